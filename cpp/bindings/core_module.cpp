@@ -1,0 +1,12 @@
+#include <pybind11/pybind11.h>
+
+#include "bindings/errors.h"
+#include "core/parallel.h"
+
+namespace py = pybind11;
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The compiled core of sam_rlx. Use the classes of sam_rlx instead.";
+  sam_rlx::install_fork_handler();
+  sam_rlx::register_errors(m);
+}

@@ -1,0 +1,35 @@
+#include "bindings/errors.h"
+
+#include "core/error.h"
+
+namespace py = pybind11;
+
+namespace sam_rlx {
+namespace {
+
+void raise(const char* name, const char* text) {
+  const py::object type = py::module_::import("sam_rlx.errors").attr(name);
+  PyErr_SetString(type.ptr(), text);
+}
+
+}  // namespace
+
+void register_errors(py::module_& /*module*/) {
+  py::register_local_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer) std::rethrow_exception(pointer);
+    } catch (const InvalidArgument& error) {
+      raise("InvalidArgumentError", error.what());
+    } catch (const CheckpointError& error) {
+      raise("CheckpointError", error.what());
+    } catch (const UnsupportedError& error) {
+      raise("UnsupportedError", error.what());
+    } catch (const StateError& error) {
+      raise("StateError", error.what());
+    } catch (const InternalError& error) {
+      raise("InternalError", error.what());
+    }
+  });
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,10 @@
+#include <pybind11/pybind11.h>
+
+#include "bindings/errors.h"
+
+namespace py = pybind11;
+
+PYBIND11_MODULE(_testing, m) {
+  m.doc() = "Opens ops and layers to the tests. Never in a wheel.";
+  sam_rlx::register_errors(m);
+}

@@ -1,0 +1,75 @@
+#include "core/cpu.h"
+
+#include <cstdint>
+
+#if defined(__x86_64__) || defined(_M_X64)
+#define SAM_RLX_X86 1
+#if defined(_MSC_VER)
+#include <intrin.h>
+#else
+#include <cpuid.h>
+#endif
+#endif
+
+namespace sam_rlx {
+namespace {
+
+#if defined(SAM_RLX_X86)
+struct Registers {
+  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+};
+
+Registers cpuid(std::uint32_t leaf, std::uint32_t subleaf) {
+  Registers r;
+#if defined(_MSC_VER)
+  int out[4];
+  __cpuidex(out, static_cast<int>(leaf), static_cast<int>(subleaf));
+  r = {static_cast<std::uint32_t>(out[0]), static_cast<std::uint32_t>(out[1]),
+       static_cast<std::uint32_t>(out[2]), static_cast<std::uint32_t>(out[3])};
+#else
+  __cpuid_count(leaf, subleaf, r.a, r.b, r.c, r.d);
+#endif
+  return r;
+}
+
+std::uint64_t enabled_states() {
+#if defined(_MSC_VER)
+  return _xgetbv(0);
+#else
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (static_cast<std::uint64_t>(high) << 32) | low;
+#endif
+}
+
+bool bit(std::uint32_t word, int position) { return ((word >> position) & 1U) != 0; }
+#endif
+
+CpuFeatures detect() {
+  CpuFeatures features;
+#if defined(SAM_RLX_X86)
+  if (cpuid(0, 0).a < 7) return features;
+  const Registers one = cpuid(1, 0);
+  if (!bit(one.c, 27)) return features;  // OSXSAVE: XGETBV exists
+  const std::uint64_t states = enabled_states();
+  const bool ymm = (states & 0x6) == 0x6;
+  const bool zmm = (states & 0xe6) == 0xe6;
+  const Registers seven = cpuid(7, 0);
+  features.avx2 = ymm && bit(one.c, 28) && bit(one.c, 12) && bit(one.c, 29) && bit(seven.b, 5);
+  features.avx512 = features.avx2 && zmm && bit(seven.b, 16) && bit(seven.b, 17) &&
+                    bit(seven.b, 30) && bit(seven.b, 31);
+#elif defined(__aarch64__) || defined(_M_ARM64)
+  features.neon = true;
+#endif
+  return features;
+}
+
+}  // namespace
+
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures features = detect();
+  return features;
+}
+
+}  // namespace sam_rlx

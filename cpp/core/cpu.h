@@ -1,0 +1,15 @@
+#pragma once
+
+namespace sam_rlx {
+
+// What the processor and the operating system together allow.
+struct CpuFeatures {
+  bool avx2 = false;    // AVX2, FMA and F16C, and the OS saves YMM registers
+  bool avx512 = false;  // AVX-512 F, BW, DQ and VL, and the OS saves ZMM registers
+  bool neon = false;
+};
+
+// Asked once. Compiled with baseline flags.
+const CpuFeatures& cpu_features();
+
+}  // namespace sam_rlx

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace sam_rlx {
+
+// Cores that this process may use: its affinity mask, limited by the cgroup's CPU quota.
+int available_cores();
+
+// Makes fork() safe after a parallel region: GNU OpenMP would hang the child. Called once, when
+// the extension is loaded.
+void install_fork_handler();
+
+// Calls body(begin, end, thread) for consecutive ranges of at most `grain` out of [0, count), on
+// up to `num_threads` threads; thread is in [0, num_threads). The ranges do not depend on the
+// number of threads, so neither do results. A nested call runs on the calling thread. The first
+// exception is raised again after the loop.
+template <class Body>
+void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, const Body& body) {
+  if (count <= 0) return;
+  grain = std::max<std::int64_t>(grain, 1);
+  const std::int64_t chunks = (count + grain - 1) / grain;
+  const auto run = [&](std::int64_t chunk, int thread) {
+    body(chunk * grain, std::min(count, (chunk + 1) * grain), thread);
+  };
+#ifdef _OPENMP
+  const int threads = static_cast<int>(std::min<std::int64_t>(num_threads, chunks));
+  if (threads > 1 && omp_in_parallel() == 0) {
+    std::exception_ptr error;
+    std::int64_t error_chunk = chunks;
+#pragma omp parallel num_threads(threads)
+    {
+      const int thread = omp_get_thread_num();
+#pragma omp for schedule(dynamic, 1)
+      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+        try {
+          run(chunk, thread);
+        } catch (...) {
+#pragma omp critical(sam_rlx_parallel_error)
+          if (chunk < error_chunk) {
+            error_chunk = chunk;
+            error = std::current_exception();
+          }
+        }
+      }
+    }
+    if (error) std::rethrow_exception(error);
+    return;
+  }
+#endif
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) run(chunk, 0);
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace sam_rlx {
+
+// Stack of scratch memory for one thread of control. It grows during the first call and is one
+// block afterwards: a second call of the same size allocates nothing.
+//
+// A function takes its result first and then opens a Scope for its scratch, so that the result
+// outlives the scratch.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  // Undefined contents, valid until the enclosing Scope closes.
+  View floats(const Shape& shape) { return {array<float>(shape.numel()), shape}; }
+
+  template <class T>
+  T* array(std::int64_t count) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    return static_cast<T*>(take(checked_multiply(count, static_cast<std::int64_t>(sizeof(T)))));
+  }
+
+  std::int64_t capacity_bytes() const;
+
+  // Gives back on destruction what was taken since construction.
+  class Scope {
+   public:
+    explicit Scope(Workspace& workspace)
+        : workspace_(workspace), block_(workspace.block_), used_(workspace.used_),
+          before_(workspace.before_) {
+      ++workspace_.open_scopes_;
+    }
+    ~Scope() { workspace_.close(block_, used_, before_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Workspace& workspace_;
+    std::size_t block_;
+    std::int64_t used_;
+    std::int64_t before_;
+  };
+
+ private:
+  void* take(std::int64_t bytes);
+  void close(std::size_t block, std::int64_t used, std::int64_t before) noexcept;
+
+  std::vector<AlignedBlock> blocks_;
+  std::size_t block_ = 0;      // the block in use
+  std::int64_t used_ = 0;      // bytes of it that are taken
+  std::int64_t before_ = 0;    // bytes taken from the blocks before it
+  std::int64_t peak_ = 0;      // most bytes ever taken at once
+  int open_scopes_ = 0;
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,3 @@
+#include "kernels/kernel_table.h"
+
+const sam_rlx::KernelTable& sam_rlx::avx2_kernels() noexcept { return sam_rlx::generic_kernels(); }

@@ -1,0 +1,40 @@
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "kernels/kernel_table.h"
+#include "kernels/select.h"
+
+namespace sam_rlx {
+
+std::vector<const KernelTable*> available_kernels() {
+  std::vector<const KernelTable*> tables;  // best first
+  [[maybe_unused]] const CpuFeatures& cpu = cpu_features();
+#if defined(SAM_RLX_HAVE_AVX512)
+  if (cpu.avx512) tables.push_back(&avx512_kernels());
+#endif
+#if defined(SAM_RLX_HAVE_AVX2)
+  if (cpu.avx2) tables.push_back(&avx2_kernels());
+#endif
+#if defined(SAM_RLX_HAVE_NEON)
+  if (cpu.neon) tables.push_back(&neon_kernels());
+#endif
+  tables.push_back(&generic_kernels());
+  return tables;
+}
+
+const KernelTable& select_kernels(const char* name) {
+  const std::vector<const KernelTable*> tables = available_kernels();
+  if (name == nullptr) name = std::getenv("SAM_RLX_ISA");
+  if (name == nullptr || *name == '\0') return *tables.front();
+  std::string known;
+  for (const KernelTable* table : tables) {
+    if (std::strcmp(table->name, name) == 0) return *table;
+    known += (known.empty() ? "" : ", ") + std::string(table->name);
+  }
+  fail<UnsupportedError>("isa", "one of " + known + " on this processor", name);
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace sam_rlx {
+
+struct KernelTable;
+
+// Walks the parameters of a model. A layer is a struct with
+//   void visit(ParamVisitor& v);                 lists its parts, with upstream's names
+//   void finalize(const KernelTable& kernels);   optional: packs weights, builds tables
+//   std::string path;                            optional: set to the upstream module path
+// The same list serves loading, counting, checking and finalizing.
+class ParamVisitor {
+ public:
+  virtual ~ParamVisitor() = default;
+
+  // A parameter and the shape that the config asks for.
+  void operator()(const char* name, Tensor& parameter, const Shape& shape) {
+    this->parameter(join(name), parameter, shape);
+  }
+
+  // A child layer.
+  template <class Layer>
+  void operator()(const char* name, Layer& layer) {
+    const std::string parent = prefix_;
+    prefix_ = join(name);
+    walk(layer);
+    prefix_ = parent;
+  }
+
+  // Numbered child layers: name.0, name.1, ...
+  template <class Layer>
+  void operator()(const char* name, std::vector<Layer>& layers) {
+    const std::string parent = prefix_;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      prefix_ = parent.empty() ? name : parent + "." + name;
+      prefix_ += "." + std::to_string(i);
+      walk(layers[i]);
+    }
+    prefix_ = parent;
+  }
+
+  // The root.
+  template <class Layer>
+  void walk(Layer& layer) {
+    if constexpr (requires { layer.path; }) layer.path = prefix_;
+    layer.visit(*this);
+    if constexpr (requires(const KernelTable& k) { layer.finalize(k); }) {
+      if (const KernelTable* const kernels = finalizing()) layer.finalize(*kernels);
+    }
+  }
+
+ protected:
+  virtual void parameter(const std::string& path, Tensor& value, const Shape& shape) = 0;
+  // Not null while the walk finalizes: each layer is finalized after its children.
+  virtual const KernelTable* finalizing() const { return nullptr; }
+
+ private:
+  std::string join(const char* name) const {
+    return prefix_.empty() ? std::string(name) : prefix_ + "." + name;
+  }
+  std::string prefix_;
+};
+
+// Runs finalize() over a loaded model, children first.
+class Finalizer final : public ParamVisitor {
+ public:
+  explicit Finalizer(const KernelTable& kernels) : kernels_(kernels) {}
+
+ private:
+  void parameter(const std::string&, Tensor&, const Shape&) override {}
+  const KernelTable* finalizing() const override { return &kernels_; }
+  const KernelTable& kernels_;
+};
+
+}  // namespace sam_rlx

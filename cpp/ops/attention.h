@@ -1,0 +1,57 @@
+#pragma once
+
+#include "core/context.h"
+
+namespace sam_rlx {
+
+// Rows of queries, keys or values. Head h of row i starts at data + i * row_stride + h * head_dim:
+// so the q, k and v parts of a fused (N, 3C) matrix are three of these with row stride 3C.
+struct AttentionRows {
+  const float* data = nullptr;
+  std::int64_t row_stride = 0;
+};
+
+// softmax(q k^T * scale + bias) v for each head. Never builds the full score matrix.
+struct AttentionArgs {
+  std::int64_t num_heads = 0;
+  std::int64_t head_dim = 0;        // of queries and keys
+  std::int64_t value_dim = 0;       // of values and of the result
+  float scale = 1.0F;
+  AttentionRows query, key, value;
+  std::int64_t num_queries = 0;     // per batch entry
+  std::int64_t num_keys = 0;
+  std::int64_t batch = 1;           // batch entry b starts at row b * num_queries / b * num_keys
+};
+
+// out (batch, num_queries, num_heads * value_dim).
+void attention(Context& ctx, const AttentionArgs& args, View out);
+
+// A map (H, W) cut into windows of `size` x `size`, padded at the bottom and the right as upstream
+// does. Padded places are keys with the vectors pad_key and pad_value, never queries.
+struct WindowGrid {
+  std::int64_t height = 0, width = 0;
+  std::int64_t size = 0;            // 0: one window that is the whole map (global attention)
+};
+
+// Decomposed relative position (Li et al., MViTv2; upstream add_decomposed_rel_pos): the score of
+// query (i_h, i_w) and key (j_h, j_w) gets q . rel_h[i_h - j_h + k_h - 1] + q . rel_w[...], with
+// the unscaled query. Tables (2 k - 1, head_dim), k the side of the window, or null for none.
+struct RelPos {
+  const float* rel_h = nullptr;
+  const float* rel_w = nullptr;
+};
+
+// Self-attention of ViT blocks over a map: qkv (B, H, W, 3C) fused, heads inside each third ->
+// out (B, H, W, C). `pad_qkv` (3C,) holds what the padded places project to (the bias of qkv), or
+// null when the windows divide the map.
+struct WindowAttentionArgs {
+  ConstView qkv;
+  WindowGrid grid;
+  std::int64_t num_heads = 0;
+  float scale = 1.0F;
+  RelPos rel_pos;
+  const float* pad_qkv = nullptr;
+};
+void window_attention(Context& ctx, const WindowAttentionArgs& args, View out);
+
+}  // namespace sam_rlx

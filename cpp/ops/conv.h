@@ -1,0 +1,24 @@
+#pragma once
+
+#include "core/context.h"
+#include "ops/linear.h"
+
+namespace sam_rlx {
+
+// All maps are channels last: (B, H, W, C). Weights were reordered by pack_conv.
+
+// Weight (out, in, kh, kw) as a packed matrix (out, kh * kw * in).
+PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight);
+
+// Kernel equals stride, no padding (patch embedding, mask downscaling): each output place is one
+// linear map of its own patch. x (B, H, W, C) with H, W divisible by the patch ->
+// out (B, H / patch, W / patch, out).
+void conv_patch(Context& ctx, ConstView x, std::int64_t patch, const PackedMatrix& weight,
+                const Epilogue& epilogue, View out);
+
+// 3x3, stride 1, padding 1: x (B, H, W, C) -> out (B, H, W, out). Implicit: the patches of a row
+// block are gathered while they are packed; no im2col of the whole map.
+void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
+             View out);
+
+}  // namespace sam_rlx

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "core/context.h"
+
+namespace sam_rlx {
+
+// Shapes are equal, or the second operand has fewer numbers that repeat over the leading axes
+// (its numel divides the first one's).
+View add(Context& ctx, ConstView a, ConstView b);
+void add_(Context& ctx, View a, ConstView b);
+void copy_(Context& ctx, View to, ConstView from);
+
+}  // namespace sam_rlx

@@ -1,0 +1,25 @@
+"""Errors that the library raises. The text has the form ``where: expected X, found Y``."""
+
+
+class SamRlxError(Exception):
+    """Base of every error of this package."""
+
+
+class InvalidArgumentError(SamRlxError, ValueError):
+    """A shape, dtype, range or combination of arguments is wrong."""
+
+
+class CheckpointError(SamRlxError, ValueError):
+    """A checkpoint file is damaged, or its tensors are not those of the model."""
+
+
+class UnsupportedError(SamRlxError, NotImplementedError):
+    """Well formed, but not supported here: a variant, dtype or instruction set."""
+
+
+class StateError(SamRlxError, RuntimeError):
+    """Wrong order of calls (predict before ``set_image``), or the object is in use."""
+
+
+class InternalError(SamRlxError, RuntimeError):
+    """The library broke a promise of its own. Please report it."""
