@@ -47,6 +47,20 @@ struct KernelTable {
   void (*layer_norm_rows)(const float* x, std::int64_t rows, std::int64_t cols,
                           const float* weight, const float* bias, float eps, float* out) noexcept;
 
+  // x(:, c) = exp(x(:, c) - max_c) for each column; the largest value and the sum of exponentials
+  // go to max (cols,) and sum (cols,). Row stride is cols.
+  void (*exp_columns)(float* x, std::int64_t rows, std::int64_t cols, float* max,
+                      float* sum) noexcept;
+  // x(r, :) = softmax(x(r, :) * scale). Row stride is cols.
+  void (*softmax_rows)(float* x, std::int64_t rows, std::int64_t cols, float scale) noexcept;
+  // Each row holds `groups` runs of `lanes` numbers; softmax over the groups, for each lane.
+  void (*softmax_groups)(float* x, std::int64_t rows, std::int64_t groups,
+                         std::int64_t lanes) noexcept;
+  // Channel norm of a channels-first block (channels, cols), in place: each column is normalised
+  // over its channels and scaled by weight (channels,) and bias (channels,).
+  void (*layer_norm_columns)(float* x, std::int64_t channels, std::int64_t cols,
+                             const float* weight, const float* bias, float eps) noexcept;
+
   // Exact (erf) GELU of n numbers in place; absolute error below 1e-6 of the largest value.
   void (*gelu)(float* x, std::int64_t n) noexcept;
 };
