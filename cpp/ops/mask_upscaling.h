@@ -13,12 +13,12 @@ namespace sam_rlx {
 //
 // One row of the map at a time goes through all steps, so the upscaled map is never stored.
 struct MaskUpscalingArgs {
-  ConstView map;                       // (H, W, C)
-  ConstView weight1, bias1;            // (4 * C1, C) rows (dy, dx, c1), (4 * C1,)
-  ConstView norm_weight, norm_bias;    // (C1,)
+  ConstView map;                     // (H, W, C)
+  ConstView weight1, bias1;          // (4 * C1, C) rows (dy, dx, c1), (4 * C1,)
+  ConstView norm_weight, norm_bias;  // (C1,)
   float norm_eps = 1e-6F;
-  ConstView weight2, bias2;            // (4 * C2, C1) rows (dy, dx, c2), (4 * C2,)
-  ConstView hyper;                     // (K, C2)
+  ConstView weight2, bias2;  // (4 * C2, C1) rows (dy, dx, c2), (4 * C2,)
+  ConstView hyper;           // (K, C2)
 };
 
 // A transposed-convolution weight (in, out, 2, 2) as rows (dy, dx, out), and a bias (out,) four

@@ -26,8 +26,8 @@ void add_rows(const float* a, const float* b, std::int64_t n, float* out) {
 }
 
 // folded (N * heads, C): row n * heads + h is scale * tokens[n, head h] . weight[head h, :].
-void fold_tokens(const KernelTable& kernels, ConstView tokens, ConstView weight,
-                 std::int64_t heads, float scale, float* folded) {
+void fold_tokens(const KernelTable& kernels, ConstView tokens, ConstView weight, std::int64_t heads,
+                 float scale, float* folded) {
   const std::int64_t n = tokens.shape[0];
   const std::int64_t inner = tokens.shape[1];
   const std::int64_t channels = weight.shape[1];
@@ -93,8 +93,7 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
 }
 
 // Joins the parts into part 0: value = softmax-weighted mean of the places.
-void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows,
-                std::int64_t channels) {
+void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows, std::int64_t channels) {
   for (std::int64_t r = 0; r < rows; ++r) {
     float largest = all.max[r];
     for (std::int64_t p = 1; p < parts; ++p) largest = std::max(largest, all.max[p * rows + r]);
@@ -144,8 +143,7 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
     const std::int64_t begin = part * kPart;
     attend_part(kernels, args, folded, rows, begin, std::min(kPart, places - begin),
                 thread_slice(slices, slice, thread),
-                {all.max + part * rows, all.sum + part * rows,
-                 all.value + part * rows * channels});
+                {all.max + part * rows, all.sum + part * rows, all.value + part * rows * channels});
   });
   join_parts(all, parts, rows, channels);
 

@@ -118,9 +118,7 @@ Size ImagePredictor::orig_hw() const {
   return *orig_hw_;
 }
 
-Size ImagePredictor::input_hw() const {
-  return transform_.resized_hw(orig_hw());
-}
+Size ImagePredictor::input_hw() const { return transform_.resized_hw(orig_hw()); }
 
 // ---------------------------------------------------------------- prompts
 
@@ -196,7 +194,8 @@ void ImagePredictor::decode_one(Context& ctx, const PromptBatch& prompts, std::i
       static_cast<double>(input.height) / static_cast<double>(orig_hw_->height)};
   const auto to_model_frame = [&](const double* source, std::int64_t count) {
     auto* const out = ctx.workspace.array<double>(count);
-    for (std::int64_t i = 0; i < count; ++i) out[i] = shifted(source[i], scale_xy[i % 2], job.frame);
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i] = shifted(source[i], scale_xy[i % 2], job.frame);
     return out;
   };
   sam::Prompt prompt;

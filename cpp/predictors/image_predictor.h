@@ -15,11 +15,11 @@ namespace sam_rlx {
 // Prompt sets for one picture. Any of the three kinds may be absent (null).
 struct PromptBatch {
   std::int64_t batch = 0;
-  std::int64_t num_points = 0;           // per set
-  const double* point_coords = nullptr;  // (B, N, 2), x and y
+  std::int64_t num_points = 0;                 // per set
+  const double* point_coords = nullptr;        // (B, N, 2), x and y
   const std::int32_t* point_labels = nullptr;  // (B, N)
-  const double* boxes = nullptr;         // (B, 4), xyxy
-  ConstView mask_input = {};             // (B, S, S) logits
+  const double* boxes = nullptr;               // (B, 4), xyxy
+  ConstView mask_input = {};                   // (B, S, S) logits
 };
 
 // The frame that coordinates are in, and the precision that they are shifted in.
@@ -87,7 +87,7 @@ class ImagePredictor {
   std::shared_ptr<const Model> model_;
   ImageTransform transform_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;  // one a thread
-  Tensor embedding_;               // (g, g, C)
+  Tensor embedding_;                                    // (g, g, C)
   sam::ImageFeatures features_;
   std::optional<Size> orig_hw_;
   void (*poll_interrupt_)() = nullptr;

@@ -11,7 +11,7 @@ namespace sam_rlx {
 
 struct KernelTable;
 
-struct LoadOptions {
+struct ModelOptions {
   std::optional<std::string> variant;
   std::optional<std::string> precision;  // "float32"
   std::optional<std::string> isa;
@@ -22,7 +22,7 @@ struct LoadOptions {
 // Loaded weights, packed for one instruction set. Immutable: predictors and threads share it.
 class Model {
  public:
-  static std::shared_ptr<const Model> load(const std::string& path, const LoadOptions& options);
+  static std::shared_ptr<const Model> load(const std::string& path, const ModelOptions& options);
 
   const sam::Sam& sam() const { return sam_; }
   const KernelTable& kernels() const { return kernels_; }

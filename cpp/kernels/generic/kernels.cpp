@@ -1,6 +1,6 @@
-#include "kernels/kernel_table.h"
-
 #include <cmath>
+
+#include "kernels/kernel_table.h"
 
 namespace {
 
@@ -84,8 +84,7 @@ void softmax_rows(float* x, std::int64_t rows, std::int64_t cols, float scale) n
   }
 }
 
-void softmax_groups(float* x, std::int64_t rows, std::int64_t groups,
-                    std::int64_t lanes) noexcept {
+void softmax_groups(float* x, std::int64_t rows, std::int64_t groups, std::int64_t lanes) noexcept {
   for (std::int64_t r = 0; r < rows; ++r, x += groups * lanes) {
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       float* const y = x + lane;

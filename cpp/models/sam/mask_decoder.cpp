@@ -32,8 +32,8 @@ MaskDecoder::MaskDecoder(const MaskDecoderConfig& sizes)
   for (std::int64_t i = 0; i < config.num_mask_tokens(); ++i) {
     output_hypernetworks_mlps.emplace_back(channels, channels, channels / 8, 3);
   }
-  iou_prediction_head = MLP(channels, config.iou_head_hidden_dim, config.num_mask_tokens(),
-                            config.iou_head_depth);
+  iou_prediction_head =
+      MLP(channels, config.iou_head_hidden_dim, config.num_mask_tokens(), config.iou_head_depth);
 }
 
 void MaskDecoder::visit(ParamVisitor& v) {
@@ -60,9 +60,9 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in) const {
   copy_(ctx, {tokens.data + (1 + masks) * channels, in.sparse.shape}, in.sparse);
 
   const Shape places{in.map.shape[0] * in.map.shape[1], channels};
-  transformer.forward_(
-      ctx, {in.map.reshape(places), in.image_pe.reshape(places), tokens, in.projected}, out.tokens,
-      out.map.reshape(places));
+  transformer.forward_(ctx,
+                       {in.map.reshape(places), in.image_pe.reshape(places), tokens, in.projected},
+                       out.tokens, out.map.reshape(places));
 
   const View iou = iou_prediction_head.forward(ctx, ConstView(out.tokens.data, {1, channels}));
   copy_(ctx, out.iou_predictions, iou);

@@ -8,8 +8,7 @@ namespace sam_rlx::sam {
 // ---------------------------------------------------------------- PositionEmbeddingRandom
 
 void PositionEmbeddingRandom::visit(ParamVisitor& v) {
-  v("positional_encoding_gaussian_matrix", positional_encoding_gaussian_matrix,
-    {2, num_pos_feats});
+  v("positional_encoding_gaussian_matrix", positional_encoding_gaussian_matrix, {2, num_pos_feats});
 }
 
 void PositionEmbeddingRandom::encode(float x, float y, float* out) const {
@@ -48,8 +47,7 @@ void MaskDownscaling::visit(ParamVisitor& v) {
 
 View MaskDownscaling::forward(Context& ctx, ConstView mask) const {
   const Shape& in = mask.shape;
-  const View out =
-      ctx.workspace.floats({in[0], in[1] / 4, in[2] / 4, conv3.out_channels});
+  const View out = ctx.workspace.floats({in[0], in[1] / 4, in[2] / 4, conv3.out_channels});
   const Workspace::Scope scratch(ctx.workspace);
   const View x = conv1.forward(ctx, mask);
   norm1.forward_(ctx, x);
@@ -95,8 +93,7 @@ std::int64_t PromptEncoder::num_tokens(const Prompt& prompt) {
 }
 
 // Position of the point plus the embedding of its kind; no kind: position alone.
-void PromptEncoder::embed_point(double x, double y, const TokenEmbedding* kind,
-                                float* out) const {
+void PromptEncoder::embed_point(double x, double y, const TokenEmbedding* kind, float* out) const {
   const double side = static_cast<double>(config.input_image_size);
   pe_layer.encode(static_cast<float>(x / side), static_cast<float>(y / side), out);
   if (kind == nullptr) return;

@@ -12,11 +12,11 @@ namespace sam_rlx::sam {
 // One prompt set in the frame of the network's input. Coordinates already carry upstream's shift
 // by half a pixel, in the precision that the caller of upstream would have used.
 struct Prompt {
-  const double* points = nullptr;      // (num_points, 2), x and y
+  const double* points = nullptr;        // (num_points, 2), x and y
   const std::int32_t* labels = nullptr;  // (num_points,): 1 foreground, 0 background, -1 none
   std::int64_t num_points = 0;
-  const double* box = nullptr;         // (4,): two corners
-  ConstView mask = {};                 // (S, S) logits, S = mask_input_size
+  const double* box = nullptr;  // (4,): two corners
+  ConstView mask = {};          // (S, S) logits, S = mask_input_size
 };
 
 // Random Fourier features of positions. Upstream: prompt_encoder.py, PositionEmbeddingRandom.

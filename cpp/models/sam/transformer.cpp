@@ -9,9 +9,7 @@
 namespace sam_rlx::sam {
 namespace {
 
-Projection projection(const Linear& linear) {
-  return {linear.weight, linear.bias, &linear.packed};
-}
+Projection projection(const Linear& linear) { return {linear.weight, linear.bias, &linear.packed}; }
 
 }  // namespace
 
@@ -65,8 +63,8 @@ View Attention::token_to_map(Context& ctx, ConstView q, ConstView map, ConstView
   const View query = q_proj.forward(ctx, q);
   const View attended = ctx.workspace.floats(query.shape);
   if (projected != nullptr) {
-    token_to_projected_map_attention(
-        ctx, {num_heads, query, projected->key_t, projected->value}, attended);
+    token_to_projected_map_attention(ctx, {num_heads, query, projected->key_t, projected->value},
+                                     attended);
   } else {
     token_to_map_attention(
         ctx, {num_heads, query, map, key_pe, projection(k_proj), projection(v_proj)}, attended);
@@ -169,8 +167,8 @@ void TwoWayAttentionBlock::forward_(Context& ctx, View queries, const Inputs& in
 
   // The image attends to the tokens; norm4 is applied on the way out.
   q = add(ctx, queries, in.query_pe);
-  cross_attn_image_to_token.map_to_token(ctx, {in.keys, in.key_pe, in.projected, q, queries},
-                                         norm4, keys_out);
+  cross_attn_image_to_token.map_to_token(ctx, {in.keys, in.key_pe, in.projected, q, queries}, norm4,
+                                         keys_out);
   ctx.record(path + ".queries", queries);
   ctx.record(path + ".keys", keys_out);
 }
