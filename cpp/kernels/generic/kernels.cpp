@@ -1,72 +1,35 @@
 #include "kernels/kernel_table.h"
 
-#include <cmath>
-
 namespace {
 
-constexpr std::int32_t kMr = 4;
-constexpr std::int32_t kNr = 8;
+#include "kernels/bodies/prelude.inl"
+#include "kernels/generic/simd.inl"
 
-float activate(float x, sam_rlx::GemmActivation activation) {
-  if (activation == sam_rlx::kGemmRelu) return x > 0.0F ? x : 0.0F;
-  if (activation == sam_rlx::kGemmGelu) {
-    return 0.5F * x * (1.0F + std::erf(x * 0.70710678118654752F));
-  }
-  return x;
-}
+constexpr int kMr = 4;
+constexpr int kNv = 2;
 
-void gemm(const sam_rlx::GemmArgs& g) noexcept {
-  for (std::int64_t i = 0; i < g.m; ++i) {
-    const float* const a = g.a + (i / kMr) * g.a_panel_stride + (i % kMr) * g.a_row_stride;
-    for (std::int64_t j = 0; j < g.n; ++j) {
-      const float* const b = g.b + (j / kNr) * g.b_panel_stride + j % kNr;
-      float sum = 0.0F;
-      for (std::int64_t p = 0; p < g.k; ++p) sum += a[p * g.a_k_stride] * b[p * g.b_k_stride];
-      float& c = g.c[i * g.c_row_stride + j];
-      if (g.accumulate) sum += c;
-      if (g.column_bias != nullptr) sum += g.column_bias[j];
-      if (g.row_bias != nullptr) sum += g.row_bias[i];
-      sum = activate(sum, g.activation);
-      if (g.residual != nullptr) sum += g.residual[i * g.residual_row_stride + j];
-      c = sum;
-    }
-  }
-}
-
-void pack_weight(const float* weight, std::int64_t ldw, std::int64_t n, std::int64_t k,
-                 float* out) noexcept {
-  for (std::int64_t j = 0; j < (n + kNr - 1) / kNr * kNr; ++j) {
-    float* const panel = out + (j / kNr) * k * kNr + j % kNr;
-    for (std::int64_t p = 0; p < k; ++p) panel[p * kNr] = j < n ? weight[j * ldw + p] : 0.0F;
-  }
-}
-
-void layer_norm_rows(const float* x, std::int64_t rows, std::int64_t cols, const float* weight,
-                     const float* bias, float eps, float* out) noexcept {
-  for (std::int64_t r = 0; r < rows; ++r, x += cols, out += cols) {
-    float mean = 0.0F;
-    for (std::int64_t c = 0; c < cols; ++c) mean += x[c];
-    mean /= static_cast<float>(cols);
-    float variance = 0.0F;
-    for (std::int64_t c = 0; c < cols; ++c) variance += (x[c] - mean) * (x[c] - mean);
-    variance /= static_cast<float>(cols);
-    const float inverse = 1.0F / std::sqrt(variance + eps);
-    for (std::int64_t c = 0; c < cols; ++c) out[c] = (x[c] - mean) * inverse * weight[c] + bias[c];
-  }
-}
-
-void gelu(float* x, std::int64_t n) noexcept {
-  for (std::int64_t i = 0; i < n; ++i) x[i] = activate(x[i], sam_rlx::kGemmGelu);
-}
+#include "kernels/bodies/math.inl"
+#include "kernels/bodies/pack.inl"
+#include "kernels/bodies/gemm.inl"
+#include "kernels/bodies/attention.inl"
+#include "kernels/bodies/elementwise.inl"
+#include "kernels/bodies/norm.inl"
 
 constexpr sam_rlx::KernelTable kTable{
     .name = "generic",
+    .lanes = kLanes,
     .gemm_mr = kMr,
     .gemm_nr = kNr,
+    .gemm_kc = kMaxKc,
     .gemm = gemm,
     .pack_weight = pack_weight,
+    .pack_a_columns = pack_a_columns,
+    .pack_a_rows = pack_a_rows,
+    .pack_b_rows = pack_b_rows,
+    .softmax_columns = softmax_columns,
+    .unpack_columns = unpack_columns,
     .layer_norm_rows = layer_norm_rows,
-    .gelu = gelu,
+    .gelu = gelu_all,
 };
 
 }  // namespace
