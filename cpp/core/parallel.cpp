@@ -42,8 +42,8 @@ int available_cores() {
 
 void install_fork_handler() {
 #if defined(__linux__) && defined(_OPENMP)
-  static const int status = pthread_atfork(
-      [] { omp_pause_resource_all(omp_pause_hard); }, nullptr, nullptr);
+  static const int status =
+      pthread_atfork([] { omp_pause_resource_all(omp_pause_hard); }, nullptr, nullptr);
   static_cast<void>(status);
 #endif
 }

@@ -34,7 +34,9 @@ class Workspace {
   class Scope {
    public:
     explicit Scope(Workspace& workspace)
-        : workspace_(workspace), block_(workspace.block_), used_(workspace.used_),
+        : workspace_(workspace),
+          block_(workspace.block_),
+          used_(workspace.used_),
           before_(workspace.before_) {
       ++workspace_.open_scopes_;
     }
@@ -54,10 +56,10 @@ class Workspace {
   void close(std::size_t block, std::int64_t used, std::int64_t before) noexcept;
 
   std::vector<AlignedBlock> blocks_;
-  std::size_t block_ = 0;      // the block in use
-  std::int64_t used_ = 0;      // bytes of it that are taken
-  std::int64_t before_ = 0;    // bytes taken from the blocks before it
-  std::int64_t peak_ = 0;      // most bytes ever taken at once
+  std::size_t block_ = 0;    // the block in use
+  std::int64_t used_ = 0;    // bytes of it that are taken
+  std::int64_t before_ = 0;  // bytes taken from the blocks before it
+  std::int64_t peak_ = 0;    // most bytes ever taken at once
   int open_scopes_ = 0;
 };
 

@@ -22,7 +22,7 @@ struct GemmArgs {
   std::int64_t b_k_stride = 0, b_panel_stride = 0;
   float* c = nullptr;
   std::int64_t c_row_stride = 0;
-  bool accumulate = false;            // add to what C holds, before bias and activation
+  bool accumulate = false;             // add to what C holds, before bias and activation
   const float* column_bias = nullptr;  // (n,)
   const float* row_bias = nullptr;     // (m,)
   GemmActivation activation = kGemmNone;
@@ -33,8 +33,8 @@ struct GemmArgs {
 // The kernels of one instruction set: plain C-style functions of pointers and sizes, one thread,
 // no allocation. Every row is filled in every table.
 struct KernelTable {
-  const char* name;                  // "avx2"
-  std::int32_t gemm_mr, gemm_nr;     // register tile; packed weights depend on it
+  const char* name;               // "avx2"
+  std::int32_t gemm_mr, gemm_nr;  // register tile; packed weights depend on it
   void (*gemm)(const GemmArgs&) noexcept;
 
   // Packs B (k, n), given as weight (n, k) row-major with row stride ldw, into panels of nr
@@ -44,8 +44,22 @@ struct KernelTable {
 
   // out(r, :) = (x(r, :) - mean) / sqrt(variance + eps) * weight + bias; two-pass biased variance.
   // out may be x.
-  void (*layer_norm_rows)(const float* x, std::int64_t rows, std::int64_t cols,
-                          const float* weight, const float* bias, float eps, float* out) noexcept;
+  void (*layer_norm_rows)(const float* x, std::int64_t rows, std::int64_t cols, const float* weight,
+                          const float* bias, float eps, float* out) noexcept;
+
+  // x(:, c) = exp(x(:, c) - max_c) for each column; the largest value and the sum of exponentials
+  // go to max (cols,) and sum (cols,). Row stride is cols.
+  void (*exp_columns)(float* x, std::int64_t rows, std::int64_t cols, float* max,
+                      float* sum) noexcept;
+  // x(r, :) = softmax(x(r, :) * scale). Row stride is cols.
+  void (*softmax_rows)(float* x, std::int64_t rows, std::int64_t cols, float scale) noexcept;
+  // Each row holds `groups` runs of `lanes` numbers; softmax over the groups, for each lane.
+  void (*softmax_groups)(float* x, std::int64_t rows, std::int64_t groups,
+                         std::int64_t lanes) noexcept;
+  // Channel norm of a channels-first block (channels, cols), in place: each column is normalised
+  // over its channels and scaled by weight (channels,) and bias (channels,).
+  void (*layer_norm_columns)(float* x, std::int64_t channels, std::int64_t cols,
+                             const float* weight, const float* bias, float eps) noexcept;
 
   // Exact (erf) GELU of n numbers in place; absolute error below 1e-6 of the largest value.
   void (*gelu)(float* x, std::int64_t n) noexcept;

@@ -1,3 +1,5 @@
+#include "kernels/select.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -5,7 +7,6 @@
 #include "core/cpu.h"
 #include "core/error.h"
 #include "kernels/kernel_table.h"
-#include "kernels/select.h"
 
 namespace sam_rlx {
 

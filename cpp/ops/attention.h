@@ -14,13 +14,13 @@ struct AttentionRows {
 // softmax(q k^T * scale + bias) v for each head. Never builds the full score matrix.
 struct AttentionArgs {
   std::int64_t num_heads = 0;
-  std::int64_t head_dim = 0;        // of queries and keys
-  std::int64_t value_dim = 0;       // of values and of the result
+  std::int64_t head_dim = 0;   // of queries and keys
+  std::int64_t value_dim = 0;  // of values and of the result
   float scale = 1.0F;
   AttentionRows query, key, value;
-  std::int64_t num_queries = 0;     // per batch entry
+  std::int64_t num_queries = 0;  // per batch entry
   std::int64_t num_keys = 0;
-  std::int64_t batch = 1;           // batch entry b starts at row b * num_queries / b * num_keys
+  std::int64_t batch = 1;  // batch entry b starts at row b * num_queries / b * num_keys
 };
 
 // out (batch, num_queries, num_heads * value_dim).
@@ -30,7 +30,7 @@ void attention(Context& ctx, const AttentionArgs& args, View out);
 // does. Padded places are keys with the vectors pad_key and pad_value, never queries.
 struct WindowGrid {
   std::int64_t height = 0, width = 0;
-  std::int64_t size = 0;            // 0: one window that is the whole map (global attention)
+  std::int64_t size = 0;  // 0: one window that is the whole map (global attention)
 };
 
 // Decomposed relative position (Li et al., MViTv2; upstream add_decomposed_rel_pos): the score of

@@ -9,5 +9,7 @@ namespace sam_rlx {
 View add(Context& ctx, ConstView a, ConstView b);
 void add_(Context& ctx, View a, ConstView b);
 void copy_(Context& ctx, View to, ConstView from);
+// x (R, C) -> out (C, R)
+void transpose(Context& ctx, ConstView x, View out);
 
 }  // namespace sam_rlx

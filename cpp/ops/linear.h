@@ -18,9 +18,9 @@ PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight);
 
 // What is fused behind the product: activation(x W^T + bias) + residual.
 struct Epilogue {
-  const float* bias = nullptr;           // (out,)
+  const float* bias = nullptr;  // (out,)
   Activation activation = Activation::kNone;
-  ConstView residual = {};               // shape of the result; may be the result itself
+  ConstView residual = {};  // shape of the result; may be the result itself
 };
 
 // x (..., in) -> out (..., out). Raises InternalError when `weight` was packed for another table.

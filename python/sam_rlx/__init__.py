@@ -2,18 +2,32 @@
 
 from sam_rlx.errors import (
     CheckpointError,
+    HubError,
     InternalError,
     InvalidArgumentError,
+    MissingExtraError,
     SamRlxError,
     StateError,
     UnsupportedError,
 )
+from sam_rlx.generator import MaskGenerator, MaskRecord
+from sam_rlx.image import ImagePredictor, MaskPrediction
+from sam_rlx.model import Model, build_info, load_model
 
 __all__ = [
     "CheckpointError",
+    "HubError",
+    "ImagePredictor",
     "InternalError",
     "InvalidArgumentError",
+    "MaskGenerator",
+    "MaskPrediction",
+    "MaskRecord",
+    "MissingExtraError",
+    "Model",
     "SamRlxError",
     "StateError",
     "UnsupportedError",
+    "build_info",
+    "load_model",
 ]

@@ -23,3 +23,11 @@ class StateError(SamRlxError, RuntimeError):
 
 class InternalError(SamRlxError, RuntimeError):
     """The library broke a promise of its own. Please report it."""
+
+
+class MissingExtraError(SamRlxError, ImportError):
+    """An optional dependency is not installed. The text names the extra that brings it."""
+
+
+class HubError(SamRlxError, OSError):
+    """A model on the hub cannot be had: it is unknown, gated, or neither cached nor reachable."""

@@ -1,6 +1,6 @@
-#include "kernels/kernel_table.h"
-
 #include <cmath>
+
+#include "kernels/kernel_table.h"
 
 namespace {
 
@@ -59,6 +59,66 @@ void gelu(float* x, std::int64_t n) noexcept {
   for (std::int64_t i = 0; i < n; ++i) x[i] = activate(x[i], sam_rlx::kGemmGelu);
 }
 
+void exp_columns(float* x, std::int64_t rows, std::int64_t cols, float* max, float* sum) noexcept {
+  for (std::int64_t c = 0; c < cols; ++c) {
+    max[c] = x[c];
+    sum[c] = 0.0F;
+  }
+  for (std::int64_t i = 0; i < rows * cols; ++i) max[i % cols] = std::fmax(max[i % cols], x[i]);
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    x[i] = std::exp(x[i] - max[i % cols]);
+    sum[i % cols] += x[i];
+  }
+}
+
+void softmax_rows(float* x, std::int64_t rows, std::int64_t cols, float scale) noexcept {
+  for (std::int64_t r = 0; r < rows; ++r, x += cols) {
+    float max = x[0];
+    for (std::int64_t c = 1; c < cols; ++c) max = std::fmax(max, x[c]);
+    float sum = 0.0F;
+    for (std::int64_t c = 0; c < cols; ++c) {
+      x[c] = std::exp((x[c] - max) * scale);
+      sum += x[c];
+    }
+    for (std::int64_t c = 0; c < cols; ++c) x[c] /= sum;
+  }
+}
+
+void softmax_groups(float* x, std::int64_t rows, std::int64_t groups, std::int64_t lanes) noexcept {
+  for (std::int64_t r = 0; r < rows; ++r, x += groups * lanes) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      float* const y = x + lane;
+      float max = y[0];
+      for (std::int64_t g = 1; g < groups; ++g) max = std::fmax(max, y[g * lanes]);
+      float sum = 0.0F;
+      for (std::int64_t g = 0; g < groups; ++g) {
+        y[g * lanes] = std::exp(y[g * lanes] - max);
+        sum += y[g * lanes];
+      }
+      for (std::int64_t g = 0; g < groups; ++g) y[g * lanes] /= sum;
+    }
+  }
+}
+
+void layer_norm_columns(float* x, std::int64_t channels, std::int64_t cols, const float* weight,
+                        const float* bias, float eps) noexcept {
+  const float count = static_cast<float>(channels);
+  for (std::int64_t j = 0; j < cols; ++j) {
+    float mean = 0.0F;
+    for (std::int64_t c = 0; c < channels; ++c) mean += x[c * cols + j];
+    mean /= count;
+    float variance = 0.0F;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const float d = x[c * cols + j] - mean;
+      variance += d * d;
+    }
+    const float inverse = 1.0F / std::sqrt(variance / count + eps);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      x[c * cols + j] = (x[c * cols + j] - mean) * inverse * weight[c] + bias[c];
+    }
+  }
+}
+
 constexpr sam_rlx::KernelTable kTable{
     .name = "generic",
     .gemm_mr = kMr,
@@ -66,6 +126,10 @@ constexpr sam_rlx::KernelTable kTable{
     .gemm = gemm,
     .pack_weight = pack_weight,
     .layer_norm_rows = layer_norm_rows,
+    .exp_columns = exp_columns,
+    .softmax_rows = softmax_rows,
+    .softmax_groups = softmax_groups,
+    .layer_norm_columns = layer_norm_columns,
     .gelu = gelu,
 };
 

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace sam_rlx {
+
+// One function a class or group of functions of the public extension.
+void register_model(pybind11::module_& m);
+void register_image_predictor(pybind11::module_& m);
+
+}  // namespace sam_rlx

@@ -1,0 +1,167 @@
+#include <pybind11/stl.h>
+
+#include <cmath>
+
+#include "bindings/numpy.h"
+#include "bindings/register.h"
+#include "predictors/image_predictor.h"
+#include "predictors/mask_postprocess.h"
+
+namespace sam_rlx {
+namespace {
+
+using Coordinates = std::optional<Array<double>>;
+using Labels = std::optional<Array<std::int32_t>>;
+using Masks = std::optional<Array<float>>;
+using Pair = std::pair<std::int64_t, std::int64_t>;
+
+std::optional<Pair> pair_of(bool set, Size size) {
+  if (!set) return std::nullopt;
+  return Pair{size.height, size.width};
+}
+
+void check_finite(const double* values, std::int64_t count, const char* where) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(values[i])) fail(where, "finite coordinates", std::to_string(values[i]));
+  }
+}
+
+void check_batch(PromptBatch& prompts, bool& known, std::int64_t batch, const char* where) {
+  if (known && batch != prompts.batch) {
+    fail(where, std::to_string(prompts.batch) + " prompt sets", std::to_string(batch));
+  }
+  prompts.batch = batch;
+  known = true;
+}
+
+void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords, const Labels& labels,
+                Frame frame) {
+  if (!coords && !labels) return;
+  if (!coords || !labels) {
+    fail("point_labels", "points and labels together", coords ? "points alone" : "labels alone");
+  }
+  if (coords->ndim() != 3 || coords->shape(2) != 2 || coords->shape(1) < 1) {
+    fail("point_coords", "shape (B, N, 2) with N > 0", shape_of(*coords, "point_coords").str());
+  }
+  if (labels->ndim() != 2 || labels->shape(0) != coords->shape(0) ||
+      labels->shape(1) != coords->shape(1)) {
+    fail("point_labels", "shape " + Shape{coords->shape(0), coords->shape(1)}.str(),
+         shape_of(*labels, "point_labels").str());
+  }
+  check_finite(coords->data(), coords->size(), "point_coords");
+  for (py::ssize_t i = 0; frame != Frame::kModel && i < labels->size(); ++i) {
+    const std::int32_t label = labels->data()[i];
+    if (label < -1 || label > 1) {
+      fail("point_labels", "1 (foreground), 0 (background) or -1 (no point)",
+           std::to_string(label));
+    }
+  }
+  check_batch(prompts, known, coords->shape(0), "point_coords");
+  prompts.num_points = coords->shape(1);
+  prompts.point_coords = coords->data();
+  prompts.point_labels = labels->data();
+}
+
+PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coords,
+                         const Labels& labels, const Coordinates& boxes, const Masks& mask_input,
+                         Frame frame) {
+  PromptBatch prompts;
+  bool known = false;
+  add_points(prompts, known, coords, labels, frame);
+  if (boxes) {
+    if (boxes->ndim() != 2 || boxes->shape(1) != 4) {
+      fail("boxes", "shape (B, 4)", shape_of(*boxes, "boxes").str());
+    }
+    check_finite(boxes->data(), boxes->size(), "boxes");
+    check_batch(prompts, known, boxes->shape(0), "boxes");
+    prompts.boxes = boxes->data();
+  }
+  if (mask_input) {
+    const std::int64_t side = predictor.model().sam().config.prompt_encoder.mask_input_size();
+    const Shape found = shape_of(*mask_input, "mask_input");
+    if (found.rank() != 3 || found[1] != side || found[2] != side) {
+      fail("mask_input", "shape (B, " + std::to_string(side) + ", " + std::to_string(side) + ")",
+           found.str());
+    }
+    for (py::ssize_t i = 0; i < mask_input->size(); ++i) {
+      if (!std::isfinite(mask_input->data()[i])) fail("mask_input", "finite logits", "nan or inf");
+    }
+    check_batch(prompts, known, found[0], "mask_input");
+    prompts.mask_input = {mask_input->data(), found};
+  }
+  if (!known) prompts.batch = 1;  // a mask of the whole picture
+  return prompts;
+}
+
+template <Frame frame>
+py::tuple decode(ImagePredictor& predictor, const Coordinates& coords, const Labels& labels,
+                 const Coordinates& boxes, const Masks& mask_input, bool multimask_output) {
+  const PromptBatch prompts = prompt_batch(predictor, coords, labels, boxes, mask_input, frame);
+  const std::int64_t count = predictor.mask_range(multimask_output).count;
+  const std::int64_t side = predictor.model().sam().config.prompt_encoder.mask_input_size();
+  auto low_res = make_array<float>({prompts.batch, count, side, side});
+  auto iou = make_array<float>({prompts.batch, count});
+  const View low_res_view = view_of(low_res);
+  const View iou_view = view_of(iou);
+  {
+    const py::gil_scoped_release release;
+    predictor.decode(prompts, frame, multimask_output, low_res_view, iou_view);
+  }
+  return py::make_tuple(std::move(low_res), std::move(iou));
+}
+
+void set_image(ImagePredictor& predictor, const py::array_t<std::uint8_t>& image) {
+  if (image.ndim() != 3 || image.shape(2) != 3 || image.shape(0) < 1 || image.shape(1) < 1) {
+    std::string found = "(";
+    for (py::ssize_t axis = 0; axis < image.ndim(); ++axis) {
+      found += (axis > 0 ? ", " : "") + std::to_string(image.shape(axis));
+    }
+    fail("image", "uint8 of shape (H, W, 3), H and W at least 1", "shape " + found + ")");
+  }
+  const auto rows = Array<std::uint8_t>::ensure(image);
+  const ImageView view{rows.data(), rows.shape(0), rows.shape(1), 3 * rows.shape(1)};
+  const py::gil_scoped_release release;
+  predictor.set_image(view);
+}
+
+void set_image_embedding(ImagePredictor& predictor, const Array<float>& embedding, Pair orig_hw) {
+  const ConstView view = view_of(embedding, "image_embedding");
+  const py::gil_scoped_release release;
+  predictor.set_image_embedding(view, {orig_hw.first, orig_hw.second});
+}
+
+}  // namespace
+
+void register_image_predictor(py::module_& m) {
+  py::classh<ImagePredictor>(m, "ImagePredictor")
+      .def(py::init([](std::shared_ptr<const Model> model, int num_threads) {
+             auto predictor = std::make_unique<ImagePredictor>(std::move(model), num_threads);
+             predictor->set_poll_interrupt(poll_python_signals);
+             return predictor;
+           }),
+           py::arg("model"), py::arg("num_threads") = 0)
+      .def_property_readonly("num_threads", &ImagePredictor::num_threads)
+      .def("set_image", set_image, py::arg("image").noconvert())
+      .def_property_readonly("image_embedding",
+                             [](const ImagePredictor& x) { return to_numpy(x.image_embedding()); })
+      .def_property_readonly("orig_hw",
+                             [](const ImagePredictor& x) {
+                               return pair_of(x.is_image_set(),
+                                              x.is_image_set() ? x.orig_hw() : Size{});
+                             })
+      .def_property_readonly("input_hw",
+                             [](const ImagePredictor& x) {
+                               return pair_of(x.is_image_set(),
+                                              x.is_image_set() ? x.input_hw() : Size{});
+                             })
+      .def("set_image_embedding", set_image_embedding, py::arg("embedding"), py::arg("orig_hw"))
+      .def("reset_image", &ImagePredictor::reset_image)
+      .def("decode", decode<Frame::kOriginal>, py::arg("point_coords") = py::none(),
+           py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
+           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)
+      .def("decode_model_frame", decode<Frame::kModel>, py::arg("point_coords") = py::none(),
+           py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
+           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true);
+}
+
+}  // namespace sam_rlx

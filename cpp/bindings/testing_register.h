@@ -1,0 +1,10 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace sam_rlx {
+
+// One function a group of the test extension.
+void register_layers(pybind11::module_& m);
+
+}  // namespace sam_rlx

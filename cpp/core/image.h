@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sam_rlx {
+
+// An RGB picture of bytes that somebody else owns: pixels are 3 contiguous bytes, pixels of a row
+// are contiguous, rows are row_stride bytes apart (any sign).
+struct ImageView {
+  const std::uint8_t* data = nullptr;
+  std::int64_t height = 0, width = 0;
+  std::int64_t row_stride = 0;
+
+  const std::uint8_t* row(std::int64_t y) const { return data + y * row_stride; }
+  // The part with rows [y0, y1) and columns [x0, x1).
+  ImageView crop(std::int64_t x0, std::int64_t y0, std::int64_t x1, std::int64_t y1) const {
+    return {row(y0) + 3 * x0, y1 - y0, x1 - x0, row_stride};
+  }
+};
+
+}  // namespace sam_rlx

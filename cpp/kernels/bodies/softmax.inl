@@ -1,0 +1,98 @@
+// Softmax kernels. Columns past the last full vector go through masked loads and stores.
+
+SAM_RLX_INLINE Vec exp(Vec x) { return exp2(mul(x, set1(1.44269504088896341F))); }
+
+// Calls step(offset, n) for runs of at most kLanes numbers.
+template <class Step>
+SAM_RLX_INLINE void for_lanes(Index count, Step step) {
+  Index c = 0;
+  for (; c + kLanes <= count; c += kLanes) step(c, kLanes);
+  if (c < count) step(c, count - c);
+}
+
+void exp_columns(float* x, Index rows, Index cols, float* max_out, float* sum_out) noexcept {
+  for_lanes(cols, [&](Index c, Index n) {
+    Vec largest = load_n(x + c, n);
+    for (Index r = 1; r < rows; ++r) largest = max(largest, load_n(x + r * cols + c, n));
+    Vec total = zero();
+    for (Index r = 0; r < rows; ++r) {
+      float* const p = x + r * cols + c;
+      const Vec e = exp(sub(load_n(p, n), largest));
+      total = add(total, e);
+      store_n(p, e, n);
+    }
+    store_n(max_out + c, largest, n);
+    store_n(sum_out + c, total, n);
+  });
+}
+
+void softmax_rows(float* x, Index rows, Index cols, float scale) noexcept {
+  const Vec factor = set1(scale);
+  for (Index r = 0; r < rows; ++r, x += cols) {
+    float largest = x[0];
+    for (Index c = 1; c < cols; ++c) largest = x[c] > largest ? x[c] : largest;
+    const Vec offset = set1(largest);
+    Vec total = zero();
+    float tail = 0.0F;
+    Index c = 0;
+    for (; c + kLanes <= cols; c += kLanes) {
+      const Vec e = exp(mul(sub(load(x + c), offset), factor));
+      total = add(total, e);
+      store(x + c, e);
+    }
+    if (c < cols) {
+      store_n(x + c, exp(mul(sub(load_n(x + c, cols - c), offset), factor)), cols - c);
+      for (Index i = c; i < cols; ++i) tail += x[i];
+    }
+    const Vec inverse = set1(1.0F / (reduce_add(total) + tail));
+    for_lanes(cols, [&](Index i, Index n) { store_n(x + i, mul(load_n(x + i, n), inverse), n); });
+  }
+}
+
+void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
+  for (Index r = 0; r < rows; ++r, x += groups * lanes) {
+    for_lanes(lanes, [&](Index c, Index n) {
+      Vec largest = load_n(x + c, n);
+      for (Index g = 1; g < groups; ++g) {
+        largest = max(largest, load_n(x + g * lanes + c, n));
+      }
+      Vec total = zero();
+      for (Index g = 0; g < groups; ++g) {
+        float* const p = x + g * lanes + c;
+        const Vec e = exp(sub(load_n(p, n), largest));
+        total = add(total, e);
+        store_n(p, e, n);
+      }
+      const Vec inverse = div(set1(1.0F), total);
+      for (Index g = 0; g < groups; ++g) {
+        float* const p = x + g * lanes + c;
+        store_n(p, mul(load_n(p, n), inverse), n);
+      }
+    });
+  }
+}
+
+// Channel norm of a channels-first block: lanes are columns.
+void layer_norm_columns(float* x, Index channels, Index cols, const float* weight,
+                        const float* bias, float eps) noexcept {
+  const Vec inverse_count = set1(1.0F / static_cast<float>(channels));
+  for_lanes(cols, [&](Index c, Index n) {
+    Vec sum = zero();
+    for (Index k = 0; k < channels; ++k) sum = add(sum, load_n(x + k * cols + c, n));
+    const Vec mean = mul(sum, inverse_count);
+    Vec squares = zero();
+    for (Index k = 0; k < channels; ++k) {
+      const Vec d = sub(load_n(x + k * cols + c, n), mean);
+      squares = fma(d, d, squares);
+    }
+    float variance[kLanes];
+    store(variance, fma(squares, inverse_count, set1(eps)));
+    for (float& v : variance) v = 1.0F / __builtin_sqrtf(v);
+    const Vec inverse = load(variance);
+    for (Index k = 0; k < channels; ++k) {
+      float* const p = x + k * cols + c;
+      const Vec scaled = mul(mul(sub(load_n(p, n), mean), inverse), set1(weight[k]));
+      store_n(p, add(scaled, set1(bias[k])), n);
+    }
+  });
+}

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+
+#include "layers/layer.h"
+#include "ops/conv.h"
+
+namespace sam_rlx {
+
+// Convolution whose kernel equals its stride: each output place is a linear map of its own patch.
+// Maps are channels last. Upstream: torch.nn.Conv2d(kernel_size=k, stride=k).
+struct PatchConv {
+  std::int64_t in_channels = 0, out_channels = 0, patch = 1;
+  bool has_bias = true;
+
+  Tensor weight;  // (out, in, patch, patch)
+  Tensor bias;    // (out,)
+  PackedMatrix packed;
+  std::string path;
+
+  PatchConv() = default;
+  PatchConv(std::int64_t in, std::int64_t out, std::int64_t side, bool with_bias = true)
+      : in_channels(in), out_channels(out), patch(side), has_bias(with_bias) {}
+
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels);
+  // x (B, H, W, C) -> (B, H / patch, W / patch, out). `residual` (of the result's shape, or
+  // empty) is added.
+  View forward(Context& ctx, ConstView x, ConstView residual = {}) const;
+};
+
+// 3x3 convolution, stride 1, padding 1, channels last. Upstream: torch.nn.Conv2d.
+struct Conv3x3 {
+  std::int64_t in_channels = 0, out_channels = 0;
+  bool has_bias = true;
+
+  Tensor weight;  // (out, in, 3, 3)
+  Tensor bias;
+  PackedMatrix packed;
+  std::string path;
+
+  Conv3x3() = default;
+  Conv3x3(std::int64_t in, std::int64_t out, bool with_bias)
+      : in_channels(in), out_channels(out), has_bias(with_bias) {}
+
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels);
+  View forward(Context& ctx, ConstView x) const;  // (B, H, W, in) -> (B, H, W, out)
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "layers/layer.h"
+#include "ops/linear.h"
+
+namespace sam_rlx {
+
+// y = x W^T + b over the last axis. Upstream: torch.nn.Linear.
+struct Linear {
+  std::int64_t in_features = 0;
+  std::int64_t out_features = 0;
+  bool has_bias = true;
+  // Rewrites that move this projection to the other side of a product read the plain weight too;
+  // otherwise it is dropped once it is packed.
+  bool keep_weight = false;
+
+  Tensor weight;  // (out, in)
+  Tensor bias;    // (out,)
+  PackedMatrix packed;
+  std::string path;
+
+  Linear() = default;
+  Linear(std::int64_t in, std::int64_t out, bool with_bias = true)
+      : in_features(in), out_features(out), has_bias(with_bias) {}
+
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels);
+
+  // x (..., in) -> (..., out), a new view.
+  View forward(Context& ctx, ConstView x, Activation activation = Activation::kNone) const;
+  // x -> x W^T + b + residual, written to out; residual may be out.
+  void forward_add(Context& ctx, ConstView x, ConstView residual, View out) const;
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,54 @@
+#include "layers/mlp.h"
+
+#include <algorithm>
+
+namespace sam_rlx {
+namespace {
+
+// Rows that go through both layers at once: their hidden activations stay in the cache.
+constexpr std::int64_t kMlpRows = 1024;
+
+}  // namespace
+
+void MLPBlock::visit(ParamVisitor& v) {
+  v("lin1", lin1);
+  v("lin2", lin2);
+}
+
+void MLPBlock::forward_add_(Context& ctx, ConstView input, View x) const {
+  const std::int64_t rows = input.shape.rows();
+  const std::int64_t channels = input.shape.last();
+  for (std::int64_t begin = 0; begin < rows; begin += kMlpRows) {
+    const Workspace::Scope scratch(ctx.workspace);
+    const std::int64_t count = std::min(kMlpRows, rows - begin);
+    const Shape part{count, channels};
+    const View hidden =
+        lin1.forward(ctx, ConstView(input.data + begin * channels, part), activation);
+    const View target{x.data + begin * channels, part};
+    lin2.forward_add(ctx, hidden, target, target);
+  }
+}
+
+MLP::MLP(std::int64_t input_dim, std::int64_t hidden_dim, std::int64_t output_dim,
+         std::int64_t num_layers) {
+  for (std::int64_t i = 0; i < num_layers; ++i) {
+    layers.emplace_back(i == 0 ? input_dim : hidden_dim,
+                        i + 1 == num_layers ? output_dim : hidden_dim);
+  }
+}
+
+void MLP::visit(ParamVisitor& v) { v("layers", layers); }
+
+View MLP::forward(Context& ctx, ConstView x) const {
+  const View out = ctx.workspace.floats(x.shape.with_last(layers.back().out_features));
+  const Workspace::Scope scratch(ctx.workspace);
+  ConstView hidden = x;
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
+    hidden = layers[i].forward(ctx, hidden, Activation::kRelu);
+  }
+  const Linear& last = layers.back();
+  linear(ctx, hidden, last.packed, {.bias = last.bias.data()}, out);
+  return out;
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,99 @@
+#include "models/sam/mask_decoder.h"
+
+#include "ops/elementwise.h"
+#include "ops/mask_upscaling.h"
+
+namespace sam_rlx::sam {
+
+void OutputUpscaling::visit(ParamVisitor& v) {
+  const std::int64_t c = in_channels;
+  v("0.weight", conv1_weight, {c, c / 4, 2, 2});
+  v("0.bias", conv1_bias, {c / 4});
+  v("1", norm);
+  v("3.weight", conv2_weight, {c / 4, c / 8, 2, 2});
+  v("3.bias", conv2_bias, {c / 8});
+}
+
+void OutputUpscaling::finalize(const KernelTable& /*kernels*/) {
+  conv1_weight = fold_conv_transpose2x2(conv1_weight);
+  conv1_bias = repeat_bias2x2(conv1_bias);
+  conv2_weight = fold_conv_transpose2x2(conv2_weight);
+  conv2_bias = repeat_bias2x2(conv2_bias);
+}
+
+MaskDecoder::MaskDecoder(const MaskDecoderConfig& sizes)
+    : config(sizes), transformer(sizes.transformer) {
+  const std::int64_t channels = config.transformer.embedding_dim;
+  iou_token.embed_dim = channels;
+  mask_tokens.rows = config.num_mask_tokens();
+  mask_tokens.embed_dim = channels;
+  output_upscaling.in_channels = channels;
+  output_upscaling.norm = LayerNorm(channels / 4, 1e-6F);
+  for (std::int64_t i = 0; i < config.num_mask_tokens(); ++i) {
+    output_hypernetworks_mlps.emplace_back(channels, channels, channels / 8, 3);
+  }
+  iou_prediction_head =
+      MLP(channels, config.iou_head_hidden_dim, config.num_mask_tokens(), config.iou_head_depth);
+}
+
+void MaskDecoder::visit(ParamVisitor& v) {
+  v("transformer", transformer);
+  v("iou_token", iou_token);
+  v("mask_tokens", mask_tokens);
+  v("output_upscaling", output_upscaling);
+  v("output_hypernetworks_mlps", output_hypernetworks_mlps);
+  v("iou_prediction_head", iou_prediction_head);
+}
+
+MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in) const {
+  const std::int64_t masks = config.num_mask_tokens();
+  const std::int64_t channels = config.transformer.embedding_dim;
+  const std::int64_t count = 1 + masks + in.sparse.shape[0];
+  const Decoded out{ctx.workspace.floats({count, channels}), ctx.workspace.floats(in.map.shape),
+                    ctx.workspace.floats({masks})};
+  const Workspace::Scope scratch(ctx.workspace);
+
+  // Tokens: IoU, masks, prompt.
+  const View tokens = ctx.workspace.floats({count, channels});
+  copy_(ctx, {tokens.data, Shape{1, channels}}, iou_token.weight);
+  copy_(ctx, {tokens.data + channels, Shape{masks, channels}}, mask_tokens.weight);
+  copy_(ctx, {tokens.data + (1 + masks) * channels, in.sparse.shape}, in.sparse);
+
+  const Shape places{in.map.shape[0] * in.map.shape[1], channels};
+  transformer.forward_(ctx,
+                       {in.map.reshape(places), in.image_pe.reshape(places), tokens, in.projected},
+                       out.tokens, out.map.reshape(places));
+
+  const View iou = iou_prediction_head.forward(ctx, ConstView(out.tokens.data, {1, channels}));
+  copy_(ctx, out.iou_predictions, iou);
+  ctx.record(path + ".iou_prediction_head", iou);
+  return out;
+}
+
+void MaskDecoder::predict_masks(Context& ctx, const Decoded& decoded, std::int64_t first,
+                                View masks) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t channels = config.transformer.embedding_dim;
+  const std::int64_t count = masks.shape[0];
+  const View hyper = ctx.workspace.floats({count, channels / 8});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Workspace::Scope inner(ctx.workspace);
+    const ConstView token(decoded.tokens.data + (1 + first + i) * channels, {1, channels});
+    const MLP& mlp = output_hypernetworks_mlps[static_cast<std::size_t>(first + i)];
+    copy_(ctx, hyper[i], mlp.forward(ctx, token));
+  }
+  const OutputUpscaling& up = output_upscaling;
+  upscale_masks(ctx,
+                {.map = decoded.map,
+                 .weight1 = up.conv1_weight,
+                 .bias1 = up.conv1_bias,
+                 .norm_weight = up.norm.weight,
+                 .norm_bias = up.norm.bias,
+                 .norm_eps = up.norm.eps,
+                 .weight2 = up.conv2_weight,
+                 .bias2 = up.conv2_bias,
+                 .hyper = hyper},
+                masks);
+}
+
+}  // namespace sam_rlx::sam

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "models/sam/config.h"
+#include "models/sam/image_encoder.h"
+#include "models/sam/mask_decoder.h"
+#include "models/sam/prompt_encoder.h"
+
+namespace sam_rlx::sam {
+
+// Upstream: segment_anything/modeling/sam.py, Sam.
+struct Sam {
+  SamConfig config;
+  ImageEncoderViT image_encoder;
+  PromptEncoder prompt_encoder;
+  MaskDecoder mask_decoder;
+
+  explicit Sam(const SamConfig& sizes)
+      : config(sizes),
+        image_encoder(sizes.image_encoder),
+        prompt_encoder(sizes.prompt_encoder),
+        mask_decoder(sizes.mask_decoder) {}
+
+  void visit(ParamVisitor& v) {
+    v("image_encoder", image_encoder);
+    v("prompt_encoder", prompt_encoder);
+    v("mask_decoder", mask_decoder);
+  }
+};
+
+}  // namespace sam_rlx::sam

@@ -1,0 +1,128 @@
+#include "ops/mask_upscaling.h"
+
+#include "core/parallel.h"
+#include "kernels/kernel_table.h"
+
+namespace sam_rlx {
+
+Tensor fold_conv_transpose2x2(ConstView weight) {
+  const std::int64_t in = weight.shape[0];
+  const std::int64_t out = weight.shape[1];
+  Tensor folded({4 * out, in});
+  for (std::int64_t i = 0; i < in; ++i) {
+    for (std::int64_t o = 0; o < out; ++o) {
+      for (std::int64_t d = 0; d < 4; ++d) {
+        folded.data()[(d * out + o) * in + i] = weight.data[(i * out + o) * 4 + d];
+      }
+    }
+  }
+  return folded;
+}
+
+Tensor repeat_bias2x2(ConstView bias) {
+  Tensor repeated({4 * bias.numel()});
+  for (std::int64_t i = 0; i < repeated.numel(); ++i) {
+    repeated.data()[i] = bias.data[i % bias.numel()];
+  }
+  return repeated;
+}
+
+namespace {
+
+// Scratch of one thread for one row of the map, channels first: (channels, W).
+struct RowScratch {
+  float* map;     // packed (C, W)
+  float* first;   // (4 * C1, W)
+  float* second;  // (4 * C2, W)
+  float* masks;   // (4, K, W)
+};
+
+// Everything that one row of the map becomes: rows 4y to 4y + 3 of each mask.
+void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std::int64_t y,
+                 const RowScratch& s, View masks) {
+  const std::int64_t width = args.map.shape[1];
+  const std::int64_t channels = args.map.shape[2];
+  const std::int64_t c1 = args.norm_weight.numel();
+  const std::int64_t c2 = args.hyper.shape[1];
+  const std::int64_t count = args.hyper.shape[0];
+  kernels.pack_weight(args.map.data + y * width * channels, channels, width, channels, s.map);
+  kernels.gemm({.m = 4 * c1,
+                .n = width,
+                .k = channels,
+                .a = args.weight1.data,
+                .a_row_stride = channels,
+                .a_k_stride = 1,
+                .a_panel_stride = channels * kernels.gemm_mr,
+                .b = s.map,
+                .b_k_stride = kernels.gemm_nr,
+                .b_panel_stride = kernels.gemm_nr * channels,
+                .c = s.first,
+                .c_row_stride = width,
+                .row_bias = args.bias1.data});
+  for (std::int64_t d1 = 0; d1 < 4; ++d1) {
+    float* const first = s.first + d1 * c1 * width;
+    kernels.layer_norm_columns(first, c1, width, args.norm_weight.data, args.norm_bias.data,
+                               args.norm_eps);
+    kernels.gelu(first, c1 * width);
+    kernels.gemm({.m = 4 * c2,
+                  .n = width,
+                  .k = c1,
+                  .a = args.weight2.data,
+                  .a_row_stride = c1,
+                  .a_k_stride = 1,
+                  .a_panel_stride = c1 * kernels.gemm_mr,
+                  .b = first,
+                  .b_k_stride = width,
+                  .b_panel_stride = kernels.gemm_nr,
+                  .c = s.second,
+                  .c_row_stride = width,
+                  .row_bias = args.bias2.data,
+                  .activation = kGemmGelu});
+    for (std::int64_t d2 = 0; d2 < 4; ++d2) {
+      kernels.gemm({.m = count,
+                    .n = width,
+                    .k = c2,
+                    .a = args.hyper.data,
+                    .a_row_stride = c2,
+                    .a_k_stride = 1,
+                    .a_panel_stride = c2 * kernels.gemm_mr,
+                    .b = s.second + d2 * c2 * width,
+                    .b_k_stride = width,
+                    .b_panel_stride = kernels.gemm_nr,
+                    .c = s.masks,
+                    .c_row_stride = width});
+      const std::int64_t row = 4 * y + 2 * (d1 / 2) + d2 / 2;
+      const std::int64_t column = 2 * (d1 % 2) + d2 % 2;
+      for (std::int64_t k = 0; k < count; ++k) {
+        float* const out = masks.data + (k * masks.shape[1] + row) * 4 * width + column;
+        for (std::int64_t x = 0; x < width; ++x) out[4 * x] = s.masks[k * width + x];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void upscale_masks(Context& ctx, const MaskUpscalingArgs& args, View masks) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t width = args.map.shape[1];
+  const std::int64_t channels = args.map.shape[2];
+  const std::int64_t nr = kernels.gemm_nr;
+  const std::int64_t map_size = (width + nr - 1) / nr * nr * channels;
+  const std::int64_t first_size = args.weight1.shape[0] * width;
+  const std::int64_t second_size = args.weight2.shape[0] * width;
+  const std::int64_t slice = map_size + first_size + second_size + args.hyper.shape[0] * width;
+
+  const Workspace::Scope scratch(ctx.workspace);
+  float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
+  parallel_for(ctx.num_threads, args.map.shape[0], 1,
+               [&](std::int64_t y, std::int64_t, int thread) {
+                 float* const base = slices + thread * slice;
+                 upscale_row(kernels, args, y,
+                             {base, base + map_size, base + map_size + first_size,
+                              base + map_size + first_size + second_size},
+                             masks);
+               });
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "core/context.h"
+#include "ops/linear.h"
+
+namespace sam_rlx {
+
+// Two transposed 2x2 convolutions of stride 2 with a norm and GELU between and GELU behind, and the
+// product of the result with one vector a mask:
+//
+//   upscaled = GELU(conv2(GELU(channel_norm(conv1(map)))))     (4H, 4W, C2)
+//   masks[k] = hyper[k] . upscaled                             (4H, 4W)
+//
+// One row of the map at a time goes through all steps, so the upscaled map is never stored.
+struct MaskUpscalingArgs {
+  ConstView map;                     // (H, W, C)
+  ConstView weight1, bias1;          // (4 * C1, C) rows (dy, dx, c1), (4 * C1,)
+  ConstView norm_weight, norm_bias;  // (C1,)
+  float norm_eps = 1e-6F;
+  ConstView weight2, bias2;  // (4 * C2, C1) rows (dy, dx, c2), (4 * C2,)
+  ConstView hyper;           // (K, C2)
+};
+
+// A transposed-convolution weight (in, out, 2, 2) as rows (dy, dx, out), and a bias (out,) four
+// times.
+Tensor fold_conv_transpose2x2(ConstView weight);
+Tensor repeat_bias2x2(ConstView bias);
+
+// masks (K, 4H, 4W)
+void upscale_masks(Context& ctx, const MaskUpscalingArgs& args, View masks);
+
+}  // namespace sam_rlx

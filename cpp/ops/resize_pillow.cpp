@@ -1,0 +1,160 @@
+#include "ops/resize_pillow.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/parallel.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr int kBits = 22;
+constexpr std::int32_t kHalf = 1 << (kBits - 1);
+// Output rows of one work item: they share the horizontal pass over their sources.
+constexpr std::int64_t kRowGrain = 32;
+// More would make sizes in bytes overflow 32 bits somewhere, and is no picture.
+constexpr std::int64_t kMaxSide = 1 << 24;
+
+// Output i of an axis is the sum of weights[i * width + k] * in[first[i] + k] over k < count[i].
+struct FixedTaps {
+  std::int64_t width = 0;
+  std::int32_t* first = nullptr;
+  std::int32_t* count = nullptr;
+  std::int32_t* weights = nullptr;
+};
+
+FixedTaps triangle_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size) {
+  const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
+  const double support = std::max(scale, 1.0);
+  const double inverse = 1.0 / support;
+  FixedTaps taps;
+  taps.width = static_cast<std::int64_t>(std::ceil(support)) * 2 + 1;
+  taps.first = workspace.array<std::int32_t>(out_size);
+  taps.count = workspace.array<std::int32_t>(out_size);
+  taps.weights = workspace.array<std::int32_t>(checked_multiply(out_size, taps.width));
+  const Workspace::Scope scratch(workspace);
+  double* const exact = workspace.array<double>(taps.width);
+  for (std::int64_t i = 0; i < out_size; ++i) {
+    const double centre = (static_cast<double>(i) + 0.5) * scale;
+    const auto first = std::max(static_cast<std::int64_t>(centre - support + 0.5), std::int64_t{0});
+    const auto last = std::min(static_cast<std::int64_t>(centre + support + 0.5), in_size);
+    double sum = 0.0;
+    for (std::int64_t k = 0; k < last - first; ++k) {
+      const double place = (static_cast<double>(k + first) - centre + 0.5) * inverse;
+      exact[k] = std::max(1.0 - std::abs(place), 0.0);
+      sum += exact[k];
+    }
+    std::int32_t* const weights = taps.weights + i * taps.width;
+    for (std::int64_t k = 0; k < last - first; ++k) {
+      const double weight = sum == 0.0 ? exact[k] : exact[k] / sum;
+      weights[k] = static_cast<std::int32_t>(0.5 + weight * (1 << kBits));
+    }
+    taps.first[i] = static_cast<std::int32_t>(first);
+    taps.count[i] = static_cast<std::int32_t>(last - first);
+  }
+  return taps;
+}
+
+// The weights of one output sum to 1 but for rounding, so only the upper limit can be passed.
+std::uint8_t to_byte(std::int32_t sum) {
+  return static_cast<std::uint8_t>(std::min(sum >> kBits, 255));
+}
+
+void horizontal_pass(const std::uint8_t* in, const FixedTaps& taps, std::int64_t width,
+                     std::uint8_t* out) {
+  for (std::int64_t x = 0; x < width; ++x) {
+    const std::uint8_t* pixel = in + 3 * static_cast<std::int64_t>(taps.first[x]);
+    const std::int32_t* const weights = taps.weights + x * taps.width;
+    std::int32_t r = kHalf, g = kHalf, b = kHalf;
+    for (std::int32_t k = 0; k < taps.count[x]; ++k, pixel += 3) {
+      r += pixel[0] * weights[k];
+      g += pixel[1] * weights[k];
+      b += pixel[2] * weights[k];
+    }
+    out[3 * x] = to_byte(r);
+    out[3 * x + 1] = to_byte(g);
+    out[3 * x + 2] = to_byte(b);
+  }
+}
+
+// Rows `in`, `in + stride`, ... -> out (bytes,); sums (bytes,) is scratch.
+void vertical_pass(const std::uint8_t* in, std::int64_t stride, const FixedTaps& taps,
+                   std::int64_t y, std::int64_t bytes, std::int32_t* sums, std::uint8_t* out) {
+  const std::int32_t* const weights = taps.weights + y * taps.width;
+  std::fill_n(sums, bytes, kHalf);
+  for (std::int32_t k = 0; k < taps.count[y]; ++k, in += stride) {
+    const std::int32_t weight = weights[k];
+    for (std::int64_t i = 0; i < bytes; ++i) sums[i] += in[i] * weight;
+  }
+  for (std::int64_t i = 0; i < bytes; ++i) out[i] = to_byte(sums[i]);
+}
+
+void check(const ImageView& image, std::int64_t height, std::int64_t width) {
+  const auto ok = [](std::int64_t side) { return side > 0 && side <= kMaxSide; };
+  if (!ok(image.height) || !ok(image.width)) {
+    fail("image", "sides from 1 to " + std::to_string(kMaxSide),
+         std::to_string(image.height) + " x " + std::to_string(image.width));
+  }
+  if (!ok(height) || !ok(width)) {
+    fail("resized image", "sides from 1 to " + std::to_string(kMaxSide),
+         std::to_string(height) + " x " + std::to_string(width));
+  }
+}
+
+}  // namespace
+
+void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
+                   const ImageRowSink& sink) {
+  check(image, height, width);
+  const bool horizontal = width != image.width, vertical = height != image.height;
+  const std::int64_t bytes = 3 * width;
+  const std::int64_t threads = std::max(ctx.num_threads, 1);
+  const Workspace::Scope scratch(ctx.workspace);
+  FixedTaps x_taps, y_taps;
+  if (horizontal) x_taps = triangle_taps(ctx.workspace, image.width, width);
+  if (vertical) y_taps = triangle_taps(ctx.workspace, image.height, height);
+
+  // The source rows [first, last) that the output rows [begin, end) read.
+  const auto sources = [&](std::int64_t begin, std::int64_t end) {
+    if (!vertical) return std::pair{begin, end};
+    return std::pair<std::int64_t, std::int64_t>{y_taps.first[begin],
+                                                 y_taps.first[end - 1] + y_taps.count[end - 1]};
+  };
+  std::int64_t most = 0;
+  for (std::int64_t begin = 0; begin < height; begin += kRowGrain) {
+    const auto [first, last] = sources(begin, std::min(begin + kRowGrain, height));
+    most = std::max(most, last - first);
+  }
+  auto* const narrowed =
+      ctx.workspace.array<std::uint8_t>(horizontal ? checked_multiply(most * threads, bytes) : 0);
+  auto* const sums = ctx.workspace.array<std::int32_t>(vertical ? bytes * threads : 0);
+  auto* const rows = ctx.workspace.array<std::uint8_t>(vertical ? bytes * threads : 0);
+
+  parallel_for(ctx.num_threads, height, kRowGrain,
+               [&](std::int64_t begin, std::int64_t end, int thread) {
+    const auto [first, last] = sources(begin, end);
+    const std::uint8_t* base = image.row(first);
+    std::int64_t stride = image.row_stride;
+    if (horizontal) {
+      std::uint8_t* const block = narrowed + most * bytes * thread;
+      for (std::int64_t y = first; y < last; ++y) {
+        horizontal_pass(image.row(y), x_taps, width, block + (y - first) * bytes);
+      }
+      base = block;
+      stride = bytes;
+    }
+    for (std::int64_t y = begin; y < end; ++y) {
+      if (!vertical) {
+        sink(y, base + (y - first) * stride);
+        continue;
+      }
+      std::uint8_t* const row = rows + bytes * thread;
+      vertical_pass(base + (y_taps.first[y] - first) * stride, stride, y_taps, y, bytes,
+                    sums + bytes * thread, row);
+      sink(y, row);
+    }
+  });
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,336 @@
+#include "ops/token_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/kernel_table.h"
+
+namespace sam_rlx {
+namespace {
+
+// Places of the map that are processed at once: part of the result's definition, because sums are
+// made part by part, in order, whatever the number of threads.
+constexpr std::int64_t kPart = 256;
+
+float* thread_slice(float* base, std::int64_t stride, int thread) { return base + stride * thread; }
+
+std::int64_t panels_size(const KernelTable& kernels, std::int64_t n, std::int64_t k) {
+  return (n + kernels.gemm_nr - 1) / kernels.gemm_nr * kernels.gemm_nr * k;
+}
+
+void add_rows(const float* a, const float* b, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+// folded (N * heads, C): row n * heads + h is scale * tokens[n, head h] . weight[head h, :].
+void fold_tokens(const KernelTable& kernels, ConstView tokens, ConstView weight, std::int64_t heads,
+                 float scale, float* folded) {
+  const std::int64_t n = tokens.shape[0];
+  const std::int64_t inner = tokens.shape[1];
+  const std::int64_t channels = weight.shape[1];
+  const std::int64_t dim = inner / heads;
+  for (std::int64_t h = 0; h < heads; ++h) {
+    kernels.gemm({.m = n,
+                  .n = channels,
+                  .k = dim,
+                  .a = tokens.data + h * dim,
+                  .a_row_stride = inner,
+                  .a_k_stride = 1,
+                  .a_panel_stride = inner * kernels.gemm_mr,
+                  .b = weight.data + h * dim * channels,
+                  .b_k_stride = channels,
+                  .b_panel_stride = kernels.gemm_nr,
+                  .c = folded + h * channels,
+                  .c_row_stride = heads * channels});
+  }
+  for (std::int64_t i = 0; i < n * heads * channels; ++i) folded[i] *= scale;
+}
+
+// Sums of one part of the map for every folded row: largest score, sum of exponentials, and the
+// sum of exponentials times places.
+struct PartSums {
+  float* max;    // (rows,)
+  float* sum;    // (rows,)
+  float* value;  // (rows, C)
+};
+
+void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const float* folded,
+                 std::int64_t rows, std::int64_t begin, std::int64_t count, float* scratch,
+                 const PartSums& sums) {
+  const std::int64_t channels = args.keys.shape[1];
+  float* const keyed = scratch;                      // (count, C)
+  float* const scores = scratch + kPart * channels;  // (count, rows)
+  const float* const places = args.keys.data + begin * channels;
+  add_rows(places, args.key_pe.data + begin * channels, count * channels, keyed);
+  kernels.gemm({.m = count,
+                .n = rows,
+                .k = channels,
+                .a = keyed,
+                .a_row_stride = channels,
+                .a_k_stride = 1,
+                .a_panel_stride = channels * kernels.gemm_mr,
+                .b = folded,
+                .b_k_stride = kernels.gemm_nr,
+                .b_panel_stride = kernels.gemm_nr * channels,
+                .c = scores,
+                .c_row_stride = rows});
+  kernels.exp_columns(scores, count, rows, sums.max, sums.sum);
+  kernels.gemm({.m = rows,
+                .n = channels,
+                .k = count,
+                .a = scores,
+                .a_row_stride = 1,
+                .a_k_stride = rows,
+                .a_panel_stride = kernels.gemm_mr,
+                .b = places,
+                .b_k_stride = channels,
+                .b_panel_stride = kernels.gemm_nr,
+                .c = sums.value,
+                .c_row_stride = channels});
+}
+
+// Joins the parts into part 0: value = softmax-weighted mean of the places.
+void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows, std::int64_t channels) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float largest = all.max[r];
+    for (std::int64_t p = 1; p < parts; ++p) largest = std::max(largest, all.max[p * rows + r]);
+    float total = 0.0F;
+    for (std::int64_t p = 0; p < parts; ++p) {
+      total += all.sum[p * rows + r] * std::exp(all.max[p * rows + r] - largest);
+    }
+    float* const out = all.value + r * channels;
+    const float first = std::exp(all.max[r] - largest) / total;
+    for (std::int64_t c = 0; c < channels; ++c) out[c] *= first;
+    for (std::int64_t p = 1; p < parts; ++p) {
+      const float weight = std::exp(all.max[p * rows + r] - largest) / total;
+      const float* const in = all.value + (p * rows + r) * channels;
+      for (std::int64_t c = 0; c < channels; ++c) out[c] += weight * in[c];
+    }
+  }
+}
+
+}  // namespace
+
+void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t tokens = args.query.shape[0];
+  const std::int64_t inner = args.query.shape[1];
+  const std::int64_t dim = inner / args.num_heads;
+  const std::int64_t places = args.keys.shape[0];
+  const std::int64_t channels = args.keys.shape[1];
+  const std::int64_t rows = tokens * args.num_heads;
+  if (rows == 0) return;
+  const std::int64_t parts = (places + kPart - 1) / kPart;
+
+  const Workspace::Scope scratch(ctx.workspace);
+  float* const plain = ctx.workspace.array<float>(rows * channels);
+  float* const folded = ctx.workspace.array<float>(panels_size(kernels, rows, channels));
+  const PartSums all{ctx.workspace.array<float>(parts * rows),
+                     ctx.workspace.array<float>(parts * rows),
+                     ctx.workspace.array<float>(parts * rows * channels)};
+  const std::int64_t slice = kPart * (channels + rows);
+  float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
+
+  // The term q . bias is the same for all places: softmax does not see it.
+  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
+  fold_tokens(kernels, args.query, args.k_proj.weight, args.num_heads, scale, plain);
+  kernels.pack_weight(plain, channels, rows, channels, folded);
+
+  parallel_for(ctx.num_threads, parts, 1, [&](std::int64_t part, std::int64_t, int thread) {
+    const std::int64_t begin = part * kPart;
+    attend_part(kernels, args, folded, rows, begin, std::min(kPart, places - begin),
+                thread_slice(slices, slice, thread),
+                {all.max + part * rows, all.sum + part * rows, all.value + part * rows * channels});
+  });
+  join_parts(all, parts, rows, channels);
+
+  // Project the means with every head's weights and keep each row's own head.
+  const View projected = ctx.workspace.floats({rows, inner});
+  linear(ctx, ConstView(all.value, Shape{rows, channels}), *args.v_proj.packed,
+         {.bias = args.v_proj.bias.data}, projected);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t h = r % args.num_heads;
+    std::memcpy(out.data + (r / args.num_heads) * inner + h * dim,
+                projected.data + r * inner + h * dim,
+                static_cast<std::size_t>(dim) * sizeof(float));
+  }
+}
+
+void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args, View out) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t tokens = args.query.shape[0];
+  const std::int64_t inner = args.query.shape[1];
+  const std::int64_t dim = inner / args.num_heads;
+  const std::int64_t places = args.value.shape[0];
+  if (tokens == 0) return;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
+
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t slice = tokens * places;
+  float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
+  parallel_for(ctx.num_threads, args.num_heads, 1, [&](std::int64_t h, std::int64_t, int thread) {
+    float* const scores = thread_slice(slices, slice, thread);  // (N, M)
+    kernels.gemm({.m = tokens,
+                  .n = places,
+                  .k = dim,
+                  .a = args.query.data + h * dim,
+                  .a_row_stride = inner,
+                  .a_k_stride = 1,
+                  .a_panel_stride = inner * kernels.gemm_mr,
+                  .b = args.key_t.data + h * dim * places,
+                  .b_k_stride = places,
+                  .b_panel_stride = kernels.gemm_nr,
+                  .c = scores,
+                  .c_row_stride = places});
+    kernels.softmax_rows(scores, tokens, places, scale);
+    kernels.gemm({.m = tokens,
+                  .n = dim,
+                  .k = places,
+                  .a = scores,
+                  .a_row_stride = places,
+                  .a_k_stride = 1,
+                  .a_panel_stride = places * kernels.gemm_mr,
+                  .b = args.value.data + h * dim,
+                  .b_k_stride = inner,
+                  .b_panel_stride = kernels.gemm_nr,
+                  .c = out.data + h * dim,
+                  .c_row_stride = inner});
+  });
+}
+
+namespace {
+
+// What the token side contributes to every place.
+struct FoldedTokens {
+  const float* keys;    // packed (query width, rows)
+  const float* bias;    // (rows,) or null
+  const float* values;  // (rows, C)
+};
+
+// rows (N * heads, inner) that hold each token's own head and zeros elsewhere, scaled.
+void spread_heads(ConstView tokens, std::int64_t heads, float scale, float* out) {
+  const std::int64_t inner = tokens.shape[1];
+  const std::int64_t dim = inner / heads;
+  const std::int64_t rows = tokens.shape[0] * heads;
+  std::fill(out, out + rows * inner, 0.0F);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t h = r % heads;
+    const float* const token = tokens.data + (r / heads) * inner + h * dim;
+    for (std::int64_t d = 0; d < dim; ++d) out[r * inner + h * dim + d] = scale * token[d];
+  }
+}
+
+void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const FoldedTokens& folded,
+              std::int64_t begin, std::int64_t count, float* scratch, View keys_out) {
+  const std::int64_t rows = args.key.shape[0] * args.num_heads;
+  const std::int64_t width = args.query_input.shape[1];
+  const std::int64_t channels = args.keys.shape[1];
+  const float* query = args.query_input.data + begin * width;
+  float* const scores = scratch;  // (count, rows)
+  if (args.query_pe) {
+    float* const sum = scratch + kPart * rows;
+    add_rows(query, args.query_pe.data + begin * width, count * width, sum);
+    query = sum;
+  }
+  kernels.gemm({.m = count,
+                .n = rows,
+                .k = width,
+                .a = query,
+                .a_row_stride = width,
+                .a_k_stride = 1,
+                .a_panel_stride = width * kernels.gemm_mr,
+                .b = folded.keys,
+                .b_k_stride = kernels.gemm_nr,
+                .b_panel_stride = kernels.gemm_nr * width,
+                .c = scores,
+                .c_row_stride = rows,
+                .column_bias = folded.bias});
+  kernels.softmax_groups(scores, count, args.key.shape[0], args.num_heads);
+  float* const out = keys_out.data + begin * channels;
+  kernels.gemm({.m = count,
+                .n = channels,
+                .k = rows,
+                .a = scores,
+                .a_row_stride = rows,
+                .a_k_stride = 1,
+                .a_panel_stride = rows * kernels.gemm_mr,
+                .b = folded.values,
+                .b_k_stride = channels,
+                .b_panel_stride = kernels.gemm_nr,
+                .c = out,
+                .c_row_stride = channels,
+                .column_bias = args.out_proj.bias.data,
+                .residual = args.keys.data + begin * channels,
+                .residual_row_stride = channels});
+  kernels.layer_norm_rows(out, count, channels, args.norm_weight.data, args.norm_bias.data,
+                          args.norm_eps, out);
+}
+
+// values (N * heads, C): row n * heads + h is value[n, head h] . out_proj[:, head h]^T.
+void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, float* values) {
+  const std::int64_t inner = args.value.shape[1];
+  const std::int64_t channels = args.keys.shape[1];
+  const std::int64_t dim = inner / args.num_heads;
+  for (std::int64_t h = 0; h < args.num_heads; ++h) {
+    kernels.gemm({.m = args.value.shape[0],
+                  .n = channels,
+                  .k = dim,
+                  .a = args.value.data + h * dim,
+                  .a_row_stride = inner,
+                  .a_k_stride = 1,
+                  .a_panel_stride = inner * kernels.gemm_mr,
+                  .b = args.out_proj.packed->panels.data() + h * dim * kernels.gemm_nr,
+                  .b_k_stride = kernels.gemm_nr,
+                  .b_panel_stride = kernels.gemm_nr * inner,
+                  .c = values + h * channels,
+                  .c_row_stride = args.num_heads * channels});
+  }
+}
+
+}  // namespace
+
+void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View keys_out) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t heads = args.num_heads;
+  const std::int64_t inner = args.key.shape[1];
+  const std::int64_t dim = inner / heads;
+  const std::int64_t rows = args.key.shape[0] * heads;
+  const std::int64_t width = args.query_input.shape[1];
+  const std::int64_t places = args.keys.shape[0];
+  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
+
+  const Workspace::Scope scratch(ctx.workspace);
+  float* const plain = ctx.workspace.array<float>(rows * width);
+  float* const packed = ctx.workspace.array<float>(panels_size(kernels, rows, width));
+  float* const values = ctx.workspace.array<float>(rows * args.keys.shape[1]);
+  float* bias = nullptr;
+  if (args.q_proj.packed != nullptr) {
+    bias = ctx.workspace.array<float>(rows);
+    fold_tokens(kernels, args.key, args.q_proj.weight, heads, scale, plain);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t offset = (r % heads) * dim;
+      const float* const token = args.key.data + (r / heads) * inner + offset;
+      float dot = 0.0F;
+      for (std::int64_t d = 0; d < dim; ++d) dot += token[d] * args.q_proj.bias.data[offset + d];
+      bias[r] = scale * dot;
+    }
+  } else {
+    spread_heads(args.key, heads, scale, plain);
+  }
+  kernels.pack_weight(plain, width, rows, width, packed);
+  fold_values(kernels, args, values);
+
+  const std::int64_t slice = kPart * (rows + width);
+  float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
+  const FoldedTokens folded{packed, bias, values};
+  parallel_for(ctx.num_threads, places, kPart,
+               [&](std::int64_t begin, std::int64_t end, int thread) {
+                 map_part(kernels, args, folded, begin, end - begin,
+                          thread_slice(slices, slice, thread), keys_out);
+               });
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "core/context.h"
+#include "ops/linear.h"
+
+namespace sam_rlx {
+
+// Attention between a few tokens (N, C) and many places of a map (M, C), with the projections of
+// the map's side moved to the tokens' side. With heads h and weights W_h of one head:
+//
+//   q . (W_h x + b_h)      = (W_h^T q) . x + q . b_h
+//   sum p (W_h x + b_h)    = W_h (sum p x) + b_h          since sum p = 1
+//
+// so no (M, inner) projection of the map is ever made. Rows of the folded matrices are ordered
+// token-major: row n * num_heads + h.
+
+// The plain weights (inner, C) and biases (inner,) of a projection, and its packed form.
+struct Projection {
+  ConstView weight;
+  ConstView bias;
+  const PackedMatrix* packed = nullptr;
+};
+
+// Tokens attend to the map.
+//   query (N, inner)    projected queries
+//   keys (M, C)         the map; values are the same places
+//   key_pe (M, C)       is added to the map for the keys
+// out (N, inner): heads merged, before the output projection.
+struct TokenToMapArgs {
+  std::int64_t num_heads = 0;
+  ConstView query, keys, key_pe;
+  Projection k_proj, v_proj;
+};
+void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out);
+
+// The same when the map's projections are at hand:
+//   key_t (inner, M)  projected keys, transposed; value (M, inner)
+struct ProjectedMapArgs {
+  std::int64_t num_heads = 0;
+  ConstView query, key_t, value;
+};
+void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args, View out);
+
+// The map attends to the tokens: keys_out = layer_norm(keys + out_proj(attention)).
+//   key, value (N, inner)   projected tokens
+//   query_input, query_pe   the map's queries are q_proj(query_input + query_pe), (M, C) each; with
+//                           q_proj.packed null, query_input (M, inner) is projected already
+//   keys (M, C)             residual; keys_out may be keys
+struct MapToTokenArgs {
+  std::int64_t num_heads = 0;
+  ConstView key, value;
+  ConstView query_input, query_pe;
+  Projection q_proj, out_proj;
+  ConstView norm_weight, norm_bias;
+  float norm_eps = 1e-5F;
+  ConstView keys;
+};
+void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View keys_out);
+
+}  // namespace sam_rlx

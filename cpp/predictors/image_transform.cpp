@@ -1,0 +1,81 @@
+#include "predictors/image_transform.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "ops/resize_pillow.h"
+
+namespace sam_rlx {
+namespace {
+
+// The normalised value of every byte, for each channel.
+using ByteTable = std::array<std::array<float, 3>, 256>;
+
+ByteTable normalise_bytes(const ImageTransform& transform) {
+  ByteTable table;
+  for (std::size_t value = 0; value < table.size(); ++value) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      table[value][c] = (static_cast<float>(value) - transform.mean[c]) / transform.std[c];
+    }
+  }
+  return table;
+}
+
+std::string text(Size size) {
+  return std::to_string(size.height) + " x " + std::to_string(size.width);
+}
+
+}  // namespace
+
+Size ImageTransform::resized_hw(Size orig_hw) const {
+  if (orig_hw.height <= 0 || orig_hw.width <= 0) {
+    fail("image", "at least one pixel", text(orig_hw));
+  }
+  const double scale = static_cast<double>(side) * 1.0 /
+                       static_cast<double>(std::max(orig_hw.height, orig_hw.width));
+  const auto scaled = [&](std::int64_t size) {
+    return static_cast<std::int64_t>(static_cast<double>(size) * scale + 0.5);
+  };
+  const Size input_hw{scaled(orig_hw.height), scaled(orig_hw.width)};
+  if (input_hw.height <= 0 || input_hw.width <= 0) {
+    fail("image", "sides that stay at least one pixel when the longer one becomes " +
+                      std::to_string(side),
+         text(orig_hw));
+  }
+  return input_hw;
+}
+
+Size ImageTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
+  if (out.shape != Shape{side, side, 3}) {
+    fail_internal("preprocess into " + out.shape.str());
+  }
+  const Size input_hw = resized_hw({image.height, image.width});
+  const ByteTable table = normalise_bytes(*this);
+  const std::int64_t row_floats = 3 * side;
+  resize_pillow(ctx, image, input_hw.height, input_hw.width,
+                [&](std::int64_t y, const std::uint8_t* row) {
+    float* const target = out.data + y * row_floats;
+    for (std::int64_t x = 0; x < 3 * input_hw.width; x += 3) {
+      target[x] = table[row[x]][0];
+      target[x + 1] = table[row[x + 1]][1];
+      target[x + 2] = table[row[x + 2]][2];
+    }
+    std::fill(target + 3 * input_hw.width, target + row_floats, 0.0F);
+  });
+  std::fill(out.data + input_hw.height * row_floats, out.data + out.numel(), 0.0F);
+  return input_hw;
+}
+
+void ImageTransform::transform_coords(Size orig_hw, std::int64_t num_points, const double* points,
+                                      double* out) const {
+  const Size input_hw = resized_hw(orig_hw);
+  const double x_scale = static_cast<double>(input_hw.width) / static_cast<double>(orig_hw.width);
+  const double y_scale = static_cast<double>(input_hw.height) / static_cast<double>(orig_hw.height);
+  for (std::int64_t i = 0; i < num_points; ++i) {
+    out[2 * i] = points[2 * i] * x_scale;
+    out[2 * i + 1] = points[2 * i + 1] * y_scale;
+  }
+}
+
+}  // namespace sam_rlx

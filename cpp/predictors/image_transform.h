@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+
+#include "core/context.h"
+#include "core/image.h"
+
+namespace sam_rlx {
+
+// (height, width).
+struct Size {
+  std::int64_t height = 0, width = 0;
+  bool operator==(const Size&) const = default;
+};
+
+// SAM's picture transform: the longer side becomes `side`, values are normalised, and zeros fill
+// the square at the right and at the bottom. Upstream: ResizeLongestSide and Sam.preprocess.
+struct ImageTransform {
+  std::int64_t side = 1024;
+  std::array<float, 3> mean{123.675F, 116.28F, 103.53F};
+  std::array<float, 3> std{58.395F, 57.12F, 57.375F};
+
+  // Size of the resized picture inside the square. Raises InvalidArgument when a side is empty.
+  Size resized_hw(Size orig_hw) const;
+
+  // uint8 RGB -> out (side, side, 3); returns the size of the part that is picture.
+  Size preprocess(Context& ctx, const ImageView& image, View out) const;
+
+  // Moves (x, y) points from the original picture into the square, in double as upstream. A box
+  // is two points.
+  void transform_coords(Size orig_hw, std::int64_t num_points, const double* points,
+                        double* out) const;
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,159 @@
+#include "predictors/sam_config.h"
+
+#include <algorithm>
+
+#include "checkpoint/json.h"
+#include "core/error.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr std::int64_t kMaxSize = 1 << 20;
+
+std::string shape_text(const TensorEntry& entry) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < entry.dims.size(); ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(entry.dims[i]);
+  }
+  return text + ")";
+}
+
+const TensorEntry& tensor(const StateDict& state_dict, const char* name, std::size_t rank) {
+  const TensorEntry* const entry = state_dict.find(name);
+  if (entry == nullptr)
+    fail<CheckpointError>(state_dict.source, std::string("tensor ") + name, "none");
+  if (entry->dims.size() != rank) {
+    fail<CheckpointError>(name, std::to_string(rank) + " axes", shape_text(*entry));
+  }
+  return *entry;
+}
+
+std::int64_t size_in(const Json& json, const char* key, const std::string& where) {
+  const std::int64_t value = json.at(key, where).integer(where + "." + key);
+  if (value < 1 || value > kMaxSize) {
+    fail<CheckpointError>(where + "." + key, "1 to " + std::to_string(kMaxSize),
+                          std::to_string(value));
+  }
+  return value;
+}
+
+std::int64_t size_or(const Json& json, const char* key, std::int64_t fallback,
+                     const std::string& where) {
+  return json.find(key) == nullptr ? fallback : size_in(json, key, where);
+}
+
+void read_pixels(const Json& json, const char* key, const std::string& where,
+                 std::array<float, 3>& out) {
+  if (json.find(key) == nullptr) return;
+  const Json::Array& values = json.at(key, where).array(where + "." + key);
+  if (values.size() != out.size()) {
+    fail<CheckpointError>(where + "." + key, "3 numbers", std::to_string(values.size()));
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(values[i].number(where + "." + key));
+  }
+}
+
+// Sizes that cannot work together: reported here, not as a crash later.
+void check_sizes(const sam::SamConfig& config, const std::string& where) {
+  const sam::ImageEncoderConfig& e = config.image_encoder;
+  const sam::TwoWayTransformerConfig& t = config.mask_decoder.transformer;
+  const bool divides = e.img_size % e.patch_size == 0 && e.embed_dim % e.num_heads == 0 &&
+                       t.embedding_dim % 8 == 0 &&
+                       t.embedding_dim / t.attention_downsample_rate % t.num_heads == 0;
+  if (!divides || e.img_size > 4096 || e.depth > 1024 || t.depth > 64 ||
+      e.out_chans != config.prompt_encoder.embed_dim || e.out_chans != t.embedding_dim ||
+      config.prompt_encoder.mask_in_chans % 4 != 0) {
+    fail<CheckpointError>(where, "sizes that divide each other as in SAM", "others");
+  }
+}
+
+// The config that this project's training writes into the metadata, with upstream's names.
+sam::SamConfig config_from_metadata(const std::string& text, const std::string& variant) {
+  const std::string where = "metadata.config";
+  const Json json = Json::parse(text, where);
+  sam::SamConfig config;
+  config.variant = variant;
+  sam::ImageEncoderConfig& e = config.image_encoder;
+  e.img_size = e.table_size = size_in(json, "img_size", where);
+  e.patch_size = size_in(json, "patch_size", where);
+  e.embed_dim = size_in(json, "embed_dim", where);
+  e.depth = size_in(json, "depth", where);
+  e.num_heads = size_in(json, "num_heads", where);
+  e.mlp_dim = static_cast<std::int64_t>(json.at("mlp_ratio", where).number(where + ".mlp_ratio") *
+                                        static_cast<double>(e.embed_dim));
+  e.out_chans = size_in(json, "out_chans", where);
+  e.window_size = size_in(json, "window_size", where);
+  for (const Json& block : json.at("global_attn_indexes", where).array(where)) {
+    e.global_attn_indexes.push_back(block.integer(where + ".global_attn_indexes"));
+  }
+  config.prompt_encoder.embed_dim = size_or(json, "prompt_embed_dim", e.out_chans, where);
+  config.prompt_encoder.mask_in_chans = size_or(json, "mask_in_chans", 16, where);
+  config.prompt_encoder.input_image_size = e.img_size;
+  config.prompt_encoder.image_embedding_size = e.grid();
+  sam::MaskDecoderConfig& d = config.mask_decoder;
+  d.transformer.embedding_dim = config.prompt_encoder.embed_dim;
+  d.transformer.depth = size_or(json, "decoder_depth", 2, where);
+  d.transformer.num_heads = size_or(json, "decoder_num_heads", 8, where);
+  d.transformer.mlp_dim = size_or(json, "decoder_mlp_dim", 2048, where);
+  d.iou_head_hidden_dim = size_or(json, "iou_head_hidden_dim", 256, where);
+  d.iou_head_depth = size_or(json, "iou_head_depth", 3, where);
+  read_pixels(json, "pixel_mean", where, config.pixel_mean);
+  read_pixels(json, "pixel_std", where, config.pixel_std);
+  if (e.mlp_dim < 1 || e.mlp_dim > kMaxSize) {
+    fail<CheckpointError>(where + ".mlp_ratio", "a ratio that gives a width", "another number");
+  }
+  check_sizes(config, where);
+  return config;
+}
+
+// Meta's checkpoints carry no config: width and depth tell the variant. Fine-tuned ones may have
+// another grid; it is read from the position table.
+sam::SamConfig config_from_tensors(const StateDict& state_dict) {
+  const TensorEntry& table = tensor(state_dict, "image_encoder.pos_embed", 4);
+  const TensorEntry& patch = tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
+  std::int64_t depth = 0;
+  while (state_dict.contains("image_encoder.blocks." + std::to_string(depth) + ".norm1.weight")) {
+    ++depth;
+  }
+  const std::int64_t width = patch.dims[0];
+  for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
+    sam::SamConfig config = sam::released_config(name);
+    sam::ImageEncoderConfig& e = config.image_encoder;
+    if (e.embed_dim != width || e.depth != depth || e.patch_size != patch.dims[3]) continue;
+    const std::int64_t side = table.dims[1] * e.patch_size;
+    if (table.dims[1] != table.dims[2] || side < 1 || side > 4096) {
+      fail<CheckpointError>(table.name, "a square table of at most 256 x 256", shape_text(table));
+    }
+    e.table_size = side;
+    config.set_img_size(side);
+    return config;
+  }
+  fail<UnsupportedError>(
+      state_dict.source,
+      "a SAM encoder of width 768, 1024 or 1280 with 12, 24 or 32 blocks, or a "
+      "config in the metadata",
+      "width " + std::to_string(width) + " with " + std::to_string(depth) + " blocks");
+}
+
+}  // namespace
+
+sam::SamConfig sam_config_of(const StateDict& state_dict,
+                             const std::optional<std::string>& variant) {
+  const auto config = state_dict.metadata.find("config");
+  const auto name = state_dict.metadata.find("variant");
+  const sam::SamConfig found =
+      config == state_dict.metadata.end()
+          ? config_from_tensors(state_dict)
+          : config_from_metadata(config->second,
+                                 name == state_dict.metadata.end() ? "custom" : name->second);
+  if (!variant || *variant == found.variant) return found;
+  const sam::SamConfig asked = sam::released_config(*variant);
+  const TensorEntry& patch = tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
+  fail<CheckpointError>(
+      "variant " + *variant + ": " + patch.name,
+      "width " + std::to_string(asked.image_encoder.embed_dim),
+      "width " + std::to_string(patch.dims[0]) + " (the file is " + found.variant + ")");
+}
+
+}  // namespace sam_rlx

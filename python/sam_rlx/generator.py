@@ -1,0 +1,328 @@
+"""Everything mode: masks for all objects of a picture."""
+
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import _core
+from sam_rlx.arrays import as_integer, as_num_threads, as_number, as_rgb
+from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.model import Model
+
+OUTPUT_MODES = ("binary_mask", "uncompressed_rle", "coco_rle")
+
+Progress = Callable[[int, int], None]
+
+
+def _integer(low: int) -> Callable[[str, Any], Any]:
+    return lambda name, value: as_integer(name, value, low)
+
+
+def _real(low: float, high: float = math.inf) -> Callable[[str, Any], Any]:
+    return lambda name, value: as_number(name, value, low, high)
+
+
+_RANGES: dict[str, Callable[[str, Any], Any]] = {
+    "points_per_side": lambda name, value: None if value is None else as_integer(name, value, 1),
+    "points_per_batch": _integer(1),
+    "pred_iou_thresh": _real(0.0),
+    "stability_score_thresh": _real(0.0, 1.0),
+    "stability_score_offset": _real(0.0),
+    "box_nms_thresh": _real(0.0, 1.0),
+    "crop_n_layers": _integer(0),
+    "crop_nms_thresh": _real(0.0, 1.0),
+    "crop_overlap_ratio": _real(0.0, 1.0),
+    "crop_n_points_downscale_factor": _integer(1),
+    "min_mask_region_area": _integer(0),
+}
+
+
+class MaskRecord(Mapping[str, Any]):
+    """One mask of everything mode. Reads like upstream's dict, and has attributes.
+
+    The keys are ``segmentation, area, bbox, predicted_iou, point_coords, stability_score,
+    crop_box``. The mask is kept run-length encoded; `segmentation` decodes it at its first use.
+
+    Attributes
+    ----------
+    counts : ndarray of uint32
+        Run lengths in column-major order, beginning with zeros.
+    size : (int, int)
+        Height and width of the picture.
+    area : int
+        Pixels of the mask.
+    bbox : list of 4 numbers
+        [x, y, w, h] in pixels; w and h are differences of inclusive pixel indices.
+    predicted_iou : float
+        The network's estimate of the mask's IoU.
+    point_coords : list
+        [[x, y]]: the grid point that gave the mask, in pixels.
+    stability_score : float
+        IoU of the mask at a higher and at a lower logit threshold, 0 to 1.
+    crop_box : list of 4 numbers
+        [x, y, w, h] of the crop that the mask was found in.
+    """
+
+    KEYS = (
+        "segmentation",
+        "area",
+        "bbox",
+        "predicted_iou",
+        "point_coords",
+        "stability_score",
+        "crop_box",
+    )
+
+    def __init__(self, fields: Mapping[str, Any], output_mode: str = "binary_mask") -> None:
+        self.counts: NDArray[np.uint32] = fields["counts"]
+        self.size: tuple[int, int] = tuple(fields["size"])
+        self.area: int = fields["area"]
+        self.bbox: list[int] = fields["bbox"]
+        self.predicted_iou: float = fields["predicted_iou"]
+        self.point_coords: list[list[float]] = fields["point_coords"]
+        self.stability_score: float = fields["stability_score"]
+        self.crop_box: list[float] = fields["crop_box"]
+        self._output_mode = output_mode
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.KEYS:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.KEYS)
+
+    def __len__(self) -> int:
+        return len(self.KEYS)
+
+    def __repr__(self) -> str:
+        return f"<MaskRecord area={self.area} bbox={self.bbox} iou={self.predicted_iou:.3f}>"
+
+    @cached_property
+    def segmentation(self) -> Any:
+        """The mask in the generator's `output_mode`.
+
+        ``"binary_mask"``: bool (H, W). ``"uncompressed_rle"``: dict of ``size`` [H, W] and
+        ``counts``, a list of int. ``"coco_rle"``: the same with ``counts`` as COCO's string.
+        """
+        if self._output_mode == "binary_mask":
+            return self.mask()
+        if self._output_mode == "uncompressed_rle":
+            return {"size": list(self.size), "counts": self.counts.tolist()}
+        return self._coco_segmentation()
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Return a new bool (H, W) array, whatever the output mode."""
+        return _core.rle_decode(self.counts, self.size)
+
+    def _coco_segmentation(self) -> dict[str, Any]:
+        return {
+            "size": list(self.size),
+            "counts": _core.rle_to_string(self.counts).decode("ascii"),
+        }
+
+    def to_coco(self) -> dict[str, Any]:
+        """Return a dict that ``json`` can write, with ``segmentation`` as compressed COCO RLE.
+
+        Returns
+        -------
+        dict
+            ``segmentation`` {``size``, ``counts``: str} and the other six keys.
+        """
+        others = {key: getattr(self, key) for key in self.KEYS if key != "segmentation"}
+        return {"segmentation": self._coco_segmentation(), **others}
+
+    def polygons(self) -> list[list[float]]:
+        """Return the outlines as COCO polygons: lists [x0, y0, x1, y1, ...] in pixels."""
+        return _core.mask_to_polygons(self.mask())
+
+
+class MaskGenerator:
+    """Find masks for everything in a picture, from a grid of points.
+
+    Arguments and defaults are those of upstream's ``SamAutomaticMaskGenerator``. A generator
+    serves one call at a time; a second thread gets a `StateError`.
+
+    Parameters
+    ----------
+    model : Model
+        From `sam_rlx.load_model`.
+    points_per_side : int or None
+        Points along each side of the grid, >= 1. Exactly one of this and `point_grids`.
+    points_per_batch : int
+        Points per decoder call, >= 1; more take more memory.
+    pred_iou_thresh : float
+        Keep masks with a predicted IoU above this; 0 keeps all.
+    stability_score_thresh : float
+        Keep masks with at least this stability, 0 to 1; 0 keeps all.
+    stability_score_offset : float
+        Shift of the logit threshold for the stability score.
+    box_nms_thresh : float
+        Box IoU, 0 to 1, above which the weaker of two masks of a crop is dropped.
+    crop_n_layers : int
+        With L > 0, also run on 2**i x 2**i crops for i = 1 .. L.
+    crop_nms_thresh : float
+        As `box_nms_thresh`, between crops.
+    crop_overlap_ratio : float
+        Overlap of crops, as a part of the shorter side; 0 to 1.
+    crop_n_points_downscale_factor : int
+        In layer i, `points_per_side` is divided by this to the power i.
+    point_grids : list of arrays (n, 2), optional
+        Own grids for the layers 0 .. `crop_n_layers`, (x, y) in 0 .. 1.
+    min_mask_region_area : int
+        With a value > 0, holes and islands smaller than this many pixels are removed.
+    output_mode : str
+        ``"binary_mask"``, ``"uncompressed_rle"`` or ``"coco_rle"``: form of `segmentation`.
+    num_threads : int, optional
+        Threads for computing. Default: the cores this process may use.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument has the wrong type or range.
+
+    Examples
+    --------
+    >>> import numpy as np, sam_rlx
+    >>> model = sam_rlx.load_model("sam-nano")
+    >>> generator = sam_rlx.MaskGenerator(model, points_per_side=2)
+    >>> records = generator.generate(np.zeros((40, 60, 3), np.uint8))
+    >>> all(record["segmentation"].shape == (40, 60) for record in records)
+    True
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        points_per_side: int | None = 32,
+        points_per_batch: int = 64,
+        pred_iou_thresh: float = 0.88,
+        stability_score_thresh: float = 0.95,
+        stability_score_offset: float = 1.0,
+        box_nms_thresh: float = 0.7,
+        crop_n_layers: int = 0,
+        crop_nms_thresh: float = 0.7,
+        crop_overlap_ratio: float = 512 / 1500,
+        crop_n_points_downscale_factor: int = 1,
+        point_grids: Sequence[ArrayLike] | None = None,
+        min_mask_region_area: int = 0,
+        output_mode: str = "binary_mask",
+        num_threads: int | None = None,
+    ) -> None:
+        if not isinstance(model, Model):
+            found = type(model).__name__
+            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        if (points_per_side is None) == (point_grids is None):
+            raise InvalidArgumentError(
+                "MaskGenerator: expected exactly one of points_per_side and point_grids, found "
+                f"{'neither' if point_grids is None else 'both'}"
+            )
+        if output_mode not in OUTPUT_MODES:
+            raise InvalidArgumentError(
+                f"output_mode: expected one of {list(OUTPUT_MODES)}, found {output_mode!r}"
+            )
+        values = {
+            "points_per_side": points_per_side,
+            "points_per_batch": points_per_batch,
+            "pred_iou_thresh": pred_iou_thresh,
+            "stability_score_thresh": stability_score_thresh,
+            "stability_score_offset": stability_score_offset,
+            "box_nms_thresh": box_nms_thresh,
+            "crop_n_layers": crop_n_layers,
+            "crop_nms_thresh": crop_nms_thresh,
+            "crop_overlap_ratio": crop_overlap_ratio,
+            "crop_n_points_downscale_factor": crop_n_points_downscale_factor,
+            "min_mask_region_area": min_mask_region_area,
+        }
+        options = {name: _RANGES[name](name, value) for name, value in values.items()}
+        grids = None if point_grids is None else _as_grids(point_grids, options["crop_n_layers"])
+        self._model = model
+        self._output_mode = output_mode
+        self._core = _core.MaskGenerator(model.core, as_num_threads(num_threads), options, grids)
+        self._busy = threading.Lock()
+
+    @property
+    def model(self) -> Model:
+        """The model that this generator runs."""
+        return self._model
+
+    def generate(self, image: Any, *, progress: bool | Progress = False) -> list[MaskRecord]:
+        """Find the masks of a picture.
+
+        Parameters
+        ----------
+        image : ndarray or PIL image
+            As for `ImagePredictor.set_image`.
+        progress : bool or callable
+            A callable gets (steps done, steps in all) after each batch of points. True shows a
+            bar on stderr if that is a terminal and ``tqdm`` is installed, else nothing.
+
+        Returns
+        -------
+        list of MaskRecord
+            In the order of the last suppression step; empty if nothing was found.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The picture has a wrong type, shape, dtype or range.
+        StateError
+            The generator is in use by another thread.
+        """
+        pixels = as_rgb(image)
+        if not self._busy.acquire(blocking=False):
+            raise StateError("MaskGenerator: expected one call at a time, found it in use")
+        try:
+            with _reporter(progress) as report:
+                found = self._core.generate(pixels, report)
+        finally:
+            self._busy.release()
+        return [MaskRecord(fields, self._output_mode) for fields in found]
+
+
+@contextmanager
+def _reporter(progress: bool | Progress) -> Iterator[Progress | None]:
+    """Yield the callable for the core: the caller's own, a terminal bar, or None."""
+    if callable(progress):
+        yield progress
+        return
+    if not progress or not sys.stderr.isatty():
+        yield None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield None
+        return
+    with tqdm(unit="batch", leave=False) as bar:
+
+        def report(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield report
+
+
+def _as_grids(point_grids: Sequence[ArrayLike], layers: int) -> list[NDArray[np.float64]]:
+    if len(point_grids) < layers + 1:
+        raise InvalidArgumentError(
+            f"point_grids: expected {layers + 1} grids for crop_n_layers={layers}, found "
+            f"{len(point_grids)}"
+        )
+    grids = [np.ascontiguousarray(grid, dtype=np.float64) for grid in point_grids]
+    for index, grid in enumerate(grids):
+        if grid.ndim != 2 or grid.shape[1] != 2 or len(grid) == 0:
+            raise InvalidArgumentError(
+                f"point_grids[{index}]: expected shape (n, 2), found {grid.shape}"
+            )
+        if not ((grid >= 0.0) & (grid <= 1.0)).all():
+            raise InvalidArgumentError(f"point_grids[{index}]: expected values in 0 to 1")
+    return grids

@@ -1,0 +1,394 @@
+"""Prompts on single pictures: clicks, boxes and masks."""
+
+import os
+import threading
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import _core
+from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_prompts, as_rgb
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
+from sam_rlx.files import atomic_write
+from sam_rlx.model import Model
+
+# An embedding and the (H, W) of its picture.
+_Picture: TypeAlias = tuple[NDArray[np.float32], tuple[int, int]]
+_EMBEDDING_FORMAT = "sam_rlx.image_embedding.1"
+
+
+class Best(NamedTuple):
+    """Place and value of the highest predicted IoU; arrays (B,) for a batch of prompts."""
+
+    index: Any
+    iou_prediction: Any
+
+
+@dataclass(frozen=True, eq=False)
+class MaskPrediction:
+    """Masks for one prompt set, or with an axis B in front for a batch of sets.
+
+    Attributes
+    ----------
+    masks : ndarray ([B,] K, H, W)
+        bool at the size of the picture; float32 logits with `return_logits`. K is 3 with
+        `multimask_output`, else 1.
+    iou_predictions : ndarray ([B,] K), float32
+        The network's own estimate of each mask's IoU. Not clamped: may pass 1.
+    low_res_masks : ndarray ([B,] K, S, S), float32
+        Logits at the network's resolution, S = `Model.mask_side`; a valid `mask_input`.
+    """
+
+    masks: NDArray[Any]
+    iou_predictions: NDArray[np.float32]
+    low_res_masks: NDArray[np.float32]
+
+    def best(self) -> Best:
+        """Return index and value of the highest predicted IoU; the first one of equals.
+
+        Returns
+        -------
+        Best
+            `index` int and `iou_prediction` float; arrays (B,) for a batch.
+        """
+        index = self.iou_predictions.argmax(axis=-1)
+        value = self.iou_predictions.max(axis=-1)
+        if self.iou_predictions.ndim == 1:
+            return Best(int(index), float(value))
+        return Best(index, value)
+
+
+class ImagePredictor:
+    """Segment objects in a picture by points, boxes and masks.
+
+    The picture is encoded once, by `set_image`; every `predict` after that is cheap. A predictor
+    serves one call at a time: a second thread gets a `StateError`. Make one predictor for each
+    thread; they may share the model.
+
+    Parameters
+    ----------
+    model : Model
+        From `sam_rlx.load_model`.
+    num_threads : int, optional
+        Threads for computing, at least 1. Default: the cores this process may use. Results do not
+        depend on it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument has the wrong type or range.
+
+    Examples
+    --------
+    >>> import numpy as np, sam_rlx
+    >>> predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
+    >>> predictor.set_image(np.zeros((60, 80, 3), np.uint8))
+    >>> predictor.predict(point_coords=[[40, 30]], point_labels=[1]).masks.shape
+    (3, 60, 80)
+    """
+
+    def __init__(self, model: Model, *, num_threads: int | None = None) -> None:
+        if not isinstance(model, Model):
+            found = type(model).__name__
+            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        self._model = model
+        self._core = _core.ImagePredictor(model.core, as_num_threads(num_threads))
+        self._busy = threading.Lock()
+        self._pictures: list[_Picture] = []
+
+    @property
+    def model(self) -> Model:
+        """The model that this predictor runs."""
+        return self._model
+
+    @property
+    def orig_hw(self) -> tuple[int, int] | None:
+        """Height and width of the current picture in pixels, or None."""
+        return self._core.orig_hw
+
+    @property
+    def input_hw(self) -> tuple[int, int] | None:
+        """Height and width of the current picture after the resize, or None."""
+        return self._core.input_hw
+
+    @property
+    def num_images(self) -> int:
+        """Number of pictures that `set_images` keeps."""
+        return len(self._pictures)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise StateError("ImagePredictor: expected one call at a time, found it in use")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def set_image(self, image: Any) -> None:
+        """Encode one picture and make it the current one.
+
+        Parameters
+        ----------
+        image : ndarray or PIL image
+            RGB uint8 (H, W, 3). Also: float in [0, 1], uint16, grey (H, W), RGBA (alpha is
+            dropped), channels first, any strides. An EXIF orientation is not applied.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The type, shape, dtype or range is another one.
+        StateError
+            The predictor is in use by another thread.
+        """
+        pixels = as_rgb(image)
+        with self._exclusive():
+            self._core.set_image(pixels)
+            self._pictures = []
+
+    def set_images(self, images: Sequence[Any]) -> None:
+        """Encode several pictures, keep their embeddings, and make the first the current one.
+
+        Parameters
+        ----------
+        images : sequence of pictures
+            At least one; each as `set_image` takes it, sizes may differ. `select` changes the
+            current one. Results equal those of `set_image` on each, bit for bit.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The sequence is empty, or one picture is not valid. Nothing has changed then.
+        StateError
+            The predictor is in use by another thread.
+        """
+        if isinstance(images, np.ndarray) and images.ndim == 3:
+            raise InvalidArgumentError(
+                f"images: expected a sequence of pictures, found one of shape {images.shape}"
+            )
+        pixels = [as_rgb(image) for image in images]
+        if not pixels:
+            raise InvalidArgumentError("images: expected at least one picture, found none")
+        with self._exclusive():
+            before = self._current()
+            pictures: list[_Picture] = []
+            try:
+                for picture in pixels:
+                    self._core.set_image(picture)
+                    pictures.append((self._core.image_embedding, picture.shape[:2]))
+            finally:
+                complete = len(pictures) == len(pixels)
+                self._restore(pictures[0] if complete else before)
+            self._pictures = pictures
+
+    def _current(self) -> _Picture | None:
+        orig_hw = self._core.orig_hw
+        return None if orig_hw is None else (self._core.image_embedding, orig_hw)
+
+    def _restore(self, picture: _Picture | None) -> None:
+        if picture is None:
+            self._core.reset_image()
+        else:
+            self._core.set_image_embedding(*picture)
+
+    def select(self, index: int) -> None:
+        """Make picture `index` of the last `set_images` the current one.
+
+        Raises
+        ------
+        StateError
+            `set_images` was not called, or a later call replaced its pictures.
+        InvalidArgumentError
+            There is no such picture.
+        """
+        with self._exclusive():
+            if not self._pictures:
+                raise StateError("select: expected pictures from set_images, found none")
+            count = len(self._pictures)
+            if as_integer("index", index, 0) >= count:
+                raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
+            self._core.set_image_embedding(*self._pictures[index])
+
+    def predict(
+        self,
+        *,
+        point_coords: ArrayLike | None = None,
+        point_labels: ArrayLike | None = None,
+        box: ArrayLike | None = None,
+        mask_input: ArrayLike | None = None,
+        multimask_output: bool = True,
+        return_logits: bool = False,
+    ) -> MaskPrediction:
+        """Predict masks for prompts on the current picture.
+
+        One prompt set may hold points, a box and a mask at once. With an axis B in front of every
+        prompt, B sets are computed in one call; the result then has that axis too and equals the
+        loop over the sets, bit for bit.
+
+        Parameters
+        ----------
+        point_coords : array ([B,] N, 2), optional
+            Points (x, y) in pixels of the original picture, finite, N >= 1.
+        point_labels : array ([B,] N), optional
+            1 foreground, 0 background, -1 ignored (pads sets of unequal length). Required with
+            `point_coords`.
+        box : array ([B,] 4), optional
+            (x0, y0, x1, y1) in pixels of the original picture.
+        mask_input : array ([B,] S, S), optional
+            Logits of an earlier mask, from `low_res_masks`; S = `Model.mask_side`.
+        multimask_output : bool
+            True: three candidate masks for an ambiguous prompt. False: one mask.
+        return_logits : bool
+            True: `masks` holds float32 logits instead of bool.
+
+        Returns
+        -------
+        MaskPrediction
+            `masks`, `iou_predictions` and `low_res_masks`.
+
+        Raises
+        ------
+        StateError
+            No picture is set, or the predictor is in use by another thread.
+        InvalidArgumentError
+            No prompt is given, or a shape, label or value is wrong.
+        """
+        prompts = as_prompts(point_coords, point_labels, box, mask_input, self._model.mask_side)
+        with self._exclusive():
+            if self._core.orig_hw is None:
+                raise StateError("predict: expected a picture from set_image, found none")
+            return self._predict(prompts, bool(multimask_output), bool(return_logits))
+
+    def _predict(self, prompts: Prompts, multimask: bool, return_logits: bool) -> MaskPrediction:
+        low_res, iou = self._core.decode(
+            prompts.point_coords, prompts.point_labels, prompts.boxes, prompts.mask_input, multimask
+        )
+        masks = self._core.upscale(low_res, return_logits)
+        if prompts.batched:
+            return MaskPrediction(masks, iou, low_res)
+        return MaskPrediction(masks[0], iou[0], low_res[0])
+
+    def reset_image(self) -> None:
+        """Forget all pictures.
+
+        Raises
+        ------
+        StateError
+            The predictor is in use by another thread.
+        """
+        with self._exclusive():
+            self._core.reset_image()
+            self._pictures = []
+
+    @property
+    def image_embedding(self) -> NDArray[np.float32]:
+        """Copy of the encoder's output for the current picture, float32 (1, C, h, w).
+
+        Raises `StateError` if no picture is set.
+        """
+        with self._exclusive():
+            return self._embedding()
+
+    def _embedding(self) -> NDArray[np.float32]:
+        if self._core.orig_hw is None:
+            raise StateError("image_embedding: expected a picture from set_image, found none")
+        return self._core.image_embedding
+
+    def set_image_embedding(self, embedding: ArrayLike, orig_hw: tuple[int, int]) -> None:
+        """Set the current picture by the encoder output of an earlier run.
+
+        Parameters
+        ----------
+        embedding : array (1, C, h, w), float32
+            From `image_embedding` of a predictor with the same weights.
+        orig_hw : (int, int)
+            Height and width of the original picture in pixels.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A shape or dtype is wrong, a value is not finite, or a size is not positive.
+        StateError
+            The predictor is in use by another thread.
+        """
+        array = np.asarray(embedding)
+        if array.dtype != np.float32:
+            raise InvalidArgumentError(f"embedding: expected dtype float32, found {array.dtype}")
+        if not np.isfinite(array).all():
+            raise InvalidArgumentError("embedding: expected finite values, found NaN or infinity")
+        height, width = _as_hw(orig_hw)
+        with self._exclusive():
+            self._core.set_image_embedding(np.ascontiguousarray(array), (height, width))
+            self._pictures = []
+
+    def save_embedding(self, path: str | os.PathLike[str]) -> None:
+        """Write the current picture's embedding as NPZ, for `load_embedding`.
+
+        Parameters
+        ----------
+        path : str or path
+            Used as it is; no suffix is added. The file appears complete or not at all.
+
+        Raises
+        ------
+        StateError
+            No picture is set, or the predictor is in use by another thread.
+        """
+        with self._exclusive():
+            embedding, orig_hw = self._embedding(), self._core.orig_hw
+        with atomic_write(path) as file:
+            np.savez(
+                file,
+                format=_EMBEDDING_FORMAT,
+                image_embedding=embedding,
+                orig_hw=np.asarray(orig_hw, np.int64),
+                **self._identity(),
+            )
+
+    def load_embedding(self, path: str | os.PathLike[str]) -> None:
+        """Make the picture of a `save_embedding` file the current one.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        CheckpointError
+            The file is damaged, of another kind, or made by another kind of model. Weights of
+            equal structure cannot be told apart.
+        StateError
+            The predictor is in use by another thread.
+        """
+        name = os.fspath(path)
+        try:
+            with np.load(name, allow_pickle=False) as archive:
+                fields = {key: archive[key] for key in archive.files}
+        except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            raise CheckpointError(f"{name}: expected an embedding file, found {error}") from error
+        expected = {"format": _EMBEDDING_FORMAT, **self._identity()}
+        for key, value in expected.items():
+            found = fields[key].item() if key in fields and fields[key].ndim == 0 else None
+            if found != value:
+                raise CheckpointError(f"{name}: expected {key} {value!r}, found {found!r}")
+        try:
+            orig_hw = tuple(int(side) for side in fields["orig_hw"])
+            self.set_image_embedding(fields["image_embedding"], orig_hw)  # type: ignore[arg-type]
+        except (KeyError, TypeError, InvalidArgumentError) as error:
+            raise CheckpointError(
+                f"{name}: expected a complete embedding, found {error}"
+            ) from error
+
+    def _identity(self) -> dict[str, Any]:
+        model = self._model
+        return {"family": model.family, "variant": model.variant, "img_size": model.img_size}
+
+
+def _as_hw(orig_hw: Any) -> tuple[int, int]:
+    sides = tuple(orig_hw) if isinstance(orig_hw, (tuple, list, np.ndarray)) else ()
+    if len(sides) != 2:
+        raise InvalidArgumentError(f"orig_hw: expected (H, W), found {orig_hw!r}")
+    return as_integer("orig_hw[0]", sides[0], 1), as_integer("orig_hw[1]", sides[1], 1)

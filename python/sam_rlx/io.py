@@ -1,0 +1,181 @@
+"""Pictures and results on disk. Pictures need Pillow (extra ``image``)."""
+
+import importlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import _core
+from sam_rlx.arrays import as_rgb
+from sam_rlx.errors import InvalidArgumentError, MissingExtraError
+from sam_rlx.files import atomic_write
+
+_WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+
+
+def _pillow(module: str) -> Any:
+    try:
+        return importlib.import_module(f"PIL.{module}")
+    except ImportError as error:
+        raise MissingExtraError(
+            'io: expected the package pillow (pip install "sam_rlx[image]"), found none'
+        ) from error
+
+
+def read_image(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
+    """Read a picture file as RGB, upright.
+
+    An EXIF orientation is applied, so that pixels are where viewers show them. Alpha is dropped;
+    16-bit pictures are reduced to 8 bits.
+
+    Parameters
+    ----------
+    path : str or path
+        Any format that Pillow reads.
+
+    Returns
+    -------
+    ndarray (H, W, 3), uint8
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    InvalidArgumentError
+        The file is no picture, or a damaged one.
+    MissingExtraError
+        Pillow is not installed.
+    """
+    pillow, ops = _pillow("Image"), _pillow("ImageOps")
+    name = os.fspath(path)
+    try:
+        with pillow.open(name) as image:
+            return as_rgb(ops.exif_transpose(image))
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        raise InvalidArgumentError(f"{name}: expected a picture, found {error}") from error
+
+
+def write_image(
+    path: str | os.PathLike[str], pixels: NDArray[np.uint8] | NDArray[np.bool_]
+) -> None:
+    """Write a picture or a mask; the suffix chooses PNG, JPEG or WebP.
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in ``.png``, ``.jpg``, ``.jpeg`` or ``.webp``. Appears complete or not at all.
+    pixels : uint8 (H, W, 3) or (H, W), or bool (H, W)
+        A mask is written as 0 and 255.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The suffix is another one.
+    MissingExtraError
+        Pillow is not installed.
+    """
+    pillow = _pillow("Image")
+    form = _WRITABLE.get(Path(path).suffix.lower())
+    if form is None:
+        raise InvalidArgumentError(
+            f"{os.fspath(path)}: expected a suffix of {list(_WRITABLE)}, found "
+            f"{Path(path).suffix!r}"
+        )
+    if pixels.dtype == np.bool_:
+        pixels = pixels.astype(np.uint8) * np.uint8(255)
+    options = {"quality": 92} if form != "PNG" else {}
+    with atomic_write(path) as file:
+        pillow.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
+
+
+def write_masks(
+    directory: str | os.PathLike[str], masks: Iterable[NDArray[np.bool_]]
+) -> list[Path]:
+    """Write each mask as ``mask_000.png``, ``mask_001.png``, ... with values 0 and 255.
+
+    Returns
+    -------
+    list of Path
+        The files, in the order of `masks`.
+    """
+    paths = []
+    for index, mask in enumerate(masks):
+        path = Path(directory) / f"mask_{index:03d}.png"
+        write_image(path, mask)
+        paths.append(path)
+    return paths
+
+
+def coco_annotation(mask: NDArray[np.bool_], **fields: Any) -> dict[str, Any]:
+    """Describe one mask as COCO does, ready for ``json``.
+
+    Parameters
+    ----------
+    mask : bool (H, W)
+        The mask.
+    **fields
+        Further entries, such as ``predicted_iou``.
+
+    Returns
+    -------
+    dict
+        ``segmentation`` (compressed RLE), ``area`` in pixels, ``bbox`` [x, y, w, h] with w and h
+        counted in pixels, and `fields`.
+    """
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    bbox = [0, 0, 0, 0]
+    if len(rows):
+        width, height = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
+        bbox = [int(columns[0]), int(rows[0]), int(width), int(height)]
+    counts = _core.rle_to_string(_core.rle_encode(np.ascontiguousarray(mask)))
+    return {
+        "segmentation": {"size": list(mask.shape), "counts": counts.decode("ascii")},
+        "area": int(mask.sum()),
+        "bbox": bbox,
+        **fields,
+    }
+
+
+def coco_document(
+    image: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Put annotations of one picture into a COCO document.
+
+    Parameters
+    ----------
+    image : mapping
+        ``file_name``, ``height`` and ``width``.
+    annotations : sequence of mappings
+        From `coco_annotation` or `MaskRecord.to_coco`.
+
+    Returns
+    -------
+    dict
+        ``images``, ``annotations`` (with ``id``, ``image_id``, ``category_id``, ``iscrowd``) and
+        ``categories``; ``pycocotools`` reads it.
+    """
+    numbered = [
+        {"id": index + 1, "image_id": 1, "category_id": 1, "iscrowd": 0, **annotation}
+        for index, annotation in enumerate(annotations)
+    ]
+    categories = [{"id": 1, "name": "object"}]
+    return {"images": [{"id": 1, **image}], "annotations": numbered, "categories": categories}
+
+
+def write_json(path: str | os.PathLike[str], document: Any) -> None:
+    """Write `document` as UTF-8 JSON. The file appears complete or not at all."""
+    with atomic_write(path) as file:
+        file.write((json.dumps(document, indent=1) + "\n").encode("utf-8"))
+
+
+def write_npz(path: str | os.PathLike[str], **arrays: Any) -> None:
+    """Write named arrays as compressed NPZ. The file appears complete or not at all."""
+    with atomic_write(path) as file:
+        np.savez_compressed(file, **arrays)

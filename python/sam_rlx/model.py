@@ -1,0 +1,212 @@
+"""Models: checkpoint files and names become an immutable ``Model``."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sam_rlx import _core, hub
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+
+_PACKAGED = ("sam-nano",)
+_ASSETS = Path(__file__).with_name("assets")
+
+
+class Model:
+    """Weights of one network, ready to run. Made by `load_model`.
+
+    A model does not change after loading. Any number of predictors, in any number of threads, may
+    share one.
+    """
+
+    def __init__(self, core: _core.Model, source: str) -> None:
+        self._core = core
+        self._source = source
+
+    def __repr__(self) -> str:
+        return (
+            f"<sam_rlx.Model {self.family} {self.variant}, {self.num_parameters:,} parameters, "
+            f"{self.precision}, {self.isa}>"
+        )
+
+    @property
+    def core(self) -> _core.Model:
+        """The compiled object. Not part of the public interface."""
+        return self._core
+
+    @property
+    def source(self) -> str:
+        """The file that the weights came from."""
+        return self._source
+
+    @property
+    def family(self) -> str:
+        """Family of the network: ``"sam"``."""
+        return self._core.family
+
+    @property
+    def variant(self) -> str:
+        """Size of the network: ``"vit_b"``, ``"vit_l"``, ``"vit_h"`` or ``"nano"``."""
+        return self._core.variant
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Sizes of the network under upstream's argument names."""
+        return dict(self._core.config)
+
+    @property
+    def precision(self) -> str:
+        """Number format that the weights have in memory."""
+        return self._core.precision
+
+    @property
+    def isa(self) -> str:
+        """Instruction set of the kernels that this model runs on."""
+        return self._core.isa
+
+    @property
+    def device(self) -> str:
+        """Where the model computes: always ``"cpu"``."""
+        return "cpu"
+
+    @property
+    def num_parameters(self) -> int:
+        """Count of the weights, buffers included."""
+        return self._core.num_parameters
+
+    @property
+    def img_size(self) -> int:
+        """Side of the square network input, in pixels."""
+        return self._core.img_size
+
+    @property
+    def mask_side(self) -> int:
+        """Side of `mask_input` and of low-resolution masks, in pixels."""
+        return self._core.mask_side
+
+    @property
+    def mask_threshold(self) -> float:
+        """Logit above which a pixel belongs to a mask."""
+        return self._core.mask_threshold
+
+    def report(self) -> dict[str, list[str]]:
+        """Tell how the tensors of the file were used.
+
+        Returns
+        -------
+        dict of str to list of str
+            Tensor names under the keys ``missing``, ``unexpected``, ``ignored`` and ``skipped``.
+        """
+        return {key: list(names) for key, names in self._core.report.items()}
+
+
+def load_model(
+    source: str | os.PathLike[str],
+    *,
+    variant: str | None = None,
+    precision: str | None = None,
+    isa: str | None = None,
+    strict: bool = True,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    local_files_only: bool = False,
+) -> Model:
+    """Load a model from a checkpoint file, by packaged name, or from the hub.
+
+    Parameters
+    ----------
+    source : str or path
+        An existing file or directory: Meta's ``.pth``, or safetensors with Meta's or Hugging
+        Face's tensor names. Or ``"sam-nano"``, the small model inside the package (write
+        ``"./sam-nano"`` for a file of that name). Or a hub id such as
+        ``"facebook/sam-vit-base"``, which needs the extra ``hub``.
+    variant : str, optional
+        Expected variant, such as ``"vit_b"``. Found from the tensors if not given; a
+        contradiction is an error.
+    precision : str, optional
+        ``"float32"``, the default for float files.
+    isa : str, optional
+        Instruction set. Default: the environment variable ``SAM_RLX_ISA`` if it is set, else the
+        best one of this CPU. `sam_rlx.build_info` lists them.
+    strict : bool
+        With True, a tensor of the file that the network lacks is an error. With False it is only
+        listed by `Model.report`. A missing tensor is always an error.
+    revision, token, cache_dir, local_files_only
+        Passed on to ``huggingface_hub`` for a hub id, and refused for anything else.
+
+    Returns
+    -------
+    Model
+        Immutable; may be shared between threads and predictors.
+
+    Raises
+    ------
+    FileNotFoundError
+        `source` is no existing path, no packaged name and no hub id.
+    CheckpointError
+        The file is damaged, or its tensors are not those of a known network.
+    UnsupportedError
+        The variant, precision or instruction set is not available here.
+    InvalidArgumentError
+        An argument has the wrong type, or a hub argument is given for a local file.
+    MissingExtraError, HubError
+        The hub cannot be used, or does not give the model.
+
+    Examples
+    --------
+    >>> import sam_rlx
+    >>> model = sam_rlx.load_model("sam-nano")
+    >>> model.family, model.device
+    ('sam', 'cpu')
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        found = type(source).__name__
+        raise InvalidArgumentError(f"load_model.source: expected str or path, found {found}")
+    name = os.fspath(source)
+    path = _local_path(name)
+    if path is None:
+        path = hub.download(
+            name,
+            revision=revision,
+            token=token,
+            cache_dir=cache_dir,
+            local_files_only=local_files_only,
+        )
+    elif revision is not None or token is not None or cache_dir is not None or local_files_only:
+        raise InvalidArgumentError(
+            "load_model: expected revision, token, cache_dir and local_files_only only with a "
+            f"hub id, found the local source {name!r}"
+        )
+    return Model(_core.load_model(str(path), variant, precision, isa, strict), str(path))
+
+
+def _local_path(name: str) -> Path | None:
+    """Return the file or directory behind `name`, or None if it is a hub id."""
+    if name in _PACKAGED:
+        asset = _ASSETS / f"{name}.safetensors"
+        if not asset.is_file():
+            raise UnsupportedError(
+                f"load_model: expected packaged weights {asset.name}, found a build without them"
+            )
+        return asset
+    path = Path(name).expanduser()
+    if path.exists():
+        return path
+    if hub.is_hub_id(name):
+        return None
+    raise FileNotFoundError(
+        f"load_model: expected an existing file or directory, one of {list(_PACKAGED)} or a hub "
+        f"id 'owner/name', found {name!r}"
+    )
+
+
+def build_info() -> dict[str, Any]:
+    """Tell how the compiled core was built and what it can run on.
+
+    Returns
+    -------
+    dict
+        Version, compiler, OpenMP, Eigen version, device and the instruction sets that were
+        compiled and that this CPU can run.
+    """
+    return dict(_core.build_info())

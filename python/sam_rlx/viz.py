@@ -1,0 +1,192 @@
+"""Pictures of results: masks coloured by identity, outlines, points and boxes. NumPy only."""
+
+import colorsys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx.arrays import as_rgb
+from sam_rlx.errors import InvalidArgumentError
+
+# Steps of the golden ratio visit the colour circle without coming near an earlier hue for long.
+_GOLDEN = 0.618033988749895
+_POINT_COLORS = {1: (57, 211, 83), 0: (240, 62, 62), -1: (150, 150, 150)}
+_BOX_COLOR = (255, 214, 10)
+
+
+def color(identity: int) -> tuple[int, int, int]:
+    """Return the RGB colour (0 to 255) of object number `identity`; the same one every time."""
+    hue = (0.58 + identity * _GOLDEN) % 1.0
+    value = 1.0 if identity % 2 == 0 else 0.88
+    red, green, blue = colorsys.hsv_to_rgb(hue, 0.72, value)
+    return round(255 * red), round(255 * green), round(255 * blue)
+
+
+def overlay(
+    image: Any,
+    masks: ArrayLike | Iterable[ArrayLike],
+    *,
+    identities: Iterable[int] | None = None,
+    point_coords: ArrayLike | None = None,
+    point_labels: ArrayLike | None = None,
+    boxes: ArrayLike | None = None,
+    opacity: float = 0.5,
+) -> NDArray[np.uint8]:
+    """Draw masks, and the prompts they came from, over a picture.
+
+    Parameters
+    ----------
+    image : ndarray or PIL image
+        As for `ImagePredictor.set_image`.
+    masks : bool array (H, W) or (K, H, W), or an iterable of (H, W)
+        Drawn in order: later ones lie on top. May be empty.
+    identities : iterable of int, optional
+        Number of each mask's object, which chooses its colour. Default: 0, 1, 2, ...
+    point_coords, point_labels : array (N, 2), array (N,), optional
+        Points (x, y) in pixels: green for label 1, red for 0, grey for -1.
+    boxes : array (4,) or (B, 4), optional
+        (x0, y0, x1, y1) in pixels.
+    opacity : float
+        Of the filling, 0 to 1. Outlines are opaque.
+
+    Returns
+    -------
+    ndarray (H, W, 3), uint8
+        A new picture.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A shape does not fit the picture.
+    """
+    canvas = as_rgb(image).astype(np.float32)
+    height, width = canvas.shape[:2]
+    line = max(2.0, min(height, width) / 220.0)
+    layers = _as_masks(masks, (height, width))
+    numbers = range(len(layers)) if identities is None else list(identities)
+    if len(numbers) != len(layers):
+        raise InvalidArgumentError(
+            f"identities: expected {len(layers)} numbers, found {len(numbers)}"
+        )
+    for identity, mask in zip(numbers, layers, strict=True):
+        _draw_mask(canvas, mask, color(identity), opacity, line)
+    if boxes is not None:
+        for box in np.asarray(boxes, np.float64).reshape(-1, 4):
+            _draw_box(canvas, box, line)
+    if point_coords is not None:
+        points = np.asarray(point_coords, np.float64).reshape(-1, 2)
+        labels = np.ones(len(points)) if point_labels is None else np.ravel(point_labels)
+        for point, label in zip(points, labels, strict=True):
+            _draw_point(canvas, point, _POINT_COLORS[int(label)], 3.2 * line)
+    return np.rint(canvas).astype(np.uint8)
+
+
+def overlay_records(
+    image: Any, records: Iterable[Any], *, opacity: float = 0.5
+) -> NDArray[np.uint8]:
+    """Draw the records of everything mode, large masks below small ones.
+
+    Parameters
+    ----------
+    image : ndarray or PIL image
+        The picture that `MaskGenerator.generate` was given.
+    records : iterable of MaskRecord
+        Colours follow their order.
+    opacity : float
+        Of the filling, 0 to 1.
+
+    Returns
+    -------
+    ndarray (H, W, 3), uint8
+        A new picture.
+    """
+    numbered = sorted(enumerate(records), key=lambda pair: -pair[1].area)
+    masks = [record.mask() for _, record in numbered]
+    return overlay(image, masks, identities=[number for number, _ in numbered], opacity=opacity)
+
+
+def _as_masks(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.bool_]]:
+    layers = [masks] if isinstance(masks, np.ndarray) and masks.ndim == 2 else list(masks)
+    for index, mask in enumerate(layers):
+        if np.shape(mask) != hw:
+            raise InvalidArgumentError(
+                f"masks[{index}]: expected shape {hw}, found {np.shape(mask)}"
+            )
+    return [np.asarray(mask, np.bool_) for mask in layers]
+
+
+def _draw_mask(
+    canvas: NDArray[np.float32],
+    mask: NDArray[np.bool_],
+    rgb: tuple[int, int, int],
+    opacity: float,
+    line: float,
+) -> None:
+    """Blend the filling and an antialiased outline, inside the box around the mask only."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    if len(rows) == 0:
+        return
+    radius = int(np.ceil(line))
+    top, bottom = max(0, rows[0] - radius), rows[-1] + radius + 1
+    left, right = max(0, columns[0] - radius), columns[-1] + radius + 1
+    inside = mask[top:bottom, left:right].astype(np.float32)
+    # The share of mask pixels nearby is 1 deep inside, 0 far outside and 1/2 on the border.
+    share = _box_mean(_box_mean(inside, radius), radius)
+    border = np.clip(2.0 - 4.0 * np.abs(share - 0.5), 0.0, 1.0)
+    filling = opacity * inside
+    alpha = (filling + (1.0 - filling) * border)[:, :, np.newaxis]
+    region = canvas[top:bottom, left:right]
+    paint = np.asarray(rgb, np.float32)
+    light = paint + (255.0 - paint) * 0.35
+    blend = border[:, :, np.newaxis]
+    region += alpha * (blend * light + (1.0 - blend) * paint - region)
+
+
+def _box_mean(values: NDArray[np.float32], radius: int) -> NDArray[np.float32]:
+    """Mean over a square of side 2 radius + 1, with edge values repeated."""
+    for axis in (0, 1):
+        pad = [(0, 0), (0, 0)]
+        pad[axis] = (radius + 1, radius)
+        total = np.cumsum(np.pad(values, pad, mode="edge"), axis=axis, dtype=np.float64)
+        size = 2 * radius + 1
+        high = np.take(total, range(size, total.shape[axis]), axis=axis)
+        low = np.take(total, range(total.shape[axis] - size), axis=axis)
+        values = ((high - low) / size).astype(np.float32)
+    return values
+
+
+def _draw_box(canvas: NDArray[np.float32], box: NDArray[np.float64], line: float) -> None:
+    """Blend the outline of a box, by the distance of each pixel centre from it."""
+    y, x = np.ogrid[: canvas.shape[0], : canvas.shape[1]]
+    x0, y0, x1, y1 = box
+    across = np.abs(x + 0.5 - (x0 + x1) / 2) - (x1 - x0) / 2
+    down = np.abs(y + 0.5 - (y0 + y1) / 2) - (y1 - y0) / 2
+    distance = np.abs(np.maximum(across, down))
+    for width, rgb in ((line + 2.0, (20, 20, 20)), (line, _BOX_COLOR)):
+        alpha = np.clip(width / 2 + 0.5 - distance, 0.0, 1.0)[:, :, np.newaxis]
+        canvas += alpha * (np.asarray(rgb, np.float32) - canvas)
+
+
+def _draw_point(
+    canvas: NDArray[np.float32],
+    point: NDArray[np.float64],
+    rgb: tuple[int, int, int],
+    radius: float,
+) -> None:
+    """Blend a disc with a white rim and a thin dark edge."""
+    height, width = canvas.shape[:2]
+    reach = int(radius) + 3
+    left, right = (int(np.clip(point[0] + step, 0, width)) for step in (-reach, reach + 1))
+    top, bottom = (int(np.clip(point[1] + step, 0, height)) for step in (-reach, reach + 1))
+    y, x = np.ogrid[top:bottom, left:right]
+    distance = np.hypot(x + 0.5 - point[0], y + 0.5 - point[1])
+    region = canvas[top:bottom, left:right]
+    for size, paint in (
+        (radius + 1.0, (20, 20, 20)),
+        (radius, (255, 255, 255)),
+        (radius * 0.72, rgb),
+    ):
+        alpha = np.clip(size + 0.5 - distance, 0.0, 1.0)[:, :, np.newaxis]
+        region += alpha * (np.asarray(paint, np.float32) - region)

@@ -1,0 +1,100 @@
+"""Options, markers and fixtures that all tests share."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from support import pictures as picture_source
+from support import tiny
+from support.parity import Parity
+
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+REFERENCE_PACKAGES = ("torch", "torchvision", "segment_anything")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("sam_rlx")
+    group.addoption(
+        "--checkpoint-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="folder with Meta's released checkpoints, for tests marked checkpoint",
+    )
+    group.addoption(
+        "--full",
+        action="store_true",
+        help="also run the whole ViT-L and ViT-H: minutes, and 16 GB of memory",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    missing = [name for name in REFERENCE_PACKAGES if importlib.util.find_spec(name) is None]
+    folder = config.getoption("--checkpoint-dir")
+    for item in items:
+        if item.get_closest_marker("parity") and missing:
+            reason = f"needs the reference packages; not installed: {', '.join(missing)}"
+            item.add_marker(pytest.mark.skip(reason=reason))
+        if item.get_closest_marker("checkpoint") and folder is None:
+            item.add_marker(pytest.mark.skip(reason="needs --checkpoint-dir"))
+        if item.get_closest_marker("full") and not config.getoption("--full"):
+            item.add_marker(pytest.mark.skip(reason="needs --full"))
+
+
+@pytest.fixture(scope="session")
+def testing() -> Any:
+    """The extension that opens layers and ops; editable installs have it."""
+    if importlib.util.find_spec("sam_rlx._testing") is None:
+        pytest.skip("needs sam_rlx._testing: install with pip install -e")
+    return importlib.import_module("sam_rlx._testing")
+
+
+@pytest.fixture(scope="session")
+def parity(testing: Any) -> Parity:
+    return Parity(testing)
+
+
+@pytest.fixture(scope="session")
+def tiny_weights() -> tiny.Weights:
+    return tiny.sam_weights(tiny.TINY, seed=0)
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_weights: tiny.Weights) -> Path:
+    """A tiny SAM with random weights as a safetensors file in Meta's layout."""
+    path = tmp_path_factory.mktemp("tiny") / "sam_tiny.safetensors"
+    return tiny.save_safetensors(path, tiny_weights)
+
+
+@pytest.fixture(scope="session")
+def tiny_pth(tmp_path_factory: pytest.TempPathFactory, tiny_weights: tiny.Weights) -> Path:
+    """The same weights as `tiny_checkpoint`, written by PyTorch as Meta writes them."""
+    upstream = pytest.importorskip("support.upstream", reason="needs PyTorch")
+    return upstream.save_pth(tmp_path_factory.mktemp("tiny") / "sam_tiny.pth", tiny_weights)
+
+
+@pytest.fixture(scope="session")
+def pictures() -> dict[str, np.ndarray]:
+    """RGB pictures by shape."""
+    return picture_source.rgb_pictures()
+
+
+@pytest.fixture(scope="session")
+def picture_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Picture files that are not plain RGB, by kind."""
+    return picture_source.picture_files(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="session")
+def checkpoint_dir(request: pytest.FixtureRequest) -> Path:
+    return request.config.getoption("--checkpoint-dir")

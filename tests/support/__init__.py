@@ -1,0 +1,1 @@
+"""Tools of the test suite: reference models, parity rules, tiny checkpoints and pictures."""

@@ -1,0 +1,268 @@
+"""The rule that decides whether a layer of ours is upstream's: see `close`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A float32 result may be this many times as wrong as PyTorch's own float32 result is. The second
+# term is for results that PyTorch happens to get exactly right.
+FACTOR = 4.0
+FLOOR = 1e-6
+THREADS = (1, 2, 3)
+SEEDS = (0, 1)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a result is from the float64 reference, beside PyTorch's own distance."""
+
+    name: str
+    error: float
+    reference_error: float
+    scale: float
+    cosine: float
+
+    @property
+    def bound(self) -> float:
+        return FACTOR * self.reference_error + FLOOR * self.scale
+
+    @property
+    def ok(self) -> bool:
+        return self.error <= self.bound
+
+    def __str__(self) -> str:
+        relative = self.error / self.scale if self.scale else self.error
+        return (
+            f"{self.name}: max |ours - float64| = {self.error:.3e}, allowed {self.bound:.3e}; "
+            f"relative {relative:.3e}, float32 reference {self.reference_error:.3e}, "
+            f"scale {self.scale:.3e}, cosine {self.cosine:.9f}"
+        )
+
+
+def _largest(x: NDArray[Any]) -> float:
+    return float(np.max(np.abs(x))) if x.size else 0.0
+
+
+def _cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
+    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.vdot(a, b)) / norm if norm else 1.0
+
+
+def difference(ours: Any, reference64: Any, reference32: Any, name: str) -> Difference:
+    """Measure one tensor. Wrong shapes, types and non-finite values fail at once."""
+    found, exact, single = np.asarray(ours), np.asarray(reference64), np.asarray(reference32)
+    assert exact.dtype == np.float64, f"{name}: the reference is {exact.dtype}, not float64"
+    assert found.dtype == np.float32, f"{name}: expected float32, found {found.dtype}"
+    assert found.shape == exact.shape, f"{name}: expected shape {exact.shape}, found {found.shape}"
+    assert np.isfinite(exact).all(), f"{name}: the reference is not finite"
+    assert np.isfinite(found).all(), f"{name}: {np.sum(~np.isfinite(found))} values not finite"
+    wide = found.astype(np.float64)
+    return Difference(
+        name=name,
+        error=_largest(wide - exact),
+        reference_error=_largest(single.astype(np.float64) - exact),
+        scale=_largest(exact),
+        cosine=_cosine(wide.ravel(), exact.ravel()),
+    )
+
+
+def close(ours: Any, reference64: Any, reference32: Any, name: str = "result") -> None:
+    """Assert that ours is as good a float32 result as PyTorch's.
+
+    The largest error against the float64 reference may be four times PyTorch's own in float32,
+    plus 1e-6 of the largest value of the reference.
+    """
+    found = difference(ours, reference64, reference32, name)
+    assert found.ok, str(found)
+
+
+def same_bits(left: Any, right: Any, name: str) -> None:
+    """Assert that two results, arrays or tuples of arrays, are equal bit for bit."""
+    for i, (a, b) in enumerate(zip(_parts(left), _parts(right), strict=True)):
+        where = f"{name}[{i}]"
+        assert a.shape == b.shape, f"{where}: expected shape {a.shape}, found {b.shape}"
+        assert a.dtype == b.dtype, f"{where}: expected {a.dtype}, found {b.dtype}"
+        assert a.tobytes() == b.tobytes(), f"{where}: {int(np.sum(a != b))} of {a.size} differ"
+
+
+def masks_agree(ours: Any, logits64: Any, name: str = "masks") -> None:
+    """Assert that boolean masks are those of the reference's float64 logits.
+
+    The intersection over union is at least 0.999 for each mask, and pixels differ only where the
+    reference is within 1e-3 of its scale from the threshold 0.
+    """
+    found, logits = np.asarray(ours), np.asarray(logits64)
+    assert found.dtype == np.bool_, f"{name}: expected bool, found {found.dtype}"
+    assert found.shape == logits.shape, f"{name}: {found.shape} is not {logits.shape}"
+    wrong = found != (logits > 0)
+    scale = _largest(logits)
+    assert not np.any(wrong & (np.abs(logits) > 1e-3 * scale)), f"{name}: a clear pixel differs"
+    union = np.sum(found | (logits > 0), axis=(-2, -1))
+    shared = np.sum(found & (logits > 0), axis=(-2, -1))
+    worst = np.min(np.where(union > 0, shared / np.maximum(union, 1), 1.0), initial=1.0)
+    assert worst >= 0.999, f"{name}: intersection over union is {worst:.5f}"
+
+
+def _parts(value: Any) -> tuple[NDArray[Any], ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _inputs(generator: np.random.Generator, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw an array for each shape; anything that is no shape stays."""
+    drawn: dict[str, Any] = {}
+    for name, value in inputs.items():
+        shape = isinstance(value, tuple) and all(isinstance(n, int) for n in value)
+        drawn[name] = generator.standard_normal(value, dtype=np.float32) if shape else value
+    return drawn
+
+
+def _awkward(value: Any) -> Any:
+    """Return the same numbers as a read-only array with gaps between its elements."""
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return value
+    wide = np.zeros((*value.shape[:-1], 2 * value.shape[-1]), value.dtype)
+    view = wide[..., ::2]
+    view[...] = value
+    view.flags.writeable = False
+    return view
+
+
+class Parity:
+    """Holds our layers to upstream's. The fixture `parity` gives one."""
+
+    def __init__(self, testing: Any) -> None:
+        self.testing = testing
+        self.isas: Sequence[str] = tuple(testing.available_isas())
+
+    close = staticmethod(close)
+    masks_agree = staticmethod(masks_agree)
+    same_bits = staticmethod(same_bits)
+
+    def check(
+        self,
+        name: str,
+        module: Any,
+        config: Mapping[str, Any],
+        *,
+        adapt: Callable[..., Any] | None = None,
+        seeds: Iterable[int] = SEEDS,
+        **inputs: Any,
+    ) -> None:
+        """Compare a layer with an upstream module under random weights.
+
+        Parameters
+        ----------
+        name : str
+            Name of our layer, such as ``"sam.Block"``.
+        module : torch.nn.Module
+            The reference. Its weights are overwritten.
+        config : dict
+            Sizes, under upstream's argument names, for ``_testing.layer``.
+        adapt : callable, optional
+            ``adapt(module, **tensors)`` calls the module on tensors made of the inputs and
+            returns tensors in our layout. Default: ``module(**tensors)``.
+        seeds : iterable of int
+            One set of weights and inputs each.
+        **inputs
+            A shape, for which normal float32 values are drawn; or an array, or any other value
+            that both sides take as it is.
+        """
+        from support import upstream
+
+        for seed in seeds:
+            upstream.randomise(module, seed)
+            drawn = _inputs(np.random.default_rng([seed, 77]), inputs)
+            reference32 = upstream.run(module, drawn, adapt)
+            reference64 = upstream.run64(upstream.double(module), drawn, adapt)
+            weights = upstream.state_dict(module)
+
+            def forward(
+                isa: str, threads: int, arrays: dict[str, Any], weights: Any = weights
+            ) -> Any:
+                layer = self.testing.layer(
+                    name, dict(config), weights, isa=isa, num_threads=threads
+                )
+                return layer.forward(**arrays)
+
+            self._compare(f"{name} seed {seed}", forward, drawn, reference64, reference32)
+
+    def check_op(
+        self,
+        name: str,
+        formula: Callable[..., Any],
+        *,
+        seeds: Iterable[int] = SEEDS,
+        options: Mapping[str, Any] | None = None,
+        **inputs: Any,
+    ) -> None:
+        """Compare an op without weights with its NumPy formula; PyTorch is not needed.
+
+        `formula` takes the inputs as arrays, and is evaluated in float64 and in float32. `options`
+        go to both sides unchanged, and to ours as ``_testing.op(name, ..., **options)``.
+        """
+        fixed = dict(options or {})
+        for seed in seeds:
+            drawn = _inputs(np.random.default_rng([seed, 78]), inputs)
+            wide = {k: self._widened(v) for k, v in drawn.items()}
+            reference64 = formula(**wide, **fixed)
+            reference32 = formula(**drawn, **fixed)
+
+            def forward(isa: str, threads: int, arrays: dict[str, Any]) -> Any:
+                return self.testing.op(name, isa=isa, num_threads=threads, **arrays, **fixed)
+
+            self._compare(f"{name} seed {seed}", forward, drawn, reference64, reference32)
+
+    @staticmethod
+    def _widened(value: Any) -> Any:
+        floating = isinstance(value, np.ndarray) and value.dtype == np.float32
+        return value.astype(np.float64) if floating else value
+
+    def _compare(
+        self,
+        label: str,
+        forward: Callable[[str, int, dict[str, Any]], Any],
+        inputs: dict[str, Any],
+        reference64: Any,
+        reference32: Any,
+    ) -> None:
+        exact, single = _parts(reference64), _parts(reference32)
+        for isa in self.isas:
+            where = f"{label} isa {isa}"
+            ours = forward(isa, 1, inputs)
+            parts = _parts(ours)
+            assert len(parts) == len(exact), f"{where}: {len(parts)} results, not {len(exact)}"
+            for i, found in enumerate(parts):
+                close(found, exact[i], single[i], f"{where} result {i}")
+            for threads in THREADS[1:]:
+                same_bits(ours, forward(isa, threads, inputs), f"{where}, {threads} threads")
+        awkward = {key: _awkward(value) for key, value in inputs.items()}
+        same_bits(ours, forward(self.isas[-1], 1, awkward), f"{label}, strided input")
+
+    def trace(
+        self,
+        ours: Mapping[str, Any],
+        reference64: Mapping[str, Any],
+        reference32: Mapping[str, Any],
+        required: Iterable[str] = (),
+    ) -> None:
+        """Compare a whole model by path, and name the first layer that differs.
+
+        `ours` holds arrays by path in the order of computation; the references hold arrays by the
+        same paths. A path of ours that the reference does not have is an error, and so is one of
+        `required` that ours does not have.
+        """
+        unknown = [path for path in ours if path not in reference64]
+        assert not unknown, f"recorded under names that upstream does not have: {unknown}"
+        absent = [path for path in required if path not in ours]
+        assert not absent, f"not recorded: {absent}"
+        found = [difference(ours[p], reference64[p], reference32[p], p) for p in ours]
+        wrong = [entry for entry in found if not entry.ok]
+        assert not wrong, (
+            f"first of {len(wrong)} layers that differ, of {len(found)}:\n{wrong[0]}\n"
+            + "\n".join(f"  {'ok ' if entry.ok else 'BAD'} {entry}" for entry in found)
+        )

@@ -1,0 +1,310 @@
+"""The reference packages. This is the only file of the tests that imports PyTorch or upstream.
+
+Importing it prepares the process, so import it before anything that imports torchvision.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.overrides import TorchFunctionMode
+
+from support import tiny
+
+# The declarations of torchvision's operators, if we had to make them: they end with the object.
+_declared: list[torch.library.Library] = []
+
+
+def _declare_torchvision_operators() -> None:
+    """Make torchvision importable beside a PyTorch that its C++ library was not built for.
+
+    torchvision describes two operators to PyTorch at import, which fails when the library that
+    defines them cannot be loaded. Names alone are enough for the import.
+    """
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None or _declared:
+        return
+    for binary in sorted(Path(spec.origin).parent.glob("_C*.so")):
+        try:
+            torch.ops.load_library(str(binary))
+        except OSError:
+            continue
+        return
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _declared.append(library)
+
+
+def greedy_nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
+    """Non-maximum suppression whose ties keep the order of the input."""
+    corners = boxes.detach().double().numpy()
+    order = np.argsort(-scores.detach().double().numpy(), kind="stable")
+    areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
+    kept: list[int] = []
+    while order.size:
+        best, order = int(order[0]), order[1:]
+        kept.append(best)
+        low = np.maximum(corners[best, :2], corners[order, :2])
+        high = np.minimum(corners[best, 2:], corners[order, 2:])
+        shared = np.prod(np.clip(high - low, 0, None), axis=1)
+        with np.errstate(invalid="ignore"):  # two empty boxes: 0 / 0 suppresses nothing
+            overlap = shared / (areas[best] + areas[order] - shared)
+        order = order[~(overlap > iou_threshold)]
+    return torch.tensor(kept, dtype=torch.int64)
+
+
+def prepare() -> None:
+    """Make the reference packages importable and runnable on this machine. Safe to repeat."""
+    _declare_torchvision_operators()
+    import torchvision
+
+    if _declared:
+        torchvision.ops.nms = greedy_nms
+        torchvision.ops.boxes.nms = greedy_nms
+
+
+@contextmanager
+def stable_nms() -> Iterator[None]:
+    """Give upstream the greedy suppression: torchvision leaves the order of ties open."""
+    import torchvision
+
+    before = torchvision.ops.boxes.nms
+    torchvision.ops.boxes.nms = greedy_nms
+    try:
+        yield
+    finally:
+        torchvision.ops.boxes.nms = before
+
+
+prepare()
+
+
+def _load_segment_anything() -> SimpleNamespace:
+    from segment_anything import SamAutomaticMaskGenerator, SamPredictor, sam_model_registry
+    from segment_anything.modeling import common, image_encoder, mask_decoder
+    from segment_anything.modeling import transformer as two_way
+    from segment_anything.modeling.prompt_encoder import PositionEmbeddingRandom, PromptEncoder
+    from segment_anything.modeling.sam import Sam
+    from segment_anything.utils import amg
+    from segment_anything.utils.onnx import SamOnnxModel
+    from segment_anything.utils.transforms import ResizeLongestSide
+
+    return SimpleNamespace(
+        Attention=image_encoder.Attention,
+        Block=image_encoder.Block,
+        DecoderAttention=two_way.Attention,
+        ImageEncoderViT=image_encoder.ImageEncoderViT,
+        LayerNorm2d=common.LayerNorm2d,
+        MLP=mask_decoder.MLP,
+        MLPBlock=common.MLPBlock,
+        MaskDecoder=mask_decoder.MaskDecoder,
+        PatchEmbed=image_encoder.PatchEmbed,
+        PositionEmbeddingRandom=PositionEmbeddingRandom,
+        PromptEncoder=PromptEncoder,
+        ResizeLongestSide=ResizeLongestSide,
+        Sam=Sam,
+        SamAutomaticMaskGenerator=SamAutomaticMaskGenerator,
+        SamOnnxModel=SamOnnxModel,
+        SamPredictor=SamPredictor,
+        TwoWayAttentionBlock=two_way.TwoWayAttentionBlock,
+        TwoWayTransformer=two_way.TwoWayTransformer,
+        amg=amg,
+        registry=sam_model_registry,
+        window_partition=image_encoder.window_partition,
+        window_unpartition=image_encoder.window_unpartition,
+    )
+
+
+sam = _load_segment_anything()
+
+
+def randomise(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """Give every weight of a module, buffers that act as weights included, a random value.
+
+    The values depend on the names, the shapes and the seed alone.
+    """
+    state = module.state_dict()
+    values = tiny.random_state_dict({name: tuple(t.shape) for name, t in state.items()}, seed)
+    load_state_dict(module, values)
+    return module.eval()
+
+
+def load_state_dict(module: torch.nn.Module, values: Mapping[str, NDArray[np.float32]]) -> None:
+    """Load NumPy weights; names and shapes must match."""
+    module.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
+
+
+def state_dict(module: torch.nn.Module) -> dict[str, NDArray[np.float32]]:
+    """Return the weights of a module as float32 arrays."""
+    return {
+        name: tensor.detach().to(torch.float32).numpy()
+        for name, tensor in module.state_dict().items()
+    }
+
+
+class _Float64(TorchFunctionMode):
+    """Turn each request for a smaller float into one for float64."""
+
+    _SMALL = (torch.float32, torch.float16, torch.bfloat16)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if getattr(func, "__name__", "") in ("float", "half", "bfloat16"):
+            return args[0].double()
+        return func(
+            *map(self._widen, args), **{k: self._widen(v) for k, v in (kwargs or {}).items()}
+        )
+
+    def _widen(self, value: Any) -> Any:
+        return torch.float64 if isinstance(value, torch.dtype) and value in self._SMALL else value
+
+
+@contextmanager
+def float64() -> Iterator[None]:
+    """Make upstream code compute in float64, where its modules are float64 already."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Float64():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def double(module: torch.nn.Module) -> torch.nn.Module:
+    """Return a float64 copy of a module."""
+    return copy.deepcopy(module).double()
+
+
+def tensor(value: Any, dtype: torch.dtype = torch.float32) -> Any:
+    """Turn a NumPy array into a tensor, floats into `dtype`; anything else is returned as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    result = torch.from_numpy(np.array(value, order="C"))
+    return result.to(dtype) if result.is_floating_point() else result
+
+
+def array(value: Any) -> Any:
+    """Turn tensors, and tuples and lists of tensors, into NumPy arrays."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().numpy()
+    if isinstance(value, tuple | list):
+        return tuple(array(part) for part in value)
+    return value
+
+
+Adapter = Callable[..., Any]
+
+
+def run(module: torch.nn.Module, inputs: Mapping[str, Any], adapt: Adapter | None = None) -> Any:
+    """Run a float32 module on NumPy inputs and return NumPy outputs."""
+    call = functools.partial(adapt, module) if adapt is not None else module
+    with torch.no_grad():
+        return array(call(**{name: tensor(value) for name, value in inputs.items()}))
+
+
+def run64(module: torch.nn.Module, inputs: Mapping[str, Any], adapt: Adapter | None = None) -> Any:
+    """Run a float64 module in float64 on the same inputs."""
+    call = functools.partial(adapt, module) if adapt is not None else module
+    wide = {name: tensor(value, torch.float64) for name, value in inputs.items()}
+    with float64(), torch.no_grad():
+        return array(call(**wide))
+
+
+def channels_first(x: torch.Tensor) -> torch.Tensor:
+    """Reorder (B, H, W, C) to (B, C, H, W)."""
+    return x.permute(0, 3, 1, 2)
+
+
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    """Reorder (B, C, H, W) to (B, H, W, C)."""
+    return x.permute(0, 2, 3, 1)
+
+
+def record(module: torch.nn.Module, call: Callable[[], Any]) -> list[tuple[str, Any]]:
+    """Run `call` and return (path, output) of each submodule of `module`, in order of finishing.
+
+    The input of the first encoder block, which upstream makes between modules, is recorded as
+    ``image_encoder.pos_embed``.
+    """
+    taps: list[tuple[str, Any]] = []
+
+    def after(path: str, _module: Any, _args: Any, output: Any) -> None:
+        taps.append((path, array(output)))
+
+    def before(path: str, _module: Any, args: Any) -> None:
+        taps.append((path, array(args[0])))
+
+    handles = []
+    for path, child in module.named_modules():
+        handles.append(child.register_forward_hook(functools.partial(after, path)))
+        if path == "image_encoder.blocks.0":
+            hook = functools.partial(before, "image_encoder.pos_embed")
+            handles.append(child.register_forward_pre_hook(hook))
+    try:
+        with torch.no_grad():
+            call()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return taps
+
+
+def build_sam(config: tiny.SamConfig, seed: int | None = 0) -> Any:
+    """Build upstream's `Sam` of any size, with random weights unless `seed` is None."""
+    grid = config.img_size // config.patch_size
+    encoder = sam.ImageEncoderViT(
+        img_size=config.img_size,
+        patch_size=config.patch_size,
+        embed_dim=config.embed_dim,
+        depth=config.depth,
+        num_heads=config.num_heads,
+        mlp_ratio=4,
+        out_chans=config.out_chans,
+        qkv_bias=True,
+        norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-6),
+        use_rel_pos=True,
+        window_size=config.window_size,
+        global_attn_indexes=config.global_attn_indexes,
+    )
+    prompts = sam.PromptEncoder(
+        embed_dim=config.out_chans,
+        image_embedding_size=(grid, grid),
+        input_image_size=(config.img_size, config.img_size),
+        mask_in_chans=config.mask_in_chans,
+    )
+    decoder = sam.MaskDecoder(
+        num_multimask_outputs=3,
+        transformer=sam.TwoWayTransformer(
+            depth=2, embedding_dim=config.out_chans, mlp_dim=config.mlp_dim, num_heads=8
+        ),
+        transformer_dim=config.out_chans,
+        iou_head_depth=3,
+        iou_head_hidden_dim=config.iou_head_hidden_dim,
+    )
+    model = sam.Sam(encoder, prompts, decoder, list(tiny.PIXEL_MEAN), list(tiny.PIXEL_STD)).eval()
+    if seed is not None:
+        load_state_dict(model, tiny.sam_weights(config, seed))
+    return model
+
+
+def save_pth(path: Path, weights: Mapping[str, NDArray[np.float32]]) -> Path:
+    """Write a state_dict the way Meta's checkpoints are written."""
+    torch.save({name: torch.from_numpy(value) for name, value in weights.items()}, path)
+    return path
