@@ -88,7 +88,8 @@ def _as_uint8(image: NDArray[Any]) -> NDArray[np.uint8]:
         raise InvalidArgumentError(
             f"image: expected float values in [0, 1], found {low:g} to {high:g}"
         )
-    return np.rint(image.astype(np.float32) * np.float32(255.0)).astype(np.uint8)
+    scaled: NDArray[np.float32] = image.astype(np.float32) * np.float32(255.0)
+    return np.rint(scaled).astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)

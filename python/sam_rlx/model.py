@@ -210,3 +210,27 @@ def build_info() -> dict[str, Any]:
         compiled and that this CPU can run.
     """
     return dict(_core.build_info())
+
+
+def list_tensors(path: str | os.PathLike[str]) -> list[tuple[str, str, tuple[int, ...]]]:
+    """List the tensors of a checkpoint file without loading them.
+
+    Parameters
+    ----------
+    path : str or path
+        An existing file or directory.
+
+    Returns
+    -------
+    list of (str, str, tuple of int)
+        Name, dtype in safetensors' spelling (``"F32"``, ``"BF16"``, ...) and shape, in the order
+        of the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    CheckpointError
+        The file is damaged or of an unknown kind.
+    """
+    return _core.list_tensors(os.fspath(path))

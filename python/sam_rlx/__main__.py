@@ -1,0 +1,8 @@
+"""``python -m sam_rlx`` is the command ``sam-rlx``."""
+
+import sys
+
+from sam_rlx.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

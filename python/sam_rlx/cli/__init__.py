@@ -1,0 +1,55 @@
+"""The command ``sam-rlx``."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from sam_rlx.cli import demo, everything, info, segment
+from sam_rlx.cli.common import UsageError
+from sam_rlx.errors import SamRlxError
+
+_DONE, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all sub-commands."""
+    parser = argparse.ArgumentParser(
+        prog="sam-rlx",
+        description="Segment pictures with Meta's Segment Anything models on this CPU.",
+        epilog="example: sam-rlx demo --output demo.png",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in (segment, everything, info, demo):
+        module.add_parser(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name. Default: those of this process.
+
+    Returns
+    -------
+    int
+        Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C. The parser itself
+        raises ``SystemExit`` with 2, or with 0 after ``--help``.
+    """
+    args = build_parser().parse_args(argv)
+    try:
+        args.run(args)
+    except UsageError as error:
+        return _fail(args.command, error, _USAGE)
+    except (SamRlxError, OSError, MemoryError) as error:
+        return _fail(args.command, error, _FAILED)
+    except KeyboardInterrupt:
+        return _fail(args.command, "interrupted", _INTERRUPTED)
+    return _DONE
+
+
+def _fail(command: str, reason: object, code: int) -> int:
+    print(f"sam-rlx {command}: {reason}", file=sys.stderr)
+    return code

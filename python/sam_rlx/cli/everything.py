@@ -1,0 +1,85 @@
+"""``sam-rlx everything``: masks for all objects of a picture."""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sam_rlx import io, viz
+from sam_rlx.cli import common
+from sam_rlx.cli.common import Outputs
+from sam_rlx.generator import MaskGenerator
+
+_EXAMPLES = """examples:
+  sam-rlx everything street.jpg --model sam_vit_b_01ec64.pth --output street_overlay.png
+  sam-rlx everything street.jpg --points-per-side 16 --pred-iou-thresh 0.6 \\
+      --stability-score-thresh 0.8 --json street.json
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the sub-command to the parser."""
+    parser = commands.add_parser(
+        "everything",
+        help="masks for all objects of a picture",
+        description="Find masks for everything on a picture, from a grid of points. The defaults "
+        "are upstream's; the packaged sam-nano needs lower thresholds.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("image", metavar="IMAGE", type=Path, help="picture file")
+    common.add_model_arguments(parser)
+    for name, kind, default, text in (
+        ("points-per-side", common.positive, 32, "points along each side of the grid"),
+        ("points-per-batch", common.positive, 64, "points per decoder call"),
+        ("pred-iou-thresh", float, 0.88, "keep masks with a predicted IoU above this"),
+        ("stability-score-thresh", float, 0.95, "keep masks with at least this stability"),
+        ("box-nms-thresh", float, 0.7, "box IoU above which the weaker mask is dropped"),
+        ("crop-n-layers", int, 0, "also run on crops, this many layers deep"),
+        ("min-mask-region-area", int, 0, "remove holes and islands smaller than this"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=kind, default=default, metavar="N", help=f"{text} ({default})"
+        )
+    common.add_output_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the command."""
+    outputs = Outputs(args)
+    image = io.read_image(args.image)
+    height, width = image.shape[:2]
+    model = common.load(args, outputs)
+    generator = MaskGenerator(
+        model,
+        points_per_side=args.points_per_side,
+        points_per_batch=args.points_per_batch,
+        pred_iou_thresh=args.pred_iou_thresh,
+        stability_score_thresh=args.stability_score_thresh,
+        box_nms_thresh=args.box_nms_thresh,
+        crop_n_layers=args.crop_n_layers,
+        min_mask_region_area=args.min_mask_region_area,
+        num_threads=args.threads,
+    )
+    outputs.say(f"picture {args.image}: {width} x {height} pixels")
+    if args.dry:
+        outputs.say(
+            f"would ask {args.points_per_side**2} points and write {outputs.files() or 'nothing'}"
+        )
+        return
+    start = time.perf_counter()
+    records = generator.generate(image, progress=True)
+    outputs.say(f"found {len(records)} masks in {time.perf_counter() - start:.2f} s")
+    masks = [record.mask() for record in records]
+    described = {"file_name": args.image.name, "height": height, "width": width}
+    arrays = {
+        "masks": np.asarray(masks, np.bool_).reshape(-1, height, width),
+        "iou_predictions": np.asarray([r.predicted_iou for r in records], np.float32),
+        "stability_scores": np.asarray([r.stability_score for r in records], np.float32),
+        "boxes_xywh": np.asarray([r.bbox for r in records], np.float32).reshape(-1, 4),
+    }
+    document = io.coco_document(described, [record.to_coco() for record in records])
+    outputs.write(viz.overlay_records(image, records), masks, document, arrays)

@@ -1,0 +1,111 @@
+"""Upstream's ``SamAutomaticMaskGenerator``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import _core
+from sam_rlx.compat.segment_anything.modeling import Sam
+from sam_rlx.compat.segment_anything.predictor import SamPredictor
+from sam_rlx.compat.segment_anything.utils import amg
+from sam_rlx.generator import OUTPUT_MODES, MaskGenerator, MaskRecord
+
+
+class SamAutomaticMaskGenerator:
+    """Everything mode with upstream's arguments; see `sam_rlx.MaskGenerator` for their meaning.
+
+    Neither pycocotools nor OpenCV is needed. Wrong combinations are ``AssertionError``, as
+    upstream.
+    """
+
+    def __init__(
+        self,
+        model: Sam,
+        points_per_side: int | None = 32,
+        points_per_batch: int = 64,
+        pred_iou_thresh: float = 0.88,
+        stability_score_thresh: float = 0.95,
+        stability_score_offset: float = 1.0,
+        box_nms_thresh: float = 0.7,
+        crop_n_layers: int = 0,
+        crop_nms_thresh: float = 0.7,
+        crop_overlap_ratio: float = 512 / 1500,
+        crop_n_points_downscale_factor: int = 1,
+        point_grids: Sequence[ArrayLike] | None = None,
+        min_mask_region_area: int = 0,
+        output_mode: str = "binary_mask",
+    ) -> None:
+        assert (points_per_side is None) != (point_grids is None), (
+            "Exactly one of points_per_side or point_grid must be provided."
+        )
+        assert output_mode in OUTPUT_MODES, f"Unknown output_mode {output_mode}."
+        self.predictor = SamPredictor(model)
+        self.output_mode = output_mode
+        self._generator = MaskGenerator(
+            model.model,
+            points_per_side=points_per_side,
+            points_per_batch=points_per_batch,
+            pred_iou_thresh=pred_iou_thresh,
+            stability_score_thresh=stability_score_thresh,
+            stability_score_offset=stability_score_offset,
+            box_nms_thresh=box_nms_thresh,
+            crop_n_layers=crop_n_layers,
+            crop_nms_thresh=crop_nms_thresh,
+            crop_overlap_ratio=crop_overlap_ratio,
+            crop_n_points_downscale_factor=crop_n_points_downscale_factor,
+            point_grids=point_grids,
+            min_mask_region_area=min_mask_region_area,
+            output_mode=output_mode,
+        )
+
+    def generate(self, image: NDArray[np.uint8]) -> list[dict[str, Any]]:
+        """Find the masks of a picture (H, W, 3), uint8.
+
+        Returns
+        -------
+        list of dict
+            ``segmentation`` (in the output mode), ``area``, ``bbox`` [x, y, w, h],
+            ``predicted_iou``, ``point_coords`` [[x, y]], ``stability_score`` and ``crop_box``.
+        """
+        records: list[MaskRecord] = self._generator.generate(image)
+        return [dict(record) for record in records]
+
+    @staticmethod
+    def postprocess_small_regions(
+        mask_data: amg.MaskData, min_area: int, nms_thresh: float
+    ) -> amg.MaskData:
+        """Remove small holes and islands from masks, then duplicates among their boxes.
+
+        Parameters
+        ----------
+        mask_data : MaskData
+            Has ``rles`` (list of uncompressed RLE) and ``boxes`` (M, 4); is changed in place.
+        min_area : int
+            Holes and islands with fewer pixels go.
+        nms_thresh : float
+            Box IoU above which a mask is dropped; unchanged masks win over changed ones.
+
+        Returns
+        -------
+        MaskData
+            `mask_data` itself.
+        """
+        if len(mask_data["rles"]) == 0:
+            return mask_data
+        masks, unchanged = [], []
+        for rle in mask_data["rles"]:
+            mask, holes = amg.remove_small_regions(amg.rle_to_mask(rle), min_area, mode="holes")
+            mask, islands = amg.remove_small_regions(mask, min_area, mode="islands")
+            masks.append(mask)
+            unchanged.append(not (holes or islands))
+        boxes = amg.batched_mask_to_box(np.stack(masks))
+        scores = np.asarray(unchanged, np.float32)
+        keep = _core.box_nms(boxes.astype(np.float32), scores, nms_thresh)
+        for index in keep.tolist():
+            if not unchanged[index]:
+                mask_data["rles"][index] = amg.mask_to_rle_pytorch(masks[index][None])[0]
+                mask_data["boxes"][index] = boxes[index]
+        mask_data.filter(keep)
+        return mask_data

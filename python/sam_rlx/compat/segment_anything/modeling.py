@@ -1,0 +1,188 @@
+"""The class ``Sam``: one model behind upstream's batched interface."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import _core
+from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.model import Model
+
+
+@dataclass(frozen=True)
+class EncoderSize:
+    """What programs read from ``sam.image_encoder``: the side of the network input."""
+
+    img_size: int
+
+
+class Sam:
+    """Upstream's ``Sam`` over a loaded model.
+
+    Parameters
+    ----------
+    model : Model
+        From `sam_rlx.load_model`; the functions of `sam_model_registry` do this.
+
+    Attributes
+    ----------
+    mask_threshold : float
+        Logit above which a pixel belongs to a mask.
+    image_format : str
+        ``"RGB"``.
+    image_encoder : EncoderSize
+        Has `img_size`.
+    """
+
+    image_format = "RGB"
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.mask_threshold = model.mask_threshold
+        self.image_encoder = EncoderSize(model.img_size)
+
+    @property
+    def device(self) -> str:
+        """Always ``"cpu"``."""
+        return "cpu"
+
+    def to(self, device: Any = "cpu") -> "Sam":
+        """Return the model itself; any device but the CPU raises `UnsupportedError`."""
+        if str(device) != "cpu":
+            raise UnsupportedError(f"Sam.to: expected device 'cpu', found {str(device)!r}")
+        return self
+
+    def eval(self) -> "Sam":
+        """Return the model itself: it is always in evaluation mode."""
+        return self
+
+    def __call__(
+        self, batched_input: Sequence[Mapping[str, Any]], multimask_output: bool
+    ) -> list[dict[str, TensorArray]]:
+        """Call `forward`."""
+        return self.forward(batched_input, multimask_output)
+
+    def forward(
+        self, batched_input: Sequence[Mapping[str, Any]], multimask_output: bool
+    ) -> list[dict[str, TensorArray]]:
+        """Predict masks for several pictures, each with its own prompts.
+
+        Parameters
+        ----------
+        batched_input : list of dict
+            ``image`` (3, h, w), resized so that the longer side is `image_encoder.img_size`, not
+            normalised; ``original_size`` (H, W). Optional, in pixels of the resized picture:
+            ``point_coords`` (B, N, 2), ``point_labels`` (B, N), ``boxes`` (B, 4), ``mask_inputs``
+            (B, 1, S, S).
+        multimask_output : bool
+            Three masks for each prompt set, or one.
+
+        Returns
+        -------
+        list of dict
+            ``masks`` bool (B, K, H, W), ``iou_predictions`` (B, K), ``low_res_logits``
+            (B, K, S, S).
+
+        Raises
+        ------
+        InvalidArgumentError
+            A shape is wrong.
+        UnsupportedError
+            A picture has values that are not whole grey levels from 0 to 255.
+        """
+        predictor = _core.ImagePredictor(self.model.core, 0)
+        outputs = []
+        for record in batched_input:
+            self.set_resized(predictor, record["image"], record["original_size"])
+            low_res, iou = decode(
+                predictor,
+                record.get("point_coords"),
+                record.get("point_labels"),
+                record.get("boxes"),
+                record.get("mask_inputs"),
+                multimask_output,
+            )
+            outputs.append(
+                {
+                    "masks": as_tensor(predictor.upscale(low_res, False)),
+                    "iou_predictions": as_tensor(iou),
+                    "low_res_logits": as_tensor(low_res),
+                }
+            )
+        return outputs
+
+    def set_resized(self, predictor: _core.ImagePredictor, image: Any, original_size: Any) -> None:
+        """Encode a picture (3, h, w) that was resized already, and note its original size."""
+        array = np.asarray(image)
+        side = self.model.img_size
+        if array.ndim != 3 or array.shape[0] != 3 or max(array.shape[1:]) != side:
+            raise InvalidArgumentError(
+                f"image: expected (3, h, w) with the longer side {side}, found {array.shape}"
+            )
+        pixels = array.astype(np.uint8)
+        if not np.array_equal(pixels, array):
+            raise UnsupportedError(
+                "image: expected whole grey levels from 0 to 255, found other values"
+            )
+        predictor.set_image(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+        height, width = (int(length) for length in original_size)
+        predictor.set_image_embedding(predictor.image_embedding, (height, width))
+
+    def preprocess(self, x: Any) -> TensorArray:
+        """Normalise pixel values (..., 3, h, w) and pad them with zeros to the square input."""
+        config = self.model.config
+        mean, std = (
+            np.asarray(config[key], np.float32).reshape(3, 1, 1)
+            for key in ("pixel_mean", "pixel_std")
+        )
+        values = (np.asarray(x, np.float32) - mean) / std
+        side = self.model.img_size
+        pad = [(0, 0)] * (values.ndim - 2) + [(0, side - length) for length in values.shape[-2:]]
+        return as_tensor(np.pad(values, pad))
+
+    def postprocess_masks(self, masks: Any, input_size: Any, original_size: Any) -> TensorArray:
+        """Enlarge low-resolution logits (B, K, S, S) to logits (B, K, H, W).
+
+        Raises
+        ------
+        UnsupportedError
+            `input_size` is not the size that a picture of `original_size` has after the resize.
+        """
+        config = self.model.config["prompt_encoder"]
+        predictor = _core.ImagePredictor(self.model.core, 0)
+        height, width = config["image_embedding_size"], config["image_embedding_size"]
+        blank = np.zeros((1, config["embed_dim"], height, width), np.float32)
+        predictor.set_image_embedding(blank, (int(original_size[0]), int(original_size[1])))
+        if predictor.input_hw != tuple(int(length) for length in input_size):
+            raise UnsupportedError(
+                f"postprocess_masks: expected input_size {predictor.input_hw}, found "
+                f"{tuple(input_size)}"
+            )
+        return as_tensor(predictor.upscale(np.ascontiguousarray(masks, np.float32), True))
+
+
+def decode(
+    predictor: _core.ImagePredictor,
+    point_coords: Any,
+    point_labels: Any,
+    boxes: Any,
+    mask_input: Any,
+    multimask_output: bool,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Run the decoder on prompts in pixels of the resized picture, given as upstream gives them.
+
+    Boxes may have further axes of length 1, and `mask_input` has the channel axis (B, 1, S, S).
+    """
+    corners = to_array(boxes, np.float64)
+    logits = to_array(mask_input, np.float32)
+    return predictor.decode_model_frame(
+        to_array(point_coords, np.float64),
+        to_array(point_labels, np.int32),
+        None if corners is None else corners.reshape(-1, 4),
+        None if logits is None else logits.reshape(-1, *logits.shape[-2:]),
+        bool(multimask_output),
+    )

@@ -1,0 +1,197 @@
+"""The helpers of upstream's ``utils.amg`` that programs import, on NumPy arrays."""
+
+import math
+from collections.abc import ItemsView, Iterator, Sequence
+from copy import deepcopy
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import _core
+
+
+class MaskData:
+    """Lists and arrays with one entry for each mask, filtered and joined together."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._stats: dict[str, Any] = {}
+        for key, value in kwargs.items():
+            self[key] = value
+
+    def __setitem__(self, key: str, item: Any) -> None:
+        assert isinstance(item, (list, np.ndarray)), "MaskData only supports list and numpy arrays."
+        self._stats[key] = item
+
+    def __delitem__(self, key: str) -> None:
+        del self._stats[key]
+
+    def __getitem__(self, key: str) -> Any:
+        return self._stats[key]
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return the names with their lists and arrays."""
+        return self._stats.items()
+
+    def filter(self, keep: NDArray[Any]) -> None:
+        """Keep the entries of a bool array, or those of an index array in its order."""
+        indices = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
+        for key, value in self._stats.items():
+            if isinstance(value, list):
+                self._stats[key] = [value[index] for index in indices.tolist()]
+            else:
+                self._stats[key] = value[indices]
+
+    def cat(self, new_stats: "MaskData") -> None:
+        """Append the entries of another object."""
+        for key, value in new_stats.items():
+            if self._stats.get(key) is None:
+                self._stats[key] = deepcopy(value)
+            elif isinstance(value, list):
+                self._stats[key] = self._stats[key] + deepcopy(value)
+            else:
+                self._stats[key] = np.concatenate([self._stats[key], value])
+
+    def to_numpy(self) -> None:
+        """Do nothing: the entries are NumPy arrays already."""
+
+
+def is_box_near_crop_edge(
+    boxes: ArrayLike, crop_box: Sequence[float], orig_box: Sequence[float], atol: float = 20.0
+) -> NDArray[np.bool_]:
+    """Tell which boxes (M, 4) come within `atol` pixels of a crop edge inside the picture."""
+    placed = uncrop_boxes_xyxy(boxes, crop_box)
+    near_crop = np.abs(placed - np.asarray(crop_box)) <= atol
+    near_picture = np.abs(placed - np.asarray(orig_box)) <= atol
+    near: NDArray[np.bool_] = (near_crop & ~near_picture).any(axis=1)
+    return near
+
+
+def box_xyxy_to_xywh(box_xyxy: ArrayLike) -> NDArray[Any]:
+    """Convert boxes (..., 4) from two corners to corner and size."""
+    boxes = np.array(box_xyxy)
+    boxes[..., 2:] -= boxes[..., :2]
+    return boxes
+
+
+def batch_iterator(batch_size: int, *args: Any) -> Iterator[list[Any]]:
+    """Yield slices of `batch_size` entries of all arguments together."""
+    assert len(args) > 0 and all(len(arg) == len(args[0]) for arg in args), (
+        "Batched iteration must have inputs of all the same size."
+    )
+    for start in range(0, len(args[0]), batch_size):
+        yield [arg[start : start + batch_size] for arg in args]
+
+
+def mask_to_rle_pytorch(tensor: ArrayLike) -> list[dict[str, Any]]:
+    """Encode bool masks (B, H, W) as uncompressed column-major RLE, zeros first."""
+    masks = np.asarray(tensor, np.bool_)
+    size = list(masks.shape[1:])
+    return [
+        {"size": list(size), "counts": _core.rle_encode(np.ascontiguousarray(mask)).tolist()}
+        for mask in masks
+    ]
+
+
+def rle_to_mask(rle: dict[str, Any]) -> NDArray[np.bool_]:
+    """Decode uncompressed RLE to a bool mask (H, W)."""
+    height, width = rle["size"]
+    return _core.rle_decode(np.asarray(rle["counts"], np.uint32), (height, width))
+
+
+def area_from_rle(rle: dict[str, Any]) -> int:
+    """Count the pixels of a mask in uncompressed RLE."""
+    return sum(rle["counts"][1::2])
+
+
+def coco_encode_rle(uncompressed_rle: dict[str, Any]) -> dict[str, Any]:
+    """Compress RLE to COCO's string form, as ``str``."""
+    counts = _core.rle_to_string(np.asarray(uncompressed_rle["counts"], np.uint32))
+    return {"size": list(uncompressed_rle["size"]), "counts": counts.decode("ascii")}
+
+
+def calculate_stability_score(
+    masks: ArrayLike, mask_threshold: float, threshold_offset: float
+) -> NDArray[np.float32]:
+    """IoU of logits (..., H, W) cut at a higher and at a lower threshold; NaN for empty masks."""
+    logits = np.asarray(masks)
+    high = (logits > mask_threshold + threshold_offset).sum(axis=(-2, -1))
+    low = (logits > mask_threshold - threshold_offset).sum(axis=(-2, -1))
+    with np.errstate(invalid="ignore"):
+        return (high / low).astype(np.float32)
+
+
+def build_point_grid(n_per_side: int) -> NDArray[np.float64]:
+    """Return n * n evenly spaced points (x, y) in 0 .. 1, x fastest."""
+    offset = 1 / (2 * n_per_side)
+    side = np.linspace(offset, 1 - offset, n_per_side)
+    x, y = np.meshgrid(side, side)
+    return np.stack([x, y], axis=-1).reshape(-1, 2)
+
+
+def build_all_layer_point_grids(
+    n_per_side: int, n_layers: int, scale_per_layer: int
+) -> list[NDArray[np.float64]]:
+    """Return the grids of the layers 0 .. `n_layers`."""
+    return [
+        build_point_grid(int(n_per_side / scale_per_layer**layer)) for layer in range(n_layers + 1)
+    ]
+
+
+def generate_crop_boxes(
+    im_size: tuple[int, ...], n_layers: int, overlap_ratio: float
+) -> tuple[list[list[int]], list[int]]:
+    """Return crop boxes [x0, y0, x1, y1] for a picture (H, W), and the layer of each."""
+    height, width = im_size
+    boxes, layers = [[0, 0, width, height]], [0]
+    for layer in range(n_layers):
+        per_side = 2 ** (layer + 1)
+        overlap = int(overlap_ratio * min(height, width) * (2 / per_side))
+        crop_width = math.ceil((overlap * (per_side - 1) + width) / per_side)
+        crop_height = math.ceil((overlap * (per_side - 1) + height) / per_side)
+        lefts = [int((crop_width - overlap) * index) for index in range(per_side)]
+        tops = [int((crop_height - overlap) * index) for index in range(per_side)]
+        for x0, y0 in product(lefts, tops):
+            boxes.append([x0, y0, min(x0 + crop_width, width), min(y0 + crop_height, height)])
+            layers.append(layer + 1)
+    return boxes, layers
+
+
+def uncrop_boxes_xyxy(boxes: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
+    """Move boxes (M, 4) from a crop's pixels to the picture's."""
+    x0, y0 = crop_box[:2]
+    return np.asarray(boxes) + np.asarray([x0, y0, x0, y0])
+
+
+def uncrop_points(points: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
+    """Move points (M, 2) from a crop's pixels to the picture's."""
+    return np.asarray(points) + np.asarray(crop_box[:2])
+
+
+def uncrop_masks(
+    masks: ArrayLike, crop_box: Sequence[int], orig_h: int, orig_w: int
+) -> NDArray[Any]:
+    """Pad masks (M, h, w) of a crop with zeros to the picture's size."""
+    x0, y0, x1, y1 = crop_box
+    return np.pad(np.asarray(masks), ((0, 0), (y0, orig_h - y1), (x0, orig_w - x1)))
+
+
+def remove_small_regions(
+    mask: NDArray[np.bool_], area_thresh: float, mode: str
+) -> tuple[NDArray[np.bool_], bool]:
+    """Fill small holes or drop small islands of a mask; also tell whether it changed."""
+    assert mode in ("holes", "islands")
+    return _core.remove_small_regions(np.ascontiguousarray(mask, np.bool_), area_thresh, mode)
+
+
+def batched_mask_to_box(masks: ArrayLike) -> NDArray[np.int64]:
+    """Return boxes (..., 4) of masks (..., H, W), with inclusive corners; 0 for empty masks."""
+    pixels = np.asarray(masks, np.bool_)
+    boxes = np.zeros((*pixels.shape[:-2], 4), np.int64)
+    for index in np.ndindex(pixels.shape[:-2]):
+        rows = np.flatnonzero(pixels[index].any(axis=1))
+        columns = np.flatnonzero(pixels[index].any(axis=0))
+        if len(rows):
+            boxes[index] = [columns[0], rows[0], columns[-1], rows[-1]]
+    return boxes
