@@ -2,25 +2,9 @@
 
 import numpy as np
 import pytest
-import sam_rlx.errors
 from support import checkpoint_files as files
 
 ONE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
-
-
-@pytest.fixture
-def refuse(testing, tmp_path):
-    """Write a file and return the text of the CheckpointError that opening it raises."""
-
-    def check(content):
-        path = tmp_path / "bad.safetensors"
-        path.write_bytes(content)
-        with pytest.raises(sam_rlx.errors.CheckpointError) as caught:
-            testing.open_checkpoint(path)
-        assert str(path) in str(caught.value)
-        return str(caught.value)
-
-    return check
 
 
 def test_agrees_with_the_safetensors_package(testing, tmp_path):
