@@ -1,6 +1,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/errors.h"
+#include "bindings/register.h"
 #include "core/parallel.h"
 
 namespace py = pybind11;
@@ -9,4 +10,6 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The compiled core of sam_rlx. Use the classes of sam_rlx instead.";
   sam_rlx::install_fork_handler();
   sam_rlx::register_errors(m);
+  sam_rlx::register_model(m);
+  sam_rlx::register_image_predictor(m);
 }

@@ -1,5 +1,10 @@
 #include "bindings/errors.h"
 
+#include <pybind11/stl/filesystem.h>
+
+#include <cerrno>
+#include <filesystem>
+
 #include "core/error.h"
 
 namespace py = pybind11;
@@ -10,6 +15,13 @@ namespace {
 void raise(const char* name, const char* text) {
   const py::object type = py::module_::import("sam_rlx.errors").attr(name);
   PyErr_SetString(type.ptr(), text);
+}
+
+// OSError picks the class by errno: FileNotFoundError, IsADirectoryError, PermissionError, ...
+void raise_os_error(const std::filesystem::filesystem_error& error) {
+  const py::object path = py::cast(error.path1());
+  errno = error.code().value();
+  PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path.ptr());
 }
 
 }  // namespace
@@ -28,6 +40,8 @@ void register_errors(py::module_& /*module*/) {
       raise("StateError", error.what());
     } catch (const InternalError& error) {
       raise("InternalError", error.what());
+    } catch (const std::filesystem::filesystem_error& error) {
+      raise_os_error(error);
     }
   });
 }

@@ -1,4 +1,4 @@
-#include "bindings/testing_masks.h"
+#include "bindings/testing_register.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>

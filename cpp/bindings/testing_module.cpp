@@ -1,12 +1,28 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/errors.h"
-#include "bindings/testing_masks.h"
+#include "bindings/testing_register.h"
+#include "core/parallel.h"
+#include "core/tensor.h"
+#include "kernels/kernel_table.h"
+#include "kernels/select.h"
 
 namespace py = pybind11;
 
 PYBIND11_MODULE(_testing, m) {
   m.doc() = "Opens ops and layers to the tests. Never in a wheel.";
+  sam_rlx::install_fork_handler();
   sam_rlx::register_errors(m);
+  sam_rlx::register_checkpoint(m);
+  sam_rlx::register_layers(m);
   sam_rlx::register_masks(m);
+  sam_rlx::register_ops(m);
+  m.def("allocation_count", sam_rlx::allocation_count);
+  m.def("available_isas", [] {
+    py::list names;
+    for (const sam_rlx::KernelTable* table : sam_rlx::available_kernels()) {
+      names.append(table->name);
+    }
+    return names;
+  });
 }

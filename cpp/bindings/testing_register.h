@@ -5,6 +5,9 @@
 namespace sam_rlx {
 
 // One function a group of the test extension.
+void register_checkpoint(pybind11::module_& m);
 void register_layers(pybind11::module_& m);
+void register_masks(pybind11::module_& m);
+void register_ops(pybind11::module_& m);
 
 }  // namespace sam_rlx

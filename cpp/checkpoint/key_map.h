@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/state_dict.h"
+
+namespace sam_rlx {
+
+// A name that begins with `from` begins with `to` in Meta's dialect. "{i}" stands for a number,
+// the same on both sides, in order.
+struct KeyRow {
+  std::string_view from;
+  std::string_view to;
+};
+
+// The name by the first row that fits; none when no row does.
+std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_view name);
+
+// True when the name begins with the pattern, in which "{i}" stands for a number.
+bool matches_key(std::string_view pattern, std::string_view name);
+
+// Removes what wrapping classes put before every name ("module.", ...), if all names have it.
+void strip_common_prefixes(StateDict& state_dict);
+
+// Detects the family, gives every tensor Meta's name, and returns the family's name. A second copy
+// of the same tensor is dropped. Raises UnsupportedError for a family that this release does not
+// hold.
+std::string to_meta_names(StateDict& state_dict);
+
+}  // namespace sam_rlx

@@ -1,0 +1,74 @@
+#include "checkpoint/loader.h"
+
+#include <algorithm>
+
+#include "checkpoint/key_map.h"
+#include "checkpoint/text.h"
+#include "core/error.h"
+
+namespace sam_rlx {
+namespace {
+
+bool same_shape(const Shape& shape, const std::vector<std::int64_t>& dims) {
+  if (static_cast<std::size_t>(shape.rank()) != dims.size()) return false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] != dims[static_cast<std::size_t>(axis)]) return false;
+  }
+  return true;
+}
+
+void raise_problems(const LoadReport& report, const std::vector<std::string>& lines,
+                    const StateDict& state_dict) {
+  std::string text = state_dict.source + ": expected the parameters of the model, found " +
+                     std::to_string(report.missing.size()) + " missing, " +
+                     std::to_string(report.misshaped.size()) + " misshaped, " +
+                     std::to_string(report.unexpected.size()) + " unexpected";
+  for (const std::string& line : lines) text += "\n  " + line;
+  throw CheckpointError(text);
+}
+
+}  // namespace
+
+LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& parameters,
+                            const StateDict& state_dict, const LoadOptions& options) {
+  LoadReport report;
+  std::vector<std::string> lines;
+  std::unordered_set<std::string_view> known;
+  for (const auto& [name, shape] : parameters) {
+    known.insert(name);
+    const TensorEntry* const entry = state_dict.find(name);
+    if (entry == nullptr) {
+      report.missing.push_back(name);
+      lines.push_back(name + ": expected shape " + shape.str() + ", found no tensor");
+    } else if (!same_shape(shape, entry->dims)) {
+      report.misshaped.push_back(name + ": expected shape " + shape.str() + ", found " +
+                                 dims_text(entry->dims));
+      lines.push_back(report.misshaped.back());
+    }
+  }
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    if (known.contains(entry.name)) continue;
+    const bool ignored =
+        std::any_of(options.ignored.begin(), options.ignored.end(),
+                    [&](std::string_view pattern) { return matches_key(pattern, entry.name); });
+    (ignored ? report.ignored : report.unexpected).push_back(entry.name);
+    if (!ignored && options.strict) {
+      lines.push_back(printable(entry.name) + ": expected no tensor, found shape " +
+                      dims_text(entry.dims));
+    }
+  }
+  report.skipped = state_dict.skipped;
+  if (!lines.empty()) raise_problems(report, lines, state_dict);
+  return report;
+}
+
+void ParameterCopier::parameter(const std::string& path, Tensor& value, const Shape& shape) {
+  const TensorEntry* const entry = state_dict_.find(path);
+  if (entry == nullptr || !same_shape(shape, entry->dims)) {
+    fail_internal(path + ": a parameter was copied before it was checked");
+  }
+  value = Tensor(shape);
+  copy_as_float(state_dict_, *entry, value.data());
+}
+
+}  // namespace sam_rlx

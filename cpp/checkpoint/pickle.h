@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sam_rlx {
+
+// A value of a pickle. Nothing is ever imported or called: a global is its name, a call is a
+// record of callee and arguments.
+struct PickleValue {
+  enum class Kind {
+    kNone,
+    kBool,
+    kInt,
+    kBigInt,
+    kFloat,
+    kString,
+    kTuple,
+    kList,
+    kDict,
+    kGlobal,
+    kPersistent,
+    kCall
+  };
+  Kind kind = Kind::kNone;
+  bool ordered_dict = false;  // made by collections.OrderedDict()
+  std::int64_t integer = 0;   // kInt, kBool
+  double real = 0;            // kFloat
+  std::string text;  // kString; kGlobal and kCall: "module.name"; kBigInt: little-endian bytes
+  // Items of a tuple, list, persistent id or argument list; a dict's keys and values in turn.
+  std::vector<const PickleValue*> items;
+
+  bool is(Kind other) const { return kind == other; }
+  // Value of a string key of a dict, the last one if there are several; null if there is none.
+  const PickleValue* find(std::string_view key) const;
+};
+
+struct Pickle {
+  std::deque<PickleValue> values;  // owns every value; containers may form cycles
+  const PickleValue* root = nullptr;
+  std::vector<const PickleValue*> persistent;  // persistent ids, in order of appearance
+  std::size_t size = 0;                        // bytes read
+};
+
+// Reads one pickle from the front of `bytes`: the opcodes of protocols 2 to 5 that a state dict
+// needs. A global for which `allowed` is false, or another opcode, raises CheckpointError.
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where,
+                   bool (*allowed)(std::string_view global));
+
+}  // namespace sam_rlx

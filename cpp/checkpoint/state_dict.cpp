@@ -1,0 +1,205 @@
+#include "checkpoint/state_dict.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "checkpoint/byte_reader.h"
+#include "checkpoint/text.h"
+#include "core/error.h"
+#include "core/half.h"
+
+namespace sam_rlx {
+namespace {
+
+struct DTypeFacts {
+  const char* name;
+  std::int64_t bytes;
+};
+
+constexpr DTypeFacts kFacts[] = {{"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2},
+                                 {"I64", 8}, {"I32", 4},  {"I16", 2}, {"I8", 1},
+                                 {"U8", 1},  {"BOOL", 1}, {"C64", 8}};
+
+template <class T>
+float widen(const std::byte* source) noexcept {
+  T value;
+  std::memcpy(&value, source, sizeof(T));
+  return static_cast<float>(value);
+}
+
+float widen_half(const std::byte* source) noexcept {
+  std::uint16_t bits;
+  std::memcpy(&bits, source, sizeof bits);
+  return half_to_float(bits);
+}
+
+float widen_bfloat16(const std::byte* source) noexcept {
+  std::uint16_t bits;
+  std::memcpy(&bits, source, sizeof bits);
+  return bfloat16_to_float(bits);
+}
+
+float widen_bool(const std::byte* source) noexcept { return *source == std::byte{0} ? 0.0F : 1.0F; }
+
+// Copies `count` elements that are `step` bytes apart.
+template <float (*convert)(const std::byte*) noexcept>
+void copy_run(const std::byte* source, std::int64_t step, std::int64_t count, float* out) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = convert(source + i * step);
+}
+
+void copy_run_f32(const std::byte* source, std::int64_t step, std::int64_t count,
+                  float* out) noexcept {
+  if (step == 4) {
+    std::memcpy(out, source, static_cast<std::size_t>(count) * 4);
+  } else {  // by bits: a signalling NaN stays as it is
+    for (std::int64_t i = 0; i < count; ++i) std::memcpy(out + i, source + i * step, 4);
+  }
+}
+
+using CopyRun = void (*)(const std::byte*, std::int64_t, std::int64_t, float*) noexcept;
+
+CopyRun run_copier(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return copy_run<widen<double>>;
+    case DType::kF32:
+      return copy_run_f32;
+    case DType::kF16:
+      return copy_run<widen_half>;
+    case DType::kBF16:
+      return copy_run<widen_bfloat16>;
+    case DType::kI64:
+      return copy_run<widen<std::int64_t>>;
+    case DType::kI32:
+      return copy_run<widen<std::int32_t>>;
+    case DType::kI16:
+      return copy_run<widen<std::int16_t>>;
+    case DType::kI8:
+      return copy_run<widen<std::int8_t>>;
+    case DType::kU8:
+      return copy_run<widen<std::uint8_t>>;
+    case DType::kBool:
+      return copy_run<widen_bool>;
+    case DType::kC64:
+      break;
+  }
+  fail_internal("a complex tensor reached the copy");
+}
+
+void copy_contiguous(const StateDict& state_dict, const TensorEntry& entry, float* out) {
+  constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements
+  const CopyRun copy = run_copier(entry.dtype);
+  const std::int64_t bytes = dtype_bytes(entry.dtype);
+  const std::int64_t numel = entry.numel();
+  for (std::int64_t begin = 0; begin < numel; begin += kChunk) {
+    const std::int64_t count = std::min(kChunk, numel - begin);
+    const std::byte* const source = entry.data + begin * bytes;
+    copy(source, bytes, count, out + begin);
+    state_dict.release({source, static_cast<std::size_t>(count * bytes)});
+  }
+}
+
+void copy_strided(const TensorEntry& entry, float* out) {
+  const CopyRun copy = run_copier(entry.dtype);
+  const std::int64_t bytes = dtype_bytes(entry.dtype);
+  const std::size_t outer_rank = entry.dims.size() - 1;
+  const std::int64_t run = entry.dims.back();
+  const std::int64_t runs = entry.numel() / run;
+  std::vector<std::int64_t> place(outer_rank, 0);
+  std::int64_t offset = 0;
+  for (std::int64_t i = 0; i < runs; ++i) {
+    copy(entry.data + offset * bytes, entry.strides.back() * bytes, run, out + i * run);
+    for (std::size_t axis = outer_rank; axis-- > 0;) {
+      offset += entry.strides[axis];
+      if (++place[axis] < entry.dims[axis]) break;
+      offset -= entry.strides[axis] * entry.dims[axis];
+      place[axis] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t dtype_bytes(DType dtype) noexcept {
+  return kFacts[static_cast<std::size_t>(dtype)].bytes;
+}
+
+const char* dtype_name(DType dtype) noexcept {
+  return kFacts[static_cast<std::size_t>(dtype)].name;
+}
+
+std::int64_t TensorEntry::numel() const {
+  std::int64_t product = 1;
+  for (const std::int64_t size : dims) product *= size;
+  return product;
+}
+
+bool TensorEntry::contiguous() const {
+  std::int64_t expected = 1;
+  for (std::size_t axis = dims.size(); axis-- > 0;) {
+    if (dims[axis] != 1 && strides[axis] != expected) return false;
+    expected *= dims[axis];
+  }
+  return true;
+}
+
+void StateDict::add(TensorEntry entry) {
+  if (!index_.emplace(entry.name, tensors_.size()).second) {
+    fail<CheckpointError>(source + ": " + printable(entry.name), "one tensor of this name", "two");
+  }
+  tensors_.push_back(std::move(entry));
+}
+
+void StateDict::add_or_skip(TensorEntry entry) {
+  if (entry.dtype == DType::kC64) {
+    skipped.push_back(entry.name + ": complex64");
+  } else {
+    add(std::move(entry));
+  }
+}
+
+const TensorEntry* StateDict::find(std::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+void StateDict::rename(const std::vector<std::string>& names) {
+  std::vector<TensorEntry> entries = std::exchange(tensors_, {});
+  index_.clear();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (names[i].empty()) continue;
+    entries[i].name = names[i];
+    add(std::move(entries[i]));
+  }
+}
+
+void StateDict::merge(StateDict other) {
+  for (TensorEntry& entry : other.tensors_) add(std::move(entry));
+  metadata.merge(other.metadata);
+  skipped.insert(skipped.end(), other.skipped.begin(), other.skipped.end());
+  files.insert(files.end(), other.files.begin(), other.files.end());
+}
+
+void StateDict::release(std::span<const std::byte> range) const noexcept {
+  for (const auto& file : files) {
+    if (file->contains(range.data())) file->release(range);
+  }
+}
+
+void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float* out) {
+  if (entry.numel() == 0) return;
+  if (entry.contiguous()) {
+    copy_contiguous(state_dict, entry, out);
+    return;
+  }
+  copy_strided(entry, out);
+  std::int64_t last = 0;
+  for (std::size_t axis = 0; axis < entry.dims.size(); ++axis) {
+    last += (entry.dims[axis] - 1) * entry.strides[axis];
+  }
+  const std::int64_t bytes = (last + 1) * dtype_bytes(entry.dtype);
+  state_dict.release({entry.data, static_cast<std::size_t>(bytes)});
+}
+
+}  // namespace sam_rlx

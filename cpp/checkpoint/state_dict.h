@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "checkpoint/mapped_file.h"
+
+namespace sam_rlx {
+
+enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool, kC64 };
+
+std::int64_t dtype_bytes(DType dtype) noexcept;
+// safetensors' spelling: "F32", "BF16", ...
+const char* dtype_name(DType dtype) noexcept;
+
+// One tensor of a file, not yet read.
+struct TensorEntry {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> dims;     // any rank
+  std::vector<std::int64_t> strides;  // in elements
+  const std::byte* data = nullptr;    // first element, of any alignment
+
+  std::int64_t numel() const;  // readers have checked that it fits
+  bool contiguous() const;
+};
+
+// Names and tensors of a checkpoint, in the order of the file. It keeps the files mapped that the
+// entries point into.
+class StateDict {
+ public:
+  std::string source;  // for messages
+  std::map<std::string, std::string> metadata;
+  std::vector<std::string> skipped;  // what the file holds beside the tensors, with the reason
+  std::vector<std::shared_ptr<const MappedFile>> files;
+
+  // Raises CheckpointError when the name is there already.
+  void add(TensorEntry entry);
+  // A complex64 tensor is skipped and reported: only derived tables have this dtype.
+  void add_or_skip(TensorEntry entry);
+  const TensorEntry* find(std::string_view name) const;
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  const std::vector<TensorEntry>& tensors() const { return tensors_; }
+  // Gives every entry another name. An empty name drops the entry. Raises CheckpointError when
+  // two entries get the same name.
+  void rename(const std::vector<std::string>& names);
+
+  // Takes over the tensors, metadata and files of another part of the same checkpoint.
+  void merge(StateDict other);
+
+  // See MappedFile::release.
+  void release(std::span<const std::byte> range) const noexcept;
+
+ private:
+  std::vector<TensorEntry> tensors_;
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+// Writes the tensor as float32, row-major, into out[numel]. float16, bfloat16, bool and small
+// integers widen exactly; float64 and large integers round to nearest. File pages that were read
+// are released on the way, so that the tensor is never in memory twice.
+void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float* out);
+
+}  // namespace sam_rlx

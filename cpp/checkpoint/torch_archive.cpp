@@ -1,0 +1,65 @@
+#include "checkpoint/torch_archive.h"
+
+#include <string_view>
+
+#include "checkpoint/byte_reader.h"
+#include "checkpoint/pickle.h"
+#include "checkpoint/text.h"
+#include "checkpoint/torch_state.h"
+#include "checkpoint/zip_archive.h"
+#include "core/error.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr std::string_view kPickleName = "/data.pkl";
+
+// The folder that holds data.pkl, with its slash. It may have any name.
+std::string find_folder(const ZipArchive& zip, const std::string& where) {
+  std::string folder;
+  for (const auto& entry : zip.entries()) {
+    const std::string& name = entry.first;
+    if (!name.ends_with(kPickleName)) continue;
+    if (!folder.empty()) {
+      fail<CheckpointError>(where, "one data.pkl in the archive", "several");
+    }
+    folder = name.substr(0, name.size() - kPickleName.size() + 1);
+  }
+  if (folder.empty()) {
+    fail<CheckpointError>(where, "a PyTorch archive with data.pkl", "a zip file without");
+  }
+  return folder;
+}
+
+void check_kind(const ZipArchive& zip, const std::string& folder, const std::string& where) {
+  if (zip.find(folder + "constants.pkl") != nullptr) {
+    throw UnsupportedError(where + ": expected a state dict, found a TorchScript archive");
+  }
+  const auto* const byteorder = zip.find(folder + "byteorder");
+  if (byteorder != nullptr && as_text(*byteorder) != "little") {
+    throw UnsupportedError(where + ": expected byte order little, found " +
+                           printable(as_text(*byteorder)));
+  }
+}
+
+}  // namespace
+
+StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string& where) {
+  const ZipArchive zip(bytes, where);
+  const std::string folder = find_folder(zip, where);
+  check_kind(zip, folder, where);
+  const Pickle pickle =
+      read_pickle(*zip.find(folder + "data.pkl"), where + ": data.pkl", torch_global_allowed);
+  return read_torch_state(*pickle.root, where, [&](const TorchStorage& storage) {
+    const auto* const entry = zip.find(folder + "data/" + storage.key);
+    const std::string place = where + ": storage " + printable(storage.key);
+    if (entry == nullptr) fail<CheckpointError>(place, "an entry in the archive", "none");
+    const auto size = static_cast<std::size_t>(storage.numel * dtype_bytes(storage.dtype));
+    if (entry->size() != size) {
+      fail<CheckpointError>(place, std::to_string(size) + " bytes", std::to_string(entry->size()));
+    }
+    return *entry;
+  });
+}
+
+}  // namespace sam_rlx

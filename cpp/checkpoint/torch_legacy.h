@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "checkpoint/state_dict.h"
+
+namespace sam_rlx {
+
+// Reads what torch.save wrote before PyTorch 1.6: a row of pickles (magic number, protocol
+// version, system, object, storage keys), then for each storage its length and its elements. The
+// entries point into `bytes`.
+StateDict read_torch_legacy(std::span<const std::byte> bytes, const std::string& where);
+
+}  // namespace sam_rlx

@@ -1,0 +1,129 @@
+#include "ops/components.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace sam_rlx {
+namespace {
+
+// Disjoint sets; the root of a set is its smallest member.
+class Sets {
+ public:
+  explicit Sets(std::size_t count) : parent_(count) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+  }
+  std::size_t root(std::size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void join(std::size_t a, std::size_t b) {
+    a = root(a);
+    b = root(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<std::size_t> parent_;
+};
+
+std::vector<Segment> find_segments(const Rle& mask, bool value) {
+  std::vector<Segment> segments;
+  std::int64_t place = 0;
+  for (std::size_t i = 0; i < mask.counts.size(); ++i) {
+    const std::int64_t end = place + mask.counts[i];
+    if ((i % 2 != 0) != value) place = end;
+    while (place < end) {
+      const std::int64_t x = place / mask.height, y = place % mask.height;
+      const std::int64_t rows = std::min(mask.height - y, end - place);
+      segments.push_back({static_cast<std::int32_t>(x), static_cast<std::int32_t>(y),
+                          static_cast<std::int32_t>(y + rows - 1)});
+      place += rows;
+    }
+  }
+  return segments;
+}
+
+// Joins what touches in neighbouring columns, corners included.
+Sets join_segments(const std::vector<Segment>& segments) {
+  Sets sets(segments.size());
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const Segment& segment = segments[i];
+    // Segments that end above this one cannot touch those below it either.
+    while (segments[left].x < segment.x - 1 ||
+           (segments[left].x == segment.x - 1 && segments[left].y1 + 1 < segment.y0)) {
+      ++left;
+    }
+    for (std::size_t j = left; segments[j].x == segment.x - 1 && segments[j].y0 <= segment.y1 + 1;
+         ++j) {
+      sets.join(i, j);
+    }
+  }
+  return sets;
+}
+
+// Gives the roots labels in the order of `block`, the first block of each.
+std::vector<std::int32_t> number_roots(const std::vector<std::size_t>& roots,
+                                       const std::vector<std::int64_t>& block) {
+  std::vector<std::size_t> order = roots;
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return block[a] < block[b]; });
+  std::vector<std::int32_t> labels(block.size());
+  for (std::size_t i = 0; i < order.size(); ++i) labels[order[i]] = static_cast<std::int32_t>(i);
+  return labels;
+}
+
+}  // namespace
+
+Components find_components(const Rle& mask, bool value) {
+  Components result{find_segments(mask, value), {}};
+  std::vector<Segment>& segments = result.segments;
+  Sets sets = join_segments(segments);
+  const std::int64_t blocks_a_row = (mask.width + 1) / 2;
+  std::vector<std::int64_t> block(segments.size(), std::numeric_limits<std::int64_t>::max());
+  std::vector<std::size_t> roots;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::size_t root = sets.root(i);
+    if (root == i) roots.push_back(i);
+    const std::int64_t first = segments[i].y0 / 2 * blocks_a_row + segments[i].x / 2;
+    block[root] = std::min(block[root], first);
+  }
+  const std::vector<std::int32_t> labels = number_roots(roots, block);
+  result.areas.assign(roots.size(), 0);
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    segments[i].label = labels[sets.root(i)];
+    result.areas[static_cast<std::size_t>(segments[i].label)] +=
+        segments[i].y1 - segments[i].y0 + 1;
+  }
+  return result;
+}
+
+bool remove_small_regions(Rle& mask, double area_thresh, Regions regions) {
+  const bool holes = regions == Regions::kHoles;
+  const Components components = find_components(mask, !holes);
+  std::vector<char> small;
+  for (const std::int64_t area : components.areas) {
+    small.push_back(static_cast<double>(area) < area_thresh ? 1 : 0);
+  }
+  const auto count = std::count(small.begin(), small.end(), 1);
+  if (count == 0) return false;
+  if (!holes && count == static_cast<std::ptrdiff_t>(small.size())) {
+    const auto largest = std::max_element(components.areas.begin(), components.areas.end());
+    small[static_cast<std::size_t>(largest - components.areas.begin())] = 0;
+  }
+  RunWriter runs;
+  std::int64_t place = 0;
+  for (const Segment& segment : components.segments) {
+    const std::int64_t start = segment.x * mask.height + segment.y0;
+    const bool is_small = small[static_cast<std::size_t>(segment.label)] != 0;
+    runs.add(holes, start - place);
+    runs.add(is_small == holes, segment.y1 - segment.y0 + 1);
+    place = start + segment.y1 - segment.y0 + 1;
+  }
+  runs.add(holes, mask.height * mask.width - place);
+  mask.counts = runs.finish();
+  return true;
+}
+
+}  // namespace sam_rlx

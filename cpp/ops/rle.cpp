@@ -1,0 +1,216 @@
+#include "ops/rle.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+#include "core/shape.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr std::int64_t kMaxPixels = std::numeric_limits<std::uint32_t>::max();
+
+void check_size(std::int64_t height, std::int64_t width) {
+  if (height < 0 || width < 0 || checked_multiply(height, width) > kMaxPixels) {
+    fail("mask", "at most " + std::to_string(kMaxPixels) + " pixels",
+         std::to_string(height) + " x " + std::to_string(width));
+  }
+}
+
+}  // namespace
+
+void RleEncoder::start(std::int64_t height, std::int64_t width) {
+  check_size(height, width);
+  height_ = height;
+  width_ = width;
+  next_row_ = 0;
+  changes_.clear();
+  last_row_.resize(static_cast<std::size_t>(width));
+}
+
+void RleEncoder::add_row(const std::uint8_t* row) {
+  const auto y = static_cast<std::int32_t>(next_row_++);
+  if (y == 0) {
+    first_row_.assign(row, row + width_);
+    last_row_ = first_row_;
+    return;
+  }
+  const std::uint8_t* const before = last_row_.data();
+  constexpr std::int64_t kStep = sizeof(std::uint64_t);
+  for (std::int64_t x = 0; x < width_; x += kStep) {
+    const std::int64_t end = std::min(x + kStep, width_);
+    if (std::memcmp(row + x, before + x, static_cast<std::size_t>(end - x)) == 0) continue;
+    for (std::int64_t i = x; i < end; ++i) {
+      if (row[i] != before[i]) changes_.push_back({static_cast<std::int32_t>(i), y});
+    }
+  }
+  std::copy_n(row, width_, last_row_.data());
+}
+
+// By column. Rows ascend already, and counting keeps their order.
+void RleEncoder::sort_changes() {
+  column_end_.assign(static_cast<std::size_t>(width_) + 1, 0);
+  for (const Change& change : changes_) ++column_end_[static_cast<std::size_t>(change.x) + 1];
+  for (std::size_t x = 1; x < column_end_.size(); ++x) column_end_[x] += column_end_[x - 1];
+  sorted_.resize(changes_.size());
+  // Each entry begins as the start of its column and ends as its end.
+  for (const Change& change : changes_) {
+    sorted_[column_end_[static_cast<std::size_t>(change.x)]++] = change;
+  }
+}
+
+Rle RleEncoder::finish(const MaskFrame& frame) {
+  check_size(frame.height, frame.width);
+  sort_changes();
+  RunWriter runs;
+  if (height_ > 0) {
+    runs.add(false, frame.x0 * frame.height);
+    std::size_t next = 0;
+    for (std::int64_t x = 0; x < width_; ++x) {
+      runs.add(false, frame.y0);
+      bool value = first_row_[static_cast<std::size_t>(x)] != 0;
+      std::int64_t y = 0;
+      for (; next < column_end_[static_cast<std::size_t>(x)]; ++next) {
+        runs.add(value, sorted_[next].y - y);
+        y = sorted_[next].y;
+        value = !value;
+      }
+      runs.add(value, height_ - y);
+      runs.add(false, frame.height - frame.y0 - height_);
+    }
+    runs.add(false, (frame.width - frame.x0 - width_) * frame.height);
+  } else {
+    runs.add(false, frame.height * frame.width);
+  }
+  return {frame.height, frame.width, runs.finish()};
+}
+
+PixelBox RleEncoder::box() const {
+  if (next_row_ == 0) return {};
+  const auto set = [](std::uint8_t value) { return value != 0; };
+  PixelBox box{width_, height_, -1, -1};
+  // A column holds a one if its first pixel is one or if it changes anywhere.
+  for (std::int64_t x = 0; x < width_; ++x) {
+    if (!set(first_row_[static_cast<std::size_t>(x)])) continue;
+    box.x0 = std::min(box.x0, x);
+    box.x1 = x;
+    box.y0 = 0;
+    box.y1 = 0;
+  }
+  for (const Change& change : changes_) {
+    box.x0 = std::min<std::int64_t>(box.x0, change.x);
+    box.x1 = std::max<std::int64_t>(box.x1, change.x);
+  }
+  if (!changes_.empty()) {
+    box.y0 = std::min<std::int64_t>(box.y0, changes_.front().y);
+    box.y1 = changes_.back().y - 1;
+  }
+  if (std::any_of(last_row_.begin(), last_row_.end(), set)) box.y1 = next_row_ - 1;
+  return box.x1 < box.x0 ? PixelBox{} : box;
+}
+
+Rle encode_rle(const std::uint8_t* mask, std::int64_t height, std::int64_t width,
+               std::int64_t row_stride) {
+  RleEncoder encoder;
+  encoder.start(height, width);
+  for (std::int64_t y = 0; y < height; ++y) encoder.add_row(mask + y * row_stride);
+  return encoder.finish();
+}
+
+void check_rle(const Rle& rle) {
+  check_size(rle.height, rle.width);
+  std::int64_t sum = 0;
+  for (const std::uint32_t count : rle.counts) sum += count;
+  if (sum != rle.height * rle.width) {
+    fail("rle counts",
+         "a sum of " + std::to_string(rle.height) + " * " + std::to_string(rle.width) + " pixels",
+         std::to_string(sum));
+  }
+}
+
+void decode_rle(const Rle& rle, std::uint8_t* mask) {
+  std::memset(mask, 0, static_cast<std::size_t>(rle.height * rle.width));
+  std::int64_t place = 0;
+  bool value = false;
+  for (const std::uint32_t count : rle.counts) {
+    const std::int64_t end = place + count;
+    while (value && place < end) {
+      const std::int64_t x = place / rle.height, y = place % rle.height;
+      const std::int64_t rows = std::min(rle.height - y, end - place);
+      std::uint8_t* const column = mask + y * rle.width + x;
+      for (std::int64_t i = 0; i < rows; ++i) column[i * rle.width] = 1;
+      place += rows;
+    }
+    place = end;
+    value = !value;
+  }
+}
+
+std::int64_t rle_area(const Rle& rle) {
+  std::int64_t area = 0;
+  for (std::size_t i = 1; i < rle.counts.size(); i += 2) area += rle.counts[i];
+  return area;
+}
+
+PixelBox rle_box(const Rle& rle) {
+  PixelBox box{rle.width, rle.height, -1, -1};
+  std::int64_t place = 0;
+  for (std::size_t i = 0; i < rle.counts.size(); place += rle.counts[i++]) {
+    if (i % 2 == 0 || rle.counts[i] == 0) continue;
+    const std::int64_t last = place + rle.counts[i] - 1;
+    const std::int64_t x0 = place / rle.height, x1 = last / rle.height;
+    box.x0 = std::min(box.x0, x0);
+    box.x1 = std::max(box.x1, x1);
+    // A run that goes on into the next column touches its last and its first pixel.
+    box.y0 = std::min(box.y0, x1 > x0 ? 0 : place % rle.height);
+    box.y1 = std::max(box.y1, x1 > x0 ? rle.height - 1 : last % rle.height);
+  }
+  return box.x1 < 0 ? PixelBox{} : box;
+}
+
+// Each count, from the fourth on, as the difference from the count before the last; then groups of
+// five bits, lowest first, as characters from '0' on, with 32 added where more groups follow.
+std::string compress_counts(const std::vector<std::uint32_t>& counts) {
+  std::string text;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    std::int64_t rest = counts[i];
+    if (i > 2) rest -= counts[i - 2];
+    for (bool more = true; more;) {
+      const auto group = static_cast<int>(rest & 31);
+      rest >>= 5;
+      more = (group & 16) != 0 ? rest != -1 : rest != 0;
+      text.push_back(static_cast<char>('0' + group + (more ? 32 : 0)));
+    }
+  }
+  return text;
+}
+
+std::vector<std::uint32_t> decompress_counts(std::string_view text) {
+  std::vector<std::uint32_t> counts;
+  std::size_t i = 0;
+  while (i < text.size()) {
+    std::int64_t value = 0;
+    bool more = true;
+    for (int shift = 0; more; shift += 5) {
+      const int group = i < text.size() ? text[i] - '0' : -1;
+      if (group < 0 || group > 63 || shift > 35) {
+        fail("compressed rle counts", "complete groups of characters '0' to 'o'",
+             "something else at character " + std::to_string(i));
+      }
+      ++i;
+      more = group > 31;
+      value |= static_cast<std::int64_t>(group & 31) << shift;
+      if (!more && (group & 16) != 0) value -= std::int64_t{1} << (shift + 5);
+    }
+    if (counts.size() > 2) value += counts[counts.size() - 2];
+    if (value < 0 || value > kMaxPixels) {
+      fail("compressed rle counts", "counts of 32 bits", std::to_string(value));
+    }
+    counts.push_back(static_cast<std::uint32_t>(value));
+  }
+  return counts;
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,105 @@
+#include "predictors/crops.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 8;
+
+std::int64_t crop_length(std::int64_t side, std::int64_t crops, std::int64_t overlap) {
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(overlap * (crops - 1) + side) /
+                                             static_cast<double>(crops)));
+}
+
+}  // namespace
+
+std::vector<CropBox> generate_crop_boxes(Size orig_hw, std::int64_t n_layers,
+                                         double overlap_ratio) {
+  if (n_layers < 0 || n_layers > kMaxLayers) {
+    fail("crop_n_layers", "0 to " + std::to_string(kMaxLayers), std::to_string(n_layers));
+  }
+  if (!(overlap_ratio >= 0.0 && overlap_ratio <= 1.0)) {
+    fail("crop_overlap_ratio", "0 to 1", std::to_string(overlap_ratio));
+  }
+  const std::int64_t height = orig_hw.height, width = orig_hw.width;
+  const auto short_side = static_cast<double>(std::min(height, width));
+  std::vector<CropBox> boxes{{0, 0, width, height, 0}};
+  for (std::int64_t layer = 1; layer <= n_layers; ++layer) {
+    const std::int64_t crops = std::int64_t{1} << layer;
+    const auto overlap = static_cast<std::int64_t>(overlap_ratio * short_side *
+                                                   (2.0 / static_cast<double>(crops)));
+    const std::int64_t crop_w = crop_length(width, crops, overlap);
+    const std::int64_t crop_h = crop_length(height, crops, overlap);
+    for (std::int64_t i = 0; i < crops; ++i) {
+      const std::int64_t x0 = (crop_w - overlap) * i;
+      for (std::int64_t j = 0; j < crops; ++j) {
+        const std::int64_t y0 = (crop_h - overlap) * j;
+        boxes.push_back(
+            {x0, y0, std::min(x0 + crop_w, width), std::min(y0 + crop_h, height), layer});
+      }
+    }
+  }
+  return boxes;
+}
+
+std::vector<double> build_point_grid(std::int64_t n_per_side) {
+  if (n_per_side < 1) {
+    fail("points per side", "at least 1 in every layer", std::to_string(n_per_side));
+  }
+  // The places of numpy.linspace(offset, 1 - offset, n), in its order of operations.
+  const auto n = static_cast<double>(n_per_side);
+  const double offset = 1.0 / (2.0 * n);
+  const double stop = 1.0 - offset;
+  std::vector<double> side(static_cast<std::size_t>(n_per_side), offset);
+  if (n_per_side > 1) {
+    const double step = (stop - offset) / (n - 1.0);
+    for (std::size_t i = 0; i < side.size(); ++i) side[i] = static_cast<double>(i) * step + offset;
+    side.back() = stop;
+  }
+  std::vector<double> points;
+  points.reserve(2 * side.size() * side.size());
+  for (const double y : side) {
+    for (const double x : side) {
+      points.push_back(x);
+      points.push_back(y);
+    }
+  }
+  return points;
+}
+
+std::vector<std::vector<double>> build_all_layer_point_grids(std::int64_t n_per_side,
+                                                             std::int64_t n_layers,
+                                                             std::int64_t scale_per_layer) {
+  if (scale_per_layer < 1) {
+    fail("crop_n_points_downscale_factor", "at least 1", std::to_string(scale_per_layer));
+  }
+  std::vector<std::vector<double>> grids;
+  double divisor = 1.0;
+  for (std::int64_t layer = 0; layer <= n_layers; ++layer) {
+    grids.push_back(
+        build_point_grid(static_cast<std::int64_t>(static_cast<double>(n_per_side) / divisor)));
+    divisor *= static_cast<double>(scale_per_layer);
+  }
+  return grids;
+}
+
+bool is_box_near_crop_edge(const PixelBox& box, const CropBox& crop, Size orig_hw, float atol) {
+  const std::array<std::int64_t, 4> sides{box.x0 + crop.x0, box.y0 + crop.y0, box.x1 + crop.x0,
+                                          box.y1 + crop.y0};
+  const std::array<std::int64_t, 4> crop_edges{crop.x0, crop.y0, crop.x1, crop.y1};
+  const std::array<std::int64_t, 4> image_edges{0, 0, orig_hw.width, orig_hw.height};
+  const auto near = [&](std::int64_t a, std::int64_t b) {
+    return std::abs(static_cast<float>(a) - static_cast<float>(b)) <= atol;
+  };
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    if (near(sides[i], crop_edges[i]) && !near(sides[i], image_edges[i])) return true;
+  }
+  return false;
+}
+
+}  // namespace sam_rlx
