@@ -1,5 +1,3 @@
-#include "bindings/testing_register.h"
-
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/testing_register.h"
 #include "checkpoint/json.h"
 #include "checkpoint/key_map.h"
 #include "checkpoint/loader.h"

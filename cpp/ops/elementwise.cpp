@@ -51,4 +51,19 @@ void copy_(Context& ctx, View to, ConstView from) {
                });
 }
 
+void transpose(Context& ctx, ConstView x, View out) {
+  constexpr std::int64_t kTile = 32;
+  const std::int64_t rows = x.shape[0];
+  const std::int64_t cols = x.shape[1];
+  if (out.shape != Shape{cols, rows}) fail("transpose", Shape{cols, rows}.str(), out.shape.str());
+  parallel_for(ctx.num_threads, cols, kTile, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t first = 0; first < rows; first += kTile) {
+      const std::int64_t last = std::min(rows, first + kTile);
+      for (std::int64_t c = begin; c < end; ++c) {
+        for (std::int64_t r = first; r < last; ++r) out.data[c * rows + r] = x.data[r * cols + c];
+      }
+    }
+  });
+}
+
 }  // namespace sam_rlx
