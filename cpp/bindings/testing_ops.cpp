@@ -118,6 +118,15 @@ void register_rowwise(py::module_& m) {
         return out;
       },
       "a"_a, "b"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "transpose",
+      [](const FloatArray& x, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({x.shape(1), x.shape(0)});
+        transpose(test.context, view_of(x), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 // q (B, N, heads * head_dim), k, v (B, M, ...).

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/kernel_table.h"
 
 namespace sam_rlx {
 namespace {
@@ -52,18 +53,20 @@ void copy_(Context& ctx, View to, ConstView from) {
 }
 
 void transpose(Context& ctx, ConstView x, View out) {
-  constexpr std::int64_t kTile = 32;
-  const std::int64_t rows = x.shape[0];
-  const std::int64_t cols = x.shape[1];
-  if (out.shape != Shape{cols, rows}) fail("transpose", Shape{cols, rows}.str(), out.shape.str());
-  parallel_for(ctx.num_threads, cols, kTile, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t first = 0; first < rows; first += kTile) {
-      const std::int64_t last = std::min(rows, first + kTile);
-      for (std::int64_t c = begin; c < end; ++c) {
-        for (std::int64_t r = first; r < last; ++r) out.data[c * rows + r] = x.data[r * cols + c];
-      }
-    }
-  });
+  if (x.shape.rank() != 2) fail("transpose", "a matrix (R, C)", x.shape.str());
+  const std::int64_t rows = x.shape[0], cols = x.shape[1];
+  const Shape expected{cols, rows};
+  if (out.shape != expected) fail("transpose: result", expected.str(), out.shape.str());
+  // Blocks of rows whose part of a result row is some cache lines.
+  constexpr std::int64_t kRows = 64;
+  const std::int64_t grain = std::max(kRows, kGrain / std::max<std::int64_t>(cols, 1));
+  parallel_for(ctx.num_threads, rows, grain / kRows * kRows,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; i += kRows) {
+                   ctx.kernels.transpose_block(x.data + i * cols, cols, std::min(kRows, end - i),
+                                               cols, out.data + i, rows);
+                 }
+               });
 }
 
 }  // namespace sam_rlx
