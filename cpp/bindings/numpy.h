@@ -51,7 +51,7 @@ inline py::array_t<float> to_numpy(Tensor tensor) {
   const py::capsule capsule(owner, [](void* pointer) { delete static_cast<Tensor*>(pointer); });
   std::vector<py::ssize_t> sizes;
   for (int axis = 0; axis < owner->shape().rank(); ++axis) sizes.push_back(owner->shape()[axis]);
-  return {sizes, owner->data(), capsule};
+  return py::array_t<float>(sizes, owner->data(), capsule);
 }
 
 // Raises KeyboardInterrupt, or what another signal handler raised. Takes the GIL by itself.

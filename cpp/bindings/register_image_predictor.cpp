@@ -5,7 +5,6 @@
 #include "bindings/numpy.h"
 #include "bindings/register.h"
 #include "predictors/image_predictor.h"
-#include "predictors/mask_postprocess.h"
 
 namespace sam_rlx {
 namespace {

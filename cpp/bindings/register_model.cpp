@@ -2,6 +2,7 @@
 
 #include "bindings/numpy.h"
 #include "bindings/register.h"
+#include "core/parallel.h"
 #include "kernels/kernel_table.h"
 #include "kernels/select.h"
 #include "predictors/model.h"

@@ -8,5 +8,6 @@ namespace sam_rlx {
 void register_checkpoint(pybind11::module_& m);
 void register_layers(pybind11::module_& m);
 void register_masks(pybind11::module_& m);
+void register_ops(pybind11::module_& m);
 
 }  // namespace sam_rlx

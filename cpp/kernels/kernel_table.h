@@ -22,7 +22,9 @@ struct GemmArgs {
   std::int64_t b_k_stride = 0, b_panel_stride = 0;
   float* c = nullptr;
   std::int64_t c_row_stride = 0;
-  bool accumulate = false;             // add to what C holds, before bias and activation
+  bool accumulate = false;             // add what `partial` holds, before bias and activation
+  const float* partial = nullptr;      // (m, n), outside of C; null: C itself
+  std::int64_t partial_row_stride = 0;
   const float* column_bias = nullptr;  // (n,)
   const float* row_bias = nullptr;     // (m,)
   GemmActivation activation = kGemmNone;
@@ -30,11 +32,35 @@ struct GemmArgs {
   std::int64_t residual_row_stride = 0;
 };
 
+// One step of a streaming softmax over a tile of scores (keys, nr) whose columns are queries; base 2
+// throughout. Each score x becomes 2^(y - running maximum) with
+//   y = scale * x + rel_h[h * nr + column] + rel_w[w * nr + column],
+// where key first_key + j lies at (h, w) of a map of rel_width columns. What the tiles before it
+// left in running_sum and result is shrunk to the new maximum.
+struct SoftmaxColumnsArgs {
+  float* scores = nullptr;  // (keys, nr), changed in place
+  std::int64_t keys = 0;
+  std::int64_t columns = 0;    // rounded up to whole vectors; all nr may be read and written
+  std::int64_t first_key = 0;  // 0: running_sum and result hold nothing yet
+  float scale = 1.0F;
+  const float* rel_h = nullptr;  // null for none: then rel_w is not used either
+  const float* rel_w = nullptr;
+  std::int64_t rel_width = 1;
+  float* running_max = nullptr;  // (nr,), -inf before the first step
+  float* running_sum = nullptr;  // (nr,), 0 before the first step
+  float* result = nullptr;       // (value_dim, nr)
+  std::int64_t value_dim = 0;
+};
+
 // The kernels of one instruction set: plain C-style functions of pointers and sizes, one thread,
 // no allocation. Every row is filled in every table.
 struct KernelTable {
-  const char* name;               // "avx2"
-  std::int32_t gemm_mr, gemm_nr;  // register tile; packed weights depend on it
+  const char* name;                  // "avx2"
+  std::int32_t lanes;                // floats in a vector
+  std::int32_t gemm_mr, gemm_nr;     // register tile; packed weights depend on it
+  // The inner dimension is summed in blocks of at most gemm_kc, so a caller that packs A in such
+  // blocks and accumulates gets the bits of one call.
+  std::int32_t gemm_kc;
   void (*gemm)(const GemmArgs&) noexcept;
 
   // Packs B (k, n), given as weight (n, k) row-major with row stride ldw, into panels of nr
@@ -42,10 +68,26 @@ struct KernelTable {
   void (*pack_weight)(const float* weight, std::int64_t ldw, std::int64_t n, std::int64_t k,
                       float* out) noexcept;
 
+  // Packs A (m, k) given by its columns: rows[p][i] for i < m, into panels of mr rows:
+  // out[(i / mr) * panel_stride + p * mr + i % mr]; missing rows are zero.
+  void (*pack_a_columns)(const float* const* columns, std::int64_t k, std::int64_t m, float* out,
+                         std::int64_t panel_stride) noexcept;
+
+  // Packs mr rows into one panel of A, or nr rows into one panel of B^T:
+  // out[p * width + i] = rows[i][p] for p < k, 0 where rows[i] is null.
+  void (*pack_a_rows)(const float* const* rows, std::int64_t k, float* out) noexcept;
+  void (*pack_b_rows)(const float* const* rows, std::int64_t k, float* out) noexcept;
+
+  void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
+
+  // rows[i][d] = result[d * nr + i] / sum[i] for i < count <= nr, d < dim.
+  void (*unpack_columns)(const float* result, const float* sum, std::int64_t count,
+                         std::int64_t dim, float* const* rows) noexcept;
+
   // out(r, :) = (x(r, :) - mean) / sqrt(variance + eps) * weight + bias; two-pass biased variance.
   // out may be x.
-  void (*layer_norm_rows)(const float* x, std::int64_t rows, std::int64_t cols, const float* weight,
-                          const float* bias, float eps, float* out) noexcept;
+  void (*layer_norm_rows)(const float* x, std::int64_t rows, std::int64_t cols,
+                          const float* weight, const float* bias, float eps, float* out) noexcept;
 
   // x(:, c) = exp(x(:, c) - max_c) for each column; the largest value and the sum of exponentials
   // go to max (cols,) and sum (cols,). Row stride is cols.

@@ -26,6 +26,21 @@ std::vector<const KernelTable*> available_kernels() {
   return tables;
 }
 
+std::vector<std::string> compiled_isas() {
+  return {
+#if defined(SAM_RLX_HAVE_AVX512)
+      "avx512",
+#endif
+#if defined(SAM_RLX_HAVE_AVX2)
+      "avx2",
+#endif
+#if defined(SAM_RLX_HAVE_NEON)
+      "neon",
+#endif
+      "generic",
+  };
+}
+
 const KernelTable& select_kernels(const char* name) {
   const std::vector<const KernelTable*> tables = available_kernels();
   if (name == nullptr) name = std::getenv("SAM_RLX_ISA");

@@ -1,6 +1,5 @@
 #include "predictors/model.h"
 
-#include "checkpoint/family.h"
 #include "checkpoint/key_map.h"
 #include "checkpoint/open.h"
 #include "core/error.h"
@@ -15,16 +14,12 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   }
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
   StateDict state_dict = open_checkpoint(path);
-  const Family family = detect_family(state_dict);
-  if (family.name != "sam") {
-    fail<UnsupportedError>(path, "a checkpoint of family sam", "family " + family.name);
-  }
-  if (family.dialect == Dialect::kHuggingFace) sam_names_from_hugging_face(state_dict);
+  to_meta_names(state_dict);
 
   sam::SamConfig config = sam_config_of(state_dict, options.variant);
   if (options.image_size) config.set_img_size(*options.image_size);
   std::shared_ptr<Model> model(new Model(kernels, config));
-  model->report_ = load_parameters(model->sam_, state_dict, {.strict = options.strict});
+  model->report_ = load_parameters(model->sam_, state_dict, {.strict = options.strict, .ignored = {}});
   model->num_parameters_ = count_parameters(model->sam_);
   Finalizer(kernels).walk(model->sam_);
   return model;

@@ -1,5 +1,50 @@
+#include <immintrin.h>
+
 #include "kernels/kernel_table.h"
 
-const sam_rlx::KernelTable& sam_rlx::avx512_kernels() noexcept {
-  return sam_rlx::generic_kernels();
-}
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC's own header reads what it calls undefined on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace {
+
+#include "kernels/bodies/prelude.inl"
+#include "kernels/avx512/simd.inl"
+
+constexpr int kMr = 14;
+constexpr int kNv = 2;
+
+#include "kernels/bodies/math.inl"
+#include "kernels/bodies/pack.inl"
+#include "kernels/bodies/gemm.inl"
+#include "kernels/bodies/attention.inl"
+#include "kernels/bodies/elementwise.inl"
+#include "kernels/bodies/norm.inl"
+#include "kernels/bodies/softmax.inl"
+
+constexpr sam_rlx::KernelTable kTable{
+    .name = "avx512",
+    .lanes = kLanes,
+    .gemm_mr = kMr,
+    .gemm_nr = kNr,
+    .gemm_kc = kMaxKc,
+    .gemm = gemm,
+    .pack_weight = pack_weight,
+    .pack_a_columns = pack_a_columns,
+    .pack_a_rows = pack_a_rows,
+    .pack_b_rows = pack_b_rows,
+    .softmax_columns = softmax_columns,
+    .unpack_columns = unpack_columns,
+    .layer_norm_rows = layer_norm_rows,
+    .exp_columns = exp_columns,
+    .softmax_rows = softmax_rows,
+    .softmax_groups = softmax_groups,
+    .layer_norm_columns = layer_norm_columns,
+    .gelu = gelu_all,
+};
+
+}  // namespace
+
+const sam_rlx::KernelTable& sam_rlx::avx512_kernels() noexcept { return kTable; }

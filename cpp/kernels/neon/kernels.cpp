@@ -1,3 +1,44 @@
+#include <arm_neon.h>
+
 #include "kernels/kernel_table.h"
 
-const sam_rlx::KernelTable& sam_rlx::neon_kernels() noexcept { return sam_rlx::generic_kernels(); }
+namespace {
+
+#include "kernels/bodies/prelude.inl"
+#include "kernels/neon/simd.inl"
+
+constexpr int kMr = 8;
+constexpr int kNv = 2;
+
+#include "kernels/bodies/math.inl"
+#include "kernels/bodies/pack.inl"
+#include "kernels/bodies/gemm.inl"
+#include "kernels/bodies/attention.inl"
+#include "kernels/bodies/elementwise.inl"
+#include "kernels/bodies/norm.inl"
+#include "kernels/bodies/softmax.inl"
+
+constexpr sam_rlx::KernelTable kTable{
+    .name = "neon",
+    .lanes = kLanes,
+    .gemm_mr = kMr,
+    .gemm_nr = kNr,
+    .gemm_kc = kMaxKc,
+    .gemm = gemm,
+    .pack_weight = pack_weight,
+    .pack_a_columns = pack_a_columns,
+    .pack_a_rows = pack_a_rows,
+    .pack_b_rows = pack_b_rows,
+    .softmax_columns = softmax_columns,
+    .unpack_columns = unpack_columns,
+    .layer_norm_rows = layer_norm_rows,
+    .exp_columns = exp_columns,
+    .softmax_rows = softmax_rows,
+    .softmax_groups = softmax_groups,
+    .layer_norm_columns = layer_norm_columns,
+    .gelu = gelu_all,
+};
+
+}  // namespace
+
+const sam_rlx::KernelTable& sam_rlx::neon_kernels() noexcept { return kTable; }

@@ -31,7 +31,7 @@ Tensor resize_pos_embed(const KernelTable& kernels, const Tensor& table, std::in
 
 // ---------------------------------------------------------------- Attention
 
-Attention::Attention(const ImageEncoderConfig& config, bool global)
+ImageEncoderAttention::ImageEncoderAttention(const ImageEncoderConfig& config, bool global)
     : num_heads(config.num_heads),
       window_size(global ? 0 : config.window_size),
       grid(config.grid()),
@@ -39,7 +39,7 @@ Attention::Attention(const ImageEncoderConfig& config, bool global)
       qkv(config.embed_dim, 3 * config.embed_dim),
       proj(config.embed_dim, config.embed_dim) {}
 
-void Attention::visit(ParamVisitor& v) {
+void ImageEncoderAttention::visit(ParamVisitor& v) {
   const Shape table{2 * table_side - 1, proj.in_features / num_heads};
   v("rel_pos_h", rel_pos_h, table);
   v("rel_pos_w", rel_pos_w, table);
@@ -47,14 +47,14 @@ void Attention::visit(ParamVisitor& v) {
   v("proj", proj);
 }
 
-void Attention::finalize(const KernelTable& kernels) {
+void ImageEncoderAttention::finalize(const KernelTable& kernels) {
   const std::int64_t side = window_size > 0 ? window_size : grid;
   if (side == table_side) return;
   rel_pos_h = resize_table(kernels, rel_pos_h, 2 * side - 1);
   rel_pos_w = resize_table(kernels, rel_pos_w, 2 * side - 1);
 }
 
-void Attention::forward_add(Context& ctx, ConstView x, ConstView residual, View out) const {
+void ImageEncoderAttention::forward_add(Context& ctx, ConstView x, ConstView residual, View out) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View projected = qkv.forward(ctx, x);
   const View attended = ctx.workspace.floats(x.shape);

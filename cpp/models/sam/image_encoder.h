@@ -14,7 +14,7 @@ namespace sam_rlx::sam {
 // Self-attention over a map, in windows or global, with decomposed relative positions.
 // Upstream: segment_anything/modeling/image_encoder.py, Attention, window_partition,
 // window_unpartition, add_decomposed_rel_pos.
-struct Attention {
+struct ImageEncoderAttention {
   std::int64_t num_heads = 0;
   std::int64_t window_size = 0;  // 0: global
   std::int64_t grid = 0;         // side of the map
@@ -24,8 +24,8 @@ struct Attention {
   Tensor rel_pos_h, rel_pos_w;  // (2 * side - 1, head_dim)
   std::string path;
 
-  Attention() = default;
-  Attention(const ImageEncoderConfig& config, bool global);
+  ImageEncoderAttention() = default;
+  ImageEncoderAttention(const ImageEncoderConfig& config, bool global);
   void visit(ParamVisitor& v);
   void finalize(const KernelTable& kernels);
   // x (B, H, W, C), normalised -> residual + proj(attention(x)), written to out (B, H, W, C).
@@ -35,7 +35,7 @@ struct Attention {
 // One transformer block, pre-norm, in place. Upstream: image_encoder.py, Block.
 struct Block {
   LayerNorm norm1, norm2;
-  Attention attn;
+  ImageEncoderAttention attn;
   MLPBlock mlp;
   std::string path;
 

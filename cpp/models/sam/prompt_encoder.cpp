@@ -63,7 +63,7 @@ View MaskDownscaling::forward(Context& ctx, ConstView mask) const {
 
 PromptEncoder::PromptEncoder(const PromptEncoderConfig& sizes) : config(sizes) {
   pe_layer.num_pos_feats = config.embed_dim / 2;
-  point_embeddings.assign(4, TokenEmbedding{});
+  point_embeddings.resize(4);
   for (TokenEmbedding& embedding : point_embeddings) embedding.embed_dim = config.embed_dim;
   not_a_point_embed.embed_dim = config.embed_dim;
   no_mask_embed.embed_dim = config.embed_dim;

@@ -13,9 +13,9 @@ Projection projection(const Linear& linear) { return {linear.weight, linear.bias
 
 }  // namespace
 
-// ---------------------------------------------------------------- Attention
+// ---------------------------------------------------------------- TwoWayAttention
 
-Attention::Attention(std::int64_t embedding_dim, std::int64_t heads, std::int64_t downsample_rate)
+TwoWayAttention::TwoWayAttention(std::int64_t embedding_dim, std::int64_t heads, std::int64_t downsample_rate)
     : num_heads(heads),
       q_proj(embedding_dim, embedding_dim / downsample_rate),
       k_proj(embedding_dim, embedding_dim / downsample_rate),
@@ -25,14 +25,14 @@ Attention::Attention(std::int64_t embedding_dim, std::int64_t heads, std::int64_
   k_proj.keep_weight = true;
 }
 
-void Attention::visit(ParamVisitor& v) {
+void TwoWayAttention::visit(ParamVisitor& v) {
   v("q_proj", q_proj);
   v("k_proj", k_proj);
   v("v_proj", v_proj);
   v("out_proj", out_proj);
 }
 
-View Attention::self_forward(Context& ctx, ConstView q, ConstView k, ConstView v) const {
+View TwoWayAttention::self_forward(Context& ctx, ConstView q, ConstView k, ConstView v) const {
   const View out = ctx.workspace.floats(q.shape);
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t inner = q_proj.out_features;
@@ -56,7 +56,7 @@ View Attention::self_forward(Context& ctx, ConstView q, ConstView k, ConstView v
   return out;
 }
 
-View Attention::token_to_map(Context& ctx, ConstView q, ConstView map, ConstView key_pe,
+View TwoWayAttention::token_to_map(Context& ctx, ConstView q, ConstView map, ConstView key_pe,
                              const ProjectedMap* projected) const {
   const View out = ctx.workspace.floats(q.shape);
   const Workspace::Scope scratch(ctx.workspace);
@@ -73,7 +73,7 @@ View Attention::token_to_map(Context& ctx, ConstView q, ConstView map, ConstView
   return out;
 }
 
-void Attention::map_to_token(Context& ctx, const MapInputs& in, const LayerNorm& norm,
+void TwoWayAttention::map_to_token(Context& ctx, const MapInputs& in, const LayerNorm& norm,
                              View map_out) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View key = k_proj.forward(ctx, in.k);

@@ -21,13 +21,13 @@ struct ProjectedMap {
 // Multi-head attention with separate projections, on an inner width of embedding_dim / downsample
 // rate. Upstream: segment_anything/modeling/transformer.py, Attention. The three uses differ in
 // what they know of their inputs, so there are three forwards.
-struct Attention {
+struct TwoWayAttention {
   std::int64_t num_heads = 0;
   Linear q_proj, k_proj, v_proj, out_proj;
   std::string path;
 
-  Attention() = default;
-  Attention(std::int64_t embedding_dim, std::int64_t heads, std::int64_t downsample_rate);
+  TwoWayAttention() = default;
+  TwoWayAttention(std::int64_t embedding_dim, std::int64_t heads, std::int64_t downsample_rate);
   void visit(ParamVisitor& v);
 
   // Tokens among themselves. q, k, v (N, C) -> (N, C)
@@ -52,7 +52,7 @@ struct Attention {
 // Upstream: segment_anything/modeling/transformer.py, TwoWayAttentionBlock.
 struct TwoWayAttentionBlock {
   bool skip_first_layer_pe = false;
-  Attention self_attn, cross_attn_token_to_image, cross_attn_image_to_token;
+  TwoWayAttention self_attn, cross_attn_token_to_image, cross_attn_image_to_token;
   LayerNorm norm1, norm2, norm3, norm4;
   MLPBlock mlp;
   std::string path;
@@ -74,7 +74,7 @@ struct TwoWayAttentionBlock {
 // Upstream: segment_anything/modeling/transformer.py, TwoWayTransformer, for one prompt.
 struct TwoWayTransformer {
   std::vector<TwoWayAttentionBlock> layers;
-  Attention final_attn_token_to_image;
+  TwoWayAttention final_attn_token_to_image;
   LayerNorm norm_final_attn;
   std::string path;
 

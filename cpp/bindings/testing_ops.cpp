@@ -1,0 +1,188 @@
+#include <pybind11/stl.h>
+
+#include <vector>
+
+#include "bindings/testing.h"
+#include "core/error.h"
+#include "kernels/kernel_table.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/conv.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace sam_rlx {
+namespace {
+
+using Isa = std::optional<std::string>;
+using OptionalArray = std::optional<FloatArray>;
+
+Activation activation_named(const std::string& name) {
+  if (name == "none") return Activation::kNone;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "gelu") return Activation::kGelu;
+  fail("activation", "none, relu or gelu", name);
+}
+
+Epilogue make_epilogue(const OptionalArray& bias, const std::string& activation,
+                       const OptionalArray& residual) {
+  return {data_of(bias), activation_named(activation), view_of(residual)};
+}
+
+void register_linear(py::module_& m) {
+  m.def(
+      "linear",
+      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
+         const std::string& activation, const OptionalArray& residual, bool in_place,
+         const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        const PackedMatrix packed = pack_matrix(test.context.kernels, view_of(weight));
+        FloatArray out = make_array(shape_of(x).with_last(packed.rows));
+        Epilogue epilogue = make_epilogue(bias, activation, residual);
+        if (in_place) {  // the residual is in the result's memory
+          copy_(test.context, mutable_view_of(out), epilogue.residual);
+          epilogue.residual = view_of(out);
+        }
+        linear(test.context, view_of(x), packed, epilogue, mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none",
+      "residual"_a = py::none(), "in_place"_a = false, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
+void register_conv(py::module_& m) {
+  m.def(
+      "conv_patch",
+      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
+         const std::string& activation, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
+        const std::int64_t patch = weight.shape(2);
+        const Shape in = shape_of(x);
+        FloatArray out = make_array({in[0], in[1] / patch, in[2] / patch, packed.rows});
+        conv_patch(test.context, view_of(x), patch, packed,
+                   make_epilogue(bias, activation, std::nullopt), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "isa"_a = py::none(),
+      "num_threads"_a = 1);
+  m.def(
+      "conv3x3",
+      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
+         const std::string& activation, const OptionalArray& residual, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
+        FloatArray out = make_array(shape_of(x).with_last(packed.rows));
+        conv3x3(test.context, view_of(x), packed, make_epilogue(bias, activation, residual),
+                mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none",
+      "residual"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
+void register_rowwise(py::module_& m) {
+  m.def(
+      "layer_norm",
+      [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias, float eps,
+         const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(shape_of(x));
+        layer_norm(test.context, view_of(x), view_of(weight), view_of(bias), eps,
+                   mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a, "eps"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "activation",
+      [](const FloatArray& x, const std::string& name, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(shape_of(x));
+        copy_(test.context, mutable_view_of(out), view_of(x));
+        activation_(test.context, activation_named(name), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "name"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "add",
+      [](const FloatArray& a, const FloatArray& b, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        const Workspace::Scope scope(test.context.workspace);
+        FloatArray out = make_array(shape_of(a));
+        copy_(test.context, mutable_view_of(out), add(test.context, view_of(a), view_of(b)));
+        return out;
+      },
+      "a"_a, "b"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
+// q (B, N, heads * head_dim), k, v (B, M, ...).
+FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatArray& v,
+                         std::int64_t num_heads, float scale, const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  AttentionArgs args;
+  args.num_heads = num_heads;
+  args.head_dim = q.shape(2) / num_heads;
+  args.value_dim = v.shape(2) / num_heads;
+  args.scale = scale;
+  args.query = {q.data(), q.shape(2)};
+  args.key = {k.data(), k.shape(2)};
+  args.value = {v.data(), v.shape(2)};
+  args.batch = q.shape(0);
+  args.num_queries = q.shape(1);
+  args.num_keys = k.shape(1);
+  FloatArray out = make_array({args.batch, args.num_queries, v.shape(2)});
+  attention(test.context, args, mutable_view_of(out));
+  return out;
+}
+
+void register_attention(py::module_& m) {
+  m.def("attention", &run_attention, "q"_a, "k"_a, "v"_a, "num_heads"_a, "scale"_a,
+        "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "window_attention",
+      [](const FloatArray& qkv, std::int64_t num_heads, std::int64_t window, float scale,
+         const OptionalArray& rel_h, const OptionalArray& rel_w, const OptionalArray& pad_qkv,
+         const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        WindowAttentionArgs args;
+        args.qkv = view_of(qkv);
+        args.grid = {qkv.shape(1), qkv.shape(2), window};
+        args.num_heads = num_heads;
+        args.scale = scale;
+        args.rel_pos = {data_of(rel_h), data_of(rel_w)};
+        args.pad_qkv = data_of(pad_qkv);
+        FloatArray out = make_array(shape_of(qkv).with_last(qkv.shape(3) / 3));
+        window_attention(test.context, args, mutable_view_of(out));
+        return out;
+      },
+      "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(),
+      "rel_w"_a = py::none(), "pad_qkv"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
+}  // namespace
+
+void register_ops(py::module_& module) {
+  py::module_ ops = module.def_submodule("ops", "Ops over NumPy arrays.");
+  register_linear(ops);
+  register_conv(ops);
+  register_rowwise(ops);
+  register_attention(ops);
+  module.def(
+      "op",
+      [ops](const std::string& name, const py::args& args, const py::kwargs& kwargs) {
+        return ops.attr(name.c_str())(*args, **kwargs);
+      },
+      "name"_a);
+  module.def("isas", [] {
+    std::vector<std::string> names;
+    for (const KernelTable* table : available_kernels()) names.emplace_back(table->name);
+    return names;
+  });
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,71 @@
+// 16 floats in one AVX-512 register. Functions named *_n touch only the first n lanes, 0 <= n <= 16.
+struct Vec {
+  __m512 v;
+};
+constexpr int kLanes = 16;
+
+SAM_RLX_INLINE __mmask16 lane_mask(std::int64_t n) {
+  return static_cast<__mmask16>((1U << static_cast<unsigned>(n)) - 1U);
+}
+SAM_RLX_INLINE Vec zero() { return {_mm512_setzero_ps()}; }
+SAM_RLX_INLINE Vec set1(float x) { return {_mm512_set1_ps(x)}; }
+SAM_RLX_INLINE Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
+SAM_RLX_INLINE void store(float* p, Vec x) { _mm512_storeu_ps(p, x.v); }
+// Missing lanes are zero.
+SAM_RLX_INLINE Vec load_n(const float* p, std::int64_t n) {
+  return {_mm512_maskz_loadu_ps(lane_mask(n), p)};
+}
+SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
+  _mm512_mask_storeu_ps(p, lane_mask(n), x.v);
+}
+
+SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+SAM_RLX_INLINE Vec div(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+// The second operand when one of them is not a number.
+SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
+SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
+SAM_RLX_INLINE Vec abs(Vec a) { return {_mm512_abs_ps(a.v)}; }
+// a * b + c and c - a * b.
+SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }
+SAM_RLX_INLINE Vec round_nearest(Vec a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+// a * 2^n for whole n in [-126, 127] and a in [0.5, 2].
+SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+
+SAM_RLX_INLINE float reduce_add(Vec a) { return _mm512_reduce_add_ps(a.v); }
+
+// Transposes the 16 x 16 matrix whose rows are r[0 .. 15].
+SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
+  __m512 t[16];
+  __m512 u[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i].v, r[i + 1].v);
+    t[i + 1] = _mm512_unpackhi_ps(r[i].v, r[i + 1].v);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    u[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+    u[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xEE);
+    u[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    u[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_f32x4(u[i], u[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_f32x4(u[i], u[i + 4], 0xDD);
+    t[i + 8] = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0xDD);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[i].v = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+    r[i + 8].v = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xDD);
+    r[i + 4].v = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12].v = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xDD);
+  }
+}

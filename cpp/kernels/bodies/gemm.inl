@@ -1,0 +1,202 @@
+// C = A B with a register tile of kMr x kNr; kMr and kNv (vectors of a row) come from the ISA.
+
+// Longest block of the inner dimension: the panel of A that is packed on the stack, and the one
+// of B, stay in the first-level cache.
+constexpr Index kMaxKc = 384;
+
+constexpr Index gemm_k_block(Index k) {
+  const Index blocks = (k + kMaxKc - 1) / kMaxKc;
+  return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
+}
+
+// One tile of C: `rows` x `cols`, and the A and B panels it comes from.
+struct TileArgs {
+  const sam_rlx::GemmArgs* g;
+  const float* a;  // packed: A(i, p) = a[p * kMr + i]
+  const float* b;
+  Index k;
+  Index row, col, rows, cols;  // place and size in C
+  bool accumulate, last;       // last: of the k blocks, so the epilogue follows
+  const float* partial;        // what is accumulated, by rows of partial_stride
+  Index partial_stride;
+};
+
+// Adds bias, activation and residual to a stored tile and writes it to C.
+void finish_tile(const TileArgs& t, const float* tile) noexcept {
+  const sam_rlx::GemmArgs& g = *t.g;
+  for (Index i = 0; i < t.rows; ++i) {
+    float* const c = g.c + (t.row + i) * g.c_row_stride + t.col;
+    const float* const partial = t.partial + (t.row + i) * t.partial_stride + t.col;
+    for (Index j = 0; j < t.cols; j += kLanes) {
+      const Index n = smaller(t.cols - j, kLanes);
+      Vec x = load(tile + i * kNr + j);
+      if (t.accumulate) x = add(x, load_cols(partial + j, n));
+      if (t.last) {
+        if (g.column_bias != nullptr) x = add(x, load_cols(g.column_bias + t.col + j, n));
+        if (g.row_bias != nullptr) x = add(x, set1(g.row_bias[t.row + i]));
+        if (g.activation == sam_rlx::kGemmRelu) x = max(zero(), x);
+        if (g.activation == sam_rlx::kGemmGelu) x = gelu(x);
+        if (g.residual != nullptr) {
+          const float* const r = g.residual + (t.row + i) * g.residual_row_stride + t.col;
+          x = add(x, load_cols(r + j, n));
+        }
+      }
+      if (n == kLanes) {
+        store(c + j, x);
+      } else {
+        store_n(c + j, x, n);
+      }
+    }
+  }
+}
+
+template <int R, int V>
+void multiply_tile(const TileArgs& t) noexcept {
+  Vec acc[R][V];
+  for_each<R>([&](auto r) { for_each<V>([&](auto v) { acc[r.value][v.value] = zero(); }); });
+  const float* a = t.a;
+  const float* b = t.b;
+  const Index b_step = t.g->b_k_stride;
+  for (Index p = t.k; p > 0; --p, a += kMr, b += b_step) {
+    Vec bv[V];
+    for_each<V>([&](auto v) { bv[v.value] = load(b + v.value * kLanes); });
+    for_each<R>([&](auto r) {
+      const Vec av = set1(a[r.value]);
+      for_each<V>([&](auto v) {
+        acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]);
+      });
+    });
+  }
+  const sam_rlx::GemmArgs& g = *t.g;
+  float* const c = g.c + t.row * g.c_row_stride + t.col;
+  const bool bare = !t.last || (g.column_bias == nullptr && g.row_bias == nullptr &&
+                                g.activation == sam_rlx::kGemmNone && g.residual == nullptr);
+  if (bare && t.cols == V * kLanes) {
+    if (t.accumulate) {
+      const float* const partial = t.partial + t.row * t.partial_stride + t.col;
+      for_each<R>([&](auto r) {
+        for_each<V>([&](auto v) {
+          const Vec before = load(partial + r.value * t.partial_stride + v.value * kLanes);
+          store(c + r.value * g.c_row_stride + v.value * kLanes,
+                add(acc[r.value][v.value], before));
+        });
+      });
+    } else {
+      for_each<R>([&](auto r) {
+        for_each<V>([&](auto v) {
+          store(c + r.value * g.c_row_stride + v.value * kLanes, acc[r.value][v.value]);
+        });
+      });
+    }
+    return;
+  }
+  alignas(64) float tile[R * kNr];
+  for_each<R>([&](auto r) {
+    for_each<V>([&](auto v) { store(tile + r.value * kNr + v.value * kLanes, acc[r.value][v.value]); });
+  });
+  finish_tile(t, tile);
+}
+
+// Same for a tile whose B panel cannot be read in whole vectors: plain B, last columns.
+void multiply_tile_edge(const TileArgs& t) noexcept {
+  alignas(64) float tile[kMr * kNr];
+  for (Index i = 0; i < t.rows; ++i) {
+    for (Index j = 0; j < t.cols; j += kLanes) {
+      const Index n = smaller(t.cols - j, kLanes);
+      Vec acc = zero();
+      for (Index p = 0; p < t.k; ++p) {
+        acc = fma(set1(t.a[p * kMr + i]), load_n(t.b + p * t.g->b_k_stride + j, n), acc);
+      }
+      store(tile + i * kNr + j, acc);
+    }
+  }
+  finish_tile(t, tile);
+}
+
+using TileFunction = void (*)(const TileArgs&) noexcept;
+
+// kTiles.by_vectors[v - 1].by_rows[r - 1] multiplies r rows and v vectors.
+struct TileRow {
+  TileFunction by_rows[kMr];
+};
+struct TileTable {
+  TileRow by_vectors[kNv];
+};
+template <int V, int... R>
+constexpr TileRow make_tile_row(Ints<R...>) {
+  return {{multiply_tile<R + 1, V>...}};
+}
+template <int... V>
+constexpr TileTable make_tile_table(Ints<V...>) {
+  return {{make_tile_row<V + 1>(MakeInts<kMr>::type{})...}};
+}
+constexpr TileTable kTiles = make_tile_table(MakeInts<kNv>::type{});
+
+void run_tile(TileArgs& t) noexcept {
+  t.rows = smaller(t.g->m - t.row, kMr);
+  t.cols = smaller(t.g->n - t.col, kNr);
+  const Index vectors = (t.cols + kLanes - 1) / kLanes;
+  // A packed panel of B is padded to kNr columns; a plain one ends with column n.
+  const bool padded = t.g->b_k_stride == kNr && t.g->b_panel_stride != kNr;
+  if (t.cols == vectors * kLanes || padded) {
+    kTiles.by_vectors[vectors - 1].by_rows[t.rows - 1](t);
+  } else {
+    multiply_tile_edge(t);
+  }
+}
+
+// Packs up to kMr rows of any strides, p0 <= p < p0 + k, for one panel.
+void pack_any_rows(const sam_rlx::GemmArgs& g, Index row, Index p0, Index k, float* out) noexcept {
+  const float* const a = g.a + (row / kMr) * g.a_panel_stride + p0 * g.a_k_stride;
+  const Index rows = smaller(g.m - row, kMr);
+  if (g.a_k_stride == 1) {
+    const float* pointers[kMr] = {};
+    for (Index i = 0; i < rows; ++i) pointers[i] = a + i * g.a_row_stride;
+    pack_rows<kMr>(pointers, k, out);
+    return;
+  }
+  for (Index p = 0; p < k; ++p) {
+    for (Index i = 0; i < kMr; ++i) {
+      out[p * kMr + i] = i < rows ? a[i * g.a_row_stride + p * g.a_k_stride] : 0.0F;
+    }
+  }
+}
+
+void gemm(const sam_rlx::GemmArgs& g) noexcept {
+  const Index block = gemm_k_block(g.k);
+  const bool packed = g.a_row_stride == 1 && g.a_k_stride == kMr;
+  alignas(64) float panel[kMaxKc * kMr];
+  Index p0 = 0;
+  do {
+    TileArgs t{};
+    t.g = &g;
+    t.k = smaller(block, g.k - p0);
+    t.accumulate = g.accumulate || p0 > 0;
+    t.last = p0 + block >= g.k;
+    const bool outside = p0 == 0 && g.partial != nullptr;
+    t.partial = outside ? g.partial : g.c;
+    t.partial_stride = outside ? g.partial_row_stride : g.c_row_stride;
+    const auto b_panel = [&](Index col) {
+      return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
+    };
+    if (packed) {  // a panel of B meets all of A, which is small
+      for (t.col = 0; t.col < g.n; t.col += kNr) {
+        t.b = b_panel(t.col);
+        for (t.row = 0; t.row < g.m; t.row += kMr) {
+          t.a = g.a + (t.row / kMr) * g.a_panel_stride + p0 * kMr;
+          run_tile(t);
+        }
+      }
+    } else {
+      t.a = panel;
+      for (t.row = 0; t.row < g.m; t.row += kMr) {
+        pack_any_rows(g, t.row, p0, t.k, panel);
+        for (t.col = 0; t.col < g.n; t.col += kNr) {
+          t.b = b_panel(t.col);
+          run_tile(t);
+        }
+      }
+    }
+    p0 += block;
+  } while (p0 < g.k);
+}

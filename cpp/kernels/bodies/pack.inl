@@ -1,0 +1,66 @@
+constexpr int kNr = kNv * kLanes;
+
+// n lanes, or all of them; missing lanes are zero.
+SAM_RLX_INLINE Vec load_cols(const float* p, Index n) {
+  return n >= kLanes ? load(p) : load_n(p, n);
+}
+
+// Rows become the lanes of a panel: out[p * W + i] = rows[i][p], and 0 where rows[i] is null.
+// out has k * W numbers.
+template <int W>
+void pack_rows(const float* const* rows, Index k, float* out) noexcept {
+  constexpr int kGroups = (W + kLanes - 1) / kLanes;
+  const Index whole = k / kLanes * kLanes;
+  for (int group = 0; group < kGroups; ++group) {
+    const Index first = group * kLanes;
+    const Index width = smaller(W - first, kLanes);
+    for (Index p = 0; p < k; p += kLanes) {
+      const Index n = p < whole ? kLanes : k - p;
+      Vec r[kLanes];
+      for_each<kLanes>([&](auto i) {
+        const float* const row = i.value < width ? rows[first + i.value] : nullptr;
+        r[i.value] = row == nullptr ? zero() : load_cols(row + p, n);
+      });
+      transpose(r);
+      for_each<kLanes>([&](auto i) {
+        if (i.value < n) {
+          float* const to = out + (p + i.value) * W + first;
+          if (width == kLanes) {
+            store(to, r[i.value]);
+          } else {
+            store_n(to, r[i.value], width);
+          }
+        }
+      });
+    }
+  }
+}
+
+void pack_a_rows(const float* const* rows, Index k, float* out) noexcept {
+  pack_rows<kMr>(rows, k, out);
+}
+
+void pack_b_rows(const float* const* rows, Index k, float* out) noexcept {
+  pack_rows<kNr>(rows, k, out);
+}
+
+void pack_a_columns(const float* const* columns, Index k, Index m, float* out,
+                    Index panel_stride) noexcept {
+  for (Index i = 0; i < m; i += kMr, out += panel_stride) {
+    for (Index p = 0; p < k; ++p) {
+      for (Index first = 0; first < kMr; first += kLanes) {
+        const Index width = smaller(kLanes, kMr - first);
+        const Vec x = load_cols(columns[p] + i + first, smaller(width, larger(m - i - first, 0)));
+        store_n(out + p * kMr + first, x, width);
+      }
+    }
+  }
+}
+
+void pack_weight(const float* weight, Index ldw, Index n, Index k, float* out) noexcept {
+  for (Index j = 0; j < n; j += kNr) {
+    const float* rows[kNr] = {};
+    for (Index i = 0; i < smaller(kNr, n - j); ++i) rows[i] = weight + (j + i) * ldw;
+    pack_rows<kNr>(rows, k, out + j * k);
+  }
+}

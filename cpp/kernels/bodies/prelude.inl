@@ -1,0 +1,34 @@
+// What every body needs; included first, inside the unnamed namespace.
+#if defined(_MSC_VER)
+#define SAM_RLX_INLINE __forceinline
+#else
+#define SAM_RLX_INLINE inline __attribute__((always_inline))
+#endif
+
+using Index = std::int64_t;
+
+// Compile-time indices: for_each<N>(f) calls f(Int<0>{}) ... f(Int<N - 1>{}). An array indexed with
+// them stays in registers, which GCC does not promise for an unrolled loop.
+template <int I>
+struct Int {
+  static constexpr int value = I;
+};
+template <int... I>
+struct Ints {};
+template <int N, int... I>
+struct MakeInts : MakeInts<N - 1, N - 1, I...> {};
+template <int... I>
+struct MakeInts<0, I...> {
+  using type = Ints<I...>;
+};
+template <class F, int... I>
+SAM_RLX_INLINE void for_each(F& f, Ints<I...>) {
+  (f(Int<I>{}), ...);
+}
+template <int N, class F>
+SAM_RLX_INLINE void for_each(F f) {
+  for_each(f, typename MakeInts<N>::type{});
+}
+
+constexpr Index smaller(Index a, Index b) { return a < b ? a : b; }
+constexpr Index larger(Index a, Index b) { return a > b ? a : b; }

@@ -1,0 +1,83 @@
+// 4 floats, in plain C++ that every compiler turns into the baseline's vector instructions.
+// Functions named *_n touch only the first n lanes, 0 <= n <= 4.
+constexpr int kLanes = 4;
+struct Vec {
+  float v[kLanes];
+};
+
+template <class F>
+SAM_RLX_INLINE Vec each_lane(F f) {
+  return {{f(0), f(1), f(2), f(3)}};
+}
+SAM_RLX_INLINE Vec zero() { return {{0.0F, 0.0F, 0.0F, 0.0F}}; }
+SAM_RLX_INLINE Vec set1(float x) { return {{x, x, x, x}}; }
+SAM_RLX_INLINE Vec load(const float* p) { return {{p[0], p[1], p[2], p[3]}}; }
+SAM_RLX_INLINE void store(float* p, Vec x) {
+  for (int i = 0; i < kLanes; ++i) p[i] = x.v[i];
+}
+// Missing lanes are zero.
+SAM_RLX_INLINE Vec load_n(const float* p, std::int64_t n) {
+  return each_lane([=](int i) { return i < n ? p[i] : 0.0F; });
+}
+SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
+  for (int i = 0; i < n; ++i) p[i] = x.v[i];
+}
+
+SAM_RLX_INLINE Vec add(Vec a, Vec b) {
+  return each_lane([&](int i) { return a.v[i] + b.v[i]; });
+}
+SAM_RLX_INLINE Vec sub(Vec a, Vec b) {
+  return each_lane([&](int i) { return a.v[i] - b.v[i]; });
+}
+SAM_RLX_INLINE Vec mul(Vec a, Vec b) {
+  return each_lane([&](int i) { return a.v[i] * b.v[i]; });
+}
+SAM_RLX_INLINE Vec div(Vec a, Vec b) {
+  return each_lane([&](int i) { return a.v[i] / b.v[i]; });
+}
+// The second operand when one of them is not a number.
+SAM_RLX_INLINE Vec min(Vec a, Vec b) {
+  return each_lane([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+}
+SAM_RLX_INLINE Vec max(Vec a, Vec b) {
+  return each_lane([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+SAM_RLX_INLINE Vec abs(Vec a) {
+  return each_lane([&](int i) { return __builtin_fabsf(a.v[i]); });
+}
+// a * b + c and c - a * b, rounded twice.
+SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return add(mul(a, b), c); }
+SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return sub(c, mul(a, b)); }
+// For |a| < 2^22; a larger one or no number comes back as it is.
+SAM_RLX_INLINE Vec round_nearest(Vec a) {
+  return each_lane([&](int i) {
+    constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: the sum has no bits behind the point
+    const float x = a.v[i];
+    return x > -4194304.0F && x < 4194304.0F ? (x + kMagic) - kMagic : x;
+  });
+}
+// a * 2^n for whole n and a in [0.5, 2], when the result is a normal number.
+SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) {
+  return each_lane([&](int i) {
+    union {
+      float value;
+      std::int32_t bits;
+    } x;
+    x.value = a.v[i];
+    x.bits += static_cast<std::int32_t>(n.v[i]) * (1 << 23);
+    return x.value;
+  });
+}
+
+SAM_RLX_INLINE float reduce_add(Vec a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
+
+// Transposes the 4 x 4 matrix whose rows are r[0 .. 3].
+SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
+  for (int i = 0; i < kLanes; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const float x = r[i].v[j];
+      r[i].v[j] = r[j].v[i];
+      r[j].v[i] = x;
+    }
+  }
+}

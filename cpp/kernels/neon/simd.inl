@@ -1,0 +1,51 @@
+// 4 floats in one NEON register. Functions named *_n touch only the first n lanes, 0 <= n <= 4.
+struct Vec {
+  float32x4_t v;
+};
+constexpr int kLanes = 4;
+
+SAM_RLX_INLINE Vec zero() { return {vdupq_n_f32(0.0F)}; }
+SAM_RLX_INLINE Vec set1(float x) { return {vdupq_n_f32(x)}; }
+SAM_RLX_INLINE Vec load(const float* p) { return {vld1q_f32(p)}; }
+SAM_RLX_INLINE void store(float* p, Vec x) { vst1q_f32(p, x.v); }
+// Missing lanes are zero.
+SAM_RLX_INLINE Vec load_n(const float* p, std::int64_t n) {
+  float t[4] = {0.0F, 0.0F, 0.0F, 0.0F};
+  for (std::int64_t i = 0; i < n; ++i) t[i] = p[i];
+  return load(t);
+}
+SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
+  float t[4];
+  store(t, x);
+  for (std::int64_t i = 0; i < n; ++i) p[i] = t[i];
+}
+
+SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
+SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
+SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
+SAM_RLX_INLINE Vec div(Vec a, Vec b) { return {vdivq_f32(a.v, b.v)}; }
+// The second operand when one of them is not a number.
+SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {vbslq_f32(vcltq_f32(a.v, b.v), a.v, b.v)}; }
+SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)}; }
+SAM_RLX_INLINE Vec abs(Vec a) { return {vabsq_f32(a.v)}; }
+// a * b + c and c - a * b.
+SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
+SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {vfmsq_f32(c.v, a.v, b.v)}; }
+SAM_RLX_INLINE Vec round_nearest(Vec a) { return {vrndnq_f32(a.v)}; }
+// a * 2^n for whole n and a in [0.5, 2], when the result is a normal number.
+SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) {
+  const int32x4_t shift = vshlq_n_s32(vcvtq_s32_f32(n.v), 23);
+  return {vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(a.v), shift))};
+}
+
+SAM_RLX_INLINE float reduce_add(Vec a) { return vaddvq_f32(a.v); }
+
+// Transposes the 4 x 4 matrix whose rows are r[0 .. 3].
+SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
+  const float32x4x2_t a = vtrnq_f32(r[0].v, r[1].v);
+  const float32x4x2_t b = vtrnq_f32(r[2].v, r[3].v);
+  r[0].v = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+  r[1].v = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+  r[2].v = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+  r[3].v = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}

@@ -1,0 +1,78 @@
+#include "ops/linear.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
+
+namespace sam_rlx {
+
+PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight) {
+  if (weight.shape.rank() != 2) {
+    fail("pack_matrix", "a matrix (out, in)", weight.shape.str());
+  }
+  PackedMatrix result;
+  result.kernels = &kernels;
+  result.rows = weight.shape[0];
+  result.cols = weight.shape[1];
+  result.panels = Tensor({round_up(result.rows, kernels.gemm_nr), result.cols});
+  kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, result.panels.data());
+  return result;
+}
+
+GemmActivation gemm_activation(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu: return kGemmRelu;
+    case Activation::kGelu: return kGemmGelu;
+    case Activation::kNone: break;
+  }
+  return kGemmNone;
+}
+
+GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kMaxRows = 168;  // a packed block of A fits the second-level cache
+  const std::int64_t mr = ctx.kernels.gemm_mr, nr = ctx.kernels.gemm_nr;
+  GemmPlan plan;
+  const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) /
+                                                              ctx.kernels.gemm_kc);
+  plan.k_block = k_blocks == 1 ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
+  plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  plan.row_block = std::min(round_up(m, mr), std::max(mr, kMaxRows / mr * mr));
+  plan.col_block = round_up(n, nr);
+  const auto count = [&] {
+    plan.row_tasks = (m + plan.row_block - 1) / plan.row_block;
+    plan.col_tasks = (n + plan.col_block - 1) / plan.col_block;
+    return plan.row_tasks * plan.col_tasks;
+  };
+  // Enough tasks that a slow thread does not keep the others waiting.
+  while (plan.threads > 1 && count() < 4 * plan.threads) {
+    if (plan.row_block > 4 * mr) {
+      plan.row_block = round_up(plan.row_block / 2, mr);
+    } else if (plan.col_block > 2 * nr) {
+      plan.col_block = round_up(plan.col_block / 2, nr);
+    } else {
+      break;
+    }
+  }
+  count();
+  return plan;
+}
+
+void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
+            View out) {
+  if (weight.kernels != &ctx.kernels) fail_internal("linear: weight packed for another table");
+  if (x.shape.rank() == 0 || x.shape.last() != weight.cols) {
+    fail("linear", "last axis of " + std::to_string(weight.cols), x.shape.str());
+  }
+  const Shape expected = x.shape.with_last(weight.rows);
+  if (out.shape != expected) fail("linear: result", expected.str(), out.shape.str());
+  if (epilogue.residual && epilogue.residual.numel() != out.numel()) {
+    fail("linear: residual", out.shape.str(), epilogue.residual.shape.str());
+  }
+  const auto row = [&](std::int64_t i, std::int64_t) { return x.data + i * weight.cols; };
+  packed_gemm(ctx, x.shape.rows(), RowSegments<decltype(row)>{1, weight.cols, row}, weight,
+              epilogue, out.data);
+}
+
+}  // namespace sam_rlx

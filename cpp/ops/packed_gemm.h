@@ -1,0 +1,124 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/context.h"
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/kernel_table.h"
+#include "ops/linear.h"
+
+namespace sam_rlx {
+
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// Below so many multiply-adds, opening a parallel region costs more than it gains.
+constexpr std::int64_t kMinParallelWork = 1 << 18;
+
+// How a product (m, n) is cut into tasks. Sizes are multiples of the register tile. Every number of
+// C is summed in the same order whatever the cut, so the cut may depend on the thread count.
+struct GemmPlan {
+  int threads = 1;
+  std::int64_t row_block = 0, col_block = 0, k_block = 0;
+  std::int64_t row_tasks = 0, col_tasks = 0;
+};
+GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k);
+
+GemmActivation gemm_activation(Activation activation);
+
+// The rows of A come in `count` segments of `length` numbers each: k = count * length.
+// at(row, segment) points to one, or is null for zeros.
+template <class At>
+struct RowSegments {
+  std::int64_t count = 1;
+  std::int64_t length = 0;
+  At at;
+};
+
+// Packs rows [row, row + rows), inner indices [p0, p0 + k), into panels of mr rows.
+template <class At>
+void pack_segments(const KernelTable& kernels, const RowSegments<At>& source, std::int64_t row,
+                   std::int64_t rows, std::int64_t p0, std::int64_t k, float* out) {
+  constexpr std::int64_t kMaxMr = 64;
+  const std::int64_t mr = kernels.gemm_mr;
+  for (std::int64_t i = 0; i < rows; i += mr, out += k * mr) {
+    const std::int64_t valid = std::min(mr, rows - i);
+    for (std::int64_t p = p0; p < p0 + k;) {
+      const std::int64_t segment = p / source.length;
+      const std::int64_t offset = p - segment * source.length;
+      const std::int64_t step = std::min(source.length - offset, p0 + k - p);
+      const float* pointers[kMaxMr] = {};
+      for (std::int64_t r = 0; r < valid; ++r) {
+        const float* const start = source.at(row + i + r, segment);
+        pointers[r] = start == nullptr ? nullptr : start + offset;
+      }
+      kernels.pack_a_rows(pointers, step, out + (p - p0) * mr);
+      p += step;
+    }
+  }
+}
+
+// out (m, n) = activation(A W^T + bias) + residual.
+template <class At>
+void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
+                 const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t n = weight.rows, k = weight.cols;
+  if (m == 0 || n == 0) return;
+  const GemmPlan plan = plan_gemm(ctx, m, n, k);
+  // The blocks of k before the last leave partial sums in C, unless C still holds the residual.
+  const bool partial_outside = plan.k_block < k && epilogue.residual.data == out;
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t pack_size = plan.row_block * plan.k_block;
+  const std::int64_t partial_size = partial_outside ? plan.row_block * plan.col_block : 0;
+  float* const buffers = ctx.workspace.array<float>(plan.threads * (pack_size + partial_size));
+
+  const auto task = [&](std::int64_t index, int thread) {
+    float* const packed = buffers + thread * (pack_size + partial_size);
+    const std::int64_t row = index / plan.col_tasks * plan.row_block;
+    const std::int64_t col = index % plan.col_tasks * plan.col_block;
+    GemmArgs g;
+    g.m = std::min(plan.row_block, m - row);
+    g.n = std::min(plan.col_block, n - col);
+    g.a = packed;
+    g.a_row_stride = 1;
+    g.a_k_stride = kernels.gemm_mr;
+    g.b_k_stride = kernels.gemm_nr;
+    g.b_panel_stride = k * kernels.gemm_nr;
+    for (std::int64_t p0 = 0; p0 < k; p0 += plan.k_block) {
+      g.k = std::min(plan.k_block, k - p0);
+      g.a_panel_stride = g.k * kernels.gemm_mr;
+      pack_segments(kernels, source, row, g.m, p0, g.k, packed);
+      g.b = weight.panels.data() + col * k + p0 * kernels.gemm_nr;
+      const bool last = p0 + g.k == k;
+      g.accumulate = p0 > 0;
+      g.c = out + row * n + col;
+      g.c_row_stride = n;
+      if (partial_outside) {
+        float* const partial = packed + pack_size;
+        g.partial = last ? partial : nullptr;
+        g.partial_row_stride = plan.col_block;
+        if (!last) {
+          g.c = partial;
+          g.c_row_stride = plan.col_block;
+        }
+      }
+      if (last) {
+        g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + col;
+        g.activation = gemm_activation(epilogue.activation);
+        if (epilogue.residual) g.residual = epilogue.residual.data + row * n + col;
+        g.residual_row_stride = n;
+      }
+      kernels.gemm(g);
+    }
+  };
+  parallel_for(plan.threads, plan.row_tasks * plan.col_tasks, 1,
+               [&](std::int64_t begin, std::int64_t end, int thread) {
+                 for (std::int64_t i = begin; i < end; ++i) task(i, thread);
+               });
+}
+
+}  // namespace sam_rlx

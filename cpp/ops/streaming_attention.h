@@ -1,0 +1,203 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "core/context.h"
+#include "core/parallel.h"
+#include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
+
+namespace sam_rlx {
+
+// Attention in tiles (keys x queries), so that no step needs a transposed score: with K and V^T
+// packed as the left operands, S = K Q^T has one query in each lane, its softmax runs down the
+// columns, and is then the right operand of the result V^T S (value_dim x queries).
+//
+// A `unit` is one set of keys with its queries and one head: (batch entry or window, head).
+struct AttentionSizes {
+  std::int64_t units = 0;
+  std::int64_t head_dim = 0, value_dim = 0;
+  float scale = 1.0F;
+  std::int64_t max_queries = 0, max_keys = 0;  // of any unit
+  // Relative position: tables (2 rel_height - 1 and 2 rel_width - 1, head_dim), or null.
+  const float* rel_h = nullptr;
+  const float* rel_w = nullptr;
+  std::int64_t rel_height = 1, rel_width = 1;
+};
+
+// Where a query lies in its window.
+struct Place {
+  std::int32_t h = 0, w = 0;
+};
+
+// Queries of one tile: rows of input and result, and places.
+struct QueryRows {
+  static constexpr std::int64_t kMax = 64;
+  const float* query[kMax];
+  float* out[kMax];
+  Place place[kMax];
+};
+
+// Tile sizes and the scratch that one thread needs.
+class AttentionTiles {
+ public:
+  AttentionTiles(const KernelTable& kernels, const AttentionSizes& sizes);
+
+  std::int64_t key_floats() const { return key_floats_; }      // packed keys of one unit
+  std::int64_t value_floats() const { return value_floats_; }  // packed values of one unit
+  std::int64_t table_floats() const { return table_h_ + table_w_; }
+  std::int64_t thread_floats() const { return panels * panel_floats_ + shared_floats_; }
+
+  // Packs both relative position tables.
+  void pack_tables(float* out) const;
+  // Packs keys [first, first + count) of a unit with `keys` keys; `first` is a multiple of mr.
+  void pack_keys(const float* const* rows, std::int64_t first, std::int64_t count,
+                 float* packed) const;
+  void pack_values(const float* const* rows, std::int64_t first, std::int64_t count,
+                   std::int64_t keys, float* packed) const;
+
+  // Prepares panel `index` of a query block: packs `count` queries and their position terms.
+  void begin_panel(std::int64_t index, const QueryRows& rows, std::int64_t count,
+                   const float* tables, float* scratch) const;
+  // Runs `count` prepared queries over all keys.
+  void run(std::int64_t count, std::int64_t keys, const float* key, const float* value,
+           float* scratch) const;
+  void end_panel(std::int64_t index, QueryRows& rows, std::int64_t count, float* scratch) const;
+
+  std::int64_t nr = 0;      // queries of a panel
+  std::int64_t mr = 0;
+  std::int64_t panels = 0;  // panels of a query block
+
+ private:
+  struct Panel {
+    float *query, *result, *max, *sum, *rel_h, *rel_w;
+  };
+  Panel panel(std::int64_t index, float* scratch) const;
+  void position_terms(const float* table, std::int64_t side, std::int32_t Place::* axis,
+                      const QueryRows& rows, std::int64_t count, const float* query, float* scratch,
+                      float* out) const;
+  std::int64_t lanes_of(std::int64_t count) const { return round_up(count, kernels_.lanes); }
+
+  const KernelTable& kernels_;
+  const AttentionSizes& sizes_;
+  std::int64_t key_block_ = 0;
+  std::int64_t key_floats_ = 0, value_floats_ = 0, table_h_ = 0, table_w_ = 0;
+  std::int64_t panel_floats_ = 0, shared_floats_ = 0;
+};
+
+// Runs all units of a source, which says where the rows are:
+//   std::int64_t queries(unit), keys(unit);
+//   void key_rows(unit, first, count, const float** keys, const float** values);
+//   void query_rows(unit, first, count, QueryRows&);
+template <class Source>
+class StreamingAttention {
+ public:
+  StreamingAttention(Context& ctx, const AttentionSizes& sizes, const Source& source)
+      : ctx_(ctx), sizes_(sizes), source_(source), tiles_(ctx.kernels, sizes) {}
+
+  void run() {
+    if (sizes_.units == 0 || sizes_.max_queries == 0) return;
+    const std::int64_t work = sizes_.units * sizes_.max_queries * sizes_.max_keys *
+                              (sizes_.head_dim + sizes_.value_dim);
+    threads_ = work < kMinParallelWork ? 1 : std::max(1, ctx_.num_threads);
+    const Workspace::Scope scratch(ctx_.workspace);
+    tables_ = ctx_.workspace.array<float>(tiles_.table_floats());
+    tiles_.pack_tables(tables_);
+    scratch_ = ctx_.workspace.array<float>(threads_ * tiles_.thread_floats());
+    // Packed keys and values stay in the cache of the thread that packs them, when there are
+    // enough units for all threads and they are small; else all units are packed first.
+    if (sizes_.units >= 4 * threads_ && sizes_.max_keys <= kSmallKeys) {
+      run_by_unit();
+    } else {
+      run_by_query_block();
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kSmallKeys = 512;
+  static constexpr std::int64_t kChunk = 256;
+
+  float* thread_scratch(int thread) const { return scratch_ + thread * tiles_.thread_floats(); }
+
+  void pack(std::int64_t unit, std::int64_t first, std::int64_t count, float* key,
+            float* value) const {
+    const std::int64_t chunk = kChunk / tiles_.mr * tiles_.mr;
+    for (std::int64_t j = first; j < first + count; j += chunk) {
+      const float* keys[kChunk];
+      const float* values[kChunk];
+      const std::int64_t n = std::min(chunk, first + count - j);
+      source_.key_rows(unit, j, n, keys, values);
+      tiles_.pack_keys(keys, j, n, key);
+      tiles_.pack_values(values, j, n, source_.keys(unit), value);
+    }
+  }
+
+  void run_queries(std::int64_t unit, std::int64_t first, const float* key, const float* value,
+                   float* scratch) const {
+    const std::int64_t count =
+        std::min(tiles_.nr * tiles_.panels, source_.queries(unit) - first);
+    QueryRows rows;
+    for (std::int64_t i = 0; i < count; i += tiles_.nr) {
+      const std::int64_t n = std::min(tiles_.nr, count - i);
+      source_.query_rows(unit, first + i, n, rows);
+      tiles_.begin_panel(i / tiles_.nr, rows, n, tables_, scratch);
+    }
+    tiles_.run(count, source_.keys(unit), key, value, scratch);
+    for (std::int64_t i = 0; i < count; i += tiles_.nr) {
+      const std::int64_t n = std::min(tiles_.nr, count - i);
+      source_.query_rows(unit, first + i, n, rows);
+      tiles_.end_panel(i / tiles_.nr, rows, n, scratch);
+    }
+  }
+
+  void run_by_unit() {
+    const std::int64_t size = tiles_.key_floats() + tiles_.value_floats();
+    float* const packed = ctx_.workspace.array<float>(threads_ * size);
+    const std::int64_t block = tiles_.nr * tiles_.panels;
+    parallel_for(threads_, sizes_.units, 1, [&](std::int64_t unit, std::int64_t, int thread) {
+      float* const key = packed + thread * size;
+      float* const value = key + tiles_.key_floats();
+      pack(unit, 0, source_.keys(unit), key, value);
+      for (std::int64_t i = 0; i < source_.queries(unit); i += block) {
+        run_queries(unit, i, key, value, thread_scratch(thread));
+      }
+    });
+  }
+
+  void run_by_query_block() {
+    const std::int64_t size = tiles_.key_floats() + tiles_.value_floats();
+    float* const packed = ctx_.workspace.array<float>(sizes_.units * size);
+    const std::int64_t chunk = kChunk / tiles_.mr * tiles_.mr;
+    const std::int64_t chunks = (sizes_.max_keys + chunk - 1) / chunk;
+    parallel_for(threads_, sizes_.units * chunks, 1, [&](std::int64_t i, std::int64_t, int) {
+      const std::int64_t unit = i / chunks;
+      const std::int64_t first = i % chunks * chunk;
+      const std::int64_t count = std::min(chunk, source_.keys(unit) - first);
+      float* const key = packed + unit * size;
+      if (count > 0) pack(unit, first, count, key, key + tiles_.key_floats());
+    });
+    const std::int64_t block = tiles_.nr * tiles_.panels;
+    const std::int64_t blocks = (sizes_.max_queries + block - 1) / block;
+    parallel_for(threads_, sizes_.units * blocks, 1,
+                 [&](std::int64_t i, std::int64_t, int thread) {
+                   const std::int64_t unit = i / blocks;
+                   const std::int64_t first = i % blocks * block;
+                   if (first >= source_.queries(unit)) return;
+                   const float* const key = packed + unit * size;
+                   run_queries(unit, first, key, key + tiles_.key_floats(),
+                               thread_scratch(thread));
+                 });
+  }
+
+  Context& ctx_;
+  const AttentionSizes& sizes_;
+  const Source& source_;
+  AttentionTiles tiles_;
+  int threads_ = 1;
+  float* tables_ = nullptr;
+  float* scratch_ = nullptr;
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+from support.ops import check, f64, normal, op, rng, softmax, torch_bound
+
+
+def attention(q, k, v, heads, scale):
+    q, k, v = (a.reshape(*a.shape[:2], heads, a.shape[2] // heads) for a in f64(q, k, v))
+    p = softmax(np.einsum("bnhd,bmhd->bhnm", q, k) * scale)
+    return np.einsum("bhnm,bmhd->bnhd", p, v).reshape(*q.shape[:2], heads * v.shape[3])
+
+
+def rel_terms(q, table, size):
+    """q (..., size, D) over one axis of a window -> (..., size, size)."""
+    index = np.arange(size)[:, None] - np.arange(size)[None] + size - 1
+    return np.einsum("...id,ijd->...ij", q, table[index])
+
+
+def window_attention(qkv, heads, window, scale, rel_h=None, rel_w=None, pad_qkv=None):
+    qkv, rel_h, rel_w, pad_qkv = f64(qkv, rel_h, rel_w, pad_qkv)
+    b, h, w, c3 = qkv.shape
+    size_h, size_w = (window, window) if window else (h, w)
+    rows, cols = -(-h // size_h), -(-w // size_w)
+    padded = np.empty((b, rows * size_h, cols * size_w, c3))
+    padded[:] = 0 if pad_qkv is None else pad_qkv
+    padded[:, :h, :w] = qkv
+    x = padded.reshape(b, rows, size_h, cols, size_w, 3, heads, -1)
+    q, k, v = np.moveaxis(x, (5, 6), (0, 4))  # (b, rows, size_h, heads, cols, size_w, d)
+    q, k, v = (np.moveaxis(a, (2, 5), (4, 5)) for a in (q, k, v))  # (b, rows, heads, cols, h, w, d)
+    flat = (*q.shape[:4], size_h * size_w, -1)
+    scores = np.einsum("...id,...jd->...ij", q.reshape(flat), k.reshape(flat)) * scale
+    if rel_h is not None:
+        scores = scores.reshape(*q.shape[:4], size_h, size_w, size_h, size_w)
+        scores = scores + np.moveaxis(
+            rel_terms(np.swapaxes(q, 4, 5), rel_h, size_h), 4, 5
+        )[..., :, None]
+        scores = scores + rel_terms(q, rel_w, size_w)[..., None, :]
+        scores = scores.reshape(*q.shape[:4], size_h * size_w, -1)
+    out = np.einsum("...ij,...jd->...id", softmax(scores), v.reshape(flat)).reshape(q.shape)
+    out = np.moveaxis(out, (4, 5), (2, 5))  # (b, rows, size_h, heads, cols, size_w, d)
+    out = np.moveaxis(out, 3, 5).reshape(b, rows * size_h, cols * size_w, -1)
+    return out[:, :h, :w]
+
+
+@pytest.mark.parametrize(
+    ("batch", "queries", "keys", "heads", "head_dim", "value_dim"),
+    [
+        (1, 1, 1, 1, 1, 1),
+        (2, 7, 300, 2, 16, 16),
+        (1, 300, 7, 3, 16, 16),
+        (3, 33, 65, 1, 5, 9),
+        (1, 130, 600, 2, 64, 64),
+        (2, 0, 5, 2, 8, 8),
+        (0, 3, 5, 2, 8, 8),
+        (1, 40, 1024, 1, 80, 33),
+    ],
+)
+def test_attention(batch, queries, keys, heads, head_dim, value_dim):
+    random = rng(batch, queries, keys, heads)
+    q = normal(random, batch, queries, heads * head_dim)
+    k = normal(random, batch, keys, heads * head_dim)
+    v = normal(random, batch, keys, heads * value_dim)
+    scale = head_dim**-0.5
+    check("attention", attention(q, k, v, heads, scale), q, k, v, heads, scale)
+
+
+def test_large_scores_do_not_overflow():
+    random = rng(4)
+    q, k, v = (normal(random, 1, 20, 16) * 30 for _ in range(3))
+    q[:, :3] = 0
+    check("attention", attention(q, k, v, 1, 1.0), q, k, v, 1, 1.0, bound=1e-2)
+
+
+def test_no_keys():
+    with pytest.raises(ValueError, match="at least one key"):
+        op("attention", np.zeros((1, 2, 4)), np.zeros((1, 0, 4)), np.zeros((1, 0, 4)), 1, 1.0)
+
+
+WINDOW_CASES = [
+    # shape (B, H, W), heads, head_dim, window
+    ((1, 14, 14), 2, 8, 14),
+    ((2, 8, 6), 1, 5, 0),
+    ((2, 10, 7), 2, 16, 4),
+    ((1, 20, 33), 2, 16, 14),
+    ((3, 3, 2), 1, 4, 5),
+    ((1, 24, 40), 1, 64, 0),
+]
+
+
+@pytest.mark.parametrize(("shape", "heads", "head_dim", "window"), WINDOW_CASES)
+@pytest.mark.parametrize("rel_pos", [False, True])
+def test_window_attention(shape, heads, head_dim, window, rel_pos):
+    random = rng(*shape, window)
+    c = heads * head_dim
+    qkv, pad = normal(random, *shape, 3 * c), normal(random, 3 * c)
+    size_h, size_w = (window, window) if window else shape[1:]
+    rel = {}
+    if rel_pos:
+        rel = {
+            "rel_h": normal(random, 2 * size_h - 1, head_dim) * 0.3,
+            "rel_w": normal(random, 2 * size_w - 1, head_dim) * 0.3,
+        }
+    scale = head_dim**-0.5
+    truth = window_attention(qkv, heads, window, scale, pad_qkv=pad, **rel)
+    check("window_attention", truth, qkv, heads, window, scale, pad_qkv=pad, **rel)
+
+
+def test_padding_is_needed():
+    with pytest.raises(ValueError, match="a vector for padded places"):
+        op("window_attention", np.zeros((1, 5, 4, 6)), 1, 4, 1.0)
+
+
+@pytest.mark.parity
+def test_pytorch():
+    torch = pytest.importorskip("torch")
+    random = rng(5)
+    heads, dim = 3, 64
+    q, k, v = (normal(random, 1, n, heads * dim) for n in (150, 700, 700))
+    parts = [torch.from_numpy(a).reshape(1, -1, heads, dim).transpose(1, 2) for a in (q, k, v)]
+    rival = torch.softmax(parts[0] @ parts[1].transpose(2, 3) * dim**-0.5, -1) @ parts[2]
+    truth = attention(q, k, v, heads, dim**-0.5)
+    bound = torch_bound(truth, rival.transpose(1, 2).reshape(truth.shape))
+    check("attention", truth, q, k, v, heads, dim**-0.5, bound=bound)

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from support.ops import check, f64, normal, op, rng, torch_bound
+
+
+def patches3x3(x):
+    b, h, w, c = x.shape
+    padded = np.zeros((b, h + 2, w + 2, c))
+    padded[:, 1:-1, 1:-1] = x
+    return np.stack([padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)], -2)
+
+
+def conv3x3(x, weight):
+    x, weight = f64(x, weight)
+    return np.einsum("bhwtc,octk->bhwo", patches3x3(x), weight.reshape(*weight.shape[:2], 9, 1))
+
+
+def conv_patch(x, weight):
+    x, weight = f64(x, weight)
+    b, h, w, c = x.shape
+    p = weight.shape[2]
+    return np.einsum("bhiwjc,ocij->bhwo", x.reshape(b, h // p, p, w // p, p, c), weight)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1, 1), (2, 5, 7, 3), (1, 9, 4, 50), (3, 2, 16, 8), (0, 3, 3, 2)]
+)
+@pytest.mark.parametrize("out", [1, 33])
+def test_conv3x3(shape, out):
+    random = rng(*shape, out)
+    x, weight, bias = normal(random, *shape), normal(random, out, shape[3], 3, 3), normal(random, out)
+    residual = normal(random, *shape[:3], out)
+    check("conv3x3", conv3x3(x, weight), x, weight)
+    truth = np.maximum(conv3x3(x, weight) + bias, 0) + residual
+    check("conv3x3", truth, x, weight, bias=bias, activation="relu", residual=residual)
+
+
+@pytest.mark.parametrize(
+    ("shape", "patch"),
+    [((1, 4, 6, 1), 2), ((2, 32, 16, 3), 16), ((1, 6, 9, 5), 3), ((2, 3, 5, 7), 1)],
+)
+@pytest.mark.parametrize("out", [4, 40])
+def test_conv_patch(shape, patch, out):
+    random = rng(*shape, out)
+    x, weight = normal(random, *shape), normal(random, out, shape[3], patch, patch)
+    bias = normal(random, out)
+    check("conv_patch", conv_patch(x, weight) + bias, x, weight, bias=bias)
+
+
+def test_wrong_shapes():
+    with pytest.raises(ValueError, match="conv_patch: expected a map"):
+        op("conv_patch", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 2, 2)))
+    with pytest.raises(ValueError, match="conv3x3: expected weight with 36 inputs"):
+        op("conv3x3", np.zeros((1, 5, 4, 4)), np.zeros((8, 3, 3, 3)))
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kernel", [3, 16])
+def test_pytorch(kernel):
+    torch = pytest.importorskip("torch")
+    random = rng(kernel)
+    x, weight = normal(random, 1, 32, 48, 24), normal(random, 40, 24, kernel, kernel)
+    images = torch.from_numpy(x).permute(0, 3, 1, 2)
+    step = {"padding": 1} if kernel == 3 else {"stride": kernel}
+    rival = torch.nn.functional.conv2d(images, torch.from_numpy(weight), **step)
+    name, formula = ("conv3x3", conv3x3) if kernel == 3 else ("conv_patch", conv_patch)
+    truth = formula(x, weight)
+    check(name, truth, x, weight, bound=torch_bound(truth, rival.permute(0, 2, 3, 1)))

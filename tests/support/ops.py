@@ -1,0 +1,62 @@
+"""Formulas in float64 for the tests of ops, and the comparison with a rival of the same precision."""
+
+import math
+
+import numpy as np
+import pytest
+
+_testing = pytest.importorskip("sam_rlx._testing", reason="built without SAM_RLX_TESTING")
+
+ISAS = _testing.isas()
+THREADS = (1, 2, 3)
+op = _testing.op
+
+
+def rng(*seed):
+    return np.random.default_rng(seed)
+
+
+def normal(random, *shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def f64(*arrays):
+    return [None if a is None else np.asarray(a, np.float64) for a in arrays]
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def gelu(x):
+    return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+
+
+ACTIVATIONS = {"none": lambda x: x, "relu": lambda x: np.maximum(x, 0), "gelu": gelu}
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def check(name, truth, *args, bound=None, **kwargs):
+    """Run an op with every ISA and thread count and hold it to `truth` (float64).
+
+    `bound` is the largest allowed error; by default what float32 sums of this kind reach. The
+    thread count must not change a bit.
+    """
+    largest = float(np.abs(truth).max(initial=0))
+    bound = (5e-6 * largest if bound is None else bound) + 1e-6 * largest
+    for isa in ISAS:
+        results = [op(name, *args, isa=isa, num_threads=n, **kwargs) for n in THREADS]
+        assert results[0].dtype == np.float32
+        assert results[0].shape == truth.shape
+        for result in results[1:]:
+            np.testing.assert_array_equal(results[0], result)
+        error = float(np.abs(results[0] - truth).max(initial=0))
+        assert error <= bound, f"{name} {isa}: error {error:.3g}, allowed {bound:.3g}"
+
+
+def torch_bound(truth, rival):
+    """4 times the error of a float32 result of PyTorch."""
+    return 4 * float(np.abs(rival.detach().numpy() - truth).max(initial=0))
