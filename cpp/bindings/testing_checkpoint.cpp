@@ -133,6 +133,13 @@ void register_checkpoint(py::module_& module) {
     for (const auto& [from, to] : rows) views.push_back({from, to});
     return map_key(views, name);
   });
+  module.def("sam_names", [](const std::vector<std::string>& names) {
+    std::vector<std::string> result;
+    for (const std::string& name : names) {
+      result.push_back(map_key(sam_rows(), name).value_or(name));
+    }
+    return result;
+  });
   module.def("half_to_float", [](py::array_t<std::uint16_t, py::array::c_style> bits) {
     py::array_t<float> result(bits.size());
     for (py::ssize_t i = 0; i < bits.size(); ++i) {
