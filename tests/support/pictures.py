@@ -26,8 +26,8 @@ def rgb_pictures() -> dict[str, Picture]:
         "odd 303x384": _rgb(data.coins()),
         "large 1411x1411": _rgb(data.retina()),
         "tiny 7x5": _rgb(coffee[100:107, 200:205]),
-        "one column 512x1": _rgb(astronaut[:, 256:257]),
-        "one row 1x600": _rgb(coffee[200:201]),
+        "one column 120x1": _rgb(astronaut[100:220, 256:257]),
+        "one row 1x90": _rgb(coffee[200:201, 150:240]),
     }
 
 

@@ -182,6 +182,29 @@ def sam_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
     return random_state_dict(sam_shapes(config), seed)
 
 
+def vivid_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
+    """Random weights whose masks depend on the point: many small ones instead of one large.
+
+    Places attend to tokens of a similar position, and the value of a mask where nothing is is
+    below zero.
+    """
+    weights = sam_weights(config, seed)
+    for name, value in weights.items():
+        if name.endswith("gaussian_matrix"):
+            weights[name] = np.float32(0.5) * value
+        elif ".output_hypernetworks_mlps." in name and ".layers.2." in name:
+            weights[name] = np.float32(8) * value
+            if name.endswith("bias"):
+                weights[name] -= np.float32(4)
+        elif name.endswith("cross_attn_image_to_token.q_proj.weight"):
+            weights[name] = np.float32(2) * value
+        elif name.endswith("cross_attn_image_to_token.out_proj.weight"):
+            weights[name] = np.float32(4) * value
+    for name in [n for n in weights if n.endswith("cross_attn_image_to_token.k_proj.weight")]:
+        weights[name] = weights[name.replace("k_proj", "q_proj")].copy()
+    return weights
+
+
 def save_safetensors(path: Path, weights: Mapping[str, NDArray[np.float32]]) -> Path:
     """Write a safetensors checkpoint."""
     from safetensors.numpy import save_file

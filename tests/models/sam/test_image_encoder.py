@@ -16,7 +16,7 @@ ENCODER = {
     "embed_dim": 64,
     "depth": 2,
     "num_heads": 4,
-    "mlp_dim": 256,
+    "mlp_ratio": 4.0,
     "out_chans": 32,
     "window_size": 3,
     "global_attn_indexes": [1],
@@ -34,7 +34,7 @@ def encoder(**changes):
         embed_dim=config["embed_dim"],
         depth=config["depth"],
         num_heads=config["num_heads"],
-        mlp_ratio=config["mlp_dim"] / config["embed_dim"],
+        mlp_ratio=config["mlp_ratio"],
         out_chans=config["out_chans"],
         norm_layer=NORM,
         use_rel_pos=True,
@@ -44,17 +44,19 @@ def encoder(**changes):
     return config, module
 
 
-def block(config, is_global):
-    grid = config["table_size"] // config["patch_size"]
-    return upstream.sam.Block(
-        dim=config["embed_dim"],
-        num_heads=config["num_heads"],
-        mlp_ratio=config["mlp_dim"] / config["embed_dim"],
-        norm_layer=NORM,
-        use_rel_pos=True,
-        window_size=0 if is_global else config["window_size"],
-        input_size=(grid, grid),
+def block(dim, heads, window, grid):
+    """Return our config and upstream's module for one block; window 0 is global."""
+    config = {
+        "dim": dim,
+        "num_heads": heads,
+        "mlp_ratio": 4.0,
+        "window_size": window,
+        "input_size": grid,
+    }
+    module = upstream.sam.Block(
+        **{**config, "input_size": (grid, grid)}, norm_layer=NORM, use_rel_pos=True
     )
+    return config, module
 
 
 @pytest.mark.parametrize(
@@ -72,68 +74,30 @@ def test_patch_embed(parity, batch, patch, in_chans, hw):
     parity.check("sam.PatchEmbed", module, config, adapt=adapt, x=(batch, *hw, in_chans))
 
 
-def attention_in_windows(module, x, window):
-    if window == 0:
-        return module(x)
-    windows, padded = upstream.sam.window_partition(x, window)
-    return upstream.sam.window_unpartition(module(windows), window, padded, tuple(x.shape[1:3]))
-
-
-@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize(("dim", "heads"), [(64, 4), (64, 1), (160, 2), (24, 3)])
 @pytest.mark.parametrize(
     ("window", "grid", "shape"),
     [
         (0, 8, (1, 8, 8)),
         (0, 5, (3, 5, 5)),
+        (0, 1, (1, 1, 1)),
         (3, 8, (1, 8, 8)),  # 8 -> 9: padded places are live keys
         (3, 6, (2, 6, 6)),  # nothing to pad
-        (3, 8, (1, 7, 10)),  # windows do not ask for a square
+        (3, 8, (3, 7, 10)),  # windows do not ask for a square
         (7, 4, (1, 4, 4)),  # one window, larger than the map
         (1, 3, (1, 3, 3)),
     ],
 )
-def test_attention(parity, heads, window, grid, shape):
-    module = upstream.sam.Attention(
-        64,
-        num_heads=heads,
-        use_rel_pos=True,
-        input_size=(window, window) if window else (grid, grid),
-    )
-    config = {**ENCODER, "num_heads": heads, "window_size": window, "global": window == 0}
-    config["img_size"] = config["table_size"] = 16 * grid
-    adapt = partial(attention_in_windows, window=window)
-    parity.check("sam.Attention", module, config, adapt=adapt, x=(*shape, 64))
+def test_block(parity, dim, heads, window, grid, shape):
+    config, module = block(dim, heads, window, grid)
+    parity.check("sam.Block", module, config, x=(*shape, dim))
 
 
-@pytest.mark.parametrize(("embed_dim", "heads"), [(64, 4), (64, 1), (160, 2), (24, 3)])
-@pytest.mark.parametrize("is_global", [False, True])
-def test_block(parity, embed_dim, heads, is_global):
-    config, _ = encoder(embed_dim=embed_dim, num_heads=heads, mlp_dim=4 * embed_dim)
-    module = block(config, is_global)
-    config["global"] = is_global
-    parity.check("sam.Block", module, config, x=(1, 8, 8, embed_dim))
-
-
-def test_block_batch_of_oblong_maps(parity):
-    config, _ = encoder()
-    config["global"] = False
-    parity.check("sam.Block", block(config, False), config, x=(3, 4, 10, 64))
-
-
-@pytest.mark.parametrize("is_global", [False, True])
-@pytest.mark.parametrize(("embed_dim", "heads"), [(768, 12), (1280, 16)])
-def test_block_of_released_width(parity, embed_dim, heads, is_global):
-    config, _ = encoder(
-        img_size=320,
-        table_size=320,
-        embed_dim=embed_dim,
-        num_heads=heads,
-        mlp_dim=4 * embed_dim,
-        window_size=14,
-    )
-    module = block(config, is_global)
-    config["global"] = is_global
-    parity.check("sam.Block", module, config, seeds=(0,), x=(1, 20, 20, embed_dim))
+@pytest.mark.parametrize("window", [0, 14])
+@pytest.mark.parametrize(("dim", "heads"), [(768, 12), (1280, 16)])
+def test_block_of_released_width(parity, dim, heads, window):
+    config, module = block(dim, heads, window, 20)
+    parity.check("sam.Block", module, config, seeds=(0,), x=(1, 20, 20, dim))
 
 
 @pytest.mark.parametrize(
@@ -143,9 +107,7 @@ def test_neck(parity, in_dim, out_chans, shape):
     def adapt(module, x):
         return upstream.channels_last(module(upstream.channels_first(x)))
 
-    config, module = encoder(
-        embed_dim=in_dim, num_heads=1, mlp_dim=4 * in_dim, out_chans=out_chans, depth=1
-    )
+    config, module = encoder(embed_dim=in_dim, num_heads=1, out_chans=out_chans, depth=1)
     parity.check("sam.Neck", module.neck, config, adapt=adapt, x=(*shape, in_dim))
 
 

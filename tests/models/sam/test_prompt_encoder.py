@@ -8,26 +8,23 @@ pytestmark = pytest.mark.parity
 
 CONFIG = {
     "embed_dim": 64,
-    "image_embedding_size": 8,
-    "input_image_size": 128,
+    "image_embedding_size": (8, 8),
+    "input_image_size": (128, 128),
     "mask_in_chans": 16,
 }
 
 
 def reference():
-    return upstream.sam.PromptEncoder(
-        embed_dim=64,
-        image_embedding_size=(8, 8),
-        input_image_size=(128, 128),
-        mask_in_chans=16,
+    return upstream.sam.PromptEncoder(**CONFIG)
+
+
+def adapt(module, points=None, labels=None, boxes=None, masks=None):
+    sparse, dense = module(
+        points=None if points is None else (points, labels),
+        boxes=boxes,
+        masks=None if masks is None else masks[:, None],
     )
-
-
-def adapt(module, point_coords=None, point_labels=None, boxes=None, mask_input=None):
-    points = None if point_coords is None else (point_coords, point_labels)
-    masks = None if mask_input is None else mask_input[:, None]
-    sparse, dense = module(points=points, boxes=boxes, masks=masks)
-    return sparse, upstream.channels_last(dense)
+    return sparse, upstream.channels_last(dense), upstream.channels_last(module.get_dense_pe())
 
 
 def points(batch, count, seed=0):
@@ -37,7 +34,7 @@ def points(batch, count, seed=0):
     coords[:, ::3] = np.round(coords[:, ::3])
     coords[0, 0] = (0, 127)
     labels = rng.choice(np.array([1, 0, -1, 2, 3], np.int32), (batch, count))
-    return {"point_coords": coords, "point_labels": labels}
+    return {"points": coords, "labels": labels}
 
 
 def boxes(batch, seed=1):
@@ -48,7 +45,7 @@ def boxes(batch, seed=1):
 def masks(batch, seed=2):
     logits = 8 * np.random.default_rng(seed).standard_normal((batch, 32, 32), np.float32)
     logits[0, :16] = -20
-    return {"mask_input": logits}
+    return {"masks": logits}
 
 
 @pytest.mark.parametrize(
@@ -81,21 +78,6 @@ def test_each_label(parity, label):
         reference(),
         CONFIG,
         adapt=adapt,
-        point_coords=np.array([[[30.25, 99.5]]], np.float32),
-        point_labels=np.array([[label]], np.int32),
-    )
-
-
-@pytest.mark.parametrize("hw", [(8, 8), (1, 3), (5, 2)])
-def test_dense_position(parity, hw):
-    def dense(module, height, width):
-        return upstream.channels_last(module((height, width))[None])
-
-    parity.check(
-        "sam.PositionEmbeddingRandom",
-        upstream.sam.PositionEmbeddingRandom(32),
-        {"num_pos_feats": 32},
-        adapt=dense,
-        height=hw[0],
-        width=hw[1],
+        points=np.array([[[30.25, 99.5]]], np.float32),
+        labels=np.array([[label]], np.int32),
     )
