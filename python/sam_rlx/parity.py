@@ -122,7 +122,7 @@ def compare(
     ours = SamPredictor(Sam(model))
     if point is None and box is None:
         point = (image.shape[1] / 2, image.shape[0] / 2)
-    prompts = {
+    prompts: dict[str, Any] = {
         "point_coords": None if point is None else np.asarray([point], np.float64),
         "point_labels": None if point is None else np.asarray([1]),
         "box": None if box is None else np.asarray(box, np.float64),
@@ -196,8 +196,8 @@ def _upstream_model(torch: Any, model: Model) -> Any:
         model.config[key] for key in ("image_encoder", "prompt_encoder", "mask_decoder")
     )
     grid = encoder["img_size"] // encoder["patch_size"]
-    names = ("img_size", "patch_size", "embed_dim", "depth", "num_heads", "out_chans")
-    names = (*names, "window_size", "global_attn_indexes")
+    names = ["img_size", "patch_size", "embed_dim", "depth", "num_heads", "out_chans"]
+    names += ["window_size", "global_attn_indexes"]
     sam = modeling.Sam(
         modeling.ImageEncoderViT(
             **{name: encoder[name] for name in names},
