@@ -12,4 +12,5 @@ PYBIND11_MODULE(_core, m) {
   sam_rlx::register_errors(m);
   sam_rlx::register_model(m);
   sam_rlx::register_image_predictor(m);
+  sam_rlx::register_masks_api(m);
 }

@@ -19,7 +19,7 @@ void raise(const char* name, const char* text) {
 
 // OSError picks the class by errno: FileNotFoundError, IsADirectoryError, PermissionError, ...
 void raise_os_error(const std::filesystem::filesystem_error& error) {
-  const py::object path = py::cast(error.path1());
+  const py::object path = py::module_::import("os").attr("fspath")(py::cast(error.path1()));
   errno = error.code().value();
   PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path.ptr());
 }

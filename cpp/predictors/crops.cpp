@@ -1,7 +1,6 @@
 #include "predictors/crops.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/error.h"
@@ -88,16 +87,11 @@ std::vector<std::vector<double>> build_all_layer_point_grids(std::int64_t n_per_
   return grids;
 }
 
-bool is_box_near_crop_edge(const PixelBox& box, const CropBox& crop, Size orig_hw, float atol) {
-  const std::array<std::int64_t, 4> sides{box.x0 + crop.x0, box.y0 + crop.y0, box.x1 + crop.x0,
-                                          box.y1 + crop.y0};
-  const std::array<std::int64_t, 4> crop_edges{crop.x0, crop.y0, crop.x1, crop.y1};
-  const std::array<std::int64_t, 4> image_edges{0, 0, orig_hw.width, orig_hw.height};
-  const auto near = [&](std::int64_t a, std::int64_t b) {
-    return std::abs(static_cast<float>(a) - static_cast<float>(b)) <= atol;
-  };
-  for (std::size_t i = 0; i < sides.size(); ++i) {
-    if (near(sides[i], crop_edges[i]) && !near(sides[i], image_edges[i])) return true;
+bool is_box_near_crop_edge(const BoxSides& box, const BoxSides& crop, const BoxSides& image,
+                           float atol) {
+  const auto near = [&](float a, float b) { return std::abs(a - b) <= atol; };
+  for (std::size_t i = 0; i < box.size(); ++i) {
+    if (near(box[i], crop[i]) && !near(box[i], image[i])) return true;
   }
   return false;
 }

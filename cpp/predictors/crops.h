@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -27,9 +28,10 @@ std::vector<std::vector<double>> build_all_layer_point_grids(std::int64_t n_per_
                                                              std::int64_t n_layers,
                                                              std::int64_t scale_per_layer);
 
-// Whether a box, in pixels of the crop, touches an edge of the crop that is none of the picture.
-// Upstream: is_box_near_crop_edge.
-bool is_box_near_crop_edge(const PixelBox& box, const CropBox& crop, Size orig_hw,
+// Whether a box touches an edge of its crop that is none of the picture; all are xyxy in pixels of
+// the picture. Upstream: is_box_near_crop_edge.
+using BoxSides = std::array<float, 4>;
+bool is_box_near_crop_edge(const BoxSides& box, const BoxSides& crop, const BoxSides& image,
                            float atol = 20.0F);
 
 }  // namespace sam_rlx

@@ -50,14 +50,18 @@ void check_grids(const std::vector<std::vector<double>>& grids, std::int64_t lay
   }
 }
 
+BoxSides sides(std::int64_t x0, std::int64_t y0, std::int64_t x1, std::int64_t y1) {
+  return {static_cast<float>(x0), static_cast<float>(y0), static_cast<float>(x1),
+          static_cast<float>(y1)};
+}
+
 // Keeps the records that survive box suppression, best first.
 template <class Score>
 void suppress(std::vector<MaskRecord>& records, double iou_threshold, const Score& score) {
   std::vector<float> boxes, scores;
   for (const MaskRecord& record : records) {
-    for (const std::int64_t side : {record.box.x0, record.box.y0, record.box.x1, record.box.y1}) {
-      boxes.push_back(static_cast<float>(side));
-    }
+    const PixelBox& box = record.box;
+    for (const float side : sides(box.x0, box.y0, box.x1, box.y1)) boxes.push_back(side);
     scores.push_back(score(record));
   }
   std::vector<MaskRecord> kept;
@@ -66,6 +70,13 @@ void suppress(std::vector<MaskRecord>& records, double iou_threshold, const Scor
     kept.push_back(std::move(records[static_cast<std::size_t>(i)]));
   }
   records = std::move(kept);
+}
+
+// Whether a box, in pixels of the crop, is cut off by the crop and not by the picture.
+bool is_cut_off(const PixelBox& box, const CropBox& crop, Size orig_hw) {
+  return is_box_near_crop_edge(
+      sides(box.x0 + crop.x0, box.y0 + crop.y0, box.x1 + crop.x0, box.y1 + crop.y0),
+      sides(crop.x0, crop.y0, crop.x1, crop.y1), sides(0, 0, orig_hw.width, orig_hw.height));
 }
 
 float inverse_area(const MaskRecord& record) {
@@ -190,7 +201,7 @@ void MaskGenerator::process_batch(const Job& job, const CropBox& crop,
       const float stability = stability_score(summary.count_high, summary.count_low);
       const bool stable = stability >= static_cast<float>(config_.stability_score_thresh);
       if (config_.stability_score_thresh > 0.0 && !stable) continue;
-      if (is_box_near_crop_edge(summary.box, crop, orig_hw)) continue;
+      if (is_cut_off(summary.box, crop, orig_hw)) continue;
       const double* const point = part + 2 * (index[k] / masks);
       records.push_back({std::move(summary.rle), summary.box, iou.data()[index[k]], stability,
                          {point[0], point[1]}, crop});

@@ -77,9 +77,8 @@ def box_xyxy_to_xywh(box_xyxy: ArrayLike) -> NDArray[Any]:
 
 def batch_iterator(batch_size: int, *args: Any) -> Iterator[list[Any]]:
     """Yield slices of `batch_size` entries of all arguments together."""
-    assert len(args) > 0 and all(len(arg) == len(args[0]) for arg in args), (
-        "Batched iteration must have inputs of all the same size."
-    )
+    sizes = {len(arg) for arg in args}
+    assert len(sizes) == 1, "Batched iteration must have inputs of all the same size."
     for start in range(0, len(args[0]), batch_size):
         yield [arg[start : start + batch_size] for arg in args]
 
@@ -119,7 +118,7 @@ def calculate_stability_score(
     high = (logits > mask_threshold + threshold_offset).sum(axis=(-2, -1))
     low = (logits > mask_threshold - threshold_offset).sum(axis=(-2, -1))
     with np.errstate(invalid="ignore"):
-        return (high / low).astype(np.float32)
+        return np.asarray(high / low, np.float32)
 
 
 def build_point_grid(n_per_side: int) -> NDArray[np.float64]:
@@ -161,12 +160,12 @@ def generate_crop_boxes(
 def uncrop_boxes_xyxy(boxes: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
     """Move boxes (M, 4) from a crop's pixels to the picture's."""
     x0, y0 = crop_box[:2]
-    return np.asarray(boxes) + np.asarray([x0, y0, x0, y0])
+    return np.add(boxes, [x0, y0, x0, y0])
 
 
 def uncrop_points(points: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
     """Move points (M, 2) from a crop's pixels to the picture's."""
-    return np.asarray(points) + np.asarray(crop_box[:2])
+    return np.add(points, list(crop_box[:2]))
 
 
 def uncrop_masks(

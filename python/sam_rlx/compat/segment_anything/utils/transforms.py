@@ -23,7 +23,9 @@ class ResizeLongestSide:
         """Scale points (..., 2) from pixels of the original size (H, W); returns float64."""
         height, width = original_size
         new_height, new_width = self.get_preprocess_shape(height, width, self.target_length)
-        return np.asarray(coords, np.float64) * (new_width / width, new_height / height)
+        scale = np.asarray([new_width / width, new_height / height])
+        scaled: NDArray[np.float64] = np.asarray(coords, np.float64) * scale
+        return scaled
 
     def apply_boxes(self, boxes: NDArray[Any], original_size: Any) -> NDArray[np.float64]:
         """Scale boxes (B, 4) or (4,); returns float64 (B, 4)."""

@@ -1,0 +1,214 @@
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/image_array.h"
+#include "bindings/mask_arrays.h"
+#include "bindings/register.h"
+#include "core/context.h"
+#include "kernels/kernel_table.h"
+#include "ops/components.h"
+#include "ops/nms.h"
+#include "ops/polygon.h"
+#include "ops/resize_pillow.h"
+
+// What Python gets (see _core.pyi):
+//   rle_encode(mask) -> counts              rle_decode(counts, (h, w)) -> mask
+//   rle_to_string(counts) -> bytes          rle_from_string(bytes) -> counts
+//   mask_to_polygons(mask) -> [[x0, y0, ...], ...]
+//   remove_small_regions(mask, area, "holes" | "islands") -> (mask, changed)
+//   mask_to_box(mask) -> (x0, y0, x1, y1), inclusive
+//   stability_score(logits (H, W), mask_threshold, threshold_offset) -> float
+//   box_nms(boxes (N, 4), scores (N,), threshold) -> indices, best first
+//   is_box_near_crop_edge(boxes (N, 4), crop_box, orig_box, atol) -> bool (N,)
+//   generate_crop_boxes((h, w), n_layers, overlap_ratio) -> ([[x0, y0, x1, y1], ...], [layer, ...])
+//   build_point_grid(n) -> (n * n, 2)
+//   resize_longest_side(image, side) -> image
+//   postprocess_masks(low_res (K, h, w), orig_hw, input_hw, side, threshold, num_threads)
+//     -> logits, or bool masks with a threshold; side 0: one step, input_hw unused
+namespace sam_rlx {
+namespace {
+
+using Pair = std::pair<std::int64_t, std::int64_t>;
+using Sides = std::array<std::int64_t, 4>;
+
+py::array_t<std::uint32_t> rle_encode(const MaskArray& mask) {
+  const std::uint8_t* const pixels = mask_bytes(mask);
+  return counts_array(encode_rle(pixels, mask.shape(0), mask.shape(1), mask.shape(1)));
+}
+
+py::bytes rle_to_string(const Array<std::uint32_t>& counts) {
+  return compress_counts({counts.data(), counts.data() + counts.size()});
+}
+
+py::array_t<std::uint32_t> rle_from_string(const py::bytes& text) {
+  return counts_array({0, 0, decompress_counts(static_cast<std::string>(text))});
+}
+
+std::vector<std::vector<double>> polygons(const MaskArray& mask) {
+  std::vector<std::vector<double>> lists;
+  for (const Polygon& polygon : mask_to_polygons(mask_bytes(mask), mask.shape(0), mask.shape(1))) {
+    lists.emplace_back(polygon.begin(), polygon.end());
+  }
+  return lists;
+}
+
+py::tuple remove_regions(const MaskArray& mask, double area, const std::string& mode) {
+  if (mode != "holes" && mode != "islands") fail("mode", "\"holes\" or \"islands\"", mode);
+  const std::uint8_t* const pixels = mask_bytes(mask);
+  Rle rle = encode_rle(pixels, mask.shape(0), mask.shape(1), mask.shape(1));
+  const bool changed =
+      remove_small_regions(rle, area, mode == "holes" ? Regions::kHoles : Regions::kIslands);
+  return py::make_tuple(mask_array(rle), changed);
+}
+
+py::tuple mask_to_box(const MaskArray& mask) {
+  const std::uint8_t* const pixels = mask_bytes(mask);
+  const PixelBox box = rle_box(encode_rle(pixels, mask.shape(0), mask.shape(1), mask.shape(1)));
+  return py::make_tuple(box.x0, box.y0, box.x1, box.y1);
+}
+
+float stability(const Array<float>& logits, double mask_threshold, double threshold_offset) {
+  const auto above = [&](double threshold) {
+    return count_above(logits.data(), logits.size(), static_cast<float>(threshold));
+  };
+  return stability_score(above(mask_threshold + threshold_offset),
+                         above(mask_threshold - threshold_offset));
+}
+
+void check_boxes(const Array<float>& boxes) {
+  if (boxes.ndim() != 2 || boxes.shape(1) != 4) {
+    fail("boxes", "shape (N, 4)", shape_of(boxes, "boxes").str());
+  }
+}
+
+py::array_t<std::int64_t> box_nms(const Array<float>& boxes, const Array<float>& scores,
+                                  double threshold) {
+  check_boxes(boxes);
+  if (scores.ndim() != 1 || scores.shape(0) != boxes.shape(0)) {
+    fail("scores", "shape (" + std::to_string(boxes.shape(0)) + ")",
+         shape_of(scores, "scores").str());
+  }
+  const std::vector<std::int64_t> kept =
+      nms(boxes.data(), scores.data(), boxes.shape(0), threshold);
+  return py::array_t<std::int64_t>(static_cast<py::ssize_t>(kept.size()), kept.data());
+}
+
+py::array_t<bool> near_crop_edge(const Array<float>& boxes, const Sides& crop_box,
+                                 const Sides& orig_box, float atol) {
+  check_boxes(boxes);
+  const auto sides = [](const Sides& box) {
+    BoxSides result;
+    std::transform(box.begin(), box.end(), result.begin(),
+                   [](std::int64_t side) { return static_cast<float>(side); });
+    return result;
+  };
+  const BoxSides crop = sides(crop_box), image = sides(orig_box);
+  auto out = make_array<bool>({boxes.shape(0)});
+  for (py::ssize_t i = 0; i < boxes.shape(0); ++i) {
+    BoxSides box;
+    const float* const source = boxes.data() + 4 * i;
+    for (std::size_t k = 0; k < 4; ++k) box[k] = source[k] + crop[k % 2];
+    out.mutable_data()[i] = is_box_near_crop_edge(box, crop, image, atol);
+  }
+  return out;
+}
+
+py::tuple crop_boxes(Pair orig_hw, std::int64_t n_layers, double overlap_ratio) {
+  py::list boxes, layers;
+  for (const CropBox& box :
+       generate_crop_boxes({orig_hw.first, orig_hw.second}, n_layers, overlap_ratio)) {
+    boxes.append(py::cast(Sides{box.x0, box.y0, box.x1, box.y1}));
+    layers.append(box.layer);
+  }
+  return py::make_tuple(boxes, layers);
+}
+
+py::array_t<double> point_grid(std::int64_t n_per_side) {
+  const std::vector<double> points = build_point_grid(n_per_side);
+  auto grid = make_array<double>({n_per_side * n_per_side, 2});
+  std::copy(points.begin(), points.end(), grid.mutable_data());
+  return grid;
+}
+
+py::array_t<std::uint8_t> resize_longest_side(const py::array& image, std::int64_t side) {
+  const ImageArray source(image);
+  if (side < 1) fail("side", "at least 1", std::to_string(side));
+  ImageTransform transform;
+  transform.side = side;
+  const ImageView view = source.view();
+  const Size size = transform.resized_hw({view.height, view.width});
+  auto out = make_array<std::uint8_t>({size.height, size.width, 3});
+  std::uint8_t* const data = out.mutable_data();
+  const py::gil_scoped_release release;
+  Workspace workspace;
+  Context ctx{.kernels = generic_kernels(), .workspace = workspace};
+  resize_pillow(ctx, view, size.height, size.width, [&](std::int64_t y, const std::uint8_t* row) {
+    std::copy_n(row, 3 * size.width, data + 3 * size.width * y);
+  });
+  return out;
+}
+
+py::array postprocess(const Array<float>& low_res, Pair orig_hw, Pair input_hw, std::int64_t side,
+                      std::optional<float> threshold, int num_threads) {
+  const ConstView source = view_of(low_res, "low_res");
+  if (source.shape.rank() != 3) fail("low_res", "shape (K, h, w)", source.shape.str());
+  if (orig_hw.first < 1 || orig_hw.second < 1) {
+    fail("orig_hw", "sides of at least 1",
+         std::to_string(orig_hw.first) + " x " + std::to_string(orig_hw.second));
+  }
+  const MaskGeometry geometry{source.shape[1],  source.shape[2],  side,          input_hw.first,
+                              input_hw.second,  orig_hw.first,    orig_hw.second};
+  const Shape shape{source.shape[0], orig_hw.first, orig_hw.second};
+  const auto run = [&](const auto& step) {
+    const py::gil_scoped_release release;
+    Workspace workspace;
+    Context ctx{
+        .kernels = generic_kernels(), .workspace = workspace, .num_threads = num_threads};
+    step(ctx);
+  };
+  if (!threshold) {
+    auto logits = make_array<float>(shape);
+    const View out = view_of(logits);
+    run([&](Context& ctx) { postprocess_masks(ctx, source, geometry, out); });
+    return logits;
+  }
+  auto masks = make_array<bool>(shape);
+  auto* const out = reinterpret_cast<std::uint8_t*>(masks.mutable_data());
+  run([&](Context& ctx) { binarize_masks(ctx, source, geometry, *threshold, out); });
+  return masks;
+}
+
+}  // namespace
+
+void register_masks_api(py::module_& m) {
+  m.def("rle_encode", rle_encode, py::arg("mask"));
+  m.def("rle_decode", [](const Array<std::uint32_t>& counts,
+                         Pair size) { return mask_array(rle_from(counts, size)); },
+        py::arg("counts"), py::arg("size"));
+  m.def("rle_to_string", rle_to_string, py::arg("counts"));
+  m.def("rle_from_string", rle_from_string, py::arg("text"));
+  m.def("mask_to_polygons", polygons, py::arg("mask"));
+  m.def("remove_small_regions", remove_regions, py::arg("mask"), py::arg("area"),
+        py::arg("mode"));
+  m.def("mask_to_box", mask_to_box, py::arg("mask"));
+  m.def("stability_score", stability, py::arg("logits"), py::arg("mask_threshold"),
+        py::arg("threshold_offset"));
+  m.def("box_nms", box_nms, py::arg("boxes"), py::arg("scores"), py::arg("threshold"));
+  m.def("is_box_near_crop_edge", near_crop_edge, py::arg("boxes"), py::arg("crop_box"),
+        py::arg("orig_box"), py::arg("atol") = 20.0F);
+  m.def("generate_crop_boxes", crop_boxes, py::arg("orig_hw"), py::arg("n_layers"),
+        py::arg("overlap_ratio"));
+  m.def("build_point_grid", point_grid, py::arg("n_per_side"));
+  m.def("resize_longest_side", resize_longest_side, py::arg("image"), py::arg("side"));
+  m.def("postprocess_masks", postprocess, py::arg("low_res"), py::arg("orig_hw"),
+        py::arg("input_hw") = Pair{0, 0}, py::arg("side") = 0,
+        py::arg("threshold") = py::none(), py::arg("num_threads") = 1);
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,50 @@
+"""Fixtures of the Python layer: a tiny model with random weights, and real pictures."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sam_rlx
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def model(tiny_checkpoint: Path) -> sam_rlx.Model:
+    return sam_rlx.load_model(tiny_checkpoint)
+
+
+@pytest.fixture(scope="session")
+def picture(pictures: dict[str, np.ndarray]) -> np.ndarray:
+    return pictures["wide 400x600"]
+
+
+@pytest.fixture
+def predictor(model: sam_rlx.Model, picture: np.ndarray) -> sam_rlx.ImagePredictor:
+    predictor = sam_rlx.ImagePredictor(model, num_threads=1)
+    predictor.set_image(picture)
+    return predictor
+
+
+@pytest.fixture(scope="session")
+def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run Python code or arguments in a fresh interpreter."""
+
+    def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=cwd,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,210 @@
+"""The command line: files, exit codes, JSON on stdout, interruption."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx import cli
+from sam_rlx.cli import demo
+
+POINT = ["--point", "300,200"]
+
+
+@pytest.fixture
+def cup() -> Path:
+    return demo.PICTURE
+
+
+@pytest.fixture
+def run(
+    tiny_checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in this process on the tiny model."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        words = [str(argument) for argument in arguments]
+        if words[0] in ("segment", "everything", "demo"):
+            words += ["--model", str(tiny_checkpoint), "--threads", "1"]
+        try:
+            code = cli.main(words)
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_segment_writes_a_directory(run: Callable[..., tuple], cup: Path, tmp_path: Path) -> None:
+    code, out, err = run("segment", cup, *POINT, "--multimask", "--output", tmp_path / "out")
+    assert (code, err) == (0, "")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["mask_000.png", "mask_001.png", "mask_002.png", "masks.json", "overlay.png"]
+    with Image.open(tmp_path / "out" / "overlay.png") as overlay:
+        assert overlay.size == (600, 400)
+    document = json.loads((tmp_path / "out" / "masks.json").read_text())
+    assert document["images"][0]["file_name"] == cup.name
+    assert len(document["annotations"]) == 3
+    assert str(tmp_path / "out" / "overlay.png") in out
+
+
+def test_segment_npz_goes_in_again_as_a_mask(
+    run: Callable[..., tuple], cup: Path, tmp_path: Path
+) -> None:
+    npz = tmp_path / "cup.npz"
+    assert run("segment", cup, *POINT, "--multimask", "--npz", npz)[0] == 0
+    with np.load(npz) as arrays:
+        assert arrays["masks"].shape == (3, 400, 600)
+        assert arrays["iou_predictions"].shape == (3,)
+        best = arrays["low_res_masks"][arrays["iou_predictions"].argmax()]
+    np.save(tmp_path / "best.npy", best)
+    first = run("segment", cup, *POINT, "--mask", npz, "--json", "-")
+    second = run("segment", cup, *POINT, "--mask", tmp_path / "best.npy", "--json", "-")
+    assert first[0] == second[0] == 0
+    assert first[1] == second[1]
+
+
+def test_several_boxes_are_several_objects(
+    run: Callable[..., tuple], cup: Path, tmp_path: Path
+) -> None:
+    boxes = ["--box", "10,20,200,200", "--box", "200,50,420,330"]
+    code, out, _ = run("segment", cup, *boxes, "--output", tmp_path / "cup.png", "--json", "-")
+    assert code == 0
+    assert len(json.loads(out)["annotations"]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["cup.png"]
+
+
+def test_json_is_alone_on_stdout(run: Callable[..., tuple], cup: Path) -> None:
+    code, out, err = run("segment", cup, *POINT, "--json", "-")
+    assert code == 0
+    assert json.loads(out)["annotations"][0]["segmentation"]["size"] == [400, 600]
+    assert "encoded in" in err
+
+
+def test_everything_writes_what_it_found(
+    run: Callable[..., tuple], cup: Path, tmp_path: Path
+) -> None:
+    loose = ["--pred-iou-thresh", 0, "--stability-score-thresh", 0, "--points-per-side", 3]
+    npz = tmp_path / "all.npz"
+    code, out, err = run("everything", cup, *loose, "--output", tmp_path / "all.png", "--npz", npz)
+    assert (code, err) == (0, "")
+    with np.load(npz) as arrays:
+        count = len(arrays["masks"])
+        assert arrays["boxes_xywh"].shape == (count, 4)
+    assert f"found {count} masks" in out
+
+
+def test_dry_runs_write_nothing(run: Callable[..., tuple], cup: Path, tmp_path: Path) -> None:
+    output = ["--output", tmp_path / "x.png", "--dry"]
+    for command in (["segment", cup, *POINT], ["everything", cup]):
+        code, out, _ = run(*command, *output)
+        assert code == 0
+        assert "would" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_segments_the_packaged_picture(run: Callable[..., tuple], tmp_path: Path) -> None:
+    code, out, _ = run("demo", "--output", tmp_path / "demo.png")
+    assert code == 0
+    assert "predicted IoU" in out
+    with Image.open(tmp_path / "demo.png") as overlay, Image.open(demo.PICTURE) as picture:
+        assert overlay.size == picture.size
+
+
+def test_info(run: Callable[..., tuple], tiny_checkpoint: Path) -> None:
+    code, out, _ = run("info")
+    assert code == 0
+    assert "generic" in out
+    code, out, _ = run("info", tiny_checkpoint, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["model"]["family"] == "sam"
+    names = {tensor["name"]: tensor for tensor in found["model"]["tensors"]}
+    assert names["image_encoder.patch_embed.proj.weight"]["dtype"] == "F32"
+    assert names["image_encoder.patch_embed.proj.weight"]["shape"] == [64, 3, 16, 16]
+    code, out, _ = run("info", tiny_checkpoint)
+    assert code == 0
+    assert "image_encoder.patch_embed.proj.weight" in out
+
+
+@pytest.mark.parametrize("command", ["segment", "everything", "info", "demo"])
+def test_help_has_an_example(run: Callable[..., tuple], command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert f"sam-rlx {command}" in out.partition("example")[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["fly"],
+        ["segment"],
+        ["segment", "CUP", "--output", "x.png"],
+        ["segment", "CUP", *POINT],
+        ["segment", "CUP", "--point", "1", "--dry"],
+        ["segment", "CUP", "--point", "1,2,3", "--dry"],
+        ["segment", "CUP", "--point", "nan,2", "--dry"],
+        ["segment", "CUP", "--point", "600,2", "--dry"],
+        ["segment", "CUP", "--box", "5,5,2,9", "--dry"],
+        ["segment", "CUP", "--box", "1,1,2,2", "--box", "3,3,4,4", *POINT, "--dry"],
+        ["segment", "CUP", *POINT, "--output", "x.bmp"],
+        ["segment", "CUP", *POINT, "--threads", "0", "--dry"],
+        ["demo", "--output", "x.bmp"],
+    ],
+)
+def test_wrong_usage_is_2(
+    capsys: pytest.CaptureFixture[str], cup: Path, tiny_checkpoint: Path, arguments: list[str]
+) -> None:
+    words = [str(cup) if word == "CUP" else word for word in arguments]
+    if len(words) > 1:
+        words += ["--model", str(tiny_checkpoint)]
+    try:
+        code = cli.main(words)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    assert code == 2
+    assert "sam-rlx" in capsys.readouterr().err
+
+
+def test_failures_are_1_with_one_line(run: Callable[..., tuple], cup: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.png"
+    text.write_text("no picture")
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    for arguments in (
+        ["segment", tmp_path / "absent.png", *POINT, "--dry"],
+        ["segment", text, *POINT, "--dry"],
+        ["segment", cup, *POINT, "--output", blocked / "x.png"],
+        ["info", tmp_path / "absent.pth"],
+        ["info", text],
+    ):
+        code, out, err = run(*arguments)
+        assert code == 1, arguments
+        assert len(err.strip().splitlines()) == 1, err
+        assert "Traceback" not in out + err
+
+
+def test_interruption_is_130_and_leaves_no_file(
+    run: Callable[..., tuple], cup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Image.Image, "save", interrupted)
+    code, _, err = run("segment", cup, *POINT, "--output", tmp_path / "x.png")
+    assert code == 130
+    assert "interrupted" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_is_a_module_too(run_python: Callable[..., object]) -> None:
+    found = run_python("-m", "sam_rlx", "info", "--json")
+    assert found.returncode == 0
+    assert json.loads(found.stdout)["build"] == sam_rlx.build_info()

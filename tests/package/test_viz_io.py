@@ -1,0 +1,128 @@
+"""Overlays and result files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx import io, viz
+from sam_rlx.files import atomic_write
+
+
+def _disc(height: int = 80, width: int = 120, x: float = 60, y: float = 40) -> np.ndarray:
+    rows, columns = np.ogrid[:height, :width]
+    return (columns - x) ** 2 + (rows - y) ** 2 < 20**2
+
+
+def test_overlay_colours_the_mask_and_leaves_the_rest() -> None:
+    image = np.full((80, 120, 3), 90, np.uint8)
+    before = image.copy()
+    drawn = viz.overlay(image, _disc())
+    assert drawn.dtype == np.uint8
+    assert drawn.shape == image.shape
+    np.testing.assert_array_equal(image, before)
+    rows, columns = np.ogrid[:80, :120]
+    far = (columns - 60) ** 2 + (rows - 40) ** 2 > 26**2
+    assert (drawn[far] == 90).all()
+    expected = 0.5 * 90 + 0.5 * np.asarray(viz.color(0))
+    assert np.abs(drawn[40, 60] - expected).max() <= 1
+
+
+def test_colours_belong_to_identities() -> None:
+    image = np.zeros((80, 120, 3), np.uint8)
+    seventh = viz.overlay(image, [_disc()], identities=[7], opacity=1.0)[40, 60]
+    np.testing.assert_array_equal(seventh, viz.color(7))
+    assert len({viz.color(index) for index in range(200)}) == 200
+
+
+def test_overlay_takes_no_masks_empty_masks_and_prompts_at_the_border() -> None:
+    image = np.zeros((80, 120, 3), np.uint8)
+    np.testing.assert_array_equal(viz.overlay(image, []), image)
+    np.testing.assert_array_equal(viz.overlay(image, np.zeros((2, 80, 120), bool)), image)
+    drawn = viz.overlay(
+        image,
+        np.ones((80, 120), bool),
+        point_coords=[[0, 0], [119.5, 79.5], [500, 500]],
+        point_labels=[1, 0, -1],
+        boxes=[[-5, -5, 200, 200], [10, 10, 10, 10]],
+    )
+    assert drawn.shape == image.shape
+    assert viz.overlay(image[:1, :1], np.ones((1, 1), bool)).shape == (1, 1, 3)
+
+
+def test_overlay_of_records_draws_small_masks_on_top(
+    model: sam_rlx.Model, picture: np.ndarray
+) -> None:
+    generator = sam_rlx.MaskGenerator(
+        model, points_per_side=2, pred_iou_thresh=0.0, stability_score_thresh=0.0
+    )
+    records = generator.generate(picture)
+    drawn = viz.overlay_records(picture, records, opacity=1.0)
+    smallest = min(range(len(records)), key=lambda index: records[index].area)
+    mask = records[smallest].mask()
+    inside = mask & np.roll(mask, 9, 0) & np.roll(mask, -9, 0) & np.roll(mask, 9, 1)
+    inside &= np.roll(mask, -9, 1)
+    assert (drawn[inside] == viz.color(smallest)).all()
+
+
+def test_pictures_and_masks_survive_the_disk(tmp_path: Path, picture: np.ndarray) -> None:
+    io.write_image(tmp_path / "deep" / "cup.png", picture)
+    np.testing.assert_array_equal(io.read_image(tmp_path / "deep" / "cup.png"), picture)
+    io.write_image(tmp_path / "cup.jpg", picture)
+    assert np.abs(io.read_image(tmp_path / "cup.jpg").astype(int) - picture).mean() < 4
+    paths = io.write_masks(tmp_path / "masks", [_disc(), ~_disc()])
+    assert [path.name for path in paths] == ["mask_000.png", "mask_001.png"]
+    np.testing.assert_array_equal(np.asarray(Image.open(paths[0])) == 255, _disc())
+
+
+# pycocotools 2.0.11 does not know NumPy 2's copy keyword.
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_coco_documents_are_read_by_pycocotools(tmp_path: Path) -> None:
+    pycocotools = pytest.importorskip("pycocotools.mask", reason="reference reader")
+    masks = [_disc(), ~_disc(), np.zeros((80, 120), bool), np.ones((80, 120), bool)]
+    annotations = [io.coco_annotation(mask, predicted_iou=0.5) for mask in masks]
+    document = io.coco_document({"file_name": "a.png", "height": 80, "width": 120}, annotations)
+    io.write_json(tmp_path / "masks.json", document)
+    restored = json.loads((tmp_path / "masks.json").read_text())
+    for mask, annotation in zip(masks, restored["annotations"], strict=True):
+        rle = annotation["segmentation"]
+        np.testing.assert_array_equal(pycocotools.decode(rle).astype(bool), mask)
+        assert annotation["area"] == pycocotools.area(rle) == mask.sum()
+        assert annotation["bbox"] == pycocotools.toBbox(rle).tolist()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupted_write_leaves_the_old_file(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text("old")
+
+    def write_half() -> None:
+        with atomic_write(path) as file:
+            file.write(b"half of the n")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert path.read_text() == "new"
+
+
+def test_without_pillow_one_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("PIL", "PIL.Image", "PIL.ImageOps"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(sam_rlx.MissingExtraError, match=r'pip install "sam_rlx\[image\]"'):
+        io.read_image(tmp_path / "a.png")
+    with pytest.raises(sam_rlx.MissingExtraError, match=r'pip install "sam_rlx\[image\]"'):
+        io.write_image(tmp_path / "a.png", np.zeros((2, 2, 3), np.uint8))
