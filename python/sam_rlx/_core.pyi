@@ -92,4 +92,26 @@ def remove_small_regions(
 def box_nms(
     boxes: NDArray[np.float32], scores: NDArray[np.float32], threshold: float
 ) -> NDArray[np.int64]: ...
+def mask_to_box(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]: ...
+def stability_score(
+    logits: NDArray[np.float32], mask_threshold: float, threshold_offset: float
+) -> float: ...
+def is_box_near_crop_edge(
+    boxes: NDArray[np.float32],
+    crop_box: Sequence[int],
+    orig_box: Sequence[int],
+    atol: float = 20.0,
+) -> NDArray[np.bool_]: ...
+def generate_crop_boxes(
+    orig_hw: tuple[int, int], n_layers: int, overlap_ratio: float
+) -> tuple[list[list[int]], list[int]]: ...
+def build_point_grid(n_per_side: int) -> NDArray[np.float64]: ...
+def postprocess_masks(
+    low_res: NDArray[np.float32],
+    orig_hw: tuple[int, int],
+    input_hw: tuple[int, int] = (0, 0),
+    side: int = 0,
+    threshold: float | None = None,
+    num_threads: int = 1,
+) -> NDArray[np.bool_] | NDArray[np.float32]: ...
 def resize_longest_side(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]: ...
