@@ -145,24 +145,18 @@ class Sam:
         return as_tensor(np.pad(values, pad))
 
     def postprocess_masks(self, masks: Any, input_size: Any, original_size: Any) -> TensorArray:
-        """Enlarge low-resolution logits (B, K, S, S) to logits (B, K, H, W).
+        """Enlarge low-resolution logits (B, K, h, w) to logits (B, K, H, W).
 
-        Raises
-        ------
-        UnsupportedError
-            `input_size` is not the size that a picture of `original_size` has after the resize.
+        `input_size` is (H, W) after the resize, `original_size` that of the picture.
         """
-        config = self.model.config["prompt_encoder"]
-        predictor = _core.ImagePredictor(self.model.core, 0)
-        height, width = config["image_embedding_size"], config["image_embedding_size"]
-        blank = np.zeros((1, config["embed_dim"], height, width), np.float32)
-        predictor.set_image_embedding(blank, (int(original_size[0]), int(original_size[1])))
-        if predictor.input_hw != tuple(int(length) for length in input_size):
-            raise UnsupportedError(
-                f"postprocess_masks: expected input_size {predictor.input_hw}, found "
-                f"{tuple(input_size)}"
-            )
-        return as_tensor(predictor.upscale(np.ascontiguousarray(masks, np.float32), True))
+        logits = np.ascontiguousarray(masks, np.float32)
+        enlarged = _core.postprocess_masks(
+            logits.reshape(-1, *logits.shape[-2:]),
+            (int(original_size[0]), int(original_size[1])),
+            (int(input_size[0]), int(input_size[1])),
+            self.model.img_size,
+        )
+        return as_tensor(enlarged.reshape(*logits.shape[:-2], *enlarged.shape[-2:]))
 
 
 def decode(

@@ -1,9 +1,7 @@
 """The helpers of upstream's ``utils.amg`` that programs import, on NumPy arrays."""
 
-import math
 from collections.abc import ItemsView, Iterator, Sequence
 from copy import deepcopy
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -58,14 +56,10 @@ class MaskData:
 
 
 def is_box_near_crop_edge(
-    boxes: ArrayLike, crop_box: Sequence[float], orig_box: Sequence[float], atol: float = 20.0
+    boxes: ArrayLike, crop_box: Sequence[int], orig_box: Sequence[int], atol: float = 20.0
 ) -> NDArray[np.bool_]:
     """Tell which boxes (M, 4) come within `atol` pixels of a crop edge inside the picture."""
-    placed = uncrop_boxes_xyxy(boxes, crop_box)
-    near_crop = np.abs(placed - np.asarray(crop_box)) <= atol
-    near_picture = np.abs(placed - np.asarray(orig_box)) <= atol
-    near: NDArray[np.bool_] = (near_crop & ~near_picture).any(axis=1)
-    return near
+    return _core.is_box_near_crop_edge(np.asarray(boxes, np.float32), crop_box, orig_box, atol)
 
 
 def box_xyxy_to_xywh(box_xyxy: ArrayLike) -> NDArray[Any]:
@@ -114,19 +108,16 @@ def calculate_stability_score(
     masks: ArrayLike, mask_threshold: float, threshold_offset: float
 ) -> NDArray[np.float32]:
     """IoU of logits (..., H, W) cut at a higher and at a lower threshold; NaN for empty masks."""
-    logits = np.asarray(masks)
-    high = (logits > mask_threshold + threshold_offset).sum(axis=(-2, -1))
-    low = (logits > mask_threshold - threshold_offset).sum(axis=(-2, -1))
-    with np.errstate(invalid="ignore"):
-        return np.asarray(high / low, np.float32)
+    logits = np.asarray(masks, np.float32)
+    scores = np.zeros(logits.shape[:-2], np.float32)
+    for index in np.ndindex(scores.shape):
+        scores[index] = _core.stability_score(logits[index], mask_threshold, threshold_offset)
+    return scores
 
 
 def build_point_grid(n_per_side: int) -> NDArray[np.float64]:
     """Return n * n evenly spaced points (x, y) in 0 .. 1, x fastest."""
-    offset = 1 / (2 * n_per_side)
-    side = np.linspace(offset, 1 - offset, n_per_side)
-    x, y = np.meshgrid(side, side)
-    return np.stack([x, y], axis=-1).reshape(-1, 2)
+    return _core.build_point_grid(n_per_side)
 
 
 def build_all_layer_point_grids(
@@ -142,19 +133,7 @@ def generate_crop_boxes(
     im_size: tuple[int, ...], n_layers: int, overlap_ratio: float
 ) -> tuple[list[list[int]], list[int]]:
     """Return crop boxes [x0, y0, x1, y1] for a picture (H, W), and the layer of each."""
-    height, width = im_size
-    boxes, layers = [[0, 0, width, height]], [0]
-    for layer in range(n_layers):
-        per_side = 2 ** (layer + 1)
-        overlap = int(overlap_ratio * min(height, width) * (2 / per_side))
-        crop_width = math.ceil((overlap * (per_side - 1) + width) / per_side)
-        crop_height = math.ceil((overlap * (per_side - 1) + height) / per_side)
-        lefts = [int((crop_width - overlap) * index) for index in range(per_side)]
-        tops = [int((crop_height - overlap) * index) for index in range(per_side)]
-        for x0, y0 in product(lefts, tops):
-            boxes.append([x0, y0, min(x0 + crop_width, width), min(y0 + crop_height, height)])
-            layers.append(layer + 1)
-    return boxes, layers
+    return _core.generate_crop_boxes((im_size[0], im_size[1]), n_layers, overlap_ratio)
 
 
 def uncrop_boxes_xyxy(boxes: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
@@ -189,8 +168,5 @@ def batched_mask_to_box(masks: ArrayLike) -> NDArray[np.int64]:
     pixels = np.asarray(masks, np.bool_)
     boxes = np.zeros((*pixels.shape[:-2], 4), np.int64)
     for index in np.ndindex(pixels.shape[:-2]):
-        rows = np.flatnonzero(pixels[index].any(axis=1))
-        columns = np.flatnonzero(pixels[index].any(axis=0))
-        if len(rows):
-            boxes[index] = [columns[0], rows[0], columns[-1], rows[-1]]
+        boxes[index] = _core.mask_to_box(pixels[index])
     return boxes

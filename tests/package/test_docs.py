@@ -1,0 +1,96 @@
+"""README, docs and docstrings: their commands and examples run, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sam_rlx
+from sam_rlx import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
+
+
+def _command(name: str) -> str:
+    text = (ROOT / "README.md").read_text().partition(f"<!-- command: {name} -->")[2]
+    block = BLOCK.search(text)
+    assert block is not None
+    return block[2].strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_readme_and_quickstart_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python").symlink_to(ROOT / "python")
+    monkeypatch.chdir(tmp_path)
+    for page in (ROOT / "README.md", ROOT / "docs" / "quickstart.md"):
+        names: dict[str, object] = {}
+        for block in _blocks(page, "python"):
+            exec(compile(block, page.name, "exec"), names)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {"cup.png", "cup.npz", "everything.png"} <= written
+
+
+def test_readme_commands_are_complete() -> None:
+    demo, test = _command("demo"), _command("test")
+    for command in (demo, test):
+        assert "\n" not in command
+        assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert demo.endswith("&& .venv/bin/sam-rlx demo")
+    assert test.endswith("&& .venv/bin/python -m pytest")
+
+
+def test_the_readme_demo_runs(tmp_path: Path, run_python: Callable[..., object]) -> None:
+    arguments = shlex.split(_command("demo").rpartition("&& .venv/bin/sam-rlx ")[2])
+    found = run_python("-m", "sam_rlx", *arguments, cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert (tmp_path / "sam_rlx_demo.png").stat().st_size > 10_000
+
+
+def test_commands_in_the_readme_are_understood() -> None:
+    parser = cli.build_parser()
+    for block in _blocks(ROOT / "README.md", "sh"):
+        for line in block.splitlines():
+            if line.startswith("sam-rlx "):
+                parser.parse_args(shlex.split(line)[1:])
+
+
+def test_the_ci_script_runs_the_readmes_test_command() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "<!-- command: test -->" in script
+    assert "pip install" not in script
+
+
+def _modules() -> list[str]:
+    found = pkgutil.walk_packages(sam_rlx.__path__, "sam_rlx.")
+    return [entry.name for entry in found if not entry.name.endswith(("__main__", "_testing"))]
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_docstring_examples_run(name: str) -> None:
+    if name == "sam_rlx.parity":
+        pytest.importorskip("torch", reason="needs PyTorch")
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert doctest.testmod(module).failed == 0

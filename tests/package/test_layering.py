@@ -1,0 +1,147 @@
+"""Where code may go: include edges between the folders of cpp/, sizes of files and functions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CPP = ROOT / "cpp"
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+MAX_FILE, MAX_FUNCTION = 400, 60
+
+# What each folder may include besides itself. Folders that a prefix matches share its row.
+ALLOWED = {
+    "core": set(),
+    "kernels": set(),
+    "ops": {"core", "kernels"},
+    "layers": {"core", "kernels", "ops"},
+    "models/sam": {"core", "kernels", "ops", "layers"},
+    "checkpoint": {"core", "layers/layer.h"},
+    "predictors": {"core", "kernels", "ops", "layers", "models/sam", "checkpoint"},
+    "bindings": {"core", "kernels", "ops", "layers", "models/sam", "checkpoint", "predictors"},
+}
+EXTRA = {
+    # Names the kernel table that a context carries; it does not look inside.
+    "core/context.h": {"kernels/kernel_table.h"},
+    # Chooses a table by what the CPU can run. It is no kernel: it has baseline flags.
+    "kernels/select.cpp": {"core/cpu.h", "core/error.h"},
+}
+
+SOURCES = sorted(path for kind in ("h", "cpp", "inl") for path in CPP.rglob(f"*.{kind}"))
+
+
+def _folder(name: str) -> str:
+    return next(folder for folder in ALLOWED if name.startswith(f"{folder}/"))
+
+
+def _permitted(source: str, target: str) -> bool:
+    folder = _folder(source)
+    allowed = ALLOWED[folder] | EXTRA.get(source, set())
+    return _folder(target) == folder or any(
+        target == entry or target.startswith(f"{entry}/") for entry in allowed
+    )
+
+
+def test_every_source_lies_in_a_known_folder() -> None:
+    assert SOURCES
+    for path in SOURCES:
+        assert _folder(path.relative_to(CPP).as_posix())
+
+
+def test_includes_point_one_way() -> None:
+    wrong = []
+    for path in SOURCES:
+        source = path.relative_to(CPP).as_posix()
+        for target in INCLUDE.findall(path.read_text()):
+            assert (CPP / target).is_file(), f"{source} includes {target}: not from cpp/"
+            if not _permitted(source, target):
+                wrong.append(f"{source} -> {target}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_threads_are_started_in_one_place() -> None:
+    found = {
+        path.relative_to(CPP).as_posix() for path in SOURCES if "#pragma omp" in path.read_text()
+    }
+    assert found == {"core/parallel.h"} or found == {"core/parallel.cpp"}
+
+
+FILES = sorted(
+    [
+        *SOURCES,
+        *(
+            path
+            for folder in ("python", "tests", "training", "benchmarks")
+            for path in (ROOT / folder).rglob("*.py")
+        ),
+    ]
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_and_functions_are_short(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= MAX_FILE
+    lengths = _python_functions(text) if path.suffix == ".py" else _cpp_functions(text)
+    long = {name: length for name, length in lengths if length > MAX_FUNCTION}
+    assert not long
+
+
+def _python_functions(text: str) -> Iterator[tuple[str, int]]:
+    """Yield name and lines of the body of each function, its docstring not counted."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            start = first.lineno
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                start = (first.end_lineno or start) + 1
+            yield node.name, (node.end_lineno or start) - start + 1
+
+
+HIDDEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|#[^\n]*|\'(?:\\.|[^\'\\])\'', re.DOTALL
+)
+CONTAINER = re.compile(r"\b(namespace|struct|class|enum|union)\b[^()]*$")
+
+
+def _cpp_functions(text: str) -> Iterator[tuple[str, int]]:
+    """Yield heading and lines of the body of each outermost block with a parameter list."""
+    code = HIDDEN.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    depth, start, heading, begin = 0, 0, "", 0
+    for position, character in enumerate(code):
+        if character == "{":
+            found = code[begin:position].strip()
+            if depth:
+                depth += 1
+            elif "(" in found and not CONTAINER.search(found):
+                depth, start, heading = 1, position, found
+        elif character == "}" and depth:
+            depth -= 1
+            if depth == 0:
+                yield heading, code[start:position].count("\n") - 1
+        if character in "{};" and not depth:
+            begin = position + 1
+
+
+def test_the_measure_of_functions_works() -> None:
+    code = """
+namespace a {
+struct B {
+  int f(int x) const {  // {
+    if (x) { return '{'; }
+    return 2;
+  }
+};
+const C kTable{.gemm = g<6>, .h = {1, 2}};
+template <class T>
+void h(T x,
+       int y) {
+}
+}  // namespace a
+"""
+    assert [length for _, length in _cpp_functions(code)] == [2, 0]

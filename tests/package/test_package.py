@@ -1,0 +1,97 @@
+"""What a user installs: quick to import, small, NumPy alone."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OPTIONAL = (
+    "PIL",
+    "tqdm",
+    "huggingface_hub",
+    "torch",
+    "segment_anything",
+    "skimage",
+    "scipy",
+    "argparse",
+)
+IMPORT_SECONDS = 0.2
+WHEEL_BYTES = 5_000_000  # without the weights
+WEIGHT_BYTES = 14_000_000
+
+
+def test_import_is_quick(run_python: Callable[..., object]) -> None:
+    code = """
+import time
+start = time.process_time()
+import sam_rlx
+print(time.process_time() - start)
+"""
+    found = [run_python("-c", code) for _ in range(5)]
+    assert all(process.returncode == 0 for process in found), found[0].stderr
+    seconds = min(float(process.stdout) for process in found)
+    assert seconds < IMPORT_SECONDS
+
+
+def test_import_needs_numpy_alone(run_python: Callable[..., object]) -> None:
+    code = f"""
+import sys
+import numpy
+before = set(sys.modules)
+import sam_rlx
+print([name for name in {OPTIONAL} if name in set(sys.modules) - before])
+"""
+    found = run_python("-c", code)
+    assert found.stdout.strip() == "[]", found.stderr
+
+
+def test_requirements_are_numpy_alone() -> None:
+    required = importlib.metadata.requires("sam_rlx") or []
+    assert [line for line in required if "extra ==" not in line] == ["numpy>=1.26"]
+
+
+def test_the_package_is_typed_and_has_the_demo() -> None:
+    package = ROOT / "python" / "sam_rlx"
+    assert (package / "py.typed").is_file()
+    assert (package / "assets" / "coffee.jpg").stat().st_size < 100_000
+    weights = package / "assets" / "sam-nano.safetensors"
+    assert weights.stat().st_size <= WEIGHT_BYTES
+
+
+@pytest.mark.build
+@pytest.mark.slow
+def test_the_wheel_is_small_and_complete(tmp_path: Path) -> None:
+    pytest.importorskip("scikit_build_core", reason="builds without isolation")
+    pytest.importorskip("pybind11", reason="builds without isolation")
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
+            *("-w", str(tmp_path), str(ROOT)),
+        ],
+        check=True,
+        timeout=1500,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        entries = {entry.filename: entry.compress_size for entry in archive.infolist()}
+    weights = {name for name in entries if name.endswith(".safetensors")}
+    assert sum(size for name, size in entries.items() if name not in weights) < WHEEL_BYTES
+    names = " ".join(entries)
+    assert "sam_rlx/_core." in names
+    assert "sam_rlx/assets/coffee.jpg" in entries
+    assert "sam_rlx/_core.pyi" in entries
+    assert "sam_rlx/py.typed" in entries
+    assert "_testing" not in names
+    assert not any(name.startswith(("cpp/", "tests/")) for name in entries)

@@ -1,0 +1,38 @@
+"""The committed types of the extension are those of the extension."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sam_rlx import _core
+
+STUB = Path(__file__).parents[2] / "python" / "sam_rlx" / "_core.pyi"
+
+
+def _members(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    return {node.name: node for node in body if isinstance(node, kinds)}
+
+
+def _public(owner: object) -> set[str]:
+    return {name for name in vars(owner) if not name.startswith("_")}
+
+
+def test_the_stub_has_the_names_of_the_extension() -> None:
+    members = _members(ast.parse(STUB.read_text()).body)
+    assert members.keys() == _public(_core)
+    for name, node in members.items():
+        if isinstance(node, ast.ClassDef):
+            found = {key for key in _members(node.body) if not key.startswith("_")}
+            assert found == _public(getattr(_core, name)), name
+
+
+def test_stubtest_agrees(run_python: Callable[..., object]) -> None:
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("needs mypy")
+    found = run_python("-m", "mypy.stubtest", "sam_rlx._core", "--ignore-disjoint-bases")
+    assert found.returncode == 0, found.stdout + found.stderr
