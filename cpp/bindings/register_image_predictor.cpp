@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
 #include "predictors/image_predictor.h"
@@ -109,18 +110,40 @@ py::tuple decode(ImagePredictor& predictor, const Coordinates& coords, const Lab
   return py::make_tuple(std::move(low_res), std::move(iou));
 }
 
-void set_image(ImagePredictor& predictor, const py::array_t<std::uint8_t>& image) {
-  if (image.ndim() != 3 || image.shape(2) != 3 || image.shape(0) < 1 || image.shape(1) < 1) {
-    std::string found = "(";
-    for (py::ssize_t axis = 0; axis < image.ndim(); ++axis) {
-      found += (axis > 0 ? ", " : "") + std::to_string(image.shape(axis));
-    }
-    fail("image", "uint8 of shape (H, W, 3), H and W at least 1", "shape " + found + ")");
-  }
-  const auto rows = Array<std::uint8_t>::ensure(image);
-  const ImageView view{rows.data(), rows.shape(0), rows.shape(1), 3 * rows.shape(1)};
+void set_image(ImagePredictor& predictor, const py::array& image) {
+  const ImageArray pixels(image);
   const py::gil_scoped_release release;
-  predictor.set_image(view);
+  predictor.set_image(pixels.view());
+}
+
+// low_res (B, K, S, S) -> (B, K, H, W), bool or logits.
+py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool return_logits) {
+  const MaskGeometry geometry = predictor.mask_geometry();
+  const Shape found = shape_of(low_res, "low_res");
+  if (found.rank() != 4 || found[2] != geometry.low_height || found[3] != geometry.low_width) {
+    fail("low_res",
+         "shape (B, K, " + std::to_string(geometry.low_height) + ", " +
+             std::to_string(geometry.low_width) + ")",
+         found.str());
+  }
+  const Shape sizes{found[0], found[1], geometry.height, geometry.width};
+  const ConstView masks(low_res.data(), Shape{found[0] * found[1], found[2], found[3]});
+  if (return_logits) {
+    auto out = make_array<float>(sizes);
+    const View view{out.mutable_data(), {masks.shape[0], sizes[2], sizes[3]}};
+    {
+      const py::gil_scoped_release release;
+      predictor.upscale(masks, view);
+    }
+    return std::move(out);
+  }
+  auto out = make_array<bool>(sizes);
+  auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
+  {
+    const py::gil_scoped_release release;
+    predictor.binarize(masks, pixels);
+  }
+  return std::move(out);
 }
 
 void set_image_embedding(ImagePredictor& predictor, const Array<float>& embedding, Pair orig_hw) {
@@ -140,7 +163,7 @@ void register_image_predictor(py::module_& m) {
            }),
            py::arg("model"), py::arg("num_threads") = 0)
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
-      .def("set_image", set_image, py::arg("image").noconvert())
+      .def("set_image", set_image, py::arg("image"))
       .def_property_readonly("image_embedding",
                              [](const ImagePredictor& x) { return to_numpy(x.image_embedding()); })
       .def_property_readonly("orig_hw",
@@ -160,7 +183,8 @@ void register_image_predictor(py::module_& m) {
            py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)
       .def("decode_model_frame", decode<Frame::kModel>, py::arg("point_coords") = py::none(),
            py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
-           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true);
+           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)
+      .def("upscale", upscale, py::arg("low_res"), py::arg("return_logits") = false);
 }
 
 }  // namespace sam_rlx

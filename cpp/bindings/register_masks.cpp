@@ -162,14 +162,13 @@ py::array postprocess(const Array<float>& low_res, Pair orig_hw, Pair input_hw, 
     fail("orig_hw", "sides of at least 1",
          std::to_string(orig_hw.first) + " x " + std::to_string(orig_hw.second));
   }
-  const MaskGeometry geometry{source.shape[1],  source.shape[2],  side,          input_hw.first,
-                              input_hw.second,  orig_hw.first,    orig_hw.second};
+  const MaskGeometry geometry{source.shape[1], source.shape[2], side,          input_hw.first,
+                              input_hw.second, orig_hw.first,   orig_hw.second};
   const Shape shape{source.shape[0], orig_hw.first, orig_hw.second};
   const auto run = [&](const auto& step) {
     const py::gil_scoped_release release;
     Workspace workspace;
-    Context ctx{
-        .kernels = generic_kernels(), .workspace = workspace, .num_threads = num_threads};
+    Context ctx{.kernels = generic_kernels(), .workspace = workspace, .num_threads = num_threads};
     step(ctx);
   };
   if (!threshold) {
@@ -188,14 +187,16 @@ py::array postprocess(const Array<float>& low_res, Pair orig_hw, Pair input_hw, 
 
 void register_masks_api(py::module_& m) {
   m.def("rle_encode", rle_encode, py::arg("mask"));
-  m.def("rle_decode", [](const Array<std::uint32_t>& counts,
-                         Pair size) { return mask_array(rle_from(counts, size)); },
-        py::arg("counts"), py::arg("size"));
+  m.def(
+      "rle_decode",
+      [](const Array<std::uint32_t>& counts, Pair size) {
+        return mask_array(rle_from(counts, size));
+      },
+      py::arg("counts"), py::arg("size"));
   m.def("rle_to_string", rle_to_string, py::arg("counts"));
   m.def("rle_from_string", rle_from_string, py::arg("text"));
   m.def("mask_to_polygons", polygons, py::arg("mask"));
-  m.def("remove_small_regions", remove_regions, py::arg("mask"), py::arg("area"),
-        py::arg("mode"));
+  m.def("remove_small_regions", remove_regions, py::arg("mask"), py::arg("area"), py::arg("mode"));
   m.def("mask_to_box", mask_to_box, py::arg("mask"));
   m.def("stability_score", stability, py::arg("logits"), py::arg("mask_threshold"),
         py::arg("threshold_offset"));
@@ -207,8 +208,8 @@ void register_masks_api(py::module_& m) {
   m.def("build_point_grid", point_grid, py::arg("n_per_side"));
   m.def("resize_longest_side", resize_longest_side, py::arg("image"), py::arg("side"));
   m.def("postprocess_masks", postprocess, py::arg("low_res"), py::arg("orig_hw"),
-        py::arg("input_hw") = Pair{0, 0}, py::arg("side") = 0,
-        py::arg("threshold") = py::none(), py::arg("num_threads") = 1);
+        py::arg("input_hw") = Pair{0, 0}, py::arg("side") = 0, py::arg("threshold") = py::none(),
+        py::arg("num_threads") = 1);
 }
 
 }  // namespace sam_rlx

@@ -2,6 +2,7 @@
 
 #include "bindings/numpy.h"
 #include "bindings/register.h"
+#include "checkpoint/open.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
 #include "kernels/select.h"
@@ -53,6 +54,17 @@ std::shared_ptr<const Model> load_model(const std::string& path, std::optional<s
       path, {std::move(variant), std::move(precision), std::move(isa), image_size, strict});
 }
 
+// Name, dtype and shape of every tensor of a file.
+py::list list_tensors(const std::string& path) {
+  py::list out;
+  const StateDict state_dict = open_checkpoint(path);
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    out.append(
+        py::make_tuple(entry.name, dtype_name(entry.dtype), py::tuple(py::cast(entry.dims))));
+  }
+  return out;
+}
+
 py::dict build_info() {
   using namespace py::literals;
   py::list available;
@@ -91,6 +103,7 @@ void register_model(py::module_& m) {
   m.def("load_model", load_model, py::arg("path"), py::arg("variant") = py::none(),
         py::arg("precision") = py::none(), py::arg("isa") = py::none(), py::arg("strict") = true,
         py::arg("image_size") = py::none());
+  m.def("list_tensors", list_tensors, py::arg("path"));
   m.def("build_info", build_info);
 }
 

@@ -1,5 +1,3 @@
-#include "bindings/testing_register.h"
-
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/testing_register.h"
 #include "checkpoint/json.h"
 #include "checkpoint/key_map.h"
 #include "checkpoint/loader.h"
@@ -133,6 +132,13 @@ void register_checkpoint(py::module_& module) {
     std::vector<KeyRow> views;
     for (const auto& [from, to] : rows) views.push_back({from, to});
     return map_key(views, name);
+  });
+  module.def("sam_names", [](const std::vector<std::string>& names) {
+    std::vector<std::string> result;
+    for (const std::string& name : names) {
+      result.push_back(map_key(sam_rows(), name).value_or(name));
+    }
+    return result;
   });
   module.def("half_to_float", [](py::array_t<std::uint16_t, py::array::c_style> bits) {
     py::array_t<float> result(bits.size());

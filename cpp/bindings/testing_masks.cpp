@@ -1,5 +1,3 @@
-#include "bindings/testing_register.h"
-
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
@@ -8,6 +6,7 @@
 
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
+#include "bindings/testing_register.h"
 #include "kernels/kernel_table.h"
 #include "ops/components.h"
 #include "ops/resize.h"
@@ -64,9 +63,8 @@ py::tuple preprocess(const py::array& image, std::int64_t side, int num_threads)
   auto out = make_array<float>({side, side, 3});
   const View view = view_of(out);
   Size input_hw;
-  with_context(num_threads, [&](Context& ctx) {
-    input_hw = transform.preprocess(ctx, source.view(), view);
-  });
+  with_context(num_threads,
+               [&](Context& ctx) { input_hw = transform.preprocess(ctx, source.view(), view); });
   return py::make_tuple(out, py::make_tuple(input_hw.height, input_hw.width));
 }
 
@@ -104,8 +102,8 @@ MaskGeometry geometry_of(const GeometryTuple& g) {
 // Each mask's counts, box, count above thresholds[1] and count above thresholds[2]; ones are above
 // thresholds[0]. frame: height, width, x0, y0.
 py::list summaries(const Array<float>& low_res, const GeometryTuple& geometry,
-                   const std::array<float, 3>& thresholds,
-                   const std::array<std::int64_t, 4>& frame, int num_threads) {
+                   const std::array<float, 3>& thresholds, const std::array<std::int64_t, 4>& frame,
+                   int num_threads) {
   const ConstView source = view_of(low_res, "low_res");
   std::vector<const float*> masks;
   for (std::int64_t k = 0; k < source.shape[0]; ++k) masks.push_back(source[k].data);
@@ -148,8 +146,8 @@ class PythonPredictor : public CropPredictor {
                View iou) override {
     auto array = make_array<double>({iou.shape[0], 2});
     std::copy_n(points, array.size(), array.mutable_data());
-    const auto [masks, scores] = object_.attr("predict")(array, iou_threshold)
-                                     .cast<std::pair<Array<float>, Array<float>>>();
+    const auto [masks, scores] =
+        object_.attr("predict")(array, iou_threshold).cast<std::pair<Array<float>, Array<float>>>();
     if (masks.size() != low_res.numel() || scores.size() != iou.numel()) {
       fail_internal("the test's predictor returned other sizes");
     }
@@ -180,8 +178,8 @@ void register_masks(py::module_& m) {
   bind_resize(m, "resize_bilinear_hwc", resize_bilinear_hwc, 0);
   bind_resize(m, "resize_bicubic_hwc", resize_bicubic_hwc, 0);
   bind_resize(m, "resize_linear_rows", resize_linear_rows, 0);
-  m.def("resize_pillow", resize_pillow_array, py::arg("image"), py::arg("height"),
-        py::arg("width"), py::arg("num_threads") = 1);
+  m.def("resize_pillow", resize_pillow_array, py::arg("image"), py::arg("height"), py::arg("width"),
+        py::arg("num_threads") = 1);
   m.def("preprocess", preprocess, py::arg("image"), py::arg("side") = 1024,
         py::arg("num_threads") = 1);
   m.def("transform_coords", transform_coords, py::arg("points"), py::arg("orig_hw"),

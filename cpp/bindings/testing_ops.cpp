@@ -50,8 +50,8 @@ void register_linear(py::module_& m) {
         linear(test.context, view_of(x), packed, epilogue, mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none",
-      "residual"_a = py::none(), "in_place"_a = false, "isa"_a = py::none(), "num_threads"_a = 1);
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
+      "in_place"_a = false, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_conv(py::module_& m) {
@@ -82,8 +82,8 @@ void register_conv(py::module_& m) {
                 mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none",
-      "residual"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
+      "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_rowwise(py::module_& m) {
@@ -118,6 +118,15 @@ void register_rowwise(py::module_& m) {
         return out;
       },
       "a"_a, "b"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "transpose",
+      [](const FloatArray& x, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({x.shape(1), x.shape(0)});
+        transpose(test.context, view_of(x), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 // q (B, N, heads * head_dim), k, v (B, M, ...).
@@ -160,8 +169,8 @@ void register_attention(py::module_& m) {
         window_attention(test.context, args, mutable_view_of(out));
         return out;
       },
-      "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(),
-      "rel_w"_a = py::none(), "pad_qkv"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
+      "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(), "rel_w"_a = py::none(),
+      "pad_qkv"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 }  // namespace

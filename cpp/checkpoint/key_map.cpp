@@ -100,6 +100,8 @@ void sam_names_from_hugging_face(StateDict& state_dict) {
 
 }  // namespace
 
+std::span<const KeyRow> sam_rows() { return kSamRows; }
+
 std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_view name) {
   for (const KeyRow& row : rows) {
     std::vector<std::string_view> numbers;

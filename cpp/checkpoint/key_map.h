@@ -16,6 +16,9 @@ struct KeyRow {
   std::string_view to;
 };
 
+// From transformers' SamModel to Meta's Sam. Names that no row fits are the same in both.
+std::span<const KeyRow> sam_rows();
+
 // The name by the first row that fits; none when no row does.
 std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_view name);
 

@@ -78,6 +78,10 @@ struct KernelTable {
   void (*pack_a_rows)(const float* const* rows, std::int64_t k, float* out) noexcept;
   void (*pack_b_rows)(const float* const* rows, std::int64_t k, float* out) noexcept;
 
+  // out[j * out_stride + i] = x[i * x_stride + j] for i < rows, j < cols.
+  void (*transpose_block)(const float* x, std::int64_t x_stride, std::int64_t rows,
+                          std::int64_t cols, float* out, std::int64_t out_stride) noexcept;
+
   void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
 
   // rows[i][d] = result[d * nr + i] / sum[i] for i < count <= nr, d < dim.

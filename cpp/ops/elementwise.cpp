@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/kernel_table.h"
 
 namespace sam_rlx {
 namespace {
@@ -48,6 +49,23 @@ void copy_(Context& ctx, View to, ConstView from) {
                [&](std::int64_t begin, std::int64_t end, int) {
                  std::memcpy(to.data + begin, from.data + begin,
                              static_cast<std::size_t>(end - begin) * sizeof(float));
+               });
+}
+
+void transpose(Context& ctx, ConstView x, View out) {
+  if (x.shape.rank() != 2) fail("transpose", "a matrix (R, C)", x.shape.str());
+  const std::int64_t rows = x.shape[0], cols = x.shape[1];
+  const Shape expected{cols, rows};
+  if (out.shape != expected) fail("transpose: result", expected.str(), out.shape.str());
+  // Blocks of rows whose part of a result row is some cache lines.
+  constexpr std::int64_t kRows = 64;
+  const std::int64_t grain = std::max(kRows, kGrain / std::max<std::int64_t>(cols, 1));
+  parallel_for(ctx.num_threads, rows, grain / kRows * kRows,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; i += kRows) {
+                   ctx.kernels.transpose_block(x.data + i * cols, cols, std::min(kRows, end - i),
+                                               cols, out.data + i, rows);
+                 }
                });
 }
 

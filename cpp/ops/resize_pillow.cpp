@@ -102,11 +102,40 @@ void check(const ImageView& image, std::int64_t height, std::int64_t width) {
   }
 }
 
+// Pillow shrinks very tall pictures by rows first, which rounds differently.
+bool is_very_tall(const ImageView& image, std::int64_t height) {
+  return image.height > 100 * image.width && height < image.height;
+}
+
+void resize_very_tall(Context& ctx, const ImageView& image, std::int64_t height,
+                      std::int64_t width, const ImageRowSink& sink) {
+  const std::int64_t in_bytes = 3 * image.width, bytes = 3 * width;
+  const std::int64_t threads = std::max(ctx.num_threads, 1);
+  const Workspace::Scope scratch(ctx.workspace);
+  const FixedTaps y_taps = triangle_taps(ctx.workspace, image.height, height);
+  const FixedTaps x_taps = triangle_taps(ctx.workspace, image.width, width);
+  auto* const sums = ctx.workspace.array<std::int32_t>(in_bytes * threads);
+  auto* const shrunk = ctx.workspace.array<std::uint8_t>(in_bytes * threads);
+  auto* const rows = ctx.workspace.array<std::uint8_t>(bytes * threads);
+  parallel_for(ctx.num_threads, height, kRowGrain,
+               [&](std::int64_t begin, std::int64_t end, int thread) {
+    std::uint8_t* const narrow = shrunk + in_bytes * thread;
+    std::uint8_t* const row = rows + bytes * thread;
+    for (std::int64_t y = begin; y < end; ++y) {
+      vertical_pass(image.row(y_taps.first[y]), image.row_stride, y_taps, y, in_bytes,
+                    sums + in_bytes * thread, narrow);
+      if (width != image.width) horizontal_pass(narrow, x_taps, width, row);
+      sink(y, width != image.width ? row : narrow);
+    }
+  });
+}
+
 }  // namespace
 
 void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
                    const ImageRowSink& sink) {
   check(image, height, width);
+  if (is_very_tall(image, height)) return resize_very_tall(ctx, image, height, width, sink);
   const bool horizontal = width != image.width, vertical = height != image.height;
   const std::int64_t bytes = 3 * width;
   const std::int64_t threads = std::max(ctx.num_threads, 1);

@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t kMaxLayers = 8;
 
 std::int64_t crop_length(std::int64_t side, std::int64_t crops, std::int64_t overlap) {
-  return static_cast<std::int64_t>(std::ceil(static_cast<double>(overlap * (crops - 1) + side) /
-                                             static_cast<double>(crops)));
+  return static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(overlap * (crops - 1) + side) / static_cast<double>(crops)));
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ std::vector<CropBox> generate_crop_boxes(Size orig_hw, std::int64_t n_layers,
   std::vector<CropBox> boxes{{0, 0, width, height, 0}};
   for (std::int64_t layer = 1; layer <= n_layers; ++layer) {
     const std::int64_t crops = std::int64_t{1} << layer;
-    const auto overlap = static_cast<std::int64_t>(overlap_ratio * short_side *
-                                                   (2.0 / static_cast<double>(crops)));
+    const auto overlap =
+        static_cast<std::int64_t>(overlap_ratio * short_side * (2.0 / static_cast<double>(crops)));
     const std::int64_t crop_w = crop_length(width, crops, overlap);
     const std::int64_t crop_h = crop_length(height, crops, overlap);
     for (std::int64_t i = 0; i < crops; ++i) {

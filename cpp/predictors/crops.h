@@ -17,8 +17,7 @@ struct CropBox {
 
 // The whole picture and, for each further layer i, 2^i x 2^i overlapping crops, x outer.
 // Upstream: generate_crop_boxes.
-std::vector<CropBox> generate_crop_boxes(Size orig_hw, std::int64_t n_layers,
-                                         double overlap_ratio);
+std::vector<CropBox> generate_crop_boxes(Size orig_hw, std::int64_t n_layers, double overlap_ratio);
 
 // Centres of n x n cells of the unit square: x, y, x, y, ..., x fastest. Upstream:
 // build_point_grid.

@@ -43,7 +43,6 @@ void ImagePredictor::set_image(const ImageView& image) {
   const Workspace::Scope scratch(ctx.workspace);
   const View input = ctx.workspace.floats({1, transform_.side, transform_.side, 3});
   transform_.preprocess(ctx, image, input[0]);
-  ctx.record("preprocess", input);
   const View embedding = sam.image_encoder.forward(ctx, input);
   adopt_embedding(embedding[0], {image.height, image.width});
 }
@@ -119,6 +118,34 @@ Size ImagePredictor::orig_hw() const {
 }
 
 Size ImagePredictor::input_hw() const { return transform_.resized_hw(orig_hw()); }
+
+// ---------------------------------------------------------------- masks
+
+MaskGeometry ImagePredictor::mask_geometry() const {
+  const std::int64_t low = model_->sam().config.prompt_encoder.mask_input_size();
+  const Size input = input_hw();
+  return {.low_height = low,
+          .low_width = low,
+          .side = transform_.side,
+          .input_height = input.height,
+          .input_width = input.width,
+          .height = orig_hw().height,
+          .width = orig_hw().width};
+}
+
+void ImagePredictor::upscale(ConstView low_res, View out) {
+  const InUse guard(busy_, "predict");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  postprocess_masks(ctx, low_res, mask_geometry(), out);
+}
+
+void ImagePredictor::binarize(ConstView low_res, std::uint8_t* out) {
+  const InUse guard(busy_, "predict");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  binarize_masks(ctx, low_res, mask_geometry(), model_->sam().config.mask_threshold, out);
+}
 
 // ---------------------------------------------------------------- prompts
 
@@ -210,7 +237,7 @@ void ImagePredictor::decode_one(Context& ctx, const PromptBatch& prompts, std::i
   const View sparse = ctx.workspace.floats(
       {sam::PromptEncoder::num_tokens(prompt), sam.prompt_encoder.config.embed_dim});
   sam.prompt_encoder.embed_tokens(prompt, sparse);
-  ctx.record("prompt_encoder.sparse", sparse);
+  ctx.record(sam.prompt_encoder.path + ".sparse_embeddings", sparse);
 
   sam::MaskDecoder::Inputs in{.map = features_.embedding,
                               .image_pe = sam.prompt_encoder.dense_pe,
@@ -218,7 +245,7 @@ void ImagePredictor::decode_one(Context& ctx, const PromptBatch& prompts, std::i
                               .projected = &features_.projected};
   if (prompts.mask_input) {
     const View dense = sam.prompt_encoder.embed_mask(ctx, prompts.mask_input[index]);
-    ctx.record("prompt_encoder.dense", dense);
+    ctx.record(sam.prompt_encoder.path + ".dense_embeddings", dense);
     add_(ctx, dense, embedding_);
     in.map = dense[0];
     in.projected = nullptr;

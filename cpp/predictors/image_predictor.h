@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "ops/mask.h"
 #include "predictors/image_transform.h"
 #include "predictors/model.h"
 
@@ -72,6 +73,15 @@ class ImagePredictor {
   // the low_res of the others is left as it is.
   void decode_above(const PromptBatch& prompts, Frame frame, std::optional<float> iou_threshold,
                     View low_res, View iou);
+
+  // The way of this picture's masks from the decoder to the picture.
+  MaskGeometry mask_geometry() const;
+  // low_res (K, S, S) logits -> out (K, H, W), logits or bytes that are 1 above the threshold.
+  void upscale(ConstView low_res, View out);
+  void binarize(ConstView low_res, std::uint8_t* out);
+
+  // For work beside decoding, by whoever owns the predictor.
+  Context context() { return context(0, num_threads()); }
 
   void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }
   void set_trace(Trace* trace) { trace_ = trace; }

@@ -39,8 +39,8 @@ Size ImageTransform::resized_hw(Size orig_hw) const {
   };
   const Size input_hw{scaled(orig_hw.height), scaled(orig_hw.width)};
   if (input_hw.height <= 0 || input_hw.width <= 0) {
-    fail("image", "sides that stay at least one pixel when the longer one becomes " +
-                      std::to_string(side),
+    fail("image",
+         "sides that stay at least one pixel when the longer one becomes " + std::to_string(side),
          text(orig_hw));
   }
   return input_hw;
@@ -55,14 +55,14 @@ Size ImageTransform::preprocess(Context& ctx, const ImageView& image, View out) 
   const std::int64_t row_floats = 3 * side;
   resize_pillow(ctx, image, input_hw.height, input_hw.width,
                 [&](std::int64_t y, const std::uint8_t* row) {
-    float* const target = out.data + y * row_floats;
-    for (std::int64_t x = 0; x < 3 * input_hw.width; x += 3) {
-      target[x] = table[row[x]][0];
-      target[x + 1] = table[row[x + 1]][1];
-      target[x + 2] = table[row[x + 2]][2];
-    }
-    std::fill(target + 3 * input_hw.width, target + row_floats, 0.0F);
-  });
+                  float* const target = out.data + y * row_floats;
+                  for (std::int64_t x = 0; x < 3 * input_hw.width; x += 3) {
+                    target[x] = table[row[x]][0];
+                    target[x + 1] = table[row[x + 1]][1];
+                    target[x + 2] = table[row[x + 2]][2];
+                  }
+                  std::fill(target + 3 * input_hw.width, target + row_floats, 0.0F);
+                });
   std::fill(out.data + input_hw.height * row_floats, out.data + out.numel(), 0.0F);
   return input_hw;
 }

@@ -65,8 +65,8 @@ void suppress(std::vector<MaskRecord>& records, double iou_threshold, const Scor
     scores.push_back(score(record));
   }
   std::vector<MaskRecord> kept;
-  for (const std::int64_t i : nms(boxes.data(), scores.data(),
-                                  static_cast<std::int64_t>(records.size()), iou_threshold)) {
+  for (const std::int64_t i :
+       nms(boxes.data(), scores.data(), static_cast<std::int64_t>(records.size()), iou_threshold)) {
     kept.push_back(std::move(records[static_cast<std::size_t>(i)]));
   }
   records = std::move(kept);
@@ -114,14 +114,14 @@ std::vector<MaskRecord> MaskGenerator::generate(Context& ctx, const ImageView& i
            std::to_string(config_.crop_n_layers) + " layers of a picture of " +
                std::to_string(image.height) + " x " + std::to_string(image.width));
     }
-    total += static_cast<std::int64_t>(
-        point_grids_[static_cast<std::size_t>(crop.layer)].size() / 2);
+    total +=
+        static_cast<std::int64_t>(point_grids_[static_cast<std::size_t>(crop.layer)].size() / 2);
   }
   const Job job{ctx, image, predictor, [&](std::int64_t points) {
-    done += points;
-    if (progress) progress(done, total);
-    ctx.check_interrupt();
-  }};
+                  done += points;
+                  if (progress) progress(done, total);
+                  ctx.check_interrupt();
+                }};
 
   std::vector<MaskRecord> records;
   for (const CropBox& crop : crops) process_crop(job, crop, records);
@@ -181,10 +181,9 @@ void MaskGenerator::process_batch(const Job& job, const CropBox& crop,
   for (std::int64_t begin = 0; begin < count; begin += step) {
     const std::int64_t n = std::min(step, count - begin);
     const double* const part = points.data() + 2 * begin;
-    job.predictor.predict(
-        part, iou_thresh,
-        {low_res.data(), {n, masks, geometry.low_height, geometry.low_width}},
-        {iou.data(), {n, masks}});
+    job.predictor.predict(part, iou_thresh,
+                          {low_res.data(), {n, masks, geometry.low_height, geometry.low_width}},
+                          {iou.data(), {n, masks}});
 
     std::vector<const float*> logits;
     std::vector<std::int64_t> index;
@@ -203,8 +202,12 @@ void MaskGenerator::process_batch(const Job& job, const CropBox& crop,
       if (config_.stability_score_thresh > 0.0 && !stable) continue;
       if (is_cut_off(summary.box, crop, orig_hw)) continue;
       const double* const point = part + 2 * (index[k] / masks);
-      records.push_back({std::move(summary.rle), summary.box, iou.data()[index[k]], stability,
-                         {point[0], point[1]}, crop});
+      records.push_back({std::move(summary.rle),
+                         summary.box,
+                         iou.data()[index[k]],
+                         stability,
+                         {point[0], point[1]},
+                         crop});
     }
     job.advance(n);
   }
@@ -215,13 +218,13 @@ void MaskGenerator::postprocess_small_regions(Context& ctx, double min_area, dou
   std::vector<char> unchanged(records.size(), 0);
   parallel_for(ctx.num_threads, static_cast<std::int64_t>(records.size()), 1,
                [&](std::int64_t begin, std::int64_t /*end*/, int /*thread*/) {
-    const auto i = static_cast<std::size_t>(begin);
-    Rle& mask = records[i].segmentation;
-    const bool filled = remove_small_regions(mask, min_area, Regions::kHoles);
-    const bool removed = remove_small_regions(mask, min_area, Regions::kIslands);
-    if (filled || removed) records[i].box = rle_box(mask);
-    unchanged[i] = filled || removed ? 0 : 1;
-  });
+                 const auto i = static_cast<std::size_t>(begin);
+                 Rle& mask = records[i].segmentation;
+                 const bool filled = remove_small_regions(mask, min_area, Regions::kHoles);
+                 const bool removed = remove_small_regions(mask, min_area, Regions::kIslands);
+                 if (filled || removed) records[i].box = rle_box(mask);
+                 unchanged[i] = filled || removed ? 0 : 1;
+               });
   suppress(records, nms_thresh, [&](const MaskRecord& record) {
     return static_cast<float>(unchanged[static_cast<std::size_t>(&record - records.data())]);
   });

@@ -19,7 +19,8 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   sam::SamConfig config = sam_config_of(state_dict, options.variant);
   if (options.image_size) config.set_img_size(*options.image_size);
   std::shared_ptr<Model> model(new Model(kernels, config));
-  model->report_ = load_parameters(model->sam_, state_dict, {.strict = options.strict, .ignored = {}});
+  model->report_ =
+      load_parameters(model->sam_, state_dict, {.strict = options.strict, .ignored = {}});
   model->num_parameters_ = count_parameters(model->sam_);
   Finalizer(kernels).walk(model->sam_);
   return model;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/json.h"
+#include "checkpoint/text.h"
 #include "core/error.h"
 
 namespace sam_rlx {
@@ -10,20 +11,11 @@ namespace {
 
 constexpr std::int64_t kMaxSize = 1 << 20;
 
-std::string shape_text(const TensorEntry& entry) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < entry.dims.size(); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(entry.dims[i]);
-  }
-  return text + ")";
-}
-
-const TensorEntry& tensor(const StateDict& state_dict, const char* name, std::size_t rank) {
+const TensorEntry& tensor(const StateDict& state_dict, const std::string& name, std::size_t rank) {
   const TensorEntry* const entry = state_dict.find(name);
-  if (entry == nullptr)
-    fail<CheckpointError>(state_dict.source, std::string("tensor ") + name, "none");
+  if (entry == nullptr) fail<CheckpointError>(state_dict.source, "tensor " + name, "none");
   if (entry->dims.size() != rank) {
-    fail<CheckpointError>(name, std::to_string(rank) + " axes", shape_text(*entry));
+    fail<CheckpointError>(name, std::to_string(rank) + " axes", dims_text(entry->dims));
   }
   return *entry;
 }
@@ -107,33 +99,85 @@ sam::SamConfig config_from_metadata(const std::string& text, const std::string& 
   return config;
 }
 
-// Meta's checkpoints carry no config: width and depth tell the variant. Fine-tuned ones may have
-// another grid; it is read from the position table.
+std::int64_t size_of(const TensorEntry& entry, std::size_t axis) {
+  const std::int64_t size = entry.dims[axis];
+  if (size < 1 || size > kMaxSize) {
+    fail<CheckpointError>(entry.name, "sizes of 1 to " + std::to_string(kMaxSize),
+                          dims_text(entry.dims));
+  }
+  return size;
+}
+
+// Side of the windows of a block: its table has 2 * side - 1 rows.
+std::int64_t window_of(const StateDict& state_dict, std::int64_t block) {
+  const std::string name = "image_encoder.blocks." + std::to_string(block) + ".attn.rel_pos_h";
+  return (size_of(tensor(state_dict, name, 2), 0) + 1) / 2;
+}
+
+// A block whose window is the whole map is global; the others share one window size.
+void read_windows(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
+  e.window_size = e.grid();
+  for (std::int64_t i = 0; i < e.depth; ++i) {
+    const std::int64_t window = window_of(state_dict, i);
+    if (window == e.grid()) {
+      e.global_attn_indexes.push_back(i);
+    } else if (e.window_size == e.grid() || e.window_size == window) {
+      e.window_size = window;
+    } else {
+      fail<CheckpointError>("image_encoder.blocks." + std::to_string(i) + ".attn.rel_pos_h",
+                            "windows of " + std::to_string(e.window_size),
+                            "windows of " + std::to_string(window));
+    }
+  }
+}
+
+std::string released_name(const sam::ImageEncoderConfig& e) {
+  for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
+    const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
+    if (known.embed_dim == e.embed_dim && known.depth == e.depth &&
+        known.num_heads == e.num_heads && known.window_size == e.window_size &&
+        known.global_attn_indexes == e.global_attn_indexes) {
+      return name;
+    }
+  }
+  return "custom";
+}
+
+// Meta's checkpoints carry no config. All sizes are in the tensors, the number of heads of the
+// encoder too: relative positions are as wide as a head. The decoder has 8 heads in every release.
 sam::SamConfig config_from_tensors(const StateDict& state_dict) {
   const TensorEntry& table = tensor(state_dict, "image_encoder.pos_embed", 4);
   const TensorEntry& patch = tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
-  std::int64_t depth = 0;
-  while (state_dict.contains("image_encoder.blocks." + std::to_string(depth) + ".norm1.weight")) {
-    ++depth;
+  sam::SamConfig config;
+  sam::ImageEncoderConfig& e = config.image_encoder;
+  e.embed_dim = size_of(patch, 0);
+  e.patch_size = size_of(patch, 3);
+  e.img_size = e.table_size = checked_multiply(size_of(table, 1), e.patch_size);
+  e.depth = 0;
+  while (state_dict.contains("image_encoder.blocks." + std::to_string(e.depth) + ".norm1.weight")) {
+    ++e.depth;
   }
-  const std::int64_t width = patch.dims[0];
-  for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
-    sam::SamConfig config = sam::released_config(name);
-    sam::ImageEncoderConfig& e = config.image_encoder;
-    if (e.embed_dim != width || e.depth != depth || e.patch_size != patch.dims[3]) continue;
-    const std::int64_t side = table.dims[1] * e.patch_size;
-    if (table.dims[1] != table.dims[2] || side < 1 || side > 4096) {
-      fail<CheckpointError>(table.name, "a square table of at most 256 x 256", shape_text(table));
-    }
-    e.table_size = side;
-    config.set_img_size(side);
-    return config;
-  }
-  fail<UnsupportedError>(
-      state_dict.source,
-      "a SAM encoder of width 768, 1024 or 1280 with 12, 24 or 32 blocks, or a "
-      "config in the metadata",
-      "width " + std::to_string(width) + " with " + std::to_string(depth) + " blocks");
+  const std::string block = "image_encoder.blocks.0.";
+  const std::int64_t head = size_of(tensor(state_dict, block + "attn.rel_pos_h", 2), 1);
+  e.num_heads = std::max<std::int64_t>(1, e.embed_dim / head);
+  e.mlp_dim = size_of(tensor(state_dict, block + "mlp.lin1.weight", 2), 0);
+  e.out_chans = size_of(tensor(state_dict, "image_encoder.neck.0.weight", 4), 0);
+  read_windows(state_dict, e);
+  config.variant = released_name(e);
+
+  sam::PromptEncoderConfig& p = config.prompt_encoder;
+  p.embed_dim = e.out_chans;
+  p.mask_in_chans = size_of(tensor(state_dict, "prompt_encoder.mask_downscaling.3.weight", 4), 0);
+  p.input_image_size = e.img_size;
+  p.image_embedding_size = e.grid();
+  sam::MaskDecoderConfig& d = config.mask_decoder;
+  d.transformer.embedding_dim = p.embed_dim;
+  d.transformer.mlp_dim =
+      size_of(tensor(state_dict, "mask_decoder.transformer.layers.0.mlp.lin1.weight", 2), 0);
+  d.iou_head_hidden_dim =
+      size_of(tensor(state_dict, "mask_decoder.iou_prediction_head.layers.0.weight", 2), 0);
+  check_sizes(config, state_dict.source);
+  return config;
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 namespace sam_rlx {
 
 // The sizes of the SAM model that a checkpoint (Meta's key names) holds: from the config in its
-// metadata, else from the tensors. Numbers of heads are not in the tensors, so without a config
-// the file must be ViT-B, L or H. Raises CheckpointError when `variant` contradicts the file, and
-// UnsupportedError for sizes that are none of the known ones.
+// metadata, else from the tensors. The variant is vit_b, vit_l, vit_h, the metadata's, or custom.
+// Raises CheckpointError when `variant` contradicts the file or sizes contradict each other, and
+// UnsupportedError for a variant that there is not.
 sam::SamConfig sam_config_of(const StateDict& state_dict,
                              const std::optional<std::string>& variant);
 

@@ -53,6 +53,12 @@ def test_add(a, b):
     check("add", np.float64(x) + y, x, y)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (0, 5), (5, 0), (17, 33), (130, 700), (300, 3)])
+def test_transpose(shape):
+    x = normal(rng(*shape), *shape)
+    check("transpose", np.float64(x).T, x, bound=0)
+
+
 def test_wrong_shapes():
     with pytest.raises(ValueError, match="add: expected second shape"):
         op("add", np.zeros((3, 4)), np.zeros(5))

@@ -64,3 +64,29 @@ void pack_weight(const float* weight, Index ldw, Index n, Index k, float* out) n
     pack_rows<kNr>(rows, k, out + j * k);
   }
 }
+
+void transpose_block(const float* x, Index x_stride, Index rows, Index cols, float* out,
+                     Index out_stride) noexcept {
+  for (Index i = 0; i < rows; i += kLanes) {
+    const Index height = smaller(kLanes, rows - i);
+    for (Index j = 0; j < cols; j += kLanes) {
+      const Index width = smaller(kLanes, cols - j);
+      Vec r[kLanes];
+      for_each<kLanes>([&](auto l) {
+        const bool inside = l.value < height;
+        r[l.value] = inside ? load_cols(x + (i + l.value) * x_stride + j, width) : zero();
+      });
+      transpose(r);
+      for_each<kLanes>([&](auto l) {
+        if (l.value < width) {
+          float* const to = out + (j + l.value) * out_stride + i;
+          if (height == kLanes) {
+            store(to, r[l.value]);
+          } else {
+            store_n(to, r[l.value], height);
+          }
+        }
+      });
+    }
+  }
+}

@@ -27,6 +27,7 @@ constexpr sam_rlx::KernelTable kTable{
     .pack_a_columns = pack_a_columns,
     .pack_a_rows = pack_a_rows,
     .pack_b_rows = pack_b_rows,
+    .transpose_block = transpose_block,
     .softmax_columns = softmax_columns,
     .unpack_columns = unpack_columns,
     .layer_norm_rows = layer_norm_rows,

@@ -54,7 +54,8 @@ void ImageEncoderAttention::finalize(const KernelTable& kernels) {
   rel_pos_w = resize_table(kernels, rel_pos_w, 2 * side - 1);
 }
 
-void ImageEncoderAttention::forward_add(Context& ctx, ConstView x, ConstView residual, View out) const {
+void ImageEncoderAttention::forward_add(Context& ctx, ConstView x, ConstView residual,
+                                        View out) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View projected = qkv.forward(ctx, x);
   const View attended = ctx.workspace.floats(x.shape);

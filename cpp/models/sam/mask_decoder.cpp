@@ -94,6 +94,7 @@ void MaskDecoder::predict_masks(Context& ctx, const Decoded& decoded, std::int64
                  .bias2 = up.conv2_bias,
                  .hyper = hyper},
                 masks);
+  ctx.record(path + ".low_res_masks", masks);
 }
 
 }  // namespace sam_rlx::sam

@@ -15,7 +15,8 @@ Projection projection(const Linear& linear) { return {linear.weight, linear.bias
 
 // ---------------------------------------------------------------- TwoWayAttention
 
-TwoWayAttention::TwoWayAttention(std::int64_t embedding_dim, std::int64_t heads, std::int64_t downsample_rate)
+TwoWayAttention::TwoWayAttention(std::int64_t embedding_dim, std::int64_t heads,
+                                 std::int64_t downsample_rate)
     : num_heads(heads),
       q_proj(embedding_dim, embedding_dim / downsample_rate),
       k_proj(embedding_dim, embedding_dim / downsample_rate),
@@ -57,7 +58,7 @@ View TwoWayAttention::self_forward(Context& ctx, ConstView q, ConstView k, Const
 }
 
 View TwoWayAttention::token_to_map(Context& ctx, ConstView q, ConstView map, ConstView key_pe,
-                             const ProjectedMap* projected) const {
+                                   const ProjectedMap* projected) const {
   const View out = ctx.workspace.floats(q.shape);
   const Workspace::Scope scratch(ctx.workspace);
   const View query = q_proj.forward(ctx, q);
@@ -74,7 +75,7 @@ View TwoWayAttention::token_to_map(Context& ctx, ConstView q, ConstView map, Con
 }
 
 void TwoWayAttention::map_to_token(Context& ctx, const MapInputs& in, const LayerNorm& norm,
-                             View map_out) const {
+                                   View map_out) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View key = k_proj.forward(ctx, in.k);
   const View value = v_proj.forward(ctx, in.v);
@@ -202,6 +203,7 @@ void TwoWayTransformer::forward_(Context& ctx, const Inputs& in, View queries, V
   add_(ctx, queries, final_attn_token_to_image.token_to_map(ctx, q, map, in.image_pe, nullptr));
   norm_final_attn.forward_(ctx, queries);
   ctx.record(path + ".queries", queries);
+  ctx.record(path + ".keys", keys);
 }
 
 }  // namespace sam_rlx::sam

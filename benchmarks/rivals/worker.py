@@ -1,0 +1,85 @@
+"""The process of one engine and one workload: ``python -m rivals.worker ENGINE``.
+
+Speaks JSON lines: {"do": "prepare", "workload": {...}, "threads": n}, {"do": "run"} and
+{"do": "finish"} on standard input, one answer each on what was standard output. Everything that
+libraries print goes to standard error. An exception ends the process; its parent shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rivals
+from workloads import Workload
+
+SAMPLES = 64
+
+
+def peak_rss() -> int:
+    """Largest resident memory of this process so far, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():  # the other source inherits the parent's peak on Linux
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def sampled(values: Any) -> list[float]:
+    """Return a few values, evenly spread, by which engines can be compared."""
+    flat = np.asarray(values, np.float64).ravel()
+    places = np.linspace(0, flat.size - 1, min(SAMPLES, flat.size)).astype(int)
+    return [float(x) for x in flat[places]]
+
+
+class Worker:
+    def __init__(self, engine: str) -> None:
+        self.adapter = rivals.adapter(engine)
+        self.task: rivals.Task | None = None
+        self.result: Any = None
+
+    def prepare(self, workload: dict[str, Any], threads: int) -> dict[str, Any]:
+        start = time.perf_counter()
+        self.task = self.adapter.prepare(Workload.from_json(workload), threads)
+        return {"seconds": time.perf_counter() - start}
+
+    def run(self) -> dict[str, Any]:
+        assert self.task is not None, "prepare comes first"
+        self.result = None  # what a caller would have let go by now
+        start = time.perf_counter()
+        result = self.task.call()
+        seconds = time.perf_counter() - start
+        if self.task.timed:
+            seconds, result = result
+        self.result = result
+        return {"seconds": seconds}
+
+    def finish(self) -> dict[str, Any]:
+        assert self.task is not None, "prepare comes first"
+        peak = peak_rss()
+        return {"peak_rss": peak, "sample": sampled(self.task.sample(self.result))}
+
+
+def main() -> None:
+    worker = Worker(sys.argv[1])
+    # The pipe to the parent gets a descriptor that no library knows.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        message = json.loads(line)
+        answer = getattr(worker, message.pop("do"))(**message)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Measure sam_rlx and every rival that is installed, and print one table for each workload.
+
+Example: ``python benchmarks/run.py --threads 2 --rounds 5 --json result.json``
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import client
+import report
+import rivals
+from workloads import NAMES, ROOT, Workload, all_workloads, weights_path
+
+VERSIONED = ("sam_rlx", "torch", "onnxruntime", "openvino", "segment_anything", "numpy")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parser.add_argument("--threads", type=int, default=cores or 1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warmup", type=int, default=1, help="runs that do not count, for each")
+    parser.add_argument("--workloads", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument(
+        "--engines", nargs="+", choices=list(rivals.ENGINES), default=list(rivals.ENGINES)
+    )
+    parser.add_argument("--variant", default=None, choices=["tiny", "vit_b", "vit_l", "vit_h"])
+    parser.add_argument("--quick", action="store_true", help="a tiny network: does it all run?")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    return parser.parse_args()
+
+
+def installed(names: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Split engines into those that can run and those that cannot, with the reason."""
+    missing = {name: rivals.missing_packages(name) for name in names}
+    ready = [name for name in names if not missing[name]]
+    return ready, {name: f"needs {', '.join(gone)}" for name, gone in missing.items() if gone}
+
+
+def write_files(engines: list[str], workloads: list[Workload]) -> None:
+    """Make the checkpoint and the ONNX files, in a process that ends before the measurement."""
+    onnx = any(getattr(rivals.adapter(engine), "ONNX", False) for engine in engines)
+    orders = [json.dumps({**workload.to_json(), "onnx": onnx}) for workload in workloads]
+    if client.python(["-m", "rivals.export", *orders], {}).wait() != 0:
+        sys.exit("run.py: the checkpoint or an ONNX file could not be made")
+
+
+def need_weights(workloads: list[Workload]) -> None:
+    """Check that the checkpoint is there: only PyTorch can write it."""
+    for variant in sorted({workload.variant for workload in workloads}):
+        path = weights_path(variant)
+        if not path.exists():
+            sys.exit(f"run.py: {path} has to be made once where PyTorch is installed")
+
+
+def cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def machine() -> dict[str, Any]:
+    """Return what a speed claim has to name."""
+    versions = {"python": platform.python_version()}
+    for name in VERSIONED:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        "cpu": cpu_name(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit.stdout.strip() or "unknown",
+        "versions": versions,
+    }
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    variant = options.variant or ("tiny" if options.quick else "vit_b")
+    table = all_workloads(variant, options.quick)
+    chosen = [table[name] for name in options.workloads]
+    engines, skipped = installed(options.engines)
+    if rivals.missing_packages("pytorch"):
+        need_weights(chosen)
+    else:
+        write_files(engines, chosen)
+    results = []
+    for workload in chosen:
+        able = [e for e in engines if workload.name in rivals.adapter(e).WORKLOADS]
+        print(f"{workload.name}: {', '.join(able)}", file=sys.stderr, flush=True)
+        rows = client.interleave(able, workload, options.threads, options.rounds, options.warmup)
+        results.append(
+            {
+                **workload.to_json(),
+                "gflop": workload.gflop(),
+                "rows": [asdict(row) for row in rows],
+            }
+        )
+    return {
+        "machine": machine(),
+        "threads": options.threads,
+        "rounds": options.rounds,
+        "quick": options.quick,
+        "skipped": skipped,
+        "workloads": results,
+    }
+
+
+def main() -> None:
+    options = arguments()
+    result = measure(options)
+    if options.json is not None:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    print(report.render(result))
+    failed = [row for w in result["workloads"] for row in w["rows"] if row["failure"]]
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+#include <pybind11/stl.h>
+
+#include "bindings/image_array.h"
+#include "bindings/numpy.h"
+#include "bindings/testing_register.h"
+#include "predictors/image_predictor.h"
+
+namespace sam_rlx {
+namespace {
+
+struct TraceOptions {
+  std::optional<Array<double>> point_coords;  // (N, 2)
+  std::optional<Array<std::int32_t>> point_labels;
+  std::optional<Array<double>> box;        // (4,)
+  std::optional<Array<float>> mask_input;  // (1, S, S)
+  bool multimask_output = true;
+};
+
+// Every recorded tensor of one picture and one prompt set: [(path, array), ...].
+py::list run_trace(const std::shared_ptr<const Model>& model, const py::array& image,
+                   const TraceOptions& options, int num_threads) {
+  Trace trace;
+  ImagePredictor predictor(model, num_threads);
+  predictor.set_trace(&trace);
+  const ImageArray pixels(image);
+  predictor.set_image(pixels.view());
+  PromptBatch prompts{.batch = 1};
+  if (options.point_coords) {
+    prompts.num_points = options.point_coords->shape(0);
+    prompts.point_coords = options.point_coords->data();
+    prompts.point_labels = options.point_labels.value().data();
+  }
+  if (options.box) prompts.boxes = options.box->data();
+  if (options.mask_input) prompts.mask_input = view_of(*options.mask_input, "mask_input");
+  const std::int64_t count = predictor.mask_range(options.multimask_output).count;
+  const std::int64_t side = predictor.mask_geometry().low_height;
+  Tensor low_res({1, count, side, side});
+  Tensor iou({1, count});
+  predictor.decode(prompts, Frame::kOriginal, options.multimask_output, low_res, iou);
+  py::list records;
+  for (auto& [path, value] : trace.records) {
+    records.append(py::make_tuple(path, to_numpy(std::move(value))));
+  }
+  return records;
+}
+
+}  // namespace
+
+void register_trace(py::module_& m) {
+  m.def(
+      "trace",
+      [](const std::string& path, const py::array& image, std::optional<Array<double>> point_coords,
+         std::optional<Array<std::int32_t>> point_labels, std::optional<Array<double>> box,
+         std::optional<Array<float>> mask_input, bool multimask_output,
+         std::optional<std::string> isa, int num_threads, std::optional<std::int64_t> image_size) {
+        const auto model = Model::load(path, {.isa = std::move(isa), .image_size = image_size});
+        return run_trace(model, image,
+                         {std::move(point_coords), std::move(point_labels), std::move(box),
+                          std::move(mask_input), multimask_output},
+                         num_threads);
+      },
+      py::arg("path"), py::arg("image"), py::kw_only(), py::arg("point_coords") = py::none(),
+      py::arg("point_labels") = py::none(), py::arg("box") = py::none(),
+      py::arg("mask_input") = py::none(), py::arg("multimask_output") = true,
+      py::arg("isa") = py::none(), py::arg("num_threads") = 1, py::arg("image_size") = py::none());
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,72 @@
+"""Write the seed files of the reader fuzzers: ``PYTHONPATH=tests python <this file>``.
+
+``good-*`` files open; ``bad-*`` files are refused.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from support import checkpoint_files as files
+from support.checkpoint_files import Call, Global, Raw
+
+FOLDER = Path(__file__).parent
+TENSORS = {
+    "module.weight": files.stored(np.arange(6, dtype=np.float32).reshape(2, 3)),
+    "module.half": files.stored(np.ones(3, np.float16)),
+    "module.brain": files.bfloat16(np.ones(2)),
+    "module.steps": files.stored(np.array(7)),
+    "module.table": files.stored(np.ones(2, np.complex64)),
+    "module.empty": files.stored(np.zeros((0, 2), np.float32)),
+}
+
+
+def _torch(value: object, storages: files.Storages | None = None) -> bytes:
+    entries = files.torch_entries(value, storages or files.Storages(), folder="a")
+    return files.zip_bytes(entries, align=8)
+
+
+def _views() -> bytes:
+    storages = files.Storages()
+    value = {"whole": storages.tensor(TENSORS["module.weight"])}
+    value["view"] = storages.view(files.Stored("F32", b"", (3, 2), (1, 3)), "0", 6)
+    parameter = Global("torch._utils", "_rebuild_parameter")
+    value["parameter"] = Call(parameter, (value["whole"], True, None))
+    return _torch({"model": value, "epoch": 1, "lr": 0.1, "x": [None, (True, 2**70)]}, storages)
+
+
+def _safetensors(metadata: dict[str, str] | None = None) -> bytes:
+    return files.safetensors_bytes(*files.safetensors_parts(TENSORS, metadata))
+
+
+def _overlapping() -> bytes:
+    header, data = files.safetensors_parts(TENSORS)
+    header["module.half"]["data_offsets"] = [20, 26]
+    return files.safetensors_bytes(header, data)
+
+
+def corpus() -> dict[str, bytes]:
+    """All seed files by name."""
+    system = Call(Global("os", "system"), ("true",))
+    return {
+        "good-safetensors": _safetensors(),
+        "good-safetensors-metadata": _safetensors({"family": "sam", "config": '{"depth": 2}'}),
+        "good-torch": files.torch_bytes(TENSORS, align=8),
+        "good-torch-zip64": files.torch_bytes(TENSORS, align=1, zip64=True),
+        "good-torch-views": _views(),
+        "good-torch-legacy": files.legacy_bytes(TENSORS),
+        "bad-safetensors-overlap": _overlapping(),
+        "bad-safetensors-length": files.safetensors_bytes({}, length=2**63),
+        "bad-safetensors-deep": files.safetensors_bytes(b'{"a":' + b"[" * 100),
+        "bad-torch-system": _torch({"w": system}),
+        "bad-torch-legacy-system": files.legacy_bytes({}, {"w": system}, files.Storages()),
+        "bad-torch-build": _torch(Raw(b"}}b")),
+        "bad-torch-memo": _torch(Raw(b"}q\x00(h\x00h\x00u(h\x07u")),
+        "bad-torch-cut": files.torch_bytes(TENSORS, align=8)[:-30],
+        "bad-gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
+        "bad-index": b'{"weight_map": {"w": "../x"}}',
+    }
+
+
+if __name__ == "__main__":
+    for name, content in corpus().items():
+        (FOLDER / f"{name}.bin").write_bytes(content)

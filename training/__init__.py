@@ -1,0 +1,1 @@
+"""Scenes, losses and runs that made the small demonstration checkpoints."""

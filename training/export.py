@@ -1,0 +1,47 @@
+"""Write and read checkpoints as safetensors with the sizes in the metadata."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from training.model import Sam, SamConfig
+
+
+def save(state: dict[str, torch.Tensor], config: SamConfig, path: Path) -> None:
+    """Write float16 weights with `family`, `variant` and `config` in the metadata."""
+    half = {k: v.detach().cpu().half().contiguous() for k, v in state.items()}
+    metadata = {
+        "family": "sam",
+        "variant": "sam-nano",
+        "config": config.to_json(),
+        "license": "Apache-2.0",
+    }
+    save_file(half, path, metadata)
+
+
+def load(path: Path) -> Sam:
+    """Read a checkpoint into the PyTorch model, as float32."""
+    with safe_open(path, "pt") as file:
+        config = SamConfig.from_json(file.metadata()["config"])
+    model = Sam(config)
+    model.load_state_dict({k: v.float() for k, v in load_file(path).items()}, strict=True)
+    return model.eval()
+
+
+def main() -> None:
+    """Turn the averaged weights of a run into a checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path, help="folder written by training.train")
+    parser.add_argument("output", type=Path)
+    args = parser.parse_args()
+    model = load(args.run / "average.safetensors")
+    save(model.state_dict(), model.config, args.output)
+
+
+if __name__ == "__main__":
+    main()

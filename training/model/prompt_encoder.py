@@ -1,0 +1,88 @@
+"""The prompt encoder: points, boxes and masks to sparse tokens and a dense map."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from training.model.config import SamConfig
+from training.model.layers import LayerNorm2d
+
+PADDING_LABEL = -1
+BOX_LABELS = (2, 3)
+
+
+class PositionEmbeddingRandom(nn.Module):
+    """Random Fourier features of positions in the unit square."""
+
+    def __init__(self, num_feats: int, scale: float = 1.0) -> None:
+        super().__init__()
+        matrix = scale * torch.randn(2, num_feats)
+        self.register_buffer("positional_encoding_gaussian_matrix", matrix)
+
+    def forward(self, unit: Tensor) -> Tensor:
+        """Encode (..., 2) positions (x, y) in [0, 1]: all sines, then all cosines."""
+        matrix = self.positional_encoding_gaussian_matrix.float()
+        angle = 2 * math.pi * ((2 * unit.float() - 1) @ matrix)
+        return torch.cat([angle.sin(), angle.cos()], -1)
+
+    def grid(self, side: int) -> Tensor:
+        """Encode the pixel centres of a square grid as (1, C, side, side)."""
+        matrix = self.positional_encoding_gaussian_matrix
+        centre = (torch.arange(side, device=matrix.device, dtype=torch.float32) + 0.5) / side
+        y, x = torch.meshgrid(centre, centre, indexing="ij")
+        return self.forward(torch.stack([x, y], -1)).permute(2, 0, 1)[None]
+
+
+class PromptEncoder(nn.Module):
+    """Encode prompts given in pixels of the padded input picture."""
+
+    def __init__(self, config: SamConfig) -> None:
+        super().__init__()
+        dim, inner = config.prompt_embed_dim, config.mask_in_chans
+        self.pe_layer = PositionEmbeddingRandom(dim // 2)
+        self.point_embeddings = nn.ModuleList(nn.Embedding(1, dim) for _ in range(4))
+        self.not_a_point_embed = nn.Embedding(1, dim)
+        self.mask_downscaling = nn.Sequential(
+            nn.Conv2d(1, inner // 4, 2, 2),
+            LayerNorm2d(inner // 4),
+            nn.GELU(),
+            nn.Conv2d(inner // 4, inner, 2, 2),
+            LayerNorm2d(inner),
+            nn.GELU(),
+            nn.Conv2d(inner, dim, 1),
+        )
+        self.no_mask_embed = nn.Embedding(1, dim)
+
+    def sparse(self, coords: Tensor, labels: Tensor, side: int) -> Tensor:
+        """Encode points and box corners.
+
+        Parameters
+        ----------
+        coords : Tensor
+            (B, N, 2) in pixels of the input picture.
+        labels : Tensor
+            (B, N): 1 and 0 for clicks, 2 and 3 for the corners of a box, -1 for padding.
+        side : int
+            Side of the input picture.
+
+        Returns
+        -------
+        Tensor
+            (B, N, C).
+        """
+        tokens = self.pe_layer((coords + 0.5) / side)
+        tables = [self.not_a_point_embed, *self.point_embeddings]
+        kinds = torch.cat([table.weight for table in tables])
+        padding = labels == PADDING_LABEL
+        tokens = torch.where(padding[..., None], 0.0, tokens)
+        return tokens + kinds[labels + 1]
+
+    def dense(self, mask: Tensor | None, batch: int, grid: int) -> Tensor:
+        """Encode a (B, 1, 4g, 4g) mask prompt, or return the embedding of having none."""
+        if mask is None:
+            row = self.no_mask_embed.weight.reshape(1, -1, 1, 1)
+            return row.expand(batch, -1, grid, grid).contiguous()
+        return self.mask_downscaling(mask)

@@ -1,0 +1,172 @@
+"""Choose targets in scenes and imitate a person who prompts for them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from training.scenes import Scenes
+
+MIN_AREA = 70
+BACKGROUND_WEIGHT = 0.12
+PADDING_LABEL = -1
+
+
+@dataclasses.dataclass
+class Targets:
+    """Objects to find.
+
+    Attributes
+    ----------
+    scene : Tensor
+        (N,) number of the scene of each target.
+    mask : Tensor
+        (N, S/2, S/2) bool, at the resolution of the predicted logits.
+    is_part : Tensor
+        (N,) whether the target is a part of a larger object.
+    """
+
+    scene: Tensor
+    mask: Tensor
+    is_part: Tensor
+
+
+def choose_targets(scenes: Scenes, per_scene: int, gen: torch.Generator) -> Targets:
+    """Draw `per_scene` targets of each scene: whole objects, parts, rarely the background."""
+    owner, part = scenes.owner[:, ::2, ::2].long(), scenes.part[:, ::2, ::2].long()
+    b, top = len(owner), 32
+    shift = torch.arange(b, device=owner.device)[:, None, None] * top
+    inside = owner >= 0
+    whole = torch.bincount((owner + shift)[inside], minlength=b * top).reshape(b, top)
+    pieces = torch.bincount((part + shift)[inside], minlength=b * top).reshape(b, top)
+    pieces[:, 0] = 0
+    area = torch.cat([whole, pieces], 1)
+    total = inside.sum((1, 2))[:, None]
+    weight = ((area * 4 >= MIN_AREA) & (area < 0.85 * total)).float()
+    weight[:, 0] *= BACKGROUND_WEIGHT
+    weight[:, 0] += 1e-6
+    choice = torch.multinomial(weight, per_scene, replacement=True, generator=gen).flatten()
+    scene = torch.arange(b, device=owner.device).repeat_interleave(per_scene)
+    is_part = choice >= top
+    number = (choice % top)[:, None, None]
+    mask = torch.where(is_part[:, None, None], part[scene] == number, owner[scene] == number)
+    return Targets(scene, mask & inside[scene], is_part)
+
+
+def other_reading(scenes: Scenes, targets: Targets, place: Tensor) -> Tensor:
+    """Return what else a click could mean: the whole for a part, the part for a whole.
+
+    Parameters
+    ----------
+    scenes, targets : Scenes, Targets
+        Where the clicks are.
+    place : Tensor
+        (N, 2) clicks (x, y) in cells of the target masks.
+
+    Returns
+    -------
+    Tensor
+        (N, S/2, S/2) bool; equal to the target where there is no other reading.
+    """
+    owner = scenes.owner[:, ::2, ::2][targets.scene]
+    part = scenes.part[:, ::2, ::2][targets.scene]
+    n = torch.arange(len(place), device=place.device)
+    here_owner = owner[n, place[:, 1], place[:, 0]][:, None, None]
+    here_part = part[n, place[:, 1], place[:, 0]][:, None, None]
+    other = torch.where(targets.is_part[:, None, None], owner == here_owner, part == here_part)
+    usable = targets.is_part[:, None, None] | (here_part > 0)
+    return torch.where(usable & (other.sum((1, 2), keepdim=True) > 15), other, targets.mask)
+
+
+def pick_place(mask: Tensor, central: Tensor, gen: torch.Generator, levels: int = 10) -> Tensor:
+    """Pick one cell of each mask.
+
+    Parameters
+    ----------
+    mask : Tensor
+        (N, h, w) bool; an empty mask gives an arbitrary cell.
+    central : Tensor
+        (N,) bool: far from the border instead of anywhere.
+    gen : torch.Generator
+        Source of chance.
+    levels : int
+        How many erosions tell the centre from the border.
+
+    Returns
+    -------
+    Tensor
+        (N, 2) cells (x, y).
+    """
+    n, _, w = mask.shape
+    score = torch.rand(mask.shape, generator=gen, device=mask.device)
+    coarse = F.avg_pool2d(mask[:, None].float(), 2)
+    depth = torch.zeros_like(coarse)
+    layer = (coarse > 0.9).float()
+    for _ in range(levels):
+        depth += layer
+        layer = 1 - F.max_pool2d(1 - layer, 3, 1, 1)
+    depth = F.interpolate(depth, scale_factor=2)[:, 0]
+    score = (score + central[:, None, None] * depth) * mask + mask
+    best = score.flatten(1).argmax(1)
+    return torch.stack([best % w, best // w], 1).reshape(n, 2)
+
+
+def to_pixels(place: Tensor, gen: torch.Generator) -> Tensor:
+    """Turn cells of the masks into picture coordinates (x, y), anywhere in the cell."""
+    shake = torch.rand(place.shape, generator=gen, device=place.device)
+    return (place + shake) * 2 - 0.5
+
+
+def boxes(mask: Tensor, gen: torch.Generator) -> Tensor:
+    """Return jittered boxes (N, 2, 2) of masks, as two corners (x, y) in pixels."""
+    h, w = mask.shape[1:]
+    cols, rows = mask.any(1), mask.any(2)
+
+    def ends(line: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        number = torch.arange(size, device=line.device)
+        low = torch.where(line, number, size).amin(1)
+        return low, torch.where(line, number, -1).amax(1) + 1
+
+    x0, x1 = ends(cols, w)
+    y0, y1 = ends(rows, h)
+    box = torch.stack([x0, y0, x1, y1], 1).float() * 2
+    side = (box[:, 2:] - box[:, :2]).clamp(min=1).repeat(1, 2)
+    noise = torch.randn(box.shape, generator=gen, device=box.device).clamp(-2, 2)
+    amount = torch.rand(len(box), 1, generator=gen, device=box.device) ** 2 * 0.12
+    jitter = (noise * amount * side).clamp(-20, 20)
+    return (box + jitter).clamp(0, 2 * w - 1).reshape(-1, 2, 2)
+
+
+def first_prompts(
+    targets: Targets, gen: torch.Generator, box_share: float = 0.45
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Draw a click or a box for each target.
+
+    Returns
+    -------
+    tuple of Tensor
+        Coordinates (N, 2, 2), labels (N, 2), whether it is a click (N,), the clicked cells (N, 2).
+    """
+    mask = targets.mask
+    chance = torch.rand(2, len(mask), generator=gen, device=mask.device)
+    place = pick_place(mask, chance[0] < 0.5, gen)
+    click = to_pixels(place, gen)
+    clicks = torch.stack([click, torch.zeros_like(click)], 1)
+    is_click = chance[1] >= box_share
+    coords = torch.where(is_click[:, None, None], clicks, boxes(mask, gen))
+    kinds = torch.tensor([[2, 3], [1, PADDING_LABEL]], device=mask.device)
+    return coords, kinds[is_click.long()], is_click, place
+
+
+def correction(mask: Tensor, predicted: Tensor, gen: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Click where the prediction is wrong: coordinates (N, 1, 2) and labels (N, 1)."""
+    wrong = mask ^ predicted
+    wrong = torch.where(wrong.flatten(1).any(1)[:, None, None], wrong, mask)
+    central = torch.rand(len(mask), generator=gen, device=mask.device) < 0.6
+    place = pick_place(wrong, central, gen)
+    n = torch.arange(len(mask), device=mask.device)
+    label = mask[n, place[:, 1], place[:, 0]].long()
+    return to_pixels(place, gen)[:, None], label[:, None]

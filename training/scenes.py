@@ -1,0 +1,155 @@
+"""Compose scenes from the pools of shapes and textures, whole batches at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from training import finish
+from training.layout import Layout, LayoutMaker
+
+
+@dataclasses.dataclass
+class Scenes:
+    """Pictures and the objects seen in them.
+
+    Attributes
+    ----------
+    pixels : Tensor
+        (B, 3, S, S) in 0..255; 0 outside the picture.
+    valid : Tensor
+        (B, 1, S, S) bool: inside the picture (top-left part of the square).
+    owner : Tensor
+        (B, S, S) number of the object seen at each pixel, 0 for the background, -1 outside.
+    part : Tensor
+        (B, S, S) number of the part seen at each pixel, 0 for none.
+    size : Tensor
+        (B, 2) height and width of the picture.
+    """
+
+    pixels: Tensor
+    valid: Tensor
+    owner: Tensor
+    part: Tensor
+    size: Tensor
+
+
+class SceneMaker:
+    """Make scenes.
+
+    Parameters
+    ----------
+    fields, kinds : Tensor
+        The pool of shapes: distance fields (N, 128, 128) and family numbers (N,).
+    textures : Tensor
+        (M, 3, 256, 256) uint8.
+    seed : int
+        Seed of the layouts.
+    """
+
+    def __init__(self, fields: Tensor, kinds: Tensor, textures: Tensor, seed: int) -> None:
+        self.device = textures.device
+        self.fields = fields
+        self.textures = textures
+        self.gen = torch.Generator(self.device).manual_seed(seed)
+        self.layouts = LayoutMaker(kinds, len(textures), self.gen)
+
+    @torch.no_grad()
+    def make(self, batch: int, side: int) -> Scenes:
+        """Compose `batch` scenes on squares of `side` pixels."""
+        layout = self.layouts.make(batch, side)
+        y, x = torch.meshgrid(*[torch.arange(side, device=self.device) + 0.5] * 2, indexing="ij")
+        x, y = x[None], y[None]
+        image = self._background(layout, x, y)
+        owner = torch.zeros(batch, side, side, dtype=torch.int16, device=self.device)
+        part = torch.zeros_like(owner)
+        for k in range(layout.count):
+            image, owner, part = self._paint(layout, k, x, y, image, owner, part)
+        height, width = layout.size[:, 0, None, None], layout.size[:, 1, None, None]
+        valid = ((x < width) & (y < height))[:, None]
+        pixels = finish.finish(image, layout.coins, self.gen) * valid
+        owner = torch.where(valid[:, 0], owner, -1)
+        return Scenes(pixels, valid, owner, part, layout.size)
+
+    def _background(self, layout: Layout, x: Tensor, y: Tensor) -> Tensor:
+        u, v = x / layout.side - 0.5, y / layout.side - 0.5
+        zoom = layout.back_zoom[:, None, None, None]
+        grid = torch.stack([u, v], -1) * zoom + layout.back_shift[:, None, None]
+        texture = self._sample(layout.back_texture, grid)
+        low = layout.back_dim[:, :, None, None]
+        return texture * low + layout.back_tint[:, :, None, None]
+
+    def _sample(self, index: Tensor, grid: Tensor) -> Tensor:
+        texture = self.textures[index].float() / 255
+        return F.grid_sample(texture, grid, padding_mode="reflection", align_corners=False)
+
+    def _paint(
+        self,
+        layout: Layout,
+        k: int,
+        x: Tensor,
+        y: Tensor,
+        image: Tensor,
+        owner: Tensor,
+        part: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Paint object `k` of every scene over what is there."""
+        o = layout.object(k)
+        field = self.fields[o.shape].float()[:, None]
+        local = _to_local(o.inverse, o.centre, x, y)
+        depth = F.grid_sample(field, local, padding_mode="border", align_corners=False)[:, 0]
+        stencil = (owner == o.parent[:, None, None]) | (o.parent == 0)[:, None, None]
+        stencil = stencil & o.present[:, None, None]
+        reach = depth * o.radius[:, None, None]
+        alpha = (reach / o.soft[:, None, None] + 0.5).clamp(0, 1) * stencil
+
+        image = image * (1 - self._shadow(o, field, x, y) * stencil)[:, None]
+        colour = self._surface(o, local, depth, reach)
+        image = image + alpha[:, None] * (colour - image)
+
+        seen = (depth > 0) & stencil
+        is_part = (o.parent > 0)[:, None, None]
+        owner = torch.where(seen & ~is_part, k + 1, owner)
+        part = torch.where(seen, torch.where(is_part, k + 1, 0).to(part.dtype), part)
+        return image, owner, part
+
+    def _shadow(self, o: Layout, field: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Darkness of the soft shadow around the object."""
+        local = _to_local(o.inverse, o.centre + o.shadow_shift, x, y)
+        depth = F.grid_sample(field, local, padding_mode="border", align_corners=False)[:, 0]
+        return o.shadow[:, None, None] * torch.sigmoid(depth / o.shadow_soft[:, None, None])
+
+    def _surface(self, o: Layout, local: Tensor, depth: Tensor, reach: Tensor) -> Tensor:
+        """Colour of the object: texture, relief, rounding light, gradient and rim."""
+        grid = local * o.texture_zoom[:, None, None, None] + o.texture_shift[:, None, None]
+        texture = self._sample(o.texture, grid)
+        low = o.contrast[:, None, None, None]
+        colour = texture * low + o.tint[:, :, None, None]
+
+        grey = texture.mean(1)
+        relief = grey - grey.roll((1, 1), (1, 2))
+        light = 1 + o.relief[:, None, None] * relief
+
+        inner = (depth / o.depth[:, None, None]).clamp(0, 1)
+        height = (1 - (1 - inner) ** 2).clamp(min=1e-4).sqrt()
+        slope_y = height.roll(1, 1) - height.roll(-1, 1)
+        slope_x = height.roll(1, 2) - height.roll(-1, 2)
+        scale = (o.radius * o.depth * 0.7)[:, None, None]
+        sun = o.sun[:, :, None, None]
+        facing = (slope_x * sun[:, 0] + slope_y * sun[:, 1]) * scale
+        light = light + o.rounding[:, None, None] * facing.clamp(-1, 1)
+        across = local[..., 0] * sun[:, 0] + local[..., 1] * sun[:, 1]
+        light = light + o.slant[:, None, None] * across
+        rim = torch.exp(-(((reach - 1) / o.rim_width[:, None, None]) ** 2))
+        colour = colour * light.clamp(0.1, 2.5)[:, None]
+        return colour + (o.rim[:, None, None] * rim)[:, None]
+
+
+def _to_local(inverse: Tensor, centre: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Map pixel positions to a shape's own -1..1 cell: (B, S, S, 2)."""
+    dx, dy = x - centre[:, 0, None, None], y - centre[:, 1, None, None]
+    m = inverse[:, :, :, None, None]
+    return torch.stack([m[:, 0, 0] * dx + m[:, 0, 1] * dy, m[:, 1, 0] * dx + m[:, 1, 1] * dy], -1)
