@@ -61,9 +61,14 @@ def test_overlay_of_records_draws_small_masks_on_top() -> None:
     records = [
         sam_rlx.MaskRecord(
             {
-                "counts": _core.rle_encode(mask), "size": mask.shape, "area": int(mask.sum()),
-                "bbox": [0, 0, 1, 1], "predicted_iou": 0.9, "point_coords": [[1.0, 1.0]],
-                "stability_score": 0.9, "crop_box": [0, 0, 120, 80],
+                "counts": _core.rle_encode(mask),
+                "size": mask.shape,
+                "area": int(mask.sum()),
+                "bbox": [0, 0, 1, 1],
+                "predicted_iou": 0.9,
+                "point_coords": [[1.0, 1.0]],
+                "stability_score": 0.9,
+                "crop_box": [0, 0, 120, 80],
             }
         )
         for mask in (small, large)
