@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -205,9 +206,31 @@ def vivid_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
     return weights
 
 
-def save_safetensors(path: Path, weights: Mapping[str, NDArray[np.float32]]) -> Path:
-    """Write a safetensors checkpoint."""
+def metadata(config: SamConfig) -> dict[str, str]:
+    """What a safetensors file says about sizes that its tensors do not tell."""
+    sizes = {
+        "img_size": config.img_size,
+        "patch_size": config.patch_size,
+        "embed_dim": config.embed_dim,
+        "depth": config.depth,
+        "num_heads": config.num_heads,
+        "mlp_ratio": 4.0,
+        "out_chans": config.out_chans,
+        "window_size": config.window_size,
+        "global_attn_indexes": list(config.global_attn_indexes),
+        "mask_in_chans": config.mask_in_chans,
+        "decoder_mlp_dim": config.mlp_dim,
+        "iou_head_hidden_dim": config.iou_head_hidden_dim,
+    }
+    return {"config": json.dumps(sizes), "variant": "tiny"}
+
+
+def save_safetensors(
+    path: Path, weights: Mapping[str, NDArray[np.float32]], config: SamConfig = TINY
+) -> Path:
+    """Write a safetensors checkpoint in Meta's layout; released sizes carry no config."""
     from safetensors.numpy import save_file
 
-    save_file(dict(weights), path)
+    released = config in VARIANTS.values()
+    save_file(dict(weights), path, metadata=None if released else metadata(config))
     return path
