@@ -152,7 +152,7 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
   sam::ImageEncoderConfig& e = config.image_encoder;
   e.embed_dim = size_of(patch, 0);
   e.patch_size = size_of(patch, 3);
-  e.img_size = e.table_size = checked_multiply(size_of(table, 1), e.patch_size);
+  e.img_size = e.table_size = size_of(table, 1) * e.patch_size;
   e.depth = 0;
   while (state_dict.contains("image_encoder.blocks." + std::to_string(e.depth) + ".norm1.weight")) {
     ++e.depth;
