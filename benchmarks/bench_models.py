@@ -14,12 +14,12 @@ from workloads import BUILD, SEED, clicks, embedding, network, picture, tiny, we
 
 def checkpoint(variant: str) -> str:
     """Return a random checkpoint of a variant, written if it is not there yet."""
-    path = weights_path(variant)
-    if not path.exists():
+    path, config = weights_path(variant), network(variant)
+    if variant == "tiny" or not path.exists():
         path = path.with_suffix(".safetensors")
     if not path.exists():
         BUILD.mkdir(parents=True, exist_ok=True)
-        tiny.save_safetensors(path, tiny.sam_weights(network(variant), SEED))
+        tiny.save_safetensors(path, tiny.sam_weights(config, SEED), config)
     return str(path)
 
 

@@ -32,6 +32,8 @@ def write_weights(variant: str) -> None:
         partial = path.with_suffix(".part")
         upstream.save_pth(partial, tiny.sam_weights(network(variant), SEED))
         partial.rename(path)
+    if variant == "tiny":  # ours needs its sizes, which a .pth file cannot hold
+        tiny.save_safetensors(path.with_suffix(".safetensors"), tiny.sam_weights(tiny.TINY, SEED))
 
 
 def export(workload: Workload) -> None:

@@ -19,7 +19,10 @@ def environment(threads: int) -> dict[str, str]:
 def prepare(workload: Workload, threads: int) -> Task:
     import sam_rlx
 
-    model = sam_rlx.load_model(weights_path(workload.variant))
+    path = weights_path(workload.variant)
+    model = sam_rlx.load_model(
+        path.with_suffix(".safetensors") if workload.variant == "tiny" else path
+    )
     if workload.name.startswith("everything"):
         return _everything(model, workload, threads)
     side = workload.config.img_size

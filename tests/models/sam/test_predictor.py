@@ -179,12 +179,3 @@ def test_thread_count_changes_no_bit(parity, model, pictures, num_threads):
         return predictor.image_embedding, result.masks, result.iou_predictions
 
     parity.same_bits(run(1), run(num_threads), "result")
-
-
-def test_safetensors_and_pth_give_the_same_model(parity, tiny_checkpoint, tiny_pth, pictures):
-    def embedding(path):
-        predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(path))
-        predictor.set_image(pictures["tall 451x300"])
-        return predictor.image_embedding
-
-    parity.same_bits(embedding(tiny_checkpoint), embedding(tiny_pth), "image_embedding")

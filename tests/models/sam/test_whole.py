@@ -57,7 +57,7 @@ def compare(parity, ours, network, image):
 def test_random_weights(parity, tmp_path, pictures, variant):
     config, image = tiny.VARIANTS[variant], pictures["wide 400x600"]
     weights = tiny.sam_weights(config, seed=2)
-    path = tiny.save_safetensors(tmp_path / f"{variant}.safetensors", weights)
+    path = upstream.save_pth(tmp_path / f"{variant}.pth", weights)
     network = upstream.build_sam(config, seed=None)
     upstream.load_state_dict(network, weights)
     del weights
