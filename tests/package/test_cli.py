@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,6 +208,27 @@ def test_interruption_is_130_and_leaves_no_file(
     code, _, err = run("segment", photo, *POINT, "--output", tmp_path / "x.png")
     assert code == 130
     assert "interrupted" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_ctrl_c_stops_the_computation(photo: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sam_rlx", "everything", str(photo), "--output", "x.png"]
+    with subprocess.Popen(
+        [*command, "--points-per-side", "64"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("picture"):
+                break
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip() == "sam-rlx everything: interrupted"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sam_rlx
 
 ROOT = Path(__file__).parents[2]
 OPTIONAL = (
@@ -51,6 +52,10 @@ print([name for name in {OPTIONAL} if name in set(sys.modules) - before])
 """
     found = run_python("-c", code)
     assert found.stdout.strip() == "[]", found.stderr
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert sam_rlx.__version__ == importlib.metadata.version("sam_rlx")
 
 
 def test_requirements_are_numpy_alone() -> None:
