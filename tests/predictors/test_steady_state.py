@@ -8,9 +8,8 @@ import textwrap
 
 import numpy as np
 import pytest
-from support import tiny
-
 import sam_rlx
+from support import tiny
 
 
 @pytest.mark.parametrize(("batch", "threads"), [(1, 1), (1, 2), (7, 1), (7, 2), (7, 3)])
