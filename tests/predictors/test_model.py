@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from support import tiny
-
 import sam_rlx
 from sam_rlx import _core
+from support import tiny
 
 
 def load(path, **options):
