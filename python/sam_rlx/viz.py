@@ -59,7 +59,7 @@ def overlay(
     Raises
     ------
     InvalidArgumentError
-        A shape does not fit the picture.
+        A shape does not fit the picture, or a label is unknown.
     """
     canvas = as_rgb(image).astype(np.float32)
     height, width = canvas.shape[:2]
@@ -77,9 +77,13 @@ def overlay(
             _draw_box(canvas, box, line)
     if point_coords is not None:
         points = np.asarray(point_coords, np.float64).reshape(-1, 2)
-        labels = np.ones(len(points)) if point_labels is None else np.ravel(point_labels)
+        labels = [1] * len(points) if point_labels is None else np.ravel(point_labels).tolist()
+        if len(labels) != len(points) or not set(labels) <= set(_POINT_COLORS):
+            raise InvalidArgumentError(
+                f"point_labels: expected {len(points)} labels of 1, 0 or -1, found {labels}"
+            )
         for point, label in zip(points, labels, strict=True):
-            _draw_point(canvas, point, _POINT_COLORS[int(label)], 3.2 * line)
+            _draw_point(canvas, point, _POINT_COLORS[label], 3.2 * line)
     return np.rint(canvas).astype(np.uint8)
 
 

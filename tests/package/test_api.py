@@ -123,6 +123,7 @@ def test_predict_refuses_wrong_prompts_and_stays_usable(
 
 
 Call = Callable[[sam_rlx.Model, sam_rlx.ImagePredictor, Path], Any]
+IMAGE = np.zeros((4, 5, 3), np.uint8)
 EMBEDDING = np.zeros((1, 64, 8, 8), np.float32)
 TABLE: list[tuple[str, Call, type[Exception]]] = [
     ("load_model type", lambda m, p, d: sam_rlx.load_model(3), sam_rlx.InvalidArgumentError),  # type: ignore[arg-type]
@@ -213,6 +214,16 @@ TABLE: list[tuple[str, Call, type[Exception]]] = [
     (
         "overlay shape",
         lambda m, p, d: viz.overlay(np.zeros((4, 5, 3), np.uint8), [np.zeros((5, 4), bool)]),
+        sam_rlx.InvalidArgumentError,
+    ),
+    (
+        "overlay labels",
+        lambda m, p, d: viz.overlay(IMAGE, [], point_coords=[[1, 1]], point_labels=[2]),
+        sam_rlx.InvalidArgumentError,
+    ),
+    (
+        "overlay label count",
+        lambda m, p, d: viz.overlay(IMAGE, [], point_coords=[[1, 1]], point_labels=[1, 0]),
         sam_rlx.InvalidArgumentError,
     ),
     (

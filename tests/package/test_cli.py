@@ -161,6 +161,8 @@ def test_help_has_an_example(run: Callable[..., tuple], command: str) -> None:
         ["segment", "PHOTO", "--box", "1,1,2,2", "--box", "3,3,4,4", *POINT, "--dry"],
         ["segment", "PHOTO", *POINT, "--output", "x.bmp"],
         ["segment", "PHOTO", *POINT, "--threads", "0", "--dry"],
+        ["everything", "PHOTO", "--stability-score-thresh", "1.5", "--dry"],
+        ["everything", "PHOTO", "--crop-n-layers", "-1", "--dry"],
         ["demo", "--output", "x.bmp"],
     ],
 )

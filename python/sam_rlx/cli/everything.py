@@ -9,7 +9,8 @@ import numpy as np
 
 from sam_rlx import io, viz
 from sam_rlx.cli import common
-from sam_rlx.cli.common import Outputs
+from sam_rlx.cli.common import Outputs, UsageError
+from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
 
 _EXAMPLES = """examples:
@@ -53,17 +54,20 @@ def run(args: argparse.Namespace) -> None:
     image = io.read_image(args.image)
     height, width = image.shape[:2]
     model = common.load(args, outputs)
-    generator = MaskGenerator(
-        model,
-        points_per_side=args.points_per_side,
-        points_per_batch=args.points_per_batch,
-        pred_iou_thresh=args.pred_iou_thresh,
-        stability_score_thresh=args.stability_score_thresh,
-        box_nms_thresh=args.box_nms_thresh,
-        crop_n_layers=args.crop_n_layers,
-        min_mask_region_area=args.min_mask_region_area,
-        num_threads=args.threads,
-    )
+    try:
+        generator = MaskGenerator(
+            model,
+            points_per_side=args.points_per_side,
+            points_per_batch=args.points_per_batch,
+            pred_iou_thresh=args.pred_iou_thresh,
+            stability_score_thresh=args.stability_score_thresh,
+            box_nms_thresh=args.box_nms_thresh,
+            crop_n_layers=args.crop_n_layers,
+            min_mask_region_area=args.min_mask_region_area,
+            num_threads=args.threads,
+        )
+    except InvalidArgumentError as error:
+        raise UsageError(str(error)) from error
     outputs.say(f"picture {args.image}: {width} x {height} pixels")
     if args.dry:
         outputs.say(
