@@ -1,8 +1,7 @@
 #include <pybind11/stl.h>
 
-#include <vector>
-
 #include "bindings/testing.h"
+#include "bindings/testing_register.h"
 #include "core/error.h"
 #include "kernels/kernel_table.h"
 #include "ops/activation.h"
@@ -50,8 +49,8 @@ void register_linear(py::module_& m) {
         linear(test.context, view_of(x), packed, epilogue, mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none",
-      "residual"_a = py::none(), "in_place"_a = false, "isa"_a = py::none(), "num_threads"_a = 1);
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
+      "in_place"_a = false, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_conv(py::module_& m) {
@@ -82,8 +81,8 @@ void register_conv(py::module_& m) {
                 mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none",
-      "residual"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
+      "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_rowwise(py::module_& m) {
@@ -169,8 +168,8 @@ void register_attention(py::module_& m) {
         window_attention(test.context, args, mutable_view_of(out));
         return out;
       },
-      "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(),
-      "rel_w"_a = py::none(), "pad_qkv"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
+      "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(), "rel_w"_a = py::none(),
+      "pad_qkv"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 }  // namespace
@@ -187,11 +186,6 @@ void register_ops(py::module_& module) {
         return ops.attr(name.c_str())(*args, **kwargs);
       },
       "name"_a);
-  module.def("isas", [] {
-    std::vector<std::string> names;
-    for (const KernelTable* table : available_kernels()) names.emplace_back(table->name);
-    return names;
-  });
 }
 
 }  // namespace sam_rlx

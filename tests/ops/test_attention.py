@@ -30,9 +30,9 @@ def window_attention(qkv, heads, window, scale, rel_h=None, rel_w=None, pad_qkv=
     scores = np.einsum("...id,...jd->...ij", q.reshape(flat), k.reshape(flat)) * scale
     if rel_h is not None:
         scores = scores.reshape(*q.shape[:4], size_h, size_w, size_h, size_w)
-        scores = scores + np.moveaxis(
-            rel_terms(np.swapaxes(q, 4, 5), rel_h, size_h), 4, 5
-        )[..., :, None]
+        scores = (
+            scores + np.moveaxis(rel_terms(np.swapaxes(q, 4, 5), rel_h, size_h), 4, 5)[..., :, None]
+        )
         scores = scores + rel_terms(q, rel_w, size_w)[..., None, :]
         scores = scores.reshape(*q.shape[:4], size_h * size_w, -1)
     out = np.einsum("...ij,...jd->...id", softmax(scores), v.reshape(flat)).reshape(q.shape)

@@ -28,7 +28,11 @@ def conv_patch(x, weight):
 @pytest.mark.parametrize("out", [1, 33])
 def test_conv3x3(shape, out):
     random = rng(*shape, out)
-    x, weight, bias = normal(random, *shape), normal(random, out, shape[3], 3, 3), normal(random, out)
+    x, weight, bias = (
+        normal(random, *shape),
+        normal(random, out, shape[3], 3, 3),
+        normal(random, out),
+    )
     residual = normal(random, *shape[:3], out)
     check("conv3x3", conv3x3(x, weight), x, weight)
     truth = np.maximum(conv3x3(x, weight) + bias, 0) + residual

@@ -44,9 +44,7 @@ def test_residual_in_place(k, activation):
     x, w = normal(random, 50, k), normal(random, 70, k)
     bias, residual = normal(random, 70), normal(random, 50, 70)
     truth = formula(x, w, bias, activation, residual)
-    check(
-        "linear", truth, x, w, bias=bias, activation=activation, residual=residual, in_place=True
-    )
+    check("linear", truth, x, w, bias=bias, activation=activation, residual=residual, in_place=True)
 
 
 def test_leading_axes_and_empty():
@@ -71,9 +69,7 @@ def test_pytorch(m, k, n):
     rival = torch.nn.functional.gelu(
         torch.nn.functional.linear(*(torch.from_numpy(a) for a in (x, w, bias)))
     )
-    check(
-        "linear", truth, x, w, bias=bias, activation="gelu", bound=torch_bound(truth, rival)
-    )
+    check("linear", truth, x, w, bias=bias, activation="gelu", bound=torch_bound(truth, rival))
 
 
 def test_rows_do_not_depend_on_each_other():
