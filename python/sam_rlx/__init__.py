@@ -31,3 +31,5 @@ __all__ = [
     "build_info",
     "load_model",
 ]
+
+__version__: str = build_info()["version"]

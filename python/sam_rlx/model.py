@@ -45,7 +45,7 @@ class Model:
 
     @property
     def variant(self) -> str:
-        """Size of the network: ``"vit_b"``, ``"vit_l"``, ``"vit_h"`` or ``"nano"``."""
+        """Size of the network: ``"vit_b"``, ``"vit_l"``, ``"vit_h"`` or ``"sam-nano"``."""
         return self._core.variant
 
     @property
@@ -94,7 +94,8 @@ class Model:
         Returns
         -------
         dict of str to list of str
-            Tensor names under the keys ``missing``, ``unexpected``, ``ignored`` and ``skipped``.
+            Tensor names under the keys ``missing``, ``unexpected``, ``misshaped``, ``ignored`` and
+            ``skipped``.
         """
         return {key: list(names) for key, names in self._core.report.items()}
 
@@ -206,8 +207,8 @@ def build_info() -> dict[str, Any]:
     Returns
     -------
     dict
-        Version, compiler, OpenMP, Eigen version, device and the instruction sets that were
-        compiled and that this CPU can run.
+        Version, compiler, OpenMP, device, cores, families, precisions, and the instruction sets
+        that were compiled and that this CPU can run.
     """
     return dict(_core.build_info())
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +20,7 @@ POINT = ["--point", "300,200"]
 
 
 @pytest.fixture
-def cup() -> Path:
+def photo() -> Path:
     return demo.PICTURE
 
 
@@ -41,58 +44,60 @@ def run(
     return run
 
 
-def test_segment_writes_a_directory(run: Callable[..., tuple], cup: Path, tmp_path: Path) -> None:
-    code, out, err = run("segment", cup, *POINT, "--multimask", "--output", tmp_path / "out")
+def test_segment_writes_a_directory(run: Callable[..., tuple], photo: Path, tmp_path: Path) -> None:
+    code, out, err = run("segment", photo, *POINT, "--multimask", "--output", tmp_path / "out")
     assert (code, err) == (0, "")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["mask_000.png", "mask_001.png", "mask_002.png", "masks.json", "overlay.png"]
     with Image.open(tmp_path / "out" / "overlay.png") as overlay:
-        assert overlay.size == (600, 400)
+        assert overlay.size == (400, 367)
     document = json.loads((tmp_path / "out" / "masks.json").read_text())
-    assert document["images"][0]["file_name"] == cup.name
+    assert document["images"][0]["file_name"] == photo.name
     assert len(document["annotations"]) == 3
     assert str(tmp_path / "out" / "overlay.png") in out
 
 
 def test_segment_npz_goes_in_again_as_a_mask(
-    run: Callable[..., tuple], cup: Path, tmp_path: Path
+    run: Callable[..., tuple], photo: Path, tmp_path: Path
 ) -> None:
-    npz = tmp_path / "cup.npz"
-    assert run("segment", cup, *POINT, "--multimask", "--npz", npz)[0] == 0
+    npz = tmp_path / "photo.npz"
+    assert run("segment", photo, *POINT, "--multimask", "--npz", npz)[0] == 0
     with np.load(npz) as arrays:
-        assert arrays["masks"].shape == (3, 400, 600)
+        assert arrays["masks"].shape == (3, 367, 400)
         assert arrays["iou_predictions"].shape == (3,)
         best = arrays["low_res_masks"][arrays["iou_predictions"].argmax()]
     np.save(tmp_path / "best.npy", best)
-    first = run("segment", cup, *POINT, "--mask", npz, "--json", "-")
-    second = run("segment", cup, *POINT, "--mask", tmp_path / "best.npy", "--json", "-")
+    first = run("segment", photo, *POINT, "--mask", npz, "--json", "-")
+    second = run("segment", photo, *POINT, "--mask", tmp_path / "best.npy", "--json", "-")
     assert first[0] == second[0] == 0
     assert first[1] == second[1]
 
 
 def test_several_boxes_are_several_objects(
-    run: Callable[..., tuple], cup: Path, tmp_path: Path
+    run: Callable[..., tuple], photo: Path, tmp_path: Path
 ) -> None:
-    boxes = ["--box", "10,20,200,200", "--box", "200,50,420,330"]
-    code, out, _ = run("segment", cup, *boxes, "--output", tmp_path / "cup.png", "--json", "-")
+    boxes = ["--box", "10,20,200,200", "--box", "200,50,320,330"]
+    code, out, _ = run("segment", photo, *boxes, "--output", tmp_path / "photo.png", "--json", "-")
     assert code == 0
     assert len(json.loads(out)["annotations"]) == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["cup.png"]
+    assert [path.name for path in tmp_path.iterdir()] == ["photo.png"]
 
 
-def test_json_is_alone_on_stdout(run: Callable[..., tuple], cup: Path) -> None:
-    code, out, err = run("segment", cup, *POINT, "--json", "-")
+def test_json_is_alone_on_stdout(run: Callable[..., tuple], photo: Path) -> None:
+    code, out, err = run("segment", photo, *POINT, "--json", "-")
     assert code == 0
-    assert json.loads(out)["annotations"][0]["segmentation"]["size"] == [400, 600]
+    assert json.loads(out)["annotations"][0]["segmentation"]["size"] == [367, 400]
     assert "encoded in" in err
 
 
 def test_everything_writes_what_it_found(
-    run: Callable[..., tuple], cup: Path, tmp_path: Path
+    run: Callable[..., tuple], photo: Path, tmp_path: Path
 ) -> None:
     loose = ["--pred-iou-thresh", 0, "--stability-score-thresh", 0, "--points-per-side", 3]
     npz = tmp_path / "all.npz"
-    code, out, err = run("everything", cup, *loose, "--output", tmp_path / "all.png", "--npz", npz)
+    code, out, err = run(
+        "everything", photo, *loose, "--output", tmp_path / "all.png", "--npz", npz
+    )
     assert (code, err) == (0, "")
     with np.load(npz) as arrays:
         count = len(arrays["masks"])
@@ -100,9 +105,9 @@ def test_everything_writes_what_it_found(
     assert f"found {count} masks" in out
 
 
-def test_dry_runs_write_nothing(run: Callable[..., tuple], cup: Path, tmp_path: Path) -> None:
+def test_dry_runs_write_nothing(run: Callable[..., tuple], photo: Path, tmp_path: Path) -> None:
     output = ["--output", tmp_path / "x.png", "--dry"]
-    for command in (["segment", cup, *POINT], ["everything", cup]):
+    for command in (["segment", photo, *POINT], ["everything", photo]):
         code, out, _ = run(*command, *output)
         assert code == 0
         assert "would" in out
@@ -146,23 +151,23 @@ def test_help_has_an_example(run: Callable[..., tuple], command: str) -> None:
         [],
         ["fly"],
         ["segment"],
-        ["segment", "CUP", "--output", "x.png"],
-        ["segment", "CUP", *POINT],
-        ["segment", "CUP", "--point", "1", "--dry"],
-        ["segment", "CUP", "--point", "1,2,3", "--dry"],
-        ["segment", "CUP", "--point", "nan,2", "--dry"],
-        ["segment", "CUP", "--point", "600,2", "--dry"],
-        ["segment", "CUP", "--box", "5,5,2,9", "--dry"],
-        ["segment", "CUP", "--box", "1,1,2,2", "--box", "3,3,4,4", *POINT, "--dry"],
-        ["segment", "CUP", *POINT, "--output", "x.bmp"],
-        ["segment", "CUP", *POINT, "--threads", "0", "--dry"],
+        ["segment", "PHOTO", "--output", "x.png"],
+        ["segment", "PHOTO", *POINT],
+        ["segment", "PHOTO", "--point", "1", "--dry"],
+        ["segment", "PHOTO", "--point", "1,2,3", "--dry"],
+        ["segment", "PHOTO", "--point", "nan,2", "--dry"],
+        ["segment", "PHOTO", "--point", "400,2", "--dry"],
+        ["segment", "PHOTO", "--box", "5,5,2,9", "--dry"],
+        ["segment", "PHOTO", "--box", "1,1,2,2", "--box", "3,3,4,4", *POINT, "--dry"],
+        ["segment", "PHOTO", *POINT, "--output", "x.bmp"],
+        ["segment", "PHOTO", *POINT, "--threads", "0", "--dry"],
         ["demo", "--output", "x.bmp"],
     ],
 )
 def test_wrong_usage_is_2(
-    capsys: pytest.CaptureFixture[str], cup: Path, tiny_checkpoint: Path, arguments: list[str]
+    capsys: pytest.CaptureFixture[str], photo: Path, tiny_checkpoint: Path, arguments: list[str]
 ) -> None:
-    words = [str(cup) if word == "CUP" else word for word in arguments]
+    words = [str(photo) if word == "PHOTO" else word for word in arguments]
     if len(words) > 1:
         words += ["--model", str(tiny_checkpoint)]
     try:
@@ -173,7 +178,9 @@ def test_wrong_usage_is_2(
     assert "sam-rlx" in capsys.readouterr().err
 
 
-def test_failures_are_1_with_one_line(run: Callable[..., tuple], cup: Path, tmp_path: Path) -> None:
+def test_failures_are_1_with_one_line(
+    run: Callable[..., tuple], photo: Path, tmp_path: Path
+) -> None:
     text = tmp_path / "text.png"
     text.write_text("no picture")
     blocked = tmp_path / "file"
@@ -181,7 +188,7 @@ def test_failures_are_1_with_one_line(run: Callable[..., tuple], cup: Path, tmp_
     for arguments in (
         ["segment", tmp_path / "absent.png", *POINT, "--dry"],
         ["segment", text, *POINT, "--dry"],
-        ["segment", cup, *POINT, "--output", blocked / "x.png"],
+        ["segment", photo, *POINT, "--output", blocked / "x.png"],
         ["info", tmp_path / "absent.pth"],
         ["info", text],
     ):
@@ -192,15 +199,36 @@ def test_failures_are_1_with_one_line(run: Callable[..., tuple], cup: Path, tmp_
 
 
 def test_interruption_is_130_and_leaves_no_file(
-    run: Callable[..., tuple], cup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., tuple], photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Image.Image, "save", interrupted)
-    code, _, err = run("segment", cup, *POINT, "--output", tmp_path / "x.png")
+    code, _, err = run("segment", photo, *POINT, "--output", tmp_path / "x.png")
     assert code == 130
     assert "interrupted" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_ctrl_c_stops_the_computation(photo: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sam_rlx", "everything", str(photo), "--output", "x.png"]
+    with subprocess.Popen(
+        [*command, "--points-per-side", "64"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("picture"):
+                break
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip() == "sam-rlx everything: interrupted"
     assert list(tmp_path.iterdir()) == []
 
 

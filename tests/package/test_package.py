@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sam_rlx
 
 ROOT = Path(__file__).parents[2]
 OPTIONAL = (
@@ -53,6 +54,10 @@ print([name for name in {OPTIONAL} if name in set(sys.modules) - before])
     assert found.stdout.strip() == "[]", found.stderr
 
 
+def test_the_version_is_that_of_the_package() -> None:
+    assert sam_rlx.__version__ == importlib.metadata.version("sam_rlx")
+
+
 def test_requirements_are_numpy_alone() -> None:
     required = importlib.metadata.requires("sam_rlx") or []
     assert [line for line in required if "extra ==" not in line] == ["numpy>=1.26"]
@@ -61,7 +66,9 @@ def test_requirements_are_numpy_alone() -> None:
 def test_the_package_is_typed_and_has_the_demo() -> None:
     package = ROOT / "python" / "sam_rlx"
     assert (package / "py.typed").is_file()
-    assert (package / "assets" / "coffee.jpg").stat().st_size < 100_000
+    pictures = list((package / "assets").glob("*.jpg"))
+    assert {path.name for path in pictures} == {"coffee.jpg", "rocket.jpg"}
+    assert all(path.stat().st_size < 100_000 for path in pictures)
     weights = package / "assets" / "sam-nano.safetensors"
     assert weights.stat().st_size <= WEIGHT_BYTES
 
@@ -90,7 +97,7 @@ def test_the_wheel_is_small_and_complete(tmp_path: Path) -> None:
     assert sum(size for name, size in entries.items() if name not in weights) < WHEEL_BYTES
     names = " ".join(entries)
     assert "sam_rlx/_core." in names
-    assert "sam_rlx/assets/coffee.jpg" in entries
+    assert "sam_rlx/assets/rocket.jpg" in entries
     assert "sam_rlx/_core.pyi" in entries
     assert "sam_rlx/py.typed" in entries
     assert "_testing" not in names

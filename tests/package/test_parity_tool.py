@@ -53,6 +53,6 @@ def test_the_command(
     from sam_rlx.cli import demo
 
     command = parity.main  # type: ignore[attr-defined]
-    assert command([str(tiny_checkpoint), str(demo.PICTURE), "--point", "300,60"]) == 0
+    assert command([str(tiny_checkpoint), str(demo.PICTURE), "--point", "182,140"]) == 0
     assert "image_embedding" in capsys.readouterr().out
     assert command([str(tiny_checkpoint), str(tmp_path / "absent.png")]) == 1
