@@ -68,7 +68,7 @@ def _blur(image: Tensor, sigma: float) -> Tensor:
 
 def _blocks(image: Tensor, step: Tensor) -> Tensor:
     """Quantise 8 x 8 cosine coefficients, coarser for higher frequencies, as JPEG does."""
-    b, c, h, w = image.shape
+    h, w = image.shape[2:]
     image = F.pad(image, (0, -w % 8, 0, -h % 8), mode="replicate")
     n = torch.arange(8, device=image.device, dtype=image.dtype)
     basis = torch.cos(math.pi * (2 * n[None] + 1) * n[:, None] / 16) / 2

@@ -27,11 +27,14 @@ class Targets:
         (N, S/2, S/2) bool, at the resolution of the predicted logits.
     is_part : Tensor
         (N,) whether the target is a part of a larger object.
+    number : Tensor
+        (N,) its number in `Scenes.part` or `Scenes.owner`.
     """
 
     scene: Tensor
     mask: Tensor
     is_part: Tensor
+    number: Tensor
 
 
 def choose_targets(scenes: Scenes, per_scene: int, gen: torch.Generator) -> Targets:
@@ -51,9 +54,10 @@ def choose_targets(scenes: Scenes, per_scene: int, gen: torch.Generator) -> Targ
     choice = torch.multinomial(weight, per_scene, replacement=True, generator=gen).flatten()
     scene = torch.arange(b, device=owner.device).repeat_interleave(per_scene)
     is_part = choice >= top
-    number = (choice % top)[:, None, None]
-    mask = torch.where(is_part[:, None, None], part[scene] == number, owner[scene] == number)
-    return Targets(scene, mask & inside[scene], is_part)
+    number = choice % top
+    wanted = number[:, None, None]
+    mask = torch.where(is_part[:, None, None], part[scene] == wanted, owner[scene] == wanted)
+    return Targets(scene, mask & inside[scene], is_part, number)
 
 
 def other_reading(scenes: Scenes, targets: Targets, place: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ class ImageArray {
  public:
   explicit ImageArray(const pybind11::array& image) : array_(image) {
     const bool rgb = array_.ndim() == 3 && array_.shape(2) == 3;
-    if (!rgb || !array_.dtype().is(pybind11::dtype::of<std::uint8_t>())) {
+    if (!rgb || !pybind11::isinstance<pybind11::array_t<std::uint8_t>>(array_)) {
       std::string found = std::string(pybind11::str(array_.dtype())) + " (";
       for (pybind11::ssize_t axis = 0; axis < array_.ndim(); ++axis) {
         found += (axis > 0 ? ", " : "") + std::to_string(array_.shape(axis));

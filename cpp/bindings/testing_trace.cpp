@@ -44,9 +44,36 @@ py::list run_trace(const std::shared_ptr<const Model>& model, const py::array& i
   return records;
 }
 
+// Blocks of memory that each of `calls` rounds of one picture and `batch` clicks took.
+std::vector<std::int64_t> allocations(const std::string& path, const py::array& image,
+                                      std::int64_t batch, int num_threads, int calls) {
+  ImagePredictor predictor(Model::load(path, {}), num_threads);
+  const ImageArray pixels(image);
+  const std::vector<double> points(static_cast<std::size_t>(2 * batch), 5.0);
+  const std::vector<std::int32_t> labels(static_cast<std::size_t>(batch), 1);
+  const PromptBatch prompts{.batch = batch,
+                            .num_points = 1,
+                            .point_coords = points.data(),
+                            .point_labels = labels.data()};
+  const std::int64_t count = predictor.mask_range(true).count;
+  const std::int64_t side = predictor.model().sam().config.prompt_encoder.mask_input_size();
+  Tensor low_res({batch, count, side, side});
+  Tensor iou({batch, count});
+  std::vector<std::int64_t> taken;
+  for (int i = 0; i < calls; ++i) {
+    const std::int64_t before = allocation_count();
+    predictor.set_image(pixels.view());
+    predictor.decode(prompts, Frame::kOriginal, true, low_res, iou);
+    taken.push_back(allocation_count() - before);
+  }
+  return taken;
+}
+
 }  // namespace
 
 void register_trace(py::module_& m) {
+  m.def("allocations", allocations, py::arg("path"), py::arg("image"), py::arg("batch"),
+        py::arg("num_threads"), py::arg("calls"));
   m.def(
       "trace",
       [](const std::string& path, const py::array& image, std::optional<Array<double>> point_coords,

@@ -31,14 +31,15 @@ GemmActivation gemm_activation(Activation activation) {
 }
 
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr std::int64_t kMaxRows = 168;  // a packed block of A fits the second-level cache
+  constexpr std::int64_t kMaxPacked = 96 * 1024;  // floats of A: most of a second-level cache
   const std::int64_t mr = ctx.kernels.gemm_mr, nr = ctx.kernels.gemm_nr;
   GemmPlan plan;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) /
                                                               ctx.kernels.gemm_kc);
   plan.k_block = k_blocks == 1 ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
-  plan.row_block = std::min(round_up(m, mr), std::max(mr, kMaxRows / mr * mr));
+  plan.row_block = std::min(
+      round_up(m, mr), std::max(mr, kMaxPacked / std::max<std::int64_t>(plan.k_block, 256) / mr * mr));
   plan.col_block = round_up(n, nr);
   const auto count = [&] {
     plan.row_tasks = (m + plan.row_block - 1) / plan.row_block;

@@ -95,13 +95,15 @@ void AttentionTiles::position_terms(const float* table, std::int64_t side,
   g.c = products;
   g.c_row_stride = nr;
   kernels_.gemm(g);
+  std::int64_t offset[QueryRows::kMax] = {};
+  for (std::int64_t i = 0; i < count; ++i) offset[i] = rows.place[i].*axis * nr + i;
   for (std::int64_t j = 0; j < side; ++j) {
     float* const to = out + j * nr;
     const float* const from = products + (side - 1 - j - base) * nr;
     if (low == high) {
       for (std::int64_t i = 0; i < g.n; ++i) to[i] = kLog2E * from[low * nr + i];
     } else {
-      for (std::int64_t i = 0; i < count; ++i) to[i] = kLog2E * from[rows.place[i].*axis * nr + i];
+      for (std::int64_t i = 0; i < count; ++i) to[i] = kLog2E * from[offset[i]];
       for (std::int64_t i = count; i < g.n; ++i) to[i] = 0.0F;
     }
   }

@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -365,7 +366,7 @@ class ImagePredictor:
         """
         name = os.fspath(path)
         try:
-            with np.load(name, allow_pickle=False) as archive:
+            with Path(name).open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 fields = {key: archive[key] for key in archive.files}
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise CheckpointError(f"{name}: expected an embedding file, found {error}") from error

@@ -1,4 +1,7 @@
-"""The pytest plug-in: a fixture that compares a checkpoint with upstream (extra ``parity``)."""
+"""A pytest plug-in: a fixture that compares a checkpoint with upstream (extra ``parity``).
+
+Ask for it in a ``conftest.py``: ``pytest_plugins = ["sam_rlx.pytest_plugin"]``.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
+from sam_rlx.pytest_plugin import sam_rlx_parity  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 

@@ -149,7 +149,7 @@ def test_all_masks_with_default_and_with_own_options(sam: Sam, picture: np.ndarr
         model=sam,
         points_per_side=4,
         pred_iou_thresh=0.0,
-        stability_score_thresh=0.5,
+        stability_score_thresh=0.0,
         crop_n_layers=1,
         crop_n_points_downscale_factor=2,
         min_mask_region_area=100,

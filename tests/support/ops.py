@@ -1,4 +1,4 @@
-"""Formulas in float64 for the tests of ops, and the comparison with a rival of the same precision."""
+"""Formulas in float64 for the tests of ops, and the comparison with a rival."""
 
 import math
 

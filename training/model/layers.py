@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -51,7 +53,7 @@ class Mlp(nn.Module):
     def __init__(self, dim_in: int, hidden: int, dim_out: int, depth: int) -> None:
         super().__init__()
         sizes = [dim_in] + [hidden] * (depth - 1) + [dim_out]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the chain to the last axis."""

@@ -12,13 +12,13 @@ from training.model import NANO, Sam, SamConfig
 
 pytest.importorskip("segment_anything", exc_type=ImportError)
 
-from segment_anything.modeling import (  # noqa: E402
+from segment_anything.modeling import (
     ImageEncoderViT,
     MaskDecoder,
     PromptEncoder,
     TwoWayTransformer,
 )
-from segment_anything.modeling import Sam as UpstreamSam  # noqa: E402
+from segment_anything.modeling import Sam as UpstreamSam
 
 SMALL = dataclasses.replace(NANO, img_size=160, depth=4, global_attn_indexes=(1, 3))
 

@@ -1,8 +1,8 @@
 // C = A B with a register tile of kMr x kNr; kMr and kNv (vectors of a row) come from the ISA.
 
-// Longest block of the inner dimension: the panel of A that is packed on the stack, and the one
-// of B, stay in the first-level cache.
-constexpr Index kMaxKc = 384;
+// Longest block of the inner dimension. Panels of A and B come from the second-level cache, which
+// keeps up with the multiply-adds; long blocks spare passes over C.
+constexpr Index kMaxKc = 768;
 
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
@@ -50,10 +50,31 @@ void finish_tile(const TileArgs& t, const float* tile) noexcept {
   }
 }
 
+// C and the residual arrive while the products are summed, unless that takes no longer.
+constexpr Index kPrefetchFrom = 128;
+template <int R, int V>
+SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
+  const sam_rlx::GemmArgs& g = *t.g;
+  const float* const c = g.c + t.row * g.c_row_stride + t.col;
+  const bool add_residual = t.last && g.residual != nullptr;
+  const float* const residual =
+      add_residual ? g.residual + t.row * g.residual_row_stride + t.col : c;
+  const Index residual_stride = add_residual ? g.residual_row_stride : g.c_row_stride;
+  for_each<R>([&](auto r) {
+    for_each<V>([&](auto v) {
+      SAM_RLX_PREFETCH_WRITE(c + r.value * g.c_row_stride + v.value * kLanes);
+      if (add_residual) SAM_RLX_PREFETCH(residual + r.value * residual_stride + v.value * kLanes);
+    });
+  });
+}
+
 template <int R, int V>
 void multiply_tile(const TileArgs& t) noexcept {
   Vec acc[R][V];
   for_each<R>([&](auto r) { for_each<V>([&](auto v) { acc[r.value][v.value] = zero(); }); });
+  const sam_rlx::GemmArgs& g = *t.g;
+  float* const c = g.c + t.row * g.c_row_stride + t.col;
+  if (t.k >= kPrefetchFrom) prefetch_tile<R, V>(t);
   const float* a = t.a;
   const float* b = t.b;
   const Index b_step = t.g->b_k_stride;
@@ -67,8 +88,6 @@ void multiply_tile(const TileArgs& t) noexcept {
       });
     });
   }
-  const sam_rlx::GemmArgs& g = *t.g;
-  float* const c = g.c + t.row * g.c_row_stride + t.col;
   const bool bare = !t.last || (g.column_bias == nullptr && g.row_bias == nullptr &&
                                 g.activation == sam_rlx::kGemmNone && g.residual == nullptr);
   if (bare && t.cols == V * kLanes) {

@@ -5,6 +5,15 @@ SAM_RLX_INLINE Vec load_cols(const float* p, Index n) {
   return n >= kLanes ? load(p) : load_n(p, n);
 }
 
+// Stores n lanes, or more where that is harmless: masked stores are slow.
+SAM_RLX_INLINE void store_row(float* p, Vec x, Index n, bool harmless) {
+  if (n == kLanes || harmless) {
+    store(p, x);
+  } else {
+    store_n(p, x, n);
+  }
+}
+
 // Rows become the lanes of a panel: out[p * W + i] = rows[i][p], and 0 where rows[i] is null.
 // out has k * W numbers.
 template <int W>
@@ -23,13 +32,9 @@ void pack_rows(const float* const* rows, Index k, float* out) noexcept {
       });
       transpose(r);
       for_each<kLanes>([&](auto i) {
+        // What a narrow row writes too much, the next row replaces.
         if (i.value < n) {
-          float* const to = out + (p + i.value) * W + first;
-          if (width == kLanes) {
-            store(to, r[i.value]);
-          } else {
-            store_n(to, r[i.value], width);
-          }
+          store_row(out + (p + i.value) * W + first, r[i.value], width, p + i.value + 1 < k);
         }
       });
     }
@@ -51,7 +56,7 @@ void pack_a_columns(const float* const* columns, Index k, Index m, float* out,
       for (Index first = 0; first < kMr; first += kLanes) {
         const Index width = smaller(kLanes, kMr - first);
         const Vec x = load_cols(columns[p] + i + first, smaller(width, larger(m - i - first, 0)));
-        store_n(out + p * kMr + first, x, width);
+        store_row(out + p * kMr + first, x, width, p + 1 < k && first + kLanes >= kMr);
       }
     }
   }

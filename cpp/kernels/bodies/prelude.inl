@@ -5,6 +5,14 @@
 #define SAM_RLX_INLINE inline __attribute__((always_inline))
 #endif
 
+#if defined(_MSC_VER)
+#define SAM_RLX_PREFETCH_WRITE(p) _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0)
+#define SAM_RLX_PREFETCH(p) SAM_RLX_PREFETCH_WRITE(p)
+#else
+#define SAM_RLX_PREFETCH_WRITE(p) __builtin_prefetch(p, 1, 3)
+#define SAM_RLX_PREFETCH(p) __builtin_prefetch(p, 0, 3)
+#endif
+
 using Index = std::int64_t;
 
 // Compile-time indices: for_each<N>(f) calls f(Int<0>{}) ... f(Int<N - 1>{}). An array indexed with

@@ -63,10 +63,14 @@ def is_box_near_crop_edge(
 
 
 def box_xyxy_to_xywh(box_xyxy: ArrayLike) -> NDArray[Any]:
-    """Convert boxes (..., 4) from two corners to corner and size."""
-    boxes = np.array(box_xyxy)
-    boxes[..., 2:] -= boxes[..., :2]
-    return boxes
+    """Convert one box (4,) from two corners to corner and size.
+
+    As upstream, the first axis is taken for the corners' coordinates, whatever the shape.
+    """
+    box = np.array(box_xyxy)
+    box[2] -= box[0]
+    box[3] -= box[1]
+    return box
 
 
 def batch_iterator(batch_size: int, *args: Any) -> Iterator[list[Any]]:

@@ -1,0 +1,155 @@
+"""Measure a checkpoint on held-out scenes and on the coins of scikit-image.
+
+One command prints the figures of the model card: `python -m training.evaluate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import time
+from pathlib import Path
+
+import numpy as np
+import skimage.data
+import torch
+from scipy import ndimage
+from skimage.filters import sobel
+from skimage.segmentation import watershed
+
+from training import prompts, shapes, textures
+from training.engines import CHECKPOINT, ENGINES, Engine, default_engine
+from training.scenes import SceneMaker
+
+SEED = 987_654
+SIDE = 512
+MIN_AREA = 200
+MIN_COIN = 500
+
+
+def held_out(scenes: int, objects: int) -> list[tuple[np.ndarray, list[np.ndarray]]]:
+    """Make pictures and masks of shapes, textures and photographs not trained on."""
+    device = torch.device("cpu")
+    fields, kinds = shapes.make_pool(400, SEED, 1)
+    pool = textures.TextureMaker(device, SEED, textures.HELD_OUT_PHOTOS).pool(200)
+    maker = SceneMaker(torch.from_numpy(fields), torch.from_numpy(kinds), pool, SEED)
+    pairs = []
+    while len(pairs) < scenes:
+        batch = maker.make(4, SIDE)
+        targets = prompts.choose_targets(batch, 4 * objects, maker.gen)
+        for i in range(len(batch.pixels)):
+            height, width = (int(v) for v in batch.size[i])
+            pixels = batch.pixels[i, :, :height, :width].permute(1, 2, 0).numpy()
+            masks = {}
+            for n in (targets.scene == i).nonzero()[:, 0].tolist():
+                number, is_part = int(targets.number[n]), bool(targets.is_part[n])
+                seen = (batch.part if is_part else batch.owner)[i, :height, :width] == number
+                if number > 0 and seen.sum() >= MIN_AREA:
+                    masks[is_part, number] = seen.numpy()
+            pairs.append((pixels.astype(np.uint8), list(masks.values())[:objects]))
+    return pairs[:scenes]
+
+
+def coin_masks() -> list[np.ndarray]:
+    """Outline the coins as scikit-image's region-based segmentation example does."""
+    coins = skimage.data.coins()
+    markers = np.zeros_like(coins, dtype=np.int32)
+    markers[coins < 30], markers[coins > 150] = 1, 2
+    filled = ndimage.binary_fill_holes(watershed(sobel(coins), markers) - 1)
+    labels, count = ndimage.label(filled)
+    masks = [labels == number for number in range(1, count + 1)]
+    return [mask for mask in masks if mask.sum() >= MIN_COIN]
+
+
+def iou(a: np.ndarray, b: np.ndarray) -> float:
+    """Intersection over union of two masks."""
+    return float((a & b).sum() / max((a | b).sum(), 1))
+
+
+def middle(mask: np.ndarray) -> np.ndarray:
+    """Return the place (x, y) farthest from the border of the mask."""
+    depth = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
+    y, x = np.unravel_index(depth.argmax(), depth.shape)
+    return np.array([x, y], np.float32)
+
+
+def correct(mask: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, int]:
+    """Click in the middle of the largest wrong place: position and label."""
+    labels, count = ndimage.label(mask ^ predicted)
+    if count == 0:
+        return middle(mask), 1
+    sizes = np.bincount(labels.ravel())[1:]
+    place = middle(labels == 1 + sizes.argmax())
+    return place, int(mask[int(place[1]), int(place[0])])
+
+
+def prompt_object(engine: Engine, mask: np.ndarray, clicks: int) -> dict[str, float]:
+    """Click, correct and box one object; return the IoU after each."""
+    points, labels = [middle(mask)], [1]
+    answer = engine.predict(points=np.stack(points), labels=np.array(labels))
+    each = [iou(m, mask) for m in answer.masks]
+    best = int(answer.iou.argmax())
+    figures = {
+        "1 click": each[best],
+        "1 click, best of three": max(each),
+        "error of predicted IoU": abs(float(answer.iou[best]) - each[best]),
+    }
+    seen, low = answer.masks[best], answer.low_res[best]
+    for number in range(2, clicks + 1):
+        place, label = correct(mask, seen)
+        points.append(place)
+        labels.append(label)
+        answer = engine.predict(
+            points=np.stack(points), labels=np.array(labels), mask_input=low[None], multimask=False
+        )
+        seen, low = answer.masks[0], answer.low_res[0]
+        if number in (3, 5):
+            figures[f"{number} clicks"] = iou(seen, mask)
+    rows, cols = np.nonzero(mask.any(1))[0], np.nonzero(mask.any(0))[0]
+    box = np.array([cols[0], rows[0], cols[-1] + 1, rows[-1] + 1], np.float32)
+    figures["box"] = iou(engine.predict(box=box, multimask=False).masks[0], mask)
+    return figures
+
+
+def measure(
+    engine: Engine, pairs: list[tuple[np.ndarray, list[np.ndarray]]], clicks: int
+) -> dict[str, list[float]]:
+    """Collect the figures of every object of every picture."""
+    figures = collections.defaultdict(list)
+    for image, masks in pairs:
+        if masks:
+            engine.set_image(image)
+        for mask in masks:
+            for name, value in prompt_object(engine, mask, clicks).items():
+                figures[name].append(value)
+    return dict(figures)
+
+
+def show(title: str, figures: dict[str, list[float]]) -> None:
+    """Print a table of means."""
+    count = len(next(iter(figures.values())))
+    print(f"{title} ({count} objects)")
+    for name, values in figures.items():
+        print(f"  {name:26s} {np.mean(values):.3f}")
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", choices=list(ENGINES), default=default_engine())
+    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
+    parser.add_argument("--scenes", type=int, default=100)
+    parser.add_argument("--objects", type=int, default=3, help="objects per scene at most")
+    args = parser.parse_args()
+    start = time.time()
+    engine = ENGINES[args.engine](args.checkpoint)
+    coins = skimage.data.coins()
+    pair = (np.stack([coins] * 3, -1), coin_masks())
+    print(f"mean IoU with {args.checkpoint.name}, engine {args.engine}")
+    show("scikit-image coins", measure(engine, [pair], clicks=3))
+    show("held-out scenes", measure(engine, held_out(args.scenes, args.objects), clicks=5))
+    print(f"{time.time() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
