@@ -11,9 +11,6 @@
 
 namespace sam_rlx {
 
-// Parts of the module _testing.
-void register_ops(pybind11::module_& module);
-
 using FloatArray = pybind11::array_t<float, pybind11::array::c_style | pybind11::array::forcecast>;
 
 // A context of its own for one call.

@@ -1,8 +1,7 @@
 #include <pybind11/stl.h>
 
-#include <vector>
-
 #include "bindings/testing.h"
+#include "bindings/testing_register.h"
 #include "core/error.h"
 #include "kernels/kernel_table.h"
 #include "ops/activation.h"
@@ -187,11 +186,6 @@ void register_ops(py::module_& module) {
         return ops.attr(name.c_str())(*args, **kwargs);
       },
       "name"_a);
-  module.def("isas", [] {
-    std::vector<std::string> names;
-    for (const KernelTable* table : available_kernels()) names.emplace_back(table->name);
-    return names;
-  });
 }
 
 }  // namespace sam_rlx

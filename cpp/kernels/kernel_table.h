@@ -22,8 +22,8 @@ struct GemmArgs {
   std::int64_t b_k_stride = 0, b_panel_stride = 0;
   float* c = nullptr;
   std::int64_t c_row_stride = 0;
-  bool accumulate = false;             // add what `partial` holds, before bias and activation
-  const float* partial = nullptr;      // (m, n), outside of C; null: C itself
+  bool accumulate = false;         // add what `partial` holds, before bias and activation
+  const float* partial = nullptr;  // (m, n), outside of C; null: C itself
   std::int64_t partial_row_stride = 0;
   const float* column_bias = nullptr;  // (n,)
   const float* row_bias = nullptr;     // (m,)
@@ -32,8 +32,8 @@ struct GemmArgs {
   std::int64_t residual_row_stride = 0;
 };
 
-// One step of a streaming softmax over a tile of scores (keys, nr) whose columns are queries; base 2
-// throughout. Each score x becomes 2^(y - running maximum) with
+// One step of a streaming softmax over a tile of scores (keys, nr) whose columns are queries; base
+// 2 throughout. Each score x becomes 2^(y - running maximum) with
 //   y = scale * x + rel_h[h * nr + column] + rel_w[w * nr + column],
 // where key first_key + j lies at (h, w) of a map of rel_width columns. What the tiles before it
 // left in running_sum and result is shrunk to the new maximum.
@@ -55,12 +55,13 @@ struct SoftmaxColumnsArgs {
 // The kernels of one instruction set: plain C-style functions of pointers and sizes, one thread,
 // no allocation. Every row is filled in every table.
 struct KernelTable {
-  const char* name;                  // "avx2"
-  std::int32_t lanes;                // floats in a vector
-  std::int32_t gemm_mr, gemm_nr;     // register tile; packed weights depend on it
+  const char* name;               // "avx2"
+  std::int32_t lanes;             // floats in a vector
+  std::int32_t gemm_mr, gemm_nr;  // register tile; packed weights depend on it
   // The inner dimension is summed in blocks of at most gemm_kc, so a caller that packs A in such
   // blocks and accumulates gets the bits of one call.
   std::int32_t gemm_kc;
+  // Function pointers from here to the end.
   void (*gemm)(const GemmArgs&) noexcept;
 
   // Packs B (k, n), given as weight (n, k) row-major with row stride ldw, into panels of nr
@@ -90,8 +91,8 @@ struct KernelTable {
 
   // out(r, :) = (x(r, :) - mean) / sqrt(variance + eps) * weight + bias; two-pass biased variance.
   // out may be x.
-  void (*layer_norm_rows)(const float* x, std::int64_t rows, std::int64_t cols,
-                          const float* weight, const float* bias, float eps, float* out) noexcept;
+  void (*layer_norm_rows)(const float* x, std::int64_t rows, std::int64_t cols, const float* weight,
+                          const float* bias, float eps, float* out) noexcept;
 
   // x(:, c) = exp(x(:, c) - max_c) for each column; the largest value and the sum of exponentials
   // go to max (cols,) and sum (cols,). Row stride is cols.
@@ -106,6 +107,10 @@ struct KernelTable {
   // over its channels and scaled by weight (channels,) and bias (channels,).
   void (*layer_norm_columns)(float* x, std::int64_t channels, std::int64_t cols,
                              const float* weight, const float* bias, float eps) noexcept;
+
+  // rounds * 16 * lanes multiply-adds that wait for nothing but their own chains: what a benchmark
+  // takes as the peak of one core. Returns a number that depends on all of them.
+  float (*multiply_add_chains)(std::int64_t rounds) noexcept;
 
   // Exact (erf) GELU of n numbers in place; absolute error below 1e-6 of the largest value.
   void (*gelu)(float* x, std::int64_t n) noexcept;

@@ -53,9 +53,7 @@ struct WindowSource {
     return {index / (rows * cols), unit % args.num_heads, index / cols % rows * size_h,
             index % cols * size_w};
   }
-  std::int64_t valid_cols(const Window& w) const {
-    return std::min(size_w, args.grid.width - w.x);
-  }
+  std::int64_t valid_cols(const Window& w) const { return std::min(size_w, args.grid.width - w.x); }
 
   std::int64_t queries(std::int64_t unit) const {
     const Window w = window(unit);

@@ -54,8 +54,9 @@ void conv_patch(Context& ctx, ConstView x, std::int64_t patch, const PackedMatri
   const auto segment = [&](std::int64_t i, std::int64_t y) {
     return x.data + ((i / out_w * patch + y) * width + i % out_w * patch) * channels;
   };
-  packed_gemm(ctx, expected.rows(), RowSegments<decltype(segment)>{patch, patch * channels, segment},
-              weight, epilogue, out.data);
+  packed_gemm(ctx, expected.rows(),
+              RowSegments<decltype(segment)>{patch, patch * channels, segment}, weight, epilogue,
+              out.data);
 }
 
 void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,

@@ -45,11 +45,10 @@ void add_(Context& ctx, View a, ConstView b) { add_to(ctx, a, b, a.data); }
 void copy_(Context& ctx, View to, ConstView from) {
   if (to.numel() != from.numel()) fail("copy_", to.shape.str(), from.shape.str());
   if (to.data == from.data) return;
-  parallel_for(ctx.num_threads, to.numel(), kGrain,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 std::memcpy(to.data + begin, from.data + begin,
-                             static_cast<std::size_t>(end - begin) * sizeof(float));
-               });
+  parallel_for(ctx.num_threads, to.numel(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    std::memcpy(to.data + begin, from.data + begin,
+                static_cast<std::size_t>(end - begin) * sizeof(float));
+  });
 }
 
 void transpose(Context& ctx, ConstView x, View out) {

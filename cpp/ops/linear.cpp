@@ -23,9 +23,12 @@ PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight) {
 
 GemmActivation gemm_activation(Activation activation) {
   switch (activation) {
-    case Activation::kRelu: return kGemmRelu;
-    case Activation::kGelu: return kGemmGelu;
-    case Activation::kNone: break;
+    case Activation::kRelu:
+      return kGemmRelu;
+    case Activation::kGelu:
+      return kGemmGelu;
+    case Activation::kNone:
+      break;
   }
   return kGemmNone;
 }
@@ -34,12 +37,13 @@ GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int6
   constexpr std::int64_t kMaxPacked = 96 * 1024;  // floats of A: most of a second-level cache
   const std::int64_t mr = ctx.kernels.gemm_mr, nr = ctx.kernels.gemm_nr;
   GemmPlan plan;
-  const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) /
-                                                              ctx.kernels.gemm_kc);
+  const std::int64_t k_blocks =
+      std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) / ctx.kernels.gemm_kc);
   plan.k_block = k_blocks == 1 ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
-  plan.row_block = std::min(
-      round_up(m, mr), std::max(mr, kMaxPacked / std::max<std::int64_t>(plan.k_block, 256) / mr * mr));
+  plan.row_block =
+      std::min(round_up(m, mr),
+               std::max(mr, kMaxPacked / std::max<std::int64_t>(plan.k_block, 256) / mr * mr));
   plan.col_block = round_up(n, nr);
   const auto count = [&] {
     plan.row_tasks = (m + plan.row_block - 1) / plan.row_block;

@@ -9,8 +9,8 @@ constexpr float kLog2E = 1.44269504F;  // the softmax runs in base 2
 
 AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes& sizes)
     : kernels_(kernels), sizes_(sizes) {
-  constexpr std::int64_t kKeyBlock = 252;     // a tile of scores is then 32 KB of the caches
-  constexpr std::int64_t kQueryBlock = 128;   // queries that share a block of keys in the cache
+  constexpr std::int64_t kKeyBlock = 252;    // a tile of scores is then 32 KB of the caches
+  constexpr std::int64_t kQueryBlock = 128;  // queries that share a block of keys in the cache
   mr = kernels.gemm_mr;
   nr = kernels.gemm_nr;
   panels = std::clamp<std::int64_t>((sizes.max_queries + nr - 1) / nr, 1, kQueryBlock / nr);

@@ -66,7 +66,7 @@ class AttentionTiles {
            float* scratch) const;
   void end_panel(std::int64_t index, QueryRows& rows, std::int64_t count, float* scratch) const;
 
-  std::int64_t nr = 0;      // queries of a panel
+  std::int64_t nr = 0;  // queries of a panel
   std::int64_t mr = 0;
   std::int64_t panels = 0;  // panels of a query block
 
@@ -99,8 +99,8 @@ class StreamingAttention {
 
   void run() {
     if (sizes_.units == 0 || sizes_.max_queries == 0) return;
-    const std::int64_t work = sizes_.units * sizes_.max_queries * sizes_.max_keys *
-                              (sizes_.head_dim + sizes_.value_dim);
+    const std::int64_t work =
+        sizes_.units * sizes_.max_queries * sizes_.max_keys * (sizes_.head_dim + sizes_.value_dim);
     threads_ = work < kMinParallelWork ? 1 : std::max(1, ctx_.num_threads);
     const Workspace::Scope scratch(ctx_.workspace);
     tables_ = ctx_.workspace.array<float>(tiles_.table_floats());
@@ -136,8 +136,7 @@ class StreamingAttention {
 
   void run_queries(std::int64_t unit, std::int64_t first, const float* key, const float* value,
                    float* scratch) const {
-    const std::int64_t count =
-        std::min(tiles_.nr * tiles_.panels, source_.queries(unit) - first);
+    const std::int64_t count = std::min(tiles_.nr * tiles_.panels, source_.queries(unit) - first);
     QueryRows rows;
     for (std::int64_t i = 0; i < count; i += tiles_.nr) {
       const std::int64_t n = std::min(tiles_.nr, count - i);
@@ -180,15 +179,13 @@ class StreamingAttention {
     });
     const std::int64_t block = tiles_.nr * tiles_.panels;
     const std::int64_t blocks = (sizes_.max_queries + block - 1) / block;
-    parallel_for(threads_, sizes_.units * blocks, 1,
-                 [&](std::int64_t i, std::int64_t, int thread) {
-                   const std::int64_t unit = i / blocks;
-                   const std::int64_t first = i % blocks * block;
-                   if (first >= source_.queries(unit)) return;
-                   const float* const key = packed + unit * size;
-                   run_queries(unit, first, key, key + tiles_.key_floats(),
-                               thread_scratch(thread));
-                 });
+    parallel_for(threads_, sizes_.units * blocks, 1, [&](std::int64_t i, std::int64_t, int thread) {
+      const std::int64_t unit = i / blocks;
+      const std::int64_t first = i % blocks * block;
+      if (first >= source_.queries(unit)) return;
+      const float* const key = packed + unit * size;
+      run_queries(unit, first, key, key + tiles_.key_floats(), thread_scratch(thread));
+    });
   }
 
   Context& ctx_;

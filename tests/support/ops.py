@@ -1,4 +1,4 @@
-"""Formulas in float64 for the tests of ops, and the comparison with a rival."""
+"""Formulas in float64 for the tests of ops, and the comparison with an op."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 
 _testing = pytest.importorskip("sam_rlx._testing", reason="built without SAM_RLX_TESTING")
 
-ISAS = _testing.isas()
+ISAS = _testing.available_isas()
 THREADS = (1, 2, 3)
 op = _testing.op
 

@@ -1,4 +1,4 @@
-// 16 floats in one AVX-512 register. Functions named *_n touch only the first n lanes, 0 <= n <= 16.
+// 16 floats in one AVX-512 register. Functions named *_n touch the first n lanes only, n up to 16.
 struct Vec {
   __m512 v;
 };

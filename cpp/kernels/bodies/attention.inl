@@ -52,7 +52,8 @@ void unpack_columns(const float* result, const float* sum, Index count, Index di
       const Index n = smaller(dim - d, kLanes);
       Vec r[kLanes];
       for_each<kLanes>([&](auto i) {
-        r[i.value] = i.value < n ? mul(load(result + (d + i.value) * kNr + first), inverse) : zero();
+        r[i.value] =
+            i.value < n ? mul(load(result + (d + i.value) * kNr + first), inverse) : zero();
       });
       transpose(r);
       for_each<kLanes>([&](auto i) {

@@ -3,3 +3,17 @@ void gelu_all(float* x, Index n) noexcept {
   for (; i + kLanes <= n; i += kLanes) store(x + i, gelu(load(x + i)));
   if (i < n) store_n(x + i, gelu(load_n(x + i, n - i)), n - i);
 }
+
+float multiply_add_chains(Index rounds) noexcept {
+  constexpr int kChains = kLanes <= 8 ? 8 : 16;  // no more than there are registers
+  Vec chain[kChains];
+  for_each<kChains>([&](auto i) { chain[i.value] = set1(static_cast<float>(i.value)); });
+  const Vec factor = set1(0.999F);
+  const Vec term = set1(0.001F);
+  for (Index round = 0; round < rounds * (16 / kChains); ++round) {
+    for_each<kChains>([&](auto i) { chain[i.value] = fma(chain[i.value], factor, term); });
+  }
+  for_each<kChains - 1>(
+      [&](auto i) { chain[kChains - 1] = add(chain[kChains - 1], chain[i.value]); });
+  return reduce_add(chain[kChains - 1]);
+}

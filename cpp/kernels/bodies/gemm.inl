@@ -83,9 +83,8 @@ void multiply_tile(const TileArgs& t) noexcept {
     for_each<V>([&](auto v) { bv[v.value] = load(b + v.value * kLanes); });
     for_each<R>([&](auto r) {
       const Vec av = set1(a[r.value]);
-      for_each<V>([&](auto v) {
-        acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]);
-      });
+      for_each<V>(
+          [&](auto v) { acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]); });
     });
   }
   const bool bare = !t.last || (g.column_bias == nullptr && g.row_bias == nullptr &&
@@ -111,7 +110,8 @@ void multiply_tile(const TileArgs& t) noexcept {
   }
   alignas(64) float tile[R * kNr];
   for_each<R>([&](auto r) {
-    for_each<V>([&](auto v) { store(tile + r.value * kNr + v.value * kLanes, acc[r.value][v.value]); });
+    for_each<V>(
+        [&](auto v) { store(tile + r.value * kNr + v.value * kLanes, acc[r.value][v.value]); });
   });
   finish_tile(t, tile);
 }

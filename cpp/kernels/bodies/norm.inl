@@ -1,4 +1,5 @@
-// out = (x - mean) / sqrt(variance + eps) * weight + bias for each row; two passes for the variance.
+// out = (x - mean) / sqrt(variance + eps) * weight + bias for each row; two passes for the
+// variance.
 
 // Sum of f(vector, lanes) over a row, in four chains so that latency does not bound it.
 template <class F>

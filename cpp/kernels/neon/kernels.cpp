@@ -4,6 +4,8 @@
 
 namespace {
 
+// Order matters: each body uses what stands above it.
+// clang-format off
 #include "kernels/bodies/prelude.inl"
 #include "kernels/neon/simd.inl"
 
@@ -17,6 +19,7 @@ constexpr int kNv = 2;
 #include "kernels/bodies/elementwise.inl"
 #include "kernels/bodies/norm.inl"
 #include "kernels/bodies/softmax.inl"
+// clang-format on
 
 constexpr sam_rlx::KernelTable kTable{
     .name = "neon",
@@ -37,6 +40,7 @@ constexpr sam_rlx::KernelTable kTable{
     .softmax_rows = softmax_rows,
     .softmax_groups = softmax_groups,
     .layer_norm_columns = layer_norm_columns,
+    .multiply_add_chains = multiply_add_chains,
     .gelu = gelu_all,
 };
 

@@ -1,0 +1,203 @@
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "bindings/testing.h"
+#include "bindings/testing_register.h"
+#include "core/tensor.h"
+#include "kernels/kernel_table.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/conv.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace sam_rlx {
+namespace {
+
+using Isa = std::optional<std::string>;
+
+// (wall seconds, processor seconds of the calling thread) of each repetition. The second is what
+// one thread needs when others compete for the cores.
+using Times = std::vector<std::pair<double, double>>;
+
+template <class F>
+Times measure(int repetitions, F run) {
+  using Clock = std::chrono::steady_clock;
+  const auto thread_seconds = [] {
+#if defined(CLOCK_THREAD_CPUTIME_ID)
+    std::timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+#else
+    return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+#endif
+  };
+  Times times;
+  const py::gil_scoped_release release;
+  run();  // grows the workspace, touches the pages
+  for (int i = 0; i < repetitions; ++i) {
+    const double cpu = thread_seconds();
+    const Clock::time_point wall = Clock::now();
+    run();
+    times.emplace_back(std::chrono::duration<double>(Clock::now() - wall).count(),
+                       thread_seconds() - cpu);
+  }
+  return times;
+}
+
+Tensor random_tensor(const Shape& shape) {
+  Tensor tensor(shape);
+  std::uint32_t state = 1;
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    state = state * 1664525U + 1013904223U;
+    tensor.data()[i] = static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0F;
+  }
+  return tensor;
+}
+
+Times time_peak(int repetitions, const Isa& isa) {
+  const TestContext test(isa, 1);
+  volatile float sink = 0.0F;
+  return measure(repetitions, [&] { sink = test.context.kernels.multiply_add_chains(1 << 14); });
+}
+
+Times time_linear(std::int64_t m, std::int64_t k, std::int64_t n, bool gelu, bool residual,
+                  int repetitions, const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({m, k}), weight = random_tensor({n, k});
+  const Tensor bias = random_tensor({n}), other = random_tensor({residual ? m : 0, n});
+  const PackedMatrix packed = pack_matrix(test.context.kernels, weight);
+  Epilogue epilogue{bias.data(), gelu ? Activation::kGelu : Activation::kNone, {}};
+  if (residual) epilogue.residual = other;
+  Tensor out({m, n});
+  return measure(repetitions, [&] { linear(test.context, x, packed, epilogue, out); });
+}
+
+Times time_conv3x3(std::int64_t side, std::int64_t in, std::int64_t out_channels, int repetitions,
+                   const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({1, side, side, in});
+  const PackedMatrix packed =
+      pack_conv(test.context.kernels, random_tensor({out_channels, in, 3, 3}));
+  Tensor out({1, side, side, out_channels});
+  return measure(repetitions, [&] { conv3x3(test.context, x, packed, {}, out); });
+}
+
+Times time_conv_patch(std::int64_t side, std::int64_t patch, std::int64_t out_channels,
+                      int repetitions, const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({1, side, side, 3});
+  const PackedMatrix packed =
+      pack_conv(test.context.kernels, random_tensor({out_channels, 3, patch, patch}));
+  Tensor out({1, side / patch, side / patch, out_channels});
+  return measure(repetitions, [&] { conv_patch(test.context, x, patch, packed, {}, out); });
+}
+
+Times time_window_attention(std::int64_t side, std::int64_t heads, std::int64_t head_dim,
+                            std::int64_t window, bool rel_pos, int repetitions, const Isa& isa,
+                            int num_threads) {
+  TestContext test(isa, num_threads);
+  const std::int64_t channels = heads * head_dim;
+  const Tensor qkv = random_tensor({1, side, side, 3 * channels});
+  const Tensor table = random_tensor({2 * (window == 0 ? side : window) - 1, head_dim});
+  const Tensor pad = random_tensor({3 * channels});
+  WindowAttentionArgs args;
+  args.qkv = qkv;
+  args.grid = {side, side, window};
+  args.num_heads = heads;
+  args.scale = 0.125F;
+  if (rel_pos) args.rel_pos = {table.data(), table.data()};
+  args.pad_qkv = pad.data();
+  Tensor out({1, side, side, channels});
+  return measure(repetitions, [&] { window_attention(test.context, args, out); });
+}
+
+Times time_layer_norm(std::int64_t rows, std::int64_t cols, int repetitions, const Isa& isa,
+                      int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({rows, cols}), weight = random_tensor({cols});
+  Tensor out({rows, cols});
+  return measure(repetitions, [&] { layer_norm(test.context, x, weight, weight, 1e-6F, out); });
+}
+
+Times time_gelu(std::int64_t count, int repetitions, const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({count});
+  Tensor out = Tensor::copy_of(x);
+  return measure(repetitions, [&] { activation_(test.context, Activation::kGelu, out); });
+}
+
+// Indices of the rows of a table that hold no function.
+std::vector<std::size_t> missing_kernels(const std::string& isa) {
+  const KernelTable& table = select_kernels(isa.c_str());
+  constexpr std::size_t kFirst = offsetof(KernelTable, gemm);
+  std::vector<std::size_t> missing;
+  for (std::size_t at = kFirst; at < sizeof(KernelTable); at += sizeof(std::uintptr_t)) {
+    std::uintptr_t row = 0;
+    std::memcpy(&row, reinterpret_cast<const char*>(&table) + at, sizeof row);
+    if (row == 0) missing.push_back((at - kFirst) / sizeof row);
+  }
+  return missing;
+}
+
+// How often a pass through the ops asks for memory after equal ones.
+std::int64_t steady_state_allocations(const std::string& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({1, 20, 24, 48}), weight = random_tensor({144, 48});
+  const Tensor table = random_tensor({47, 16}), pad = random_tensor({144});
+  const PackedMatrix packed = pack_matrix(test.context.kernels, weight);
+  const PackedMatrix conv = pack_conv(test.context.kernels, random_tensor({8, 48, 3, 3}));
+  const auto pass = [&] {
+    const Workspace::Scope scratch(test.context.workspace);
+    const View qkv = test.context.workspace.floats({1, 20, 24, 144});
+    linear(test.context, x, packed, {}, qkv);
+    const View out = test.context.workspace.floats({1, 20, 24, 48});
+    for (const std::int64_t window : {0, 14}) {
+      window_attention(test.context,
+                       {qkv, {20, 24, window}, 3, 0.25F, {table.data(), table.data()}, pad.data()},
+                       out);
+    }
+    layer_norm(test.context, out, ConstView(pad.data(), {48}), ConstView(pad.data(), {48}), 1e-6F,
+               out);
+    conv3x3(test.context, out, conv, {}, test.context.workspace.floats({1, 20, 24, 8}));
+  };
+  pass();
+  pass();  // joins the blocks that the first pass asked for
+  const std::int64_t before = allocation_count();
+  pass();
+  return allocation_count() - before;
+}
+
+}  // namespace
+
+void register_bench(py::module_& module) {
+  py::module_ bench = module.def_submodule("bench", "Times of ops, without Python around them.");
+  bench.def("peak", &time_peak, "repetitions"_a, "isa"_a = py::none());
+  bench.def("linear", &time_linear, "m"_a, "k"_a, "n"_a, "gelu"_a = false, "residual"_a = false,
+            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("conv3x3", &time_conv3x3, "side"_a, "in_channels"_a, "out_channels"_a,
+            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("conv_patch", &time_conv_patch, "side"_a, "patch"_a, "out_channels"_a,
+            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("window_attention", &time_window_attention, "side"_a, "heads"_a, "head_dim"_a,
+            "window"_a, "rel_pos"_a = true, "repetitions"_a = 5, "isa"_a = py::none(),
+            "num_threads"_a = 1);
+  bench.def("layer_norm", &time_layer_norm, "rows"_a, "cols"_a, "repetitions"_a = 5,
+            "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("gelu", &time_gelu, "count"_a, "repetitions"_a = 5, "isa"_a = py::none(),
+            "num_threads"_a = 1);
+  module.def("missing_kernels", &missing_kernels, "isa"_a);
+  module.def("steady_state_allocations", &steady_state_allocations, "isa"_a, "num_threads"_a = 1);
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,187 @@
+// Compares one kernel table with the generic one over many shapes. Links kernels only, so that it
+// can be built for another processor and run in an emulator. Exit status 0: all agree.
+//   g++ -std=c++20 -Icpp -DSAM_RLX_TABLE=neon_kernels kernel_check.cpp generic.o neon.o
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+
+namespace {
+
+using Floats = std::vector<float>;
+
+const sam_rlx::KernelTable& generic = sam_rlx::generic_kernels();
+const sam_rlx::KernelTable& table = sam_rlx::SAM_RLX_TABLE();
+int failures = 0;
+
+Floats random_floats(std::size_t count) {
+  static std::uint32_t state = 1;
+  Floats values(count);
+  for (float& v : values) {
+    state = state * 1664525U + 1013904223U;
+    v = static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0F;
+  }
+  return values;
+}
+
+void compare(const char* what, const Floats& expected, const Floats& found, float tolerance) {
+  float largest = 0.0F, error = 0.0F;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    const float difference = std::abs(expected[i] - found[i]);
+    error = difference <= error ? error : difference;  // a NaN stays
+  }
+  if (!(error <= tolerance * std::max(largest, 1e-30F))) {
+    std::printf("%s: error %g of %g\n", what, static_cast<double>(error),
+                static_cast<double>(largest));
+    ++failures;
+  }
+}
+
+// C = gelu(A W^T + bias) + residual with A packed by the table, or in place when `plain`.
+Floats run_gemm(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t n, std::int64_t k,
+                const Floats& a, const Floats& w, const Floats& bias, const Floats& residual,
+                bool plain) {
+  const std::int64_t mr = t.gemm_mr, nr = t.gemm_nr;
+  Floats packed_w(static_cast<std::size_t>((n + nr - 1) / nr * nr * k));
+  t.pack_weight(w.data(), k, n, k, packed_w.data());
+  Floats packed_a(static_cast<std::size_t>((m + mr - 1) / mr * mr * k));
+  for (std::int64_t i = 0; i < m; i += mr) {
+    std::vector<const float*> rows(static_cast<std::size_t>(mr), nullptr);
+    for (std::int64_t r = 0; r < std::min(mr, m - i); ++r) {
+      rows[static_cast<std::size_t>(r)] = a.data() + (i + r) * k;
+    }
+    t.pack_a_rows(rows.data(), k, packed_a.data() + i * k);
+  }
+  Floats c(static_cast<std::size_t>(m * n), -1.0F);
+  sam_rlx::GemmArgs g;
+  g.m = m;
+  g.n = n;
+  g.k = k;
+  g.a = plain ? a.data() : packed_a.data();
+  g.a_row_stride = plain ? k : 1;
+  g.a_k_stride = plain ? 1 : mr;
+  g.a_panel_stride = mr * k;
+  g.b = packed_w.data();
+  g.b_k_stride = nr;
+  g.b_panel_stride = nr * k;
+  g.c = c.data();
+  g.c_row_stride = n;
+  g.column_bias = bias.data();
+  g.activation = sam_rlx::kGemmGelu;
+  g.residual = residual.data();
+  g.residual_row_stride = n;
+  t.gemm(g);
+  return c;
+}
+
+void check_gemm() {
+  const std::int64_t sizes[] = {1, 3, 8, 13, 29, 64};
+  for (const std::int64_t m : sizes) {
+    for (const std::int64_t n : sizes) {
+      for (const std::int64_t k : {1, 7, 64, 1000}) {
+        const Floats a = random_floats(static_cast<std::size_t>(m * k));
+        const Floats w = random_floats(static_cast<std::size_t>(n * k));
+        const Floats bias = random_floats(static_cast<std::size_t>(n));
+        const Floats residual = random_floats(static_cast<std::size_t>(m * n));
+        const Floats truth = run_gemm(generic, m, n, k, a, w, bias, residual, false);
+        compare("gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, false), 3e-6F);
+        compare("plain gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, true), 3e-6F);
+      }
+    }
+  }
+}
+
+void check_rowwise() {
+  for (const std::int64_t cols : {1, 5, 16, 67, 256}) {
+    const auto size = static_cast<std::size_t>(3 * cols);
+    const Floats x = random_floats(size);
+    const Floats w = random_floats(static_cast<std::size_t>(cols));
+    const Floats b = random_floats(static_cast<std::size_t>(cols));
+    Floats expected(size), found(size);
+    generic.layer_norm_rows(x.data(), 3, cols, w.data(), b.data(), 1e-6F, expected.data());
+    table.layer_norm_rows(x.data(), 3, cols, w.data(), b.data(), 1e-6F, found.data());
+    compare("layer_norm_rows", expected, found, 1e-5F);
+    expected = found = x;
+    generic.gelu(expected.data(), 3 * cols);
+    table.gelu(found.data(), 3 * cols);
+    compare("gelu", expected, found, 1e-6F);
+    expected = found = x;
+    generic.softmax_rows(expected.data(), 3, cols, 0.7F);
+    table.softmax_rows(found.data(), 3, cols, 0.7F);
+    compare("softmax_rows", expected, found, 1e-6F);
+    Floats transposed(size);
+    table.transpose_block(x.data(), cols, 3, cols, transposed.data(), 3);
+    for (std::int64_t i = 0; i < 3; ++i) {
+      for (std::int64_t j = 0; j < cols; ++j) {
+        found[static_cast<std::size_t>(i * cols + j)] =
+            transposed[static_cast<std::size_t>(j * 3 + i)];
+      }
+    }
+    compare("transpose_block", x, found, 0.0F);
+  }
+}
+
+// softmax(scores)^T applied to one row of ones and one of key numbers, for `keys` in two steps.
+Floats run_softmax(const sam_rlx::KernelTable& t, std::int64_t keys, const Floats& scores,
+                   std::int64_t columns) {
+  const std::int64_t nr = t.gemm_nr;
+  Floats tile(static_cast<std::size_t>(keys * nr), 0.0F);
+  for (std::int64_t j = 0; j < keys; ++j) {
+    std::copy_n(scores.data() + j * columns, columns, tile.data() + j * nr);
+  }
+  const Floats terms(static_cast<std::size_t>(keys * nr), 0.25F);
+  Floats max(static_cast<std::size_t>(nr), -std::numeric_limits<float>::infinity());
+  Floats sum(static_cast<std::size_t>(nr), 0.0F), result(static_cast<std::size_t>(nr), 0.0F);
+  sam_rlx::SoftmaxColumnsArgs s;
+  s.columns = nr;
+  s.scale = 1.5F;
+  s.rel_h = s.rel_w = terms.data();
+  s.rel_width = 3;
+  s.running_max = max.data();
+  s.running_sum = sum.data();
+  s.result = result.data();
+  s.value_dim = 1;
+  for (std::int64_t first = 0; first < keys; first += s.keys) {
+    s.first_key = first;
+    s.keys = std::min((keys + 1) / 2, keys - first);
+    s.scores = tile.data() + first * nr;
+    t.softmax_columns(s);
+    for (std::int64_t j = first; j < first + s.keys; ++j) {
+      for (std::int64_t c = 0; c < nr; ++c) {
+        result[static_cast<std::size_t>(c)] +=
+            static_cast<float>(j) * tile[static_cast<std::size_t>(j * nr + c)];
+      }
+    }
+  }
+  Floats out(static_cast<std::size_t>(columns));
+  std::vector<float*> rows;
+  for (float& x : out) rows.push_back(&x);
+  t.unpack_columns(result.data(), sum.data(), columns, 1, rows.data());
+  return out;
+}
+
+void check_softmax() {
+  const std::int64_t columns = std::min(table.gemm_nr, generic.gemm_nr);
+  for (const std::int64_t keys : {1, 2, 9, 50}) {
+    const Floats scores = random_floats(static_cast<std::size_t>(keys * columns));
+    compare("softmax_columns", run_softmax(generic, keys, scores, columns),
+            run_softmax(table, keys, scores, columns), 3e-6F);
+  }
+}
+
+}  // namespace
+
+int main() {
+  check_gemm();
+  check_rowwise();
+  check_softmax();
+  std::printf("%s: %d failures\n", table.name, failures);
+  return failures == 0 ? 0 : 1;
+}
