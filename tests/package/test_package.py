@@ -47,7 +47,9 @@ print(middle - start, time.process_time() - middle)
     ours = min(own for _, own in seconds)
     total = min(numpy + own for numpy, own in seconds)
     assert ours < OWN_IMPORT_SECONDS, ours
-    assert total < IMPORT_SECONDS or min(numpy for numpy, _ in seconds) > NUMPY_IMPORT_SECONDS, total
+    assert total < IMPORT_SECONDS or min(numpy for numpy, _ in seconds) > NUMPY_IMPORT_SECONDS, (
+        total
+    )
 
 
 def test_import_needs_numpy_alone(run_python: Callable[..., object]) -> None:

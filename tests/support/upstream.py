@@ -10,11 +10,13 @@ import functools
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
@@ -301,6 +303,14 @@ def build_sam(config: tiny.SamConfig, seed: int | None = 0) -> Any:
     model = sam.Sam(encoder, prompts, decoder, list(tiny.PIXEL_MEAN), list(tiny.PIXEL_STD)).eval()
     if seed is not None:
         load_state_dict(model, tiny.sam_weights(config, seed))
+    return model
+
+
+def build_sam_nano() -> Any:
+    """Build upstream's `Sam` with the trained weights of the package."""
+    model = build_sam(tiny.NANO, seed=None)
+    weights = safetensors.torch.load_file(str(files("sam_rlx") / "assets/sam-nano.safetensors"))
+    model.load_state_dict({name: value.float() for name, value in weights.items()})
     return model
 
 
