@@ -10,6 +10,8 @@
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/pool.h"
+#include "ops/resize.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -128,6 +130,44 @@ void register_rowwise(py::module_& m) {
       "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
+void register_maps(py::module_& m) {
+  m.def(
+      "conv_strided",
+      [](const FloatArray& x, const FloatArray& weight, std::int64_t stride, std::int64_t padding,
+         const OptionalArray& bias, const std::string& activation, const OptionalArray& residual,
+         const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
+        const ConvWindow window{weight.shape(2), stride, padding};
+        FloatArray out = make_array(
+            {x.shape(0), window.out_size(x.shape(1)), window.out_size(x.shape(2)), packed.rows});
+        conv_strided(test.context, view_of(x), window, packed,
+                     make_epilogue(bias, activation, residual), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "stride"_a = 1, "padding"_a = 0, "bias"_a = py::none(),
+      "activation"_a = "none", "residual"_a = py::none(), "isa"_a = py::none(),
+      "num_threads"_a = 1);
+  m.def(
+      "max_pool2x2",
+      [](const FloatArray& x, std::int64_t channels, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({x.shape(0), x.shape(1) / 2, x.shape(2) / 2, channels});
+        max_pool2x2(test.context, view_of(x), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "channels"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "upsample_nearest2x_hwc",
+      [](const FloatArray& x, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({2 * x.shape(0), 2 * x.shape(1), x.shape(2)});
+        upsample_nearest2x_hwc(test.context, view_of(x), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
 // q (B, N, heads * head_dim), k, v (B, M, ...).
 FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatArray& v,
                          std::int64_t num_heads, float scale, const Isa& isa, int num_threads) {
@@ -155,7 +195,7 @@ void register_attention(py::module_& m) {
       "window_attention",
       [](const FloatArray& qkv, std::int64_t num_heads, std::int64_t window, float scale,
          const OptionalArray& rel_h, const OptionalArray& rel_w, const OptionalArray& pad_qkv,
-         const Isa& isa, int num_threads) {
+         const OptionalArray& query, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
         WindowAttentionArgs args;
         args.qkv = view_of(qkv);
@@ -164,12 +204,14 @@ void register_attention(py::module_& m) {
         args.scale = scale;
         args.rel_pos = {data_of(rel_h), data_of(rel_w)};
         args.pad_qkv = data_of(pad_qkv);
-        FloatArray out = make_array(shape_of(qkv).with_last(qkv.shape(3) / 3));
+        args.query = view_of(query);
+        FloatArray out =
+            make_array(query ? args.query.shape : shape_of(qkv).with_last(qkv.shape(3) / 3));
         window_attention(test.context, args, mutable_view_of(out));
         return out;
       },
       "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(), "rel_w"_a = py::none(),
-      "pad_qkv"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
+      "pad_qkv"_a = py::none(), "query"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 }  // namespace
@@ -178,6 +220,7 @@ void register_ops(py::module_& module) {
   py::module_ ops = module.def_submodule("ops", "Ops over NumPy arrays.");
   register_linear(ops);
   register_conv(ops);
+  register_maps(ops);
   register_rowwise(ops);
   register_attention(ops);
   module.def(

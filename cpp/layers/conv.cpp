@@ -9,14 +9,32 @@ void PatchConv::visit(ParamVisitor& v) {
 
 void PatchConv::finalize(const KernelTable& kernels) {
   packed = pack_conv(kernels, weight);
-  weight = Tensor();
+  if (!keep_weight) weight = Tensor();
 }
 
 View PatchConv::forward(Context& ctx, ConstView x, ConstView residual) const {
   const Shape& in = x.shape;
   const View out = ctx.workspace.floats({in[0], in[1] / patch, in[2] / patch, out_channels});
-  conv_patch(ctx, x, patch, packed, {.bias = bias.data(), .residual = residual}, out);
+  forward(ctx, x, residual, out);
   return out;
+}
+
+void PatchConv::forward(Context& ctx, ConstView x, ConstView residual, View out) const {
+  conv_patch(ctx, x, patch, packed, {.bias = bias.data(), .residual = residual}, out);
+}
+
+void StridedConv::visit(ParamVisitor& v) {
+  v("weight", weight, {out_channels, in_channels, window.kernel, window.kernel});
+  v("bias", bias, {out_channels});
+}
+
+void StridedConv::finalize(const KernelTable& kernels) {
+  packed = pack_conv(kernels, weight);
+  weight = Tensor();
+}
+
+void StridedConv::forward(Context& ctx, ConstView x, ConstView residual, View out) const {
+  conv_strided(ctx, x, window, packed, {.bias = bias.data(), .residual = residual}, out);
 }
 
 void Conv3x3::visit(ParamVisitor& v) {

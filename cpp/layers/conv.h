@@ -12,6 +12,9 @@ namespace sam_rlx {
 struct PatchConv {
   std::int64_t in_channels = 0, out_channels = 0, patch = 1;
   bool has_bias = true;
+  // Layers that fold another into this one read the plain weight; otherwise it is dropped once it
+  // is packed.
+  bool keep_weight = false;
 
   Tensor weight;  // (out, in, patch, patch)
   Tensor bias;    // (out,)
@@ -27,6 +30,30 @@ struct PatchConv {
   // x (B, H, W, C) -> (B, H / patch, W / patch, out). `residual` (of the result's shape, or
   // empty) is added.
   View forward(Context& ctx, ConstView x, ConstView residual = {}) const;
+  // The same, written to `out`; residual may be out.
+  void forward(Context& ctx, ConstView x, ConstView residual, View out) const;
+};
+
+// Convolution with a square kernel, any stride and padding, channels last; meant for few input
+// channels. Upstream: torch.nn.Conv2d.
+struct StridedConv {
+  std::int64_t in_channels = 0, out_channels = 0;
+  ConvWindow window;
+
+  Tensor weight;  // (out, in, kernel, kernel)
+  Tensor bias;    // (out,)
+  PackedMatrix packed;
+  std::string path;
+
+  StridedConv() = default;
+  StridedConv(std::int64_t in, std::int64_t out, const ConvWindow& sizes)
+      : in_channels(in), out_channels(out), window(sizes) {}
+
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels);
+  // x (B, H, W, in) -> (B, H2, W2, out), written to `out`. `residual` (of the result's shape, or
+  // empty) is added.
+  void forward(Context& ctx, ConstView x, ConstView residual, View out) const;
 };
 
 // 3x3 convolution, stride 1, padding 1, channels last. Upstream: torch.nn.Conv2d.

@@ -37,39 +37,68 @@ struct PlainSource {
 };
 
 // A window of a map (B, H, W, 3C). Its keys are all places, row by row; its queries are the places
-// inside of the map, row by row.
+// inside of the map, row by row, or those of the same part of a coarser map.
 struct WindowSource {
   const WindowAttentionArgs& args;
   float* out;
   std::int64_t channels, head_dim;
   std::int64_t size_h, size_w;  // of a window
   std::int64_t rows, cols;      // windows of a map
+  // The map of queries: its sides, its windows' sides, and floats between places.
+  const float* query = nullptr;
+  std::int64_t query_h = 0, query_w = 0, query_size_h = 0, query_size_w = 0, query_stride = 0;
 
+  WindowSource(const WindowAttentionArgs& arguments, View result)
+      : args(arguments),
+        out(result.data),
+        channels(args.qkv.shape.last() / 3),
+        head_dim(channels / args.num_heads),
+        size_h(args.grid.size > 0 ? args.grid.size : args.grid.height),
+        size_w(args.grid.size > 0 ? args.grid.size : args.grid.width),
+        rows((args.grid.height + size_h - 1) / size_h),
+        cols((args.grid.width + size_w - 1) / size_w),
+        query(args.query ? args.query.data : args.qkv.data),
+        query_h(result.shape[1]),
+        query_w(result.shape[2]),
+        query_size_h(size_h * query_h / args.grid.height),
+        query_size_w(size_w * query_w / args.grid.width),
+        query_stride(args.query ? channels : 3 * channels) {}
+
+  // `y` and `x` count windows.
   struct Window {
-    std::int64_t map, head, y, x;  // top left place
+    std::int64_t map, head, y, x;
   };
   Window window(std::int64_t unit) const {
     const std::int64_t index = unit / args.num_heads;
-    return {index / (rows * cols), unit % args.num_heads, index / cols % rows * size_h,
-            index % cols * size_w};
+    return {index / (rows * cols), unit % args.num_heads, index / cols % rows, index % cols};
   }
-  std::int64_t valid_cols(const Window& w) const { return std::min(size_w, args.grid.width - w.x); }
+  std::int64_t valid_cols(const Window& w) const {
+    return std::min(query_size_w, query_w - w.x * query_size_w);
+  }
 
   std::int64_t queries(std::int64_t unit) const {
     const Window w = window(unit);
-    return std::min(size_h, args.grid.height - w.y) * valid_cols(w);
+    return std::min(query_size_h, query_h - w.y * query_size_h) * valid_cols(w);
   }
   std::int64_t keys(std::int64_t) const { return size_h * size_w; }
 
   void key_rows(std::int64_t unit, std::int64_t first, std::int64_t count, const float** keys,
                 const float** values) const {
     const Window w = window(unit);
+    const std::int64_t top = w.y * size_h, left = w.x * size_w;
+    const float* const map =
+        args.qkv.data + w.map * args.grid.height * args.grid.width * 3 * channels;
+    std::int64_t h = first / size_w, x = first % size_w;
     for (std::int64_t j = 0; j < count; ++j) {
-      const std::int64_t y = w.y + (first + j) / size_w, x = w.x + (first + j) % size_w;
-      const bool inside = y < args.grid.height && x < args.grid.width;
-      const float* const row = inside ? place(w.map, y, x) : args.pad_qkv;
+      const bool inside = top + h < args.grid.height && left + x < args.grid.width;
+      const std::int64_t place = (top + h) * args.grid.width + left + x;
+      const float* const row = inside ? map + place * 3 * channels : args.pad_qkv;
       keys[j] = row + channels + w.head * head_dim;
       values[j] = row + 2 * channels + w.head * head_dim;
+      if (++x == size_w) {
+        x = 0;
+        ++h;
+      }
     }
   }
 
@@ -77,19 +106,48 @@ struct WindowSource {
                   QueryRows& result) const {
     const Window w = window(unit);
     const std::int64_t width = valid_cols(w);
+    const std::int64_t top = w.map * query_h + w.y * query_size_h, left = w.x * query_size_w;
+    std::int64_t h = first / width, x = first % width;
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t h = (first + i) / width, x = (first + i) % width;
-      const float* const row = place(w.map, w.y + h, w.x + x);
-      result.query[i] = row + w.head * head_dim;
-      result.out[i] = out + (row - args.qkv.data) / 3 + w.head * head_dim;
+      const std::int64_t place = (top + h) * query_w + left + x;
+      result.query[i] = query + place * query_stride + w.head * head_dim;
+      result.out[i] = out + place * channels + w.head * head_dim;
       result.place[i] = {static_cast<std::int32_t>(h), static_cast<std::int32_t>(x)};
+      if (++x == width) {
+        x = 0;
+        ++h;
+      }
     }
   }
-
-  const float* place(std::int64_t map, std::int64_t y, std::int64_t x) const {
-    return args.qkv.data + ((map * args.grid.height + y) * args.grid.width + x) * 3 * channels;
-  }
 };
+
+void check_window_attention(const WindowAttentionArgs& args, View out) {
+  const Shape& shape = args.qkv.shape;
+  const WindowGrid& grid = args.grid;
+  if (shape.rank() != 4 || shape[1] != grid.height || shape[2] != grid.width ||
+      args.num_heads < 1 || shape.last() % (3 * args.num_heads) != 0) {
+    fail("window_attention", "fused qkv (B, H, W, 3C) of the grid, C divisible by the heads",
+         shape.str());
+  }
+  Shape expected = shape.with_last(shape.last() / 3);
+  if (args.query && args.query.shape.rank() == 4) {
+    const std::int64_t step = grid.height / std::max<std::int64_t>(args.query.shape[1], 1);
+    const bool whole = step > 0 && grid.height % step == 0 && grid.width % step == 0 &&
+                       grid.size % step == 0 && args.rel_pos.rel_h == nullptr;
+    expected[1] = whole ? grid.height / step : -1;
+    expected[2] = whole ? grid.width / step : -1;
+  }
+  if (args.query && args.query.shape != expected) {
+    fail("window_attention: queries", "a map (B, H / s, W / s, C) whose s divides the windows",
+         args.query.shape.str());
+  }
+  if (out.shape != expected) {
+    fail("window_attention: result", expected.str(), out.shape.str());
+  }
+  if ((args.rel_pos.rel_h == nullptr) != (args.rel_pos.rel_w == nullptr)) {
+    fail("window_attention", "both relative position tables or none", "one");
+  }
+}
 
 }  // namespace
 
@@ -109,36 +167,21 @@ void attention(Context& ctx, const AttentionArgs& args, View out) {
 }
 
 void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
-  const Shape& shape = args.qkv.shape;
-  const WindowGrid& grid = args.grid;
-  if (shape.rank() != 4 || shape[1] != grid.height || shape[2] != grid.width ||
-      args.num_heads < 1 || shape.last() % (3 * args.num_heads) != 0) {
-    fail("window_attention", "fused qkv (B, H, W, 3C) of the grid, C divisible by the heads",
-         shape.str());
-  }
-  const std::int64_t channels = shape.last() / 3;
-  if (out.shape != shape.with_last(channels)) {
-    fail("window_attention: result", shape.with_last(channels).str(), out.shape.str());
-  }
+  check_window_attention(args, out);
   if (out.numel() == 0) return;
-  WindowSource source{args, out.data, channels, channels / args.num_heads, 0, 0, 0, 0};
-  source.size_h = grid.size > 0 ? grid.size : grid.height;
-  source.size_w = grid.size > 0 ? grid.size : grid.width;
-  source.rows = (grid.height + source.size_h - 1) / source.size_h;
-  source.cols = (grid.width + source.size_w - 1) / source.size_w;
+  const WindowGrid& grid = args.grid;
+  const WindowSource source(args, out);
   const bool divides = grid.height % source.size_h == 0 && grid.width % source.size_w == 0;
   if (!divides && args.pad_qkv == nullptr) {
     fail("window_attention", "a vector for padded places", "none");
   }
   AttentionSizes sizes;
-  sizes.units = shape[0] * source.rows * source.cols * args.num_heads;
+  sizes.units = out.shape[0] * source.rows * source.cols * args.num_heads;
   sizes.head_dim = sizes.value_dim = source.head_dim;
   sizes.scale = args.scale;
-  sizes.max_queries = std::min(source.size_h, grid.height) * std::min(source.size_w, grid.width);
+  sizes.max_queries =
+      std::min(source.query_size_h, source.query_h) * std::min(source.query_size_w, source.query_w);
   sizes.max_keys = source.size_h * source.size_w;
-  if ((args.rel_pos.rel_h == nullptr) != (args.rel_pos.rel_w == nullptr)) {
-    fail("window_attention", "both relative position tables or none", "one");
-  }
   sizes.rel_h = args.rel_pos.rel_h;
   sizes.rel_w = args.rel_pos.rel_w;
   sizes.rel_height = source.size_h;

@@ -51,6 +51,11 @@ struct WindowAttentionArgs {
   float scale = 1.0F;
   RelPos rel_pos;
   const float* pad_qkv = nullptr;
+  // Queries of a map that is coarser by a whole number s: (B, H / s, W / s, C), in windows of
+  // size / s. Null: those in qkv. H, W and size are multiples of s, so that no query mixes places
+  // inside of the map with padded ones; relative positions are not defined. The result has the
+  // queries' shape. Upstream: sam2/modeling/backbones/hieradet.py, the pooled q.
+  ConstView query = {};
 };
 void window_attention(Context& ctx, const WindowAttentionArgs& args, View out);
 

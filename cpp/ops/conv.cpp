@@ -1,6 +1,9 @@
 #include "ops/conv.h"
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "core/parallel.h"
 #include "kernels/kernel_table.h"
 #include "ops/packed_gemm.h"
 
@@ -19,6 +22,30 @@ void check_conv(const char* name, const Context& ctx, const PackedMatrix& weight
   if (epilogue.residual && epilogue.residual.numel() != out.numel()) {
     fail(std::string(name) + ": residual", out.shape.str(), epilogue.residual.shape.str());
   }
+}
+
+// x (B, H, W, C) with `padding` zeros on all sides.
+View padded(Context& ctx, ConstView x, std::int64_t padding) {
+  const std::int64_t height = x.shape[1], row = x.shape[2] * x.shape[3];
+  const std::int64_t border = padding * x.shape[3];
+  const View out = ctx.workspace.floats(
+      {x.shape[0], height + 2 * padding, x.shape[2] + 2 * padding, x.shape[3]});
+  const std::int64_t out_row = row + 2 * border, out_height = out.shape[1];
+  parallel_for(ctx.num_threads, x.shape[0] * out_height, 16,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t y = i % out_height - padding;
+                   float* const to = out.data + i * out_row;
+                   if (y < 0 || y >= height) {
+                     std::fill_n(to, out_row, 0.0F);
+                     continue;
+                   }
+                   std::fill_n(to, border, 0.0F);
+                   std::copy_n(x.data + (i / out_height * height + y) * row, row, to + border);
+                   std::fill_n(to + border + row, border, 0.0F);
+                 }
+               });
+  return out;
 }
 
 }  // namespace
@@ -56,6 +83,30 @@ void conv_patch(Context& ctx, ConstView x, std::int64_t patch, const PackedMatri
   };
   packed_gemm(ctx, expected.rows(),
               RowSegments<decltype(segment)>{patch, patch * channels, segment}, weight, epilogue,
+              out.data);
+}
+
+void conv_strided(Context& ctx, ConstView x, const ConvWindow& window, const PackedMatrix& weight,
+                  const Epilogue& epilogue, View out) {
+  const std::int64_t kernel = window.kernel, stride = window.stride;
+  if (x.shape.rank() != 4 || kernel < 1 || stride < 1 || window.padding < 0 ||
+      std::min(x.shape[1], x.shape[2]) + 2 * window.padding < kernel) {
+    fail("conv_strided", "a map (B, H, W, C) that the kernel fits in", x.shape.str());
+  }
+  const std::int64_t channels = x.shape[3];
+  const Shape expected{x.shape[0], window.out_size(x.shape[1]), window.out_size(x.shape[2]),
+                       weight.rows};
+  check_conv("conv_strided", ctx, weight, kernel * kernel * channels, epilogue, expected, out);
+  const Workspace::Scope scratch(ctx.workspace);
+  const ConstView map = window.padding > 0 ? padded(ctx, x, window.padding) : x;
+  const std::int64_t height = map.shape[1], row = map.shape[2] * channels;
+  const std::int64_t out_h = expected[1], out_w = expected[2];
+  const auto segment = [&](std::int64_t i, std::int64_t tap) {
+    const std::int64_t y = i / out_w % out_h * stride + tap;
+    return map.data + (i / (out_w * out_h) * height + y) * row + i % out_w * stride * channels;
+  };
+  packed_gemm(ctx, expected.rows(),
+              RowSegments<decltype(segment)>{kernel, kernel * channels, segment}, weight, epilogue,
               out.data);
 }
 

@@ -16,6 +16,18 @@ PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight);
 void conv_patch(Context& ctx, ConstView x, std::int64_t patch, const PackedMatrix& weight,
                 const Epilogue& epilogue, View out);
 
+// A square kernel with any stride, and zeros around the map. Weight reordered by pack_conv.
+struct ConvWindow {
+  std::int64_t kernel = 1, stride = 1, padding = 0;
+  std::int64_t out_size(std::int64_t size) const {
+    return (size + 2 * padding - kernel) / stride + 1;
+  }
+};
+// x (B, H, W, C) -> out (B, H2, W2, out). Patches of rows are gathered while they are packed, from
+// a copy of the map with the zeros around it: for maps with few channels.
+void conv_strided(Context& ctx, ConstView x, const ConvWindow& window, const PackedMatrix& weight,
+                  const Epilogue& epilogue, View out);
+
 // 3x3, stride 1, padding 1: x (B, H, W, C) -> out (B, H, W, out). Implicit: the patches of a row
 // block are gathered while they are packed; no im2col of the whole map.
 void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,

@@ -186,6 +186,20 @@ void resize_bicubic_hwc(Context& ctx, ConstView map, View out) {
   });
 }
 
+void upsample_nearest2x_hwc(Context& ctx, ConstView map, View out) {
+  check("upsample_nearest2x_hwc", map, out, 2);
+  const std::int64_t width = map.shape[1], channels = map.shape[2];
+  const Shape expected{2 * map.shape[0], 2 * width, channels};
+  if (out.shape != expected) fail("upsample_nearest2x_hwc", expected.str(), out.shape.str());
+  parallel_for(ctx.num_threads, expected[0], 1, [&](std::int64_t y, std::int64_t, int) {
+    const float* const row = map.data + y / 2 * width * channels;
+    float* to = out.data + y * 2 * width * channels;
+    for (std::int64_t x = 0; x < 2 * width; ++x, to += channels) {
+      std::copy_n(row + x / 2 * channels, channels, to);
+    }
+  });
+}
+
 void resize_linear_rows(Context& ctx, ConstView table, View out) {
   check("resize_linear_rows", table, out, 1);
   const std::int64_t channels = table.shape[1];

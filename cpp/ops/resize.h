@@ -34,6 +34,8 @@ void resize_bilinear(Context& ctx, ConstView planes, View out);
 void resize_bilinear_hwc(Context& ctx, ConstView map, View out);
 // Bicubic (a = -0.75), channels last: map (H, W, C) -> out (H2, W2, C).
 void resize_bicubic_hwc(Context& ctx, ConstView map, View out);
+// Nearest, twice as many places along both sides: map (H, W, C) -> out (2H, 2W, C).
+void upsample_nearest2x_hwc(Context& ctx, ConstView map, View out);
 // Linear along the first axis: table (L, C) -> out (L2, C).
 void resize_linear_rows(Context& ctx, ConstView table, View out);
 

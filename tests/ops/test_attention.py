@@ -104,6 +104,57 @@ def test_window_attention(shape, heads, head_dim, window, rel_pos):
     check("window_attention", truth, qkv, heads, window, scale, pad_qkv=pad, **rel)
 
 
+def pooled_window_attention(qkv, heads, window, scale, pad_qkv, pool):
+    """Queries are the largest of `pool` x `pool` places of a padded window, as upstream does it."""
+    qkv, pad_qkv = f64(qkv, pad_qkv)
+    b, h, w, c3 = qkv.shape
+    size_h, size_w = (window, window) if window else (h, w)
+    channels, out = c3 // 3, np.empty((b, h // pool, w // pool, c3 // 3))
+    for y in range(0, h, size_h):
+        for x in range(0, w, size_w):
+            part = np.empty((b, size_h, size_w, c3))
+            part[:] = pad_qkv
+            inside = qkv[:, y : y + size_h, x : x + size_w]
+            part[:, : inside.shape[1], : inside.shape[2]] = inside
+            q, k, v = np.split(part, 3, -1)
+            q = q.reshape(b, size_h // pool, pool, size_w // pool, pool, channels).max((2, 4))
+            places = q.shape[1:3]
+            flat = (a.reshape(b, -1, channels) for a in (q, k, v))
+            result = attention(*flat, heads, scale).reshape(b, *places, channels)
+            target = out[:, y // pool :, x // pool :][:, : places[0], : places[1]]
+            target[:] = result[:, : target.shape[1], : target.shape[2]]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("shape", "heads", "head_dim", "window", "pool"),
+    [
+        ((1, 8, 8), 1, 16, 4, 2),
+        ((2, 10, 6), 2, 12, 4, 2),  # padded windows
+        ((1, 4, 8), 2, 5, 14, 2),  # one window, larger than the map
+        ((2, 6, 4), 1, 24, 0, 2),
+        ((1, 18, 9), 2, 8, 6, 3),
+        ((1, 32, 32), 2, 72, 8, 2),
+    ],
+)
+def test_pooled_queries(shape, heads, head_dim, window, pool):
+    random = rng(*shape, window)
+    c = heads * head_dim
+    qkv, pad = normal(random, *shape, 3 * c), normal(random, 3 * c)
+    b, h, w = shape
+    query = qkv[..., :c].reshape(b, h // pool, pool, w // pool, pool, c).max((2, 4))
+    scale = head_dim**-0.5
+    truth = pooled_window_attention(qkv, heads, window, scale, pad, pool)
+    check("window_attention", truth, qkv, heads, window, scale, pad_qkv=pad, query=query)
+
+
+@pytest.mark.parametrize("query", [(1, 2, 2, 2), (1, 4, 2, 4), (1, 3, 3, 4), (1, 8, 8, 2)])
+def test_queries_of_another_map_are_refused(query):
+    zeros = np.zeros(query, np.float32)
+    with pytest.raises(ValueError, match="window_attention: queries"):
+        op("window_attention", np.zeros((1, 8, 8, 12)), 1, 4, 1.0, query=zeros)
+
+
 def test_padding_is_needed():
     with pytest.raises(ValueError, match="a vector for padded places"):
         op("window_attention", np.zeros((1, 5, 4, 6)), 1, 4, 1.0)

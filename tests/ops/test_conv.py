@@ -22,6 +22,40 @@ def conv_patch(x, weight):
     return np.einsum("bhiwjc,ocij->bhwo", x.reshape(b, h // p, p, w // p, p, c), weight)
 
 
+def conv_strided(x, weight, stride, padding):
+    x, weight = f64(x, weight)
+    k = weight.shape[2]
+    x = np.pad(x, [(0, 0), (padding, padding), (padding, padding), (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(x, (k, k), (1, 2))[:, ::stride, ::stride]
+    return np.einsum("bhwcij,ocij->bhwo", windows, weight)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "padding"),
+    [
+        ((1, 32, 24, 3), 7, 4, 3),  # SAM 2's patch embedding
+        ((2, 9, 7, 5), 3, 2, 1),
+        ((1, 5, 6, 2), 4, 4, 0),
+        ((1, 1, 2, 3), 3, 1, 1),
+        ((3, 13, 8, 1), 2, 3, 2),
+        ((0, 4, 4, 2), 3, 1, 1),
+    ],
+)
+@pytest.mark.parametrize("out", [1, 40])
+def test_conv_strided(shape, kernel, stride, padding, out):
+    random = rng(*shape, out)
+    x, weight = normal(random, *shape), normal(random, out, shape[3], kernel, kernel)
+    bias = normal(random, out)
+    truth = conv_strided(x, weight, stride, padding)
+    window = {"stride": stride, "padding": padding}
+    check("conv_strided", truth, x, weight, **window)
+    residual = normal(random, *truth.shape)
+    truth = np.maximum(truth + bias, 0) + residual
+    check(
+        "conv_strided", truth, x, weight, bias=bias, activation="relu", residual=residual, **window
+    )
+
+
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1, 1), (2, 5, 7, 3), (1, 9, 4, 50), (3, 2, 16, 8), (0, 3, 3, 2)]
 )
@@ -54,6 +88,8 @@ def test_conv_patch(shape, patch, out):
 def test_wrong_shapes():
     with pytest.raises(ValueError, match="conv_patch: expected a map"):
         op("conv_patch", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 2, 2)))
+    with pytest.raises(ValueError, match="conv_strided: expected a map"):
+        op("conv_strided", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 7, 7)), 4, 1)
     with pytest.raises(ValueError, match="conv3x3: expected weight with 36 inputs"):
         op("conv3x3", np.zeros((1, 5, 4, 4)), np.zeros((8, 3, 3, 3)))
 

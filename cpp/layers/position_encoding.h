@@ -1,0 +1,18 @@
+#pragma once
+
+#include "core/tensor.h"
+
+namespace sam_rlx {
+
+// Sines and cosines of the places of a map, normalised to 2 pi. Has no weights: tables are made
+// when a model is finalized.
+// Upstream: sam2/modeling/position_encoding.py, PositionEmbeddingSine(normalize=True, scale=None).
+struct PositionEmbeddingSine {
+  std::int64_t num_pos_feats = 256;  // width of the encoding, a multiple of 4
+  double temperature = 10000.0;
+
+  // -> (H, W, num_pos_feats): the row first, then the column; sine and cosine take turns.
+  Tensor dense(std::int64_t height, std::int64_t width) const;
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,98 @@
+#include "models/sam2/config.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace sam_rlx::sam2 {
+
+// ---------------------------------------------------------------- image encoder
+
+std::int64_t HieraConfig::depth() const {
+  return std::accumulate(stages.begin(), stages.end(), std::int64_t{0});
+}
+
+std::int64_t HieraConfig::stage_grid(std::int64_t stage) const {
+  return grid() >> std::min(stage, q_pool);
+}
+
+std::int64_t HieraConfig::image_size_step() const {
+  // The window table is tiled over the first grid, which is halved q_pool times.
+  return kPatchStride * std::lcm(window_spec.front(), std::int64_t{1} << q_pool);
+}
+
+std::vector<MultiScaleBlockConfig> HieraConfig::blocks() const {
+  std::vector<MultiScaleBlockConfig> result;
+  MultiScaleBlockConfig block{.dim = embed_dim, .dim_out = embed_dim, .num_heads = num_heads};
+  for (std::int64_t stage = 0; stage < num_stages(); ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    for (std::int64_t i = 0; i < stages[s]; ++i) {
+      const bool first = stage > 0 && i == 0;
+      if (first) {
+        block.dim_out = 2 * block.dim;
+        block.num_heads *= 2;
+      }
+      block.q_pool = first && stage <= q_pool;
+      block.mlp_dim = static_cast<std::int64_t>(static_cast<double>(block.dim_out) * mlp_ratio);
+      // The first block of a stage still has the windows of the stage before.
+      block.window_size = window_spec[first ? s - 1 : s];
+      const auto index = static_cast<std::int64_t>(result.size());
+      if (std::find(global_att_blocks.begin(), global_att_blocks.end(), index) !=
+          global_att_blocks.end()) {
+        block.window_size = 0;
+      }
+      result.push_back(block);
+      block.dim = block.dim_out;
+    }
+  }
+  return result;
+}
+
+bool FpnNeckConfig::top_down(std::int64_t level) const {
+  return std::find(fpn_top_down_levels.begin(), fpn_top_down_levels.end(), level) !=
+         fpn_top_down_levels.end();
+}
+
+ImageEncoderConfig released_image_encoder(const std::string& variant) {
+  ImageEncoderConfig config;
+  HieraConfig& trunk = config.trunk;
+  if (variant == "hiera_t") {
+    // The defaults.
+  } else if (variant == "hiera_s") {
+    trunk.stages = {1, 2, 11, 2};
+    trunk.global_att_blocks = {7, 10, 13};
+  } else if (variant == "hiera_b+") {
+    trunk.embed_dim = 112;
+    trunk.num_heads = 2;
+    trunk.stages = {2, 3, 16, 3};
+    trunk.global_att_blocks = {12, 16, 20};
+    trunk.window_pos_embed_bkg_spatial_size = {14, 14};
+  } else if (variant == "hiera_l") {
+    trunk.embed_dim = 144;
+    trunk.num_heads = 2;
+    trunk.stages = {2, 6, 36, 4};
+    trunk.window_spec = {8, 4, 16, 8};
+    trunk.global_att_blocks = {23, 33, 43};
+  } else {
+    fail<UnsupportedError>("variant", "hiera_t, hiera_s, hiera_b+ or hiera_l", variant);
+  }
+  for (std::int64_t i = 0; i < trunk.num_stages(); ++i) {
+    config.neck.backbone_channel_list[static_cast<std::size_t>(i)] =
+        trunk.stage_width(trunk.num_stages() - 1 - i);
+  }
+  return config;
+}
+
+// ---------------------------------------------------------------- the whole
+
+void Sam2Config::set_image_size(std::int64_t size) {
+  const std::int64_t step = image_encoder.trunk.image_size_step();
+  if (size < step || size % step != 0 || size > 4096) {
+    fail("image_size", "a multiple of " + std::to_string(step) + " up to 4096",
+         std::to_string(size));
+  }
+  image_encoder.trunk.image_size = size;
+}
+
+}  // namespace sam_rlx::sam2

@@ -1,0 +1,79 @@
+#include "models/sam2/fpn_neck.h"
+
+#include <utility>
+
+#include "core/error.h"
+#include "ops/resize.h"
+
+namespace sam_rlx::sam2 {
+namespace {
+
+// weight (out, mid, 1, 1) behind inner (mid, in, 1, 1) -> (out, in, 1, 1). Sums in double.
+Tensor folded_weight(ConstView weight, const Tensor& inner) {
+  const std::int64_t rows = weight.shape[0], mid = inner.shape()[0], cols = inner.shape()[1];
+  Tensor out({rows, cols, 1, 1});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) {
+      double sum = 0.0;
+      for (std::int64_t k = 0; k < mid; ++k) {
+        sum += static_cast<double>(weight.data[r * mid + k]) * inner.data()[k * cols + c];
+      }
+      out.data()[r * cols + c] = static_cast<float>(sum);
+    }
+  }
+  return out;
+}
+
+Tensor folded_bias(ConstView weight, ConstView bias, const Tensor& inner) {
+  const std::int64_t rows = weight.shape[0], mid = inner.numel();
+  Tensor out({rows});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    double sum = bias.data[r];
+    for (std::int64_t k = 0; k < mid; ++k) {
+      sum += static_cast<double>(weight.data[r * mid + k]) * inner.data()[k];
+    }
+    out.data()[r] = static_cast<float>(sum);
+  }
+  return out;
+}
+
+}  // namespace
+
+FpnNeck::FpnNeck(const FpnNeckConfig& sizes) : config(sizes) {
+  for (const std::int64_t dim : config.backbone_channel_list) {
+    convs.push_back({.conv = PatchConv(dim, config.d_model, 1), .path = {}});
+    convs.back().conv.keep_weight = true;
+  }
+}
+
+void FpnNeck::forward(Context& ctx, std::span<const View> xs, std::span<const View> out) const {
+  for (std::int64_t level = num_levels() - 1; level >= 0; --level) {
+    const auto i = static_cast<std::size_t>(level);
+    ConstView top_down;
+    if (config.top_down(level) && level + 1 < num_levels()) {
+      // In the memory of the result: the convolution adds itself to it.
+      for (std::int64_t b = 0; b < out[i].shape[0]; ++b) {
+        upsample_nearest2x_hwc(ctx, out[i + 1][b], out[i][b]);
+      }
+      top_down = out[i];
+    }
+    conv_of(level).forward(ctx, xs[i], top_down, out[i]);
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) ctx.record(path + "." + std::to_string(i), out[i]);
+}
+
+void FpnNeck::fold_projection(const KernelTable& kernels, std::int64_t level, ConstView weight,
+                              ConstView bias) {
+  PatchConv& conv = convs[index_of(level)].conv;
+  if (config.top_down(level) || passes_down(level) || conv.weight.empty() ||
+      weight.shape != Shape{weight.shape[0], conv.out_channels, 1, 1}) {
+    fail_internal(conv.path + ": a projection that cannot be folded");
+  }
+  conv.bias = folded_bias(weight, bias, conv.bias);
+  conv.weight = folded_weight(weight, conv.weight);
+  conv.out_channels = weight.shape[0];
+  conv.keep_weight = false;
+  conv.finalize(kernels);
+}
+
+}  // namespace sam_rlx::sam2

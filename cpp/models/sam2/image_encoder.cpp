@@ -1,0 +1,38 @@
+#include "models/sam2/image_encoder.h"
+
+#include "layers/position_encoding.h"
+
+namespace sam_rlx::sam2 {
+
+ImageEncoder::ImageEncoder(const ImageEncoderConfig& sizes)
+    : config(sizes), trunk(sizes.trunk), neck(sizes.neck) {}
+
+void ImageEncoder::visit(ParamVisitor& v) {
+  v("trunk", trunk);
+  v("neck", neck);
+}
+
+void ImageEncoder::finalize(const KernelTable& /*kernels*/) {
+  const PositionEmbeddingSine encoding{.num_pos_feats = config.neck.d_model};
+  vision_pos_enc = encoding.dense(grid(), grid());
+}
+
+std::vector<View> ImageEncoder::forward(Context& ctx, ConstView image) const {
+  const auto map_of = [&](std::int64_t level) {
+    const std::int64_t side = config.trunk.stage_grid(level);
+    return ctx.workspace.floats({1, side, side, neck.out_channels(level)});
+  };
+  std::vector<View> features;
+  for (std::int64_t i = 0; i < config.num_levels(); ++i) features.push_back(map_of(i));
+
+  const Workspace::Scope scratch(ctx.workspace);
+  // The levels that are left out reach the others through the top-down sums.
+  std::vector<View> maps = features;
+  for (std::int64_t i = config.num_levels(); i < neck.num_levels(); ++i) {
+    maps.push_back(map_of(i));
+  }
+  neck.forward(ctx, trunk.forward(ctx, image), maps);
+  return features;
+}
+
+}  // namespace sam_rlx::sam2

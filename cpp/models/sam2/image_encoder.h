@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/sam2/fpn_neck.h"
+#include "models/sam2/hiera.h"
+
+namespace sam_rlx::sam2 {
+
+// Upstream: sam2/modeling/backbones/image_encoder.py, ImageEncoder.
+struct ImageEncoder {
+  ImageEncoderConfig config;
+
+  Hiera trunk;
+  FpnNeck neck;
+  // Encoding of the places of the coarsest map that is kept, (g, g, d_model). Those of the finer
+  // maps have no use.
+  Tensor vision_pos_enc;
+  std::string path;
+
+  ImageEncoder() = default;
+  explicit ImageEncoder(const ImageEncoderConfig& sizes);
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels);
+
+  // Side of the coarsest map that is kept.
+  std::int64_t grid() const { return config.trunk.stage_grid(config.num_levels() - 1); }
+
+  // Normalised picture (1, S, S, 3) -> upstream's backbone_fpn, finest first: maps
+  // (1, g, g, neck.out_channels(level)) in the scope of the caller.
+  std::vector<View> forward(Context& ctx, ConstView image) const;
+};
+
+}  // namespace sam_rlx::sam2
