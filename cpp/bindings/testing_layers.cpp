@@ -1,13 +1,5 @@
-#include <pybind11/stl.h>
-
-#include <functional>
-#include <map>
-#include <set>
-
-#include "bindings/numpy.h"
+#include "bindings/testing_layer.h"
 #include "bindings/testing_register.h"
-#include "core/context.h"
-#include "kernels/select.h"
 #include "layers/mlp.h"
 #include "layers/norm.h"
 #include "models/sam/sam.h"
@@ -16,78 +8,6 @@
 
 namespace sam_rlx {
 namespace {
-
-using Weights = std::map<std::string, Array<float>>;
-using Arrays = std::map<std::string, py::object>;
-
-// Copies a state_dict into a layer: every name and shape must be there, nothing else may be.
-class DictLoader final : public ParamVisitor {
- public:
-  explicit DictLoader(const Weights& weights) : weights_(weights) {}
-  ~DictLoader() override = default;
-
-  void finish() const {
-    for (const auto& [name, array] : weights_) {
-      if (!used_.contains(name)) fail<CheckpointError>(name, "a name of the layer", "unexpected");
-    }
-  }
-
- private:
-  void parameter(const std::string& path, Tensor& value, const Shape& shape) override {
-    const auto entry = weights_.find(path);
-    if (entry == weights_.end()) fail<CheckpointError>(path, "a tensor", "none");
-    const ConstView view = view_of(entry->second, path.c_str());
-    if (view.shape != shape) {
-      fail<CheckpointError>(path, "shape " + shape.str(), view.shape.str());
-    }
-    value = Tensor::copy_of(view);
-    used_.insert(path);
-  }
-  const Weights& weights_;
-  std::set<std::string> used_;
-};
-
-template <class Layer>
-std::shared_ptr<Layer> loaded(Layer layer, const Weights& weights, const KernelTable& kernels) {
-  auto result = std::make_shared<Layer>(std::move(layer));
-  DictLoader loader(weights);
-  loader.walk(*result);
-  loader.finish();
-  Finalizer(kernels).walk(*result);
-  return result;
-}
-
-// One layer with its weights, called with arrays by name.
-struct TestLayer {
-  std::function<py::object(Context&, const Arrays&)> run;
-  const KernelTable* kernels = nullptr;
-  int num_threads = 1;
-  Workspace workspace;
-
-  py::object forward(const py::kwargs& kwargs) {
-    Context ctx{.kernels = *kernels, .workspace = workspace, .num_threads = num_threads};
-    const Workspace::Scope scratch(workspace);
-    return run(ctx, kwargs.cast<Arrays>());
-  }
-};
-
-Array<float> array_of(const Arrays& arrays, const char* name) {
-  const auto entry = arrays.find(name);
-  if (entry == arrays.end()) fail(name, "an array", "none");
-  return entry->second.cast<Array<float>>();
-}
-
-bool has(const Arrays& arrays, const char* name) {
-  const auto entry = arrays.find(name);
-  return entry != arrays.end() && !entry->second.is_none();
-}
-
-py::object result_of(ConstView view) { return to_numpy(Tensor::copy_of(view)); }
-
-template <class T>
-T get(const py::dict& config, const char* name, T fallback) {
-  return config.contains(name) ? config[name].cast<T>() : fallback;
-}
 
 sam::ImageEncoderConfig encoder_config(const py::dict& c) {
   sam::ImageEncoderConfig config;
@@ -116,9 +36,6 @@ sam::TwoWayTransformerConfig transformer_config(const py::dict& c) {
   config.attention_downsample_rate = get<std::int64_t>(c, "attention_downsample_rate", 2);
   return config;
 }
-
-using Maker =
-    std::function<decltype(TestLayer::run)(const py::dict&, const Weights&, const KernelTable&)>;
 
 // ---------------------------------------------------------------- layers/
 
@@ -344,8 +261,10 @@ decltype(TestLayer::run) make_mask_decoder(const py::dict& c, const Weights& w,
   };
 }
 
-const std::map<std::string, Maker>& makers() {
-  static const std::map<std::string, Maker> table{
+}  // namespace
+
+const Makers& sam_makers() {
+  static const Makers table{
       {"layers.LayerNorm2d", make_layer_norm},
       {"layers.MLP", make_mlp},
       {"sam.Block", make_block},
@@ -360,6 +279,15 @@ const std::map<std::string, Maker>& makers() {
   return table;
 }
 
+namespace {
+
+const Maker& maker_of(const std::string& name) {
+  for (const Makers* const table : {&sam_makers(), &sam2_memory_makers()}) {
+    if (const auto entry = table->find(name); entry != table->end()) return entry->second;
+  }
+  fail("layer", "a known layer", name);
+}
+
 }  // namespace
 
 void register_layers(py::module_& m) {
@@ -371,12 +299,10 @@ void register_layers(py::module_& m) {
       "layer",
       [](const std::string& name, const py::dict& config, const Weights& state_dict,
          const std::optional<std::string>& isa, int num_threads) {
-        const auto maker = makers().find(name);
-        if (maker == makers().end()) fail("layer", "a known layer", name);
         auto layer = std::make_unique<TestLayer>();
         layer->kernels = &select_kernels(isa ? isa->c_str() : nullptr);
         layer->num_threads = num_threads;
-        layer->run = maker->second(config, state_dict, *layer->kernels);
+        layer->run = maker_of(name)(config, state_dict, *layer->kernels);
         return layer;
       },
       py::arg("name"), py::arg("config"), py::arg("state_dict"), py::arg("isa") = py::none(),

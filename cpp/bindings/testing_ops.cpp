@@ -83,6 +83,31 @@ void register_conv(py::module_& m) {
       },
       "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
       "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "conv3x3_stride2",
+      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
+         const std::string& activation, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
+        const Shape in = shape_of(x);
+        FloatArray out = make_array({in[0], (in[1] + 1) / 2, (in[2] + 1) / 2, packed.rows});
+        conv3x3_stride2(test.context, view_of(x), packed,
+                        make_epilogue(bias, activation, std::nullopt), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "isa"_a = py::none(),
+      "num_threads"_a = 1);
+  m.def(
+      "depthwise_conv",
+      [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(shape_of(x));
+        depthwise_conv(test.context, view_of(x), view_of(weight), view_of(bias),
+                       mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_rowwise(py::module_& m) {

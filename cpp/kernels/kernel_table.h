@@ -52,6 +52,19 @@ struct SoftmaxColumnsArgs {
   std::int64_t value_dim = 0;
 };
 
+// One row of a depthwise convolution, channels last:
+//   out[x * channels + c] = bias[c] + sum over i, j < size of
+//       weight[(i * size + j) * channels + c] * rows[i][(x + j - size / 2) * channels + c].
+// A null row and places outside of [0, width) count as zeros.
+struct DepthwiseRowArgs {
+  const float* const* rows = nullptr;  // (size,)
+  std::int64_t size = 0;               // odd
+  std::int64_t width = 0, channels = 0;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* out = nullptr;
+};
+
 // The kernels of one instruction set: plain C-style functions of pointers and sizes, one thread,
 // no allocation. Every row is filled in every table.
 struct KernelTable {
@@ -107,6 +120,8 @@ struct KernelTable {
   // over its channels and scaled by weight (channels,) and bias (channels,).
   void (*layer_norm_columns)(float* x, std::int64_t channels, std::int64_t cols,
                              const float* weight, const float* bias, float eps) noexcept;
+
+  void (*depthwise_row)(const DepthwiseRowArgs&) noexcept;
 
   // rounds * 16 * lanes multiply-adds that wait for nothing but their own chains: what a benchmark
   // takes as the peak of one core. Returns a number that depends on all of them.

@@ -10,12 +10,8 @@ constexpr std::int64_t kMlpRows = 1024;
 
 }  // namespace
 
-void MLPBlock::visit(ParamVisitor& v) {
-  v("lin1", lin1);
-  v("lin2", lin2);
-}
-
-void MLPBlock::forward_add_(Context& ctx, ConstView input, View x) const {
+void mlp_add_(Context& ctx, const Linear& lin1, Activation activation, const Linear& lin2,
+              ConstView input, View x) {
   const std::int64_t rows = input.shape.rows();
   const std::int64_t channels = input.shape.last();
   for (std::int64_t begin = 0; begin < rows; begin += kMlpRows) {
@@ -27,6 +23,15 @@ void MLPBlock::forward_add_(Context& ctx, ConstView input, View x) const {
     const View target{x.data + begin * channels, part};
     lin2.forward_add(ctx, hidden, target, target);
   }
+}
+
+void MLPBlock::visit(ParamVisitor& v) {
+  v(numbered ? "layers.0" : "lin1", lin1);
+  v(numbered ? "layers.1" : "lin2", lin2);
+}
+
+void MLPBlock::forward_add_(Context& ctx, ConstView input, View x) const {
+  mlp_add_(ctx, lin1, activation, lin2, input, x);
 }
 
 MLP::MLP(std::int64_t input_dim, std::int64_t hidden_dim, std::int64_t output_dim,

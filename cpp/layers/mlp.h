@@ -7,10 +7,16 @@
 
 namespace sam_rlx {
 
+// x (..., C) gets lin2(activation(lin1(input))) added, in place; some rows at a time, so that the
+// hidden activations stay in the cache.
+void mlp_add_(Context& ctx, const Linear& lin1, Activation activation, const Linear& lin2,
+              ConstView input, View x);
+
 // Two linear layers with an activation between them.
 // Upstream: segment_anything/modeling/common.py, MLPBlock.
 struct MLPBlock {
   Activation activation = Activation::kGelu;
+  bool numbered = false;  // names layers.0 and layers.1, as sam2/modeling/sam2_utils.py, MLP
   Linear lin1, lin2;
   std::string path;
 

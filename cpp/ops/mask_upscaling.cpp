@@ -1,5 +1,6 @@
 #include "ops/mask_upscaling.h"
 
+#include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
 
@@ -25,6 +26,27 @@ Tensor repeat_bias2x2(ConstView bias) {
     repeated.data()[i] = bias.data[i % bias.numel()];
   }
   return repeated;
+}
+
+void split_places(Context& ctx, ConstView map, View out) {
+  const std::int64_t height = out.shape[0], width = out.shape[2], channels = map.shape[2];
+  const std::int64_t factor = height == 0 ? 0 : map.shape[0] / height;
+  const Shape expected{height * factor, width * factor, channels};
+  if ((factor != 2 && factor != 4) || map.shape != expected ||
+      out.shape[1] != factor * factor * channels) {
+    fail("split_places", "a map of two or four times the sides of " + out.shape.str(),
+         map.shape.str());
+  }
+  parallel_for(ctx.num_threads, height, 1, [&](std::int64_t y, std::int64_t, int) {
+    for (std::int64_t d = 0; d < factor * factor; ++d) {
+      const std::int64_t coarse = factor == 4 ? d / 4 : 0, fine = d % 4;
+      const std::int64_t row = factor * y + 2 * (coarse / 2) + fine / 2;
+      const std::int64_t column = 2 * (coarse % 2) + fine % 2;
+      ctx.kernels.transpose_block(map.data + (row * map.shape[1] + column) * channels,
+                                  factor * channels, width, channels,
+                                  out[y].data + d * channels * width, width);
+    }
+  });
 }
 
 namespace {
@@ -58,6 +80,9 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                 .b_panel_stride = kernels.gemm_nr * channels,
                 .c = s.first,
                 .c_row_stride = width,
+                .accumulate = static_cast<bool>(args.skip1),
+                .partial = args.skip1 ? args.skip1.data + y * 4 * c1 * width : nullptr,
+                .partial_row_stride = width,
                 .row_bias = args.bias1.data});
   for (std::int64_t d1 = 0; d1 < 4; ++d1) {
     float* const first = s.first + d1 * c1 * width;
@@ -76,6 +101,9 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                   .b_panel_stride = kernels.gemm_nr,
                   .c = s.second,
                   .c_row_stride = width,
+                  .accumulate = static_cast<bool>(args.skip0),
+                  .partial = args.skip0 ? args.skip0.data + (4 * y + d1) * 4 * c2 * width : nullptr,
+                  .partial_row_stride = width,
                   .row_bias = args.bias2.data,
                   .activation = kGemmGelu});
     for (std::int64_t d2 = 0; d2 < 4; ++d2) {

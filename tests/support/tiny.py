@@ -148,7 +148,14 @@ def sam_shapes(config: SamConfig) -> Shapes:
 
 # Tables and tokens: values that are added, whatever their rank.
 _ADDED = ("pos_embed", "rel_pos_h", "rel_pos_w")
-_EMBEDDINGS = ("point_embeddings", "not_a_point_embed", "no_mask_embed", "iou_token", "mask_tokens")
+_EMBEDDINGS = (
+    "point_embeddings",
+    "not_a_point_embed",
+    "no_mask_embed",
+    "iou_token",
+    "mask_tokens",
+    "obj_score_token",
+)
 
 
 def _random_value(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:

@@ -129,6 +129,33 @@ def _load_segment_anything() -> SimpleNamespace:
 sam = _load_segment_anything()
 
 
+def _load_sam2() -> SimpleNamespace:
+    from sam2.modeling import memory_attention, memory_encoder, sam2_base, sam2_utils
+    from sam2.modeling.position_encoding import PositionEmbeddingSine
+    from sam2.modeling.sam import mask_decoder, prompt_encoder
+    from sam2.modeling.sam import transformer as two_way
+
+    return SimpleNamespace(
+        CXBlock=memory_encoder.CXBlock,
+        Fuser=memory_encoder.Fuser,
+        MaskDecoder=mask_decoder.MaskDecoder,
+        MaskDownSampler=memory_encoder.MaskDownSampler,
+        MemoryAttention=memory_attention.MemoryAttention,
+        MemoryAttentionLayer=memory_attention.MemoryAttentionLayer,
+        MemoryEncoder=memory_encoder.MemoryEncoder,
+        PositionEmbeddingSine=PositionEmbeddingSine,
+        PromptEncoder=prompt_encoder.PromptEncoder,
+        RoPEAttention=two_way.RoPEAttention,
+        SAM2Base=sam2_base.SAM2Base,
+        TwoWayTransformer=two_way.TwoWayTransformer,
+        get_1d_sine_pe=sam2_utils.get_1d_sine_pe,
+        select_closest_cond_frames=sam2_utils.select_closest_cond_frames,
+    )
+
+
+sam2 = _load_sam2()
+
+
 def randomise(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     """Give every weight of a module, buffers that act as weights included, a random value.
 

@@ -19,6 +19,7 @@ constexpr int kNv = 2;
 #include "kernels/bodies/elementwise.inl"
 #include "kernels/bodies/norm.inl"
 #include "kernels/bodies/softmax.inl"
+#include "kernels/bodies/depthwise.inl"
 // clang-format on
 
 constexpr sam_rlx::KernelTable kTable{
@@ -40,6 +41,7 @@ constexpr sam_rlx::KernelTable kTable{
     .softmax_rows = softmax_rows,
     .softmax_groups = softmax_groups,
     .layer_norm_columns = layer_norm_columns,
+    .depthwise_row = depthwise_row,
     .multiply_add_chains = multiply_add_chains,
     .gelu = gelu_all,
 };
