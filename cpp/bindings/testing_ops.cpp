@@ -10,6 +10,8 @@
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/resize_antialias.h"
+#include "ops/rope.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -197,6 +199,30 @@ void register_attention(py::module_& m) {
       "pad_qkv"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
+void register_maps(py::module_& m) {
+  m.def(
+      "resize_bilinear_antialias",
+      [](const FloatArray& planes, std::int64_t height, std::int64_t width, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({planes.shape(0), height, width});
+        resize_bilinear_antialias(test.context, view_of(planes), mutable_view_of(out));
+        return out;
+      },
+      "planes"_a, "height"_a, "width"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "rotate",
+      [](const FloatArray& x, const FloatArray& cos, const FloatArray& sin, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(shape_of(x));
+        copy_(test.context, mutable_view_of(out), view_of(x));
+        rotate_(test.context, {cos.shape(0), view_of(cos), view_of(sin)}, mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "cos"_a, "sin"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
 }  // namespace
 
 void register_ops(py::module_& module) {
@@ -205,6 +231,7 @@ void register_ops(py::module_& module) {
   register_conv(ops);
   register_rowwise(ops);
   register_attention(ops);
+  register_maps(ops);
   module.def(
       "op",
       [ops](const std::string& name, const py::args& args, const py::kwargs& kwargs) {

@@ -59,6 +59,36 @@ struct RowScratch {
   float* masks;   // (4, K, W)
 };
 
+// Places (4y + 2 dy1 + dy2, 4x + 2 dx1 + dx2) for all x, d = 2 dy + dx.
+struct PlaceRow {
+  std::int64_t y, d1, d2;
+};
+
+// hyper . upscaled for the places of a row.
+void mask_places(const KernelTable& kernels, const MaskUpscalingArgs& args, const PlaceRow& place,
+                 const RowScratch& s, View masks) {
+  const std::int64_t width = args.map.shape[1];
+  const std::int64_t c2 = args.hyper.shape[1], count = args.hyper.shape[0];
+  kernels.gemm({.m = count,
+                .n = width,
+                .k = c2,
+                .a = args.hyper.data,
+                .a_row_stride = c2,
+                .a_k_stride = 1,
+                .a_panel_stride = c2 * kernels.gemm_mr,
+                .b = s.second + place.d2 * c2 * width,
+                .b_k_stride = width,
+                .b_panel_stride = kernels.gemm_nr,
+                .c = s.masks,
+                .c_row_stride = width});
+  const std::int64_t row = 4 * place.y + 2 * (place.d1 / 2) + place.d2 / 2;
+  const std::int64_t column = 2 * (place.d1 % 2) + place.d2 % 2;
+  for (std::int64_t k = 0; k < count; ++k) {
+    float* const out = masks.data + (k * masks.shape[1] + row) * 4 * width + column;
+    for (std::int64_t x = 0; x < width; ++x) out[4 * x] = s.masks[k * width + x];
+  }
+}
+
 // Everything that one row of the map becomes: rows 4y to 4y + 3 of each mask.
 void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std::int64_t y,
                  const RowScratch& s, View masks) {
@@ -66,7 +96,6 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
   const std::int64_t channels = args.map.shape[2];
   const std::int64_t c1 = args.norm_weight.numel();
   const std::int64_t c2 = args.hyper.shape[1];
-  const std::int64_t count = args.hyper.shape[0];
   kernels.pack_weight(args.map.data + y * width * channels, channels, width, channels, s.map);
   kernels.gemm({.m = 4 * c1,
                 .n = width,
@@ -106,26 +135,7 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                   .partial_row_stride = width,
                   .row_bias = args.bias2.data,
                   .activation = kGemmGelu});
-    for (std::int64_t d2 = 0; d2 < 4; ++d2) {
-      kernels.gemm({.m = count,
-                    .n = width,
-                    .k = c2,
-                    .a = args.hyper.data,
-                    .a_row_stride = c2,
-                    .a_k_stride = 1,
-                    .a_panel_stride = c2 * kernels.gemm_mr,
-                    .b = s.second + d2 * c2 * width,
-                    .b_k_stride = width,
-                    .b_panel_stride = kernels.gemm_nr,
-                    .c = s.masks,
-                    .c_row_stride = width});
-      const std::int64_t row = 4 * y + 2 * (d1 / 2) + d2 / 2;
-      const std::int64_t column = 2 * (d1 % 2) + d2 % 2;
-      for (std::int64_t k = 0; k < count; ++k) {
-        float* const out = masks.data + (k * masks.shape[1] + row) * 4 * width + column;
-        for (std::int64_t x = 0; x < width; ++x) out[4 * x] = s.masks[k * width + x];
-      }
-    }
+    for (std::int64_t d2 = 0; d2 < 4; ++d2) mask_places(kernels, args, {y, d1, d2}, s, masks);
   }
 }
 

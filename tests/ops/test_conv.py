@@ -82,7 +82,8 @@ def depthwise(x, weight, bias):
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 8, 8, 16), (2, 5, 7, 13), (1, 1, 1, 1), (1, 2, 16, 64), (3, 20, 3, 5), (0, 3, 3, 2)]
+    "shape",
+    [(1, 8, 8, 16), (2, 5, 7, 13), (1, 1, 1, 1), (1, 2, 16, 64), (3, 20, 3, 5), (0, 3, 3, 2)],
 )
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_depthwise_conv(shape, size):

@@ -21,9 +21,19 @@ ALLOWED = {
     "ops": {"core", "kernels"},
     "layers": {"core", "kernels", "ops"},
     "models/sam": {"core", "kernels", "ops", "layers"},
+    "models/sam2": {"core", "kernels", "ops", "layers", "models/sam"},
     "checkpoint": {"core", "layers/layer.h"},
-    "predictors": {"core", "kernels", "ops", "layers", "models/sam", "checkpoint"},
-    "bindings": {"core", "kernels", "ops", "layers", "models/sam", "checkpoint", "predictors"},
+    "predictors": {"core", "kernels", "ops", "layers", "models/sam", "models/sam2", "checkpoint"},
+    "bindings": {
+        "core",
+        "kernels",
+        "ops",
+        "layers",
+        "models/sam",
+        "models/sam2",
+        "checkpoint",
+        "predictors",
+    },
 }
 EXTRA = {
     # Names the kernel table that a context carries; it does not look inside.

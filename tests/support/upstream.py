@@ -147,6 +147,7 @@ def _load_sam2() -> SimpleNamespace:
         PromptEncoder=prompt_encoder.PromptEncoder,
         RoPEAttention=two_way.RoPEAttention,
         SAM2Base=sam2_base.SAM2Base,
+        base=sam2_base,
         TwoWayTransformer=two_way.TwoWayTransformer,
         get_1d_sine_pe=sam2_utils.get_1d_sine_pe,
         select_closest_cond_frames=sam2_utils.select_closest_cond_frames,

@@ -44,7 +44,10 @@ def adapt(module, image_embeddings, image_pe, dense_prompt_embeddings, level0, l
         image_embeddings=first(image_embeddings),
         image_pe=first(image_pe),
         dense_prompt_embeddings=first(dense_prompt_embeddings),
-        high_res_features=[module.conv_s0(first(level0[None])), module.conv_s1(first(level1[None]))],
+        high_res_features=[
+            module.conv_s0(first(level0[None])),
+            module.conv_s1(first(level1[None])),
+        ],
         repeat_image=True,
         **others,
     )

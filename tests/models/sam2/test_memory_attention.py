@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from support import tiny
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_sam2 = pytest.importorskip("support.upstream_sam2", reason="needs sam2")
 pytestmark = pytest.mark.parity
 
 
@@ -19,15 +21,8 @@ def rope_reference(d_model, kv_in_dim, side, repeat):
     )
 
 
-def refresh(module, side):
-    """Give the attentions tables in the precision of the caller."""
-    for child in module.modules():
-        if isinstance(child, upstream.sam2.RoPEAttention):
-            child.freqs_cis = child.compute_cis(end_x=side, end_y=side)
-
-
 def rope_adapt(module, query, key, value, exclude):
-    refresh(module, round(len(query) ** 0.5))
+    upstream_sam2.refresh_rope(module, round(len(query) ** 0.5))
     return module(query[None], key[None], value[None], num_k_exclude_rope=exclude)[0]
 
 
@@ -57,34 +52,20 @@ def test_rope_attention(parity, d_model, kv_in_dim, side, maps, exclude):
 
 
 def reference(d_model=64, kv_in_dim=16, side=8, num_layers=2, dim_feedforward=128):
-    return upstream.sam2.MemoryAttention(
-        d_model=d_model,
-        pos_enc_at_input=True,
-        num_layers=num_layers,
-        layer=upstream.sam2.MemoryAttentionLayer(
-            activation="relu",
-            dim_feedforward=dim_feedforward,
-            dropout=0.1,
-            pos_enc_at_attn=False,
-            d_model=d_model,
-            pos_enc_at_cross_attn_keys=True,
-            pos_enc_at_cross_attn_queries=False,
-            self_attention=rope_reference(d_model, d_model, side, False),
-            cross_attention=rope_reference(d_model, kv_in_dim, side, True),
-        ),
+    return upstream_sam2.memory_attention(
+        tiny.Sam2HeadsConfig(d_model, kv_in_dim, side, num_layers, dim_feedforward)
     )
 
 
 def flattened(features, pos, tpos, pointers, pointer_pos):
     """Return upstream's memory and memory_pos (M, kv)."""
-    import torch
-
+    torch = upstream.torch
     memory = torch.cat([features.flatten(0, 1), pointers])
     return memory, torch.cat([(pos + tpos[:, None]).flatten(0, 1), pointer_pos])
 
 
 def adapt(module, curr, curr_pos, pointers, **memory):
-    refresh(module, round(len(curr) ** 0.5))
+    upstream_sam2.refresh_rope(module, round(len(curr) ** 0.5))
     tokens, tokens_pos = flattened(pointers=pointers, **memory)
     return module(
         curr=curr[:, None],

@@ -1,8 +1,10 @@
 """SAM 2's memory encoder. Maps are channels last on our side."""
 
 import pytest
+from support import tiny
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_sam2 = pytest.importorskip("support.upstream_sam2", reason="needs sam2")
 pytestmark = pytest.mark.parity
 
 
@@ -27,15 +29,8 @@ def test_mask_downsampler(parity, side, embed_dim, stride):
 
 
 def reference(in_dim, out_dim, layers):
-    sam2 = upstream.sam2
-    return sam2.MemoryEncoder(
-        out_dim=out_dim,
-        in_dim=in_dim,
-        position_encoding=sam2.PositionEmbeddingSine(num_pos_feats=out_dim),
-        mask_downsampler=sam2.MaskDownSampler(
-            embed_dim=in_dim, kernel_size=3, stride=2, padding=1
-        ),
-        fuser=sam2.Fuser(sam2.CXBlock(in_dim), num_layers=layers),
+    return upstream_sam2.memory_encoder(
+        tiny.Sam2HeadsConfig(d_model=in_dim, mem_dim=out_dim, fuser_layers=layers)
     )
 
 
