@@ -131,26 +131,36 @@ Run make_memory_encoder(const py::dict& c, const Weights& w, const KernelTable& 
 
 // ---------------------------------------------------------------- memory attention
 
-// query (N, C); key, value (M, kv), of which the last `exclude` are not turned; `parts`: places
-// where the turned ones are cut -> (N, C)
+// query (N, C); value, pos (M, kv), keys come from their sum and the last `exclude` of them are not
+// turned; `factored`: keys are never made -> (N, C)
 Run make_rope_attention(const py::dict& c, const Weights& w, const KernelTable& k) {
   const sam2::MemoryAttentionConfig config = sam2_memory_attention_config(c);
   const auto layer = loaded(sam2::RoPEAttention(config, config.kv_in_dim), w, k);
-  return [layer](Context& ctx, const Arrays& in) {
+  return [layer, config](Context& ctx, const Arrays& in) {
     const Array<float> query = array_of(in, "query");
-    const Array<float> key = array_of(in, "key"), value = array_of(in, "value");
+    const Array<float> value = array_of(in, "value"), pos = array_of(in, "pos");
     const auto exclude = in.at("exclude").cast<std::int64_t>();
-    const std::int64_t places = query.shape(0), turned = key.shape(0) - exclude;
+    const std::int64_t places = query.shape(0), turned = value.shape(0) - exclude;
     const auto rows = [](const Array<float>& array, std::int64_t first, std::int64_t count) {
       return ConstView(array.data() + first * array.shape(1), {count, array.shape(1)});
     };
-    std::vector<sam2::KeyPart> parts;
+    std::vector<PlaceMap> maps;
     for (std::int64_t i = 0; i < turned; i += places) {
-      parts.push_back({rows(key, i, places), rows(value, i, places), true});
+      maps.push_back({rows(value, i, places), rows(pos, i, places), {}});
     }
-    parts.push_back({rows(key, turned, exclude), rows(value, turned, exclude), false});
+    const ConstView tokens = rows(value, turned, exclude), token_pos = rows(pos, turned, exclude);
     Tensor x = Tensor::zeros(shape_of(query, "query"));
-    layer->forward_add_(ctx, view_of(query, "query"), parts, x);
+    if (in.at("factored").cast<bool>()) {
+      const PackedPlaces packed = pack_places(ctx, config.feat_size, maps, tokens, token_pos);
+      layer->forward_add_(ctx, view_of(query, "query"), {.places = &packed}, x);
+      return to_numpy(std::move(x));
+    }
+    std::vector<sam2::KeyPart> parts;
+    for (const PlaceMap& map : maps) {
+      parts.push_back({add(ctx, map.features, map.pos), map.features, true});
+    }
+    parts.push_back({add(ctx, tokens, token_pos), tokens, false});
+    layer->forward_add_(ctx, view_of(query, "query"), {.parts = parts}, x);
     return to_numpy(std::move(x));
   };
 }

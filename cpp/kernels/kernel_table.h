@@ -65,6 +65,19 @@ struct DepthwiseRowArgs {
   float* out = nullptr;
 };
 
+// Scores of keys that lie on a run of places, for a panel of nr queries. What a query makes of a
+// place is the sum of a part for its column and a part for its row:
+//   scores[(x * maps + t) * nr + i] = sum over k < depth of
+//       keys[(x * depth + k) * maps + t] * (column[(x * depth + k) * nr + i] + row[k * nr + i]).
+struct PlaceScoresArgs {
+  const float* keys = nullptr;    // (places, depth, maps)
+  const float* column = nullptr;  // (places, depth, nr)
+  const float* row = nullptr;     // (depth, nr)
+  float* sum = nullptr;           // (depth, nr): scratch
+  float* scores = nullptr;        // (places, maps, nr)
+  std::int64_t places = 0, depth = 0, maps = 0;
+};
+
 // The kernels of one instruction set: plain C-style functions of pointers and sizes, one thread,
 // no allocation. Every row is filled in every table.
 struct KernelTable {
@@ -97,6 +110,8 @@ struct KernelTable {
                           std::int64_t cols, float* out, std::int64_t out_stride) noexcept;
 
   void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
+
+  void (*place_scores)(const PlaceScoresArgs&) noexcept;
 
   // rows[i][d] = result[d * nr + i] / sum[i] for i < count <= nr, d < dim.
   void (*unpack_columns)(const float* result, const float* sum, std::int64_t count,

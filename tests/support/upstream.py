@@ -143,6 +143,7 @@ def _load_sam2() -> SimpleNamespace:
         MemoryAttention=memory_attention.MemoryAttention,
         MemoryAttentionLayer=memory_attention.MemoryAttentionLayer,
         MemoryEncoder=memory_encoder.MemoryEncoder,
+        Module=torch.nn.Module,
         PositionEmbeddingSine=PositionEmbeddingSine,
         PromptEncoder=prompt_encoder.PromptEncoder,
         RoPEAttention=two_way.RoPEAttention,

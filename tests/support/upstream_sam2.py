@@ -7,8 +7,7 @@ from typing import Any
 
 from support import tiny, upstream
 
-
-_Module: Any = upstream.torch.nn.Module
+_Module: Any = upstream.sam2.Module
 
 
 class _NoImageEncoder(_Module):  # type: ignore[misc]

@@ -26,6 +26,7 @@ constexpr int kNv = 2;
 #include "kernels/bodies/norm.inl"
 #include "kernels/bodies/softmax.inl"
 #include "kernels/bodies/depthwise.inl"
+#include "kernels/bodies/place_scores.inl"
 // clang-format on
 
 constexpr sam_rlx::KernelTable kTable{
@@ -41,6 +42,7 @@ constexpr sam_rlx::KernelTable kTable{
     .pack_b_rows = pack_b_rows,
     .transpose_block = transpose_block,
     .softmax_columns = softmax_columns,
+    .place_scores = place_scores,
     .unpack_columns = unpack_columns,
     .layer_norm_rows = layer_norm_rows,
     .exp_columns = exp_columns,

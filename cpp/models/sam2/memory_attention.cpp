@@ -1,12 +1,17 @@
 #include "models/sam2/memory_attention.h"
 
-#include <cmath>
-
 #include "layers/mlp.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 
 namespace sam_rlx::sam2 {
+
+namespace {
+
+// From so many maps on, the products that all maps share pay.
+constexpr std::size_t kManyMaps = 3;
+
+}  // namespace
 
 // ---------------------------------------------------------------- RoPEAttention
 
@@ -33,6 +38,11 @@ void RoPEAttention::finalize(const KernelTable& kernels) {
   for (Linear* const linear : {&q_proj, &k_proj}) {
     linear->weight = AxialRope::pairs_to_halves(linear->weight);
     linear->bias = AxialRope::pairs_to_halves(linear->bias);
+  }
+  if (kv_in_dim < dim) {
+    place_projection = pack_place_projection(kernels, k_proj.weight, k_proj.bias);
+  }
+  for (Linear* const linear : {&q_proj, &k_proj}) {
     linear->keep_weight = false;
     linear->finalize(kernels);
   }
@@ -60,11 +70,28 @@ void RoPEAttention::finalize(const KernelTable& kernels) {
   }
 }
 
-void RoPEAttention::forward_add_(Context& ctx, ConstView query, std::span<const KeyPart> parts,
-                                 View x) const {
+void RoPEAttention::forward_add_(Context& ctx, ConstView query, const Keys& keys, View x) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View q = q_proj.forward(ctx, query);
   rope.rotate_(ctx, q);
+  const View averaged = ctx.workspace.floats({query.shape[0], kv_in_dim});
+  if (keys.places != nullptr) {
+    place_attention(ctx,
+                    {.query = q,
+                     .angles = rope.angles(),
+                     .projection = place_projection,
+                     .places = *keys.places,
+                     .scale = scale()},
+                    averaged);
+  } else {
+    attend_to_parts(ctx, q, keys.parts, averaged);
+  }
+  linear(ctx, averaged, value_out, {.bias = value_out_bias.data(), .residual = x}, x);
+}
+
+void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const KeyPart> parts,
+                                    View out) const {
+  const Workspace::Scope scratch(ctx.workspace);
   auto* const attended_to =
       ctx.workspace.array<AttentionPart>(static_cast<std::int64_t>(parts.size()));
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -75,16 +102,14 @@ void RoPEAttention::forward_add_(Context& ctx, ConstView query, std::span<const 
                       .value = {part.value.data, kv_in_dim},
                       .count = part.key_input.shape[0]};
   }
-  const View averaged = ctx.workspace.floats({query.shape[0], kv_in_dim});
   attention_to_parts(ctx,
                      {.head_dim = dim,
                       .value_dim = kv_in_dim,
-                      .scale = 1.0F / std::sqrt(static_cast<float>(dim)),
+                      .scale = scale(),
                       .query = {q.data, dim},
-                      .num_queries = query.shape[0],
+                      .num_queries = q.shape[0],
                       .parts = {attended_to, parts.size()}},
-                     averaged);
-  linear(ctx, averaged, value_out, {.bias = value_out_bias.data(), .residual = x}, x);
+                     out);
 }
 
 // ---------------------------------------------------------------- MemoryAttentionLayer
@@ -112,11 +137,10 @@ void MemoryAttentionLayer::self_attention_(Context& ctx, View x) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View y = norm1.forward(ctx, x);
   const KeyPart part{.key_input = y, .value = y};
-  self_attn.forward_add_(ctx, y, {&part, 1}, x);
+  self_attn.forward_add_(ctx, y, {.parts = {&part, 1}}, x);
 }
 
-void MemoryAttentionLayer::cross_attention_(Context& ctx, View x,
-                                            std::span<const KeyPart> memory) const {
+void MemoryAttentionLayer::cross_attention_(Context& ctx, View x, const Keys& memory) const {
   const Workspace::Scope scratch(ctx.workspace);
   cross_attn_image.forward_add_(ctx, norm2.forward(ctx, x), memory, x);
 }
@@ -150,34 +174,47 @@ View MemoryAttention::finish(Context& ctx, ConstView begun, const Memory& memory
   const View x = ctx.workspace.floats(begun.shape);
   const Workspace::Scope scratch(ctx.workspace);
   copy_(ctx, x, begun);
-
-  // Keys of all layers are projected from the memory plus its encoding; values are the memory.
-  const std::int64_t width = config.kv_in_dim;
-  auto* const parts =
-      ctx.workspace.array<KeyPart>(static_cast<std::int64_t>(memory.maps.size()) + 1);
-  std::size_t count = 0;
-  for (const MemoryMap& map : memory.maps) {
-    const ConstView features = map.features.reshape({map.features.shape.rows(), width});
-    const View key_input = add(ctx, features, map.pos);
-    if (map.tpos) add_(ctx, key_input, map.tpos);
-    parts[count++] = {.key_input = key_input, .value = features};
-  }
-  if (memory.pointers && memory.pointers.numel() > 0) {
-    const ConstView tokens = memory.pointers;
-    const ConstView key_input = memory.pointer_pos ? add(ctx, tokens, memory.pointer_pos) : tokens;
-    parts[count++] = {.key_input = key_input, .value = tokens, .rotated = false};
-  }
-
+  PackedPlaces places;
+  const Keys keys = prepare_keys(ctx, memory, places);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const MemoryAttentionLayer& layer = layers[i];
     if (i > 0) layer.self_attention_(ctx, x);
-    layer.cross_attention_(ctx, x, {parts, count});
+    layer.cross_attention_(ctx, x, keys);
     layer.feed_forward_(ctx, x);
     ctx.check_interrupt();
   }
   norm.forward_(ctx, x);
   ctx.record(path, x);
   return x;
+}
+
+// What all layers project their keys from: the memory plus its encoding. Values are the memory.
+Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory, PackedPlaces& places) const {
+  const std::int64_t width = config.kv_in_dim, grid = config.feat_size;
+  const auto room = static_cast<std::int64_t>(memory.maps.size()) + 1;
+  auto* const maps = ctx.workspace.array<PlaceMap>(room);
+  std::size_t count = 0;
+  for (const MemoryMap& map : memory.maps) {
+    if (map.features.numel() == 0) continue;
+    const Shape shape{map.features.shape.rows(), width};
+    maps[count++] = {map.features.reshape(shape), map.pos.reshape(shape), map.tpos};
+  }
+  if (count >= kManyMaps && width < config.d_model) {
+    places = pack_places(ctx, grid, {maps, count}, memory.pointers, memory.pointer_pos);
+    return {.places = &places};
+  }
+  auto* const parts = ctx.workspace.array<KeyPart>(room);
+  for (std::size_t i = 0; i < count; ++i) {
+    const View key_input = add(ctx, maps[i].features, maps[i].pos);
+    if (maps[i].tpos) add_(ctx, key_input, maps[i].tpos);
+    parts[i] = {.key_input = key_input, .value = maps[i].features};
+  }
+  if (memory.pointers && memory.pointers.numel() > 0) {
+    const ConstView tokens = memory.pointers;
+    const ConstView key_input = memory.pointer_pos ? add(ctx, tokens, memory.pointer_pos) : tokens;
+    parts[count++] = {.key_input = key_input, .value = tokens, .rotated = false};
+  }
+  return {.parts = {parts, count}};
 }
 
 }  // namespace sam_rlx::sam2

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "layers/norm.h"
 #include "layers/rope.h"
 #include "models/sam2/config.h"
+#include "ops/place_attention.h"
 
 namespace sam_rlx::sam2 {
 
@@ -16,6 +18,12 @@ struct KeyPart {
   ConstView key_input;  // (M, kv): what keys are projected from
   ConstView value;      // (M, kv)
   bool rotated = true;  // keys turn with their place: M is a multiple of the grid's places
+};
+
+// What is attended to: parts, or many maps packed together.
+struct Keys {
+  std::span<const KeyPart> parts = {};
+  const PackedPlaces* places = nullptr;  // null: the parts
 };
 
 // Attention with one head and rotary encoding of queries and keys. Values are averaged before they
@@ -27,16 +35,21 @@ struct RoPEAttention {
   std::int64_t dim = 0, kv_in_dim = 0;
   Linear q_proj, k_proj, v_proj, out_proj;
   AxialRope rope;
-  PackedMatrix value_out;  // W_out W_v
-  Tensor value_out_bias;   // W_out b_v + b_out
+  PackedMatrix value_out;            // W_out W_v
+  Tensor value_out_bias;             // W_out b_v + b_out
+  PlaceProjection place_projection;  // of the keys, where memory is narrower than queries
   std::string path;
 
   RoPEAttention() = default;
   RoPEAttention(const MemoryAttentionConfig& config, std::int64_t kv_dim);
   void visit(ParamVisitor& v);
   void finalize(const KernelTable& kernels);
-  // x (N, C) gets the attention of `query` (N, C) to the parts added.
-  void forward_add_(Context& ctx, ConstView query, std::span<const KeyPart> parts, View x) const;
+  // x (N, C) gets the attention of `query` (N, C) to the keys added.
+  void forward_add_(Context& ctx, ConstView query, const Keys& keys, View x) const;
+
+ private:
+  float scale() const { return 1.0F / std::sqrt(static_cast<float>(dim)); }
+  void attend_to_parts(Context& ctx, ConstView q, std::span<const KeyPart> parts, View out) const;
 };
 
 // Upstream: sam2/modeling/memory_attention.py, MemoryAttentionLayer.
@@ -51,7 +64,7 @@ struct MemoryAttentionLayer {
   void visit(ParamVisitor& v);
   // x (N, C), in place.
   void self_attention_(Context& ctx, View x) const;
-  void cross_attention_(Context& ctx, View x, std::span<const KeyPart> memory) const;
+  void cross_attention_(Context& ctx, View x, const Keys& memory) const;
   void feed_forward_(Context& ctx, View x) const;
 };
 
@@ -86,6 +99,9 @@ struct MemoryAttention {
   View begin(Context& ctx, ConstView curr, ConstView curr_pos) const;
   // begin's result, and the memory of an object -> (N, C).
   View finish(Context& ctx, ConstView begun, const Memory& memory) const;
+
+ private:
+  Keys prepare_keys(Context& ctx, const Memory& memory, PackedPlaces& places) const;
 };
 
 }  // namespace sam_rlx::sam2

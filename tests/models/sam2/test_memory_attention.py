@@ -21,7 +21,8 @@ def rope_reference(d_model, kv_in_dim, side, repeat):
     )
 
 
-def rope_adapt(module, query, key, value, exclude):
+def rope_adapt(module, query, value, pos, exclude, factored):
+    key = value + pos
     upstream_sam2.refresh_rope(module, round(len(query) ** 0.5))
     return module(query[None], key[None], value[None], num_k_exclude_rope=exclude)[0]
 
@@ -37,7 +38,9 @@ def rope_adapt(module, query, key, value, exclude):
         (16, 16, 1, 2, 1),
     ],
 )
-def test_rope_attention(parity, d_model, kv_in_dim, side, maps, exclude):
+@pytest.mark.parametrize("factored", [False, True])
+def test_rope_attention(parity, d_model, kv_in_dim, side, maps, exclude, factored):
+    """Keys that are made, and keys that never are."""
     keys = maps * side * side + exclude
     parity.check(
         "sam2.RoPEAttention",
@@ -45,9 +48,10 @@ def test_rope_attention(parity, d_model, kv_in_dim, side, maps, exclude):
         {"d_model": d_model, "kv_in_dim": kv_in_dim, "feat_size": side},
         adapt=rope_adapt,
         query=(side * side, d_model),
-        key=(keys, kv_in_dim),
         value=(keys, kv_in_dim),
+        pos=(keys, kv_in_dim),
         exclude=exclude,
+        factored=factored and kv_in_dim < d_model,
     )
 
 
@@ -99,7 +103,9 @@ def config(d_model=64, kv_in_dim=16, side=8, num_layers=2, dim_feedforward=128):
     }
 
 
-@pytest.mark.parametrize(("maps", "pointers"), [(1, 0), (1, 4), (3, 12), (7, 64), (0, 4)])
+@pytest.mark.parametrize(
+    ("maps", "pointers"), [(1, 0), (1, 4), (2, 4), (3, 12), (4, 0), (7, 64), (20, 7), (0, 4)]
+)
 def test_memory_attention(parity, maps, pointers):
     arrays = inputs(maps=maps, pointers=pointers)
     parity.check("sam2.MemoryAttention", reference(), config(), adapt=adapt, **arrays)
@@ -139,10 +145,10 @@ def ours(testing, weights, arrays, **kwargs):
     return testing.layer("sam2.MemoryAttention", config(), weights, **kwargs).forward(**arrays)
 
 
-@pytest.mark.parametrize("pointers", [0, 8])
-def test_an_absent_memory_changes_no_bit(testing, parity, pointers):
+@pytest.mark.parametrize(("maps", "pointers"), [(2, 0), (2, 8), (3, 0), (5, 8)])
+def test_an_absent_memory_changes_no_bit(testing, parity, maps, pointers):
     weights = upstream.state_dict(upstream.randomise(reference(), 0))
-    arrays = drawn(maps=2, pointers=pointers)
+    arrays = drawn(maps=maps, pointers=pointers)
     full = ours(testing, weights, arrays)
     parity.same_bits(full, ours(testing, weights, {**arrays, "absent": 5}), "empty slots")
 
