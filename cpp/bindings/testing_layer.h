@@ -13,6 +13,7 @@
 #include "core/context.h"
 #include "kernels/select.h"
 #include "layers/layer.h"
+#include "models/sam2/config.h"
 
 // What the rows of the tests' layer table share.
 
@@ -112,5 +113,12 @@ using Makers = std::map<std::string, Maker>;
 // The tables of layers by name, one function a file.
 const Makers& sam_makers();
 const Makers& sam2_image_makers();
+const Makers& sam2_memory_makers();
+const Makers& sam2_heads_makers();
+
+// Configs from upstream's argument names.
+sam2::MaskDecoderConfig sam2_decoder_config(const py::dict& c);
+sam2::MemoryEncoderConfig sam2_memory_encoder_config(const py::dict& c);
+sam2::MemoryAttentionConfig sam2_memory_attention_config(const py::dict& c);
 
 }  // namespace sam_rlx

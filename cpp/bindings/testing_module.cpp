@@ -18,6 +18,7 @@ PYBIND11_MODULE(_testing, m) {
   sam_rlx::register_masks(m);
   sam_rlx::register_ops(m);
   sam_rlx::register_bench(m);
+  sam_rlx::register_sam2(m);
   sam_rlx::register_trace(m);
   m.def("allocation_count", sam_rlx::allocation_count);
   m.def("available_isas", [] {

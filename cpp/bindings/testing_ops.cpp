@@ -12,6 +12,8 @@
 #include "ops/norm.h"
 #include "ops/pool.h"
 #include "ops/resize.h"
+#include "ops/resize_antialias.h"
+#include "ops/rope.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -85,6 +87,31 @@ void register_conv(py::module_& m) {
       },
       "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
       "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "conv3x3_stride2",
+      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
+         const std::string& activation, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
+        const Shape in = shape_of(x);
+        FloatArray out = make_array({in[0], (in[1] + 1) / 2, (in[2] + 1) / 2, packed.rows});
+        conv3x3_stride2(test.context, view_of(x), packed,
+                        make_epilogue(bias, activation, std::nullopt), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "isa"_a = py::none(),
+      "num_threads"_a = 1);
+  m.def(
+      "depthwise_conv",
+      [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(shape_of(x));
+        depthwise_conv(test.context, view_of(x), view_of(weight), view_of(bias),
+                       mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_rowwise(py::module_& m) {
@@ -214,6 +241,30 @@ void register_attention(py::module_& m) {
       "pad_qkv"_a = py::none(), "query"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
+void register_planes(py::module_& m) {
+  m.def(
+      "resize_bilinear_antialias",
+      [](const FloatArray& planes, std::int64_t height, std::int64_t width, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({planes.shape(0), height, width});
+        resize_bilinear_antialias(test.context, view_of(planes), mutable_view_of(out));
+        return out;
+      },
+      "planes"_a, "height"_a, "width"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "rotate",
+      [](const FloatArray& x, const FloatArray& cos, const FloatArray& sin, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(shape_of(x));
+        copy_(test.context, mutable_view_of(out), view_of(x));
+        rotate_(test.context, {cos.shape(0), view_of(cos), view_of(sin)}, mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "cos"_a, "sin"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
 }  // namespace
 
 void register_ops(py::module_& module) {
@@ -223,6 +274,7 @@ void register_ops(py::module_& module) {
   register_maps(ops);
   register_rowwise(ops);
   register_attention(ops);
+  register_planes(ops);
   module.def(
       "op",
       [ops](const std::string& name, const py::args& args, const py::kwargs& kwargs) {

@@ -52,6 +52,32 @@ struct SoftmaxColumnsArgs {
   std::int64_t value_dim = 0;
 };
 
+// One row of a depthwise convolution, channels last:
+//   out[x * channels + c] = bias[c] + sum over i, j < size of
+//       weight[(i * size + j) * channels + c] * rows[i][(x + j - size / 2) * channels + c].
+// A null row and places outside of [0, width) count as zeros.
+struct DepthwiseRowArgs {
+  const float* const* rows = nullptr;  // (size,)
+  std::int64_t size = 0;               // odd
+  std::int64_t width = 0, channels = 0;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* out = nullptr;
+};
+
+// Scores of keys that lie on a run of places, for a panel of nr queries. What a query makes of a
+// place is the sum of a part for its column and a part for its row:
+//   scores[(x * maps + t) * nr + i] = sum over k < depth of
+//       keys[(x * depth + k) * maps + t] * (column[(x * depth + k) * nr + i] + row[k * nr + i]).
+struct PlaceScoresArgs {
+  const float* keys = nullptr;    // (places, depth, maps)
+  const float* column = nullptr;  // (places, depth, nr)
+  const float* row = nullptr;     // (depth, nr)
+  float* sum = nullptr;           // (depth, nr): scratch
+  float* scores = nullptr;        // (places, maps, nr)
+  std::int64_t places = 0, depth = 0, maps = 0;
+};
+
 // The kernels of one instruction set: plain C-style functions of pointers and sizes, one thread,
 // no allocation. Every row is filled in every table.
 struct KernelTable {
@@ -85,6 +111,8 @@ struct KernelTable {
 
   void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
 
+  void (*place_scores)(const PlaceScoresArgs&) noexcept;
+
   // rows[i][d] = result[d * nr + i] / sum[i] for i < count <= nr, d < dim.
   void (*unpack_columns)(const float* result, const float* sum, std::int64_t count,
                          std::int64_t dim, float* const* rows) noexcept;
@@ -107,6 +135,8 @@ struct KernelTable {
   // over its channels and scaled by weight (channels,) and bias (channels,).
   void (*layer_norm_columns)(float* x, std::int64_t channels, std::int64_t cols,
                              const float* weight, const float* bias, float eps) noexcept;
+
+  void (*depthwise_row)(const DepthwiseRowArgs&) noexcept;
 
   // rounds * 16 * lanes multiply-adds that wait for nothing but their own chains: what a benchmark
   // takes as the peak of one core. Returns a number that depends on all of them.

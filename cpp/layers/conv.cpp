@@ -1,5 +1,7 @@
 #include "layers/conv.h"
 
+#include <utility>
+
 namespace sam_rlx {
 
 void PatchConv::visit(ParamVisitor& v) {
@@ -50,6 +52,45 @@ void Conv3x3::finalize(const KernelTable& kernels) {
 View Conv3x3::forward(Context& ctx, ConstView x) const {
   const View out = ctx.workspace.floats(x.shape.with_last(out_channels));
   conv3x3(ctx, x, packed, {.bias = bias.data()}, out);
+  return out;
+}
+
+void StridedConv3x3::visit(ParamVisitor& v) {
+  v("weight", weight, {out_channels, in_channels, 3, 3});
+  v("bias", bias, {out_channels});
+}
+
+void StridedConv3x3::finalize(const KernelTable& kernels) {
+  packed = pack_conv(kernels, weight);
+  weight = Tensor();
+}
+
+View StridedConv3x3::forward(Context& ctx, ConstView x) const {
+  const Shape& in = x.shape;
+  const View out = ctx.workspace.floats({in[0], (in[1] + 1) / 2, (in[2] + 1) / 2, out_channels});
+  conv3x3_stride2(ctx, x, packed, {.bias = bias.data()}, out);
+  return out;
+}
+
+void DepthwiseConv::visit(ParamVisitor& v) {
+  v("weight", weight, {channels, 1, size, size});
+  v("bias", bias, {channels});
+}
+
+void DepthwiseConv::finalize(const KernelTable& /*kernels*/) {
+  const std::int64_t places = size * size;
+  Tensor last({places, channels});
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t p = 0; p < places; ++p) {
+      last.data()[p * channels + c] = weight.data()[c * places + p];
+    }
+  }
+  weight = std::move(last);
+}
+
+View DepthwiseConv::forward(Context& ctx, ConstView x) const {
+  const View out = ctx.workspace.floats(x.shape);
+  depthwise_conv(ctx, x, weight, bias, out);
   return out;
 }
 

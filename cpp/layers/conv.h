@@ -75,4 +75,38 @@ struct Conv3x3 {
   View forward(Context& ctx, ConstView x) const;  // (B, H, W, in) -> (B, H, W, out)
 };
 
+// 3x3 convolution, stride 2, padding 1, channels last. Upstream: torch.nn.Conv2d.
+struct StridedConv3x3 {
+  std::int64_t in_channels = 0, out_channels = 0;
+
+  Tensor weight;  // (out, in, 3, 3)
+  Tensor bias;    // (out,)
+  PackedMatrix packed;
+  std::string path;
+
+  StridedConv3x3() = default;
+  StridedConv3x3(std::int64_t in, std::int64_t out) : in_channels(in), out_channels(out) {}
+
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels);
+  View forward(Context& ctx, ConstView x) const;  // (B, H, W, in) -> (B, H / 2, W / 2, out)
+};
+
+// Convolution of each channel with itself, stride 1, size x size (odd), the map padded with zeros.
+// Upstream: torch.nn.Conv2d(groups=channels).
+struct DepthwiseConv {
+  std::int64_t channels = 0, size = 7;
+
+  Tensor weight;  // (C, 1, size, size); once finalized (size * size, C)
+  Tensor bias;    // (C,)
+  std::string path;
+
+  DepthwiseConv() = default;
+  DepthwiseConv(std::int64_t count, std::int64_t side) : channels(count), size(side) {}
+
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels);
+  View forward(Context& ctx, ConstView x) const;  // (B, H, W, C) -> the same
+};
+
 }  // namespace sam_rlx

@@ -36,6 +36,36 @@ struct PlainSource {
   }
 };
 
+struct PartSource {
+  const PartAttentionArgs& args;
+  std::int64_t num_keys;
+  float* out;
+
+  std::int64_t queries(std::int64_t) const { return args.num_queries; }
+  std::int64_t keys(std::int64_t) const { return num_keys; }
+
+  void key_rows(std::int64_t, std::int64_t first, std::int64_t count, const float** keys,
+                const float** values) const {
+    std::int64_t begin = 0;  // of the part, among all keys
+    for (const AttentionPart& part : args.parts) {
+      const std::int64_t from = std::max(first, begin);
+      const std::int64_t to = std::min(first + count, begin + part.count);
+      for (std::int64_t j = from; j < to; ++j) {
+        keys[j - first] = part.key.data + (j - begin) * part.key.row_stride;
+        values[j - first] = part.value.data + (j - begin) * part.value.row_stride;
+      }
+      begin += part.count;
+    }
+  }
+
+  void query_rows(std::int64_t, std::int64_t first, std::int64_t count, QueryRows& rows) const {
+    for (std::int64_t i = 0; i < count; ++i) {
+      rows.query[i] = args.query.data + (first + i) * args.query.row_stride;
+      rows.out[i] = out + (first + i) * args.value_dim;
+    }
+  }
+};
+
 // A window of a map (B, H, W, 3C). Its keys are all places, row by row; its queries are the places
 // inside of the map, row by row, or those of the same part of a coarser map.
 struct WindowSource {
@@ -163,6 +193,23 @@ void attention(Context& ctx, const AttentionArgs& args, View out) {
   sizes.max_queries = args.num_queries;
   sizes.max_keys = args.num_keys;
   const PlainSource source{args, out.data};
+  StreamingAttention(ctx, sizes, source).run();
+}
+
+void attention_to_parts(Context& ctx, const PartAttentionArgs& args, View out) {
+  const Shape expected{args.num_queries, args.value_dim};
+  if (out.shape != expected) fail("attention_to_parts: result", expected.str(), out.shape.str());
+  std::int64_t keys = 0;
+  for (const AttentionPart& part : args.parts) keys += part.count;
+  if (keys < 1) fail("attention_to_parts", "at least one key", std::to_string(keys));
+  AttentionSizes sizes;
+  sizes.units = 1;
+  sizes.head_dim = args.head_dim;
+  sizes.value_dim = args.value_dim;
+  sizes.scale = args.scale;
+  sizes.max_queries = args.num_queries;
+  sizes.max_keys = keys;
+  const PartSource source{args, keys, out.data};
   StreamingAttention(ctx, sizes, source).run();
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "core/context.h"
 
 namespace sam_rlx {
@@ -25,6 +28,22 @@ struct AttentionArgs {
 
 // out (batch, num_queries, num_heads * value_dim).
 void attention(Context& ctx, const AttentionArgs& args, View out);
+
+// Keys and values that lie in several places of memory, one part after the other; one head.
+struct AttentionPart {
+  AttentionRows key, value;
+  std::int64_t count = 0;
+};
+struct PartAttentionArgs {
+  std::int64_t head_dim = 0, value_dim = 0;
+  float scale = 1.0F;
+  AttentionRows query;
+  std::int64_t num_queries = 0;
+  std::span<const AttentionPart> parts;  // one of zero keys changes nothing
+};
+
+// out (num_queries, value_dim).
+void attention_to_parts(Context& ctx, const PartAttentionArgs& args, View out);
 
 // A map (H, W) cut into windows of `size` x `size`, padded at the bottom and the right as upstream
 // does. Padded places are keys with the vectors pad_key and pad_value, never queries.

@@ -1,6 +1,8 @@
 #include "ops/conv.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -124,6 +126,71 @@ void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilog
   };
   packed_gemm(ctx, expected.rows(), RowSegments<decltype(segment)>{9, channels, segment}, weight,
               epilogue, out.data);
+}
+
+void conv3x3_stride2(Context& ctx, ConstView x, const PackedMatrix& weight,
+                     const Epilogue& epilogue, View out) {
+  if (x.shape.rank() != 4) fail("conv3x3_stride2", "a map (B, H, W, C)", x.shape.str());
+  const std::int64_t height = x.shape[1], width = x.shape[2], channels = x.shape[3];
+  const std::int64_t out_h = (height + 1) / 2, out_w = (width + 1) / 2;
+  const Shape expected{x.shape[0], out_h, out_w, weight.rows};
+  check_conv("conv3x3_stride2", ctx, weight, 9 * channels, epilogue, expected, out);
+  // With a border of zeros, each of the three rows under the kernel is one run of numbers.
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t row = (width + 2) * channels, plane = (height + 2) * row;
+  float* const padded = ctx.workspace.array<float>(x.shape[0] * plane);
+  parallel_for(ctx.num_threads, x.shape[0] * (height + 2), 16,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t y = i % (height + 2) - 1;
+                   float* const to = padded + i * row;
+                   if (y < 0 || y >= height) {
+                     std::fill_n(to, row, 0.0F);
+                     continue;
+                   }
+                   std::fill_n(to, channels, 0.0F);
+                   std::memcpy(to + channels,
+                               x.data + (i / (height + 2) * height + y) * width * channels,
+                               static_cast<std::size_t>(width * channels) * sizeof(float));
+                   std::fill_n(to + row - channels, channels, 0.0F);
+                 }
+               });
+  const auto segment = [&](std::int64_t i, std::int64_t tap) -> const float* {
+    const std::int64_t y = i / out_w % out_h, b = i / (out_w * out_h);
+    return padded + b * plane + (2 * y + tap) * row + i % out_w * 2 * channels;
+  };
+  packed_gemm(ctx, expected.rows(), RowSegments<decltype(segment)>{3, 3 * channels, segment},
+              weight, epilogue, out.data);
+}
+
+void depthwise_conv(Context& ctx, ConstView x, ConstView weight, ConstView bias, View out) {
+  constexpr std::int64_t kMaxSize = 15;
+  if (x.shape.rank() != 4) fail("depthwise_conv", "a map (B, H, W, C)", x.shape.str());
+  const std::int64_t height = x.shape[1], width = x.shape[2], channels = x.shape[3];
+  std::int64_t size = 1;
+  while (size < kMaxSize && size * size * channels < weight.numel()) size += 2;
+  const Shape expected{size * size, channels};
+  if (weight.shape != expected || bias.numel() != channels) {
+    fail("depthwise_conv", "weight and bias of " + std::to_string(channels) + " channels",
+         weight.shape.str() + " and " + bias.shape.str());
+  }
+  if (out.shape != x.shape) fail("depthwise_conv: result", x.shape.str(), out.shape.str());
+  const std::int64_t row = width * channels;
+  parallel_for(ctx.num_threads, x.shape[0] * height, 1, [&](std::int64_t i, std::int64_t, int) {
+    std::array<const float*, kMaxSize> rows{};
+    for (std::int64_t k = 0; k < size; ++k) {
+      const std::int64_t y = i % height + k - size / 2;
+      const bool inside = y >= 0 && y < height;
+      rows[static_cast<std::size_t>(k)] = inside ? x.data + (i + k - size / 2) * row : nullptr;
+    }
+    ctx.kernels.depthwise_row({.rows = rows.data(),
+                               .size = size,
+                               .width = width,
+                               .channels = channels,
+                               .weight = weight.data,
+                               .bias = bias.data,
+                               .out = out.data + i * row});
+  });
 }
 
 }  // namespace sam_rlx

@@ -33,4 +33,13 @@ void conv_strided(Context& ctx, ConstView x, const ConvWindow& window, const Pac
 void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
              View out);
 
+// 3x3, stride 2, padding 1: x (B, H, W, C) -> out (B, (H + 1) / 2, (W + 1) / 2, out).
+void conv3x3_stride2(Context& ctx, ConstView x, const PackedMatrix& weight,
+                     const Epilogue& epilogue, View out);
+
+// A channel sees only itself: kernel size x size (odd), stride 1, padding size / 2. weight
+// (size * size, C): the kernel's places, row by row, channels last. x (B, H, W, C) -> out, of the
+// same shape and not x.
+void depthwise_conv(Context& ctx, ConstView x, ConstView weight, ConstView bias, View out);
+
 }  // namespace sam_rlx

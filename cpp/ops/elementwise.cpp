@@ -42,6 +42,17 @@ View add(Context& ctx, ConstView a, ConstView b) {
 
 void add_(Context& ctx, View a, ConstView b) { add_to(ctx, a, b, a.data); }
 
+void add_scaled(Context& ctx, ConstView a, ConstView b, float factor, View out) {
+  if (a.numel() != b.numel() || a.numel() != out.numel()) {
+    fail("add_scaled", a.shape.str(), b.shape.str() + " and " + out.shape.str());
+  }
+  parallel_for(ctx.num_threads, a.numel(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      out.data[i] = a.data[i] + factor * b.data[i];
+    }
+  });
+}
+
 void copy_(Context& ctx, View to, ConstView from) {
   if (to.numel() != from.numel()) fail("copy_", to.shape.str(), from.shape.str());
   if (to.data == from.data) return;

@@ -8,6 +8,8 @@ namespace sam_rlx {
 // (its numel divides the first one's).
 View add(Context& ctx, ConstView a, ConstView b);
 void add_(Context& ctx, View a, ConstView b);
+// out = a + factor * b, shapes equal.
+void add_scaled(Context& ctx, ConstView a, ConstView b, float factor, View out);
 void copy_(Context& ctx, View to, ConstView from);
 // x (R, C) -> out (C, R)
 void transpose(Context& ctx, ConstView x, View out);

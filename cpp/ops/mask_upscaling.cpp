@@ -1,5 +1,6 @@
 #include "ops/mask_upscaling.h"
 
+#include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
 
@@ -27,6 +28,27 @@ Tensor repeat_bias2x2(ConstView bias) {
   return repeated;
 }
 
+void split_places(Context& ctx, ConstView map, View out) {
+  const std::int64_t height = out.shape[0], width = out.shape[2], channels = map.shape[2];
+  const std::int64_t factor = height == 0 ? 0 : map.shape[0] / height;
+  const Shape expected{height * factor, width * factor, channels};
+  if ((factor != 2 && factor != 4) || map.shape != expected ||
+      out.shape[1] != factor * factor * channels) {
+    fail("split_places", "a map of two or four times the sides of " + out.shape.str(),
+         map.shape.str());
+  }
+  parallel_for(ctx.num_threads, height, 1, [&](std::int64_t y, std::int64_t, int) {
+    for (std::int64_t d = 0; d < factor * factor; ++d) {
+      const std::int64_t coarse = factor == 4 ? d / 4 : 0, fine = d % 4;
+      const std::int64_t row = factor * y + 2 * (coarse / 2) + fine / 2;
+      const std::int64_t column = 2 * (coarse % 2) + fine % 2;
+      ctx.kernels.transpose_block(map.data + (row * map.shape[1] + column) * channels,
+                                  factor * channels, width, channels,
+                                  out[y].data + d * channels * width, width);
+    }
+  });
+}
+
 namespace {
 
 // Scratch of one thread for one row of the map, channels first: (channels, W).
@@ -37,6 +59,36 @@ struct RowScratch {
   float* masks;   // (4, K, W)
 };
 
+// Places (4y + 2 dy1 + dy2, 4x + 2 dx1 + dx2) for all x, d = 2 dy + dx.
+struct PlaceRow {
+  std::int64_t y, d1, d2;
+};
+
+// hyper . upscaled for the places of a row.
+void mask_places(const KernelTable& kernels, const MaskUpscalingArgs& args, const PlaceRow& place,
+                 const RowScratch& s, View masks) {
+  const std::int64_t width = args.map.shape[1];
+  const std::int64_t c2 = args.hyper.shape[1], count = args.hyper.shape[0];
+  kernels.gemm({.m = count,
+                .n = width,
+                .k = c2,
+                .a = args.hyper.data,
+                .a_row_stride = c2,
+                .a_k_stride = 1,
+                .a_panel_stride = c2 * kernels.gemm_mr,
+                .b = s.second + place.d2 * c2 * width,
+                .b_k_stride = width,
+                .b_panel_stride = kernels.gemm_nr,
+                .c = s.masks,
+                .c_row_stride = width});
+  const std::int64_t row = 4 * place.y + 2 * (place.d1 / 2) + place.d2 / 2;
+  const std::int64_t column = 2 * (place.d1 % 2) + place.d2 % 2;
+  for (std::int64_t k = 0; k < count; ++k) {
+    float* const out = masks.data + (k * masks.shape[1] + row) * 4 * width + column;
+    for (std::int64_t x = 0; x < width; ++x) out[4 * x] = s.masks[k * width + x];
+  }
+}
+
 // Everything that one row of the map becomes: rows 4y to 4y + 3 of each mask.
 void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std::int64_t y,
                  const RowScratch& s, View masks) {
@@ -44,7 +96,6 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
   const std::int64_t channels = args.map.shape[2];
   const std::int64_t c1 = args.norm_weight.numel();
   const std::int64_t c2 = args.hyper.shape[1];
-  const std::int64_t count = args.hyper.shape[0];
   kernels.pack_weight(args.map.data + y * width * channels, channels, width, channels, s.map);
   kernels.gemm({.m = 4 * c1,
                 .n = width,
@@ -58,6 +109,9 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                 .b_panel_stride = kernels.gemm_nr * channels,
                 .c = s.first,
                 .c_row_stride = width,
+                .accumulate = static_cast<bool>(args.skip1),
+                .partial = args.skip1 ? args.skip1.data + y * 4 * c1 * width : nullptr,
+                .partial_row_stride = width,
                 .row_bias = args.bias1.data});
   for (std::int64_t d1 = 0; d1 < 4; ++d1) {
     float* const first = s.first + d1 * c1 * width;
@@ -76,28 +130,12 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                   .b_panel_stride = kernels.gemm_nr,
                   .c = s.second,
                   .c_row_stride = width,
+                  .accumulate = static_cast<bool>(args.skip0),
+                  .partial = args.skip0 ? args.skip0.data + (4 * y + d1) * 4 * c2 * width : nullptr,
+                  .partial_row_stride = width,
                   .row_bias = args.bias2.data,
                   .activation = kGemmGelu});
-    for (std::int64_t d2 = 0; d2 < 4; ++d2) {
-      kernels.gemm({.m = count,
-                    .n = width,
-                    .k = c2,
-                    .a = args.hyper.data,
-                    .a_row_stride = c2,
-                    .a_k_stride = 1,
-                    .a_panel_stride = c2 * kernels.gemm_mr,
-                    .b = s.second + d2 * c2 * width,
-                    .b_k_stride = width,
-                    .b_panel_stride = kernels.gemm_nr,
-                    .c = s.masks,
-                    .c_row_stride = width});
-      const std::int64_t row = 4 * y + 2 * (d1 / 2) + d2 / 2;
-      const std::int64_t column = 2 * (d1 % 2) + d2 % 2;
-      for (std::int64_t k = 0; k < count; ++k) {
-        float* const out = masks.data + (k * masks.shape[1] + row) * 4 * width + column;
-        for (std::int64_t x = 0; x < width; ++x) out[4 * x] = s.masks[k * width + x];
-      }
-    }
+    for (std::int64_t d2 = 0; d2 < 4; ++d2) mask_places(kernels, args, {y, d1, d2}, s, masks);
   }
 }
 

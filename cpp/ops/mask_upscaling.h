@@ -11,7 +11,9 @@ namespace sam_rlx {
 //   upscaled = GELU(conv2(GELU(channel_norm(conv1(map)))))     (4H, 4W, C2)
 //   masks[k] = hyper[k] . upscaled                             (4H, 4W)
 //
-// One row of the map at a time goes through all steps, so the upscaled map is never stored.
+// With SAM 2's high-resolution features, `skip1` is added to what conv1 gives and `skip0` to what
+// conv2 gives, both before anything else is done. One row of the map at a time goes through all
+// steps, so the upscaled map is never stored.
 struct MaskUpscalingArgs {
   ConstView map;                     // (H, W, C)
   ConstView weight1, bias1;          // (4 * C1, C) rows (dy, dx, c1), (4 * C1,)
@@ -19,7 +21,15 @@ struct MaskUpscalingArgs {
   float norm_eps = 1e-6F;
   ConstView weight2, bias2;  // (4 * C2, C1) rows (dy, dx, c2), (4 * C2,)
   ConstView hyper;           // (K, C2)
+  ConstView skip1 = {};      // (H, 4 * C1, W), or none; see split_places
+  ConstView skip0 = {};      // (H, 4 * 4 * C2, W), or none
 };
+
+// A map (2^n H, 2^n W, C), channels last, as rows of the small map -> out (H, 4^n C, W), n = 1 or
+// 2: of row y, the channels of places (2y + dy, 2x + dx) for all x stand below each other in the
+// order (dy, dx, c); with n = 2 in the order (dy1, dx1, dy0, dx0, c) for the places
+// (4y + 2 dy1 + dy0, 4x + 2 dx1 + dx0).
+void split_places(Context& ctx, ConstView map, View out);
 
 // A transposed-convolution weight (in, out, 2, 2) as rows (dy, dx, out), and a bias (out,) four
 // times.

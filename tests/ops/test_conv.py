@@ -85,6 +85,48 @@ def test_conv_patch(shape, patch, out):
     check("conv_patch", conv_patch(x, weight) + bias, x, weight, bias=bias)
 
 
+def conv3x3_stride2(x, weight):
+    return conv3x3(x, weight)[:, ::2, ::2]
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 8, 6, 1), (2, 5, 7, 4), (1, 9, 4, 16), (3, 2, 16, 8), (1, 1, 1, 3), (0, 3, 3, 2)]
+)
+@pytest.mark.parametrize("out", [4, 33])
+def test_conv3x3_stride2(shape, out):
+    random = rng(*shape, out)
+    x, weight = normal(random, *shape), normal(random, out, shape[3], 3, 3)
+    bias = normal(random, out)
+    truth = np.maximum(conv3x3_stride2(x, weight) + bias, 0)
+    check("conv3x3_stride2", truth, x, weight, bias=bias, activation="relu")
+
+
+def depthwise(x, weight, bias):
+    x, weight, bias = f64(x, weight, bias)
+    size = int(len(weight) ** 0.5)
+    pad = size // 2
+    b, h, w, c = x.shape
+    padded = np.zeros((b, h + 2 * pad, w + 2 * pad, c))
+    padded[:, pad : pad + h, pad : pad + w] = x
+    out = np.zeros(x.shape) + bias
+    for i in range(size):
+        for j in range(size):
+            out += weight[i * size + j] * padded[:, i : i + h, j : j + w]
+    return out
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 8, 8, 16), (2, 5, 7, 13), (1, 1, 1, 1), (1, 2, 16, 64), (3, 20, 3, 5), (0, 3, 3, 2)],
+)
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_depthwise_conv(shape, size):
+    random = rng(*shape, size)
+    x, weight = normal(random, *shape), normal(random, size * size, shape[3])
+    bias = normal(random, shape[3])
+    check("depthwise_conv", depthwise(x, weight, bias), x, weight, bias)
+
+
 def test_wrong_shapes():
     with pytest.raises(ValueError, match="conv_patch: expected a map"):
         op("conv_patch", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 2, 2)))
@@ -92,6 +134,10 @@ def test_wrong_shapes():
         op("conv_strided", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 7, 7)), 4, 1)
     with pytest.raises(ValueError, match="conv3x3: expected weight with 36 inputs"):
         op("conv3x3", np.zeros((1, 5, 4, 4)), np.zeros((8, 3, 3, 3)))
+    with pytest.raises(ValueError, match="conv3x3_stride2: expected weight with 36 inputs"):
+        op("conv3x3_stride2", np.zeros((1, 5, 4, 4)), np.zeros((8, 3, 3, 3)))
+    with pytest.raises(ValueError, match="depthwise_conv: expected weight and bias of 4"):
+        op("depthwise_conv", np.zeros((1, 5, 4, 4)), np.zeros((8, 4)), np.zeros(4))
 
 
 @pytest.mark.parity

@@ -126,3 +126,42 @@ def test_empty_sides_are_refused(testing):
         testing.resize_bilinear(np.zeros((1, 0, 4), np.float32), (8, 8))
     with pytest.raises(ValueError, match="resize_bicubic_hwc"):
         testing.resize_bicubic_hwc(np.zeros((4, 4, 2), np.float32), (0, 8))
+
+
+def triangle(x, axis, size):
+    """Bilinear with antialias: weights fall off over as many places as one result steps."""
+    scale = x.shape[axis] / size
+    support = max(scale, 1.0)
+    center = scale * (np.arange(size) + 0.5)
+    distance = np.abs(np.arange(x.shape[axis]) + 0.5 - center[:, None])
+    weight = np.maximum(0, 1 - distance / support)
+    weight /= weight.sum(1, keepdims=True)
+    return np.moveaxis(np.tensordot(x, weight, (axis, 1)), -1, axis)
+
+
+def antialias(planes, height, width):
+    return triangle(triangle(planes, 2, width), 1, height)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [*SHAPES, ((1024, 1024), (256, 256)), ((97, 50), (8, 6))]
+)
+def test_bilinear_antialias(parity, before, after):
+    options = {"height": after[0], "width": after[1]}
+    parity.check_op(
+        "resize_bilinear_antialias", antialias, options=options, seeds=(0,), planes=(2, *before)
+    )
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(("before", "after"), [((97, 50), (8, 6)), ((33, 64), (40, 16))])
+def test_antialias_of_pytorch(testing, before, after):
+    torch = pytest.importorskip("torch")
+    planes = np.random.default_rng(0).standard_normal((1, *before), np.float32)
+    resize = lambda x: torch.nn.functional.interpolate(  # noqa: E731
+        x[None], size=after, mode="bilinear", antialias=True
+    )[0].numpy()
+    exact = resize(torch.from_numpy(planes).double())
+    np.testing.assert_allclose(antialias(planes.astype(np.float64), *after), exact, atol=1e-12)
+    found = testing.op("resize_bilinear_antialias", planes, *after)
+    close(found, exact, resize(torch.from_numpy(planes)))

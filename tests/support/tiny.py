@@ -66,6 +66,37 @@ NANO = SamConfig(
 VARIANTS = {"vit_b": VIT_B, "vit_l": VIT_L, "vit_h": VIT_H}
 
 
+@dataclass(frozen=True)
+class Sam2HeadsConfig:
+    """Sizes of SAM 2 behind its image encoder, under our configs' names."""
+
+    d_model: int = 64
+    mem_dim: int = 16
+    grid: int = 4
+    num_layers: int = 2
+    dim_feedforward: int = 128
+    fuser_layers: int = 2
+    is_2_1: bool = True
+
+    def ours(self) -> dict[str, object]:
+        """Return what `_testing.layer` takes."""
+        return {
+            "image_size": 16 * self.grid,
+            "embedding_dim": self.d_model,
+            "in_dim": self.d_model,
+            "out_dim": self.mem_dim,
+            "d_model": self.d_model,
+            "kv_in_dim": self.mem_dim,
+            "feat_size": self.grid,
+            "num_layers": self.num_layers,
+            "dim_feedforward": self.dim_feedforward,
+            "fuser_layers": self.fuser_layers,
+            "no_obj_embed_spatial": self.is_2_1,
+            "add_tpos_enc_to_obj_ptrs": self.is_2_1,
+            "use_signed_tpos_enc_to_obj_ptrs": self.is_2_1,
+        }
+
+
 def _linear(shapes: Shapes, name: str, n_in: int, n_out: int) -> None:
     shapes[f"{name}.weight"] = (n_out, n_in)
     shapes[f"{name}.bias"] = (n_out,)
@@ -160,7 +191,14 @@ def sam_shapes(config: SamConfig) -> Shapes:
 
 # Tables and tokens: values that are added, whatever their rank.
 _ADDED = ("pos_embed", "rel_pos_h", "rel_pos_w")
-_EMBEDDINGS = ("point_embeddings", "not_a_point_embed", "no_mask_embed", "iou_token", "mask_tokens")
+_EMBEDDINGS = (
+    "point_embeddings",
+    "not_a_point_embed",
+    "no_mask_embed",
+    "iou_token",
+    "mask_tokens",
+    "obj_score_token",
+)
 
 
 def _random_value(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:

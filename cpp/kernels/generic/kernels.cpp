@@ -18,6 +18,8 @@ constexpr int kMaxKc = 768;
 #include "kernels/bodies/elementwise.inl"
 #include "kernels/bodies/norm.inl"
 #include "kernels/bodies/softmax.inl"
+#include "kernels/bodies/depthwise.inl"
+#include "kernels/bodies/place_scores.inl"
 // clang-format on
 
 constexpr sam_rlx::KernelTable kTable{
@@ -33,12 +35,14 @@ constexpr sam_rlx::KernelTable kTable{
     .pack_b_rows = pack_b_rows,
     .transpose_block = transpose_block,
     .softmax_columns = softmax_columns,
+    .place_scores = place_scores,
     .unpack_columns = unpack_columns,
     .layer_norm_rows = layer_norm_rows,
     .exp_columns = exp_columns,
     .softmax_rows = softmax_rows,
     .softmax_groups = softmax_groups,
     .layer_norm_columns = layer_norm_columns,
+    .depthwise_row = depthwise_row,
     .multiply_add_chains = multiply_add_chains,
     .gelu = gelu_all,
 };

@@ -33,6 +33,7 @@ struct PromptEncoderConfig {
   std::int64_t image_embedding_size = 64;
   std::int64_t input_image_size = 1024;
   std::int64_t mask_in_chans = 16;
+  bool corner_labels = false;  // SAM 2: points with the labels 2 and 3 are the corners of a box
 
   std::int64_t mask_input_size() const { return 4 * image_embedding_size; }
 };
@@ -44,6 +45,7 @@ struct TwoWayTransformerConfig {
   std::int64_t num_heads = 8;
   std::int64_t mlp_dim = 2048;
   std::int64_t attention_downsample_rate = 2;
+  bool numbered_mlp = false;  // SAM 2's names of the MLP: layers.0, layers.1
 };
 
 // Upstream: segment_anything/modeling/mask_decoder.py, MaskDecoder.

@@ -110,8 +110,9 @@ void PromptEncoder::embed_tokens(const Prompt& prompt, View out) const {
       std::copy(not_a_point, not_a_point + channels, row);
       continue;
     }
+    const bool known = label >= 0 && label <= (config.corner_labels ? 3 : 1);
     const TokenEmbedding* const kind =
-        label == 0 || label == 1 ? &point_embeddings[static_cast<std::size_t>(label)] : nullptr;
+        known ? &point_embeddings[static_cast<std::size_t>(label)] : nullptr;
     embed_point(prompt.points[2 * i], prompt.points[2 * i + 1], kind, row);
   }
   if (prompt.box != nullptr) {

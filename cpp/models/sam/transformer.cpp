@@ -111,7 +111,9 @@ TwoWayAttentionBlock::TwoWayAttentionBlock(const TwoWayTransformerConfig& config
       norm2(config.embedding_dim, 1e-5F),
       norm3(config.embedding_dim, 1e-5F),
       norm4(config.embedding_dim, 1e-5F),
-      mlp(config.embedding_dim, config.mlp_dim, Activation::kRelu) {}
+      mlp(config.embedding_dim, config.mlp_dim, Activation::kRelu) {
+  mlp.numbered = config.numbered_mlp;
+}
 
 void TwoWayAttentionBlock::visit(ParamVisitor& v) {
   v("self_attn", self_attn);

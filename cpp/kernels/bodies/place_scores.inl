@@ -1,0 +1,69 @@
+// Scores of a few keys on each of many places; queries are in the lanes. The keys of a place share
+// what the queries make of it, so that sum is formed once, by the first group of keys.
+
+// `R` keys of one place, from map `first` on. Sum: the sums are formed and kept for later groups.
+template <int R, bool Sum>
+SAM_RLX_INLINE void place_keys(const sam_rlx::PlaceScoresArgs& a, Index x, Index first) {
+  Vec acc[R][kNv];
+  for_each<R>([&](auto r) { for_each<kNv>([&](auto v) { acc[r.value][v.value] = zero(); }); });
+  const float* key = a.keys + x * a.depth * a.maps + first;
+  const float* column = a.column + x * a.depth * kNr;
+  const float* row = a.row;
+  float* sum = a.sum;
+  for (Index k = a.depth; k > 0; --k, key += a.maps, sum += kNr) {
+    Vec b[kNv];
+    if constexpr (Sum) {
+      for_each<kNv>([&](auto v) {
+        b[v.value] = add(load(column + v.value * kLanes), load(row + v.value * kLanes));
+        store(sum + v.value * kLanes, b[v.value]);
+      });
+      column += kNr;
+      row += kNr;
+    } else {
+      for_each<kNv>([&](auto v) { b[v.value] = load(sum + v.value * kLanes); });
+    }
+    for_each<R>([&](auto r) {
+      const Vec value = set1(key[r.value]);
+      for_each<kNv>(
+          [&](auto v) { acc[r.value][v.value] = fma(value, b[v.value], acc[r.value][v.value]); });
+    });
+  }
+  float* const out = a.scores + (x * a.maps + first) * kNr;
+  for_each<R>([&](auto r) {
+    for_each<kNv>(
+        [&](auto v) { store(out + r.value * kNr + v.value * kLanes, acc[r.value][v.value]); });
+  });
+}
+
+template <int R>
+void place_keys_first(const sam_rlx::PlaceScoresArgs& a, Index x, Index first) noexcept {
+  place_keys<R, true>(a, x, first);
+}
+template <int R>
+void place_keys_later(const sam_rlx::PlaceScoresArgs& a, Index x, Index first) noexcept {
+  place_keys<R, false>(a, x, first);
+}
+
+using PlaceFunction = void (*)(const sam_rlx::PlaceScoresArgs&, Index, Index) noexcept;
+struct PlaceTable {
+  PlaceFunction first[kMr];  // [r - 1]: r keys
+  PlaceFunction later[kMr];
+};
+template <int... R>
+constexpr PlaceTable make_place_table(Ints<R...>) {
+  return {{place_keys_first<R + 1>...}, {place_keys_later<R + 1>...}};
+}
+constexpr PlaceTable kPlaces = make_place_table(MakeInts<kMr>::type{});
+
+void place_scores(const sam_rlx::PlaceScoresArgs& a) noexcept {
+  // Groups of about equal size: short ones do not keep the multipliers busy.
+  const Index groups = (a.maps + kMr - 1) / kMr;
+  for (Index x = 0; x < a.places; ++x) {
+    Index done = 0;
+    for (Index g = 0; g < groups; ++g) {
+      const Index count = (a.maps - done + groups - g - 1) / (groups - g);
+      (g == 0 ? kPlaces.first : kPlaces.later)[count - 1](a, x, done);
+      done += count;
+    }
+  }
+}

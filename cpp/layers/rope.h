@@ -1,0 +1,28 @@
+#pragma once
+
+#include "layers/layer.h"
+#include "ops/rope.h"
+
+namespace sam_rlx {
+
+// The angles of the axial rotary encoding, made once: coordinate c and frequency j turn by
+// c * theta^(-4j / dim). Upstream: sam2/modeling/position_encoding.py, compute_axial_cis.
+struct AxialRope {
+  std::int64_t side = 0, dim = 0;
+  double theta = 10000.0;
+  Tensor cos, sin;  // (side, dim / 4)
+
+  AxialRope() = default;
+  AxialRope(std::int64_t grid, std::int64_t channels, double base)
+      : side(grid), dim(channels), theta(base) {}
+
+  void build();
+  AxialAngles angles() const { return {side, cos, sin}; }
+  // Turns rows of channels in halves, see ops/rope.h.
+  void rotate_(Context& ctx, View x) const { sam_rlx::rotate_(ctx, angles(), x); }
+  // The rows of a projection (dim, in), or its bias (dim,), in the order that rotate_ expects:
+  // upstream's pairs are neighbours.
+  static Tensor pairs_to_halves(ConstView rows);
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,220 @@
+#include "models/sam2/memory_attention.h"
+
+#include "layers/mlp.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+
+namespace sam_rlx::sam2 {
+
+namespace {
+
+// From so many maps on, the products that all maps share pay.
+constexpr std::size_t kManyMaps = 3;
+
+}  // namespace
+
+// ---------------------------------------------------------------- RoPEAttention
+
+RoPEAttention::RoPEAttention(const MemoryAttentionConfig& config, std::int64_t kv_dim)
+    : dim(config.d_model),
+      kv_in_dim(kv_dim),
+      q_proj(dim, dim),
+      k_proj(kv_dim, dim),
+      v_proj(kv_dim, dim),
+      out_proj(dim, dim),
+      rope(config.feat_size, dim, config.rope_theta) {
+  for (Linear* const linear : {&q_proj, &k_proj, &v_proj, &out_proj}) linear->keep_weight = true;
+}
+
+void RoPEAttention::visit(ParamVisitor& v) {
+  v("q_proj", q_proj);
+  v("k_proj", k_proj);
+  v("v_proj", v_proj);
+  v("out_proj", out_proj);
+}
+
+void RoPEAttention::finalize(const KernelTable& kernels) {
+  rope.build();
+  for (Linear* const linear : {&q_proj, &k_proj}) {
+    linear->weight = AxialRope::pairs_to_halves(linear->weight);
+    linear->bias = AxialRope::pairs_to_halves(linear->bias);
+  }
+  if (kv_in_dim < dim) {
+    place_projection = pack_place_projection(kernels, k_proj.weight, k_proj.bias);
+  }
+  for (Linear* const linear : {&q_proj, &k_proj}) {
+    linear->keep_weight = false;
+    linear->finalize(kernels);
+  }
+  Tensor folded({dim, kv_in_dim});
+  value_out_bias = Tensor({dim});
+  for (std::int64_t r = 0; r < dim; ++r) {
+    const float* const out_row = out_proj.weight.data() + r * dim;
+    double bias = out_proj.bias.data()[r];
+    std::vector<double> row(static_cast<std::size_t>(kv_in_dim), 0.0);
+    for (std::int64_t i = 0; i < dim; ++i) {
+      const double factor = out_row[i];
+      bias += factor * v_proj.bias.data()[i];
+      const float* const value_row = v_proj.weight.data() + i * kv_in_dim;
+      for (std::size_t c = 0; c < row.size(); ++c) row[c] += factor * value_row[c];
+    }
+    value_out_bias.data()[r] = static_cast<float>(bias);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      folded.data()[r * kv_in_dim + static_cast<std::int64_t>(c)] = static_cast<float>(row[c]);
+    }
+  }
+  value_out = pack_matrix(kernels, folded);
+  for (Linear* const linear : {&v_proj, &out_proj}) {
+    linear->weight = Tensor();
+    linear->packed = PackedMatrix();
+  }
+}
+
+void RoPEAttention::forward_add_(Context& ctx, ConstView query, const Keys& keys, View x) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View q = q_proj.forward(ctx, query);
+  rope.rotate_(ctx, q);
+  const View averaged = ctx.workspace.floats({query.shape[0], kv_in_dim});
+  if (keys.places != nullptr) {
+    place_attention(ctx,
+                    {.query = q,
+                     .angles = rope.angles(),
+                     .projection = place_projection,
+                     .places = *keys.places,
+                     .scale = scale()},
+                    averaged);
+  } else {
+    attend_to_parts(ctx, q, keys.parts, averaged);
+  }
+  linear(ctx, averaged, value_out, {.bias = value_out_bias.data(), .residual = x}, x);
+}
+
+void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const KeyPart> parts,
+                                    View out) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  auto* const attended_to =
+      ctx.workspace.array<AttentionPart>(static_cast<std::int64_t>(parts.size()));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const KeyPart& part = parts[i];
+    const View key = k_proj.forward(ctx, part.key_input);
+    if (part.rotated) rope.rotate_(ctx, key);
+    attended_to[i] = {.key = {key.data, dim},
+                      .value = {part.value.data, kv_in_dim},
+                      .count = part.key_input.shape[0]};
+  }
+  attention_to_parts(ctx,
+                     {.head_dim = dim,
+                      .value_dim = kv_in_dim,
+                      .scale = scale(),
+                      .query = {q.data, dim},
+                      .num_queries = q.shape[0],
+                      .parts = {attended_to, parts.size()}},
+                     out);
+}
+
+// ---------------------------------------------------------------- MemoryAttentionLayer
+
+MemoryAttentionLayer::MemoryAttentionLayer(const MemoryAttentionConfig& config)
+    : self_attn(config, config.d_model),
+      cross_attn_image(config, config.kv_in_dim),
+      linear1(config.d_model, config.dim_feedforward),
+      linear2(config.dim_feedforward, config.d_model),
+      norm1(config.d_model, 1e-5F),
+      norm2(config.d_model, 1e-5F),
+      norm3(config.d_model, 1e-5F) {}
+
+void MemoryAttentionLayer::visit(ParamVisitor& v) {
+  v("self_attn", self_attn);
+  v("cross_attn_image", cross_attn_image);
+  v("linear1", linear1);
+  v("linear2", linear2);
+  v("norm1", norm1);
+  v("norm2", norm2);
+  v("norm3", norm3);
+}
+
+void MemoryAttentionLayer::self_attention_(Context& ctx, View x) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View y = norm1.forward(ctx, x);
+  const KeyPart part{.key_input = y, .value = y};
+  self_attn.forward_add_(ctx, y, {.parts = {&part, 1}}, x);
+}
+
+void MemoryAttentionLayer::cross_attention_(Context& ctx, View x, const Keys& memory) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  cross_attn_image.forward_add_(ctx, norm2.forward(ctx, x), memory, x);
+}
+
+void MemoryAttentionLayer::feed_forward_(Context& ctx, View x) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  mlp_add_(ctx, linear1, Activation::kRelu, linear2, norm3.forward(ctx, x), x);
+  ctx.record(path, x);
+}
+
+// ---------------------------------------------------------------- MemoryAttention
+
+MemoryAttention::MemoryAttention(const MemoryAttentionConfig& sizes)
+    : config(sizes), norm(sizes.d_model, 1e-5F) {
+  for (std::int64_t i = 0; i < config.num_layers; ++i) layers.emplace_back(config);
+}
+
+void MemoryAttention::visit(ParamVisitor& v) {
+  v("layers", layers);
+  v("norm", norm);
+}
+
+View MemoryAttention::begin(Context& ctx, ConstView curr, ConstView curr_pos) const {
+  const View x = ctx.workspace.floats(curr.shape);
+  add_scaled(ctx, curr, curr_pos, 0.1F, x);
+  layers.front().self_attention_(ctx, x);
+  return x;
+}
+
+View MemoryAttention::finish(Context& ctx, ConstView begun, const Memory& memory) const {
+  const View x = ctx.workspace.floats(begun.shape);
+  const Workspace::Scope scratch(ctx.workspace);
+  copy_(ctx, x, begun);
+  PackedPlaces places;
+  const Keys keys = prepare_keys(ctx, memory, places);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const MemoryAttentionLayer& layer = layers[i];
+    if (i > 0) layer.self_attention_(ctx, x);
+    layer.cross_attention_(ctx, x, keys);
+    layer.feed_forward_(ctx, x);
+    ctx.check_interrupt();
+  }
+  norm.forward_(ctx, x);
+  ctx.record(path, x);
+  return x;
+}
+
+// What all layers project their keys from: the memory plus its encoding. Values are the memory.
+Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory, PackedPlaces& places) const {
+  const std::int64_t width = config.kv_in_dim, grid = config.feat_size;
+  const auto room = static_cast<std::int64_t>(memory.maps.size()) + 1;
+  auto* const maps = ctx.workspace.array<PlaceMap>(room);
+  std::size_t count = 0;
+  for (const MemoryMap& map : memory.maps) {
+    if (map.features.numel() == 0) continue;
+    const Shape shape{map.features.shape.rows(), width};
+    maps[count++] = {map.features.reshape(shape), map.pos.reshape(shape), map.tpos};
+  }
+  if (count >= kManyMaps && width < config.d_model) {
+    places = pack_places(ctx, grid, {maps, count}, memory.pointers, memory.pointer_pos);
+    return {.places = &places};
+  }
+  auto* const parts = ctx.workspace.array<KeyPart>(room);
+  for (std::size_t i = 0; i < count; ++i) {
+    const View key_input = add(ctx, maps[i].features, maps[i].pos);
+    if (maps[i].tpos) add_(ctx, key_input, maps[i].tpos);
+    parts[i] = {.key_input = key_input, .value = maps[i].features};
+  }
+  if (memory.pointers && memory.pointers.numel() > 0) {
+    const ConstView tokens = memory.pointers;
+    const ConstView key_input = memory.pointer_pos ? add(ctx, tokens, memory.pointer_pos) : tokens;
+    parts[count++] = {.key_input = key_input, .value = tokens, .rotated = false};
+  }
+  return {.parts = {parts, count}};
+}
+
+}  // namespace sam_rlx::sam2

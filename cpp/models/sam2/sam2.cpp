@@ -1,0 +1,254 @@
+#include "models/sam2/sam2.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/parallel.h"
+#include "ops/elementwise.h"
+#include "ops/resize.h"
+#include "ops/resize_antialias.h"
+
+namespace sam_rlx::sam2 {
+namespace {
+
+// A mask given by the user as logits. Upstream: _use_mask_as_output.
+constexpr float kMaskScale = 20.0F, kMaskBias = -10.0F;
+constexpr std::int64_t kGrain = 1 << 14;
+
+ConstView plane(ConstView map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
+View plane(View map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
+
+}  // namespace
+
+Sam2Heads::Sam2Heads(const HeadsConfig& sizes)
+    : config(sizes),
+      mask_downsample(1, 1, 4),
+      memory_attention(sizes.memory_attention),
+      memory_encoder(sizes.memory_encoder),
+      sam_prompt_encoder({.embed_dim = sizes.hidden_dim(),
+                          .image_embedding_size = sizes.base.grid(),
+                          .input_image_size = sizes.base.image_size,
+                          .mask_in_chans = sizes.base.mask_in_chans,
+                          .corner_labels = true}),
+      sam_mask_decoder(sizes.mask_decoder),
+      obj_ptr_proj(sizes.hidden_dim(), sizes.hidden_dim(), sizes.hidden_dim(), 3),
+      obj_ptr_tpos_proj(sizes.hidden_dim(), sizes.mem_dim()) {}
+
+void Sam2Heads::visit(ParamVisitor& v) {
+  const std::int64_t channels = config.hidden_dim(), width = config.mem_dim();
+  v("maskmem_tpos_enc", maskmem_tpos_enc, {config.memory_bank.num_maskmem, 1, 1, width});
+  v("no_mem_embed", no_mem_embed, {1, 1, channels});
+  v("no_mem_pos_enc", no_mem_pos_enc, {1, 1, channels});
+  v("no_obj_ptr", no_obj_ptr, {1, channels});
+  if (config.base.no_obj_embed_spatial) {
+    v("no_obj_embed_spatial", no_obj_embed_spatial, {1, width});
+  }
+  v("mask_downsample", mask_downsample);
+  v("memory_attention", memory_attention);
+  v("memory_encoder", memory_encoder);
+  v("sam_prompt_encoder", sam_prompt_encoder);
+  v("sam_mask_decoder", sam_mask_decoder);
+  v("obj_ptr_proj", obj_ptr_proj);
+  if (config.base.add_tpos_enc_to_obj_ptrs) v("obj_ptr_tpos_proj", obj_ptr_tpos_proj);
+}
+
+// ---------------------------------------------------------------- prompts and masks
+
+bool Sam2Heads::use_multimask(bool is_init_cond_frame, std::int64_t num_points) const {
+  const Sam2BaseConfig& base = config.base;
+  return (is_init_cond_frame || base.multimask_output_for_tracking) &&
+         num_points >= base.multimask_min_pt_num && num_points <= base.multimask_max_pt_num;
+}
+
+// A pointer of an object that is not there is the vector that says so.
+void Sam2Heads::gate_obj_ptr_(View obj_ptr, bool is_obj_appearing) const {
+  if (is_obj_appearing) return;
+  std::copy_n(no_obj_ptr.data(), obj_ptr.numel(), obj_ptr.data);
+}
+
+SamOutputs Sam2Heads::forward_sam_heads(Context& ctx, const HeadInputs& in) const {
+  const std::int64_t channels = config.hidden_dim(), low = 4 * in.backbone_features.shape[0];
+  SamOutputs out{.low_res_mask = ctx.workspace.floats({low, low}),
+                 .obj_ptr = ctx.workspace.floats({channels})};
+  const Workspace::Scope scratch(ctx.workspace);
+
+  // a) Points. None: one that is no point, to which the encoder adds its padding.
+  constexpr double kNowhere[2] = {0.5, 0.5};
+  constexpr std::int32_t kNoPoint = -1;
+  sam::Prompt prompt = in.prompt;
+  if (prompt.num_points == 0 && prompt.box == nullptr) {
+    prompt.points = kNowhere;
+    prompt.labels = &kNoPoint;
+    prompt.num_points = 1;
+  }
+  const View sparse = ctx.workspace.floats({sam::PromptEncoder::num_tokens(prompt), channels});
+  sam_prompt_encoder.embed_tokens(prompt, sparse);
+
+  // b) Mask.
+  View map = ctx.workspace.floats(in.backbone_features.shape);
+  if (prompt.mask) {
+    ConstView mask = prompt.mask;
+    if (mask.shape != Shape{low, low}) {
+      const View resized = ctx.workspace.floats({low, low});
+      resize_bilinear_antialias(ctx, plane(mask), plane(resized));
+      mask = resized;
+    }
+    map = sam_prompt_encoder.embed_mask(ctx, mask)[0];
+    add_(ctx, map, in.backbone_features);
+  } else {
+    copy_(ctx, map, in.backbone_features);
+    add_(ctx, map, sam_prompt_encoder.no_mask_embed.weight);
+  }
+
+  const MaskDecoder::Decoded decoded = sam_mask_decoder.decode(
+      ctx, {.map = map, .image_pe = sam_prompt_encoder.dense_pe, .sparse = sparse});
+  out.object_score_logits = decoded.object_score_logit;
+  const bool is_obj_appearing = out.object_score_logits > 0.0F;
+
+  // The mask, its IoU and its token; the single mask's token is that of mask 0 in any case.
+  std::int64_t index = 0, token = 0;
+  if (in.multimask_output) {
+    index = token = sam_mask_decoder.best_multimask(decoded);
+    sam_mask_decoder.predict_masks(ctx, decoded, in.high_res, index, plane(out.low_res_mask));
+  } else {
+    index = sam_mask_decoder.predict_single_mask(ctx, decoded, in.high_res, out.low_res_mask);
+  }
+  out.iou_prediction = decoded.iou_predictions.data[index];
+  if (!is_obj_appearing) {
+    std::fill_n(out.low_res_mask.data, out.low_res_mask.numel(), kNoObjScore);
+  }
+
+  const ConstView sam_output_token = decoded.mask_token(token).reshape({1, channels});
+  copy_(ctx, out.obj_ptr, obj_ptr_proj.forward(ctx, sam_output_token));
+  gate_obj_ptr_(out.obj_ptr, is_obj_appearing);
+  return out;
+}
+
+SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, ConstView backbone_features,
+                                         const HighResFeatures& high_res, ConstView mask) const {
+  const std::int64_t low_h = mask.shape[0] / 4, low_w = mask.shape[1] / 4;
+  SamOutputs out{.low_res_mask = ctx.workspace.floats({low_h, low_w}),
+                 .obj_ptr = ctx.workspace.floats({config.hidden_dim()}),
+                 .iou_prediction = 1.0F};
+  const Workspace::Scope scratch(ctx.workspace);
+  const View high_res_mask = ctx.workspace.floats(mask.shape);
+  bool is_obj_appearing = false;
+  for (std::int64_t i = 0; i < mask.numel(); ++i) {
+    is_obj_appearing = is_obj_appearing || mask.data[i] > 0.0F;
+    high_res_mask.data[i] = mask.data[i] * kMaskScale + kMaskBias;
+  }
+  resize_bilinear_antialias(ctx, plane(high_res_mask), plane(out.low_res_mask));
+
+  // The pointer comes from the heads, which see the mask as a prompt.
+  const View prompt =
+      mask_downsample.forward(ctx, mask.reshape({1, mask.shape[0], mask.shape[1], 1}));
+  const SamOutputs inner =
+      forward_sam_heads(ctx, {.backbone_features = backbone_features,
+                              .high_res = high_res,
+                              .prompt = {.mask = prompt.reshape({low_h, low_w})}});
+  copy_(ctx, out.obj_ptr, inner.obj_ptr);
+  gate_obj_ptr_(out.obj_ptr, is_obj_appearing);
+  out.object_score_logits = is_obj_appearing ? kMaskScale + kMaskBias : kMaskBias;
+  return out;
+}
+
+// ---------------------------------------------------------------- memory
+
+// Mask logits as the memory encoder takes them: (image_size, image_size).
+View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
+  const Sam2BaseConfig& base = config.base;
+  const View out = ctx.workspace.floats({base.image_size, base.image_size});
+  if (in.mask.shape == out.shape) {
+    copy_(ctx, out, in.mask);
+  } else {
+    resize_bilinear(ctx, plane(in.mask), plane(out));
+  }
+  const bool binarize = base.binarize_mask_from_pts_for_mem_enc && in.is_mask_from_pts;
+  const float scale = base.sigmoid_scale_for_mem_enc, bias = base.sigmoid_bias_for_mem_enc;
+  parallel_for(ctx.num_threads, out.numel(), kGrain,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const float logit = out.data[i];
+                   const float value =
+                       binarize ? (logit > 0.0F ? 1.0F : 0.0F) : 1.0F / (1.0F + std::exp(-logit));
+                   out.data[i] = value * scale + bias;
+                 }
+               });
+  return out;
+}
+
+View Sam2Heads::encode_new_memory(Context& ctx, const NewMemory& in) const {
+  const View out = ctx.workspace.floats(in.pix_feat.shape.with_last(config.mem_dim()));
+  const Workspace::Scope scratch(ctx.workspace);
+  copy_(ctx, out, memory_encoder.forward(ctx, in.pix_feat, scaled_mask(ctx, in)));
+  if (config.base.no_obj_embed_spatial && !(in.object_score_logits > 0.0F)) {
+    add_(ctx, out, no_obj_embed_spatial);
+  }
+  return out;
+}
+
+View Sam2Heads::add_no_mem_embed(Context& ctx, ConstView pix_feat) const {
+  return add(ctx, pix_feat, no_mem_embed);
+}
+
+View Sam2Heads::prepare_memory_conditioned_features(Context& ctx, ConstView begun,
+                                                    ConstView maskmem_pos_enc,
+                                                    const MemoryChoice& choice,
+                                                    const MemoryLookup& lookup) const {
+  const std::int64_t g = config.base.grid(), channels = config.hidden_dim();
+  const std::int64_t width = config.mem_dim(), tokens = channels / width;
+  const View out = ctx.workspace.floats({g, g, channels});
+  const Workspace::Scope scratch(ctx.workspace);
+
+  std::vector<MemoryMap> maps;
+  for (const MemoryChoice::Map& map : choice.maps) {
+    const ConstView row(maskmem_tpos_enc.data() + map.tpos_row * width, {width});
+    maps.push_back({lookup(map.frame, map.conditioning).maskmem_features, maskmem_pos_enc, row});
+  }
+  Memory memory{.maps = maps};
+
+  // A pointer becomes `tokens` tokens, which share its encoding of the time.
+  const auto count = static_cast<std::int64_t>(choice.pointers.size());
+  if (count > 0) {
+    const View pointers = ctx.workspace.floats({count, channels});
+    const View distances = ctx.workspace.floats({count});
+    for (std::int64_t i = 0; i < count; ++i) {
+      const MemoryChoice::Pointer& pointer = choice.pointers[static_cast<std::size_t>(i)];
+      copy_(ctx, pointers[i], lookup(pointer.frame, pointer.conditioning).obj_ptr);
+      distances.data[i] =
+          static_cast<float>(pointer.distance) / static_cast<float>(choice.distance_scale);
+    }
+    memory.pointers = pointers.reshape({count * tokens, width});
+    if (config.base.add_tpos_enc_to_obj_ptrs) {
+      const View sines = ctx.workspace.floats({count, channels});
+      get_1d_sine_pe(distances, sines);
+      const View projected = obj_ptr_tpos_proj.forward(ctx, sines);
+      const View repeated = ctx.workspace.floats({count * tokens, width});
+      for (std::int64_t i = 0; i < count * tokens; ++i) {
+        copy_(ctx, repeated[i], projected[i / tokens]);
+      }
+      memory.pointer_pos = repeated;
+    }
+  }
+  const View conditioned = memory_attention.finish(ctx, begun, memory);
+  copy_(ctx, out, conditioned);
+  return out;
+}
+
+void get_1d_sine_pe(ConstView positions, View out) {
+  constexpr double kTemperature = 10000.0;
+  const std::int64_t half = out.shape.last() / 2;
+  for (std::int64_t i = 0; i < positions.numel(); ++i) {
+    float* const row = out.data + i * 2 * half;
+    for (std::int64_t j = 0; j < half; ++j) {
+      const double exponent = static_cast<double>(2 * (j / 2)) / static_cast<double>(half);
+      const double angle =
+          static_cast<double>(positions.data[i]) / std::pow(kTemperature, exponent);
+      row[j] = static_cast<float>(std::sin(angle));
+      row[half + j] = static_cast<float>(std::cos(angle));
+    }
+  }
+}
+
+}  // namespace sam_rlx::sam2

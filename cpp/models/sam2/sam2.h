@@ -1,0 +1,100 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "layers/conv.h"
+#include "layers/mlp.h"
+#include "models/sam/prompt_encoder.h"
+#include "models/sam2/config.h"
+#include "models/sam2/mask_decoder.h"
+#include "models/sam2/memory_attention.h"
+#include "models/sam2/memory_bank.h"
+#include "models/sam2/memory_encoder.h"
+
+namespace sam_rlx::sam2 {
+
+// Logits of a mask where the object is not there. Upstream: NO_OBJ_SCORE.
+constexpr float kNoObjScore = -1024.0F;
+
+// What the heads say about one object on one frame.
+struct SamOutputs {
+  View low_res_mask;  // (4g, 4g) logits
+  View obj_ptr;       // (C,)
+  float iou_prediction = 0.0F;
+  float object_score_logits = 0.0F;
+};
+
+// An output of an earlier frame: its memory and its pointer, read where they lie.
+struct FrameMemory {
+  ConstView maskmem_features;  // (g, g, mem_dim)
+  ConstView obj_ptr;           // (C,)
+};
+// (frame, whether its output as a conditioning frame is meant)
+using MemoryLookup = std::function<FrameMemory(std::int64_t frame, bool conditioning)>;
+
+// All of SAM 2 but its image encoder. Upstream: sam2/modeling/sam2_base.py, SAM2Base, for one
+// object. Maps are channels last, (g, g, C) with g = image_size / backbone_stride.
+struct Sam2Heads {
+  HeadsConfig config;
+
+  PatchConv mask_downsample;
+  MemoryAttention memory_attention;
+  MemoryEncoder memory_encoder;
+  Tensor maskmem_tpos_enc;      // (num_maskmem, 1, 1, mem_dim)
+  Tensor no_mem_embed;          // (1, 1, C)
+  Tensor no_mem_pos_enc;        // (1, 1, C): in every checkpoint, never used
+  Tensor no_obj_ptr;            // (1, C)
+  Tensor no_obj_embed_spatial;  // (1, mem_dim), 2.1
+  sam::PromptEncoder sam_prompt_encoder;
+  MaskDecoder sam_mask_decoder;
+  MLP obj_ptr_proj;
+  Linear obj_ptr_tpos_proj;  // 2.1
+
+  explicit Sam2Heads(const HeadsConfig& sizes);
+  void visit(ParamVisitor& v);
+
+  // Prompt and mask decoder. `prompt.num_points` 0 stands for one point that is none; its mask may
+  // be of any size. backbone_features: with the memory or no_mem_embed. Of several masks only the
+  // one with the best predicted IoU is made.
+  struct HeadInputs {
+    ConstView backbone_features;
+    const HighResFeatures& high_res;
+    sam::Prompt prompt = {};
+    bool multimask_output = false;
+  };
+  SamOutputs forward_sam_heads(Context& ctx, const HeadInputs& in) const;
+
+  // A mask (image_size, image_size) of zeros and ones is the output. backbone_features: plain.
+  SamOutputs use_mask_as_output(Context& ctx, ConstView backbone_features,
+                                const HighResFeatures& high_res, ConstView mask) const;
+
+  // What a frame leaves behind for later ones -> (g, g, mem_dim). pix_feat: plain features; mask:
+  // logits (4g, 4g) or (image_size, image_size).
+  struct NewMemory {
+    ConstView pix_feat, mask;
+    float object_score_logits = 0.0F;
+    bool is_mask_from_pts = false;
+  };
+  View encode_new_memory(Context& ctx, const NewMemory& in) const;
+
+  // Features of a frame with what came before: `begun` is memory_attention.begin of the frame,
+  // which its objects share. maskmem_pos_enc (g, g, mem_dim): encoding of the places.
+  View prepare_memory_conditioned_features(Context& ctx, ConstView begun, ConstView maskmem_pos_enc,
+                                           const MemoryChoice& choice,
+                                           const MemoryLookup& lookup) const;
+  // The same for a frame without a past: features + no_mem_embed.
+  View add_no_mem_embed(Context& ctx, ConstView pix_feat) const;
+
+  // Whether several masks are made for a prompt of so many points, corners of a box included.
+  bool use_multimask(bool is_init_cond_frame, std::int64_t num_points) const;
+
+ private:
+  void gate_obj_ptr_(View obj_ptr, bool is_obj_appearing) const;
+  View scaled_mask(Context& ctx, const NewMemory& in) const;
+};
+
+// Sines, then cosines of positions (n,) -> out (n, dim). Upstream: sam2_utils.py, get_1d_sine_pe.
+void get_1d_sine_pe(ConstView positions, View out);
+
+}  // namespace sam_rlx::sam2

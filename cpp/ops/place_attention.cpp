@@ -1,0 +1,308 @@
+#include "ops/place_attention.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr float kLog2E = 1.44269504F;  // the softmax runs in base 2
+constexpr std::int64_t kMaxNr = 64;
+
+}  // namespace
+
+// ---------------------------------------------------------------- packing
+
+PlaceProjection pack_place_projection(const KernelTable& kernels, ConstView weight,
+                                      ConstView bias) {
+  const std::int64_t channels = weight.shape[0], inputs = weight.shape[1], mr = kernels.gemm_mr;
+  const std::int64_t depth = inputs + 1, quarter = channels / 4;
+  Tensor extended({channels, depth});
+  for (std::int64_t r = 0; r < channels; ++r) {
+    std::copy_n(weight.data + r * inputs, inputs, extended.data() + r * depth);
+    extended.data()[r * depth + inputs] = bias.data[r];
+  }
+  // Left operand (depth, rows): the columns are the given runs of rows of `extended`.
+  const auto pack = [&](std::span<const std::int64_t> quarters) {
+    std::vector<const float*> columns;
+    for (const std::int64_t q : quarters) {
+      for (std::int64_t r = q * quarter; r < (q + 1) * quarter; ++r) {
+        columns.push_back(extended.data() + r * depth);
+      }
+    }
+    const auto count = static_cast<std::int64_t>(columns.size());
+    Tensor packed({round_up(depth, mr), count});
+    kernels.pack_a_columns(columns.data(), count, depth, packed.data(), count * mr);
+    return packed;
+  };
+  constexpr std::int64_t kColumn[] = {0, 2}, kRow[] = {1, 3}, kAll[] = {0, 1, 2, 3};
+  return {inputs, pack(kColumn), pack(kRow), pack(kAll)};
+}
+
+namespace {
+
+// Keys of all maps on a row of places, channels before maps.
+void pack_map_keys(std::span<const PlaceMap> maps, std::int64_t inputs, std::int64_t first,
+                   std::int64_t places, float* out) {
+  const auto count = static_cast<std::int64_t>(maps.size());
+  for (std::int64_t p = first; p < first + places; ++p, out += (inputs + 1) * count) {
+    for (std::int64_t t = 0; t < count; ++t) {
+      const PlaceMap& map = maps[static_cast<std::size_t>(t)];
+      const float* const feature = map.features.data + p * inputs;
+      const float* const pos = map.pos.data + p * inputs;
+      for (std::int64_t k = 0; k < inputs; ++k) {
+        const float time = map.tpos ? map.tpos.data[k] : 0.0F;
+        out[k * count + t] = feature[k] + pos[k] + time;
+      }
+      out[inputs * count + t] = 1.0F;
+    }
+  }
+}
+
+void pack_tokens(Context& ctx, ConstView tokens, ConstView token_pos, PackedPlaces& result) {
+  const std::int64_t mr = ctx.kernels.gemm_mr, count = tokens.shape[0], inputs = tokens.shape[1];
+  const std::int64_t depth = inputs + 1;
+  float* const keys = ctx.workspace.array<float>(round_up(count, mr) * depth);
+  float* const values = ctx.workspace.array<float>(round_up(inputs, mr) * count);
+  const auto** const columns = ctx.workspace.array<const float*>(count);
+  float* const rows = ctx.workspace.array<float>(mr * depth);
+  for (std::int64_t j = 0; j < count; j += mr) {
+    const float* pointers[kMaxNr] = {};
+    for (std::int64_t r = 0; r < std::min(mr, count - j); ++r) {
+      const float* const token = tokens.data + (j + r) * inputs;
+      for (std::int64_t k = 0; k < inputs; ++k) {
+        rows[r * depth + k] = token[k] + (token_pos ? token_pos.data[(j + r) * inputs + k] : 0.0F);
+      }
+      rows[r * depth + inputs] = 1.0F;
+      pointers[r] = rows + r * depth;
+      columns[j + r] = token;
+    }
+    ctx.kernels.pack_a_rows(pointers, depth, keys + j * depth);
+  }
+  ctx.kernels.pack_a_columns(columns, count, inputs, values, count * mr);
+  result.tokens = count;
+  result.token_keys = keys;
+  result.token_values = values;
+}
+
+}  // namespace
+
+PackedPlaces pack_places(Context& ctx, std::int64_t side, std::span<const PlaceMap> maps,
+                         ConstView tokens, ConstView token_pos) {
+  PackedPlaces result{.side = side, .maps = static_cast<std::int64_t>(maps.size())};
+  const ConstView example = maps.empty() ? tokens : maps.front().features;
+  result.inputs = example.shape[1];
+  const Shape expected{side * side, result.inputs};
+  for (const PlaceMap& map : maps) {
+    if (map.features.shape != expected || map.pos.numel() != expected.numel()) {
+      fail("pack_places", "maps and encodings " + expected.str(),
+           map.features.shape.str() + " and " + map.pos.shape.str());
+    }
+  }
+  const std::int64_t row_keys = side * result.maps, mr = ctx.kernels.gemm_mr;
+  const std::int64_t key_size = row_keys * (result.inputs + 1);
+  const std::int64_t value_size = row_keys * round_up(result.inputs, mr);
+  float* const keys = ctx.workspace.array<float>(side * key_size);
+  float* const values = ctx.workspace.array<float>(side * value_size);
+  const auto** const columns = ctx.workspace.array<const float*>(row_keys * side);
+  parallel_for(ctx.num_threads, side, 1, [&](std::int64_t y, std::int64_t, int) {
+    pack_map_keys(maps, result.inputs, y * side, side, keys + y * key_size);
+    const float** const row = columns + y * row_keys;
+    for (std::int64_t j = 0; j < row_keys; ++j) {
+      const PlaceMap& map = maps[static_cast<std::size_t>(j % result.maps)];
+      row[j] = map.features.data + (y * side + j / result.maps) * result.inputs;
+    }
+    ctx.kernels.pack_a_columns(row, row_keys, result.inputs, values + y * value_size,
+                               row_keys * mr);
+  });
+  result.map_keys = keys;
+  result.map_values = values;
+  if (tokens && tokens.numel() > 0) pack_tokens(ctx, tokens, token_pos, result);
+  return result;
+}
+
+// ---------------------------------------------------------------- attention
+
+namespace {
+
+// One panel of nr queries; numbers of a query are in one lane.
+class QueryPanel {
+ public:
+  QueryPanel(const KernelTable& kernels, const PlaceAttentionArgs& args)
+      : kernels_(kernels),
+        args_(args),
+        nr_(kernels.gemm_nr),
+        depth_(args.projection.inputs + 1),
+        channels_(args.query.shape[1]) {}
+
+  // Numbers of scratch that a thread needs.
+  std::int64_t floats() const {
+    const PackedPlaces& p = args_.places;
+    const std::int64_t keys = std::max(p.side * p.maps, p.tokens);
+    return nr_ * (channels_ + channels_ / 2 + (p.side + 2) * depth_ + keys + depth_ + 1);
+  }
+
+  void run(std::int64_t first, std::int64_t count, float* scratch, View out);
+
+ private:
+  void set_up(std::int64_t first, std::int64_t count, float* scratch);
+  void fold(const Tensor& projection, const float* query, std::int64_t channels, float* table);
+  void fold_place(const Tensor& projection, std::int64_t quarter, std::int64_t at, float* table);
+  void attend(std::int64_t keys, const float* values);
+
+  const KernelTable& kernels_;
+  const PlaceAttentionArgs& args_;
+  std::int64_t nr_, depth_, channels_, columns_ = 0, done_ = 0;
+  float *query_ = nullptr, *turned_ = nullptr, *column_ = nullptr, *row_ = nullptr, *sum_ = nullptr;
+  float *scores_ = nullptr, *result_ = nullptr, *max_ = nullptr, *total_ = nullptr;
+};
+
+void QueryPanel::set_up(std::int64_t first, std::int64_t count, float* scratch) {
+  const PackedPlaces& p = args_.places;
+  query_ = scratch;
+  turned_ = query_ + nr_ * channels_;
+  column_ = turned_ + nr_ * channels_ / 2;
+  row_ = column_ + nr_ * p.side * depth_;
+  sum_ = row_ + nr_ * depth_;
+  scores_ = sum_ + nr_ * depth_;
+  result_ = scores_ + nr_ * std::max(p.side * p.maps, p.tokens);
+  max_ = result_ + nr_ * args_.projection.inputs;
+  total_ = max_ + nr_;
+  columns_ = round_up(count, kernels_.lanes);
+  done_ = 0;
+  const float* rows[kMaxNr] = {};
+  for (std::int64_t i = 0; i < count; ++i) rows[i] = args_.query.data + (first + i) * channels_;
+  kernels_.pack_b_rows(rows, channels_, query_);
+  std::fill_n(max_, nr_, -std::numeric_limits<float>::infinity());
+  std::fill_n(total_, nr_, 0.0F);
+}
+
+// table (depth, nr) = projection^T query.
+void QueryPanel::fold(const Tensor& projection, const float* query, std::int64_t channels,
+                      float* table) {
+  kernels_.gemm({.m = depth_,
+                 .n = nr_,
+                 .k = channels,
+                 .a = projection.data(),
+                 .a_row_stride = 1,
+                 .a_k_stride = kernels_.gemm_mr,
+                 .a_panel_stride = channels * kernels_.gemm_mr,
+                 .b = query,
+                 .b_k_stride = nr_,
+                 .b_panel_stride = nr_ * channels,
+                 .c = table,
+                 .c_row_stride = nr_});
+}
+
+// The same for the channels of a column (quarter 0) or a row (quarter 1), turned back from `at`.
+void QueryPanel::fold_place(const Tensor& projection, std::int64_t quarter, std::int64_t at,
+                            float* table) {
+  const std::int64_t pairs = channels_ / 4;
+  const float* const cos = args_.angles.cos.data + at * pairs;
+  const float* const sin = args_.angles.sin.data + at * pairs;
+  for (std::int64_t j = 0; j < pairs; ++j) {
+    const float* const re = query_ + (quarter * pairs + j) * nr_;
+    const float* const im = re + 2 * pairs * nr_;
+    float* const to_re = turned_ + j * nr_;
+    float* const to_im = to_re + pairs * nr_;
+    for (std::int64_t i = 0; i < nr_; ++i) {
+      to_re[i] = re[i] * cos[j] + im[i] * sin[j];
+      to_im[i] = im[i] * cos[j] - re[i] * sin[j];
+    }
+  }
+  fold(projection, turned_, 2 * pairs, table);
+}
+
+// Softmax step over the scores, and the values that belong to them.
+void QueryPanel::attend(std::int64_t keys, const float* values) {
+  kernels_.softmax_columns({.scores = scores_,
+                            .keys = keys,
+                            .columns = columns_,
+                            .first_key = done_,
+                            .scale = args_.scale * kLog2E,
+                            .running_max = max_,
+                            .running_sum = total_,
+                            .result = result_,
+                            .value_dim = args_.projection.inputs});
+  kernels_.gemm({.m = args_.projection.inputs,
+                 .n = columns_,
+                 .k = keys,
+                 .a = values,
+                 .a_row_stride = 1,
+                 .a_k_stride = kernels_.gemm_mr,
+                 .a_panel_stride = keys * kernels_.gemm_mr,
+                 .b = scores_,
+                 .b_k_stride = nr_,
+                 .b_panel_stride = nr_ * keys,
+                 .c = result_,
+                 .c_row_stride = nr_,
+                 .accumulate = done_ > 0});
+  done_ += keys;
+}
+
+void QueryPanel::run(std::int64_t first, std::int64_t count, float* scratch, View out) {
+  const PackedPlaces& p = args_.places;
+  set_up(first, count, scratch);
+  if (p.maps > 0) {
+    for (std::int64_t x = 0; x < p.side; ++x) {
+      fold_place(args_.projection.column, 0, x, column_ + x * depth_ * nr_);
+    }
+    const std::int64_t keys = p.side * p.maps;
+    for (std::int64_t y = 0; y < p.side; ++y) {
+      fold_place(args_.projection.row, 1, y, row_);
+      kernels_.place_scores({.keys = p.map_keys + y * keys * depth_,
+                             .column = column_,
+                             .row = row_,
+                             .sum = sum_,
+                             .scores = scores_,
+                             .places = p.side,
+                             .depth = depth_,
+                             .maps = p.maps});
+      attend(keys, p.map_values + y * keys * round_up(p.inputs, kernels_.gemm_mr));
+    }
+  }
+  if (p.tokens > 0) {
+    fold(args_.projection.all, query_, channels_, row_);
+    kernels_.gemm({.m = p.tokens,
+                   .n = nr_,
+                   .k = depth_,
+                   .a = p.token_keys,
+                   .a_row_stride = 1,
+                   .a_k_stride = kernels_.gemm_mr,
+                   .a_panel_stride = depth_ * kernels_.gemm_mr,
+                   .b = row_,
+                   .b_k_stride = nr_,
+                   .b_panel_stride = nr_ * depth_,
+                   .c = scores_,
+                   .c_row_stride = nr_});
+    attend(p.tokens, p.token_values);
+  }
+  float* rows[kMaxNr] = {};
+  for (std::int64_t i = 0; i < count; ++i) rows[i] = out[first + i].data;
+  kernels_.unpack_columns(result_, total_, count, p.inputs, rows);
+}
+
+}  // namespace
+
+void place_attention(Context& ctx, const PlaceAttentionArgs& args, View out) {
+  const std::int64_t queries = args.query.shape[0];
+  const Shape expected{queries, args.projection.inputs};
+  if (out.shape != expected) fail("place_attention: result", expected.str(), out.shape.str());
+  if (args.places.maps + args.places.tokens < 1) fail("place_attention", "at least one key", "0");
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t size = QueryPanel(ctx.kernels, args).floats();
+  float* const buffers = ctx.workspace.array<float>(size * std::max(1, ctx.num_threads));
+  const std::int64_t nr = ctx.kernels.gemm_nr;
+  parallel_for(ctx.num_threads, queries, nr, [&](std::int64_t begin, std::int64_t end, int thread) {
+    QueryPanel panel(ctx.kernels, args);
+    panel.run(begin, end - begin, buffers + thread * size, out);
+  });
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+from support.ops import check, f64, normal, op, rng
+
+
+def rotate(x, cos, sin):
+    """Channels in halves; half of the pairs turns with the column, the rest with the row."""
+    x, cos, sin = f64(x, cos, sin)
+    side = len(cos)
+    place = np.arange(len(x)) % (side * side)
+    turn = (cos + 1j * sin)[np.stack([place % side, place // side], 1)].reshape(
+        len(x), x.shape[1] // 2
+    )
+    half = x.shape[1] // 2
+    turned = (x[:, :half] + 1j * x[:, half:]) * turn
+    return np.concatenate([turned.real, turned.imag], 1)
+
+
+@pytest.mark.parametrize(
+    ("side", "quarter", "grids"), [(1, 1, 1), (3, 5, 2), (8, 16, 3), (5, 64, 1), (4, 8, 0)]
+)
+def test_rotate(side, quarter, grids):
+    random = rng(side, quarter)
+    x = normal(random, grids * side * side, 4 * quarter)
+    angles = random.uniform(0, 6, (side, quarter))
+    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    check("rotate", rotate(x, cos, sin), x, cos, sin)
+
+
+def test_wrong_shapes():
+    table = np.zeros((3, 2))
+    with pytest.raises(ValueError, match="rotate_: expected rows of 8 for grids of 3 x 3"):
+        op("rotate", np.zeros((8, 8)), table, table)

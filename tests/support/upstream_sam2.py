@@ -1,0 +1,110 @@
+"""Parts of upstream's SAM 2 of any size. Upstream itself comes from `support.upstream` alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from support import tiny, upstream
+
+_Module: Any = upstream.sam2.Module
+
+
+class _NoImageEncoder(_Module):  # type: ignore[misc]
+    """What SAM2Base reads of its image encoder when it is built."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.neck = SimpleNamespace(d_model=d_model)
+
+
+def refresh_rope(module: Any, side: int) -> None:
+    """Make the rotation tables of SAM 2's attentions anew, in the caller's precision."""
+    for child in module.modules():
+        if isinstance(child, upstream.sam2.RoPEAttention):
+            child.freqs_cis = child.compute_cis(end_x=side, end_y=side)
+
+
+def memory_attention(config: tiny.Sam2HeadsConfig) -> Any:
+    """Build upstream's `MemoryAttention` of any size."""
+
+    def attention(kv_in_dim: int, repeat: bool) -> Any:
+        return upstream.sam2.RoPEAttention(
+            embedding_dim=config.d_model,
+            num_heads=1,
+            downsample_rate=1,
+            rope_theta=10000.0,
+            feat_sizes=[config.grid, config.grid],
+            rope_k_repeat=repeat,
+            kv_in_dim=kv_in_dim,
+        )
+
+    return upstream.sam2.MemoryAttention(
+        d_model=config.d_model,
+        pos_enc_at_input=True,
+        num_layers=config.num_layers,
+        layer=upstream.sam2.MemoryAttentionLayer(
+            activation="relu",
+            dim_feedforward=config.dim_feedforward,
+            dropout=0.1,
+            pos_enc_at_attn=False,
+            d_model=config.d_model,
+            pos_enc_at_cross_attn_keys=True,
+            pos_enc_at_cross_attn_queries=False,
+            self_attention=attention(config.d_model, False),
+            cross_attention=attention(config.mem_dim, True),
+        ),
+    )
+
+
+def memory_encoder(config: tiny.Sam2HeadsConfig) -> Any:
+    """Build upstream's `MemoryEncoder` of any size."""
+    return upstream.sam2.MemoryEncoder(
+        out_dim=config.mem_dim,
+        in_dim=config.d_model,
+        position_encoding=upstream.sam2.PositionEmbeddingSine(num_pos_feats=config.mem_dim),
+        mask_downsampler=upstream.sam2.MaskDownSampler(
+            embed_dim=config.d_model, kernel_size=3, stride=2, padding=1
+        ),
+        fuser=upstream.sam2.Fuser(
+            upstream.sam2.CXBlock(config.d_model), num_layers=config.fuser_layers
+        ),
+    )
+
+
+def build_sam2_heads(config: tiny.Sam2HeadsConfig, **switches: Any) -> Any:
+    """Build upstream's `SAM2Base` without an image encoder; switches override the released ones."""
+    v21 = {
+        "no_obj_embed_spatial": config.is_2_1,
+        "add_tpos_enc_to_obj_ptrs": config.is_2_1,
+        "proj_tpos_enc_in_obj_ptrs": config.is_2_1,
+        "use_signed_tpos_enc_to_obj_ptrs": config.is_2_1,
+    }
+    released = {
+        "image_size": 16 * config.grid,
+        "sigmoid_scale_for_mem_enc": 20.0,
+        "sigmoid_bias_for_mem_enc": -10.0,
+        "binarize_mask_from_pts_for_mem_enc": True,
+        "use_mask_input_as_output_without_sam": True,
+        "directly_add_no_mem_embed": True,
+        "use_high_res_features_in_sam": True,
+        "multimask_output_in_sam": True,
+        "multimask_min_pt_num": 0,
+        "multimask_max_pt_num": 1,
+        "multimask_output_for_tracking": True,
+        "use_multimask_token_for_obj_ptr": True,
+        "iou_prediction_use_sigmoid": True,
+        "use_obj_ptrs_in_encoder": True,
+        "only_obj_ptrs_in_the_past_for_eval": True,
+        "pred_obj_scores": True,
+        "pred_obj_scores_mlp": True,
+        "fixed_no_obj_ptr": True,
+        "use_mlp_for_obj_ptr_proj": True,
+        "sam_mask_decoder_extra_args": {"dynamic_multimask_via_stability": True},
+    }
+    return upstream.sam2.SAM2Base(
+        _NoImageEncoder(config.d_model),
+        memory_attention(config),
+        memory_encoder(config),
+        **{**released, **v21, **switches},
+    ).eval()
