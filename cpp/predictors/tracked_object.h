@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace sam_rlx {
+
+// What one frame gave for one object.
+struct FrameOutput {
+  Tensor maskmem_features;  // (g, g, mem_dim); undefined while !has_memory
+  Tensor obj_ptr;           // (C,)
+  Tensor low_res_mask;      // (4g, 4g) logits, small holes filled
+  float object_score_logits = 0.0F;
+  bool has_memory = false;
+};
+using FrameOutputPtr = std::unique_ptr<FrameOutput>;
+
+// Outputs by frame, in the order in which the frames came: upstream's dictionaries.
+class OrderedOutputs {
+ public:
+  FrameOutput* find(std::int64_t frame) const;
+  // The output before, if there was one. A frame that is known keeps its place.
+  FrameOutputPtr set(std::int64_t frame, FrameOutputPtr output);
+  FrameOutputPtr take(std::int64_t frame);
+  std::vector<std::pair<std::int64_t, FrameOutputPtr>> take_all() {
+    return std::exchange(entries_, {});
+  }
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+ private:
+  std::vector<std::pair<std::int64_t, FrameOutputPtr>> entries_;
+};
+
+// Points in pixels of the network's input, already moved by half a pixel; a box is two of them.
+struct ClickedPoints {
+  std::vector<double> coords;        // (N, 2)
+  std::vector<std::int32_t> labels;  // (N,)
+};
+
+// One object of a video and all it left behind. Upstream keeps these in the dictionaries of its
+// inference state: sam2/sam2_video_predictor.py.
+struct TrackedObject {
+  std::int64_t handle = 0;
+  std::map<std::int64_t, ClickedPoints> points;  // by frame
+  std::set<std::int64_t> mask_frames;            // frames whose prompt is a mask
+  OrderedOutputs cond_frame_outputs;             // of frames with prompts
+  std::map<std::int64_t, FrameOutputPtr> non_cond_frame_outputs;
+  // Outputs of prompts since the last propagation.
+  OrderedOutputs temp_cond, temp_non_cond;
+  std::map<std::int64_t, bool> frames_tracked;  // to whether it was in reverse
+
+  // The output of tracking: as a frame with prompts first. Null: none.
+  FrameOutput* tracked_output(std::int64_t frame) const;
+  // The same after that of a prompt.
+  FrameOutput* latest_output(std::int64_t frame, bool is_cond) const;
+  bool has_prompt() const { return !cond_frame_outputs.empty() || !temp_cond.empty(); }
+  // Forgets the prompts of a frame. What they gave stays as an output of tracking, and the frame
+  // counts as one that was never tracked.
+  void clear_prompts(std::int64_t frame);
+  std::vector<std::int64_t> cond_frames() const;
+  std::vector<std::int64_t> non_cond_frames() const;
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,259 @@
+#include "predictors/video_predictor.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "layers/position_encoding.h"
+#include "ops/mask.h"
+#include "ops/resize_antialias.h"
+#include "predictors/video_masks.h"
+
+namespace sam_rlx {
+namespace {
+
+// A mask prompt of another size is resized, and is one from here on. Upstream: add_new_mask.
+constexpr float kMaskPromptThreshold = 0.5F;
+
+std::string text(Size size) {
+  return std::to_string(size.height) + " x " + std::to_string(size.width) + " pixels";
+}
+
+}  // namespace
+
+VideoPredictor::VideoPredictor(std::shared_ptr<const Model> model, int num_threads,
+                               const VideoOptions& options)
+    : model_(std::move(model)), options_(options), num_threads_(num_threads) {
+  if (!model_->is_sam2()) {
+    fail<UnsupportedError>("VideoPredictor.model", "a model of SAM 2", model_->info().family);
+  }
+  if (num_threads < 0 || num_threads > 1024) {
+    fail("num_threads", "1 to 1024, or 0 for all cores", std::to_string(num_threads));
+  }
+  if (num_threads == 0) num_threads_ = available_cores();
+  const sam2::Sam2Config& config = model_->sam2().config;
+  transform_ = {config.heads.base.image_size, config.pixel_mean, config.pixel_std};
+  const PositionEmbeddingSine encoding{.num_pos_feats = config.heads.mem_dim()};
+  const std::int64_t g = config.heads.base.grid();
+  maskmem_pos_enc_ = encoding.dense(g, g);
+}
+
+Context VideoPredictor::context() {
+  return {.kernels = model_->kernels(),
+          .workspace = workspace_,
+          .num_threads = num_threads_,
+          .poll_interrupt = poll_interrupt_};
+}
+
+// ---------------------------------------------------------------- frames
+
+void VideoPredictor::set_frame(std::int64_t index, const ImageView& image,
+                               std::optional<Size> orig_hw) {
+  const InUse guard(busy_, "VideoPredictor");
+  const std::string where = "frame " + std::to_string(index);
+  const Size size = orig_hw.value_or(Size{image.height, image.width});
+  if (index < 0 || (num_frames_ && index >= *num_frames_)) {
+    fail(where, "0 to " + std::to_string(num_frames_.value_or(0) - 1), std::to_string(index));
+  }
+  if (size.height < 1 || size.width < 1) fail(where, "at least one pixel", text(size));
+  if (orig_hw_ && size != *orig_hw_) {
+    fail(where, text(*orig_hw_) + " as in the first frame", text(size));
+  }
+  if (cache_.find(index) != nullptr) return;
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  const View input = ctx.workspace.floats({1, transform_.side, transform_.side, 3});
+  transform_.preprocess(ctx, image, input[0]);
+  EncodedFrame& frame = cache_.make_room();
+  model_->sam2().forward_image(ctx, input, frame.features);
+  cache_.adopt(frame, index);
+  orig_hw_ = size;
+}
+
+EncodedFrame& VideoPredictor::cached_frame(std::int64_t index, const char* where) {
+  if (EncodedFrame* const frame = cache_.find(index)) return *frame;
+  fail<StateError>(where, "frame " + std::to_string(index) + " given before", "none");
+}
+
+// ---------------------------------------------------------------- objects
+
+TrackedObject* VideoPredictor::find_object(std::int64_t handle) const {
+  for (const auto& object : objects_) {
+    if (object->handle == handle) return object.get();
+  }
+  return nullptr;
+}
+
+TrackedObject& VideoPredictor::known_object(std::int64_t handle, const char* where) const {
+  if (TrackedObject* const object = find_object(handle)) return *object;
+  fail(where, "an object with prompts", "object " + std::to_string(handle));
+}
+
+TrackedObject& VideoPredictor::object_of(std::int64_t handle) {
+  if (TrackedObject* const object = find_object(handle)) return *object;
+  objects_.push_back(std::make_unique<TrackedObject>());
+  objects_.back()->handle = handle;
+  return *objects_.back();
+}
+
+void VideoPredictor::remove_object(std::int64_t handle) {
+  const InUse guard(busy_, "VideoPredictor");
+  known_object(handle, "remove_object");
+  std::erase_if(objects_, [&](const auto& object) { return object->handle == handle; });
+}
+
+void VideoPredictor::reset() {
+  const InUse guard(busy_, "VideoPredictor");
+  objects_.clear();
+  spare_.clear();
+}
+
+void VideoPredictor::restore(std::vector<std::unique_ptr<TrackedObject>> objects,
+                             std::optional<Size> orig_hw) {
+  const InUse guard(busy_, "VideoPredictor");
+  objects_ = std::move(objects);
+  orig_hw_ = orig_hw;
+}
+
+// ---------------------------------------------------------------- prompts
+
+// Upstream's order of operations, in float32: to 0 ... 1, to the model's side, half a pixel.
+ClickedPoints VideoPredictor::to_model_frame(const PointPrompt& prompt) const {
+  ClickedPoints points;
+  points.labels.assign(prompt.labels.begin(), prompt.labels.end());
+  const float size[2] = {static_cast<float>(orig_hw_->width), static_cast<float>(orig_hw_->height)};
+  for (std::size_t i = 0; i < prompt.coords.size(); ++i) {
+    float value = static_cast<float>(prompt.coords[i]);
+    if (prompt.normalize_coords) value /= size[i % 2];
+    value *= static_cast<float>(transform_.side);
+    points.coords.push_back(static_cast<double>(value + 0.5F));
+  }
+  return points;
+}
+
+bool VideoPredictor::add_points(const PointPrompt& prompt) {
+  const InUse guard(busy_, "VideoPredictor");
+  EncodedFrame& frame = cached_frame(prompt.frame, "add_prompt");
+  const TrackedObject unknown;
+  const TrackedObject* const known = find_object(prompt.handle);
+  const TrackedObject& object = known != nullptr ? *known : unknown;
+
+  ClickedPoints points = to_model_frame(prompt);
+  const auto before = object.points.find(prompt.frame);
+  if (!prompt.clear_old_points && before != object.points.end()) {
+    const ClickedPoints& old = before->second;
+    points.coords.insert(points.coords.begin(), old.coords.begin(), old.coords.end());
+    points.labels.insert(points.labels.begin(), old.labels.begin(), old.labels.end());
+  }
+  const auto tracked = object.frames_tracked.find(prompt.frame);
+  const bool is_init_cond_frame = tracked == object.frames_tracked.end();
+  const bool is_cond = is_init_cond_frame || options_.add_all_frames_to_correct_as_cond;
+
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  const Step step{.frame = frame,
+                  .object = object,
+                  .is_init_cond_frame = is_init_cond_frame,
+                  .reverse = !is_init_cond_frame && tracked->second};
+  FrameOutputPtr output =
+      run_points(ctx, step, points, object.latest_output(prompt.frame, is_cond));
+
+  TrackedObject& target = object_of(prompt.handle);
+  target.points[prompt.frame] = std::move(points);
+  target.mask_frames.erase(prompt.frame);
+  recycle((is_cond ? target.temp_cond : target.temp_non_cond).set(prompt.frame, std::move(output)));
+  return is_cond;
+}
+
+bool VideoPredictor::add_mask(std::int64_t index, std::int64_t handle, ConstView mask) {
+  const InUse guard(busy_, "VideoPredictor");
+  EncodedFrame& frame = cached_frame(index, "add_prompt");
+  const TrackedObject* const known = find_object(handle);
+  const bool is_cond = options_.add_all_frames_to_correct_as_cond || known == nullptr ||
+                       !known->frames_tracked.contains(index);
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t side = transform_.side;
+  if (mask.shape != Shape{side, side}) {
+    const View resized = ctx.workspace.floats({1, side, side});
+    resize_bilinear_antialias(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), resized);
+    std::transform(resized.data, resized.data + resized.numel(), resized.data,
+                   [](float value) { return value >= kMaskPromptThreshold ? 1.0F : 0.0F; });
+    mask = resized[0];
+  }
+  FrameOutputPtr output = keep(ctx, heads().use_mask_as_output(ctx, frame.features.embedding,
+                                                               frame.features.high_res, mask));
+
+  TrackedObject& target = object_of(handle);
+  target.mask_frames.insert(index);
+  target.points.erase(index);
+  recycle((is_cond ? target.temp_cond : target.temp_non_cond).set(index, std::move(output)));
+  return is_cond;
+}
+
+bool VideoPredictor::clear_prompts(std::int64_t frame, std::int64_t handle) {
+  const InUse guard(busy_, "VideoPredictor");
+  known_object(handle, "clear_prompts").clear_prompts(frame);
+  return std::any_of(objects_.begin(), objects_.end(),
+                     [&](const auto& object) { return object->temp_cond.find(frame) != nullptr; });
+}
+
+// ---------------------------------------------------------------- masks
+
+MaskGeometry VideoPredictor::mask_geometry() const {
+  const std::int64_t low = 4 * model_->sam2().config.heads.base.grid();
+  return {
+      .low_height = low, .low_width = low, .height = orig_hw_->height, .width = orig_hw_->width};
+}
+
+std::vector<VideoPredictor::Shown> VideoPredictor::shown(std::int64_t frame, Source source) const {
+  std::vector<Shown> result;
+  for (const auto& object : objects_) {
+    const FrameOutput* const output = source == Source::kTracked
+                                          ? object->tracked_output(frame)
+                                          : object->latest_output(frame, source == Source::kCond);
+    if (output != nullptr) result.push_back({object->handle, output});
+  }
+  return result;
+}
+
+void VideoPredictor::upscale(const std::vector<Shown>& objects, View out) {
+  const InUse guard(busy_, "VideoPredictor");
+  Context ctx = context();
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const Workspace::Scope scratch(ctx.workspace);
+    const ConstView mask = objects[i].output->low_res_mask;
+    const View target = out[static_cast<std::int64_t>(i)];
+    postprocess_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(),
+                      target.reshape({1, target.shape[0], target.shape[1]}));
+  }
+  if (options_.non_overlap_masks) apply_non_overlapping_constraints_(ctx, out);
+}
+
+void VideoPredictor::binarize(const std::vector<Shown>& objects, std::uint8_t* out) {
+  const float threshold = model_->sam2().config.mask_threshold;
+  const std::int64_t places = orig_hw_->height * orig_hw_->width;
+  if (options_.non_overlap_masks && objects.size() > 1) {
+    const auto count = static_cast<std::int64_t>(objects.size());
+    const Workspace::Scope scratch(workspace_);
+    const View logits = workspace_.floats({count, orig_hw_->height, orig_hw_->width});
+    upscale(objects, logits);
+    std::transform(logits.data, logits.data + logits.numel(), out,
+                   [&](float logit) { return static_cast<std::uint8_t>(logit > threshold); });
+    return;
+  }
+  const InUse guard(busy_, "VideoPredictor");
+  Context ctx = context();
+  for (const Shown& object : objects) {
+    const Workspace::Scope scratch(ctx.workspace);
+    const ConstView mask = object.output->low_res_mask;
+    binarize_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(), threshold,
+                   out);
+    out += places;
+  }
+}
+
+}  // namespace sam_rlx

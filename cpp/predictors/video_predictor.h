@@ -1,0 +1,144 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/context.h"
+#include "core/image.h"
+#include "models/sam2/memory_bank.h"
+#include "predictors/frame_cache.h"
+#include "predictors/image_predictor.h"
+#include "predictors/image_transform.h"
+#include "predictors/model.h"
+#include "predictors/tracked_object.h"
+
+namespace sam_rlx {
+
+struct VideoOptions {
+  std::int64_t fill_hole_area = 8;  // 0: holes stay
+  bool non_overlap_masks = false;
+  // A prompt on a frame that was tracked already makes it a conditioning frame, so that the
+  // correction outlives the next propagation. Upstream's default is false.
+  bool add_all_frames_to_correct_as_cond = true;
+  // Upstream rounds stored memory to bfloat16.
+  bool bfloat16_memory = false;
+  // Outputs of so many frames around the last one are kept, and at least those that tracking
+  // reads; outputs near prompts too. -1: all, as upstream.
+  std::int64_t history = 64;
+  // Frames come one by one and are never asked for again: only what tracking reads is kept.
+  bool streaming = false;
+};
+
+// Objects through the frames of one video. Frames are given one at a time and are not kept: of the
+// last two, what the encoder made of them. A failed call leaves the session as it was. Upstream:
+// sam2/sam2_video_predictor.py, SAM2VideoPredictor.
+class VideoPredictor {
+ public:
+  VideoPredictor(std::shared_ptr<const Model> model, int num_threads, const VideoOptions& options);
+
+  const VideoOptions& options() const { return options_; }
+  int num_threads() const { return num_threads_; }
+  std::int64_t side() const { return transform_.side; }
+  std::optional<Size> orig_hw() const { return orig_hw_; }
+  std::optional<std::int64_t> num_frames() const { return num_frames_; }
+  // Known before the first frame, or never.
+  void set_num_frames(std::optional<std::int64_t> count) { num_frames_ = count; }
+
+  // ---- frames. All frames have the size of the first one; a picture that was resized before
+  // comes with the size that it had.
+  bool has_frame(std::int64_t index) const { return cache_.contains(index); }
+  void set_frame(std::int64_t index, const ImageView& image, std::optional<Size> orig_hw);
+
+  // ---- prompts. Their frame is in the cache. An object that is not known is made.
+  struct PointPrompt {
+    std::int64_t frame = 0, handle = 0;
+    std::span<const double> coords = {};        // (N, 2) pixels of the video
+    std::span<const std::int32_t> labels = {};  // (N,): 1, 0, -1; 2 and 3 are corners of a box
+    bool clear_old_points = true;
+    bool normalize_coords = true;  // false: coordinates are 0 to 1
+  };
+  // Both return whether the output is one of a conditioning frame.
+  bool add_points(const PointPrompt& prompt);
+  // mask (H, W) of zeros and ones; any size.
+  bool add_mask(std::int64_t frame, std::int64_t handle, ConstView mask);
+  // Returns whether another object has a new conditioning output there.
+  bool clear_prompts(std::int64_t frame, std::int64_t handle);
+  void remove_object(std::int64_t handle);
+  void reset();
+
+  // ---- tracking. Before it, the memory of each frame with a new prompt is encoded.
+  std::vector<std::int64_t> pending_frames() const;  // ascending
+  void encode_pending(std::int64_t frame);
+  void preflight();
+  // Whether an object has no output of a prompt there: the frame has to be in the cache.
+  bool needs_frame(std::int64_t index) const;
+  void track(std::int64_t frame, bool reverse);
+
+  // ---- masks of a frame, of the objects that have one there.
+  enum class Source {
+    kTracked,     // of tracking
+    kCond,        // of new prompts on conditioning frames first
+    kCorrection,  // of new prompts on other frames first
+  };
+  struct Shown {
+    std::int64_t handle;
+    const FrameOutput* output;
+  };
+  std::vector<Shown> shown(std::int64_t frame, Source source) const;
+  void upscale(const std::vector<Shown>& objects, View out);            // (K, H, W)
+  void binarize(const std::vector<Shown>& objects, std::uint8_t* out);  // (K, H, W)
+
+  const std::vector<std::unique_ptr<TrackedObject>>& objects() const { return objects_; }
+  // Another session's objects and size. Its frames are not in the cache.
+  void restore(std::vector<std::unique_ptr<TrackedObject>> objects, std::optional<Size> orig_hw);
+  // An output with room for its tensors.
+  FrameOutputPtr make_output();
+
+  void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }
+
+ private:
+  // One object on one frame.
+  struct Step {
+    EncodedFrame& frame;
+    const TrackedObject& object;
+    bool is_init_cond_frame = false;  // a prompt on a frame that was never tracked
+    bool reverse = false;
+  };
+  Context context();
+  const sam2::Sam2Heads& heads() const { return model_->sam2().heads; }
+  TrackedObject* find_object(std::int64_t handle) const;
+  TrackedObject& known_object(std::int64_t handle, const char* where) const;
+  TrackedObject& object_of(std::int64_t handle);
+  EncodedFrame& cached_frame(std::int64_t index, const char* where);
+  ClickedPoints to_model_frame(const PointPrompt& prompt) const;
+  View condition(Context& ctx, const Step& step);
+  sam2::MemoryChoice choose_memory(const Step& step) const;
+  FrameOutputPtr keep(Context& ctx, const sam2::SamOutputs& outputs);
+  void keep_memory(Context& ctx, const EncodedFrame& frame, ConstView mask, bool from_prompt,
+                   FrameOutput& output);
+  FrameOutputPtr run_points(Context& ctx, const Step& step, const ClickedPoints& points,
+                            const FrameOutput* before);
+  FrameOutputPtr run_tracking(Context& ctx, const Step& step);
+  void recycle(FrameOutputPtr output);
+  void drop_old_outputs(TrackedObject& object, std::int64_t frame);
+  MaskGeometry mask_geometry() const;
+
+  std::shared_ptr<const Model> model_;
+  VideoOptions options_;
+  int num_threads_;
+  SquareTransform transform_;
+  Tensor maskmem_pos_enc_;  // (g, g, mem_dim)
+  Workspace workspace_;
+  FrameCache cache_;
+  std::optional<Size> orig_hw_;
+  std::optional<std::int64_t> num_frames_;
+  std::vector<std::unique_ptr<TrackedObject>> objects_;  // in the order of their first prompts
+  std::vector<FrameOutputPtr> spare_;                    // to be used again
+  void (*poll_interrupt_)() = nullptr;
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+};
+
+}  // namespace sam_rlx

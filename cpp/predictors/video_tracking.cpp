@@ -1,0 +1,251 @@
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "ops/elementwise.h"
+#include "predictors/video_masks.h"
+#include "predictors/video_predictor.h"
+
+namespace sam_rlx {
+namespace {
+
+// Logits of the mask before are a prompt of the next click. Upstream clamps them.
+constexpr float kLargestPromptLogit = 32.0F;
+// Outputs that are kept to be used again.
+constexpr std::size_t kMostSpare = 16;
+// The length of a video whose end is not known.
+constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
+
+}  // namespace
+
+// ---------------------------------------------------------------- one frame, one object
+
+sam2::MemoryChoice VideoPredictor::choose_memory(const Step& step) const {
+  const std::vector<std::int64_t> cond = step.object.cond_frames();
+  const std::vector<std::int64_t> non_cond = step.object.non_cond_frames();
+  return sam2::select_memory(heads().config.memory_bank,
+                             {.frame_idx = step.frame.index,
+                              .num_frames = num_frames_.value_or(kEndless),
+                              .track_in_reverse = step.reverse,
+                              .cond_frames = cond,
+                              .non_cond_frames = non_cond});
+}
+
+// Features of the frame with what the object left behind on others.
+View VideoPredictor::condition(Context& ctx, const Step& step) {
+  EncodedFrame& frame = step.frame;
+  const Tensor& embedding = frame.features.embedding;
+  if (step.is_init_cond_frame) return heads().add_no_mem_embed(ctx, embedding);
+  const sam2::MemoryChoice choice = choose_memory(step);
+  if (choice.maps.empty() && choice.pointers.empty()) {
+    return heads().add_no_mem_embed(ctx, embedding);
+  }
+  if (!frame.has_begun) {
+    const Workspace::Scope scratch(ctx.workspace);
+    const Shape places{embedding.shape().rows(), embedding.shape().last()};
+    const ConstView encoding = model_->sam2().image_encoder.vision_pos_enc;
+    const View begun = heads().memory_attention.begin(ctx, embedding.view().reshape(places),
+                                                      encoding.reshape(places));
+    if (frame.begun.shape() != places) frame.begun = Tensor(places);
+    copy_(ctx, frame.begun, begun);
+    frame.has_begun = true;
+  }
+  const sam2::MemoryLookup lookup = [&](std::int64_t index, bool conditioning) {
+    const FrameOutput& output = conditioning ? *step.object.cond_frame_outputs.find(index)
+                                             : *step.object.non_cond_frame_outputs.at(index);
+    return sam2::FrameMemory{.maskmem_features = output.maskmem_features,
+                             .obj_ptr = output.obj_ptr};
+  };
+  return heads().prepare_memory_conditioned_features(ctx, frame.begun, maskmem_pos_enc_, choice,
+                                                     lookup);
+}
+
+FrameOutputPtr VideoPredictor::make_output() {
+  if (!spare_.empty()) {
+    FrameOutputPtr output = std::move(spare_.back());
+    spare_.pop_back();
+    output->has_memory = false;
+    return output;
+  }
+  const sam2::HeadsConfig& config = heads().config;
+  const std::int64_t g = config.base.grid();
+  auto output = std::make_unique<FrameOutput>();
+  output->maskmem_features = Tensor({g, g, config.mem_dim()});
+  output->obj_ptr = Tensor({config.hidden_dim()});
+  output->low_res_mask = Tensor({4 * g, 4 * g});
+  return output;
+}
+
+void VideoPredictor::recycle(FrameOutputPtr output) {
+  if (output && spare_.size() < kMostSpare) spare_.push_back(std::move(output));
+}
+
+FrameOutputPtr VideoPredictor::keep(Context& ctx, const sam2::SamOutputs& outputs) {
+  FrameOutputPtr output = make_output();
+  copy_(ctx, output->low_res_mask, outputs.low_res_mask);
+  copy_(ctx, output->obj_ptr, outputs.obj_ptr);
+  output->object_score_logits = outputs.object_score_logits;
+  if (options_.fill_hole_area > 0) fill_holes_(output->low_res_mask, options_.fill_hole_area);
+  return output;
+}
+
+void VideoPredictor::keep_memory(Context& ctx, const EncodedFrame& frame, ConstView mask,
+                                 bool from_prompt, FrameOutput& output) {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View features =
+      heads().encode_new_memory(ctx, {.pix_feat = frame.features.embedding,
+                                      .mask = mask,
+                                      .object_score_logits = output.object_score_logits,
+                                      .is_mask_from_pts = from_prompt});
+  if (options_.bfloat16_memory) round_to_bfloat16_(features);
+  copy_(ctx, output.maskmem_features, features);
+  output.has_memory = true;
+}
+
+FrameOutputPtr VideoPredictor::run_points(Context& ctx, const Step& step,
+                                          const ClickedPoints& points, const FrameOutput* before) {
+  const auto count = static_cast<std::int64_t>(points.labels.size());
+  const View features = condition(ctx, step);
+  sam::Prompt prompt{
+      .points = points.coords.data(), .labels = points.labels.data(), .num_points = count};
+  if (before != nullptr) {
+    const View logits = ctx.workspace.floats(before->low_res_mask.shape());
+    const float* const source = before->low_res_mask.data();
+    std::transform(source, source + logits.numel(), logits.data, [](float logit) {
+      return std::clamp(logit, -kLargestPromptLogit, kLargestPromptLogit);
+    });
+    prompt.mask = logits;
+  }
+  ctx.check_interrupt();
+  return keep(ctx, heads().forward_sam_heads(ctx, {.backbone_features = features,
+                                                   .high_res = step.frame.features.high_res,
+                                                   .prompt = prompt,
+                                                   .multimask_output = heads().use_multimask(
+                                                       step.is_init_cond_frame, count)}));
+}
+
+FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step) {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View features = condition(ctx, step);
+  ctx.check_interrupt();
+  const sam2::SamOutputs outputs =
+      heads().forward_sam_heads(ctx, {.backbone_features = features,
+                                      .high_res = step.frame.features.high_res,
+                                      .multimask_output = heads().use_multimask(false, 0)});
+  FrameOutputPtr output = keep(ctx, outputs);
+  // The memory is made of the mask as it was before its holes were filled.
+  keep_memory(ctx, step.frame, outputs.low_res_mask, false, *output);
+  return output;
+}
+
+// ---------------------------------------------------------------- before tracking
+
+std::vector<std::int64_t> VideoPredictor::pending_frames() const {
+  std::set<std::int64_t> frames;
+  for (const auto& object : objects_) {
+    for (const OrderedOutputs* outputs : {&object->temp_cond, &object->temp_non_cond}) {
+      for (const auto& [frame, output] : *outputs) {
+        if (!output->has_memory) frames.insert(frame);
+      }
+    }
+  }
+  return {frames.begin(), frames.end()};
+}
+
+void VideoPredictor::encode_pending(std::int64_t index) {
+  const InUse guard(busy_, "VideoPredictor");
+  const EncodedFrame& frame = cached_frame(index, "propagate");
+  Context ctx = context();
+  for (const auto& object : objects_) {
+    for (const OrderedOutputs* outputs : {&object->temp_cond, &object->temp_non_cond}) {
+      FrameOutput* const output = outputs->find(index);
+      if (output == nullptr || output->has_memory) continue;
+      ctx.check_interrupt();
+      keep_memory(ctx, frame, output->low_res_mask, true, *output);
+    }
+  }
+}
+
+// What prompts gave becomes what tracking reads. Upstream: propagate_in_video_preflight.
+void VideoPredictor::preflight() {
+  const InUse guard(busy_, "VideoPredictor");
+  if (!pending_frames().empty()) {
+    fail<StateError>("propagate", "memory of all frames with prompts", "one without");
+  }
+  for (const auto& object : objects_) {
+    for (auto& [frame, output] : object->temp_non_cond.take_all()) {
+      object->non_cond_frame_outputs[frame] = std::move(output);
+    }
+    for (auto& [frame, output] : object->temp_cond.take_all()) {
+      recycle(object->cond_frame_outputs.set(frame, std::move(output)));
+    }
+    for (const auto& entry : object->cond_frame_outputs) {
+      object->non_cond_frame_outputs.erase(entry.first);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- tracking
+
+bool VideoPredictor::needs_frame(std::int64_t index) const {
+  return std::any_of(objects_.begin(), objects_.end(), [&](const auto& object) {
+    return object->cond_frame_outputs.find(index) == nullptr;
+  });
+}
+
+void VideoPredictor::track(std::int64_t index, bool reverse) {
+  const InUse guard(busy_, "VideoPredictor");
+  Context ctx = context();
+  std::vector<FrameOutputPtr> outputs(objects_.size());
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    if (objects_[i]->cond_frame_outputs.find(index) != nullptr) continue;
+    ctx.check_interrupt();
+    outputs[i] = run_tracking(ctx, {.frame = cached_frame(index, "propagate"),
+                                    .object = *objects_[i],
+                                    .is_init_cond_frame = false,
+                                    .reverse = reverse});
+  }
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    TrackedObject& object = *objects_[i];
+    if (outputs[i]) {
+      FrameOutputPtr& place = object.non_cond_frame_outputs[index];
+      recycle(std::exchange(place, std::move(outputs[i])));
+    }
+    object.frames_tracked[index] = reverse;
+    drop_old_outputs(object, index);
+  }
+}
+
+// Keeps outputs that a later frame can read, and those that a correction would.
+void VideoPredictor::drop_old_outputs(TrackedObject& object, std::int64_t frame) {
+  if (options_.history < 0) return;
+  const sam2::MemoryBankConfig& bank = heads().config.memory_bank;
+  const std::int64_t reach =
+      std::max((bank.num_maskmem - 1) * bank.memory_temporal_stride_for_eval + 1,
+               bank.max_obj_ptrs_in_encoder - 1);
+  const std::int64_t kept = std::max(options_.history, reach);
+  const std::vector<std::int64_t> cond = object.cond_frames();
+  const auto is_near_prompt = [&](std::int64_t t) {
+    return !options_.streaming && std::any_of(cond.begin(), cond.end(), [&](std::int64_t c) {
+      return std::abs(t - c) <= reach;
+    });
+  };
+  for (auto it = object.non_cond_frame_outputs.begin();
+       it != object.non_cond_frame_outputs.end();) {
+    if (std::abs(it->first - frame) <= kept || is_near_prompt(it->first)) {
+      ++it;
+      continue;
+    }
+    recycle(std::move(it->second));
+    it = object.non_cond_frame_outputs.erase(it);
+  }
+  if (!options_.streaming) return;
+  std::erase_if(object.frames_tracked, [&](const auto& entry) { return entry.first < frame; });
+  std::erase_if(object.points, [&](const auto& entry) { return entry.first < frame; });
+  std::erase_if(object.mask_frames, [&](std::int64_t t) { return t < frame; });
+}
+
+}  // namespace sam_rlx
