@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
-from support import tiny
+from support import tiny, tiny_sam2
 
 # The declarations of torchvision's operators, if we had to make them: they end with the object.
 _declared: list[torch.library.Library] = []
@@ -336,6 +336,13 @@ def build_sam(config: tiny.SamConfig, seed: int | None = 0) -> Any:
     if seed is not None:
         load_state_dict(model, tiny.sam_weights(config, seed))
     return model
+
+
+def build_sam2_image_encoder(config: tiny_sam2.ImageEncoderConfig) -> Any:
+    """Build upstream's SAM 2 `ImageEncoder` of any size, with upstream's initial weights."""
+    encoding = sam2.PositionEmbeddingSine(num_pos_feats=config.d_model)
+    neck = sam2.FpnNeck(position_encoding=encoding, fpn_interp_model="nearest", **config.neck)
+    return sam2.ImageEncoder(sam2.Hiera(**config.trunk), neck, scalp=config.scalp).eval()
 
 
 def save_pth(path: Path, weights: Mapping[str, NDArray[np.float32]]) -> Path:
