@@ -1,6 +1,10 @@
 #include "bindings/testing_layer.h"
+#include "bindings/testing_register.h"
+#include "checkpoint/loader.h"
+#include "checkpoint/open.h"
 #include "layers/position_encoding.h"
 #include "models/sam2/image_encoder.h"
+#include "predictors/sam2_config.h"
 
 // Layers of SAM 2's image encoder.
 
@@ -173,7 +177,41 @@ Run make_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k
   };
 }
 
+// Variant, version and sizes that a file's config or tensors tell.
+py::dict config_of(const std::string& path, const std::optional<std::string>& variant) {
+  using namespace py::literals;
+  const sam2::Sam2Config config = sam2_config_of(open_checkpoint(path), variant);
+  const sam2::HieraConfig& trunk = config.image_encoder.trunk;
+  const sam2::FpnNeckConfig& neck = config.image_encoder.neck;
+  return py::dict(
+      "variant"_a = config.variant, "version"_a = config.version, "image_size"_a = trunk.image_size,
+      "embed_dim"_a = trunk.embed_dim, "num_heads"_a = trunk.num_heads, "stages"_a = trunk.stages,
+      "q_pool"_a = trunk.q_pool, "mlp_ratio"_a = trunk.mlp_ratio,
+      "window_spec"_a = trunk.window_spec, "global_att_blocks"_a = trunk.global_att_blocks,
+      "window_pos_embed_bkg_spatial_size"_a = trunk.window_pos_embed_bkg_spatial_size,
+      "d_model"_a = neck.d_model, "backbone_channel_list"_a = neck.backbone_channel_list,
+      "fpn_top_down_levels"_a = neck.fpn_top_down_levels, "scalp"_a = config.image_encoder.scalp,
+      "pixel_mean"_a = config.pixel_mean, "pixel_std"_a = config.pixel_std);
+}
+
+// Parameters of the image encoder of a released variant: [(name, shape), ...].
+std::vector<std::pair<std::string, Sizes>> parameters_of(const std::string& variant) {
+  sam2::ImageEncoder encoder(sam2::released_image_encoder(variant));
+  std::vector<std::pair<std::string, Sizes>> result;
+  for (const auto& [name, shape] : list_parameters(encoder)) {
+    Sizes sizes;
+    for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+    result.emplace_back(name, sizes);
+  }
+  return result;
+}
+
 }  // namespace
+
+void register_sam2_image(py::module_& m) {
+  m.def("sam2_config", config_of, py::arg("path"), py::arg("variant") = py::none());
+  m.def("sam2_image_parameters", parameters_of, py::arg("variant"));
+}
 
 const Makers& sam2_image_makers() {
   static const Makers table{

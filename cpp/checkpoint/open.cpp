@@ -30,11 +30,11 @@ std::string list_names(const std::vector<fs::path>& paths) {
   return paths.size() > kMost ? text + ", ..." : text;
 }
 
-// True when the file begins as safetensors does: a length, then '{'. A JSON text may have '{' at
-// the same place, but no zeros before it.
+// True when the file begins as safetensors does: a length, then '{'. A JSON text or a pickle may
+// have '{' at the same place, but no zeros before it.
 bool looks_like_safetensors(std::string_view text) {
   if (text.size() < 9 || text[8] != '{') return false;
-  return text[0] != '{' || text.substr(4, 4) == "\0\0\0\0"sv;
+  return (text[0] != '{' && text[0] != '\x80') || text.substr(4, 4) == "\0\0\0\0"sv;
 }
 
 [[noreturn]] void refuse_content(std::string_view text, const std::string& where) {
@@ -91,8 +91,8 @@ StateDict read_content(std::span<const std::byte> bytes, const std::string& wher
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) {
     return read_torch_archive(bytes, where);
   }
-  if (text.starts_with("\x80")) return read_torch_legacy(bytes, where);
   if (looks_like_safetensors(text)) return read_safetensors(bytes, where);
+  if (text.starts_with("\x80")) return read_torch_legacy(bytes, where);
   refuse_content(text, where);
 }
 

@@ -2,49 +2,12 @@
 
 #include <algorithm>
 
-#include "checkpoint/json.h"
 #include "checkpoint/text.h"
 #include "core/error.h"
+#include "predictors/config_reader.h"
 
 namespace sam_rlx {
 namespace {
-
-constexpr std::int64_t kMaxSize = 1 << 20;
-
-const TensorEntry& tensor(const StateDict& state_dict, const std::string& name, std::size_t rank) {
-  const TensorEntry* const entry = state_dict.find(name);
-  if (entry == nullptr) fail<CheckpointError>(state_dict.source, "tensor " + name, "none");
-  if (entry->dims.size() != rank) {
-    fail<CheckpointError>(name, std::to_string(rank) + " axes", dims_text(entry->dims));
-  }
-  return *entry;
-}
-
-std::int64_t size_in(const Json& json, const char* key, const std::string& where) {
-  const std::int64_t value = json.at(key, where).integer(where + "." + key);
-  if (value < 1 || value > kMaxSize) {
-    fail<CheckpointError>(where + "." + key, "1 to " + std::to_string(kMaxSize),
-                          std::to_string(value));
-  }
-  return value;
-}
-
-std::int64_t size_or(const Json& json, const char* key, std::int64_t fallback,
-                     const std::string& where) {
-  return json.find(key) == nullptr ? fallback : size_in(json, key, where);
-}
-
-void read_pixels(const Json& json, const char* key, const std::string& where,
-                 std::array<float, 3>& out) {
-  if (json.find(key) == nullptr) return;
-  const Json::Array& values = json.at(key, where).array(where + "." + key);
-  if (values.size() != out.size()) {
-    fail<CheckpointError>(where + "." + key, "3 numbers", std::to_string(values.size()));
-  }
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(values[i].number(where + "." + key));
-  }
-}
 
 // Sizes that cannot work together: reported here, not as a crash later.
 void check_sizes(const sam::SamConfig& config, const std::string& where) {
@@ -92,26 +55,17 @@ sam::SamConfig config_from_metadata(const std::string& text, const std::string& 
   d.iou_head_depth = size_or(json, "iou_head_depth", 3, where);
   read_pixels(json, "pixel_mean", where, config.pixel_mean);
   read_pixels(json, "pixel_std", where, config.pixel_std);
-  if (e.mlp_dim < 1 || e.mlp_dim > kMaxSize) {
+  if (e.mlp_dim < 1 || e.mlp_dim > kMaxConfigSize) {
     fail<CheckpointError>(where + ".mlp_ratio", "a ratio that gives a width", "another number");
   }
   check_sizes(config, where);
   return config;
 }
 
-std::int64_t size_of(const TensorEntry& entry, std::size_t axis) {
-  const std::int64_t size = entry.dims[axis];
-  if (size < 1 || size > kMaxSize) {
-    fail<CheckpointError>(entry.name, "sizes of 1 to " + std::to_string(kMaxSize),
-                          dims_text(entry.dims));
-  }
-  return size;
-}
-
 // Side of the windows of a block: its table has 2 * side - 1 rows.
 std::int64_t window_of(const StateDict& state_dict, std::int64_t block) {
   const std::string name = "image_encoder.blocks." + std::to_string(block) + ".attn.rel_pos_h";
-  return (size_of(tensor(state_dict, name, 2), 0) + 1) / 2;
+  return (size_of(required_tensor(state_dict, name, 2), 0) + 1) / 2;
 }
 
 // A block whose window is the whole map is global; the others share one window size.
@@ -146,8 +100,9 @@ std::string released_name(const sam::ImageEncoderConfig& e) {
 // Meta's checkpoints carry no config. All sizes are in the tensors, the number of heads of the
 // encoder too: relative positions are as wide as a head. The decoder has 8 heads in every release.
 sam::SamConfig config_from_tensors(const StateDict& state_dict) {
-  const TensorEntry& table = tensor(state_dict, "image_encoder.pos_embed", 4);
-  const TensorEntry& patch = tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
+  const TensorEntry& table = required_tensor(state_dict, "image_encoder.pos_embed", 4);
+  const TensorEntry& patch =
+      required_tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
   sam::SamConfig config;
   sam::ImageEncoderConfig& e = config.image_encoder;
   e.embed_dim = size_of(patch, 0);
@@ -158,24 +113,25 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
     ++e.depth;
   }
   const std::string block = "image_encoder.blocks.0.";
-  const std::int64_t head = size_of(tensor(state_dict, block + "attn.rel_pos_h", 2), 1);
+  const std::int64_t head = size_of(required_tensor(state_dict, block + "attn.rel_pos_h", 2), 1);
   e.num_heads = std::max<std::int64_t>(1, e.embed_dim / head);
-  e.mlp_dim = size_of(tensor(state_dict, block + "mlp.lin1.weight", 2), 0);
-  e.out_chans = size_of(tensor(state_dict, "image_encoder.neck.0.weight", 4), 0);
+  e.mlp_dim = size_of(required_tensor(state_dict, block + "mlp.lin1.weight", 2), 0);
+  e.out_chans = size_of(required_tensor(state_dict, "image_encoder.neck.0.weight", 4), 0);
   read_windows(state_dict, e);
   config.variant = released_name(e);
 
   sam::PromptEncoderConfig& p = config.prompt_encoder;
   p.embed_dim = e.out_chans;
-  p.mask_in_chans = size_of(tensor(state_dict, "prompt_encoder.mask_downscaling.3.weight", 4), 0);
+  p.mask_in_chans =
+      size_of(required_tensor(state_dict, "prompt_encoder.mask_downscaling.3.weight", 4), 0);
   p.input_image_size = e.img_size;
   p.image_embedding_size = e.grid();
   sam::MaskDecoderConfig& d = config.mask_decoder;
   d.transformer.embedding_dim = p.embed_dim;
-  d.transformer.mlp_dim =
-      size_of(tensor(state_dict, "mask_decoder.transformer.layers.0.mlp.lin1.weight", 2), 0);
-  d.iou_head_hidden_dim =
-      size_of(tensor(state_dict, "mask_decoder.iou_prediction_head.layers.0.weight", 2), 0);
+  d.transformer.mlp_dim = size_of(
+      required_tensor(state_dict, "mask_decoder.transformer.layers.0.mlp.lin1.weight", 2), 0);
+  d.iou_head_hidden_dim = size_of(
+      required_tensor(state_dict, "mask_decoder.iou_prediction_head.layers.0.weight", 2), 0);
   check_sizes(config, state_dict.source);
   return config;
 }
@@ -193,7 +149,8 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
                                  name == state_dict.metadata.end() ? "custom" : name->second);
   if (!variant || *variant == found.variant) return found;
   const sam::SamConfig asked = sam::released_config(*variant);
-  const TensorEntry& patch = tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
+  const TensorEntry& patch =
+      required_tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
   fail<CheckpointError>(
       "variant " + *variant + ": " + patch.name,
       "width " + std::to_string(asked.image_encoder.embed_dim),

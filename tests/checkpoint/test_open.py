@@ -61,6 +61,16 @@ def test_the_content_decides_not_the_name(testing, tmp_path, name, content):
     np.testing.assert_array_equal(testing.open_checkpoint(str(path))["w"], np.arange(4))
 
 
+def test_a_header_length_that_looks_like_a_pickle(testing, tmp_path):
+    header, data = files.safetensors_parts(TENSORS)
+    text = json.dumps(header).encode()
+    content = files.safetensors_bytes(text + b" " * (0x0280 - len(text)), data)
+    assert content.startswith(b"\x80\x02")
+    path = tmp_path / "w"
+    path.write_bytes(content)
+    assert testing.open_checkpoint(path).keys() == ["w"]
+
+
 def test_a_header_length_that_looks_like_json(testing, tmp_path):
     header = json.dumps(files.safetensors_parts(TENSORS)[0]).encode().ljust(ord("{"))
     path = tmp_path / "x"

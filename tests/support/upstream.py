@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
-from support import tiny
+from support import tiny, tiny_sam2
 
 # The declarations of torchvision's operators, if we had to make them: they end with the object.
 _declared: list[torch.library.Library] = []
@@ -348,6 +348,13 @@ def build_sam_nano() -> Any:
     weights = safetensors.torch.load_file(str(files("sam_rlx") / "assets/sam-nano.safetensors"))
     model.load_state_dict({name: value.float() for name, value in weights.items()})
     return model
+
+
+def build_sam2_image_encoder(config: tiny_sam2.ImageEncoderConfig) -> Any:
+    """Build upstream's SAM 2 `ImageEncoder` of any size, with upstream's initial weights."""
+    encoding = sam2.PositionEmbeddingSine(num_pos_feats=config.d_model)
+    neck = sam2.FpnNeck(position_encoding=encoding, fpn_interp_model="nearest", **config.neck)
+    return sam2.ImageEncoder(sam2.Hiera(**config.trunk), neck, scalp=config.scalp).eval()
 
 
 def save_pth(path: Path, weights: Mapping[str, NDArray[np.float32]]) -> Path:

@@ -1,0 +1,196 @@
+#include "predictors/sam2_config.h"
+
+#include <algorithm>
+
+#include "checkpoint/text.h"
+#include "core/error.h"
+#include "predictors/config_reader.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr const char* kReleased[] = {"hiera_t", "hiera_s", "hiera_b+", "hiera_l"};
+constexpr const char* kTrunk = "image_encoder.trunk.";
+constexpr const char* kNeck = "image_encoder.neck.";
+
+// ---------------------------------------------------------------- sizes that fit each other
+
+bool trunk_fits(const sam2::HieraConfig& c) {
+  const auto positive = [](std::int64_t value) { return value >= 1; };
+  if (c.stages.empty() || c.stages.size() > 8 || c.window_spec.size() != c.stages.size() ||
+      !std::all_of(c.stages.begin(), c.stages.end(), positive) ||
+      !std::all_of(c.window_spec.begin(), c.window_spec.end(), positive) ||
+      *std::max_element(c.stages.begin(), c.stages.end()) > 1024 ||
+      *std::max_element(c.window_spec.begin(), c.window_spec.end()) > 1024 || c.q_pool < 0 ||
+      c.q_pool >= c.num_stages() || c.embed_dim % c.num_heads != 0 ||
+      c.stage_width(c.num_stages() - 1) > kMaxConfigSize || c.image_size > 4096 ||
+      c.image_size % c.image_size_step() != 0 || !(c.mlp_ratio > 0.0 && c.mlp_ratio <= 64.0)) {
+    return false;
+  }
+  const auto blocks = c.blocks();
+  return std::all_of(blocks.begin(), blocks.end(), [](const sam2::MultiScaleBlockConfig& block) {
+    // Upstream pools inside of windows, so there is one and its side is even.
+    return block.mlp_dim >= 1 &&
+           (!block.q_pool || (block.window_size > 0 && block.window_size % 2 == 0));
+  });
+}
+
+bool neck_fits(const sam2::ImageEncoderConfig& c) {
+  const std::int64_t levels = c.trunk.num_stages();
+  const auto& channels = c.neck.backbone_channel_list;
+  if (static_cast<std::int64_t>(channels.size()) != levels || c.neck.d_model % 4 != 0 ||
+      c.scalp < 0 || c.scalp >= levels) {
+    return false;
+  }
+  for (std::int64_t level = 0; level < levels; ++level) {
+    const std::int64_t width = channels[static_cast<std::size_t>(levels - 1 - level)];
+    const bool upsamples = c.neck.top_down(level) && level + 1 < levels;
+    if (width != c.trunk.stage_width(level) ||
+        (upsamples && c.trunk.stage_grid(level) != 2 * c.trunk.stage_grid(level + 1))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void check_sizes(const sam2::ImageEncoderConfig& config, const std::string& where) {
+  if (!trunk_fits(config.trunk) || !neck_fits(config)) {
+    fail<CheckpointError>(where, "sizes that divide each other as in SAM 2", "others");
+  }
+}
+
+// ---------------------------------------------------------------- metadata
+
+void read_trunk(const Json& json, const std::string& where, sam2::HieraConfig& trunk) {
+  trunk.embed_dim = size_in(json, "embed_dim", where);
+  trunk.num_heads = size_in(json, "num_heads", where);
+  trunk.stages = sizes_in(json, "stages", where);
+  trunk.window_spec = sizes_in(json, "window_spec", where);
+  trunk.global_att_blocks = sizes_in(json, "global_att_blocks", where);
+  const char* const key = "window_pos_embed_bkg_spatial_size";
+  const std::vector<std::int64_t> background = sizes_in(json, key, where);
+  if (background.size() != 2 || std::min(background[0], background[1]) < 1) {
+    fail<CheckpointError>(where + "." + key, "2 sizes", "others");
+  }
+  trunk.window_pos_embed_bkg_spatial_size = {background[0], background[1]};
+  trunk.q_pool = size_or(json, "q_pool", trunk.num_stages() - 1, where);
+  if (const Json* const ratio = json.find("mlp_ratio")) {
+    trunk.mlp_ratio = ratio->number(where + ".mlp_ratio");
+  }
+}
+
+void read_neck(const Json& json, const std::string& where, sam2::ImageEncoderConfig& config) {
+  sam2::FpnNeckConfig& neck = config.neck;
+  neck.d_model = size_in(json, "d_model", where);
+  neck.fpn_top_down_levels = sizes_in(json, "fpn_top_down_levels", where);
+  neck.backbone_channel_list.clear();
+  for (std::int64_t i = config.trunk.num_stages() - 1; i >= 0 && i < 8; --i) {
+    neck.backbone_channel_list.push_back(config.trunk.stage_width(i));
+  }
+}
+
+// The config that this project's training writes: upstream's names, nested as in upstream's yaml.
+sam2::Sam2Config config_from_metadata(const std::string& text, const std::string& variant) {
+  const std::string where = "metadata.config";
+  const Json json = Json::parse(text, where);
+  sam2::Sam2Config config;
+  config.variant = variant;
+  sam2::ImageEncoderConfig& encoder = config.image_encoder;
+  const std::string encoder_name = where + ".image_encoder";
+  const Json& part = json.at("image_encoder", where);
+  encoder.trunk.image_size = size_in(json, "image_size", where);
+  read_trunk(part.at("trunk", encoder_name), encoder_name + ".trunk", encoder.trunk);
+  read_neck(part.at("neck", encoder_name), encoder_name + ".neck", encoder);
+  if (const Json* const scalp = part.find("scalp")) {
+    encoder.scalp = scalp->integer(encoder_name + ".scalp");
+  }
+  read_pixels(json, "pixel_mean", where, config.pixel_mean);
+  read_pixels(json, "pixel_std", where, config.pixel_std);
+  check_sizes(encoder, where);
+  return config;
+}
+
+// ---------------------------------------------------------------- tensors
+
+// What the tensors of the trunk and the neck tell; the rest is the default.
+sam2::ImageEncoderConfig config_from_shapes(const StateDict& state_dict) {
+  const std::string trunk_name = kTrunk, neck_name = kNeck;
+  sam2::ImageEncoderConfig config;
+  sam2::HieraConfig& trunk = config.trunk;
+  trunk.embed_dim =
+      size_of(required_tensor(state_dict, trunk_name + "patch_embed.proj.weight", 4), 0);
+  const TensorEntry& table = required_tensor(state_dict, trunk_name + "pos_embed", 4);
+  trunk.window_pos_embed_bkg_spatial_size = {size_of(table, 2), size_of(table, 3)};
+  trunk.window_spec = {size_of(required_tensor(state_dict, trunk_name + "pos_embed_window", 4), 3)};
+  // The first block of a stage projects its shortcut.
+  trunk.stages = {0};
+  for (std::int64_t i = 0;; ++i) {
+    const std::string block = trunk_name + "blocks." + std::to_string(i) + ".";
+    if (!state_dict.contains(block + "norm1.weight")) break;
+    if (state_dict.contains(block + "proj.weight")) trunk.stages.push_back(0);
+    ++trunk.stages.back();
+  }
+  config.neck.backbone_channel_list.clear();
+  for (std::int64_t i = 0;; ++i) {
+    const std::string conv = neck_name + "convs." + std::to_string(i) + ".conv.weight";
+    if (!state_dict.contains(conv)) break;
+    const TensorEntry& weight = required_tensor(state_dict, conv, 4);
+    config.neck.d_model = size_of(weight, 0);
+    config.neck.backbone_channel_list.push_back(size_of(weight, 1));
+  }
+  return config;
+}
+
+bool same_shapes(const sam2::ImageEncoderConfig& a, const sam2::ImageEncoderConfig& b) {
+  return a.trunk.embed_dim == b.trunk.embed_dim && a.trunk.stages == b.trunk.stages &&
+         a.trunk.window_spec.front() == b.trunk.window_spec.front() &&
+         a.trunk.window_pos_embed_bkg_spatial_size == b.trunk.window_pos_embed_bkg_spatial_size &&
+         a.neck.d_model == b.neck.d_model &&
+         a.neck.backbone_channel_list == b.neck.backbone_channel_list;
+}
+
+std::string list_text(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (const std::int64_t value : values)
+    text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return "(" + text + ")";
+}
+
+sam2::Sam2Config config_from_tensors(const StateDict& state_dict) {
+  const sam2::ImageEncoderConfig found = config_from_shapes(state_dict);
+  for (const char* const name : kReleased) {
+    const sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
+    if (!same_shapes(found, known)) continue;
+    sam2::Sam2Config config;
+    config.variant = name;
+    config.image_encoder = known;
+    return config;
+  }
+  fail<CheckpointError>(state_dict.source,
+                        "the sizes of a released SAM 2, or a config in the metadata",
+                        "width " + std::to_string(found.trunk.embed_dim) + ", blocks per stage " +
+                            list_text(found.trunk.stages));
+}
+
+}  // namespace
+
+sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
+                                const std::optional<std::string>& variant) {
+  const auto config = state_dict.metadata.find("config");
+  const auto name = state_dict.metadata.find("variant");
+  sam2::Sam2Config found =
+      config == state_dict.metadata.end()
+          ? config_from_tensors(state_dict)
+          : config_from_metadata(config->second,
+                                 name == state_dict.metadata.end() ? "custom" : name->second);
+  found.version = state_dict.contains("no_obj_embed_spatial") ? "2.1" : "2.0";
+  if (!variant || *variant == found.variant) return found;
+  const sam2::HieraConfig asked = sam2::released_image_encoder(*variant).trunk;
+  fail<CheckpointError>(
+      "variant " + *variant + ": " + kTrunk + "blocks",
+      "width " + std::to_string(asked.embed_dim) + ", blocks per stage " + list_text(asked.stages),
+      "width " + std::to_string(found.image_encoder.trunk.embed_dim) + ", blocks per stage " +
+          list_text(found.image_encoder.trunk.stages) + " (the file is " + found.variant + ")");
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,110 @@
+"""Sizes of SAM 2 checkpoints: from metadata, else from the tensors."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sam_rlx
+from support import tiny_sam2
+
+SECOND = {"no_obj_embed_spatial": (1, 64)}  # 2.1 has it
+
+
+def save(path, config, metadata=None, extra=None):
+    """Write a checkpoint whose tensors have the right shapes."""
+    from safetensors.numpy import save_file
+
+    shapes = {**tiny_sam2.image_encoder_shapes(config), **(extra or {})}
+    # float16 zeros: a quarter of the time to write, and never read here
+    save_file({k: np.zeros(v, np.float16) for k, v in shapes.items()}, path, metadata=metadata)
+    return str(path)
+
+
+def check(found, config):
+    expected = {**config.layer, "q_pool": len(config.stages) - 1, "mlp_ratio": 4.0}
+    assert {key: found[key] for key in expected} == expected
+    np.testing.assert_allclose(found["pixel_mean"], (0.485, 0.456, 0.406), rtol=1e-6)
+    np.testing.assert_allclose(found["pixel_std"], (0.229, 0.224, 0.225), rtol=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["hiera_t", "hiera_s", "hiera_b+"])
+@pytest.mark.parametrize(("version", "extra"), [("2.0", {}), ("2.1", SECOND)])
+def test_released_sizes_come_from_the_tensors(testing, tmp_path, variant, version, extra):
+    config = tiny_sam2.VARIANTS[variant]
+    path = save(tmp_path / "bare.safetensors", config, extra=extra)
+    found = testing.sam2_config(path)
+    assert (found["variant"], found["version"]) == (variant, version)
+    check(found, config)
+    assert testing.sam2_config(path, variant)["variant"] == variant
+
+
+@pytest.mark.slow
+def test_the_largest_release(testing, tmp_path):
+    config = tiny_sam2.VARIANTS["hiera_l"]
+    found = testing.sam2_config(save(tmp_path / "bare.safetensors", config, extra=SECOND))
+    assert found["variant"] == "hiera_l"
+    check(found, config)
+
+
+def test_other_sizes_come_from_metadata(testing, tmp_path):
+    config = replace(tiny_sam2.TINY, num_heads=2, window_spec=(8, 4, 6, 3), scalp=0)
+    path = save(tmp_path / "tiny.safetensors", config, tiny_sam2.metadata(config))
+    found = testing.sam2_config(path)
+    assert (found["variant"], found["version"]) == ("tiny", "2.0")
+    check(found, config)
+
+
+def test_other_sizes_without_metadata_are_refused(testing, tmp_path):
+    path = save(tmp_path / "bare.safetensors", tiny_sam2.TINY)
+    text = r"released SAM 2, or a config.*found width 16, blocks per stage \(1, 1, 2, 1\)"
+    with pytest.raises(sam_rlx.CheckpointError, match=text):
+        testing.sam2_config(path)
+
+
+def test_a_contradicting_variant_is_refused(testing, tmp_path):
+    path = save(tmp_path / "bare.safetensors", tiny_sam2.VARIANTS["hiera_t"])
+    with pytest.raises(sam_rlx.CheckpointError, match=r"width 112.*\(the file is hiera_t\)"):
+        testing.sam2_config(path, "hiera_b+")
+    with pytest.raises(sam_rlx.UnsupportedError, match=r"hiera_t, hiera_s, hiera_b\+ or hiera_l"):
+        testing.sam2_config(path, "hiera_g")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("image_size",), 1000),  # no multiple of 32
+        (("image_size",), 1 << 13),
+        (("image_encoder", "trunk", "stages"), []),
+        (("image_encoder", "trunk", "stages"), [1, 1, 1 << 19, 1]),
+        (("image_encoder", "trunk", "stages"), [1, 0, 2, 1]),
+        (("image_encoder", "trunk", "window_spec"), [8, 4, 14]),
+        (("image_encoder", "trunk", "window_spec"), [8, 4, 13, 7]),  # pooled: even
+        (("image_encoder", "trunk", "num_heads"), 3),
+        (("image_encoder", "trunk", "num_heads"), 0),
+        (("image_encoder", "trunk", "embed_dim"), 1 << 20),
+        (("image_encoder", "trunk", "embed_dim"), "96"),
+        (("image_encoder", "trunk", "global_att_blocks"), [1]),  # a block that pools
+        (("image_encoder", "trunk", "q_pool"), 4),
+        (("image_encoder", "trunk", "q_pool"), 2),  # levels 2 and 3 would be equally large
+        (("image_encoder", "trunk", "mlp_ratio"), -1.0),
+        (("image_encoder", "trunk", "window_pos_embed_bkg_spatial_size"), [7]),
+        (("image_encoder", "neck", "d_model"), 30),
+        (("image_encoder", "scalp"), 4),
+        (("image_encoder", "scalp"), -1),
+        (("image_encoder", "trunk"), None),
+        (("pixel_mean",), [0.5]),
+    ],
+    ids=str,
+)
+def test_sizes_that_do_not_fit_are_refused(testing, tmp_path, place, value):
+    metadata = tiny_sam2.metadata(tiny_sam2.TINY)
+    sizes = json.loads(metadata["config"])
+    part = sizes
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    metadata["config"] = json.dumps(sizes)
+    path = save(tmp_path / "bad.safetensors", tiny_sam2.TINY, metadata)
+    with pytest.raises(sam_rlx.CheckpointError, match=r"metadata\.config"):
+        testing.sam2_config(path)
