@@ -93,7 +93,8 @@ VideoPredictor::Source source_of(const std::string& name) {
   if (name == "tracked") return VideoPredictor::Source::kTracked;
   if (name == "cond") return VideoPredictor::Source::kCond;
   if (name == "correction") return VideoPredictor::Source::kCorrection;
-  fail("source", "tracked, cond or correction", name);
+  if (name == "latest") return VideoPredictor::Source::kLatest;
+  fail("source", "tracked, cond, correction or latest", name);
 }
 
 // Handles, masks (K, H, W), object scores.

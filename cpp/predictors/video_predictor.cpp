@@ -212,9 +212,20 @@ MaskGeometry VideoPredictor::mask_geometry() const {
 std::vector<VideoPredictor::Shown> VideoPredictor::shown(std::int64_t frame, Source source) const {
   std::vector<Shown> result;
   for (const auto& object : objects_) {
-    const FrameOutput* const output = source == Source::kTracked
-                                          ? object->tracked_output(frame)
-                                          : object->latest_output(frame, source == Source::kCond);
+    const FrameOutput* output = nullptr;
+    switch (source) {
+      case Source::kTracked:
+        output = object->tracked_output(frame);
+        break;
+      case Source::kCond:
+      case Source::kCorrection:
+        output = object->latest_output(frame, source == Source::kCond);
+        break;
+      case Source::kLatest:
+        output = object->temp_cond.find(frame);
+        if (output == nullptr) output = object->latest_output(frame, false);
+        break;
+    }
     if (output != nullptr) result.push_back({object->handle, output});
   }
   return result;

@@ -82,6 +82,7 @@ class VideoPredictor {
     kTracked,     // of tracking
     kCond,        // of new prompts on conditioning frames first
     kCorrection,  // of new prompts on other frames first
+    kLatest,      // of new prompts of any kind first
   };
   struct Shown {
     std::int64_t handle;

@@ -1,0 +1,250 @@
+"""Where the frames of a video come from. Clips need PyAV (extra ``video``)."""
+
+import importlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import io
+from sam_rlx.arrays import as_rgb
+from sam_rlx.errors import InvalidArgumentError, MissingExtraError, StateError
+
+_PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
+# Decoding so many frames on is cheaper than a jump to the key frame before.
+_NEAR = 32
+
+
+class EndOfFrames(Exception):
+    """A source without a known length has no such frame."""
+
+
+class FrameSource(Protocol):
+    """Frames by number, decoded when they are asked for."""
+
+    @property
+    def count(self) -> int | None:
+        """Number of frames, None if it is not known."""
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return frame `index` as RGB (H, W, 3)."""
+
+
+def open_frames(frames: Any) -> FrameSource:
+    """Find out what kind of frames `frames` is.
+
+    Parameters
+    ----------
+    frames : str, path, sequence or iterable
+        A video file, a folder of pictures, or pictures as `ImagePredictor.set_image` takes them.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file or folder.
+    InvalidArgumentError
+        It is something else, damaged, or has no frame.
+    MissingExtraError
+        The package that decodes it is not installed.
+    """
+    if isinstance(frames, (str, os.PathLike)):
+        path = Path(frames)
+        if path.is_dir():
+            return FolderFrames(path)
+        if not path.exists():
+            raise FileNotFoundError(f"frames: expected a file or folder, found none at {path}")
+        return ClipFrames(path)
+    if isinstance(frames, np.ndarray) and frames.ndim != 4:
+        raise InvalidArgumentError(
+            f"frames: expected an array (T, H, W, C), found shape {frames.shape}"
+        )
+    if isinstance(frames, (np.ndarray, Sequence)) and not isinstance(frames, bytes):
+        return SequenceFrames(frames)
+    if isinstance(frames, Iterable) and not isinstance(frames, bytes):
+        return IteratorFrames(iter(frames))
+    raise InvalidArgumentError(
+        "frames: expected a path, a sequence or an iterable of pictures, found "
+        f"{type(frames).__name__}"
+    )
+
+
+def _check(index: int, count: int) -> None:
+    if not 0 <= index < count:
+        raise InvalidArgumentError(f"frame_index: expected 0 to {count - 1}, found {index}")
+
+
+def _picture(image: Any, index: int) -> NDArray[np.uint8]:
+    try:
+        return as_rgb(image)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"frames[{index}]: {error}") from error
+
+
+class SequenceFrames:
+    """Pictures in memory, or anything with a length that gives them by number."""
+
+    def __init__(self, frames: Any) -> None:
+        self._frames = frames
+        self.count: int | None = len(frames)
+        if not self.count:
+            raise InvalidArgumentError("frames: expected at least one, found none")
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return frame `index`."""
+        _check(index, len(self._frames))
+        return _picture(self._frames[index], index)
+
+
+class IteratorFrames:
+    """Pictures that come one after the other; of those only the last one is kept."""
+
+    count: int | None = None
+
+    def __init__(self, frames: Iterator[Any]) -> None:
+        self._frames = frames
+        self._index = -1
+        self._last: NDArray[np.uint8] | None = None
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return frame `index`, which is the last one or comes later."""
+        if index < self._index:
+            raise StateError(
+                f"frames: expected a frame from {self._index} on of an iterator, found {index}"
+            )
+        while self._index < index or self._last is None:
+            try:
+                image = next(self._frames)
+            except StopIteration:
+                raise EndOfFrames(self._index + 1) from None
+            self._last = _picture(image, self._index + 1)
+            self._index += 1
+        return self._last
+
+
+def _natural(path: Path) -> list[tuple[bool, int, str]]:
+    """Sort key under which 2.jpg comes before 10.jpg."""
+    parts = re.split(r"(\d+)", path.stem)
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]
+
+
+class FolderFrames:
+    """A folder of pictures, in the order of the numbers in their names."""
+
+    def __init__(self, folder: Path) -> None:
+        files = (path for path in folder.iterdir() if path.suffix.lower() in _PICTURES)
+        self._files = sorted(files, key=_natural)
+        self.count: int | None = len(self._files)
+        if not self._files:
+            raise InvalidArgumentError(f"frames: expected pictures in {folder}, found none")
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return picture `index`."""
+        _check(index, len(self._files))
+        return io.read_image(self._files[index])
+
+
+class ClipFrames:
+    """A video file. Frames are decoded when they are asked for, and the last one is kept."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._av: Any = importlib.import_module("av")
+        except ImportError as error:
+            raise MissingExtraError(
+                'frames: expected the package av (pip install "sam_rlx[video]"), found none'
+            ) from error
+        self._path = path
+        self._times = self._index_times()
+        self._numbers = {time: number for number, time in enumerate(self._times)}
+        self.count: int | None = len(self._times)
+        self._container: Any = None
+        self._decoder: Iterator[Any] = iter(())
+        self._last: tuple[int, NDArray[np.uint8]] | None = None
+
+    @property
+    def rate(self) -> float:
+        """Frames per second that the file tells, 25 if it tells none."""
+        with self._open() as container:
+            rate = container.streams.video[0].average_rate
+        return float(rate) if rate else 25.0
+
+    def _fail(self, expected: str, found: object) -> InvalidArgumentError:
+        return InvalidArgumentError(f"{self._path}: expected {expected}, found {found}")
+
+    def _open(self) -> Any:
+        try:
+            container = self._av.open(str(self._path))
+        except (FileNotFoundError, PermissionError):
+            raise
+        except (self._av.FFmpegError, ValueError) as error:
+            raise self._fail("a video file", error) from error
+        if not container.streams.video:
+            container.close()
+            raise self._fail("a video", "no video in the file")
+        container.streams.video[0].thread_type = "AUTO"
+        return container
+
+    def _index_times(self) -> list[int]:
+        """Read the packets, without decoding them, for the time stamp of every frame."""
+        with self._open() as container:
+            stream = container.streams.video[0]
+            try:
+                times = sorted(
+                    packet.pts
+                    for packet in container.demux(stream)
+                    if packet.pts is not None and packet.size and not packet.is_discard
+                )
+            except self._av.FFmpegError as error:
+                raise self._fail("a video file", error) from error
+            promised = stream.frames
+        if not times:
+            raise self._fail("at least one frame", "none")
+        if len(times) < promised:
+            raise self._fail(f"{promised} frames", f"{len(times)}: the file is cut off")
+        return times
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return frame `index`, at the size of the video."""
+        _check(index, len(self._times))
+        if self._last is not None and self._last[0] == index:
+            return self._last[1]
+        try:
+            frame = self._decode(index)
+        except self._av.FFmpegError as error:
+            self.close()
+            raise self._fail(f"a picture in frame {index}", error) from error
+        if frame is None:
+            self.close()
+            raise self._fail(f"a picture in frame {index}", "none")
+        self._last = (index, frame.to_ndarray(format="rgb24"))
+        return self._last[1]
+
+    def _decode(self, index: int) -> Any:
+        before = self._last[0] if self._last is not None else -1
+        if self._container is None or not before < index <= before + _NEAR:
+            self._seek(index)
+        for frame in self._decoder:
+            number = self._numbers.get(frame.pts)
+            if number == index:
+                return frame
+            if number is not None and number > index:
+                break
+        return None
+
+    def _seek(self, index: int) -> None:
+        if self._container is None:
+            self._container = self._open()
+        stream = self._container.streams.video[0]
+        if index > 0 or self._last is not None:
+            self._container.seek(self._times[index], stream=stream, backward=True)
+        self._decoder = self._container.decode(stream)
+
+    def close(self) -> None:
+        """Close the file; the next `read` opens it again."""
+        if self._container is not None:
+            self._container.close()
+        self._container, self._decoder, self._last = None, iter(()), None

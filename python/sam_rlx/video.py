@@ -1,0 +1,613 @@
+"""Objects through a video: prompts on any frame, masks on all of them."""
+
+import ast
+import os
+import threading
+import zipfile
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import _core
+from sam_rlx.arrays import as_integer, as_num_threads, as_prompts, as_rgb
+from sam_rlx.errors import (
+    CheckpointError,
+    InvalidArgumentError,
+    StateError,
+    UnsupportedError,
+)
+from sam_rlx.files import atomic_write
+from sam_rlx.frames import EndOfFrames, FrameSource, open_frames
+from sam_rlx.model import Model
+
+_FORMAT = "sam_rlx.video_session.1"
+_OPTIONS = ("fill_hole_area", "non_overlap_masks", "keep_corrections", "history")
+
+
+@dataclass(frozen=True, eq=False)
+class VideoFrame:
+    """Masks of one frame.
+
+    Attributes
+    ----------
+    frame_index : int
+        Number of the frame, from 0.
+    masks : dict
+        By object: bool (H, W) at the size of the video. Objects without a result on this frame
+        are not in it.
+    scores : dict
+        By object: the model's logit for being visible. Where it is not above 0 the mask is empty.
+    logits : dict, optional
+        By object: float32 (H, W), on request.
+    """
+
+    frame_index: int
+    masks: dict[Hashable, NDArray[np.bool_]]
+    scores: dict[Hashable, float]
+    logits: dict[Hashable, NDArray[np.float32]] | None = None
+
+
+class VideoPredictor:
+    """Follow objects through a video by clicks, boxes and masks. SAM 2 only.
+
+    Prompts may be given on any frame, for any number of objects, before and after tracking.
+    Objects do not influence each other. A failed call leaves the session as it was; a call from a
+    second thread gets a `StateError`.
+
+    Parameters
+    ----------
+    model : Model
+        From `sam_rlx.load_model`; family SAM 2.
+    frames : path, sequence or iterable, optional
+        A video file (extra ``video``; decoded frame by frame, never as a whole), a folder of
+        pictures in the order of the numbers in their names, an array (T, H, W, 3), a sequence of
+        pictures, or an iterator, which is only read forwards. None: frames are given by `push`.
+    num_threads : int, optional
+        Threads for computing. Default: the cores this process may use. Results do not depend on
+        it.
+    fill_hole_area : int
+        Holes of at most so many places of the low-resolution mask are filled, as upstream does on
+        a GPU; 0 leaves them. Upstream's CPU path always leaves them.
+    non_overlap_masks : bool
+        True: where masks overlap, the one with the largest logit stays.
+    keep_corrections : bool
+        True: a prompt on a frame that was tracked before outlives the next `propagate`. False:
+        what upstream does by default, which computes that frame again without the prompt.
+    history : int, optional
+        Results of so many frames around the last one are kept for corrections and for tracking
+        backwards, about 1.3 MB each for one object at a side of 1024. Results near prompts are
+        kept in any case, and those that tracking reads (the last 15). With `push` no more than
+        these are kept. None: all, as upstream.
+
+    Raises
+    ------
+    UnsupportedError
+        The model is of another family.
+    InvalidArgumentError
+        An argument has the wrong type or range, or the frames cannot be read.
+    FileNotFoundError
+        There is no such file or folder.
+    MissingExtraError
+        The package that decodes the frames is not installed.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        frames: Any = None,
+        *,
+        num_threads: int | None = None,
+        fill_hole_area: int = 8,
+        non_overlap_masks: bool = False,
+        keep_corrections: bool = True,
+        history: int | None = 64,
+    ) -> None:
+        if not isinstance(model, Model):
+            found = type(model).__name__
+            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        if model.family != "sam2":
+            raise UnsupportedError(f"model: expected family sam2, found {model.family}")
+        self._model = model
+        self._options = {
+            "fill_hole_area": as_integer("fill_hole_area", fill_hole_area, 0),
+            "non_overlap_masks": bool(non_overlap_masks),
+            "keep_corrections": bool(keep_corrections),
+            "history": -1 if history is None else as_integer("history", history, 0),
+        }
+        self._source: FrameSource | None = None if frames is None else open_frames(frames)
+        core = {k: v for k, v in self._options.items() if k != "keep_corrections"}
+        core["add_all_frames_to_correct_as_cond"] = self._options["keep_corrections"]
+        core["streaming"] = self._source is None
+        if self._source is None:
+            core["history"] = 0
+        self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
+        self._core.num_frames = None if self._source is None else self._source.count
+        self._handles: dict[Hashable, int] = {}
+        self._next_handle = 0
+        self._pushed = 0
+        self._busy = threading.Lock()
+
+    # ---------------------------------------------------------------- what there is
+
+    @property
+    def model(self) -> Model:
+        """The model that this predictor runs."""
+        return self._model
+
+    @property
+    def num_frames(self) -> int | None:
+        """Number of frames; with `push`, those so far; None for an iterator."""
+        return self._pushed if self._source is None else self._source.count
+
+    @property
+    def orig_hw(self) -> tuple[int, int] | None:
+        """Height and width of the video in pixels, None before the first frame is read."""
+        return self._core.orig_hw
+
+    @property
+    def obj_ids(self) -> list[Hashable]:
+        """Objects in the order of their first prompts."""
+        return list(self._handles)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise StateError("VideoPredictor: expected one call at a time, found it in use")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    # ---------------------------------------------------------------- prompts
+
+    def add_prompt(
+        self,
+        frame_index: int,
+        obj_id: Hashable,
+        *,
+        point_coords: ArrayLike | None = None,
+        point_labels: ArrayLike | None = None,
+        box: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        clear_old_points: bool = True,
+    ) -> "VideoPredictor":
+        """Say on one frame where an object is; `frame` then shows what the model makes of it.
+
+        On a frame that the object was tracked on already, the prompt corrects the mask there.
+
+        Parameters
+        ----------
+        frame_index : int
+            Number of the frame, from 0. With `push`: the last one.
+        obj_id : hashable
+            Any name for the object; a new one makes a new object.
+        point_coords : array (N, 2), optional
+            Points (x, y) in pixels of the video.
+        point_labels : array (N,), optional
+            1 foreground, 0 background. Required with `point_coords`.
+        box : array (4,), optional
+            (x0, y0, x1, y1) in pixels of the video. Replaces earlier points.
+        mask : array (H, W), optional
+            bool, at the size of the video: the mask of the object. Not together with points.
+        clear_old_points : bool
+            False: earlier points of this object on this frame stay.
+
+        Returns
+        -------
+        VideoPredictor
+            This predictor, so that calls can be chained.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such frame, it cannot be read, or a prompt is wrong.
+        StateError
+            The frame is not at hand any more, or the predictor is in use.
+        """
+        index = as_integer("frame_index", frame_index, 0)
+        try:
+            hash(obj_id)
+        except TypeError as error:
+            raise InvalidArgumentError(f"obj_id: expected a hashable, found {obj_id!r}") from error
+        with self._exclusive():
+            if mask is not None:
+                given = (point_coords, point_labels, box)
+                if any(value is not None for value in given):
+                    raise InvalidArgumentError("mask: expected it alone, found points or a box too")
+                self._load(index)
+                pixels = _as_mask(mask, self._core.orig_hw)
+                self._core.add_mask(index, self._handle(obj_id), pixels)
+            else:
+                coords, labels = _as_points(point_coords, point_labels, box, clear_old_points)
+                self._load(index)
+                self._core.add_points(
+                    index, self._handle(obj_id), coords, labels, bool(clear_old_points), True
+                )
+            self._adopt(obj_id)
+        return self
+
+    def _handle(self, obj_id: Hashable) -> int:
+        return self._handles.get(obj_id, self._next_handle)
+
+    def _adopt(self, obj_id: Hashable) -> None:
+        if obj_id not in self._handles:
+            self._handles[obj_id] = self._next_handle
+            self._next_handle += 1
+
+    def _known(self, obj_id: Hashable) -> int:
+        try:
+            return self._handles[obj_id]
+        except (KeyError, TypeError):
+            raise InvalidArgumentError(
+                f"obj_id: expected one of {list(self._handles)}, found {obj_id!r}"
+            ) from None
+
+    def clear_prompts(self, frame_index: int, obj_id: Hashable) -> None:
+        """Forget the prompts of an object on one frame.
+
+        What they gave stays as a result of tracking, until the frame is tracked again.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such object.
+        StateError
+            The predictor is in use.
+        """
+        with self._exclusive():
+            self._core.clear_prompts(
+                as_integer("frame_index", frame_index, 0), self._known(obj_id)
+            )
+
+    def remove_object(self, obj_id: Hashable) -> None:
+        """Forget an object. The others stay as they are.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such object.
+        StateError
+            The predictor is in use.
+        """
+        with self._exclusive():
+            self._core.remove_object(self._known(obj_id))
+            del self._handles[obj_id]
+
+    def reset(self) -> None:
+        """Forget all objects and results; the frames stay."""
+        with self._exclusive():
+            self._core.reset()
+            self._handles.clear()
+
+    # ---------------------------------------------------------------- tracking
+
+    def _load(self, index: int) -> None:
+        """Make sure that the core has encoded a frame."""
+        if self._core.has_frame(index):
+            return
+        if self._source is None:
+            raise StateError(
+                f"frame_index: expected {self._pushed - 1}, the last frame pushed, found {index}"
+                if self._pushed
+                else "VideoPredictor: expected a frame from push, found none"
+            )
+        try:
+            pixels = self._source.read(index)
+        except EndOfFrames as end:
+            raise InvalidArgumentError(
+                f"frame_index: expected less than {end.args[0]}, found {index}"
+            ) from None
+        self._core.set_frame(index, pixels)
+
+    def _prepare(self) -> None:
+        """Encode the memory of frames with new prompts."""
+        if not self._handles:
+            raise StateError("propagate: expected an object with prompts, found none")
+        prompts = self._core.prompts
+        for obj_id, handle in self._handles.items():
+            if not prompts[handle][1]:
+                raise StateError(f"propagate: expected prompts for object {obj_id!r}, found none")
+        for index in self._core.pending_frames():
+            self._load(index)
+            self._core.encode_pending(index)
+        self._core.preflight()
+
+    def propagate(
+        self,
+        *,
+        start_frame: int | None = None,
+        max_frames: int | None = None,
+        reverse: bool = False,
+        return_logits: bool = False,
+    ) -> Iterator[VideoFrame]:
+        """Track all objects from frame to frame.
+
+        Prompts may be added while this runs: they count from the next frame on. Tracking
+        backwards reads results of later frames: those near prompts, and those within `history`.
+
+        Parameters
+        ----------
+        start_frame : int, optional
+            The first frame. Default: the earliest one with a prompt.
+        max_frames : int, optional
+            Stop after so many frames. Default: at the end of the video.
+        reverse : bool
+            True: towards frame 0.
+        return_logits : bool
+            True: `VideoFrame.logits` is filled.
+
+        Yields
+        ------
+        VideoFrame
+            One after the other.
+
+        Raises
+        ------
+        StateError
+            There is no prompt, frames come by `push`, or the predictor is in use.
+        InvalidArgumentError
+            There is no such frame, it cannot be read, or it has another size than the first one.
+        """
+        if self._source is None:
+            raise StateError("propagate: expected frames of a video, found a session of push")
+        count = self._source.count
+        start = None if start_frame is None else as_integer("start_frame", start_frame, 0)
+        if start is not None and count is not None and start >= count:
+            raise InvalidArgumentError(f"start_frame: expected 0 to {count - 1}, found {start}")
+        most = None if max_frames is None else as_integer("max_frames", max_frames, 1)
+        with self._exclusive():
+            self._prepare()
+            if start is None:
+                start = min(min(cond) for _, cond in self._core.prompts.values())
+        return self._propagate(start, most, bool(reverse), bool(return_logits))
+
+    def _propagate(
+        self, index: int, most: int | None, reverse: bool, return_logits: bool
+    ) -> Iterator[VideoFrame]:
+        assert self._source is not None
+        done = 0
+        while index >= 0 and (most is None or done < most):
+            if self._source.count is not None and index >= self._source.count:
+                return
+            with self._exclusive():
+                self._prepare()
+                if self._core.needs_frame(index) and not self._core.has_frame(index):
+                    try:
+                        self._core.set_frame(index, self._source.read(index))
+                    except EndOfFrames:
+                        return
+                self._core.track(index, reverse)
+                frame = self._frame(index, "tracked", return_logits)
+            yield frame
+            done += 1
+            index += -1 if reverse else 1
+
+    def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:
+        """Give the next frame of a stream, and track all objects on it.
+
+        Parameters
+        ----------
+        image : ndarray or PIL image
+            As for `ImagePredictor.set_image`; all frames have one size.
+        return_logits : bool
+            True: `VideoFrame.logits` is filled.
+
+        Returns
+        -------
+        VideoFrame
+            Empty before the first prompt. Prompts are given on the last frame that was pushed.
+
+        Raises
+        ------
+        StateError
+            The frames come from a video, the prompts of an object were all cleared, or the
+            predictor is in use.
+        InvalidArgumentError
+            The picture is not valid, or of another size than the first one.
+        """
+        if self._source is not None:
+            raise StateError("push: expected a session without frames, found a video")
+        pixels = as_rgb(image)
+        with self._exclusive():
+            if self._handles:
+                self._prepare()
+            index = self._pushed
+            self._core.set_frame(index, pixels)
+            if self._handles:
+                self._core.track(index, False)
+            self._pushed += 1
+            return self._frame(index, "tracked", bool(return_logits))
+
+    def frame(self, frame_index: int, *, return_logits: bool = False) -> VideoFrame:
+        """Return the latest masks on a frame, those of new prompts included.
+
+        Parameters
+        ----------
+        frame_index : int
+            Number of the frame.
+        return_logits : bool
+            True: `VideoFrame.logits` is filled.
+
+        Raises
+        ------
+        StateError
+            No frame was read so far, or the predictor is in use.
+        """
+        index = as_integer("frame_index", frame_index, 0)
+        with self._exclusive():
+            return self._frame(index, "latest", bool(return_logits))
+
+    def _frame(self, index: int, source: str, return_logits: bool) -> VideoFrame:
+        handles, masks, scores = self._core.masks(index, source, return_logits)
+        names = {handle: obj_id for obj_id, handle in self._handles.items()}
+        obj_ids = [names[handle] for handle in handles]
+        logits = dict(zip(obj_ids, masks, strict=True)) if return_logits else None
+        if return_logits:
+            masks = masks > np.float32(self._model.mask_threshold)
+        return VideoFrame(
+            frame_index=index,
+            masks=dict(zip(obj_ids, masks, strict=True)),
+            scores=dict(zip(obj_ids, scores, strict=True)),
+            logits=logits,
+        )
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the session, without its frames, as NPZ.
+
+        Parameters
+        ----------
+        path : str or path
+            Used as it is; no suffix is added. The file appears complete or not at all.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The name of an object is no plain Python value (str, int, float, tuple, ...).
+        StateError
+            The predictor is in use.
+        """
+        names = {handle: repr(obj_id) for obj_id, handle in self._handles.items()}
+        for obj_id, handle in self._handles.items():
+            if _plain(names[handle]) != obj_id:
+                raise InvalidArgumentError(
+                    f"save: expected names of objects that are plain values, found {obj_id!r}"
+                )
+        with self._exclusive():
+            if self._handles:
+                self._prepare()
+            state = self._core.export_state()
+        with atomic_write(path) as file:
+            np.savez(
+                file,
+                format=_FORMAT,
+                **self._identity(),
+                options=[self._options[name] for name in _OPTIONS],
+                pushed=-1 if self._source is not None else self._pushed,
+                names=np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
+                **{f"state.{name}": array for name, array in state.items()},
+            )
+
+    def _identity(self) -> dict[str, Any]:
+        model = self._model
+        return {"family": model.family, "variant": model.variant, "img_size": model.img_size}
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        model: Model,
+        frames: Any = None,
+        *,
+        num_threads: int | None = None,
+    ) -> "VideoPredictor":
+        """Go on with a session of `save`.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        model : Model
+            The model that made it.
+        frames : path, sequence or iterable, optional
+            The frames of the session; None for one of `push`, which goes on after its last frame.
+        num_threads : int, optional
+            As for `VideoPredictor`.
+
+        Returns
+        -------
+        VideoPredictor
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        CheckpointError
+            The file is damaged, of another kind, or made by another kind of model.
+        """
+        fields = _read_session(os.fspath(path))
+        name = os.fspath(path)
+        options: dict[str, Any] = dict(
+            zip(_OPTIONS, fields["options"].astype(np.int64).tolist(), strict=True)
+        )
+        options["history"] = None if options["history"] < 0 else options["history"]
+        session = cls(model, frames, num_threads=num_threads, **options)
+        for key, value in session._identity().items():
+            if fields[key].item() != value:
+                raise CheckpointError(
+                    f"{name}: expected {key} {value!r}, found {fields[key].item()!r}"
+                )
+        pushed = int(fields["pushed"])
+        if (pushed >= 0) != (session._source is None):
+            kind = "a video" if pushed < 0 else "push"
+            raise CheckpointError(f"{name}: expected a session with its frames, found {kind}")
+        state = {
+            key.removeprefix("state."): value
+            for key, value in fields.items()
+            if key.startswith("state.")
+        }
+        session._core.import_state(state)
+        session._pushed = max(pushed, 0)
+        handles = state["handles"].tolist()
+        names = [_plain(text) for text in fields["names"].tolist()]
+        session._handles = dict(zip(names, handles, strict=True))
+        session._next_handle = max(handles, default=-1) + 1
+        return session
+
+
+def _plain(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+
+
+def _read_session(name: str) -> dict[str, NDArray[Any]]:
+    try:
+        with Path(name).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            fields = {key: archive[key] for key in archive.files}
+        if fields["format"].item() != _FORMAT:
+            raise ValueError(f"format {fields['format'].item()!r}")
+        missing = {"options", "pushed", "names", "family", "variant", "img_size"} - fields.keys()
+        if missing:
+            raise ValueError(f"no {sorted(missing)}")
+    except (ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{name}: expected a video session, found {error}") from error
+    return fields
+
+
+def _as_points(
+    coords: ArrayLike | None,
+    labels: ArrayLike | None,
+    box: ArrayLike | None,
+    clear_old_points: bool,
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return points with a box as the first two of them, labelled 2 and 3."""
+    if box is not None and not clear_old_points:
+        raise InvalidArgumentError(
+            "box: expected clear_old_points=True, since a box comes before all points, found False"
+        )
+    prompts = as_prompts(coords, labels, box, None, 0)
+    if prompts.batched:
+        raise InvalidArgumentError("add_prompt: expected prompts of one object, found a batch")
+    points = np.zeros((0, 2)) if prompts.point_coords is None else prompts.point_coords[0]
+    kinds = np.zeros(0, np.int32) if prompts.point_labels is None else prompts.point_labels[0]
+    if prompts.boxes is not None:
+        points = np.concatenate([prompts.boxes[0].reshape(2, 2), points])
+        kinds = np.concatenate([np.array([2, 3], np.int32), kinds])
+    return points, kinds
+
+
+def _as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.float32]:
+    array = np.asarray(mask)
+    if array.dtype.kind not in "biu" or array.shape != orig_hw:
+        raise InvalidArgumentError(
+            f"mask: expected bool {orig_hw}, found {array.dtype} {array.shape}"
+        )
+    return array.astype(np.bool_).astype(np.float32)

@@ -1,0 +1,226 @@
+"""Sessions of the video predictor beside upstream's, call by call."""
+
+import numpy as np
+import pytest
+import sam_rlx
+from support import tiny_sam2
+
+upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_video = pytest.importorskip("support.upstream_video")
+pytestmark = pytest.mark.parity
+
+HW = (72, 96)
+SEED = 0
+CLICK = ("points", 0, "disc", [[20, 28]], [1])
+MASK = np.zeros(HW, np.bool_)
+MASK[36:60, 58:84] = True
+
+
+def weights_of(version="2.1", seed=SEED):
+    """Random weights of a model whose objects are mostly there."""
+    weights = tiny_sam2.weights(tiny_sam2.TINY, seed, version)
+    weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(1.0)
+    return weights
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("video")
+    result = {}
+    for version in ("2.1", "2.0"):
+        weights = weights_of(version)
+        path = folder / f"{version}.safetensors"
+        tiny_sam2.save_safetensors(path, tiny_sam2.TINY, weights)
+        result[version] = (sam_rlx.load_model(path), weights)
+    return result
+
+
+# ---------------------------------------------------------------- one script, two predictors
+
+
+def play_upstream(steps):
+    """Make a session of upstream's out of steps; returns (frame, logits and scores by object)."""
+
+    def session(predictor, state):
+        results = []
+
+        def score_of(frame, obj):
+            index = state["obj_id_to_idx"][obj]
+            outputs = state["output_dict_per_obj"][index]
+            temporary = state["temp_output_dict_per_obj"][index]
+            for group in (temporary, outputs):
+                for kind in ("cond_frame_outputs", "non_cond_frame_outputs"):
+                    if frame in group[kind]:
+                        return float(group[kind][frame]["object_score_logits"])
+            return None
+
+        def add(result):
+            frame, obj_ids, logits = result
+            scores = {obj: score_of(frame, obj) for obj in obj_ids}
+            logits = {obj: logits[i, 0].numpy() for i, obj in enumerate(obj_ids)}
+            results.append((frame, logits, scores))
+
+        for kind, *args in steps:
+            if kind == "points":
+                frame, obj, points, labels, *more = args
+                clear = more[0] if more else True
+                add(
+                    predictor.add_new_points_or_box(
+                        state, frame, obj, points=points, labels=labels, clear_old_points=clear
+                    )
+                )
+            elif kind == "box":
+                frame, obj, box = args
+                add(predictor.add_new_points_or_box(state, frame, obj, box=box))
+            elif kind == "mask":
+                frame, obj, mask = args
+                add(predictor.add_new_mask(state, frame, obj, mask))
+            elif kind == "track":
+                (options,) = args
+                most = options.get("max_frames")
+                for result in predictor.propagate_in_video(
+                    state,
+                    start_frame_idx=options.get("start_frame"),
+                    max_frame_num_to_track=None if most is None else most - 1,
+                    reverse=options.get("reverse", False),
+                ):
+                    add(result)
+            elif kind == "clear":
+                predictor.clear_all_prompts_in_frame(state, *args, need_output=False)
+            elif kind == "remove":
+                predictor.remove_object(state, *args, need_output=False)
+            else:
+                predictor.reset_state(state)
+        return results
+
+    return session
+
+
+def play_ours(session, steps):
+    results = []
+    for kind, *args in steps:
+        if kind == "points":
+            frame, obj, points, labels, *more = args
+            session.add_prompt(
+                frame,
+                obj,
+                point_coords=points,
+                point_labels=labels,
+                clear_old_points=more[0] if more else True,
+            )
+        elif kind == "box":
+            frame, obj, box = args
+            session.add_prompt(frame, obj, box=box)
+        elif kind == "mask":
+            frame, obj, mask = args
+            session.add_prompt(frame, obj, mask=mask)
+        elif kind == "track":
+            results += session.propagate(**args[0], return_logits=True)
+            continue
+        else:
+            {
+                "clear": session.clear_prompts,
+                "remove": session.remove_object,
+                "reset": session.reset,
+            }[kind](*args)
+            continue
+        results.append(session.frame(frame, return_logits=True))
+    return results
+
+
+def iou(a, b):
+    union = np.count_nonzero(a | b)
+    return np.count_nonzero(a & b) / union if union else 1.0
+
+
+def check(parity, models, steps, *, count=8, version="2.1", options=None, **switches):
+    """Hold every mask of a script to upstream in float64, as good as upstream's own float32."""
+    model, weights = models[version]
+    frames = upstream_video.clip(count, HW)
+    switches.setdefault("add_all_frames_to_correct_as_cond", True)
+    predictor = upstream_video.build(weights, version, **switches)
+    session = play_upstream(steps)
+    single = upstream_video.run(predictor, frames, session)
+    exact = upstream_video.run64(predictor, frames, session)
+    options = {"history": None, **(options or {})}
+    ours = play_ours(sam_rlx.VideoPredictor(model, frames, **options), steps)
+    assert [r.frame_index for r in ours] == [r[0] for r in exact]
+    for place, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
+        assert list(found.masks) == [k for k, score in right[2].items() if score is not None]
+        for obj, score in right[2].items():
+            if score is None:
+                assert (right[1][obj] == -1024).all()
+                continue
+            name = f"result {place}, frame {found.frame_index}, object {obj}"
+            assert abs(score) > 1e-3, f"{name}: choose another seed"
+            assert found.scores[obj] == pytest.approx(score, abs=1e-3), name
+            parity.close(found.logits[obj], right[1][obj], rough[1][obj], name)
+            assert iou(found.masks[obj], right[1][obj] > 0) >= 0.999, name
+    return ours
+
+
+ALL = ("track", {})
+BACK = ("track", {"reverse": True})
+SCRIPTS = {
+    "one click": [CLICK, ALL],
+    "two clicks": [("points", 0, 1, [[20, 28], [70, 50]], [1, 0]), ALL],
+    "clicks added one by one": [CLICK, ("points", 0, "disc", [[60, 8]], [0], False), ALL],
+    "clicks replaced": [CLICK, ("points", 0, "disc", [[60, 8]], [1]), ALL],
+    "box": [("box", 0, 7, [10, 15, 32, 42]), ALL],
+    "box, then clicks": [
+        ("box", 0, 7, [10, 15, 32, 42]),
+        ("points", 0, 7, [[22, 30]], [1], False),
+        ALL,
+    ],
+    "mask": [("mask", 0, 1, MASK), ALL],
+    "empty mask": [("mask", 0, 1, np.zeros(HW, np.bool_)), ALL],
+    "click replaces mask": [("mask", 0, "disc", MASK), CLICK, ALL],
+    "mask replaces click": [CLICK, ("mask", 0, "disc", MASK), ALL],
+    "two objects": [CLICK, ("mask", 2, 5, MASK), ALL, BACK],
+    "object added after tracking": [
+        CLICK,
+        ("track", {"max_frames": 4}),
+        ("box", 3, "late", [60, 30, 84, 62]),
+        ("track", {"start_frame": 3}),
+    ],
+    "correction on a tracked frame": [
+        CLICK,
+        ALL,
+        ("points", 4, "disc", [[30, 30]], [1]),
+        ("points", 4, "disc", [[70, 60]], [0], False),
+        ALL,
+    ],
+    "correction by a mask": [CLICK, ALL, ("mask", 4, "disc", MASK), ("track", {"start_frame": 2})],
+    "correction of a prompt": [CLICK, ALL, ("points", 0, "disc", [[24, 30]], [1], False), ALL],
+    "correction backwards": [
+        ("points", 5, "disc", [[32, 28]], [1]),
+        BACK,
+        ("points", 2, "disc", [[25, 28]], [1]),
+        BACK,
+    ],
+    "forwards, then backwards": [("points", 3, "disc", [[27, 28]], [1]), ALL, BACK],
+    "start and end": [CLICK, ("track", {"start_frame": 2, "max_frames": 3})],
+    "prompts cleared": [
+        CLICK,
+        ("points", 4, "disc", [[30, 28]], [1]),
+        ALL,
+        ("clear", 4, "disc"),
+        ALL,
+    ],
+    "object removed": [CLICK, ("mask", 0, 5, MASK), ALL, ("remove", "disc"), ALL],
+    "reset": [("mask", 0, 5, MASK), ALL, ("reset",), CLICK, ALL],
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_session(parity, models, script):
+    check(parity, models, SCRIPTS[script])
+
+
+@pytest.mark.parametrize("script", ["one click", "two objects", "correction on a tracked frame"])
+def test_version_2_0(parity, models, script):
+    check(parity, models, SCRIPTS[script], version="2.0")
+
+
+def test_a_clip_longer_than_the_memory(parity, models):
+    check(parity, models, [CLICK, ALL], count=20)
