@@ -132,14 +132,18 @@ sam = _load_segment_anything()
 
 
 def _load_sam2() -> SimpleNamespace:
+    from sam2.automatic_mask_generator import SAM2AutomaticMaskGenerator
     from sam2.modeling import memory_attention, memory_encoder, sam2_base, sam2_utils
     from sam2.modeling.backbones import hieradet, image_encoder
     from sam2.modeling.backbones import utils as backbones
     from sam2.modeling.position_encoding import PositionEmbeddingSine
     from sam2.modeling.sam import mask_decoder, prompt_encoder
     from sam2.modeling.sam import transformer as two_way
+    from sam2.sam2_image_predictor import SAM2ImagePredictor
 
     return SimpleNamespace(
+        SAM2AutomaticMaskGenerator=SAM2AutomaticMaskGenerator,
+        SAM2ImagePredictor=SAM2ImagePredictor,
         CXBlock=memory_encoder.CXBlock,
         FpnNeck=image_encoder.FpnNeck,
         Fuser=memory_encoder.Fuser,
