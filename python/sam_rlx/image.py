@@ -362,9 +362,8 @@ class ImagePredictor:
             np.savez(
                 file,
                 format=_EMBEDDING_FORMAT,
-                **dict(zip(_EMBEDDING_NAMES, embeddings, strict=False)),
                 orig_hw=np.asarray(orig_hw, np.int64),
-                **self._identity(),
+                **{**dict(zip(_EMBEDDING_NAMES, embeddings, strict=False)), **self._identity()},
             )
 
     def load_embedding(self, path: str | os.PathLike[str]) -> None:

@@ -108,7 +108,7 @@ def test_rows_keep_numbers_in_order(testing, name, expected):
         ("detector.backbone.vision_backbone.trunk.pos_embed", "family sam3 recognised"),
         (
             "detector_model.vision_encoder.backbone.embeddings.position_embeddings",
-            "family sam3 recognised",
+            "family sam3 with transformers' names recognised",
         ),
     ],
 )

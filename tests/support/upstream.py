@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib.util
+import unittest.mock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
@@ -215,6 +216,13 @@ class _Float64(TorchFunctionMode):
 
     def _widen(self, value: Any) -> Any:
         return torch.float64 if isinstance(value, torch.dtype) and value in self._SMALL else value
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Keep upstream from compiling modules such as picture transforms: float64 needs them plain."""
+    with unittest.mock.patch.object(torch.jit, "script", lambda module: module):
+        yield
 
 
 @contextmanager

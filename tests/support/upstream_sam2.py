@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,26 +119,15 @@ def plain_predictor(predictor: Any) -> Any:
     return predictor
 
 
-@contextmanager
-def uncompiled() -> Iterator[None]:
-    """Keep upstream from compiling its picture transform, which float64 does not survive."""
-    before = upstream.torch.jit.script
-    upstream.torch.jit.script = lambda module: module
-    try:
-        yield
-    finally:
-        upstream.torch.jit.script = before
-
-
 def image_predictor(model: Any) -> Any:
     """Build upstream's `SAM2ImagePredictor` for a model of any size."""
-    with uncompiled():
+    with upstream.uncompiled():
         return plain_predictor(upstream.sam2.SAM2ImagePredictor(model))
 
 
 def mask_generator(model: Any, **options: Any) -> Any:
     """Build upstream's `SAM2AutomaticMaskGenerator` for a model of any size."""
-    with uncompiled():
+    with upstream.uncompiled():
         generator = upstream.sam2.SAM2AutomaticMaskGenerator(model, **options)
     plain_predictor(generator.predictor)
     return generator

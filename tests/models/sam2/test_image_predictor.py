@@ -72,7 +72,9 @@ def test_predict(parity, checkpoint, pictures, picture, prompt, multimask):
     for isa in parity.isas:
         predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(path, isa=isa))
         predictor.set_image(image)
-        found = predictor.predict(**ours_of(prompts), multimask_output=multimask, return_logits=True)
+        found = predictor.predict(
+            **ours_of(prompts), multimask_output=multimask, return_logits=True
+        )
         ours = (
             *predictor.image_embeddings,
             found.masks,

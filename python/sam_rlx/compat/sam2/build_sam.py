@@ -62,13 +62,13 @@ def load_checkpoint(
     if ckpt_path is None:
         raise UnsupportedError("build_sam2: expected a checkpoint, found None (no random weights)")
     model = load_model(ckpt_path)
-    match = _CONFIG.search(os.fspath(config_file)) if config_file is not None else None
-    if match:
+    config_name = "" if config_file is None else os.fspath(config_file)
+    if match := _CONFIG.search(config_name):
         version = "2.1" if match["minor"] else "2.0"
         if (match["variant"], version) != (model.variant, model.version):
             raise CheckpointError(
                 f"{os.fspath(ckpt_path)}: expected {match['variant']} of SAM {version} as in "
-                f"{os.fspath(config_file)}, found {model.variant} of SAM {model.version}"
+                f"{config_name}, found {model.variant} of SAM {model.version}"
             )
     return model
 
