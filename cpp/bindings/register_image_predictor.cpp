@@ -77,7 +77,7 @@ PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coo
     prompts.boxes = boxes->data();
   }
   if (mask_input) {
-    const std::int64_t side = predictor.model().sam().config.prompt_encoder.mask_input_size();
+    const std::int64_t side = predictor.model().info().mask_side;
     const Shape found = shape_of(*mask_input, "mask_input");
     if (found.rank() != 3 || found[1] != side || found[2] != side) {
       fail("mask_input", "shape (B, " + std::to_string(side) + ", " + std::to_string(side) + ")",
@@ -97,15 +97,18 @@ template <Frame frame>
 py::tuple decode(ImagePredictor& predictor, const Coordinates& coords, const Labels& labels,
                  const Coordinates& boxes, const Masks& mask_input, bool multimask_output) {
   const PromptBatch prompts = prompt_batch(predictor, coords, labels, boxes, mask_input, frame);
-  const std::int64_t count = predictor.mask_range(multimask_output).count;
-  const std::int64_t side = predictor.model().sam().config.prompt_encoder.mask_input_size();
+  const std::int64_t count = predictor.num_masks(multimask_output);
+  const std::int64_t side = predictor.model().info().mask_side;
   auto low_res = make_array<float>({prompts.batch, count, side, side});
   auto iou = make_array<float>({prompts.batch, count});
   const View low_res_view = view_of(low_res);
   const View iou_view = view_of(iou);
   {
     const py::gil_scoped_release release;
-    predictor.decode(prompts, frame, multimask_output, low_res_view, iou_view);
+    predictor.decode(prompts, {.frame = frame,
+                               .multimask_output = multimask_output,
+                               .low_res = low_res_view,
+                               .iou = iou_view});
   }
   return py::make_tuple(std::move(low_res), std::move(iou));
 }
@@ -146,10 +149,22 @@ py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool 
   return std::move(out);
 }
 
-void set_image_embedding(ImagePredictor& predictor, const Array<float>& embedding, Pair orig_hw) {
-  const ConstView view = view_of(embedding, "image_embedding");
+void set_image_embeddings(ImagePredictor& predictor, const std::vector<Array<float>>& embeddings,
+                          Pair orig_hw) {
+  std::vector<ConstView> views;
+  for (const Array<float>& embedding : embeddings) {
+    views.push_back(view_of(embedding, "image_embedding"));
+  }
   const py::gil_scoped_release release;
-  predictor.set_image_embedding(view, {orig_hw.first, orig_hw.second});
+  predictor.set_image_embeddings(views, {orig_hw.first, orig_hw.second});
+}
+
+py::tuple image_embeddings(const ImagePredictor& predictor) {
+  py::list arrays;
+  for (Tensor& embedding : predictor.image_embeddings()) {
+    arrays.append(to_numpy(std::move(embedding)));
+  }
+  return py::tuple(arrays);
 }
 
 }  // namespace
@@ -164,8 +179,7 @@ void register_image_predictor(py::module_& m) {
            py::arg("model"), py::arg("num_threads") = 0)
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
       .def("set_image", set_image, py::arg("image"))
-      .def_property_readonly("image_embedding",
-                             [](const ImagePredictor& x) { return to_numpy(x.image_embedding()); })
+      .def_property_readonly("image_embeddings", image_embeddings)
       .def_property_readonly("orig_hw",
                              [](const ImagePredictor& x) {
                                return pair_of(x.is_image_set(),
@@ -176,7 +190,7 @@ void register_image_predictor(py::module_& m) {
                                return pair_of(x.is_image_set(),
                                               x.is_image_set() ? x.input_hw() : Size{});
                              })
-      .def("set_image_embedding", set_image_embedding, py::arg("embedding"), py::arg("orig_hw"))
+      .def("set_image_embeddings", set_image_embeddings, py::arg("embeddings"), py::arg("orig_hw"))
       .def("reset_image", &ImagePredictor::reset_image)
       .def("decode", decode<Frame::kOriginal>, py::arg("point_coords") = py::none(),
            py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),

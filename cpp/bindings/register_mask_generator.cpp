@@ -14,11 +14,15 @@ namespace {
 struct BoundMaskGenerator {
   ImagePredictor predictor;
   MaskGenerator generator;
+  CropOptions crop_options;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
   BoundMaskGenerator(std::shared_ptr<const Model> model, int num_threads,
-                     const MaskGeneratorConfig& config)
-      : predictor(std::move(model), num_threads), generator(config) {
+                     const MaskGeneratorConfig& config, const CropOptions& options)
+      : predictor(std::move(model), num_threads), generator(config), crop_options(options) {
+    if (options.use_m2m && !predictor.model().is_sam2()) {
+      fail("use_m2m", "a SAM 2 model", predictor.model().info().family);
+    }
     predictor.set_poll_interrupt(poll_python_signals);
   }
 
@@ -35,7 +39,7 @@ struct BoundMaskGenerator {
     std::vector<MaskRecord> records;
     {
       const py::gil_scoped_release release;
-      SamCropPredictor crops(predictor);
+      SamCropPredictor crops(predictor, crop_options);
       Workspace workspace;  // the predictor's own is in use while it decodes
       Context ctx{.kernels = predictor.model().kernels(),
                   .workspace = workspace,
@@ -52,12 +56,15 @@ struct BoundMaskGenerator {
 void register_mask_generator(py::module_& m) {
   py::classh<BoundMaskGenerator>(m, "MaskGenerator")
       .def(py::init([](std::shared_ptr<const Model> model, int num_threads, const py::dict& options,
-                       const std::optional<std::vector<Array<double>>>& point_grids) {
-             return std::make_unique<BoundMaskGenerator>(std::move(model), num_threads,
-                                                         generator_config(options, point_grids));
+                       const std::optional<std::vector<Array<double>>>& point_grids,
+                       bool multimask_output, bool use_m2m, std::optional<double> mask_threshold) {
+             return std::make_unique<BoundMaskGenerator>(
+                 std::move(model), num_threads, generator_config(options, point_grids),
+                 CropOptions{multimask_output, use_m2m, mask_threshold});
            }),
            py::arg("model"), py::arg("num_threads"), py::arg("options"),
-           py::arg("point_grids") = py::none())
+           py::arg("point_grids") = py::none(), py::arg("multimask_output") = true,
+           py::arg("use_m2m") = false, py::arg("mask_threshold") = py::none())
       .def("generate", &BoundMaskGenerator::generate, py::arg("image"),
            py::arg("progress") = py::none());
 }

@@ -19,23 +19,54 @@ py::dict encoder_config(const sam::ImageEncoderConfig& c) {
                   "window_size"_a = c.window_size, "global_attn_indexes"_a = c.global_attn_indexes);
 }
 
-py::dict config_of(const Model& model) {
+py::dict transformer_config(const sam::TwoWayTransformerConfig& c) {
   using namespace py::literals;
-  const sam::SamConfig& c = model.sam().config;
-  const sam::TwoWayTransformerConfig& t = c.mask_decoder.transformer;
+  return py::dict("transformer_depth"_a = c.depth, "embedding_dim"_a = c.embedding_dim,
+                  "num_heads"_a = c.num_heads, "mlp_dim"_a = c.mlp_dim);
+}
+
+py::dict sam_config(const sam::SamConfig& c) {
+  using namespace py::literals;
+  py::dict decoder = transformer_config(c.mask_decoder.transformer);
+  decoder["num_multimask_outputs"] = c.mask_decoder.num_multimask_outputs;
+  decoder["iou_head_depth"] = c.mask_decoder.iou_head_depth;
+  decoder["iou_head_hidden_dim"] = c.mask_decoder.iou_head_hidden_dim;
   return py::dict("image_encoder"_a = encoder_config(c.image_encoder),
                   "prompt_encoder"_a =
                       py::dict("embed_dim"_a = c.prompt_encoder.embed_dim,
                                "image_embedding_size"_a = c.prompt_encoder.image_embedding_size,
                                "input_image_size"_a = c.prompt_encoder.input_image_size,
                                "mask_in_chans"_a = c.prompt_encoder.mask_in_chans),
-                  "mask_decoder"_a =
-                      py::dict("num_multimask_outputs"_a = c.mask_decoder.num_multimask_outputs,
-                               "iou_head_depth"_a = c.mask_decoder.iou_head_depth,
-                               "iou_head_hidden_dim"_a = c.mask_decoder.iou_head_hidden_dim,
-                               "transformer_depth"_a = t.depth, "embedding_dim"_a = t.embedding_dim,
-                               "num_heads"_a = t.num_heads, "mlp_dim"_a = t.mlp_dim),
-                  "pixel_mean"_a = c.pixel_mean, "pixel_std"_a = c.pixel_std);
+                  "mask_decoder"_a = decoder, "pixel_mean"_a = c.pixel_mean,
+                  "pixel_std"_a = c.pixel_std);
+}
+
+py::dict sam2_config(const sam2::Sam2Config& c) {
+  using namespace py::literals;
+  const sam2::HieraConfig& trunk = c.image_encoder.trunk;
+  const sam2::HeadsConfig& heads = c.heads;
+  py::dict decoder = transformer_config(heads.mask_decoder.transformer);
+  decoder["num_multimask_outputs"] = heads.mask_decoder.num_multimask_outputs;
+  decoder["iou_head_depth"] = heads.mask_decoder.iou_head_depth;
+  decoder["iou_head_hidden_dim"] = heads.mask_decoder.iou_head_hidden_dim;
+  return py::dict(
+      "image_size"_a = heads.base.image_size,
+      "trunk"_a =
+          py::dict("embed_dim"_a = trunk.embed_dim, "num_heads"_a = trunk.num_heads,
+                   "stages"_a = trunk.stages, "window_spec"_a = trunk.window_spec,
+                   "global_att_blocks"_a = trunk.global_att_blocks,
+                   "window_pos_embed_bkg_spatial_size"_a = trunk.window_pos_embed_bkg_spatial_size),
+      "neck"_a = py::dict("d_model"_a = c.image_encoder.neck.d_model,
+                          "fpn_top_down_levels"_a = c.image_encoder.neck.fpn_top_down_levels),
+      "mask_decoder"_a = decoder,
+      "memory_attention"_a = py::dict("num_layers"_a = heads.memory_attention.num_layers,
+                                      "dim_feedforward"_a = heads.memory_attention.dim_feedforward),
+      "mem_dim"_a = heads.mem_dim(), "num_maskmem"_a = heads.memory_bank.num_maskmem,
+      "pixel_mean"_a = c.pixel_mean, "pixel_std"_a = c.pixel_std);
+}
+
+py::dict config_of(const Model& model) {
+  return model.is_sam2() ? sam2_config(model.sam2().config) : sam_config(model.sam().config);
 }
 
 py::dict report_of(const Model& model) {
@@ -78,7 +109,7 @@ py::dict build_info() {
                   "openmp"_a = py::none(),
 #endif
                   "cores"_a = available_cores(), "device"_a = "cpu",
-                  "families"_a = std::vector<std::string>{"sam"},
+                  "families"_a = std::vector<std::string>{"sam", "sam2"},
                   "precisions"_a = std::vector<std::string>{"float32"});
 }
 
@@ -86,18 +117,16 @@ py::dict build_info() {
 
 void register_model(py::module_& m) {
   py::classh<Model>(m, "Model")
-      .def_property_readonly("family", [](const Model&) { return "sam"; })
-      .def_property_readonly("variant", [](const Model& x) { return x.sam().config.variant; })
+      .def_property_readonly("family", [](const Model& x) { return x.info().family; })
+      .def_property_readonly("variant", [](const Model& x) { return x.info().variant; })
+      .def_property_readonly("version", [](const Model& x) { return x.info().version; })
       .def_property_readonly("precision", [](const Model&) { return "float32"; })
       .def_property_readonly("isa", [](const Model& x) { return x.kernels().name; })
       .def_property_readonly("num_parameters", &Model::num_parameters)
-      .def_property_readonly("img_size",
-                             [](const Model& x) { return x.sam().config.image_encoder.img_size; })
-      .def_property_readonly(
-          "mask_side",
-          [](const Model& x) { return x.sam().config.prompt_encoder.mask_input_size(); })
+      .def_property_readonly("img_size", [](const Model& x) { return x.info().img_size; })
+      .def_property_readonly("mask_side", [](const Model& x) { return x.info().mask_side; })
       .def_property_readonly("mask_threshold",
-                             [](const Model& x) { return x.sam().config.mask_threshold; })
+                             [](const Model& x) { return x.info().mask_threshold; })
       .def_property_readonly("config", config_of)
       .def_property_readonly("report", report_of);
   m.def("load_model", load_model, py::arg("path"), py::arg("variant") = py::none(),

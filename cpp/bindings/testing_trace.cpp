@@ -32,11 +32,12 @@ py::list run_trace(const std::shared_ptr<const Model>& model, const py::array& i
   }
   if (options.box) prompts.boxes = options.box->data();
   if (options.mask_input) prompts.mask_input = view_of(*options.mask_input, "mask_input");
-  const std::int64_t count = predictor.mask_range(options.multimask_output).count;
+  const std::int64_t count = predictor.num_masks(options.multimask_output);
   const std::int64_t side = predictor.mask_geometry().low_height;
   Tensor low_res({1, count, side, side});
   Tensor iou({1, count});
-  predictor.decode(prompts, Frame::kOriginal, options.multimask_output, low_res, iou);
+  predictor.decode(prompts,
+                   {.multimask_output = options.multimask_output, .low_res = low_res, .iou = iou});
   py::list records;
   for (auto& [path, value] : trace.records) {
     records.append(py::make_tuple(path, to_numpy(std::move(value))));
@@ -55,15 +56,15 @@ std::vector<std::int64_t> allocations(const std::string& path, const py::array& 
                             .num_points = 1,
                             .point_coords = points.data(),
                             .point_labels = labels.data()};
-  const std::int64_t count = predictor.mask_range(true).count;
-  const std::int64_t side = predictor.model().sam().config.prompt_encoder.mask_input_size();
+  const std::int64_t count = predictor.num_masks(true);
+  const std::int64_t side = predictor.model().info().mask_side;
   Tensor low_res({batch, count, side, side});
   Tensor iou({batch, count});
   std::vector<std::int64_t> taken;
   for (int i = 0; i < calls; ++i) {
     const std::int64_t before = allocation_count();
     predictor.set_image(pixels.view());
-    predictor.decode(prompts, Frame::kOriginal, true, low_res, iou);
+    predictor.decode(prompts, {.low_res = low_res, .iou = iou});
     taken.push_back(allocation_count() - before);
   }
   return taken;

@@ -138,10 +138,11 @@ void strip_common_prefixes(StateDict& state_dict) {
 
 std::string to_meta_names(StateDict& state_dict) {
   const Family family = detect_family(state_dict);
+  if (family.name == "sam2" && family.dialect == Dialect::kMeta) return family.name;
   if (family.name != "sam") {
-    throw UnsupportedError(state_dict.source + ": family " + family.name +
-                           " recognised; expected sam, the one that this release holds, found " +
-                           family.name);
+    const char* const dialect = family.dialect == Dialect::kMeta ? "" : " with transformers' names";
+    throw UnsupportedError(state_dict.source + ": family " + family.name + dialect +
+                           " recognised; expected sam, or sam2 with Meta's names");
   }
   if (family.dialect == Dialect::kHuggingFace) sam_names_from_hugging_face(state_dict);
   return family.name;

@@ -28,23 +28,48 @@ Tensor repeat_bias2x2(ConstView bias) {
   return repeated;
 }
 
-void split_places(Context& ctx, ConstView map, View out) {
-  const std::int64_t height = out.shape[0], width = out.shape[2], channels = map.shape[2];
-  const std::int64_t factor = height == 0 ? 0 : map.shape[0] / height;
-  const Shape expected{height * factor, width * factor, channels};
-  if ((factor != 2 && factor != 4) || map.shape != expected ||
-      out.shape[1] != factor * factor * channels) {
-    fail("split_places", "a map of two or four times the sides of " + out.shape.str(),
-         map.shape.str());
+namespace {
+
+// The sides of a map (2^n H, 2^n W, C) over those of its rows (H, 4^n C, W): 2 or 4.
+std::int64_t places_factor(const char* where, const Shape& map, const Shape& rows) {
+  const std::int64_t factor = rows[0] == 0 ? 0 : map[0] / rows[0];
+  const Shape expected{rows[0] * factor, rows[2] * factor, map[2]};
+  if ((factor != 2 && factor != 4) || map != expected || rows[1] != factor * factor * map[2]) {
+    fail(where, "a map of two or four times the sides of " + rows.str(), map.str());
   }
-  parallel_for(ctx.num_threads, height, 1, [&](std::int64_t y, std::int64_t, int) {
+  return factor;
+}
+
+// Where the block `d` of row `y` begins in the map.
+std::int64_t place_offset(const Shape& map, std::int64_t factor, std::int64_t y, std::int64_t d) {
+  const std::int64_t coarse = factor == 4 ? d / 4 : 0, fine = d % 4;
+  const std::int64_t row = factor * y + 2 * (coarse / 2) + fine / 2;
+  const std::int64_t column = 2 * (coarse % 2) + fine % 2;
+  return (row * map[1] + column) * map[2];
+}
+
+}  // namespace
+
+void split_places(Context& ctx, ConstView map, View out) {
+  const std::int64_t width = out.shape[2], channels = map.shape[2];
+  const std::int64_t factor = places_factor("split_places", map.shape, out.shape);
+  parallel_for(ctx.num_threads, out.shape[0], 1, [&](std::int64_t y, std::int64_t, int) {
     for (std::int64_t d = 0; d < factor * factor; ++d) {
-      const std::int64_t coarse = factor == 4 ? d / 4 : 0, fine = d % 4;
-      const std::int64_t row = factor * y + 2 * (coarse / 2) + fine / 2;
-      const std::int64_t column = 2 * (coarse % 2) + fine % 2;
-      ctx.kernels.transpose_block(map.data + (row * map.shape[1] + column) * channels,
+      ctx.kernels.transpose_block(map.data + place_offset(map.shape, factor, y, d),
                                   factor * channels, width, channels,
                                   out[y].data + d * channels * width, width);
+    }
+  });
+}
+
+void merge_places(Context& ctx, ConstView rows, View map) {
+  const std::int64_t width = rows.shape[2], channels = map.shape[2];
+  const std::int64_t factor = places_factor("merge_places", map.shape, rows.shape);
+  parallel_for(ctx.num_threads, rows.shape[0], 1, [&](std::int64_t y, std::int64_t, int) {
+    for (std::int64_t d = 0; d < factor * factor; ++d) {
+      ctx.kernels.transpose_block(rows[y].data + d * channels * width, width, channels, width,
+                                  map.data + place_offset(map.shape, factor, y, d),
+                                  factor * channels);
     }
   });
 }

@@ -30,6 +30,8 @@ struct MaskUpscalingArgs {
 // order (dy, dx, c); with n = 2 in the order (dy1, dx1, dy0, dx0, c) for the places
 // (4y + 2 dy1 + dy0, 4x + 2 dx1 + dx0).
 void split_places(Context& ctx, ConstView map, View out);
+// The way back: rows (H, 4^n C, W) -> map (2^n H, 2^n W, C).
+void merge_places(Context& ctx, ConstView rows, View map);
 
 // A transposed-convolution weight (in, out, 2, 2) as rows (dy, dx, out), and a bias (out,) four
 // times.

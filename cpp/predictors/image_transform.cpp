@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "ops/resize_antialias.h"
 #include "ops/resize_pillow.h"
 
 namespace sam_rlx {
@@ -75,6 +76,34 @@ void ImageTransform::transform_coords(Size orig_hw, std::int64_t num_points, con
   for (std::int64_t i = 0; i < num_points; ++i) {
     out[2 * i] = points[2 * i] * x_scale;
     out[2 * i + 1] = points[2 * i + 1] * y_scale;
+  }
+}
+
+void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
+  if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
+  if (image.height <= 0 || image.width <= 0) {
+    fail("image", "at least one pixel", text({image.height, image.width}));
+  }
+  // One channel at a time: large pictures are held once in float.
+  const Workspace::Scope scratch(ctx.workspace);
+  const View plane = ctx.workspace.floats({1, image.height, image.width});
+  const View resized = ctx.workspace.floats({1, side, side});
+  for (std::size_t c = 0; c < 3; ++c) {
+    parallel_for(ctx.num_threads, image.height, 64, [&](std::int64_t y0, std::int64_t y1, int) {
+      for (std::int64_t y = y0; y < y1; ++y) {
+        const std::uint8_t* const row = image.row(y) + c;
+        float* const target = plane.data + y * image.width;
+        for (std::int64_t x = 0; x < image.width; ++x) {
+          target[x] = static_cast<float>(row[3 * x]) / 255.0F;
+        }
+      }
+    });
+    resize_bilinear_antialias(ctx, plane, resized);
+    parallel_for(ctx.num_threads, side, 64, [&](std::int64_t y0, std::int64_t y1, int) {
+      for (std::int64_t i = y0 * side; i < y1 * side; ++i) {
+        out.data[3 * i + static_cast<std::int64_t>(c)] = (resized.data[i] - mean[c]) / std[c];
+      }
+    });
   }
 }
 

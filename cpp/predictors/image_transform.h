@@ -32,4 +32,15 @@ struct ImageTransform {
                         double* out) const;
 };
 
+// SAM 2's picture transform: both sides become `side`, bilinear with antialias in float32, values
+// are divided by 255 and normalised. Upstream: sam2/utils/transforms.py, SAM2Transforms.
+struct SquareTransform {
+  std::int64_t side = 1024;
+  std::array<float, 3> mean{0.485F, 0.456F, 0.406F};
+  std::array<float, 3> std{0.229F, 0.224F, 0.225F};
+
+  // uint8 RGB -> out (side, side, 3). Raises InvalidArgument when a side is empty.
+  void preprocess(Context& ctx, const ImageView& image, View out) const;
+};
+
 }  // namespace sam_rlx

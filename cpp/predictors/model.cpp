@@ -4,9 +4,33 @@
 #include "checkpoint/open.h"
 #include "core/error.h"
 #include "kernels/select.h"
+#include "predictors/sam2_config.h"
 #include "predictors/sam_config.h"
 
 namespace sam_rlx {
+namespace {
+
+ModelInfo info_of(const sam::SamConfig& config) {
+  return {.family = "sam",
+          .variant = config.variant,
+          .version = "1.0",
+          .img_size = config.image_encoder.img_size,
+          .mask_side = config.prompt_encoder.mask_input_size(),
+          .num_multimask_outputs = config.mask_decoder.num_multimask_outputs,
+          .mask_threshold = config.mask_threshold};
+}
+
+ModelInfo info_of(const sam2::Sam2Config& config) {
+  return {.family = "sam2",
+          .variant = config.variant,
+          .version = config.version,
+          .img_size = config.heads.base.image_size,
+          .mask_side = 4 * config.heads.base.grid(),
+          .num_multimask_outputs = config.heads.mask_decoder.num_multimask_outputs,
+          .mask_threshold = config.mask_threshold};
+}
+
+}  // namespace
 
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
   if (options.precision && *options.precision != "float32") {
@@ -14,15 +38,27 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   }
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
   StateDict state_dict = open_checkpoint(path);
-  to_meta_names(state_dict);
+  const std::string family = to_meta_names(state_dict);
 
-  sam::SamConfig config = sam_config_of(state_dict, options.variant);
-  if (options.image_size) config.set_img_size(*options.image_size);
-  std::shared_ptr<Model> model(new Model(kernels, config));
-  model->report_ =
-      load_parameters(model->sam_, state_dict, {.strict = options.strict, .ignored = {}});
-  model->num_parameters_ = count_parameters(model->sam_);
-  Finalizer(kernels).walk(model->sam_);
+  std::shared_ptr<Model> model;
+  if (family == "sam2") {
+    sam2::Sam2Config config = sam2_config_of(state_dict, options.variant);
+    if (options.image_size) config.set_image_size(*options.image_size);
+    model.reset(
+        new Model(kernels, Network(std::in_place_type<sam2::Sam2>, config), info_of(config)));
+  } else {
+    sam::SamConfig config = sam_config_of(state_dict, options.variant);
+    if (options.image_size) config.set_img_size(*options.image_size);
+    model.reset(new Model(kernels, Network(std::in_place_type<sam::Sam>, config), info_of(config)));
+  }
+  std::visit(
+      [&](auto& network) {
+        model->report_ =
+            load_parameters(network, state_dict, {.strict = options.strict, .ignored = {}});
+        model->num_parameters_ = count_parameters(network);
+        Finalizer(kernels).walk(network);
+      },
+      model->network_);
   return model;
 }
 

@@ -3,9 +3,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "checkpoint/loader.h"
 #include "models/sam/sam.h"
+#include "models/sam2/sam2.h"
 
 namespace sam_rlx {
 
@@ -19,22 +21,40 @@ struct ModelOptions {
   bool strict = true;
 };
 
+// What a model of any family tells.
+struct ModelInfo {
+  std::string family;   // "sam", "sam2"
+  std::string variant;  // "vit_b", "hiera_t", ..., the metadata's, or "custom"
+  std::string version;  // "1.0", "2.0", "2.1"
+  std::int64_t img_size = 0;
+  std::int64_t mask_side = 0;  // of mask prompts and low-resolution masks
+  std::int64_t num_multimask_outputs = 0;
+  float mask_threshold = 0.0F;
+};
+
 // Loaded weights, packed for one instruction set. Immutable: predictors and threads share it.
 class Model {
  public:
   static std::shared_ptr<const Model> load(const std::string& path, const ModelOptions& options);
 
-  const sam::Sam& sam() const { return sam_; }
+  const ModelInfo& info() const { return info_; }
+  bool is_sam2() const { return std::holds_alternative<sam2::Sam2>(network_); }
+  // The network of the family; the caller knows which.
+  const sam::Sam& sam() const { return std::get<sam::Sam>(network_); }
+  const sam2::Sam2& sam2() const { return std::get<sam2::Sam2>(network_); }
   const KernelTable& kernels() const { return kernels_; }
   const LoadReport& report() const { return report_; }
   std::int64_t num_parameters() const { return num_parameters_; }
 
  private:
-  Model(const KernelTable& kernels, const sam::SamConfig& config)
-      : kernels_(kernels), sam_(config) {}
+  using Network = std::variant<sam::Sam, sam2::Sam2>;
+
+  Model(const KernelTable& kernels, Network network, ModelInfo info)
+      : kernels_(kernels), network_(std::move(network)), info_(std::move(info)) {}
 
   const KernelTable& kernels_;
-  sam::Sam sam_;
+  Network network_;
+  ModelInfo info_;
   LoadReport report_;
   std::int64_t num_parameters_ = 0;
 };

@@ -147,8 +147,9 @@ class MaskRecord(Mapping[str, Any]):
 class MaskGenerator:
     """Find masks for everything in a picture, from a grid of points.
 
-    Arguments and defaults are those of upstream's ``SamAutomaticMaskGenerator``. A generator
-    serves one call at a time; a second thread gets a `StateError`.
+    Arguments and defaults are those of upstream's ``SamAutomaticMaskGenerator`` and, for SAM 2,
+    ``SAM2AutomaticMaskGenerator``. A generator serves one call at a time; a second thread gets a
+    `StateError`.
 
     Parameters
     ----------
@@ -158,8 +159,9 @@ class MaskGenerator:
         Points along each side of the grid, >= 1. Exactly one of this and `point_grids`.
     points_per_batch : int
         Points per decoder call, >= 1; more take more memory.
-    pred_iou_thresh : float
-        Keep masks with a predicted IoU above this; 0 keeps all.
+    pred_iou_thresh : float, optional
+        Keep masks with a predicted IoU above this; 0 keeps all. Default: 0.88 for SAM, 0.8 for
+        SAM 2.
     stability_score_thresh : float
         Keep masks with at least this stability, 0 to 1; 0 keeps all.
     stability_score_offset : float
@@ -178,6 +180,13 @@ class MaskGenerator:
         Own grids for the layers 0 .. `crop_n_layers`, (x, y) in 0 .. 1.
     min_mask_region_area : int
         With a value > 0, holes and islands smaller than this many pixels are removed.
+    multimask_output : bool
+        Three candidate masks for each point, or one.
+    use_m2m : bool
+        SAM 2: give each mask to the model once more as a prompt, with its point, and keep what
+        comes out.
+    mask_threshold : float, optional
+        Logit above which a pixel belongs to a mask. Default: the model's, 0.
     output_mode : str
         ``"binary_mask"``, ``"uncompressed_rle"`` or ``"coco_rle"``: form of `segmentation`.
     num_threads : int, optional
@@ -204,7 +213,7 @@ class MaskGenerator:
         *,
         points_per_side: int | None = 32,
         points_per_batch: int = 64,
-        pred_iou_thresh: float = 0.88,
+        pred_iou_thresh: float | None = None,
         stability_score_thresh: float = 0.95,
         stability_score_offset: float = 1.0,
         box_nms_thresh: float = 0.7,
@@ -214,6 +223,9 @@ class MaskGenerator:
         crop_n_points_downscale_factor: int = 1,
         point_grids: Sequence[ArrayLike] | None = None,
         min_mask_region_area: int = 0,
+        multimask_output: bool = True,
+        use_m2m: bool = False,
+        mask_threshold: float | None = None,
         output_mode: str = "binary_mask",
         num_threads: int | None = None,
     ) -> None:
@@ -229,6 +241,10 @@ class MaskGenerator:
             raise InvalidArgumentError(
                 f"output_mode: expected one of {list(OUTPUT_MODES)}, found {output_mode!r}"
             )
+        if pred_iou_thresh is None:
+            pred_iou_thresh = 0.88 if model.family == "sam" else 0.8
+        if mask_threshold is not None:
+            mask_threshold = as_number("mask_threshold", mask_threshold, -math.inf)
         values = {
             "points_per_side": points_per_side,
             "points_per_batch": points_per_batch,
@@ -246,7 +262,15 @@ class MaskGenerator:
         grids = None if point_grids is None else _as_grids(point_grids, options["crop_n_layers"])
         self._model = model
         self._output_mode = output_mode
-        self._core = _core.MaskGenerator(model.core, as_num_threads(num_threads), options, grids)
+        self._core = _core.MaskGenerator(
+            model.core,
+            as_num_threads(num_threads),
+            options,
+            grids,
+            bool(multimask_output),
+            bool(use_m2m),
+            mask_threshold,
+        )
         self._busy = threading.Lock()
 
     @property

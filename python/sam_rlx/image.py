@@ -18,9 +18,13 @@ from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.files import atomic_write
 from sam_rlx.model import Model
 
-# An embedding and the (H, W) of its picture.
-_Picture: TypeAlias = tuple[NDArray[np.float32], tuple[int, int]]
+# What the encoder gives: the image embedding (1, C, h, w); SAM 2 adds two finer maps.
+_Embeddings: TypeAlias = tuple[NDArray[np.float32], ...]
+# They and the (H, W) of their picture.
+_Picture: TypeAlias = tuple[_Embeddings, tuple[int, int]]
 _EMBEDDING_FORMAT = "sam_rlx.image_embedding.1"
+_MOST_LOGIT = 32.0
+_EMBEDDING_NAMES = ("image_embedding", "high_res_feature_0", "high_res_feature_1")
 
 
 class Best(NamedTuple):
@@ -42,7 +46,8 @@ class MaskPrediction:
     iou_predictions : ndarray ([B,] K), float32
         The network's own estimate of each mask's IoU. Not clamped: may pass 1.
     low_res_masks : ndarray ([B,] K, S, S), float32
-        Logits at the network's resolution, S = `Model.mask_side`; a valid `mask_input`.
+        Logits at the network's resolution, S = `Model.mask_side`; a valid `mask_input`. From
+        SAM 2 they are clamped to -32 .. 32.
     """
 
     masks: NDArray[Any]
@@ -181,7 +186,7 @@ class ImagePredictor:
             try:
                 for picture in pixels:
                     self._core.set_image(picture)
-                    pictures.append((self._core.image_embedding, picture.shape[:2]))
+                    pictures.append((self._core.image_embeddings, picture.shape[:2]))
             finally:
                 complete = len(pictures) == len(pixels)
                 self._restore(pictures[0] if complete else before)
@@ -189,13 +194,13 @@ class ImagePredictor:
 
     def _current(self) -> _Picture | None:
         orig_hw = self._core.orig_hw
-        return None if orig_hw is None else (self._core.image_embedding, orig_hw)
+        return None if orig_hw is None else (self._core.image_embeddings, orig_hw)
 
     def _restore(self, picture: _Picture | None) -> None:
         if picture is None:
             self._core.reset_image()
         else:
-            self._core.set_image_embedding(*picture)
+            self._core.set_image_embeddings(*picture)
 
     def select(self, index: int) -> None:
         """Make picture `index` of the last `set_images` the current one.
@@ -213,7 +218,7 @@ class ImagePredictor:
             count = len(self._pictures)
             if as_integer("index", index, 0) >= count:
                 raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
-            self._core.set_image_embedding(*self._pictures[index])
+            self._core.set_image_embeddings(*self._pictures[index])
 
     def predict(
         self,
@@ -270,6 +275,8 @@ class ImagePredictor:
             prompts.point_coords, prompts.point_labels, prompts.boxes, prompts.mask_input, multimask
         )
         masks = self._core.upscale(low_res, return_logits)
+        if self._model.family == "sam2":  # as upstream: they are clamped when they are a prompt
+            np.clip(low_res, -_MOST_LOGIT, _MOST_LOGIT, out=low_res)
         if prompts.batched:
             return MaskPrediction(masks, iou, low_res)
         return MaskPrediction(masks[0], iou[0], low_res[0])
@@ -292,21 +299,33 @@ class ImagePredictor:
 
         Raises `StateError` if no picture is set.
         """
-        with self._exclusive():
-            return self._embedding()
+        return self.image_embeddings[0]
 
-    def _embedding(self) -> NDArray[np.float32]:
+    @property
+    def image_embeddings(self) -> tuple[NDArray[np.float32], ...]:
+        """Copies of all that the encoder gives for the current picture, float32.
+
+        `image_embedding` (1, C, h, w); with SAM 2 also the finer maps that its decoder takes,
+        (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w). Raises `StateError` if no picture is set.
+        """
+        with self._exclusive():
+            return self._embeddings()
+
+    def _embeddings(self) -> _Embeddings:
         if self._core.orig_hw is None:
             raise StateError("image_embedding: expected a picture from set_image, found none")
-        return self._core.image_embedding
+        return self._core.image_embeddings
 
-    def set_image_embedding(self, embedding: ArrayLike, orig_hw: tuple[int, int]) -> None:
+    def set_image_embedding(
+        self, embedding: ArrayLike | Sequence[ArrayLike], orig_hw: tuple[int, int]
+    ) -> None:
         """Set the current picture by the encoder output of an earlier run.
 
         Parameters
         ----------
-        embedding : array (1, C, h, w), float32
-            From `image_embedding` of a predictor with the same weights.
+        embedding : array (1, C, h, w), or sequence of arrays, float32
+            From `image_embedding` or `image_embeddings` of a predictor with the same weights.
+            SAM 2 needs all of `image_embeddings`.
         orig_hw : (int, int)
             Height and width of the original picture in pixels.
 
@@ -317,14 +336,11 @@ class ImagePredictor:
         StateError
             The predictor is in use by another thread.
         """
-        array = np.asarray(embedding)
-        if array.dtype != np.float32:
-            raise InvalidArgumentError(f"embedding: expected dtype float32, found {array.dtype}")
-        if not np.isfinite(array).all():
-            raise InvalidArgumentError("embedding: expected finite values, found NaN or infinity")
+        single = isinstance(embedding, np.ndarray) or not isinstance(embedding, Sequence)
+        arrays = [_as_embedding(part) for part in ([embedding] if single else embedding)]  # type: ignore[union-attr]
         height, width = _as_hw(orig_hw)
         with self._exclusive():
-            self._core.set_image_embedding(np.ascontiguousarray(array), (height, width))
+            self._core.set_image_embeddings(arrays, (height, width))
             self._pictures = []
 
     def save_embedding(self, path: str | os.PathLike[str]) -> None:
@@ -341,14 +357,13 @@ class ImagePredictor:
             No picture is set, or the predictor is in use by another thread.
         """
         with self._exclusive():
-            embedding, orig_hw = self._embedding(), self._core.orig_hw
+            embeddings, orig_hw = self._embeddings(), self._core.orig_hw
         with atomic_write(path) as file:
             np.savez(
                 file,
                 format=_EMBEDDING_FORMAT,
-                image_embedding=embedding,
                 orig_hw=np.asarray(orig_hw, np.int64),
-                **self._identity(),
+                **{**dict(zip(_EMBEDDING_NAMES, embeddings, strict=False)), **self._identity()},
             )
 
     def load_embedding(self, path: str | os.PathLike[str]) -> None:
@@ -377,7 +392,8 @@ class ImagePredictor:
                 raise CheckpointError(f"{name}: expected {key} {value!r}, found {found!r}")
         try:
             orig_hw = tuple(int(side) for side in fields["orig_hw"])
-            self.set_image_embedding(fields["image_embedding"], orig_hw)  # type: ignore[arg-type]
+            arrays = [fields[name] for name in _EMBEDDING_NAMES if name in fields]
+            self.set_image_embedding(arrays, orig_hw)  # type: ignore[arg-type]
         except (KeyError, TypeError, InvalidArgumentError) as error:
             raise CheckpointError(
                 f"{name}: expected a complete embedding, found {error}"
@@ -386,6 +402,15 @@ class ImagePredictor:
     def _identity(self) -> dict[str, Any]:
         model = self._model
         return {"family": model.family, "variant": model.variant, "img_size": model.img_size}
+
+
+def _as_embedding(embedding: Any) -> NDArray[np.float32]:
+    array = np.asarray(embedding)
+    if array.dtype != np.float32:
+        raise InvalidArgumentError(f"embedding: expected dtype float32, found {array.dtype}")
+    if not np.isfinite(array).all():
+        raise InvalidArgumentError("embedding: expected finite values, found NaN or infinity")
+    return np.ascontiguousarray(array)
 
 
 def _as_hw(orig_hw: Any) -> tuple[int, int]:

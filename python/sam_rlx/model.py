@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx import _core, hub
+from sam_rlx.arrays import as_integer
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 _PACKAGED = ("sam-nano",)
@@ -40,13 +41,22 @@ class Model:
 
     @property
     def family(self) -> str:
-        """Family of the network: ``"sam"``."""
+        """Family of the network: ``"sam"`` or ``"sam2"`` (SAM 2 and 2.1)."""
         return self._core.family
 
     @property
     def variant(self) -> str:
-        """Size of the network: ``"vit_b"``, ``"vit_l"``, ``"vit_h"`` or ``"sam-nano"``."""
+        """Size of the network.
+
+        ``"vit_b"``, ``"vit_l"``, ``"vit_h"`` or ``"sam-nano"``; ``"hiera_t"``, ``"hiera_s"``,
+        ``"hiera_b+"`` or ``"hiera_l"``; ``"custom"`` for other sizes.
+        """
         return self._core.variant
+
+    @property
+    def version(self) -> str:
+        """Version of the family: ``"1.0"``, ``"2.0"`` or ``"2.1"``."""
+        return self._core.version
 
     @property
     def config(self) -> dict[str, Any]:
@@ -106,6 +116,7 @@ def load_model(
     variant: str | None = None,
     precision: str | None = None,
     isa: str | None = None,
+    image_size: int | None = None,
     strict: bool = True,
     revision: str | None = None,
     token: str | bool | None = None,
@@ -129,6 +140,10 @@ def load_model(
     isa : str, optional
         Instruction set. Default: the environment variable ``SAM_RLX_ISA`` if it is set, else the
         best one of this CPU. `sam_rlx.build_info` lists them.
+    image_size : int, optional
+        Side of the network's square input in pixels, for another one than the weights were
+        trained with: position tables are interpolated, and quality falls with the distance. SAM:
+        a multiple of the patch size; SAM 2: of 32 (the nano model too). At most 4096.
     strict : bool
         With True, a tensor of the file that the network lacks is an error. With False it is only
         listed by `Model.report`. A missing tensor is always an error.
@@ -178,7 +193,11 @@ def load_model(
             "load_model: expected revision, token, cache_dir and local_files_only only with a "
             f"hub id, found the local source {name!r}"
         )
-    return Model(_core.load_model(str(path), variant, precision, isa, strict), str(path))
+    if image_size is not None:
+        image_size = as_integer("image_size", image_size, 1)
+    return Model(
+        _core.load_model(str(path), variant, precision, isa, strict, image_size), str(path)
+    )
 
 
 def _local_path(name: str) -> Path | None:

@@ -101,12 +101,14 @@ def test_rows_keep_numbers_in_order(testing, name, expected):
         ("image_encoder.patch_embed.seq.0.c.weight", r"MobileSAM \(TinyViT\)"),
         ("tracker.model.interactive_mask_decoder.x", r"SAM 3\.1"),
         ("detector.backbone.interactive_convs.0.weight", r"SAM 3\.1"),
-        ("image_encoder.trunk.pos_embed_window", "family sam2 recognised"),
-        ("vision_encoder.backbone.pos_embed_window", "family sam2 recognised"),
+        (
+            "vision_encoder.backbone.pos_embed_window",
+            "family sam2 with transformers' names recognised",
+        ),
         ("detector.backbone.vision_backbone.trunk.pos_embed", "family sam3 recognised"),
         (
             "detector_model.vision_encoder.backbone.embeddings.position_embeddings",
-            "family sam3 recognised",
+            "family sam3 with transformers' names recognised",
         ),
     ],
 )

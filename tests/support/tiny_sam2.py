@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from support.tiny import Shapes, Weights, random_state_dict
@@ -128,6 +130,118 @@ def image_encoder_weights(config: ImageEncoderConfig = TINY, seed: int = 0) -> W
 def metadata(config: ImageEncoderConfig) -> dict[str, str]:
     """What a safetensors file says about sizes that its tensors do not tell."""
     neck = {name: config.neck[name] for name in ("d_model", "fpn_top_down_levels")}
-    encoder = {"scalp": config.scalp, "trunk": config.trunk, "neck": neck}
-    text = json.dumps({"image_size": config.image_size, "image_encoder": encoder})
+    text = json.dumps(
+        {"image_size": config.image_size, "scalp": config.scalp, **config.trunk, **neck}
+    )
     return {"config": text, "variant": "tiny"}
+
+
+def _mlp(shapes: Shapes, name: str, *widths: int) -> None:
+    for i, (n_in, n_out) in enumerate(pairwise(widths)):
+        _layer(shapes, f"{name}.layers.{i}", n_out, n_in)
+
+
+def _attention(shapes: Shapes, name: str, width: int, inner: int, kv_in: int | None = None) -> None:
+    for part, n_in in (("q", width), ("k", kv_in or width), ("v", kv_in or width)):
+        _layer(shapes, f"{name}.{part}_proj", inner, n_in)
+    _layer(shapes, f"{name}.out_proj", width, inner)
+
+
+def _norms(shapes: Shapes, name: str, count: int, width: int) -> None:
+    for i in range(1, count + 1):
+        _layer(shapes, f"{name}.norm{i}", width)
+
+
+def _prompt_encoder_shapes(shapes: Shapes, width: int) -> None:
+    name = "sam_prompt_encoder"
+    shapes[f"{name}.pe_layer.positional_encoding_gaussian_matrix"] = (2, width // 2)
+    for i in range(4):
+        shapes[f"{name}.point_embeddings.{i}.weight"] = (1, width)
+    shapes[f"{name}.not_a_point_embed.weight"] = (1, width)
+    shapes[f"{name}.no_mask_embed.weight"] = (1, width)
+    for i, shape in ((0, (4, 1, 2, 2)), (3, (16, 4, 2, 2)), (6, (width, 16, 1, 1))):
+        _layer(shapes, f"{name}.mask_downscaling.{i}", *shape)
+    _layer(shapes, f"{name}.mask_downscaling.1", 4)
+    _layer(shapes, f"{name}.mask_downscaling.4", 16)
+
+
+def _mask_decoder_shapes(shapes: Shapes, width: int, mlp_dim: int) -> None:
+    name, layers = "sam_mask_decoder", "sam_mask_decoder.transformer.layers"
+    for i in range(2):
+        _attention(shapes, f"{layers}.{i}.self_attn", width, width)
+        for part in ("cross_attn_token_to_image", "cross_attn_image_to_token"):
+            _attention(shapes, f"{layers}.{i}.{part}", width, width // 2)
+        _norms(shapes, f"{layers}.{i}", 4, width)
+        _mlp(shapes, f"{layers}.{i}.mlp", width, mlp_dim, width)
+    _attention(shapes, f"{name}.transformer.final_attn_token_to_image", width, width // 2)
+    _layer(shapes, f"{name}.transformer.norm_final_attn", width)
+    for token, rows in (("iou_token", 1), ("mask_tokens", 4), ("obj_score_token", 1)):
+        shapes[f"{name}.{token}.weight"] = (rows, width)
+    for i, shape in ((0, (width, width // 4, 2, 2)), (3, (width // 4, width // 8, 2, 2))):
+        shapes[f"{name}.output_upscaling.{i}.weight"] = shape
+        shapes[f"{name}.output_upscaling.{i}.bias"] = shape[1:2]
+    _layer(shapes, f"{name}.output_upscaling.1", width // 4)
+    _layer(shapes, f"{name}.conv_s0", width // 8, width, 1, 1)
+    _layer(shapes, f"{name}.conv_s1", width // 4, width, 1, 1)
+    for i in range(4):
+        _mlp(shapes, f"{name}.output_hypernetworks_mlps.{i}", width, width, width, width // 8)
+    _mlp(shapes, f"{name}.iou_prediction_head", width, 256, 256, 4)
+    _mlp(shapes, f"{name}.pred_obj_score_head", width, width, width, 1)
+
+
+def _memory_shapes(shapes: Shapes, width: int, mem_dim: int, layers: int, hidden: int) -> None:
+    for i in range(layers):
+        name = f"memory_attention.layers.{i}"
+        _attention(shapes, f"{name}.self_attn", width, width)
+        _attention(shapes, f"{name}.cross_attn_image", width, width, mem_dim)
+        _layer(shapes, f"{name}.linear1", hidden, width)
+        _layer(shapes, f"{name}.linear2", width, hidden)
+        _norms(shapes, name, 3, width)
+    _layer(shapes, "memory_attention.norm", width)
+    down = "memory_encoder.mask_downsampler.encoder"
+    for i, (n_in, n_out) in enumerate(pairwise((1, 4, 16, 64, 256))):
+        _layer(shapes, f"{down}.{3 * i}", n_out, n_in, 3, 3)
+        _layer(shapes, f"{down}.{3 * i + 1}", n_out)
+    _layer(shapes, f"{down}.12", width, 256, 1, 1)
+    _layer(shapes, "memory_encoder.pix_feat_proj", width, width, 1, 1)
+    for i in range(2):
+        name = f"memory_encoder.fuser.layers.{i}"
+        _layer(shapes, f"{name}.dwconv", width, 1, 7, 7)
+        _layer(shapes, f"{name}.norm", width)
+        _layer(shapes, f"{name}.pwconv1", 4 * width, width)
+        _layer(shapes, f"{name}.pwconv2", width, 4 * width)
+        shapes[f"{name}.gamma"] = (width,)
+    _layer(shapes, "memory_encoder.out_proj", mem_dim, width, 1, 1)
+
+
+def heads_shapes(config: ImageEncoderConfig, version: str = "2.1") -> Shapes:
+    """Names and shapes of all but the image encoder, as `support.upstream_sam2.build_sam2` has."""
+    shapes: Shapes = {}
+    width, mem_dim = config.d_model, config.d_model // 4
+    shapes["maskmem_tpos_enc"] = (7, 1, 1, mem_dim)
+    for name in ("no_mem_embed", "no_mem_pos_enc"):
+        shapes[name] = (1, 1, width)
+    shapes["no_obj_ptr"] = (1, width)
+    _layer(shapes, "mask_downsample", 1, 1, 4, 4)
+    _mlp(shapes, "obj_ptr_proj", width, width, width, width)
+    if version == "2.1":
+        shapes["no_obj_embed_spatial"] = (1, mem_dim)
+        _layer(shapes, "obj_ptr_tpos_proj", mem_dim, width)
+    _prompt_encoder_shapes(shapes, width)
+    _mask_decoder_shapes(shapes, width, 2048)
+    _memory_shapes(shapes, width, mem_dim, 4, 2048)
+    return shapes
+
+
+def weights(config: ImageEncoderConfig = TINY, seed: int = 0, version: str = "2.1") -> Weights:
+    """Random weights of a whole SAM 2, in Meta's layout."""
+    shapes = {**image_encoder_shapes(config), **heads_shapes(config, version)}
+    return random_state_dict(shapes, seed)
+
+
+def save_safetensors(path: Path, config: ImageEncoderConfig, weights: Weights) -> Path:
+    """Write weights with the metadata that tells their sizes."""
+    from safetensors.numpy import save_file
+
+    save_file(weights, path, metadata=metadata(config))
+    return path

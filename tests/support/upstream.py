@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib.util
+import unittest.mock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
@@ -132,14 +133,19 @@ sam = _load_segment_anything()
 
 
 def _load_sam2() -> SimpleNamespace:
+    from sam2 import sam2_video_predictor as video_predictor
+    from sam2.automatic_mask_generator import SAM2AutomaticMaskGenerator
     from sam2.modeling import memory_attention, memory_encoder, sam2_base, sam2_utils
     from sam2.modeling.backbones import hieradet, image_encoder
     from sam2.modeling.backbones import utils as backbones
     from sam2.modeling.position_encoding import PositionEmbeddingSine
     from sam2.modeling.sam import mask_decoder, prompt_encoder
     from sam2.modeling.sam import transformer as two_way
+    from sam2.sam2_image_predictor import SAM2ImagePredictor
 
     return SimpleNamespace(
+        SAM2AutomaticMaskGenerator=SAM2AutomaticMaskGenerator,
+        SAM2ImagePredictor=SAM2ImagePredictor,
         CXBlock=memory_encoder.CXBlock,
         FpnNeck=image_encoder.FpnNeck,
         Fuser=memory_encoder.Fuser,
@@ -161,6 +167,7 @@ def _load_sam2() -> SimpleNamespace:
         TwoWayTransformer=two_way.TwoWayTransformer,
         get_1d_sine_pe=sam2_utils.get_1d_sine_pe,
         select_closest_cond_frames=sam2_utils.select_closest_cond_frames,
+        video_predictor=video_predictor,
     )
 
 
@@ -211,6 +218,13 @@ class _Float64(TorchFunctionMode):
 
     def _widen(self, value: Any) -> Any:
         return torch.float64 if isinstance(value, torch.dtype) and value in self._SMALL else value
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Keep upstream from compiling modules such as picture transforms: float64 needs them plain."""
+    with unittest.mock.patch.object(torch.jit, "script", lambda module: module):
+        yield
 
 
 @contextmanager

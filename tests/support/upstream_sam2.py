@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from support import tiny, upstream
+from support import tiny, tiny_sam2, upstream
 
 _Module: Any = upstream.sam2.Module
 
@@ -74,6 +74,67 @@ def memory_encoder(config: tiny.Sam2HeadsConfig) -> Any:
 
 def build_sam2_heads(config: tiny.Sam2HeadsConfig, **switches: Any) -> Any:
     """Build upstream's `SAM2Base` without an image encoder; switches override the released ones."""
+    return upstream.sam2.SAM2Base(
+        _NoImageEncoder(config.d_model),
+        memory_attention(config),
+        memory_encoder(config),
+        **_switches(config, switches),
+    ).eval()
+
+
+def build_sam2(
+    config: tiny_sam2.ImageEncoderConfig = tiny_sam2.TINY,
+    weights: tiny.Weights | None = None,
+    version: str = "2.1",
+    kind: Any = None,
+    **switches: Any,
+) -> Any:
+    """Build upstream's `SAM2Base`, or a class made from it, whole and of any size."""
+    heads = tiny.Sam2HeadsConfig(
+        d_model=config.d_model,
+        mem_dim=config.d_model // 4,
+        grid=config.image_size // 16,
+        num_layers=4,
+        dim_feedforward=2048,
+        is_2_1=version == "2.1",
+    )
+    model = (kind or upstream.sam2.SAM2Base)(
+        upstream.build_sam2_image_encoder(config),
+        memory_attention(heads),
+        memory_encoder(heads),
+        **_switches(heads, switches),
+    ).eval()
+    if weights is not None:
+        upstream.load_state_dict(model, weights)
+    return model
+
+
+def plain_predictor(predictor: Any) -> Any:
+    """Fit upstream's `SAM2ImagePredictor` to a model of any size and any precision.
+
+    Upstream writes down the sizes of the maps at 1024, and compiles its picture transform.
+    """
+    grid = predictor.model.image_size // 16
+    predictor._bb_feat_sizes = [(4 * grid,) * 2, (2 * grid,) * 2, (grid,) * 2]
+    return predictor
+
+
+def image_predictor(model: Any) -> Any:
+    """Build upstream's `SAM2ImagePredictor` for a model of any size."""
+    with upstream.uncompiled():
+        return plain_predictor(upstream.sam2.SAM2ImagePredictor(model))
+
+
+def mask_generator(model: Any, **options: Any) -> Any:
+    """Build upstream's `SAM2AutomaticMaskGenerator` for a model of any size."""
+    with upstream.uncompiled():
+        generator = upstream.sam2.SAM2AutomaticMaskGenerator(model, **options)
+    plain_predictor(generator.predictor)
+    return generator
+
+
+def _switches(config: tiny.Sam2HeadsConfig, switches: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of `SAM2Base` as in the releases, or as `switches` say."""
     v21 = {
         "no_obj_embed_spatial": config.is_2_1,
         "add_tpos_enc_to_obj_ptrs": config.is_2_1,
@@ -102,9 +163,4 @@ def build_sam2_heads(config: tiny.Sam2HeadsConfig, **switches: Any) -> Any:
         "use_mlp_for_obj_ptr_proj": True,
         "sam_mask_decoder_extra_args": {"dynamic_multimask_via_stability": True},
     }
-    return upstream.sam2.SAM2Base(
-        _NoImageEncoder(config.d_model),
-        memory_attention(config),
-        memory_encoder(config),
-        **{**released, **v21, **switches},
-    ).eval()
+    return {**released, **v21, **switches}

@@ -93,6 +93,8 @@ void Sam2Config::set_image_size(std::int64_t size) {
          std::to_string(size));
   }
   image_encoder.trunk.image_size = size;
+  heads.base.image_size = size;
+  heads.memory_attention.feat_size = heads.base.grid();
 }
 
 }  // namespace sam_rlx::sam2

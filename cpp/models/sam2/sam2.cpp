@@ -236,6 +236,22 @@ View Sam2Heads::prepare_memory_conditioned_features(Context& ctx, ConstView begu
   return out;
 }
 
+// ---------------------------------------------------------------- the whole
+
+void Sam2::visit(ParamVisitor& v) {
+  v("image_encoder", image_encoder);
+  heads.visit(v);
+}
+
+void Sam2::forward_image(Context& ctx, ConstView image, ImageFeatures& out) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::vector<View> fpn = image_encoder.forward(ctx, image);
+  const ConstView coarsest = fpn.back()[0];
+  if (out.embedding.shape() != coarsest.shape) out.embedding = Tensor(coarsest.shape);
+  copy_(ctx, out.embedding, coarsest);
+  heads.sam_mask_decoder.project_high_res(ctx, fpn[0][0], fpn[1][0], out.high_res);
+}
+
 void get_1d_sine_pe(ConstView positions, View out) {
   constexpr double kTemperature = 10000.0;
   const std::int64_t half = out.shape.last() / 2;

@@ -7,6 +7,7 @@
 #include "layers/mlp.h"
 #include "models/sam/prompt_encoder.h"
 #include "models/sam2/config.h"
+#include "models/sam2/image_encoder.h"
 #include "models/sam2/mask_decoder.h"
 #include "models/sam2/memory_attention.h"
 #include "models/sam2/memory_bank.h"
@@ -92,6 +93,27 @@ struct Sam2Heads {
  private:
   void gate_obj_ptr_(View obj_ptr, bool is_obj_appearing) const;
   View scaled_mask(Context& ctx, const NewMemory& in) const;
+};
+
+// What the prompts and the objects of a picture share.
+struct ImageFeatures {
+  Tensor embedding;  // (g, g, C), without no_mem_embed
+  HighResFeatures high_res;
+};
+
+// Upstream: sam2/modeling/sam2_base.py, SAM2Base.
+struct Sam2 {
+  Sam2Config config;
+  ImageEncoder image_encoder;
+  Sam2Heads heads;
+
+  explicit Sam2(const Sam2Config& sizes)
+      : config(sizes), image_encoder(sizes.image_encoder), heads(sizes.heads) {}
+  // The heads' parts stand at the top level of a checkpoint.
+  void visit(ParamVisitor& v);
+
+  // Normalised picture (1, S, S, 3) -> out. Tensors of the right size are used again.
+  void forward_image(Context& ctx, ConstView image, ImageFeatures& out) const;
 };
 
 // Sines, then cosines of positions (n,) -> out (n, dim). Upstream: sam2_utils.py, get_1d_sine_pe.

@@ -130,7 +130,7 @@ class Sam:
             )
         predictor.set_image(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
         height, width = (int(length) for length in original_size)
-        predictor.set_image_embedding(predictor.image_embedding, (height, width))
+        predictor.set_image_embeddings(predictor.image_embeddings, (height, width))
 
     def preprocess(self, x: Any) -> TensorArray:
         """Normalise pixel values (..., 3, h, w) and pad them with zeros to the square input."""

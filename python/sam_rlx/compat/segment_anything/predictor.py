@@ -62,7 +62,7 @@ class SamPredictor:
     @property
     def features(self) -> TensorArray | None:
         """The picture's embedding (1, C, h, w), or None."""
-        return as_tensor(self._core.image_embedding) if self.is_image_set else None
+        return as_tensor(self._core.image_embeddings[0]) if self.is_image_set else None
 
     def set_image(self, image: NDArray[np.uint8], image_format: str = "RGB") -> None:
         """Encode a picture.
@@ -194,7 +194,7 @@ class SamPredictor:
     def get_image_embedding(self) -> TensorArray:
         """Return the picture's embedding (1, C, h, w); a ``RuntimeError`` if none is set."""
         self._require_image("to generate an embedding")
-        return as_tensor(self._core.image_embedding)
+        return as_tensor(self._core.image_embeddings[0])
 
     def reset_image(self) -> None:
         """Forget the picture."""

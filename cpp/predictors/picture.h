@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/context.h"
+#include "core/image.h"
+#include "ops/mask.h"
+#include "predictors/image_transform.h"
+#include "predictors/model.h"
+
+namespace sam_rlx {
+
+// Prompt sets for one picture. Any of the three kinds may be absent (null).
+struct PromptBatch {
+  std::int64_t batch = 0;
+  std::int64_t num_points = 0;                 // per set
+  const double* point_coords = nullptr;        // (B, N, 2), x and y
+  const std::int32_t* point_labels = nullptr;  // (B, N)
+  const double* boxes = nullptr;               // (B, 4), xyxy
+  ConstView mask_input = {};                   // (B, S, S) logits
+};
+
+// The frame that coordinates are in, and the precision that they are shifted in.
+enum class Frame {
+  kOriginal,         // pixels of the original picture; float32 as in SamPredictor.predict
+  kOriginalFloat64,  // the same; float64 as in SamAutomaticMaskGenerator
+  kModel,            // pixels of the network's input; float32 as in SamPredictor.predict_torch
+};
+
+// Which masks of a prompt set are asked for, and where they go.
+struct DecodeJob {
+  Frame frame = Frame::kOriginal;
+  bool multimask_output = true;
+  std::optional<float> iou_threshold;  // masks whose IoU is not above it may be left as they are
+  View low_res;                        // (B, K, S, S)
+  View iou;                            // (B, K)
+};
+
+// What an ImagePredictor keeps of a picture and does with it: the part that differs between
+// families. It does not check its arguments.
+class Picture {
+ public:
+  static std::unique_ptr<Picture> make(std::shared_ptr<const Model> model);
+  virtual ~Picture() = default;
+
+  // Features of a picture, in place of those before.
+  virtual void encode(Context& ctx, const ImageView& image) = 0;
+  // What encode leaves, channels first: the image embedding first.
+  virtual std::vector<Shape> embedding_shapes() const = 0;
+  virtual std::vector<Tensor> embeddings() const = 0;
+  virtual void adopt(Context& ctx, std::span<const ConstView> embeddings) = 0;
+  virtual void reset() = 0;
+
+  // Size of a picture inside the network's square input.
+  virtual Size input_hw(Size orig_hw) const = 0;
+  virtual MaskGeometry mask_geometry(Size orig_hw) const = 0;
+  // The masks of one prompt set. Several threads may call it at once.
+  virtual void decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
+                      const DecodeJob& job) const = 0;
+};
+
+// Channels-first copies at the border: (1, C, H, W) and (H, W, C).
+Tensor to_channels_first(const KernelTable& kernels, ConstView map);
+void to_channels_last(Context& ctx, ConstView map, View out);
+
+}  // namespace sam_rlx

@@ -1,0 +1,95 @@
+"""Upstream's ``SAM2AutomaticMaskGenerator``: ``sam2.automatic_mask_generator``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx.compat.sam2.build_sam import SAM2Base, build_sam2_hf
+from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
+from sam_rlx.errors import UnsupportedError
+from sam_rlx.generator import OUTPUT_MODES, MaskGenerator
+
+
+class SAM2AutomaticMaskGenerator:
+    """Everything mode with upstream's arguments; see `sam_rlx.MaskGenerator` for their meaning.
+
+    `min_mask_region_area` above 0, which upstream ignores on a CPU, is an `UnsupportedError`.
+    Wrong combinations are ``AssertionError``, as upstream.
+    """
+
+    def __init__(
+        self,
+        model: SAM2Base,
+        points_per_side: int | None = 32,
+        points_per_batch: int = 64,
+        pred_iou_thresh: float = 0.8,
+        stability_score_thresh: float = 0.95,
+        stability_score_offset: float = 1.0,
+        mask_threshold: float = 0.0,
+        box_nms_thresh: float = 0.7,
+        crop_n_layers: int = 0,
+        crop_nms_thresh: float = 0.7,
+        crop_overlap_ratio: float = 512 / 1500,
+        crop_n_points_downscale_factor: int = 1,
+        point_grids: Sequence[ArrayLike] | None = None,
+        min_mask_region_area: int = 0,
+        output_mode: str = "binary_mask",
+        use_m2m: bool = False,
+        multimask_output: bool = True,
+    ) -> None:
+        assert (points_per_side is None) != (point_grids is None), (
+            "Exactly one of points_per_side or point_grid must be provided."
+        )
+        assert output_mode in OUTPUT_MODES, f"Unknown output_mode {output_mode}."
+        if min_mask_region_area > 0:
+            raise UnsupportedError(
+                f"min_mask_region_area: expected 0, found {min_mask_region_area}"
+            )
+        self.predictor = SAM2ImagePredictor(model)
+        self.output_mode = output_mode
+        self._generator = MaskGenerator(
+            model.model,
+            points_per_side=points_per_side,
+            points_per_batch=points_per_batch,
+            pred_iou_thresh=pred_iou_thresh,
+            stability_score_thresh=stability_score_thresh,
+            stability_score_offset=stability_score_offset,
+            mask_threshold=mask_threshold,
+            box_nms_thresh=box_nms_thresh,
+            crop_n_layers=crop_n_layers,
+            crop_nms_thresh=crop_nms_thresh,
+            crop_overlap_ratio=crop_overlap_ratio,
+            crop_n_points_downscale_factor=crop_n_points_downscale_factor,
+            point_grids=point_grids,
+            output_mode=output_mode,
+            use_m2m=use_m2m,
+            multimask_output=multimask_output,
+        )
+
+    @classmethod
+    def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2AutomaticMaskGenerator":
+        """Load a model from the hub (extra ``hub``)."""
+        return cls(build_sam2_hf(model_id), **kwargs)
+
+    def generate(self, image: NDArray[np.uint8]) -> list[dict[str, Any]]:
+        """Find the masks of a picture (H, W, 3), uint8.
+
+        Returns
+        -------
+        list of dict
+            ``segmentation`` (in the output mode), ``area``, ``bbox`` [x, y, w, h],
+            ``predicted_iou``, ``point_coords`` [[x, y]], ``stability_score`` and ``crop_box``;
+            boxes and points are floats that upstream rounds to float32.
+        """
+        found = []
+        for record in self._generator.generate(image):
+            fields = dict(record)
+            fields["bbox"] = [float(side) for side in fields["bbox"]]
+            fields["crop_box"] = [float(side) for side in fields["crop_box"]]
+            fields["point_coords"] = [
+                [float(np.float32(value)) for value in point] for point in fields["point_coords"]
+            ]
+            found.append(fields)
+        return found

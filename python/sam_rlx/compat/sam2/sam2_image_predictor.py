@@ -1,0 +1,215 @@
+"""Upstream's ``SAM2ImagePredictor``: ``sam2.sam2_image_predictor``."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import _core
+from sam_rlx.arrays import as_rgb
+from sam_rlx.compat.sam2.build_sam import SAM2Base, build_sam2_hf
+from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
+from sam_rlx.errors import StateError, UnsupportedError
+
+_MOST_LOGIT = 32.0
+Masks = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+
+
+class SAM2ImagePredictor:
+    """Masks for prompts on one picture or several, with upstream's methods.
+
+    Parameters
+    ----------
+    sam_model : SAM2Base
+        From `build_sam2`.
+    mask_threshold : float
+        Logit above which a pixel belongs to a mask.
+    max_hole_area, max_sprinkle_area : float
+        0. Upstream ignores other values on a CPU; here they are an `UnsupportedError`.
+    """
+
+    def __init__(
+        self,
+        sam_model: SAM2Base,
+        mask_threshold: float = 0.0,
+        max_hole_area: float = 0.0,
+        max_sprinkle_area: float = 0.0,
+    ) -> None:
+        if max_hole_area > 0 or max_sprinkle_area > 0:
+            raise UnsupportedError(
+                "max_hole_area, max_sprinkle_area: expected 0, found "
+                f"{max_hole_area} and {max_sprinkle_area}"
+            )
+        self.model = sam_model
+        self.mask_threshold = mask_threshold
+        self._core = _core.ImagePredictor(sam_model.model.core, 0)
+        self._pictures: list[tuple[tuple[NDArray[np.float32], ...], tuple[int, int]]] = []
+        self._is_batch = False
+
+    @classmethod
+    def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2ImagePredictor":
+        """Load a model from the hub (extra ``hub``)."""
+        return cls(build_sam2_hf(model_id), **kwargs)
+
+    @property
+    def device(self) -> str:
+        """Always ``"cpu"``."""
+        return "cpu"
+
+    def set_image(self, image: Any) -> None:
+        """Encode a picture: PIL image, or array (H, W, 3), RGB, uint8 or float in 0 to 1.
+
+        Anything else is a ``NotImplementedError``, as upstream.
+        """
+        self._core.set_image(as_rgb(_picture(image)))
+        self._pictures, self._is_batch = [], False
+
+    def set_image_batch(self, image_list: list[NDArray[Any]]) -> None:
+        """Encode pictures (H, W, 3) for `predict_batch`; other types are ``AssertionError``."""
+        assert isinstance(image_list, list), "images must be given as a list"
+        assert all(isinstance(image, np.ndarray) for image in image_list), (
+            "Images are expected to be an np.ndarray in RGB format, and of shape HWC"
+        )
+        pictures = []
+        for image in image_list:
+            self._core.set_image(as_rgb(image))
+            pictures.append((self._core.image_embeddings, (image.shape[0], image.shape[1])))
+        self._pictures, self._is_batch = pictures, True
+
+    def predict(
+        self,
+        point_coords: ArrayLike | None = None,
+        point_labels: ArrayLike | None = None,
+        box: ArrayLike | None = None,
+        mask_input: ArrayLike | None = None,
+        multimask_output: bool = True,
+        return_logits: bool = False,
+        normalize_coords: bool = True,
+    ) -> Masks:
+        """Predict masks for one prompt set, or for B sets with an axis in front.
+
+        Parameters
+        ----------
+        point_coords, point_labels : array ([B,] N, 2), array ([B,] N), optional
+            Points (x, y); label 1 foreground, 0 background.
+        box : array ([B,] 4), optional
+            (x0, y0, x1, y1).
+        mask_input : array ([B,] 1, S, S), optional
+            Logits of an earlier prediction.
+        multimask_output : bool
+            Three masks, or one.
+        return_logits : bool
+            Give logits instead of 0.0 and 1.0.
+        normalize_coords : bool
+            Coordinates are pixels of the picture; False: they are in 0 to 1.
+
+        Returns
+        -------
+        tuple of ndarray, float32
+            Masks ([B,] K, H, W), predicted IoU ([B,] K), logits ([B,] K, S, S).
+
+        Raises
+        ------
+        RuntimeError
+            No picture is set.
+        AssertionError
+            `point_labels` is missing.
+        """
+        if self._core.orig_hw is None or self._is_batch:
+            raise StateError("An image must be set with .set_image(...) before mask prediction.")
+        return self._predict(
+            (point_coords, point_labels, box, mask_input),
+            multimask_output,
+            return_logits,
+            normalize_coords,
+        )
+
+    def predict_batch(
+        self,
+        point_coords_batch: list[ArrayLike] | None = None,
+        point_labels_batch: list[ArrayLike] | None = None,
+        box_batch: list[ArrayLike] | None = None,
+        mask_input_batch: list[ArrayLike] | None = None,
+        multimask_output: bool = True,
+        return_logits: bool = False,
+        normalize_coords: bool = True,
+    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]], list[NDArray[np.float32]]]:
+        """Predict for each picture of `set_image_batch`; prompts are lists, one a picture.
+
+        Returns three lists of what `predict` gives. Without pictures: ``RuntimeError``.
+        """
+        assert self._is_batch, "This function should only be used when in batched mode"
+        if not self._pictures:
+            raise StateError(
+                "An image must be set with .set_image_batch(...) before mask prediction."
+            )
+        results = []
+        for i, picture in enumerate(self._pictures):
+            self._core.set_image_embeddings(*picture)
+            batches = (point_coords_batch, point_labels_batch, box_batch, mask_input_batch)
+            prompts = tuple(None if batch is None else batch[i] for batch in batches)
+            results.append(
+                self._predict(prompts, multimask_output, return_logits, normalize_coords)
+            )
+        masks, scores, logits = zip(*results, strict=True)
+        return list(masks), list(scores), list(logits)
+
+    def _predict(
+        self,
+        prompts: tuple[ArrayLike | None, ...],
+        multimask_output: bool,
+        return_logits: bool,
+        normalize_coords: bool,
+    ) -> Masks:
+        coords, labels, box, mask = prompts
+        # Coordinates go on in float32, as upstream.
+        points = to_array(coords, np.float32)
+        boxes = to_array(box, np.float32)
+        marks = to_array(labels, np.int32)
+        side = self.model.model.mask_side
+        logits = to_array(mask, np.float32)
+        if points is not None:
+            assert marks is not None, "point_labels must be supplied if point_coords is supplied."
+            points = points[None] if points.ndim == 2 else points
+            marks = marks[None] if marks.ndim == 1 else marks
+        if boxes is not None:
+            boxes = boxes.reshape(-1, 4)
+        if logits is not None:
+            logits = logits.reshape(-1, side, side)
+        decode = self._core.decode
+        if not normalize_coords:
+            scale = np.float32(self.model.image_size)
+            points = None if points is None else points * scale
+            boxes = None if boxes is None else boxes * scale
+            decode = self._core.decode_model_frame
+        low_res, scores = decode(
+            to_array(points, np.float64),
+            marks if points is not None else None,
+            to_array(boxes, np.float64),
+            logits,
+            multimask_output,
+        )
+        masks = self._core.upscale(low_res, True)
+        if not return_logits:
+            masks = (masks > self.mask_threshold).astype(np.float32)
+        low_res = np.clip(low_res, -_MOST_LOGIT, _MOST_LOGIT)
+        if len(masks) == 1:
+            masks, scores, low_res = masks[0], scores[0], low_res[0]
+        return masks.astype(np.float32, copy=False), scores, low_res
+
+    def get_image_embedding(self) -> TensorArray:
+        """Return the picture's embedding (1, C, h, w); ``RuntimeError`` without a picture."""
+        if self._core.orig_hw is None:
+            raise StateError("An image must be set with .set_image(...) to generate an embedding.")
+        return as_tensor(self._core.image_embeddings[0])
+
+    def reset_predictor(self) -> None:
+        """Forget all pictures."""
+        self._core.reset_image()
+        self._pictures, self._is_batch = [], False
+
+
+def _picture(image: Any) -> Any:
+    if isinstance(image, np.ndarray) or hasattr(image, "convert"):
+        return image
+    raise NotImplementedError("Image format not supported")
