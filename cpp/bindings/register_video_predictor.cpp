@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include <cmath>
+#include <set>
 
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
@@ -189,6 +190,7 @@ void register_video_predictor(py::module_& m) {
       .def("add_mask", add_mask, py::arg("frame"), py::arg("handle"), py::arg("mask"))
       .def("clear_prompts", &VideoPredictor::clear_prompts, py::arg("frame"), py::arg("handle"))
       .def("remove_object", &VideoPredictor::remove_object, py::arg("handle"))
+      .def("has_new_prompt", &VideoPredictor::has_new_prompt, py::arg("frame"))
       .def("reset", &VideoPredictor::reset)
       .def("pending_frames", &VideoPredictor::pending_frames)
       .def("encode_pending", &VideoPredictor::encode_pending, py::arg("frame"), Released())

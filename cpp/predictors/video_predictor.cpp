@@ -197,6 +197,10 @@ bool VideoPredictor::add_mask(std::int64_t index, std::int64_t handle, ConstView
 bool VideoPredictor::clear_prompts(std::int64_t frame, std::int64_t handle) {
   const InUse guard(busy_, "VideoPredictor");
   known_object(handle, "clear_prompts").clear_prompts(frame);
+  return has_new_prompt(frame);
+}
+
+bool VideoPredictor::has_new_prompt(std::int64_t frame) const {
   return std::any_of(objects_.begin(), objects_.end(),
                      [&](const auto& object) { return object->temp_cond.find(frame) != nullptr; });
 }

@@ -64,8 +64,11 @@ class VideoPredictor {
   bool add_points(const PointPrompt& prompt);
   // mask (H, W) of zeros and ones; any size.
   bool add_mask(std::int64_t frame, std::int64_t handle, ConstView mask);
-  // Returns whether another object has a new conditioning output there.
+  // Returns has_new_prompt.
   bool clear_prompts(std::int64_t frame, std::int64_t handle);
+  // Whether an object has a prompt there since the last propagation that makes it a conditioning
+  // frame.
+  bool has_new_prompt(std::int64_t frame) const;
   void remove_object(std::int64_t handle);
   void reset();
 

@@ -13,6 +13,7 @@ from sam_rlx.errors import (
 from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model, build_info, load_model
+from sam_rlx.video import VideoFrame, VideoPredictor
 
 __all__ = [
     "CheckpointError",
@@ -28,6 +29,8 @@ __all__ = [
     "SamRlxError",
     "StateError",
     "UnsupportedError",
+    "VideoFrame",
+    "VideoPredictor",
     "build_info",
     "load_model",
 ]

@@ -1,6 +1,7 @@
 """Where the frames of a video come from. Clips need PyAV (extra ``video``)."""
 
 import importlib
+import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io
 from sam_rlx.arrays import as_rgb
 from sam_rlx.errors import InvalidArgumentError, MissingExtraError, StateError
+from sam_rlx.io import read_image
 
 _PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
 # Decoding so many frames on is cheaper than a jump to the key frame before.
@@ -39,7 +40,7 @@ def open_frames(frames: Any) -> FrameSource:
 
     Parameters
     ----------
-    frames : str, path, sequence or iterable
+    frames : str, path, sequence, iterable or source
         A video file, a folder of pictures, or pictures as `ImagePredictor.set_image` takes them.
 
     Raises
@@ -51,6 +52,8 @@ def open_frames(frames: Any) -> FrameSource:
     MissingExtraError
         The package that decodes it is not installed.
     """
+    if isinstance(frames, (SequenceFrames, IteratorFrames, FolderFrames, ClipFrames)):
+        return frames
     if isinstance(frames, (str, os.PathLike)):
         path = Path(frames)
         if path.is_dir():
@@ -144,20 +147,27 @@ class FolderFrames:
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return picture `index`."""
         _check(index, len(self._files))
-        return io.read_image(self._files[index])
+        return read_image(self._files[index])
 
 
 class ClipFrames:
-    """A video file. Frames are decoded when they are asked for, and the last one is kept."""
+    """A video file. Frames are decoded when they are asked for, and the last one is kept.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    source : path or bytes
+        The file, or its contents. A rotation that the file asks of viewers is not applied.
+    """
+
+    def __init__(self, source: Path | bytes) -> None:
         try:
             self._av: Any = importlib.import_module("av")
         except ImportError as error:
             raise MissingExtraError(
                 'frames: expected the package av (pip install "sam_rlx[video]"), found none'
             ) from error
-        self._path = path
+        self._source = source
+        self._name = "video" if isinstance(source, bytes) else str(source)
         self._times = self._index_times()
         self._numbers = {time: number for number, time in enumerate(self._times)}
         self.count: int | None = len(self._times)
@@ -173,11 +183,12 @@ class ClipFrames:
         return float(rate) if rate else 25.0
 
     def _fail(self, expected: str, found: object) -> InvalidArgumentError:
-        return InvalidArgumentError(f"{self._path}: expected {expected}, found {found}")
+        return InvalidArgumentError(f"{self._name}: expected {expected}, found {found}")
 
     def _open(self) -> Any:
         try:
-            container = self._av.open(str(self._path))
+            opened = io.BytesIO(self._source) if isinstance(self._source, bytes) else self._name
+            container = self._av.open(opened)
         except (FileNotFoundError, PermissionError):
             raise
         except (self._av.FFmpegError, ValueError) as error:
@@ -220,8 +231,13 @@ class ClipFrames:
         if frame is None:
             self.close()
             raise self._fail(f"a picture in frame {index}", "none")
-        self._last = (index, frame.to_ndarray(format="rgb24"))
+        self._last = (index, self.convert(frame))
         return self._last[1]
+
+    def convert(self, frame: Any) -> NDArray[np.uint8]:
+        """Return a decoded frame as RGB."""
+        pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
+        return pixels
 
     def _decode(self, index: int) -> Any:
         before = self._last[0] if self._last is not None else -1

@@ -18,7 +18,8 @@ from sam_rlx.files import atomic_write
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 
-def _pillow(module: str) -> Any:
+def pillow(module: str) -> Any:
+    """Return a module of Pillow; `MissingExtraError` without Pillow."""
     try:
         return importlib.import_module(f"PIL.{module}")
     except ImportError as error:
@@ -51,14 +52,14 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     MissingExtraError
         Pillow is not installed.
     """
-    pillow, ops = _pillow("Image"), _pillow("ImageOps")
+    images, ops = pillow("Image"), pillow("ImageOps")
     name = os.fspath(path)
     try:
-        with pillow.open(name) as image:
+        with images.open(name) as image:
             return as_rgb(ops.exif_transpose(image))
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+    except (OSError, SyntaxError, ValueError, images.DecompressionBombError) as error:
         raise InvalidArgumentError(f"{name}: expected a picture, found {error}") from error
 
 
@@ -81,7 +82,7 @@ def write_image(
     MissingExtraError
         Pillow is not installed.
     """
-    pillow = _pillow("Image")
+    images = pillow("Image")
     form = _WRITABLE.get(Path(path).suffix.lower())
     if form is None:
         raise InvalidArgumentError(
@@ -92,7 +93,7 @@ def write_image(
         pixels = pixels.astype(np.uint8) * np.uint8(255)
     options = {"quality": 92} if form != "PNG" else {}
     with atomic_write(path) as file:
-        pillow.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
+        images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
 
 
 def write_masks(

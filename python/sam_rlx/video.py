@@ -260,9 +260,7 @@ class VideoPredictor:
             The predictor is in use.
         """
         with self._exclusive():
-            self._core.clear_prompts(
-                as_integer("frame_index", frame_index, 0), self._known(obj_id)
-            )
+            self._core.clear_prompts(as_integer("frame_index", frame_index, 0), self._known(obj_id))
 
     def remove_object(self, obj_id: Hashable) -> None:
         """Forget an object. The others stay as they are.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from support import tiny, tiny_sam2, upstream, upstream_sam2
 
 _MEAN = np.array([0.485, 0.456, 0.406])

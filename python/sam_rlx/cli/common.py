@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +117,14 @@ class Outputs:
             self.say(f"wrote {self.json}")
 
 
-def load(args: argparse.Namespace, outputs: Outputs) -> Model:
+class Speaker(Protocol):
+    """Where messages of a command go."""
+
+    def say(self, text: str) -> None:
+        """Print a message."""
+
+
+def load(args: argparse.Namespace, outputs: Speaker) -> Model:
     """Load the model of ``--model`` and say which one it is."""
     model = load_model(args.model)
     outputs.say(describe(model))

@@ -38,12 +38,12 @@ def add_parser(commands: Any) -> None:
         "--point",
         action="append",
         default=[],
-        type=_point,
+        type=parse_point,
         metavar="X,Y[,LABEL]",
         help="a pixel of the object (label 1, default) or of its surroundings (label 0)",
     )
     parser.add_argument(
-        "--box", action="append", default=[], type=_box, metavar="X0,Y0,X1,Y1", help="a box"
+        "--box", action="append", default=[], type=parse_box, metavar="X0,Y0,X1,Y1", help="a box"
     )
     parser.add_argument(
         "--mask",
@@ -68,14 +68,16 @@ def _numbers(text: str, counts: tuple[int, ...], form: str) -> list[float]:
     return values
 
 
-def _point(text: str) -> tuple[float, float, int]:
+def parse_point(text: str) -> tuple[float, float, int]:
+    """Argument type: X,Y or X,Y,LABEL."""
     x, y, label = [*_numbers(text, (2, 3), "X,Y or X,Y,LABEL"), 1.0][:3]
     if label not in (0.0, 1.0):
         raise argparse.ArgumentTypeError(f"expected label 1 or 0, found {text!r}")
     return x, y, int(label)
 
 
-def _box(text: str) -> list[float]:
+def parse_box(text: str) -> list[float]:
+    """Argument type: X0,Y0,X1,Y1."""
     x0, y0, x1, y1 = _numbers(text, (4,), "X0,Y0,X1,Y1")
     if x1 < x0 or y1 < y0:
         raise argparse.ArgumentTypeError(f"expected X0 <= X1 and Y0 <= Y1, found {text!r}")

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Hashable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core
 from sam_rlx.compat.sam2.build_sam import SAM2Base, load_checkpoint
 from sam_rlx.compat.sam2.video_frames import open_video
-from sam_rlx.compat.segment_anything.tensor import as_tensor, to_array
+from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.errors import UnsupportedError
 
 _NO_OBJ_SCORE = np.float32(-1024.0)
@@ -38,7 +37,7 @@ class SAM2VideoPredictor(SAM2Base):
         clear_non_cond_mem_around_input: bool = False,
         add_all_frames_to_correct_as_cond: bool = False,
     ) -> None:
-        super().__init__(model)
+        super().__init__(model.model if isinstance(model, SAM2Base) else model)
         self.fill_hole_area = fill_hole_area
         self.non_overlap_masks = non_overlap_masks
         self.clear_non_cond_mem_around_input = clear_non_cond_mem_around_input
@@ -158,9 +157,8 @@ class SAM2VideoPredictor(SAM2Base):
             raise ValueError("points and labels must be provided together")
         if points is None and box is None:
             raise ValueError("at least one of points or box must be provided as input")
-        none = np.zeros(0, np.float32)
-        coords = to_array(none if points is None else points, np.float32).reshape(-1, 2)
-        kinds = to_array(none if labels is None else labels, np.int32).reshape(-1)
+        coords = np.asarray(() if points is None else points, np.float32).reshape(-1, 2)
+        kinds = np.asarray(() if labels is None else labels, np.int32).reshape(-1)
         if box is not None:
             if not clear_old_points:
                 raise ValueError(
@@ -168,7 +166,7 @@ class SAM2VideoPredictor(SAM2Base):
                     "box prompt must be provided before any point prompt "
                     "(please use clear_old_points=True instead)"
                 )
-            corners = to_array(box, np.float32).reshape(2, 2)
+            corners = np.asarray(box, np.float32).reshape(2, 2)
             coords = np.concatenate([corners, coords])
             kinds = np.concatenate([np.array([2, 3], np.int32), kinds])
         self._load(inference_state, frame_idx)
@@ -186,7 +184,7 @@ class SAM2VideoPredictor(SAM2Base):
     ) -> Result:
         """Give the mask (h, w) of an object on one frame; returns as `add_new_points_or_box`."""
         handle = self._handle(inference_state, obj_id)
-        pixels = to_array(mask, np.bool_)
+        pixels = np.asarray(mask, np.bool_)
         assert pixels.ndim == 2
         self._load(inference_state, frame_idx)
         is_cond = inference_state["session"].add_mask(frame_idx, handle, pixels.astype(np.float32))
@@ -257,9 +255,7 @@ class SAM2VideoPredictor(SAM2Base):
             session.encode_pending(frame_idx)
         session.preflight()
         if self.clear_non_cond_mem_around_input:
-            raise AttributeError(
-                "'SAM2VideoPredictor' object has no attribute '_clear_obj_non_cond_mem_around_input'"
-            )
+            raise AttributeError(f"{type(self).__name__}: no _clear_obj_non_cond_mem_around_input")
         prompts = session.prompts
         for obj_id, handle in inference_state["handles"].items():
             if handle not in prompts or not prompts[handle][1]:

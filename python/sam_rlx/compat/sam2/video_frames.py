@@ -1,0 +1,111 @@
+"""Frames as upstream's session holds them: resized to the model's square."""
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx.frames import ClipFrames
+from sam_rlx.io import pillow
+
+_JPEG = (".jpg", ".jpeg", ".JPG", ".JPEG")
+
+
+class SquareFrames(Protocol):
+    """Frames of a video as uint8 (S, S, 3), and the size that they had."""
+
+    height: int
+    width: int
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> NDArray[np.uint8]: ...
+
+
+def open_video(video_path: str | bytes, side: int) -> SquareFrames:
+    """Open a folder of JPEG files, an MP4 file or its contents, as upstream decides.
+
+    Raises
+    ------
+    NotImplementedError
+        It is none of these.
+    RuntimeError
+        There is no JPEG file in the folder.
+    """
+    suffix = os.path.splitext(video_path)[-1] if isinstance(video_path, str) else ""  # noqa: PTH122
+    if isinstance(video_path, bytes):
+        return SquareClip(video_path, side)
+    if suffix in (".mp4", ".MP4"):
+        return SquareClip(Path(video_path), side)
+    if isinstance(video_path, str) and Path(video_path).is_dir():
+        return JpegFolder(Path(video_path), side)
+    raise NotImplementedError("Only MP4 video and JPEG folder are supported at this moment")
+
+
+class JpegFolder:
+    """JPEG files named by numbers, resized by Pillow (bicubic, its default)."""
+
+    def __init__(self, folder: Path, side: int) -> None:
+        files = [path for path in folder.iterdir() if path.suffix in _JPEG]
+        self._files = sorted(files, key=lambda path: int(path.stem))
+        if not self._files:
+            raise RuntimeError(f"no images found in {folder}")
+        self._side = side
+        self._pillow = pillow("Image")
+        with self._pillow.open(self._files[-1]) as image:
+            self.width, self.height = image.size
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, index: int) -> NDArray[np.uint8]:
+        with self._pillow.open(self._files[index]) as image:
+            return np.array(image.convert("RGB").resize((self._side, self._side)))
+
+
+class SquareClip(ClipFrames):
+    """A video, resized by FFmpeg's bilinear filter as decord does."""
+
+    def __init__(self, source: Path | bytes, side: int) -> None:
+        super().__init__(source)
+        self._side = side
+        self._graph: Any = None
+        self.height = self.width = 0
+        self.read(0)
+
+    def __len__(self) -> int:
+        return self.count or 0
+
+    def __getitem__(self, index: int) -> NDArray[np.uint8]:
+        return self.read(index)
+
+    def convert(self, frame: Any) -> NDArray[np.uint8]:
+        """Return a decoded frame as RGB (S, S, 3)."""
+        self.height, self.width = frame.height, frame.width
+        if self._graph is None:
+            graph = self._av.filter.Graph()
+            side = self._side
+            chain = deque(
+                (
+                    graph.add_buffer(
+                        width=frame.width,
+                        height=frame.height,
+                        format=frame.format,
+                        time_base=frame.time_base,
+                    ),
+                    graph.add("scale", f"{side}:{side}:flags=bilinear"),
+                    graph.add("format", "rgb24"),
+                    graph.add("buffersink"),
+                )
+            )
+            first = chain.popleft()
+            while chain:
+                first.link_to(chain[0])
+                first = chain.popleft()
+            graph.configure()
+            self._graph = graph
+        self._graph.push(frame)
+        pixels: NDArray[np.uint8] = self._graph.pull().to_ndarray(format="rgb24")
+        return pixels
