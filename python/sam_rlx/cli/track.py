@@ -60,7 +60,7 @@ def add_parser(commands: Any) -> None:
             "point",
             parse_point,
             "X,Y[,LABEL]",
-            "a pixel of the object (1, default) or not of it (0)",
+            "a pixel of the object (1, default) or not (0)",
         ),
         ("box", parse_box, "X0,Y0,X1,Y1", "a box around the object"),
         ("mask", Path, "FILE", "a picture of the object's mask: not black inside"),
@@ -79,10 +79,10 @@ def add_parser(commands: Any) -> None:
         "masks.json and masks/NAME_00000.png ...",
     )
     parser.add_argument(
-        "--json", metavar="FILE", help="write COCO JSON with RLE masks; - prints it"
+        "--json", metavar="FILE", help="write COCO JSON; - prints it"
     )
     parser.add_argument(
-        "--masks", type=Path, metavar="DIR", help="write one PNG a frame and object"
+        "--masks", type=Path, metavar="DIR", help="write PNGs by frame and object"
     )
     parser.set_defaults(run=run)
 
