@@ -176,7 +176,12 @@ SCRIPTS = {
     "empty mask": [("mask", 0, 1, np.zeros(HW, np.bool_)), ALL],
     "click replaces mask": [("mask", 0, "disc", MASK), CLICK, ALL],
     "mask replaces click": [CLICK, ("mask", 0, "disc", MASK), ALL],
-    "two objects": [CLICK, ("mask", 2, 5, MASK), ALL, BACK],
+    "two objects, one with a prompt only in the future": [
+        CLICK,
+        ("mask", 2, 5, MASK),
+        ALL,
+        ("track", {"start_frame": 5, "reverse": True}),
+    ],
     "object added after tracking": [
         CLICK,
         ("track", {"max_frames": 4}),
@@ -217,10 +222,97 @@ def test_session(parity, models, script):
     check(parity, models, SCRIPTS[script])
 
 
-@pytest.mark.parametrize("script", ["one click", "two objects", "correction on a tracked frame"])
+@pytest.mark.parametrize(
+    "script", ["one click", "forwards, then backwards", "correction by a mask"]
+)
 def test_version_2_0(parity, models, script):
     check(parity, models, SCRIPTS[script], version="2.0")
 
 
 def test_a_clip_longer_than_the_memory(parity, models):
     check(parity, models, [CLICK, ALL], count=20)
+
+
+def test_upstreams_default_loses_corrections(parity, models):
+    upstreams = {
+        "add_all_frames_to_correct_as_cond": False,
+        "options": {"keep_corrections": False},
+    }
+    steps = SCRIPTS["correction on a tracked frame"]
+    lost = check(parity, models, steps, **upstreams)
+    kept = check(parity, models, steps)
+    assert np.array_equal(lost[4 + 1].logits["disc"], lost[-4].logits["disc"])
+    assert not np.array_equal(kept[4 + 1].logits["disc"], kept[-4].logits["disc"])
+
+
+def test_masks_that_do_not_overlap(parity, models):
+    steps = [CLICK, ("points", 0, 2, [[24, 30]], [1]), ("mask", 0, 3, MASK), ALL]
+    session = {"non_overlap_masks": True}
+    ours = check(parity, models, steps, options=session, **session)
+    assert (sum(np.stack(list(ours[-1].masks.values())).astype(int)) <= 1).all()
+    free = play_ours(sam_rlx.VideoPredictor(models["2.1"][0], upstream_video.clip(8, HW)), steps)
+    assert (sum(np.stack(list(free[-1].masks.values())).astype(int)) > 1).any()
+
+
+@pytest.mark.parametrize("area", [0, 3, 60])
+def test_holes(parity, models, area):
+    options = {"fill_hole_area": area}
+    ours = check(parity, models, [CLICK, ALL], options=options, **options)
+    frames = upstream_video.clip(8, HW)
+    other = sam_rlx.VideoPredictor(models["2.1"][0], frames, fill_hole_area=8)
+    same = [
+        np.array_equal(a.logits["disc"], b.logits["disc"])
+        for a, b in zip(ours, play_ours(other, [CLICK, ALL]), strict=True)
+    ]
+    assert not all(same)
+
+
+def test_corrections_in_a_video_of_one_frame(models):
+    """Upstream divides by 0 here: its masks are empty."""
+    steps = [CLICK, ALL, ("points", 0, "disc", [[24, 30]], [1], False), ALL]
+    frames = upstream_video.clip(1, HW)
+    results = play_ours(sam_rlx.VideoPredictor(models["2.1"][0], frames), steps)
+    assert len(results) == 4
+    assert all(np.isfinite(r.logits["disc"]).all() for r in results)
+    assert (results[-1].logits["disc"] > -1024).all()
+
+
+def same_frames(a, b):
+    return len(a) == len(b) and all(
+        x.frame_index == y.frame_index
+        and x.scores == y.scores
+        and all(np.array_equal(x.logits[k], y.logits[k]) for k in x.scores)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+@pytest.mark.parametrize("start", [0, 30])
+def test_what_is_dropped_is_not_missed(models, start):
+    """Both directions from a prompt read the same memory whether old outputs are kept or not."""
+    model, frames = models["2.1"][0], upstream_video.clip(60, HW)
+    steps = [("points", start, 1, [[20, 28]], [1]), ALL, BACK]
+    everything = play_ours(sam_rlx.VideoPredictor(model, frames, history=None), steps)
+    least = play_ours(sam_rlx.VideoPredictor(model, frames, history=0), steps)
+    assert same_frames(everything, least)
+
+
+def test_threads_do_not_change_masks(models):
+    model, frames = models["2.1"][0], upstream_video.clip(4, HW)
+    runs = [
+        play_ours(sam_rlx.VideoPredictor(model, frames, num_threads=n), [CLICK, ALL])
+        for n in (1, 3)
+    ]
+    assert same_frames(*runs)
+
+
+def test_pushed_frames_give_the_masks_of_a_video(models):
+    model, frames = models["2.1"][0], upstream_video.clip(24, HW)
+    whole = play_ours(sam_rlx.VideoPredictor(model, frames), [CLICK, ALL])
+    session = sam_rlx.VideoPredictor(model)
+    assert session.push(frames[0]).masks == {}
+    session.add_prompt(0, "disc", point_coords=[[20, 28]], point_labels=[1])
+    pushed = [session.frame(0, return_logits=True)]
+    pushed += [session.push(frame, return_logits=True) for frame in frames[1:]]
+    assert same_frames(whole[1:], pushed)
+    streamed = play_ours(sam_rlx.VideoPredictor(model, iter(frames)), [CLICK, ALL])
+    assert same_frames(whole, streamed)
