@@ -9,7 +9,7 @@ namespace sam_rlx::sam2 {
 namespace {
 
 // From so many maps on, the products that all maps share pay.
-constexpr std::size_t kManyMaps = 3;
+constexpr std::size_t kManyMaps = 4;
 
 }  // namespace
 
