@@ -40,6 +40,29 @@ def repetitions(work):
     return int(min(200, max(3, 1e11 / work)))
 
 
+def memory_rows(bench, threads, common):
+    work = 2 * 128 * 128 * 9 * 16 * 64
+    yield (
+        "conv3x3 stride 2 256x256 16->64",
+        work,
+        "FLOP",
+        best(bench.conv3x3_stride2(256, 16, 64, 10, **common), threads),
+    )
+    work = 2 * 4096 * 49 * 256
+    yield (
+        "depthwise 7x7 64x64 256",
+        work,
+        "FLOP",
+        best(bench.depthwise_conv(64, 256, 7, 20, **common), threads),
+    )
+    for maps, factored in MEMORY:
+        work = 2 * (256 + 64) * 4096 * 4096 * maps
+        times = bench.place_attention(64, maps, factored, 3, **common)
+        name = f"attention to {maps} maps of memory"
+        # Counted as keys that are made; without them less work is done.
+        yield f"{name}{', no keys' if factored else ''}", work, "FLOP", best(times, threads)
+
+
 def ours(isa, threads):
     """Rows (name, operations or bytes, unit, seconds)."""
     from sam_rlx import _testing
@@ -77,26 +100,7 @@ def ours(isa, threads):
         "FLOP",
         best(bench.conv_patch(1024, 16, 768, 10, **common), threads),
     )
-    work = 2 * 128 * 128 * 9 * 16 * 64
-    yield (
-        "conv3x3 stride 2 256x256 16->64",
-        work,
-        "FLOP",
-        best(bench.conv3x3_stride2(256, 16, 64, 10, **common), threads),
-    )
-    work = 2 * 4096 * 49 * 256
-    yield (
-        "depthwise 7x7 64x64 256",
-        work,
-        "FLOP",
-        best(bench.depthwise_conv(64, 256, 7, 20, **common), threads),
-    )
-    for maps, factored in MEMORY:
-        work = 2 * (256 + 64) * 4096 * 4096 * maps
-        times = bench.place_attention(64, maps, factored, 3, **common)
-        name = f"attention to {maps} maps of memory"
-        # Counted as keys that are made; without them less work is done.
-        yield f"{name}{', no keys' if factored else ''}", work, "FLOP", best(times, threads)
+    yield from memory_rows(bench, threads, common)
     size = 4096 * 768
     yield (
         "layer_norm 4096x768",

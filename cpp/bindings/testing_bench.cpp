@@ -156,7 +156,8 @@ Times time_place_attention(std::int64_t side, std::int64_t maps, bool factored, 
   const Tensor angles = random_tensor({side, kChannels / 4});
   const AxialAngles table{side, angles, angles};
   const PackedMatrix packed = pack_matrix(ctx.kernels, weight);
-  const PlaceProjection projection = pack_place_projection(ctx.kernels, weight, bias);
+  const PlaceProjection projection = pack_place_projection(
+      ctx.kernels, weight, bias, {side, angles, angles, angles.view()[0], angles.view()[0]});
   Tensor out({places, kInputs});
   return measure(repetitions, [&] {
     const Workspace::Scope scratch(ctx.workspace);
@@ -164,7 +165,7 @@ Times time_place_attention(std::int64_t side, std::int64_t maps, bool factored, 
       std::vector<PlaceMap> given;
       for (std::int64_t i = 0; i < maps; ++i) given.push_back({features.view()[i], pos, {}});
       const PackedPlaces keys = pack_places(ctx, side, given, {}, {});
-      place_attention(ctx, {query, table, projection, keys, 0.0625F}, out);
+      place_attention(ctx, {query, projection, keys, 0.0625F}, out);
       return;
     }
     const View keys = ctx.workspace.floats({maps * places, kChannels});

@@ -145,7 +145,7 @@ def ours(testing, weights, arrays, **kwargs):
     return testing.layer("sam2.MemoryAttention", config(), weights, **kwargs).forward(**arrays)
 
 
-@pytest.mark.parametrize(("maps", "pointers"), [(2, 0), (2, 8), (3, 0), (5, 8)])
+@pytest.mark.parametrize(("maps", "pointers"), [(1, 0), (1, 8), (2, 0), (5, 8)])
 def test_an_absent_memory_changes_no_bit(testing, parity, maps, pointers):
     weights = upstream.state_dict(upstream.randomise(reference(), 0))
     arrays = drawn(maps=maps, pointers=pointers)
@@ -153,7 +153,7 @@ def test_an_absent_memory_changes_no_bit(testing, parity, maps, pointers):
     parity.same_bits(full, ours(testing, weights, {**arrays, "absent": 5}), "empty slots")
 
 
-@pytest.mark.parametrize("counts", [(1, 3), (5, 9)])
+@pytest.mark.parametrize("counts", [(2, 4), (5, 9)])
 def test_scratch_grows_with_the_memory(testing, counts):
     """What is not there costs nothing."""
     weights = upstream.state_dict(upstream.randomise(reference(), 0))
@@ -196,7 +196,7 @@ CHANGES = {
 NO_INPUT = ("curr_pos", "features", "pos", "tpos", "pointers", "pointer_pos")
 
 
-@pytest.mark.parametrize("maps", [2, 5])
+@pytest.mark.parametrize("maps", [1, 5])
 @pytest.mark.parametrize("change", [*CHANGES, *NO_INPUT])
 def test_every_step_counts(testing, parity, change, maps):
     """A network that lacks one step is further from ours than the tolerance, by far."""
