@@ -228,3 +228,14 @@ def test_last_pointers_are_not_turned(testing, parity):
         "pointer_pos": arrays["pos"][1] + arrays["tpos"][1],
     }
     assert np.max(np.abs(as_map - ours(testing, weights, moved))) > 1e-3 * np.max(np.abs(as_map))
+
+
+@pytest.mark.parametrize("maps", [1, 5])
+def test_steady_state_allocates_the_result_alone(testing, maps):
+    weights = upstream.state_dict(upstream.randomise(reference(), 0))
+    layer, arrays = testing.layer("sam2.MemoryAttention", config(), weights), drawn(maps=maps)
+    for _ in range(2):  # the second call joins the blocks
+        layer.forward(**arrays)
+    before = testing.allocation_count()
+    layer.forward(**arrays)
+    assert testing.allocation_count() - before == 1
