@@ -25,21 +25,31 @@ OPTIONAL = (
     "argparse",
 )
 IMPORT_SECONDS = 0.2
+OWN_IMPORT_SECONDS = 0.1  # of them, without NumPy
+NUMPY_IMPORT_SECONDS = 0.1
 WHEEL_BYTES = 5_000_000  # without the weights
 WEIGHT_BYTES = 14_000_000
 
 
 def test_import_is_quick(run_python: Callable[..., object]) -> None:
+    # NumPy alone takes 0.1 to 0.2 s of a slow or busy processor: then only our share is held.
     code = """
 import time
 start = time.process_time()
+import numpy
+middle = time.process_time()
 import sam_rlx
-print(time.process_time() - start)
+print(middle - start, time.process_time() - middle)
 """
     found = [run_python("-c", code) for _ in range(5)]
     assert all(process.returncode == 0 for process in found), found[0].stderr
-    seconds = min(float(process.stdout) for process in found)
-    assert seconds < IMPORT_SECONDS
+    seconds = [[float(part) for part in process.stdout.split()] for process in found]
+    ours = min(own for _, own in seconds)
+    total = min(numpy + own for numpy, own in seconds)
+    assert ours < OWN_IMPORT_SECONDS, ours
+    assert total < IMPORT_SECONDS or min(numpy for numpy, _ in seconds) > NUMPY_IMPORT_SECONDS, (
+        total
+    )
 
 
 def test_import_needs_numpy_alone(run_python: Callable[..., object]) -> None:

@@ -192,7 +192,8 @@ class Storages:
         stride = tensor.stride
         if stride is None:
             stride = tuple(math.prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape)))
-        storage = ("storage", Global("torch", STORAGES[tensor.dtype]), key, "cpu", count)
+        kind = Global("torch", STORAGES[tensor.dtype])
+        storage: tuple[object, ...] = ("storage", kind, key, "cpu", count)
         storage += (None,) if self.legacy else ()
         hooks = Call(ORDERED_DICT)
         arguments = (Persistent(storage), tensor.offset, tensor.shape, stride, False, hooks)

@@ -1,9 +1,13 @@
 """Formulas in float64 for the tests of ops, and the comparison with an op."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 _testing = pytest.importorskip("sam_rlx._testing", reason="built without SAM_RLX_TESTING")
 
@@ -12,34 +16,42 @@ THREADS = (1, 2, 3)
 op = _testing.op
 
 
-def rng(*seed):
+def rng(*seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def normal(random, *shape):
+def normal(random: np.random.Generator, *shape: int) -> NDArray[np.float32]:
     return random.standard_normal(shape).astype(np.float32)
 
 
-def f64(*arrays):
+def f64(*arrays: ArrayLike | None) -> list[Any]:
     return [None if a is None else np.asarray(a, np.float64) for a in arrays]
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def gelu(x):
-    return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+def gelu(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+    return result
 
 
 ACTIVATIONS = {"none": lambda x: x, "relu": lambda x: np.maximum(x, 0), "gelu": gelu}
 
 
-def softmax(x):
+def softmax(x: NDArray[np.float64]) -> NDArray[np.float64]:
     e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+    result: NDArray[np.float64] = e / e.sum(-1, keepdims=True)
+    return result
 
 
-def check(name, truth, *args, bound=None, **kwargs):
+def check(
+    name: str,
+    truth: NDArray[np.float64],
+    *args: Any,
+    bound: float | None = None,
+    **kwargs: Any,
+) -> None:
     """Run an op with every ISA and thread count and hold it to `truth` (float64).
 
     `bound` is the largest allowed error; by default what float32 sums of this kind reach. The
@@ -57,6 +69,6 @@ def check(name, truth, *args, bound=None, **kwargs):
         assert error <= bound, f"{name} {isa}: error {error:.3g}, allowed {bound:.3g}"
 
 
-def torch_bound(truth, rival):
+def torch_bound(truth: NDArray[np.float64], rival: Any) -> float:
     """4 times the error of a float32 result of PyTorch."""
     return 4 * float(np.abs(rival.detach().numpy() - truth).max(initial=0))

@@ -51,6 +51,18 @@ TINY = SamConfig(
 VIT_B = SamConfig()
 VIT_L = SamConfig(embed_dim=1024, depth=24, num_heads=16, global_attn_indexes=(5, 11, 17, 23))
 VIT_H = SamConfig(embed_dim=1280, depth=32, num_heads=16, global_attn_indexes=(7, 15, 23, 31))
+# The sizes of the checkpoint in the package.
+NANO = SamConfig(
+    img_size=384,
+    patch_size=8,
+    embed_dim=192,
+    num_heads=3,
+    window_size=12,
+    global_attn_indexes=(3, 7, 11),
+    out_chans=128,
+    mlp_dim=512,
+    iou_head_hidden_dim=128,
+)
 VARIANTS = {"vit_b": VIT_B, "vit_l": VIT_L, "vit_h": VIT_H}
 
 

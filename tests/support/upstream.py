@@ -10,11 +10,13 @@ import functools
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
@@ -343,6 +345,14 @@ def build_sam2_image_encoder(config: tiny_sam2.ImageEncoderConfig) -> Any:
     encoding = sam2.PositionEmbeddingSine(num_pos_feats=config.d_model)
     neck = sam2.FpnNeck(position_encoding=encoding, fpn_interp_model="nearest", **config.neck)
     return sam2.ImageEncoder(sam2.Hiera(**config.trunk), neck, scalp=config.scalp).eval()
+
+
+def build_sam_nano() -> Any:
+    """Build upstream's `Sam` with the trained weights of the package."""
+    model = build_sam(tiny.NANO, seed=None)
+    weights = safetensors.torch.load_file(str(files("sam_rlx") / "assets/sam-nano.safetensors"))
+    model.load_state_dict({name: value.float() for name, value in weights.items()})
+    return model
 
 
 def save_pth(path: Path, weights: Mapping[str, NDArray[np.float32]]) -> Path:

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kMr = 6;
 constexpr int kNv = 2;
+// 16 columns of so many rows of B leave room in a first-level cache of 32 KB for A and C.
+constexpr int kMaxKc = 256;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/pack.inl"

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kMr = 14;
 constexpr int kNv = 2;
+constexpr int kMaxKc = 768;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/pack.inl"

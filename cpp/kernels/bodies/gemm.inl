@@ -1,9 +1,6 @@
 // C = A B with a register tile of kMr x kNr; kMr and kNv (vectors of a row) come from the ISA.
 
-// Longest block of the inner dimension. Panels of A and B come from the second-level cache, which
-// keeps up with the multiply-adds; long blocks spare passes over C.
-constexpr Index kMaxKc = 768;
-
+// kMaxKc, the longest block of the inner dimension, comes from the ISA too.
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
@@ -68,12 +65,47 @@ SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
   });
 }
 
+// What finish_tile does, for a tile of whole vectors that still lies in registers.
+template <int R, int V>
+SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
+  const sam_rlx::GemmArgs& g = *t.g;
+  const auto each = [&](auto change) {
+    for_each<R>([&](auto r) {
+      for_each<V>([&](auto v) { change(acc[r.value][v.value], r.value, v.value * kLanes); });
+    });
+  };
+  if (t.accumulate) {
+    const float* const partial = t.partial + t.row * t.partial_stride + t.col;
+    each([&](Vec& x, Index i, Index j) { x = add(x, load(partial + i * t.partial_stride + j)); });
+  }
+  if (t.last) {
+    if (g.column_bias != nullptr) {
+      const float* const bias = g.column_bias + t.col;
+      each([&](Vec& x, Index, Index j) { x = add(x, load(bias + j)); });
+    }
+    if (g.row_bias != nullptr) {
+      const float* const bias = g.row_bias + t.row;
+      each([&](Vec& x, Index i, Index) { x = add(x, set1(bias[i])); });
+    }
+    if (g.activation == sam_rlx::kGemmRelu) {
+      each([&](Vec& x, Index, Index) { x = max(zero(), x); });
+    }
+    if (g.residual != nullptr) {
+      const float* const residual = g.residual + t.row * g.residual_row_stride + t.col;
+      each([&](Vec& x, Index i, Index j) {
+        x = add(x, load(residual + i * g.residual_row_stride + j));
+      });
+    }
+  }
+  float* const c = g.c + t.row * g.c_row_stride + t.col;
+  each([&](const Vec& x, Index i, Index j) { store(c + i * g.c_row_stride + j, x); });
+}
+
 template <int R, int V>
 void multiply_tile(const TileArgs& t) noexcept {
   Vec acc[R][V];
   for_each<R>([&](auto r) { for_each<V>([&](auto v) { acc[r.value][v.value] = zero(); }); });
   const sam_rlx::GemmArgs& g = *t.g;
-  float* const c = g.c + t.row * g.c_row_stride + t.col;
   if (t.k >= kPrefetchFrom) prefetch_tile<R, V>(t);
   const float* a = t.a;
   const float* b = t.b;
@@ -87,25 +119,9 @@ void multiply_tile(const TileArgs& t) noexcept {
           [&](auto v) { acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]); });
     });
   }
-  const bool bare = !t.last || (g.column_bias == nullptr && g.row_bias == nullptr &&
-                                g.activation == sam_rlx::kGemmNone && g.residual == nullptr);
-  if (bare && t.cols == V * kLanes) {
-    if (t.accumulate) {
-      const float* const partial = t.partial + t.row * t.partial_stride + t.col;
-      for_each<R>([&](auto r) {
-        for_each<V>([&](auto v) {
-          const Vec before = load(partial + r.value * t.partial_stride + v.value * kLanes);
-          store(c + r.value * g.c_row_stride + v.value * kLanes,
-                add(acc[r.value][v.value], before));
-        });
-      });
-    } else {
-      for_each<R>([&](auto r) {
-        for_each<V>([&](auto v) {
-          store(c + r.value * g.c_row_stride + v.value * kLanes, acc[r.value][v.value]);
-        });
-      });
-    }
+  // GELU needs registers of its own.
+  if (t.cols == V * kLanes && !(t.last && g.activation == sam_rlx::kGemmGelu)) {
+    finish_registers<R, V>(t, acc);
     return;
   }
   alignas(64) float tile[R * kNr];

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMr = 8;
 constexpr int kNv = 2;
+constexpr int kMaxKc = 768;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/pack.inl"

@@ -106,6 +106,26 @@ def test_masks_of_the_reference_vary(reference, pictures):
     assert len({tuple(record["bbox"]) for record in records}) > 5
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("picture", ["wide 400x600", "tall 451x300"])
+def test_trained_weights_give_the_same_records_in_the_same_order(pictures, picture):
+    options = {"points_per_side": 12, "pred_iou_thresh": 0.5, "stability_score_thresh": 0.75}
+    with upstream.stable_nms():
+        theirs = upstream.sam.SamAutomaticMaskGenerator(
+            upstream.build_sam_nano(), **options
+        ).generate(pictures[picture])
+    ours = sam_rlx.MaskGenerator(sam_rlx.load_model("sam-nano"), **options).generate(
+        pictures[picture]
+    )
+    assert len(theirs) >= 3, "the reference finds too little: the case proves nothing"
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert list(mine["point_coords"][0]) == list(other["point_coords"][0])
+        assert mine["predicted_iou"] == pytest.approx(other["predicted_iou"], abs=1e-3)
+        assert mine["stability_score"] == pytest.approx(other["stability_score"], abs=1e-3)
+        assert overlap(mine["segmentation"], other["segmentation"]) >= 0.999
+
+
 @pytest.mark.parametrize("num_threads", [2, 3])
 def test_thread_count_changes_nothing(model, pictures, num_threads):
     def run(threads):

@@ -1,5 +1,7 @@
 """A whole tiny SAM, layer by layer: the first layer that differs is named."""
 
+from importlib.resources import files
+
 import numpy as np
 import pytest
 from support import tiny
@@ -89,18 +91,30 @@ PROMPTS = {
 }
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("picture", ["square 512x512", "tall 451x300", "one column 120x1"])
-def test_trace(parity, testing, tiny_checkpoint, pictures, picture, prompt):
-    image, prompts = pictures[picture], PROMPTS[prompt]
-    multimask = prompt == "point"
-    model = upstream.build_sam(tiny.TINY, seed=0)
+def check(parity, testing, model, checkpoint, image, prompts, multimask):
     single = reference(model, image, prompts, multimask)
     with upstream.float64():
         exact = reference(upstream.double(model), image, prompts, multimask)
     for isa in parity.isas:
         records = testing.trace(
-            str(tiny_checkpoint), image, multimask_output=multimask, isa=isa, **prompts
+            str(checkpoint), image, multimask_output=multimask, isa=isa, **prompts
         )
         ours = {path: canonical(value) for path, value in dict(records).items()}
         parity.trace(ours, exact, single, required=REQUIRED)
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("picture", ["square 512x512", "tall 451x300", "one column 120x1"])
+def test_trace(parity, testing, tiny_checkpoint, pictures, picture, prompt):
+    model = upstream.build_sam(tiny.TINY, seed=0)
+    image, multimask = pictures[picture], prompt == "point"
+    check(parity, testing, model, tiny_checkpoint, image, PROMPTS[prompt], multimask)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prompt", ["point", "points and box"])
+def test_trace_of_trained_weights(parity, testing, pictures, prompt):
+    checkpoint = files("sam_rlx") / "assets/sam-nano.safetensors"
+    image, multimask = pictures["wide 400x600"], prompt == "point"
+    model = upstream.build_sam_nano()
+    check(parity, testing, model, checkpoint, image, PROMPTS[prompt], multimask)
