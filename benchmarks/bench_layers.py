@@ -30,6 +30,7 @@ class Row:
     inputs: dict[str, Any]
     count: int
     gflop: float  # of one call
+    part: str = ""  # what the layer puts before its weights' names
 
 
 def encoder_rows(config: tiny.SamConfig) -> list[Row]:
@@ -138,7 +139,8 @@ def prepared(row: Row, weights: tiny.Weights, isa: str | None, threads: int) -> 
         name: rng.standard_normal(value, dtype=np.float32) if isinstance(value, tuple) else value
         for name, value in row.inputs.items()
     }
-    own = {k.removeprefix(row.prefix): v for k, v in weights.items() if k.startswith(row.prefix)}
+    stored = [name for name in weights if name.startswith(row.prefix)]
+    own = {row.part + name.removeprefix(row.prefix): weights[name] for name in stored}
     layer = _testing.layer(row.layer, row.config, own, isa=isa, num_threads=threads)
     return lambda: layer.forward(**inputs)
 

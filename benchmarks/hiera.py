@@ -75,7 +75,8 @@ def rows(config: tiny_sam2.ImageEncoderConfig, make: Callable[..., Any]) -> list
     widths = list(reversed(config.backbone_channel_list))
     maps = {f"x{i}": (1, g, g, c) for i, (g, c) in enumerate(zip(grids, widths, strict=True))}
     neck = neck_gflop(config)
-    found.append(make("neck", "sam2.FpnNeck", "image_encoder.", config.neck, maps, 1, neck))
+    name = "image_encoder.neck."
+    found.append(make("neck", "sam2.FpnNeck", name, config.neck, maps, 1, neck, "neck."))
     whole = encoder_gflop(config)
     encoder = ("image encoder", "sam2.ImageEncoder", "image_encoder.", config.layer, image, 1)
     found.append(make(*encoder, whole))
