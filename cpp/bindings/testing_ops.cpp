@@ -11,9 +11,9 @@
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/place_attention.h"
 #include "ops/pool.h"
 #include "ops/resize.h"
-#include "ops/place_attention.h"
 #include "ops/resize_antialias.h"
 #include "ops/rope.h"
 

@@ -77,14 +77,6 @@ def test_batch_of_pictures(model, network, pictures):
     results = []
     for predictor in (mine, other):
         predictor.set_image_batch(images)
-        with (
-            pytest.raises(RuntimeError, match="An image must be set")
-            if predictor is mine
-            else (
-                pytest.raises(Exception)  # noqa: PT011
-            )
-        ):
-            predictor.predict(box=BOXES[0])
         results.append(predictor.predict_batch(box_batch=[BOXES[0], BOXES[1]]))
     for ours, theirs in zip(*results, strict=True):
         assert isinstance(ours, list)
