@@ -91,7 +91,7 @@ class TwoWayTransformer(nn.Module):
 
 
 class MaskDecoder(nn.Module):
-    """Predict a single answer and three alternatives, their IoU, and whether the object is there."""
+    """Predict a single answer, three alternatives, their IoU, and whether the object is there."""
 
     def __init__(self, config: Sam2Config) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ def pool(x: Tensor) -> Tensor:
 
 def cut_windows(x: Tensor, size: int) -> Tensor:
     """Cut a (B, H, W, C) map, zero-padded below and right, into (B * n, size, size, C) windows."""
-    b, h, w, c = x.shape
+    _, h, w, c = x.shape
     x = F.pad(x, (0, 0, 0, -w % size, 0, -h % size))
     x = x.unflatten(2, (-1, size)).unflatten(1, (-1, size))
     return x.transpose(2, 3).reshape(-1, size, size, c)

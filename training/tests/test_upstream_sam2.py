@@ -18,9 +18,9 @@ from sam2.modeling.backbones.image_encoder import FpnNeck, ImageEncoder
 from sam2.modeling.memory_attention import MemoryAttention, MemoryAttentionLayer
 from sam2.modeling.memory_encoder import CXBlock, Fuser, MaskDownSampler, MemoryEncoder
 from sam2.modeling.position_encoding import PositionEmbeddingSine
-from sam2.modeling.sam2_base import SAM2Base
 from sam2.modeling.sam.mask_decoder import MaskDecoder
 from sam2.modeling.sam.transformer import RoPEAttention, TwoWayTransformer
+from sam2.modeling.sam2_base import SAM2Base
 
 SMALL = dataclasses.replace(
     NANO,
