@@ -205,7 +205,8 @@ def prompt_points(
         coords.append(np.asarray(points, np.float64).reshape(-1, 2))
         kinds += np.asarray(labels).ravel().tolist()
     zoom = side / np.array(shape[::-1], np.float64)
-    return torch.from_numpy(np.concatenate(coords) * zoom).float(), torch.tensor(kinds)
+    places = torch.from_numpy(np.concatenate(coords) * zoom).float()
+    return places, torch.tensor(kinds, dtype=torch.long)
 
 
 class TorchClipEngine:

@@ -22,7 +22,7 @@ from training.train import make_scenes
 
 PEAK_RATE = 1e-3
 TARGETS_PER_SCENE = 6
-TARGETS_PER_CLIP = 3
+TARGETS_PER_CLIP = 4
 ROUNDS = 3
 SLOTS = 5
 WITHOUT_MASK = 0.2
@@ -33,7 +33,7 @@ FAR_SHARE = 0.25
 FAR = 60
 TRACKED_WEIGHT = 3.0
 SAVE_EVERY = 120
-STEPS_PER_BATCH = 2
+STEPS_PER_BATCH = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +53,11 @@ class Phase:
 
 
 PHASES = (
-    Phase(0.09, 256, 64, 24, 8, 0.0),
-    Phase(0.20, 256, 64, 24, 8, 0.5),
-    Phase(0.36, 512, 32, 12, 8, 0.15),
-    Phase(0.72, 512, 32, 12, 8, 0.4),
-    Phase(0.88, 512, 32, 8, 12, 0.4),
-    Phase(1.01, 512, 32, 6, 16, 0.4),
+    Phase(0.10, 256, 64, 24, 8, 0.0),
+    Phase(0.22, 256, 64, 24, 8, 0.5),
+    Phase(0.40, 512, 32, 12, 8, 0.15),
+    Phase(0.82, 512, 32, 8, 8, 0.4),
+    Phase(9.99, 512, 32, 8, 12, 0.4),
 )
 
 
@@ -122,8 +121,7 @@ def prompt_rounds(
     while True:
         spare = SLOTS - labels.shape[1]
         padded = F.pad(coords, (0, 0, 0, spare)), F.pad(labels, (0, spare), value=NOTHING)
-        with torch.autocast(run.device.type, torch.bfloat16):
-            got = run.model.decode(source, features, *padded, mask, slots=True)
+        got = run.model.decode(source, features, *padded, mask, slots=True)
         got = Decoded(got.logits.float(), got.iou.float(), got.tokens, got.presence.float())
         out.append(losses.round_loss(got.logits, got.iou, goal, other, alone))
         presence = presence + losses.presence_loss(got.presence)
@@ -146,10 +144,11 @@ def double(logits: Tensor) -> Tensor:
 def picture_step(run: Run, scenes: Scenes, gen: torch.Generator) -> list[losses.RoundLoss]:
     """Choose targets, prompt for each of them three times, and update the weights."""
     targets = prompts.choose_targets(scenes, TARGETS_PER_SCENE, gen)
+    # One region for the whole step: weights are cast once.
     with torch.autocast(run.device.type, torch.bfloat16):
-        features = encode(run.model, scenes.pixels).pick(targets.scene)
+        features = encode(run.model, scenes.pixels).spread(TARGETS_PER_SCENE)
         source = run.model.without_memory(features.top)
-    prompted = prompt_rounds(run, source, features, scenes, targets, ROUNDS, gen)
+        prompted = prompt_rounds(run, source, features, scenes, targets, ROUNDS, gen)
     run.update(prompted.total)
     return prompted.rounds
 
@@ -211,39 +210,37 @@ def clip_step(run: Run, clips: Clips, gen: torch.Generator) -> list[losses.Round
     as_mask = run.chance() < MASK_SHARE
     rounds = 1 + int(run.chance() * 2.2)
     corrected = int(1 + run.chance() * (frames - 1)) if run.chance() < CORRECTED_SHARE else -1
-    with torch.autocast(run.device.type, torch.bfloat16):
-        encoded = encode(model, clips.pixels.flatten(0, 1))
     tracked: list[losses.RoundLoss] = []
     start: list[losses.RoundLoss] = []
     total = goals.new_zeros(())
-    for t in range(frames):
-        features = encoded.pick(targets.scene * frames + t)
-        if t == 0 and as_mask:
-            full = clips.masks(targets, 1)[:, :1].float()
-            with torch.autocast(run.device.type, torch.bfloat16):
+    with torch.autocast(run.device.type, torch.bfloat16):
+        encoded = encode(model, clips.pixels.flatten(0, 1)).unflatten(frames)
+        for t in range(frames):
+            features = encoded.frame(t).spread(TARGETS_PER_CLIP)
+            if t == 0 and as_mask:
+                full = clips.masks(targets, 1)[:, :1].float()
                 total = total + losses.presence_loss(bank.keep_mask(t, features, full))
-            continue
-        if t == 0:
-            source = model.without_memory(features.top)
-            prompted = prompt_rounds(run, source, features, first, targets, rounds, gen)
-            total, start = total + prompted.total, prompted.rounds
-            with torch.autocast(run.device.type, torch.bfloat16):
+                continue
+            if t == 0:
+                source = model.without_memory(features.top)
+                prompted = prompt_rounds(run, source, features, first, targets, rounds, gen)
+                total, start = total + prompted.total, prompted.rounds
                 bank.keep(t, features.top, prompted.got, prompted.index, prompted=True)
-            continue
-        with torch.autocast(run.device.type, torch.bfloat16):
+                continue
             source = bank.condition(t, features.top)
             nothing = no_points(len(source), run.device, SLOTS)
             got = model.decode(source, features, *nothing, slots=True)
-        loss = losses.tracked_loss(
-            got.logits.float(), got.iou.float(), got.presence, goals[:, t], area[:, t]
-        )
-        tracked.append(loss)
-        total = total + TRACKED_WEIGHT * loss.total / (frames - 1)
-        index = chosen(got, torch.ones_like(targets.is_part))
-        if t == corrected:
-            got, extra = correct(run, source, features, got, index, masks[:, t], area[:, t], gen)
-            total, index = total + extra, torch.zeros_like(index)
-        with torch.autocast(run.device.type, torch.bfloat16):
+            loss = losses.tracked_loss(
+                got.logits.float(), got.iou.float(), got.presence, goals[:, t], area[:, t]
+            )
+            tracked.append(loss)
+            total = total + TRACKED_WEIGHT * loss.total / (frames - 1)
+            index = chosen(got, torch.ones_like(targets.is_part))
+            if t == corrected:
+                got, extra = correct(
+                    run, source, features, got, index, masks[:, t], area[:, t], gen
+                )
+                total, index = total + extra, torch.zeros_like(index)
             bank.keep(t, features.top, got, index, prompted=t == corrected)
     run.update(total)
     return [*start[:1], tracked[0], tracked[len(tracked) // 2], tracked[-1]]
@@ -268,8 +265,7 @@ def correct(
     coords = F.pad(click, (0, 0, 0, SLOTS - 1))
     labels = torch.full((n, SLOTS), NOTHING, device=label.device)
     labels[:, :1], labels[:, 1] = label, PADDING
-    with torch.autocast(run.device.type, torch.bfloat16):
-        got = run.model.decode(source, features, coords, labels, before, slots=True)
+    got = run.model.decode(source, features, coords, labels, before, slots=True)
     loss = losses.tracked_loss(
         got.logits.float(), got.iou.float(), got.presence, shares(mask), area
     )
@@ -292,7 +288,7 @@ class Stage:
         self.count = {"pictures": 0, "clips": 0}
 
     def steps(self, phase: Phase) -> None:
-        """Make one batch and train on it twice."""
+        """Make one batch and train on it a few times."""
         gen = self.maker.gen
         if self.run.chance() < phase.clip_share:
             clips = self.clips.make(phase.clips, phase.frames, phase.side, stretched=True)
@@ -324,7 +320,7 @@ def main() -> None:
     parser.add_argument("--total-seconds", type=float, required=True, help="time of all stages")
     parser.add_argument("--shapes", type=int, default=12000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--compile", action="store_true", help="compile the heavy parts")
+    parser.add_argument("--compile", action="store_true", help="compile the image encoder")
     parser.add_argument("--report", type=int, default=200, help="steps between lines of progress")
     args = parser.parse_args()
 
@@ -339,19 +335,17 @@ def main() -> None:
     seed = args.seed + 1000 * (run.step + 1) + run.team.rank
     maker = make_scenes(run.device, seed, args.shapes, workers)
     torch.manual_seed(seed)
-    if args.compile:
-        torch._dynamo.config.cache_size_limit = 32
-        run.model.image_encoder.compile(dynamic=False)
-        run.model.sam_mask_decoder.compile()
-        run.model.memory_encoder.compile()
     stage = Stage(run, maker)
     started = saved = time.time()
-    before, reported = run.seconds, run.step
+    before, reported, compiled = run.seconds, run.step, False
     while True:
         run.seconds = before + run.team.agree(time.time() - started)
         if run.team.agree(time.time() - entered) > args.seconds:
             break
         phase = next(p for p in PHASES if run.seconds < p.until * args.total_seconds)
+        if args.compile and not compiled and phase.side == NANO.image_size:
+            run.model.image_encoder.compile(dynamic=False)
+            compiled = True
         stage.steps(phase)
         if run.step - reported >= args.report:
             stage.report()

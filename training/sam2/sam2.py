@@ -30,9 +30,17 @@ class Features(NamedTuple):
     s1: Tensor
     top: Tensor
 
-    def pick(self, index: Tensor) -> Features:
-        """Return the features of some pictures, in any order, repeated or not."""
-        return Features(self.s0[index], self.s1[index], self.top[index])
+    def spread(self, times: int) -> Features:
+        """Repeat the features of each picture for so many objects in it."""
+        return Features(*(m.repeat_interleave(times, 0) for m in self))
+
+    def unflatten(self, frames: int) -> Features:
+        """Give the frames of each clip an axis of their own, the second."""
+        return Features(*(m.unflatten(0, (-1, frames)) for m in self))
+
+    def frame(self, t: int) -> Features:
+        """Return frame `t` of all clips."""
+        return Features(*(m[:, t] for m in self))
 
 
 class Memory(NamedTuple):
