@@ -1,7 +1,7 @@
 """Time our layers at the sizes of a released network: where does the encoder's time go?
 
 Needs an editable install, which has `sam_rlx._testing`. Rows are medians; the copies at the NumPy
-border are part of them.
+border are part of them. `--rival` adds PyTorch's time for SAM 2's image encoder.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+import hiera
 from workloads import SEED, decoder_gflop, network, tiny
 
 
@@ -29,6 +30,7 @@ class Row:
     inputs: dict[str, Any]
     count: int
     gflop: float  # of one call
+    part: str = ""  # what the layer puts before its weights' names
 
 
 def encoder_rows(config: tiny.SamConfig) -> list[Row]:
@@ -137,7 +139,8 @@ def prepared(row: Row, weights: tiny.Weights, isa: str | None, threads: int) -> 
         name: rng.standard_normal(value, dtype=np.float32) if isinstance(value, tuple) else value
         for name, value in row.inputs.items()
     }
-    own = {k.removeprefix(row.prefix): v for k, v in weights.items() if k.startswith(row.prefix)}
+    stored = [name for name in weights if name.startswith(row.prefix)]
+    own = {row.part + name.removeprefix(row.prefix): weights[name] for name in stored}
     layer = _testing.layer(row.layer, row.config, own, isa=isa, num_threads=threads)
     return lambda: layer.forward(**inputs)
 
@@ -152,19 +155,28 @@ def measure(call: Callable[[], Any], rounds: int) -> list[float]:
     return times
 
 
+def rows_of(variant: str) -> tuple[list[Row], tiny.Weights]:
+    """Rows of a variant, and the weights of the network they belong to."""
+    if variant in hiera.VARIANTS:
+        return hiera.rows(hiera.VARIANTS[variant], Row), hiera.weights(variant)
+    config = network(variant)
+    return encoder_rows(config) + decoder_rows(config), tiny.sam_weights(config, SEED)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--variant", default="vit_b", choices=["tiny", *tiny.VARIANTS])
+    variants = ["tiny", *tiny.VARIANTS, *hiera.VARIANTS]
+    parser.add_argument("--variant", default="vit_b", choices=variants)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--isa", default=None)
+    parser.add_argument("--rival", action="store_true", help="SAM 2: also time PyTorch's encoder")
     options = parser.parse_args()
-    config = network(options.variant)
-    weights = tiny.sam_weights(config, SEED)
+    rows, weights = rows_of(options.variant)
     print("| stage | calls | ms, median | [min, max] | GFLOP/s | ms in all |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for row in encoder_rows(config) + decoder_rows(config):
-        call = prepared(row, weights, options.isa, options.threads)
+
+    def show(row: Row, call: Callable[[], Any]) -> None:
         times = [1e3 * t for t in measure(call, options.rounds)]
         median = statistics.median(times)
         print(
@@ -172,6 +184,12 @@ def main() -> None:
             f"| {1e3 * row.gflop / median:.0f} | {row.count * median:.1f} |",
             flush=True,
         )
+
+    for row in rows:
+        show(row, prepared(row, weights, options.isa, options.threads))
+    if options.rival and options.variant in hiera.VARIANTS:
+        named = replace(rows[-1], stage="image encoder, PyTorch")
+        show(named, hiera.rival(options.variant, options.threads))
 
 
 if __name__ == "__main__":

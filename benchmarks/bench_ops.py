@@ -28,6 +28,7 @@ LINEAR = [  # m, k, n, what is fused
     (7, 2048, 256, ""),
 ]
 ATTENTION = [(0, False), (0, True), (14, False), (14, True)]  # window, relative position
+MEMORY = [(1, False), (2, False), (2, True), (7, False), (7, True)]  # maps, without keys
 
 
 def best(times, threads):
@@ -37,6 +38,29 @@ def best(times, threads):
 def repetitions(work):
     """About one second of runs, at least 3."""
     return int(min(200, max(3, 1e11 / work)))
+
+
+def memory_rows(bench, threads, common):
+    work = 2 * 128 * 128 * 9 * 16 * 64
+    yield (
+        "conv3x3 stride 2 256x256 16->64",
+        work,
+        "FLOP",
+        best(bench.conv3x3_stride2(256, 16, 64, 10, **common), threads),
+    )
+    work = 2 * 4096 * 49 * 256
+    yield (
+        "depthwise 7x7 64x64 256",
+        work,
+        "FLOP",
+        best(bench.depthwise_conv(64, 256, 7, 20, **common), threads),
+    )
+    for maps, factored in MEMORY:
+        work = 2 * (256 + 64) * 4096 * 4096 * maps
+        times = bench.place_attention(64, maps, factored, 3, **common)
+        name = f"attention to {maps} maps of memory"
+        # Counted as keys that are made; without them less work is done.
+        yield f"{name}{', no keys' if factored else ''}", work, "FLOP", best(times, threads)
 
 
 def ours(isa, threads):
@@ -76,6 +100,7 @@ def ours(isa, threads):
         "FLOP",
         best(bench.conv_patch(1024, 16, 768, 10, **common), threads),
     )
+    yield from memory_rows(bench, threads, common)
     size = 4096 * 768
     yield (
         "layer_norm 4096x768",
@@ -130,6 +155,19 @@ def torch_rows(threads):
         work = 4 * 12 * 64 * 4096 * 4096
         run = lambda: functional.scaled_dot_product_attention(q, k, v)  # noqa: E731
         yield "attention ViT-B global", work, "FLOP", clock(run, work, threads)
+        for maps in (1, 2, 7):
+            q, k = torch.rand(1, 1, 4096, 256), torch.rand(1, 1, 4096 * maps, 256)
+            work = 2 * (256 + 64) * 4096 * 4096 * maps  # of ours: here values are as wide as keys
+            run = lambda q=q, k=k: functional.scaled_dot_product_attention(q, k, k)  # noqa: E731
+            yield f"attention to {maps} maps of memory", work, "FLOP", clock(run, work, threads)
+        x, w = torch.rand(1, 256, 64, 64), torch.rand(256, 1, 7, 7)
+        work = 2 * 4096 * 49 * 256
+        run = lambda x=x, w=w: functional.conv2d(x, w, padding=3, groups=256)  # noqa: E731
+        yield "depthwise 7x7 64x64 256", work, "FLOP", clock(run, work, threads)
+        x, w = torch.rand(1, 16, 256, 256), torch.rand(64, 16, 3, 3)
+        work = 2 * 128 * 128 * 9 * 16 * 64
+        run = lambda x=x, w=w: functional.conv2d(x, w, padding=1, stride=2)  # noqa: E731
+        yield "conv3x3 stride 2 256x256 16->64", work, "FLOP", clock(run, work, threads)
         x, w = torch.rand(1, 256, 64, 64), torch.rand(256, 256, 3, 3)
         work = 2 * 4096 * 9 * 256 * 256
         run = lambda: functional.conv2d(x, w, padding=1)  # noqa: E731

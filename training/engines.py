@@ -105,8 +105,8 @@ class SamRlxEngine:
     def __init__(self, checkpoint: Path) -> None:
         import sam_rlx
 
-        known = checkpoint.resolve() == CHECKPOINT.resolve()
-        model = sam_rlx.load_model("sam-nano" if known else str(checkpoint))
+        known = checkpoint.resolve().parent == CHECKPOINT.resolve().parent
+        model = sam_rlx.load_model(checkpoint.stem if known else str(checkpoint))
         self.predictor = sam_rlx.ImagePredictor(model)
 
     def set_image(self, image: np.ndarray) -> None:

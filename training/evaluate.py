@@ -1,6 +1,6 @@
-"""Measure a checkpoint on held-out scenes and on the coins of scikit-image.
+"""Measure a checkpoint on held-out scenes, the coins of scikit-image, and held-out clips.
 
-One command prints the figures of the model card: `python -m training.evaluate`.
+One command prints the figures of a model card: `python -m training.evaluate --model sam2-nano`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from scipy import ndimage
 from skimage.filters import sobel
 from skimage.segmentation import watershed
 
-from training import prompts, shapes, textures
+from training import engines_sam2, prompts, shapes, textures
+from training.clip_figures import held_out_clips, measure_clips
 from training.engines import CHECKPOINT, ENGINES, Engine, default_engine
+from training.engines_sam2 import CLIP_ENGINES, TorchSam2Engine
+from training.imitate import box_of, correct, iou, middle
 from training.scenes import SceneMaker
 
 SEED = 987_654
 SIDE = 512
 MIN_AREA = 200
 MIN_COIN = 500
+CHECKPOINTS = {"sam-nano": CHECKPOINT, "sam2-nano": engines_sam2.CHECKPOINT}
 
 
 def held_out(scenes: int, objects: int) -> list[tuple[np.ndarray, list[np.ndarray]]]:
@@ -61,28 +65,6 @@ def coin_masks() -> list[np.ndarray]:
     return [mask for mask in masks if mask.sum() >= MIN_COIN]
 
 
-def iou(a: np.ndarray, b: np.ndarray) -> float:
-    """Intersection over union of two masks."""
-    return float((a & b).sum() / max((a | b).sum(), 1))
-
-
-def middle(mask: np.ndarray) -> np.ndarray:
-    """Return the place (x, y) farthest from the border of the mask."""
-    depth = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
-    y, x = np.unravel_index(depth.argmax(), depth.shape)
-    return np.array([x, y], np.float32)
-
-
-def correct(mask: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, int]:
-    """Click in the middle of the largest wrong place: position and label."""
-    labels, count = ndimage.label(mask ^ predicted)
-    if count == 0:
-        return middle(mask), 1
-    sizes = np.bincount(labels.ravel())[1:]
-    place = middle(labels == 1 + sizes.argmax())
-    return place, int(mask[int(place[1]), int(place[0])])
-
-
 def prompt_object(engine: Engine, mask: np.ndarray, clicks: int) -> dict[str, float]:
     """Click, correct and box one object; return the IoU after each."""
     points, labels = [middle(mask)], [1]
@@ -105,9 +87,7 @@ def prompt_object(engine: Engine, mask: np.ndarray, clicks: int) -> dict[str, fl
         seen, low = answer.masks[0], answer.low_res[0]
         if number in (3, 5):
             figures[f"{number} clicks"] = iou(seen, mask)
-    rows, cols = np.nonzero(mask.any(1))[0], np.nonzero(mask.any(0))[0]
-    box = np.array([cols[0], rows[0], cols[-1] + 1, rows[-1] + 1], np.float32)
-    figures["box"] = iou(engine.predict(box=box, multimask=False).masks[0], mask)
+    figures["box"] = iou(engine.predict(box=box_of(mask), multimask=False).masks[0], mask)
     return figures
 
 
@@ -136,18 +116,29 @@ def show(title: str, figures: dict[str, list[float]]) -> None:
 def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=list(CHECKPOINTS), default="sam-nano")
     parser.add_argument("--engine", choices=list(ENGINES), default=default_engine())
-    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
+    parser.add_argument("--checkpoint", type=Path, help="another file than the packaged one")
     parser.add_argument("--scenes", type=int, default=100)
-    parser.add_argument("--objects", type=int, default=3, help="objects per scene at most")
+    parser.add_argument("--objects", type=int, default=3, help="objects per scene or clip at most")
+    parser.add_argument("--clips", type=int, default=24, help="held-out clips, for sam2-nano")
+    parser.add_argument("--frames", type=int, default=16)
     args = parser.parse_args()
     start = time.time()
-    engine = ENGINES[args.engine](args.checkpoint)
+    checkpoint = args.checkpoint or CHECKPOINTS[args.model]
+    video = args.model == "sam2-nano"
+    if args.engine == "torch" and video:
+        engine: Engine = TorchSam2Engine(checkpoint)
+    else:
+        engine = ENGINES[args.engine](checkpoint)
     coins = skimage.data.coins()
     pair = (np.stack([coins] * 3, -1), coin_masks())
-    print(f"mean IoU with {args.checkpoint.name}, engine {args.engine}")
+    print(f"mean IoU with {checkpoint.name}, engine {args.engine}")
     show("scikit-image coins", measure(engine, [pair], clicks=3))
     show("held-out scenes", measure(engine, held_out(args.scenes, args.objects), clicks=5))
+    if video:
+        clips = held_out_clips(args.clips, args.frames, args.objects)
+        show("held-out clips", measure_clips(CLIP_ENGINES[args.engine](checkpoint), clips))
     print(f"{time.time() - start:.0f} s")
 
 

@@ -10,25 +10,29 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from training.model import Sam, SamConfig
+from training.sam2 import Sam2, Sam2Config
+
+FAMILIES = {"sam": (SamConfig, Sam), "sam2": (Sam2Config, Sam2)}
 
 
-def save(state: dict[str, torch.Tensor], config: SamConfig, path: Path) -> None:
+def save(state: dict[str, torch.Tensor], config: SamConfig | Sam2Config, path: Path) -> None:
     """Write float16 weights with `family`, `variant` and `config` in the metadata."""
     half = {k: v.detach().cpu().half().contiguous() for k, v in state.items()}
     metadata = {
-        "family": "sam",
-        "variant": "sam-nano",
+        "family": config.family,
+        "variant": config.variant,
         "config": config.to_json(),
         "license": "Apache-2.0",
     }
     save_file(half, path, metadata)
 
 
-def load(path: Path) -> Sam:
+def load(path: Path) -> Sam | Sam2:
     """Read a checkpoint into the PyTorch model, as float32."""
     with safe_open(path, "pt") as file:
-        config = SamConfig.from_json(file.metadata()["config"])
-    model = Sam(config)
+        metadata = file.metadata()
+    config_class, model_class = FAMILIES[metadata["family"]]
+    model = model_class(config_class.from_json(metadata["config"]))
     model.load_state_dict({k: v.float() for k, v in load_file(path).items()}, strict=True)
     return model.eval()
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def finish(image: Tensor, grey_always: Tensor, gen: torch.Generator) -> Tensor:
+def finish(image: Tensor, grey_always: Tensor, gen: torch.Generator, group: int = 1) -> Tensor:
     """Turn composed colours in 0..1 into picture values in 0..255.
 
     Parameters
@@ -20,11 +20,14 @@ def finish(image: Tensor, grey_always: Tensor, gen: torch.Generator) -> Tensor:
         (B,) bool: scenes that become grey pictures most of the time.
     gen : torch.Generator
         Source of chance.
+    group : int
+        So many pictures in a row come from one camera; only their noise differs.
     """
     b, device = len(image), image.device
 
-    def rand(*shape: int) -> Tensor:
-        return torch.rand(*shape, generator=gen, device=device)
+    def rand(n: int, *shape: int) -> Tensor:
+        drawn = torch.rand(n // group, *shape, generator=gen, device=device)
+        return drawn.repeat_interleave(group, 0)
 
     def pick(p: float) -> Tensor:
         return (rand(b, 1, 1, 1) < p).float()

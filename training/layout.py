@@ -17,7 +17,8 @@ MAX_OBJECTS = 16
 class Layout:
     """Parameters of a batch of scenes; fields of objects have shape (B, K, ...).
 
-    `object(k)` gives the same record for one object, with shapes (B, ...).
+    `object(k)` gives the same record for one object, with shapes (B, ...). `bend` holds the
+    amplitude, frequency and phase of a bending of each object's outline along both axes.
     """
 
     side: int
@@ -50,6 +51,7 @@ class Layout:
     shadow: Tensor
     shadow_shift: Tensor
     shadow_soft: Tensor
+    bend: Tensor | None = None
 
     @property
     def count(self) -> int:
@@ -60,7 +62,8 @@ class Layout:
         """Return the parameters of object `k` of every scene."""
         names = [f.name for f in dataclasses.fields(self)]
         start = names.index("present")
-        own = {name: getattr(self, name)[:, k] for name in names[start:]}
+        own = {name: getattr(self, name) for name in names[start:]}
+        own = {name: v if v is None else v[:, k] for name, v in own.items()}
         return dataclasses.replace(self, **own)
 
 

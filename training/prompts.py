@@ -37,7 +37,9 @@ class Targets:
     number: Tensor
 
 
-def choose_targets(scenes: Scenes, per_scene: int, gen: torch.Generator) -> Targets:
+def choose_targets(
+    scenes: Scenes, per_scene: int, gen: torch.Generator, background: float = BACKGROUND_WEIGHT
+) -> Targets:
     """Draw `per_scene` targets of each scene: whole objects, parts, rarely the background."""
     owner, part = scenes.owner[:, ::2, ::2].long(), scenes.part[:, ::2, ::2].long()
     b, top = len(owner), 32
@@ -49,7 +51,7 @@ def choose_targets(scenes: Scenes, per_scene: int, gen: torch.Generator) -> Targ
     area = torch.cat([whole, pieces], 1)
     total = inside.sum((1, 2))[:, None]
     weight = ((area * 4 >= MIN_AREA) & (area < 0.85 * total)).float()
-    weight[:, 0] *= BACKGROUND_WEIGHT
+    weight[:, 0] *= background
     weight[:, 0] += 1e-6
     choice = torch.multinomial(weight, per_scene, replacement=True, generator=gen).flatten()
     scene = torch.arange(b, device=owner.device).repeat_interleave(per_scene)

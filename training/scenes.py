@@ -58,21 +58,44 @@ class SceneMaker:
         self.layouts = LayoutMaker(kinds, len(textures), self.gen)
 
     @torch.no_grad()
-    def make(self, batch: int, side: int) -> Scenes:
-        """Compose `batch` scenes on squares of `side` pixels."""
+    def make(self, batch: int, side: int, stretched: bool = False) -> Scenes:
+        """Compose `batch` scenes on squares of `side` pixels.
+
+        Parameters
+        ----------
+        batch, side : int
+            How many, and how large.
+        stretched : bool
+            Stretch the pictures to fill the square, as SAM 2 does, instead of leaving a margin.
+        """
         layout = self.layouts.make(batch, side)
-        y, x = torch.meshgrid(*[torch.arange(side, device=self.device) + 0.5] * 2, indexing="ij")
-        x, y = x[None], y[None]
-        image = self._background(layout, x, y)
-        owner = torch.zeros(batch, side, side, dtype=torch.int16, device=self.device)
-        part = torch.zeros_like(owner)
-        for k in range(layout.count):
-            image, owner, part = self._paint(layout, k, x, y, image, owner, part)
-        height, width = layout.size[:, 0, None, None], layout.size[:, 1, None, None]
+        x, y = grid(side, self.device)
+        if stretched:
+            x = x * (layout.size[:, 1] / side)[:, None, None]
+            y = y * (layout.size[:, 0] / side)[:, None, None]
+        image, owner, part = self.paint(layout, x, y)
+        size = torch.full_like(layout.size, side) if stretched else layout.size
+        height, width = size[:, 0, None, None], size[:, 1, None, None]
+        x, y = grid(side, self.device)
         valid = ((x < width) & (y < height))[:, None]
         pixels = finish.finish(image, layout.coins, self.gen) * valid
         owner = torch.where(valid[:, 0], owner, -1)
-        return Scenes(pixels, valid, owner, part, layout.size)
+        return Scenes(pixels, valid, owner, part, size)
+
+    def paint(self, layout: Layout, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Paint all objects as seen at the places (x, y) of (B or 1, S, S) pixels.
+
+        Returns
+        -------
+        tuple of Tensor
+            Colours (B, 3, S, S) in 0..1, and the numbers of the object and of the part seen.
+        """
+        image = self._background(layout, x, y)
+        owner = torch.zeros(image[:, 0].shape, dtype=torch.int16, device=self.device)
+        part = torch.zeros_like(owner)
+        for k in range(layout.count):
+            image, owner, part = self._paint(layout.object(k), k + 1, x, y, image, owner, part)
+        return image, owner, part
 
     def _background(self, layout: Layout, x: Tensor, y: Tensor) -> Tensor:
         u, v = x / layout.side - 0.5, y / layout.side - 0.5
@@ -88,18 +111,17 @@ class SceneMaker:
 
     def _paint(
         self,
-        layout: Layout,
-        k: int,
+        o: Layout,
+        number: int,
         x: Tensor,
         y: Tensor,
         image: Tensor,
         owner: Tensor,
         part: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Paint object `k` of every scene over what is there."""
-        o = layout.object(k)
+        """Paint one object of every scene over what is there."""
         field = self.fields[o.shape].float()[:, None]
-        local = _to_local(o.inverse, o.centre, x, y)
+        local = _to_local(o, o.centre, x, y)
         depth = F.grid_sample(field, local, padding_mode="border", align_corners=False)[:, 0]
         stencil = (owner == o.parent[:, None, None]) | (o.parent == 0)[:, None, None]
         stencil = stencil & o.present[:, None, None]
@@ -112,13 +134,13 @@ class SceneMaker:
 
         seen = (depth > 0) & stencil
         is_part = (o.parent > 0)[:, None, None]
-        owner = torch.where(seen & ~is_part, k + 1, owner)
-        part = torch.where(seen, torch.where(is_part, k + 1, 0).to(part.dtype), part)
+        owner = torch.where(seen & ~is_part, number, owner)
+        part = torch.where(seen, torch.where(is_part, number, 0).to(part.dtype), part)
         return image, owner, part
 
     def _shadow(self, o: Layout, field: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Darkness of the soft shadow around the object."""
-        local = _to_local(o.inverse, o.centre + o.shadow_shift, x, y)
+        local = _to_local(o, o.centre + o.shadow_shift, x, y)
         depth = F.grid_sample(field, local, padding_mode="border", align_corners=False)[:, 0]
         return o.shadow[:, None, None] * torch.sigmoid(depth / o.shadow_soft[:, None, None])
 
@@ -148,8 +170,21 @@ class SceneMaker:
         return colour + (o.rim[:, None, None] * rim)[:, None]
 
 
-def _to_local(inverse: Tensor, centre: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def grid(side: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the pixel centres of a square: x and y of shape (1, side, side)."""
+    line = torch.arange(side, device=device) + 0.5
+    y, x = torch.meshgrid(line, line, indexing="ij")
+    return x[None], y[None]
+
+
+def _to_local(o: Layout, centre: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Map pixel positions to a shape's own -1..1 cell: (B, S, S, 2)."""
     dx, dy = x - centre[:, 0, None, None], y - centre[:, 1, None, None]
-    m = inverse[:, :, :, None, None]
-    return torch.stack([m[:, 0, 0] * dx + m[:, 0, 1] * dy, m[:, 1, 0] * dx + m[:, 1, 1] * dy], -1)
+    m = o.inverse[:, :, :, None, None]
+    u, v = m[:, 0, 0] * dx + m[:, 0, 1] * dy, m[:, 1, 0] * dx + m[:, 1, 1] * dy
+    if o.bend is not None:
+        b = o.bend[:, :, :, None, None]
+        bent = u + b[:, 0, 0] * torch.sin(b[:, 0, 1] * v + b[:, 0, 2])
+        v = v + b[:, 1, 0] * torch.sin(b[:, 1, 1] * u + b[:, 1, 2])
+        u = bent
+    return torch.stack([u, v], -1)

@@ -3,107 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import random
 import time
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from training import export, losses, prompts, shapes, textures
+from training import losses, prompts, shapes, textures
 from training.model import NANO, Sam
+from training.runs import Run, Team
 from training.scenes import SceneMaker, Scenes
 
 PEAK_RATE = 8e-4
-WEIGHT_DECAY = 0.05
-WARM_UP_STEPS = 300
-CLIP = 1.0
-AVERAGE = 0.999
 TARGETS_PER_SCENE = 6
 ROUNDS = 3
 WITHOUT_MASK = 0.2
 SAVE_EVERY = 100
 STEPS_PER_SCENES = 2
-
-
-class Run:
-    """Model, optimiser, averaged weights and clock of one training run."""
-
-    def __init__(self, device: torch.device, total_seconds: float) -> None:
-        self.device = device
-        self.total_seconds = total_seconds
-        self.model = Sam(NANO).to(device)
-        self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
-        names = [n for n, _ in self.model.named_parameters()]
-        params = dict(self.model.named_parameters())
-        decayed = [n for n in names if params[n].ndim >= 2 and not _is_table(n)]
-        plain = [n for n in names if n not in set(decayed)]
-        self.order = decayed + plain
-        groups = [
-            {"params": [params[n] for n in decayed], "weight_decay": WEIGHT_DECAY},
-            {"params": [params[n] for n in plain], "weight_decay": 0.0},
-        ]
-        self.optimiser = torch.optim.AdamW(groups, lr=PEAK_RATE, betas=(0.9, 0.99), fused=True)
-        self.step, self.seconds = 0, 0.0
-        self._chance = random.Random(0)
-
-    def chance(self) -> float:
-        """A uniform number in 0..1 that needs no transfer from the device."""
-        return self._chance.random()
-
-    def rate(self) -> float:
-        """Learning rate: linear warm-up by steps, then a cosine over the planned seconds."""
-        done = min(self.seconds / self.total_seconds, 1.0)
-        cosine = 0.01 + 0.99 * (0.5 + 0.5 * math.cos(math.pi * done))
-        return PEAK_RATE * cosine * min(1.0, (self.step + 1) / WARM_UP_STEPS)
-
-    def update(self, loss: Tensor) -> None:
-        """One optimiser step and one step of the averaged weights."""
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate()
-        self.optimiser.step()
-        self.step += 1
-        keep = min(AVERAGE, (self.step + 1) / (self.step + 10))
-        state = self.model.state_dict()
-        torch._foreach_lerp_(list(self.average.values()), list(state.values()), 1 - keep)
-
-    def save(self, folder: Path) -> None:
-        """Write averaged weights, and everything that a next stage needs, in small files."""
-        folder.mkdir(parents=True, exist_ok=True)
-        export.save(self.average, NANO, folder / "average.safetensors")
-        raw = {k: v.half() for k, v in self.model.state_dict().items()}
-        torch.save({"weights": raw, "step": self.step, "seconds": self.seconds}, folder / "raw.pt")
-        states = self.optimiser.state
-        params = dict(self.model.named_parameters())
-        for key in ("exp_avg", "exp_avg_sq"):
-            moments = {n: states[params[n]][key].bfloat16() for n in self.order}
-            torch.save(moments, folder / f"{key}.pt")
-
-    def load(self, folder: Path) -> None:
-        """Carry on from what `save` wrote."""
-        raw = torch.load(folder / "raw.pt", map_location=self.device)
-        self.model.load_state_dict({k: v.float() for k, v in raw["weights"].items()})
-        self.step, self.seconds = raw["step"], raw["seconds"]
-        average = export.load(folder / "average.safetensors").state_dict()
-        self.average = {k: v.to(self.device) for k, v in average.items()}
-        params = dict(self.model.named_parameters())
-        for key in ("exp_avg", "exp_avg_sq"):
-            moments = torch.load(folder / f"{key}.pt", map_location=self.device)
-            for name, value in moments.items():
-                state = self.optimiser.state[params[name]]
-                state[key] = value.float()
-                state["step"] = torch.tensor(float(self.step), device=self.device)
-
-
-def _is_table(name: str) -> bool:
-    """Tables of positions and tokens are not decayed."""
-    words = ("pos_embed", "rel_pos", "_token", "embed.weight", "_embeddings")
-    return any(word in name for word in words)
 
 
 def train_step(run: Run, scenes: Scenes, gen: torch.Generator) -> list[losses.RoundLoss]:
@@ -136,10 +52,12 @@ def train_step(run: Run, scenes: Scenes, gen: torch.Generator) -> list[losses.Ro
     return rounds
 
 
-def make_scenes(device: torch.device, seed: int, count: int) -> SceneMaker:
+def make_scenes(
+    device: torch.device, seed: int, count: int, workers: int | None = None
+) -> SceneMaker:
     """Make the pools of shapes and textures and a scene maker on them."""
     start = time.time()
-    fields, kinds = shapes.make_pool(count, seed, os.cpu_count() or 1)
+    fields, kinds = shapes.make_pool(count, seed, workers or os.cpu_count() or 1)
     maker = textures.TextureMaker(device, seed, textures.TRAINING_PHOTOS)
     pool = maker.pool(count // 4)
     print(f"pools: {count} shapes, {len(pool)} textures, {time.time() - start:.0f} s", flush=True)
@@ -172,9 +90,9 @@ def main() -> None:
 
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(args.seed)
-    run = Run(device, args.total_seconds)
+    run = Run(Sam(NANO), PEAK_RATE, args.total_seconds, Team())
+    device = run.device
     if args.resume:
         run.load(args.resume)
     maker = make_scenes(device, args.seed + 1000 * (run.step + 1), args.shapes)

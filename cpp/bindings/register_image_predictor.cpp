@@ -107,6 +107,7 @@ py::tuple decode(ImagePredictor& predictor, const Coordinates& coords, const Lab
     const py::gil_scoped_release release;
     predictor.decode(prompts, {.frame = frame,
                                .multimask_output = multimask_output,
+                               .iou_threshold = std::nullopt,
                                .low_res = low_res_view,
                                .iou = iou_view});
   }

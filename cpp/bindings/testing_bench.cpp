@@ -17,6 +17,7 @@
 #include "ops/conv.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/place_attention.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -122,6 +123,60 @@ Times time_window_attention(std::int64_t side, std::int64_t heads, std::int64_t 
   return measure(repetitions, [&] { window_attention(test.context, args, out); });
 }
 
+Times time_conv3x3_stride2(std::int64_t side, std::int64_t in, std::int64_t out_channels,
+                           int repetitions, const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({1, side, side, in});
+  const PackedMatrix packed =
+      pack_conv(test.context.kernels, random_tensor({out_channels, in, 3, 3}));
+  Tensor out({1, side / 2, side / 2, out_channels});
+  return measure(repetitions, [&] { conv3x3_stride2(test.context, x, packed, {}, out); });
+}
+
+Times time_depthwise_conv(std::int64_t side, std::int64_t channels, std::int64_t size,
+                          int repetitions, const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({1, side, side, channels});
+  const Tensor weight = random_tensor({size * size, channels}), bias = random_tensor({channels});
+  Tensor out({1, side, side, channels});
+  return measure(repetitions, [&] { depthwise_conv(test.context, x, weight, bias, out); });
+}
+
+// Queries of a map attend to `maps` maps of `inputs` channels with rotary keys: with keys that are
+// projected first, or without.
+Times time_place_attention(std::int64_t side, std::int64_t maps, bool factored, int repetitions,
+                           const Isa& isa, int num_threads) {
+  constexpr std::int64_t kChannels = 256, kInputs = 64;
+  TestContext test(isa, num_threads);
+  Context& ctx = test.context;
+  const std::int64_t places = side * side;
+  const Tensor query = random_tensor({places, kChannels});
+  const Tensor features = random_tensor({maps, places, kInputs}), pos = random_tensor({places, 64});
+  const Tensor weight = random_tensor({kChannels, kInputs}), bias = random_tensor({kChannels});
+  const Tensor angles = random_tensor({side, kChannels / 4});
+  const AxialAngles table{side, angles, angles};
+  const PackedMatrix packed = pack_matrix(ctx.kernels, weight);
+  const PlaceProjection projection = pack_place_projection(
+      ctx.kernels, weight, bias, {side, angles, angles, angles.view()[0], angles.view()[0]});
+  Tensor out({places, kInputs});
+  return measure(repetitions, [&] {
+    const Workspace::Scope scratch(ctx.workspace);
+    if (factored) {
+      std::vector<PlaceMap> given;
+      for (std::int64_t i = 0; i < maps; ++i) given.push_back({features.view()[i], pos, {}});
+      const PackedPlaces keys = pack_places(ctx, side, given, {}, {});
+      place_attention(ctx, {query, projection, keys, 0.0625F}, out);
+      return;
+    }
+    const View keys = ctx.workspace.floats({maps * places, kChannels});
+    linear(ctx, features.view().reshape({maps * places, kInputs}), packed, {bias.data()}, keys);
+    rotate_(ctx, table, keys);
+    const AttentionPart part{{keys.data, kChannels}, {features.data(), kInputs}, maps * places};
+    attention_to_parts(
+        ctx, {kChannels, kInputs, 0.0625F, {query.data(), kChannels}, places, {&part, 1}}, out);
+  });
+}
+
 Times time_layer_norm(std::int64_t rows, std::int64_t cols, int repetitions, const Isa& isa,
                       int num_threads) {
   TestContext test(isa, num_threads);
@@ -192,6 +247,12 @@ void register_bench(py::module_& module) {
   bench.def("window_attention", &time_window_attention, "side"_a, "heads"_a, "head_dim"_a,
             "window"_a, "rel_pos"_a = true, "repetitions"_a = 5, "isa"_a = py::none(),
             "num_threads"_a = 1);
+  bench.def("conv3x3_stride2", &time_conv3x3_stride2, "side"_a, "in_channels"_a, "out_channels"_a,
+            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("depthwise_conv", &time_depthwise_conv, "side"_a, "channels"_a, "size"_a = 7,
+            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("place_attention", &time_place_attention, "side"_a, "maps"_a, "factored"_a,
+            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("layer_norm", &time_layer_norm, "rows"_a, "cols"_a, "repetitions"_a = 5,
             "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("gelu", &time_gelu, "count"_a, "repetitions"_a = 5, "isa"_a = py::none(),

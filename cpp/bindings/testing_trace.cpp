@@ -64,7 +64,7 @@ std::vector<std::int64_t> allocations(const std::string& path, const py::array& 
   for (int i = 0; i < calls; ++i) {
     const std::int64_t before = allocation_count();
     predictor.set_image(pixels.view());
-    predictor.decode(prompts, {.low_res = low_res, .iou = iou});
+    predictor.decode(prompts, {.iou_threshold = std::nullopt, .low_res = low_res, .iou = iou});
     taken.push_back(allocation_count() - before);
   }
   return taken;

@@ -65,6 +65,18 @@ struct DepthwiseRowArgs {
   float* out = nullptr;
 };
 
+// Products of pairs of channels (complex numbers q, and a weight w each) for a panel of nr queries:
+//   even[(k * pairs + j) * nr + i] = Re(conj(w) q), odd[...] = Im(conj(w) q)
+// with w = weight[k * 2 * pairs + j] + i weight[... + pairs] and q = query[j * nr + i] +
+// i query[(pairs + j) * nr + i].
+struct PairProductsArgs {
+  const float* weight = nullptr;  // (depth, 2, pairs)
+  const float* query = nullptr;   // (2, pairs, nr)
+  float* even = nullptr;          // (depth, pairs, nr)
+  float* odd = nullptr;
+  std::int64_t depth = 0, pairs = 0;
+};
+
 // Scores of keys that lie on a run of places, for a panel of nr queries. What a query makes of a
 // place is the sum of a part for its column and a part for its row:
 //   scores[(x * maps + t) * nr + i] = sum over k < depth of
@@ -111,6 +123,7 @@ struct KernelTable {
 
   void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
 
+  void (*pair_products)(const PairProductsArgs&) noexcept;
   void (*place_scores)(const PlaceScoresArgs&) noexcept;
 
   // rows[i][d] = result[d * nr + i] / sum[i] for i < count <= nr, d < dim.

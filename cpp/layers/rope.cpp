@@ -7,16 +7,20 @@ namespace sam_rlx {
 
 void AxialRope::build() {
   const std::int64_t quarter = dim / 4;
-  cos = Tensor({side, quarter});
-  sin = Tensor({side, quarter});
-  for (std::int64_t c = 0; c < side; ++c) {
-    for (std::int64_t j = 0; j < quarter; ++j) {
-      const double exponent = 4.0 * static_cast<double>(j) / static_cast<double>(dim);
-      const double angle = static_cast<double>(c) * std::pow(theta, -exponent);
-      cos.data()[c * quarter + j] = static_cast<float>(std::cos(angle));
-      sin.data()[c * quarter + j] = static_cast<float>(std::sin(angle));
+  // Coordinates first, first + 1, ...
+  const auto table = [&](double first, std::int64_t count, Tensor& cosines, Tensor& sines) {
+    cosines = Tensor({count, quarter});
+    sines = Tensor({count, quarter});
+    for (std::int64_t i = 0; i < count * quarter; ++i) {
+      const double exponent = 4.0 * static_cast<double>(i % quarter) / static_cast<double>(dim);
+      const double angle = (first + static_cast<double>(i / quarter)) * std::pow(theta, -exponent);
+      cosines.data()[i] = static_cast<float>(std::cos(angle));
+      sines.data()[i] = static_cast<float>(std::sin(angle));
     }
-  }
+  };
+  table(0.0, side, cos, sin);
+  table(side % 2 == 0 ? 0.5 : 0.0, (side + 1) / 2, centered_cos, centered_sin);
+  table(0.5 * static_cast<double>(side - 1), 1, center_cos, center_sin);
 }
 
 Tensor AxialRope::pairs_to_halves(ConstView rows) {

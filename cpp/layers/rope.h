@@ -10,7 +10,8 @@ namespace sam_rlx {
 struct AxialRope {
   std::int64_t side = 0, dim = 0;
   double theta = 10000.0;
-  Tensor cos, sin;  // (side, dim / 4)
+  Tensor cos, sin;                                            // (side, dim / 4)
+  Tensor centered_cos, centered_sin, center_cos, center_sin;  // see ops/rope.h, CenteredAngles
 
   AxialRope() = default;
   AxialRope(std::int64_t grid, std::int64_t channels, double base)
@@ -18,6 +19,9 @@ struct AxialRope {
 
   void build();
   AxialAngles angles() const { return {side, cos, sin}; }
+  CenteredAngles centered() const {
+    return {side, centered_cos, centered_sin, center_cos, center_sin};
+  }
   // Turns rows of channels in halves, see ops/rope.h.
   void rotate_(Context& ctx, View x) const { sam_rlx::rotate_(ctx, angles(), x); }
   // The rows of a projection (dim, in), or its bias (dim,), in the order that rotate_ expects:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -19,30 +20,48 @@ constexpr std::int64_t kMaxNr = 64;
 
 // ---------------------------------------------------------------- packing
 
-PlaceProjection pack_place_projection(const KernelTable& kernels, ConstView weight,
-                                      ConstView bias) {
+PlaceProjection pack_place_projection(const KernelTable& kernels, ConstView weight, ConstView bias,
+                                      const CenteredAngles& angles) {
   const std::int64_t channels = weight.shape[0], inputs = weight.shape[1], mr = kernels.gemm_mr;
-  const std::int64_t depth = inputs + 1, quarter = channels / 4;
+  const std::int64_t depth = inputs + 1, pairs = channels / 4;
   Tensor extended({channels, depth});
+  std::vector<const float*> rows;
   for (std::int64_t r = 0; r < channels; ++r) {
+    rows.push_back(extended.data() + r * depth);
     std::copy_n(weight.data + r * inputs, inputs, extended.data() + r * depth);
     extended.data()[r * depth + inputs] = bias.data[r];
   }
-  // Left operand (depth, rows): the columns are the given runs of rows of `extended`.
-  const auto pack = [&](std::span<const std::int64_t> quarters) {
-    std::vector<const float*> columns;
-    for (const std::int64_t q : quarters) {
-      for (std::int64_t r = q * quarter; r < (q + 1) * quarter; ++r) {
-        columns.push_back(extended.data() + r * depth);
-      }
+  // Channels are quarters: real parts of columns and rows, then imaginary parts.
+  const auto pair_weights = [&](std::int64_t quarter) {
+    Tensor out({depth, 2, pairs});
+    for (std::int64_t i = 0; i < out.numel(); ++i) {
+      const std::int64_t part = i / pairs % 2, r = (2 * part + quarter) * pairs + i % pairs;
+      out.data()[i] = extended.data()[r * depth + i / (2 * pairs)];
     }
-    const auto count = static_cast<std::int64_t>(columns.size());
-    Tensor packed({round_up(depth, mr), count});
-    kernels.pack_a_columns(columns.data(), count, depth, packed.data(), count * mr);
+    return out;
+  };
+  const auto left_operand = [&](ConstView table) {
+    Tensor packed({round_up(table.shape[0], mr), pairs});
+    for (std::int64_t i = 0; i < table.shape[0]; i += mr) {
+      const float* pointers[kMaxNr] = {};
+      for (std::int64_t r = 0; r < std::min(mr, table.shape[0] - i); ++r) {
+        pointers[r] = table.data + (i + r) * pairs;
+      }
+      kernels.pack_a_rows(pointers, pairs, packed.data() + i * pairs);
+    }
     return packed;
   };
-  constexpr std::int64_t kColumn[] = {0, 2}, kRow[] = {1, 3}, kAll[] = {0, 1, 2, 3};
-  return {inputs, pack(kColumn), pack(kRow), pack(kAll)};
+  Tensor all({round_up(depth, mr), channels});
+  kernels.pack_a_columns(rows.data(), channels, depth, all.data(), channels * mr);
+  return {.inputs = inputs,
+          .side = angles.side,
+          .column = pair_weights(0),
+          .row = pair_weights(1),
+          .all = std::move(all),
+          .cos = left_operand(angles.cos),
+          .sin = left_operand(angles.sin),
+          .center_cos = Tensor::copy_of(angles.center_cos),
+          .center_sin = Tensor::copy_of(angles.center_sin)};
 }
 
 namespace {
@@ -138,42 +157,59 @@ class QueryPanel {
       : kernels_(kernels),
         args_(args),
         nr_(kernels.gemm_nr),
+        mr_(kernels.gemm_mr),
         depth_(args.projection.inputs + 1),
         channels_(args.query.shape[1]) {}
 
   // Numbers of scratch that a thread needs.
   std::int64_t floats() const {
     const PackedPlaces& p = args_.places;
-    const std::int64_t keys = std::max(p.side * p.maps, p.tokens);
-    return nr_ * (channels_ + channels_ / 2 + (p.side + 2) * depth_ + keys + depth_ + 1);
+    const std::int64_t keys = std::max(p.side * p.maps, p.tokens), pairs = channels_ / 4;
+    return nr_ * (6 * pairs + depth_ * (2 * pairs + 2 * mr_ + p.side + 3) + keys + 1);
   }
 
   void run(std::int64_t first, std::int64_t count, float* scratch, View out);
 
  private:
   void set_up(std::int64_t first, std::int64_t count, float* scratch);
-  void fold(const Tensor& projection, const float* query, std::int64_t channels, float* table);
-  void fold_place(const Tensor& projection, std::int64_t quarter, std::int64_t at, float* table);
+  void make_products(const Tensor& weight, std::int64_t quarter);
+  void sum_products(const Tensor& angles, std::int64_t first, std::int64_t count,
+                    const float* products, float* sums);
+  void combine(std::int64_t index, float sign, float* table) const;
+  void attend_to_row(std::int64_t y);
+  void attend_to_maps();
+  void attend_to_tokens();
   void attend(std::int64_t keys, const float* values);
 
   const KernelTable& kernels_;
   const PlaceAttentionArgs& args_;
-  std::int64_t nr_, depth_, channels_, columns_ = 0, done_ = 0;
-  float *query_ = nullptr, *turned_ = nullptr, *column_ = nullptr, *row_ = nullptr, *sum_ = nullptr;
-  float *scores_ = nullptr, *result_ = nullptr, *max_ = nullptr, *total_ = nullptr;
+  std::int64_t nr_, mr_, depth_, channels_, columns_ = 0, done_ = 0;
+  float *query_ = nullptr, *centered_ = nullptr, *even_ = nullptr, *odd_ = nullptr;
+  float *cosines_ = nullptr, *sines_ = nullptr, *column_ = nullptr, *row_ = nullptr;
+  float *sum_ = nullptr, *scores_ = nullptr, *result_ = nullptr, *max_ = nullptr, *total_ = nullptr;
 };
 
 void QueryPanel::set_up(std::int64_t first, std::int64_t count, float* scratch) {
   const PackedPlaces& p = args_.places;
-  query_ = scratch;
-  turned_ = query_ + nr_ * channels_;
-  column_ = turned_ + nr_ * channels_ / 2;
-  row_ = column_ + nr_ * p.side * depth_;
-  sum_ = row_ + nr_ * depth_;
-  scores_ = sum_ + nr_ * depth_;
-  result_ = scores_ + nr_ * std::max(p.side * p.maps, p.tokens);
-  max_ = result_ + nr_ * args_.projection.inputs;
-  total_ = max_ + nr_;
+  const std::int64_t pairs = channels_ / 4;
+  const auto take = [&](std::int64_t rows) {
+    float* const taken = scratch;
+    scratch += rows * nr_;
+    return taken;
+  };
+  query_ = take(channels_);
+  centered_ = take(2 * pairs);
+  even_ = take(depth_ * pairs);
+  odd_ = take(depth_ * pairs);
+  cosines_ = take(depth_ * mr_);
+  sines_ = take(depth_ * mr_);
+  column_ = take(depth_ * p.side);
+  row_ = take(depth_);
+  sum_ = take(depth_);
+  scores_ = take(std::max(p.side * p.maps, p.tokens));
+  result_ = take(depth_ - 1);
+  max_ = take(1);
+  total_ = take(1);
   columns_ = round_up(count, kernels_.lanes);
   done_ = 0;
   const float* rows[kMaxNr] = {};
@@ -183,40 +219,53 @@ void QueryPanel::set_up(std::int64_t first, std::int64_t count, float* scratch) 
   std::fill_n(total_, nr_, 0.0F);
 }
 
-// table (depth, nr) = projection^T query.
-void QueryPanel::fold(const Tensor& projection, const float* query, std::int64_t channels,
-                      float* table) {
-  kernels_.gemm({.m = depth_,
-                 .n = nr_,
-                 .k = channels,
-                 .a = projection.data(),
-                 .a_row_stride = 1,
-                 .a_k_stride = kernels_.gemm_mr,
-                 .a_panel_stride = channels * kernels_.gemm_mr,
-                 .b = query,
-                 .b_k_stride = nr_,
-                 .b_panel_stride = nr_ * channels,
-                 .c = table,
-                 .c_row_stride = nr_});
-}
-
-// The same for the channels of a column (quarter 0) or a row (quarter 1), turned back from `at`.
-void QueryPanel::fold_place(const Tensor& projection, std::int64_t quarter, std::int64_t at,
-                            float* table) {
+// Products of the pairs of columns (quarter 0) or rows (quarter 1), turned back to the centre.
+void QueryPanel::make_products(const Tensor& weight, std::int64_t quarter) {
   const std::int64_t pairs = channels_ / 4;
-  const float* const cos = args_.angles.cos.data + at * pairs;
-  const float* const sin = args_.angles.sin.data + at * pairs;
+  const float* const cos = args_.projection.center_cos.data();
+  const float* const sin = args_.projection.center_sin.data();
   for (std::int64_t j = 0; j < pairs; ++j) {
     const float* const re = query_ + (quarter * pairs + j) * nr_;
     const float* const im = re + 2 * pairs * nr_;
-    float* const to_re = turned_ + j * nr_;
+    float* const to_re = centered_ + j * nr_;
     float* const to_im = to_re + pairs * nr_;
     for (std::int64_t i = 0; i < nr_; ++i) {
       to_re[i] = re[i] * cos[j] + im[i] * sin[j];
       to_im[i] = im[i] * cos[j] - re[i] * sin[j];
     }
   }
-  fold(projection, turned_, 2 * pairs, table);
+  kernels_.pair_products({.weight = weight.data(),
+                          .query = centered_,
+                          .even = even_,
+                          .odd = odd_,
+                          .depth = depth_,
+                          .pairs = pairs});
+}
+
+// sums (count, depth, nr): products weighted with the angles of some distances; `first` is a
+// multiple of mr.
+void QueryPanel::sum_products(const Tensor& angles, std::int64_t first, std::int64_t count,
+                              const float* products, float* sums) {
+  const std::int64_t pairs = channels_ / 4;
+  kernels_.gemm({.m = count,
+                 .n = depth_ * nr_,
+                 .k = pairs,
+                 .a = angles.data() + first * pairs,
+                 .a_row_stride = 1,
+                 .a_k_stride = mr_,
+                 .a_panel_stride = pairs * mr_,
+                 .b = products,
+                 .b_k_stride = nr_,
+                 .b_panel_stride = nr_ * pairs,
+                 .c = sums,
+                 .c_row_stride = depth_ * nr_});
+}
+
+// What the queries make of the place at a distance to one side of the centre.
+void QueryPanel::combine(std::int64_t index, float sign, float* table) const {
+  const float* const cosines = cosines_ + index * depth_ * nr_;
+  const float* const sines = sines_ + index * depth_ * nr_;
+  for (std::int64_t i = 0; i < depth_ * nr_; ++i) table[i] = cosines[i] + sign * sines[i];
 }
 
 // Softmax step over the scores, and the values that belong to them.
@@ -246,46 +295,81 @@ void QueryPanel::attend(std::int64_t keys, const float* values) {
   done_ += keys;
 }
 
-void QueryPanel::run(std::int64_t first, std::int64_t count, float* scratch, View out) {
+void QueryPanel::attend_to_row(std::int64_t y) {
   const PackedPlaces& p = args_.places;
+  const std::int64_t keys = p.side * p.maps;
+  kernels_.place_scores({.keys = p.map_keys + y * keys * depth_,
+                         .column = column_,
+                         .row = row_,
+                         .sum = sum_,
+                         .scores = scores_,
+                         .places = p.side,
+                         .depth = depth_,
+                         .maps = p.maps});
+  attend(keys, p.map_values + y * keys * round_up(p.inputs, mr_));
+}
+
+void QueryPanel::attend_to_maps() {
+  const PlaceProjection& projection = args_.projection;
+  const std::int64_t side = args_.places.side, distances = (side + 1) / 2;
+  const auto for_each_place = [&](const Tensor& weight, std::int64_t quarter, auto visit) {
+    make_products(weight, quarter);
+    for (std::int64_t first = 0; first < distances; first += mr_) {
+      const std::int64_t count = std::min(mr_, distances - first);
+      sum_products(projection.cos, first, count, even_, cosines_);
+      sum_products(projection.sin, first, count, odd_, sines_);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t after = side / 2 + first + i, before = (side - 1) / 2 - first - i;
+        visit(after, i, 1.0F);
+        if (before != after) visit(before, i, -1.0F);
+      }
+    }
+  };
+  for_each_place(projection.column, 0, [&](std::int64_t x, std::int64_t index, float sign) {
+    combine(index, sign, column_ + x * depth_ * nr_);
+  });
+  for_each_place(projection.row, 1, [&](std::int64_t y, std::int64_t index, float sign) {
+    combine(index, sign, row_);
+    attend_to_row(y);
+  });
+}
+
+void QueryPanel::attend_to_tokens() {
+  const PackedPlaces& p = args_.places;
+  kernels_.gemm({.m = depth_,
+                 .n = nr_,
+                 .k = channels_,
+                 .a = args_.projection.all.data(),
+                 .a_row_stride = 1,
+                 .a_k_stride = mr_,
+                 .a_panel_stride = channels_ * mr_,
+                 .b = query_,
+                 .b_k_stride = nr_,
+                 .b_panel_stride = nr_ * channels_,
+                 .c = row_,
+                 .c_row_stride = nr_});
+  kernels_.gemm({.m = p.tokens,
+                 .n = nr_,
+                 .k = depth_,
+                 .a = p.token_keys,
+                 .a_row_stride = 1,
+                 .a_k_stride = mr_,
+                 .a_panel_stride = depth_ * mr_,
+                 .b = row_,
+                 .b_k_stride = nr_,
+                 .b_panel_stride = nr_ * depth_,
+                 .c = scores_,
+                 .c_row_stride = nr_});
+  attend(p.tokens, p.token_values);
+}
+
+void QueryPanel::run(std::int64_t first, std::int64_t count, float* scratch, View out) {
   set_up(first, count, scratch);
-  if (p.maps > 0) {
-    for (std::int64_t x = 0; x < p.side; ++x) {
-      fold_place(args_.projection.column, 0, x, column_ + x * depth_ * nr_);
-    }
-    const std::int64_t keys = p.side * p.maps;
-    for (std::int64_t y = 0; y < p.side; ++y) {
-      fold_place(args_.projection.row, 1, y, row_);
-      kernels_.place_scores({.keys = p.map_keys + y * keys * depth_,
-                             .column = column_,
-                             .row = row_,
-                             .sum = sum_,
-                             .scores = scores_,
-                             .places = p.side,
-                             .depth = depth_,
-                             .maps = p.maps});
-      attend(keys, p.map_values + y * keys * round_up(p.inputs, kernels_.gemm_mr));
-    }
-  }
-  if (p.tokens > 0) {
-    fold(args_.projection.all, query_, channels_, row_);
-    kernels_.gemm({.m = p.tokens,
-                   .n = nr_,
-                   .k = depth_,
-                   .a = p.token_keys,
-                   .a_row_stride = 1,
-                   .a_k_stride = kernels_.gemm_mr,
-                   .a_panel_stride = depth_ * kernels_.gemm_mr,
-                   .b = row_,
-                   .b_k_stride = nr_,
-                   .b_panel_stride = nr_ * depth_,
-                   .c = scores_,
-                   .c_row_stride = nr_});
-    attend(p.tokens, p.token_values);
-  }
+  if (args_.places.maps > 0) attend_to_maps();
+  if (args_.places.tokens > 0) attend_to_tokens();
   float* rows[kMaxNr] = {};
   for (std::int64_t i = 0; i < count; ++i) rows[i] = out[first + i].data;
-  kernels_.unpack_columns(result_, total_, count, p.inputs, rows);
+  kernels_.unpack_columns(result_, total_, count, args_.places.inputs, rows);
 }
 
 }  // namespace
@@ -294,6 +378,10 @@ void place_attention(Context& ctx, const PlaceAttentionArgs& args, View out) {
   const std::int64_t queries = args.query.shape[0];
   const Shape expected{queries, args.projection.inputs};
   if (out.shape != expected) fail("place_attention: result", expected.str(), out.shape.str());
+  if (args.places.side != args.projection.side) {
+    fail("place_attention", "maps of side " + std::to_string(args.projection.side),
+         std::to_string(args.places.side));
+  }
   if (args.places.maps + args.places.tokens < 1) fail("place_attention", "at least one key", "0");
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t size = QueryPanel(ctx.kernels, args).floats();

@@ -17,14 +17,22 @@ namespace sam_rlx {
 // one small product for each column and each row, whose sum serves all maps. A score then takes as
 // many multiply-adds as u is wide, instead of as q is wide. The terms with b are one more channel
 // of u, which is 1.
+//
+// Seen from the centre of the grid, the product for a column is
+//   sum over pairs j of cos(d t_j) even_j + sin(d t_j) odd_j,
+// d the signed distance, and even and odd the products of a pair's weight and query: both columns
+// at the same distance need the same two sums.
 
-// W (C, K) and b (C,), channels in halves as rotate_ takes them, as left operands of the products.
+// W (C, K) and b (C,), channels in halves as rotate_ takes them, and the angles, as operands.
 struct PlaceProjection {
-  std::int64_t inputs = 0;  // K
-  Tensor column, row;       // of C / 2 channels: real, then imaginary parts
-  Tensor all;               // of all channels, for keys that are not turned
+  std::int64_t inputs = 0, side = 0;  // K
+  Tensor column, row;                 // (K + 1, 2, C / 4): weights of the pairs
+  Tensor all;                         // left operand (K + 1, C), for keys that are not turned
+  Tensor cos, sin;                    // left operands ((side + 1) / 2, C / 4)
+  Tensor center_cos, center_sin;      // (C / 4,)
 };
-PlaceProjection pack_place_projection(const KernelTable& kernels, ConstView weight, ConstView bias);
+PlaceProjection pack_place_projection(const KernelTable& kernels, ConstView weight, ConstView bias,
+                                      const CenteredAngles& angles);
 
 // A map: keys come from features + pos + tpos, values are the features.
 struct PlaceMap {
@@ -46,8 +54,7 @@ PackedPlaces pack_places(Context& ctx, std::int64_t side, std::span<const PlaceM
                          ConstView tokens, ConstView token_pos);
 
 struct PlaceAttentionArgs {
-  ConstView query;  // (N, C), turned
-  AxialAngles angles;
+  ConstView query;  // (N, C), turned by rotate_
   const PlaceProjection& projection;
   const PackedPlaces& places;
   float scale = 1.0F;

@@ -12,6 +12,15 @@ struct AxialAngles {
   ConstView cos, sin;  // (side, C / 4): of each coordinate and frequency
 };
 
+// The same angles seen from the centre of the grid: of the distances to it, and of the centre. With
+// e < (side + 1) / 2, the coordinates side / 2 + e and (side - 1) / 2 - e lie at the distance e, or
+// e + 1/2 when the side is even.
+struct CenteredAngles {
+  std::int64_t side = 0;
+  ConstView cos, sin;                // ((side + 1) / 2, C / 4)
+  ConstView center_cos, center_sin;  // (C / 4,)
+};
+
 // Turns the rows of x (n * side * side, C) in place; the grid repeats n times, row by row.
 void rotate_(Context& ctx, const AxialAngles& angles, View x);
 

@@ -222,8 +222,9 @@ void read_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
   const sam2::MemoryAttentionConfig& attention = heads.memory_attention;
   const sam2::ImageEncoderConfig& encoder = config.image_encoder;
   // The decoder takes three maps, each half as large as the one before.
-  const bool three_levels =
-      encoder.num_levels() == 3 && encoder.trunk.stage_grid(2) == heads.base.grid();
+  const bool three_levels = encoder.num_levels() == 3 &&
+                            encoder.trunk.stage_grid(2) == heads.base.grid() &&
+                            !encoder.neck.top_down(0) && !encoder.neck.top_down(1);
   if (!three_levels || t.embedding_dim != encoder.neck.d_model || t.embedding_dim % 8 != 0 ||
       inner % t.num_heads != 0 || t.embedding_dim % t.num_heads != 0 || t.depth < 1 ||
       t.depth > 64 || heads.mask_decoder.num_multimask_outputs < 1 ||

@@ -49,7 +49,7 @@ def test_readme_and_quickstart_examples_run(
         for block in _blocks(page, "python"):
             exec(compile(block, page.name, "exec"), names)
     written = {path.name for path in tmp_path.iterdir()}
-    assert {"rocket.png", "rocket.npz", "everything.png"} <= written
+    assert {"coin.png", "coins.npz", "everything.png"} <= written
 
 
 def test_readme_commands_are_complete() -> None:

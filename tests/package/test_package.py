@@ -77,7 +77,7 @@ def test_the_package_is_typed_and_has_the_demo() -> None:
     package = ROOT / "python" / "sam_rlx"
     assert (package / "py.typed").is_file()
     pictures = list((package / "assets").glob("*.jpg"))
-    assert {path.name for path in pictures} == {"coffee.jpg", "rocket.jpg"}
+    assert {path.name for path in pictures} == {"coffee.jpg", "coins.jpg"}
     assert all(path.stat().st_size < 100_000 for path in pictures)
     weights = package / "assets" / "sam-nano.safetensors"
     assert weights.stat().st_size <= WEIGHT_BYTES
@@ -107,7 +107,7 @@ def test_the_wheel_is_small_and_complete(tmp_path: Path) -> None:
     assert sum(size for name, size in entries.items() if name not in weights) < WHEEL_BYTES
     names = " ".join(entries)
     assert "sam_rlx/_core." in names
-    assert "sam_rlx/assets/rocket.jpg" in entries
+    assert "sam_rlx/assets/coins.jpg" in entries
     assert "sam_rlx/_core.pyi" in entries
     assert "sam_rlx/py.typed" in entries
     assert "_testing" not in names

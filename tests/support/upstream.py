@@ -371,7 +371,10 @@ def build_sam2_image_encoder(config: tiny_sam2.ImageEncoderConfig) -> Any:
     return sam2.ImageEncoder(sam2.Hiera(**config.trunk), neck, scalp=config.scalp).eval()
 
 
-def save_pth(path: Path, weights: Mapping[str, NDArray[np.float32]]) -> Path:
-    """Write a state_dict the way Meta's checkpoints are written."""
-    torch.save({name: torch.from_numpy(value) for name, value in weights.items()}, path)
+def save_pth(
+    path: Path, weights: Mapping[str, NDArray[np.float32]], key: str | None = None
+) -> Path:
+    """Write a state_dict the way Meta's checkpoints are written; SAM 2's stand under a key."""
+    state = {name: torch.from_numpy(value) for name, value in weights.items()}
+    torch.save(state if key is None else {key: state}, path)
     return path

@@ -34,6 +34,9 @@ class SamConfig:
     pixel_mean: tuple[float, ...] = (123.675, 116.28, 103.53)
     pixel_std: tuple[float, ...] = (58.395, 57.12, 57.375)
 
+    family = "sam"
+    variant = "sam-nano"
+
     @property
     def grid(self) -> int:
         """Patches along one side."""

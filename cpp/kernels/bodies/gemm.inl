@@ -101,6 +101,30 @@ SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
   each([&](const Vec& x, Index i, Index j) { store(c + i * g.c_row_stride + j, x); });
 }
 
+// The same for GELU, which needs registers of its own: the tile goes through memory. Nothing
+// follows, so that the vectors do not wait for each other.
+template <int R, int V>
+SAM_RLX_INLINE void finish_gelu(const TileArgs& t, Vec (&acc)[R][V]) {
+  const sam_rlx::GemmArgs& g = *t.g;
+  const float* const partial = t.partial + t.row * t.partial_stride + t.col;
+  alignas(64) float tile[R * V * kLanes];
+  for_each<V>([&](auto v) {
+    const Vec bias =
+        g.column_bias == nullptr ? zero() : load(g.column_bias + t.col + v.value * kLanes);
+    for_each<R>([&](auto r) {
+      Vec x = acc[r.value][v.value];
+      if (t.accumulate) x = add(x, load(partial + r.value * t.partial_stride + v.value * kLanes));
+      store(tile + (r.value * V + v.value) * kLanes, add(x, bias));
+    });
+  });
+  float* c = g.c + t.row * g.c_row_stride + t.col;
+  for (Index r = 0; r < R; ++r, c += g.c_row_stride) {
+    for_each<V>([&](auto v) {
+      store(c + v.value * kLanes, gelu(load(tile + (r * V + v.value) * kLanes)));
+    });
+  }
+}
+
 template <int R, int V>
 void multiply_tile(const TileArgs& t) noexcept {
   Vec acc[R][V];
@@ -119,8 +143,13 @@ void multiply_tile(const TileArgs& t) noexcept {
           [&](auto v) { acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]); });
     });
   }
-  // GELU needs registers of its own.
-  if (t.cols == V * kLanes && !(t.last && g.activation == sam_rlx::kGemmGelu)) {
+  const bool whole = t.cols == V * kLanes;
+  if (t.last && g.activation == sam_rlx::kGemmGelu) {
+    if (whole && g.row_bias == nullptr && g.residual == nullptr) {
+      finish_gelu<R, V>(t, acc);
+      return;
+    }
+  } else if (whole) {
     finish_registers<R, V>(t, acc);
     return;
   }

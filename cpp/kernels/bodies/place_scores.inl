@@ -67,3 +67,21 @@ void place_scores(const sam_rlx::PlaceScoresArgs& a) noexcept {
     }
   }
 }
+
+void pair_products(const sam_rlx::PairProductsArgs& a) noexcept {
+  for (Index k = 0; k < a.depth; ++k) {
+    const float* const weight = a.weight + k * 2 * a.pairs;
+    for (Index j = 0; j < a.pairs; ++j) {
+      const Vec re = set1(weight[j]);
+      const Vec im = set1(weight[a.pairs + j]);
+      const float* const query = a.query + j * kNr;
+      const Index at = (k * a.pairs + j) * kNr;
+      for_each<kNv>([&](auto v) {
+        const Vec q_re = load(query + v.value * kLanes);
+        const Vec q_im = load(query + a.pairs * kNr + v.value * kLanes);
+        store(a.even + at + v.value * kLanes, fma(im, q_im, mul(re, q_re)));
+        store(a.odd + at + v.value * kLanes, fnma(im, q_re, mul(re, q_im)));
+      });
+    }
+  }
+}

@@ -12,7 +12,7 @@ namespace sam_rlx::sam {
 // One prompt set in the frame of the network's input. Coordinates already carry upstream's shift
 // by half a pixel, in the precision that the caller of upstream would have used.
 struct Prompt {
-  const double* points = nullptr;        // (num_points, 2), x and y
+  const double* points = nullptr;  // (num_points, 2), x and y
   // (num_points,): 1 foreground, 0 background, -1 none; SAM 2: 2 and 3 corners of a box
   const std::int32_t* labels = nullptr;
   std::int64_t num_points = 0;

@@ -9,7 +9,7 @@ namespace sam_rlx::sam2 {
 namespace {
 
 // From so many maps on, the products that all maps share pay.
-constexpr std::size_t kManyMaps = 3;
+constexpr std::size_t kManyMaps = 2;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void RoPEAttention::finalize(const KernelTable& kernels) {
     linear->bias = AxialRope::pairs_to_halves(linear->bias);
   }
   if (kv_in_dim < dim) {
-    place_projection = pack_place_projection(kernels, k_proj.weight, k_proj.bias);
+    place_projection = pack_place_projection(kernels, k_proj.weight, k_proj.bias, rope.centered());
   }
   for (Linear* const linear : {&q_proj, &k_proj}) {
     linear->keep_weight = false;
@@ -76,13 +76,9 @@ void RoPEAttention::forward_add_(Context& ctx, ConstView query, const Keys& keys
   rope.rotate_(ctx, q);
   const View averaged = ctx.workspace.floats({query.shape[0], kv_in_dim});
   if (keys.places != nullptr) {
-    place_attention(ctx,
-                    {.query = q,
-                     .angles = rope.angles(),
-                     .projection = place_projection,
-                     .places = *keys.places,
-                     .scale = scale()},
-                    averaged);
+    place_attention(
+        ctx, {.query = q, .projection = place_projection, .places = *keys.places, .scale = scale()},
+        averaged);
   } else {
     attend_to_parts(ctx, q, keys.parts, averaged);
   }

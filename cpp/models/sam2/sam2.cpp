@@ -238,9 +238,24 @@ View Sam2Heads::prepare_memory_conditioned_features(Context& ctx, ConstView begu
 
 // ---------------------------------------------------------------- the whole
 
+Sam2::Sam2(const Sam2Config& sizes)
+    : config(sizes), image_encoder(sizes.image_encoder), heads(sizes.heads) {
+  heads.sam_mask_decoder.conv_s0.keep_weight = true;
+  heads.sam_mask_decoder.conv_s1.keep_weight = true;
+}
+
 void Sam2::visit(ParamVisitor& v) {
   v("image_encoder", image_encoder);
   heads.visit(v);
+}
+
+void Sam2::finalize(const KernelTable& kernels) {
+  PatchConv& s0 = heads.sam_mask_decoder.conv_s0;
+  PatchConv& s1 = heads.sam_mask_decoder.conv_s1;
+  image_encoder.neck.fold_projection(kernels, 0, s0.weight, s0.bias);
+  image_encoder.neck.fold_projection(kernels, 1, s1.weight, s1.bias);
+  s0.weight = Tensor();
+  s1.weight = Tensor();
 }
 
 void Sam2::forward_image(Context& ctx, ConstView image, ImageFeatures& out) const {
@@ -249,7 +264,10 @@ void Sam2::forward_image(Context& ctx, ConstView image, ImageFeatures& out) cons
   const ConstView coarsest = fpn.back()[0];
   if (out.embedding.shape() != coarsest.shape) out.embedding = Tensor(coarsest.shape);
   copy_(ctx, out.embedding, coarsest);
-  heads.sam_mask_decoder.project_high_res(ctx, fpn[0][0], fpn[1][0], out.high_res);
+  const MaskDecoder& decoder = heads.sam_mask_decoder;
+  ctx.record(decoder.path + ".conv_s0", fpn[0]);
+  ctx.record(decoder.path + ".conv_s1", fpn[1]);
+  MaskDecoder::adopt_high_res(ctx, fpn[0][0], fpn[1][0], out.high_res);
 }
 
 void get_1d_sine_pe(ConstView positions, View out) {

@@ -107,10 +107,12 @@ struct Sam2 {
   ImageEncoder image_encoder;
   Sam2Heads heads;
 
-  explicit Sam2(const Sam2Config& sizes)
-      : config(sizes), image_encoder(sizes.image_encoder), heads(sizes.heads) {}
+  explicit Sam2(const Sam2Config& sizes);
   // The heads' parts stand at the top level of a checkpoint.
   void visit(ParamVisitor& v);
+  // The decoder reads the two finer maps through conv_s0 and conv_s1 only: they become a part of
+  // the neck's convolutions.
+  void finalize(const KernelTable& kernels);
 
   // Normalised picture (1, S, S, 3) -> out. Tensors of the right size are used again.
   void forward_image(Context& ctx, ConstView image, ImageFeatures& out) const;

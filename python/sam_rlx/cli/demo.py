@@ -14,8 +14,8 @@ from sam_rlx.image import ImagePredictor
 from sam_rlx.model import load_model
 
 # The picture, and the click on it, that the demo shows: see assets/README.md.
-PICTURE = Path(__file__).parents[1] / "assets" / "rocket.jpg"
-POINT = (182.0, 140.0)
+PICTURE = Path(__file__).parents[1] / "assets" / "coins.jpg"
+POINT = (346.0, 185.0)
 
 
 def add_parser(commands: Any) -> None:

@@ -1,0 +1,118 @@
+"""`sam_rlx.compat.sam2` beside upstream's classes: names, shapes, types and results."""
+
+import numpy as np
+import pytest
+import sam_rlx
+from sam_rlx.compat.sam2.automatic_mask_generator import SAM2AutomaticMaskGenerator
+from sam_rlx.compat.sam2.build_sam import build_sam2
+from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
+from support import tiny_sam2
+
+upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_sam2 = pytest.importorskip("support.upstream_sam2")
+pytestmark = pytest.mark.parity
+
+SEED = 5
+POINTS = np.array([[[50.0, 40.0], [20.0, 90.0]], [[200.0, 100.0], [3.0, 4.0]]])
+LABELS = np.array([[1, 0], [1, 1]])
+BOXES = np.array([[10.0, 20.0, 90.0, 80.0], [100.0, 50.0, 250.0, 260.0]])
+CASES = {
+    "point": {"point_coords": POINTS[0, :1], "point_labels": LABELS[0, :1]},
+    "points of two sets": {"point_coords": POINTS, "point_labels": LABELS},
+    "box": {"box": BOXES[0]},
+    "boxes": {"box": BOXES, "multimask_output": False},
+    "boxes and points": {"box": BOXES, "point_coords": POINTS, "point_labels": LABELS},
+    "logits": {"box": BOXES[1], "return_logits": True},
+    "relative": {
+        "point_coords": np.array([[0.25, 0.75]]),
+        "point_labels": np.array([1]),
+        "normalize_coords": False,
+    },
+    "mask": {"mask_input": 4 * np.random.default_rng(1).standard_normal((1, 32, 32), np.float32)},
+}
+
+
+@pytest.fixture(scope="module")
+def weights():
+    return tiny_sam2.weights(tiny_sam2.TINY, SEED)
+
+
+@pytest.fixture(scope="module")
+def model(weights, tmp_path_factory):
+    path = tmp_path_factory.mktemp("sam2") / "tiny.safetensors"
+    tiny_sam2.save_safetensors(path, tiny_sam2.TINY, weights)
+    return build_sam2(None, path)
+
+
+@pytest.fixture(scope="module")
+def network(weights):
+    return upstream_sam2.build_sam2(tiny_sam2.TINY, weights)
+
+
+def agree(mine, other, logits):
+    assert mine.shape == other.shape
+    assert mine.dtype == other.dtype
+    if logits:
+        np.testing.assert_allclose(mine, other, atol=1e-4)
+    else:
+        assert np.mean(mine != other) < 1e-3
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_predict(model, network, pictures, case):
+    mine, other = SAM2ImagePredictor(model), upstream_sam2.image_predictor(network)
+    for predictor in (mine, other):
+        predictor.set_image(pictures["odd 303x384"])
+    options = CASES[case]
+    ours, theirs = mine.predict(**options), other.predict(**options)
+    agree(ours[0], theirs[0], options.get("return_logits", False))
+    agree(ours[1], theirs[1], True)
+    agree(ours[2], theirs[2], True)
+    assert mine.get_image_embedding().shape == tuple(other.get_image_embedding().shape)
+
+
+def test_batch_of_pictures(model, network, pictures):
+    mine, other = SAM2ImagePredictor(model), upstream_sam2.image_predictor(network)
+    images = [pictures["odd 303x384"], pictures["wide 400x600"]]
+    results = []
+    for predictor in (mine, other):
+        predictor.set_image_batch(images)
+        results.append(predictor.predict_batch(box_batch=[BOXES[0], BOXES[1]]))
+    for ours, theirs in zip(*results, strict=True):
+        assert isinstance(ours, list)
+        for a, b in zip(ours, theirs, strict=True):
+            assert a.shape == b.shape
+            assert a.dtype == b.dtype
+
+
+def test_automatic_masks(model, network, pictures):
+    options = {"points_per_side": 3, "pred_iou_thresh": 0.0, "stability_score_thresh": 0.0}
+    with upstream.stable_nms():
+        theirs = upstream_sam2.mask_generator(network, **options).generate(pictures["odd 303x384"])
+    ours = SAM2AutomaticMaskGenerator(model, **options).generate(pictures["odd 303x384"])
+    assert len(ours) == len(theirs) > 0
+    assert set(ours[0]) == set(theirs[0])
+    for key in ours[0]:
+        assert type(ours[0][key]) is type(theirs[0][key]), key
+    assert type(ours[0]["bbox"][0]) is type(theirs[0]["bbox"][0])
+
+
+def test_errors(model, pictures):
+    predictor = SAM2ImagePredictor(model)
+    with pytest.raises(RuntimeError, match=r"An image must be set with \.set_image"):
+        predictor.predict(box=BOXES[0])
+    with pytest.raises(AssertionError, match="batched mode"):
+        predictor.predict_batch()
+    with pytest.raises(NotImplementedError):
+        predictor.set_image("picture.jpg")
+    predictor.set_image(pictures["odd 303x384"])
+    with pytest.raises(AssertionError, match="point_labels"):
+        predictor.predict(point_coords=POINTS[0])
+    with pytest.raises(sam_rlx.UnsupportedError, match="max_hole_area"):
+        SAM2ImagePredictor(model, max_hole_area=3.0)
+    with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):
+        build_sam2(None, "sam-nano", device="cuda")
+    with pytest.raises(sam_rlx.UnsupportedError, match="expected family sam2, found sam"):
+        build_sam2(None, "sam-nano")
+    with pytest.raises(sam_rlx.CheckpointError, match=r"expected hiera_t of SAM 2\.1.*found tiny"):
+        build_sam2("configs/sam2.1/sam2.1_hiera_t.yaml", model.model.source)

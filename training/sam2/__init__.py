@@ -1,0 +1,7 @@
+"""SAM 2.1 at any size, with upstream's parameter names."""
+
+from training.sam2.config import NANO, Sam2Config
+from training.sam2.decoder import Decoded
+from training.sam2.sam2 import Features, Memory, Sam2
+
+__all__ = ["NANO", "Decoded", "Features", "Memory", "Sam2", "Sam2Config"]

@@ -1,0 +1,235 @@
+"""The whole model: pictures, prompts and memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from training.model.layers import Mlp
+from training.model.prompt_encoder import PromptEncoder
+from training.sam2.config import Sam2Config
+from training.sam2.decoder import Decoded, MaskDecoder
+from training.sam2.hiera import ImageEncoder
+from training.sam2.memory import MemoryAttention, MemoryEncoder
+from training.sam2.positions import sine_places, sine_times
+
+PADDING, NOTHING = -1, -2
+"""Labels of points: a padding token, and no token at all (to batch unequal numbers)."""
+NO_OBJECT = -1024.0
+FOURIER_SCALE = 2.0
+
+
+class Features(NamedTuple):
+    """Encoded pictures: (B, C / 8, 4g, 4g), (B, C / 4, 2g, 2g) and (B, C, g, g)."""
+
+    s0: Tensor
+    s1: Tensor
+    top: Tensor
+
+    def spread(self, times: int) -> Features:
+        """Repeat the features of each picture for so many objects in it."""
+        return Features(*(m.repeat_interleave(times, 0) for m in self))
+
+    def unflatten(self, frames: int) -> Features:
+        """Give the frames of each clip an axis of their own, the second."""
+        return Features(*(m.unflatten(0, (-1, frames)) for m in self))
+
+    def frame(self, t: int) -> Features:
+        """Return frame `t` of all clips."""
+        return Features(*(m[:, t] for m in self))
+
+
+class Memory(NamedTuple):
+    """What is kept of one frame: (N, mem_dim, g, g) memory and (N, C) object pointer."""
+
+    spatial: Tensor
+    pointer: Tensor
+
+
+class Sam2(nn.Module):
+    """SAM 2.1: `state_dict` has the names and shapes of the published checkpoints."""
+
+    def __init__(self, config: Sam2Config) -> None:
+        super().__init__()
+        self.config = config
+        dim = config.d_model
+        self.image_encoder = ImageEncoder(config)
+        self.mask_downsample = nn.Conv2d(1, 1, 4, 4)
+        self.memory_attention = MemoryAttention(config)
+        self.memory_encoder = MemoryEncoder(config)
+        self.maskmem_tpos_enc = nn.Parameter(torch.zeros(config.num_maskmem, 1, 1, config.mem_dim))
+        self.no_mem_embed = nn.Parameter(torch.zeros(1, 1, dim))
+        self.no_mem_pos_enc = nn.Parameter(torch.zeros(1, 1, dim))
+        self.no_obj_ptr = nn.Parameter(torch.zeros(1, dim))
+        self.no_obj_embed_spatial = nn.Parameter(torch.zeros(1, config.mem_dim))
+        self.sam_prompt_encoder = PromptEncoder(_PromptSizes(dim, config.mask_in_chans))
+        self.sam_mask_decoder = MaskDecoder(config)
+        self.obj_ptr_proj = Mlp(dim, dim, dim, 3)
+        self.obj_ptr_tpos_proj = nn.Linear(dim, config.mem_dim)
+        mean = torch.tensor(config.image_mean).reshape(3, 1, 1) * 255
+        std = torch.tensor(config.image_std).reshape(3, 1, 1) * 255
+        self.register_buffer("pixel_mean", mean, persistent=False)
+        self.register_buffer("pixel_std", std, persistent=False)
+        self.apply(_initialise)
+        for name in ("maskmem_tpos_enc", "no_mem_embed", "no_obj_ptr", "no_obj_embed_spatial"):
+            nn.init.trunc_normal_(getattr(self, name), std=0.02)
+        for table in (
+            self.image_encoder.trunk.pos_embed,
+            self.image_encoder.trunk.pos_embed_window,
+        ):
+            nn.init.trunc_normal_(table, std=0.02)
+        self.sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix.mul_(FOURIER_SCALE)
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Normalise (B, 3, S, S) pixels in 0..255."""
+        return (pixels - self.pixel_mean) / self.pixel_std
+
+    def encode(self, pixels: Tensor) -> Features:
+        """Encode normalised pictures (B, 3, S, S)."""
+        s0, s1, top = self.image_encoder(pixels)
+        decoder = self.sam_mask_decoder
+        return Features(decoder.conv_s0(s0), decoder.conv_s1(s1), top)
+
+    def without_memory(self, top: Tensor) -> Tensor:
+        """Features of a picture, or of a frame that starts a track."""
+        return top + self.no_mem_embed.reshape(1, -1, 1, 1).to(top.dtype)
+
+    def decode(
+        self,
+        source: Tensor,
+        features: Features,
+        coords: Tensor,
+        labels: Tensor,
+        mask: Tensor | None = None,
+        slots: bool = False,
+    ) -> Decoded:
+        """Answer prompts.
+
+        Parameters
+        ----------
+        source : Tensor
+            (N, C, g, g) features of the frame, with or without memory.
+        features : Features
+            High-resolution maps of the frame, N of each.
+        coords, labels : Tensor
+            (N, P, 2) in pixels of the input picture and (N, P): 0 and 1 for clicks, 2 and 3 for
+            the corners of a box, `PADDING` (upstream always appends one), `NOTHING`.
+        mask : Tensor, optional
+            (N, 1, 4g, 4g) logits.
+        slots : bool
+            Whether `labels` may hold `NOTHING`.
+        """
+        n, _, grid, _ = source.shape
+        prompts = self.sam_prompt_encoder
+        sparse = prompts.sparse(coords, labels, grid * self.config.backbone_stride)
+        source = source + prompts.dense(mask, n, grid).to(source.dtype)
+        keep = labels != NOTHING if slots else None
+        place = prompts.pe_layer.grid(grid)
+        return self.sam_mask_decoder(source, place, features.s0, features.s1, sparse, keep)
+
+    def pointer(self, token: Tensor, present: Tensor) -> Tensor:
+        """Turn the token (N, C) of the chosen mask into an object pointer."""
+        share = present.reshape(-1, 1).to(token.dtype)
+        return share * self.obj_ptr_proj(token) + (1 - share) * self.no_obj_ptr
+
+    def remember(self, top: Tensor, mask: Tensor, present: Tensor) -> Tensor:
+        """Encode a memory of one frame.
+
+        Parameters
+        ----------
+        top : Tensor
+            (N, C, g, g) features of the frame, without memory.
+        mask : Tensor
+            (N, 1, S, S) in 0..1.
+        present : Tensor
+            (N,) bool.
+        """
+        config = self.config
+        mask = mask * config.sigmoid_scale_for_mem_enc + config.sigmoid_bias_for_mem_enc
+        memory = self.memory_encoder(top, mask.to(top.dtype))
+        absent = (~present).reshape(-1, 1, 1, 1).to(memory.dtype)
+        return memory + absent * self.no_obj_embed_spatial[..., None, None]
+
+    def mask_token(self, features: Features, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Token (N, C) and presence logit (N, 1) of objects given as masks (N, 1, S, S) in 0..1."""
+        grid = features.top.shape[-1]
+        prompt = self.mask_downsample(mask.to(self.mask_downsample.weight.dtype))
+        side = (4 * grid, 4 * grid)
+        if prompt.shape[-2:] != side:
+            prompt = F.interpolate(prompt.float(), side, mode="bilinear", antialias=True)
+        coords, labels = no_points(len(mask), mask.device)
+        got = self.decode(features.top, features, coords, labels, prompt)
+        return got.tokens[:, 0], got.presence
+
+    def condition(
+        self,
+        top: Tensor,
+        spatial: Sequence[tuple[Tensor, int]],
+        pointers: Sequence[tuple[Tensor, float]],
+        frames: int,
+    ) -> Tensor:
+        """Let a frame look at memories.
+
+        Parameters
+        ----------
+        top : Tensor
+            (N, C, g, g) features of the frame.
+        spatial : sequence of (Tensor, int)
+            Memories (N, mem_dim, g, g) and how many frames each is back; 0 for prompted frames.
+        pointers : sequence of (Tensor, float)
+            Object pointers (N, C) and how many frames each is back.
+        frames : int
+            Length of the video.
+        """
+        config = self.config
+        n, c, h, w = top.shape
+        own = sine_places(config.mem_dim, h, top.device)
+        memory = [m.flatten(2).transpose(1, 2) for m, _ in spatial]
+        # Row 0 is for the frame before, the last row for prompted frames.
+        place = [own + self.maskmem_tpos_enc[back - 1].reshape(1, 1, -1) for _, back in spatial]
+        tokens = 0
+        if pointers:
+            longest = max(min(frames, config.max_obj_ptrs_in_encoder) - 1, 1)
+            back = torch.tensor([b for _, b in pointers], dtype=torch.float32, device=top.device)
+            time = self.obj_ptr_tpos_proj(sine_times(back / longest, c))
+            pieces = c // config.mem_dim
+            stacked = torch.stack([p for p, _ in pointers], 1)
+            memory.append(stacked.reshape(n, -1, config.mem_dim).to(memory[0].dtype))
+            place.append(time.repeat_interleave(pieces, 0)[None])
+            tokens = len(pointers) * pieces
+        x = top.flatten(2).transpose(1, 2)
+        x = self.memory_attention(
+            x,
+            sine_places(c, h, top.device),
+            torch.cat(memory, 1),
+            torch.cat([p.to(memory[0].dtype) for p in place], 1),
+            tokens,
+        )
+        return x.transpose(1, 2).reshape(n, c, h, w)
+
+
+class _PromptSizes(NamedTuple):
+    """The two sizes that the prompt encoder of `training.model` asks for."""
+
+    prompt_embed_dim: int
+    mask_in_chans: int
+
+
+def no_points(n: int, device: torch.device, slots: int = 2) -> tuple[Tensor, Tensor]:
+    """Prompt of a tracked frame: a dummy point and the padding point, both mere padding."""
+    labels = torch.full((n, slots), NOTHING, device=device)
+    labels[:, :2] = PADDING
+    return torch.zeros(n, slots, 2, device=device), labels
+
+
+def _initialise(module: nn.Module) -> None:
+    """Truncated normal for linear layers and tables' owners, PyTorch's choice for the rest."""
+    if isinstance(module, nn.Linear):
+        nn.init.trunc_normal_(module.weight, std=0.02 if module.in_features > 128 else 0.05)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=0.5)
