@@ -481,6 +481,7 @@ class VideoPredictor:
             if self._handles:
                 self._prepare()
             state = self._core.export_state()
+        arrays: dict[str, Any] = {f"state.{name}": array for name, array in state.items()}
         with atomic_write(path) as file:
             np.savez(
                 file,
@@ -489,7 +490,7 @@ class VideoPredictor:
                 options=[self._options[name] for name in _OPTIONS],
                 pushed=-1 if self._source is not None else self._pushed,
                 names=np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
-                **{f"state.{name}": array for name, array in state.items()},
+                **arrays,
             )
 
     def _identity(self) -> dict[str, Any]:

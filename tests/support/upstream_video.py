@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from support import tiny, tiny_sam2, upstream, upstream_sam2
 
+_torch: Any = vars(upstream)["torch"]
+_FunctionMode: Any = _torch.overrides.TorchFunctionMode
 _MEAN = np.array([0.485, 0.456, 0.406])
 _STD = np.array([0.229, 0.224, 0.225])
 
@@ -36,7 +38,7 @@ def fill_holes(mask: Any, max_area: int) -> Any:
     """Do what upstream's CUDA kernel does: 8-connected holes of at most `max_area` places."""
     from scipy import ndimage
 
-    torch = upstream.torch
+    torch = _torch
     found = mask.clone()
     for plane in found.reshape(-1, *found.shape[-2:]):
         labels, count = ndimage.label((plane <= 0).numpy(), structure=np.ones((3, 3)))
@@ -73,7 +75,7 @@ def build(
 
 def pictures(frames: NDArray[np.uint8], side: int, dtype: Any) -> Any:
     """Resize and normalise frames to (T, 3, side, side), as SAM 2 does with single pictures."""
-    torch = upstream.torch
+    torch = _torch
     x = torch.from_numpy(frames).permute(0, 3, 1, 2).to(dtype) / 255
     x = torch.nn.functional.interpolate(
         x, size=(side, side), mode="bilinear", align_corners=False, antialias=True
@@ -93,7 +95,7 @@ def init_state(predictor: Any, images: Any, hw: tuple[int, int]) -> Any:
         module.load_video_frames = before
 
 
-class NoBFloat16(upstream.torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+class NoBFloat16(_FunctionMode):  # type: ignore[misc]
     """Keep memories in float32 where upstream rounds them."""
 
     def __torch_function__(
@@ -103,7 +105,7 @@ class NoBFloat16(upstream.torch.overrides.TorchFunctionMode):  # type: ignore[mi
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        torch = upstream.torch
+        torch = _torch
         fix = {id(torch.bfloat16): torch.float32}
         return func(
             *(fix.get(id(a), a) for a in args),
@@ -114,7 +116,7 @@ class NoBFloat16(upstream.torch.overrides.TorchFunctionMode):  # type: ignore[mi
 @contextmanager
 def _precise(predictor: Any) -> Iterator[Any]:
     """Give a float64 copy of a predictor, its tables made anew."""
-    double = upstream.double(predictor)
+    double: Any = upstream.double(predictor)
     for child in double.modules():
         if isinstance(child, upstream.sam2.PositionEmbeddingSine):
             child.cache = {}
@@ -128,13 +130,13 @@ Session = Callable[[Any, Any], list[Any]]
 
 def run(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
     """Run a script (predictor, state) -> results in float32, memories included."""
-    images = pictures(frames, predictor.image_size, upstream.torch.float32)
+    images = pictures(frames, predictor.image_size, _torch.float32)
     with NoBFloat16():
         return script(predictor, init_state(predictor, images, frames.shape[1:3]))
 
 
 def run64(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
     """Run the same in float64."""
-    images = pictures(frames, predictor.image_size, upstream.torch.float64)
+    images = pictures(frames, predictor.image_size, _torch.float64)
     with _precise(predictor) as double:
         return script(double, init_state(double, images, frames.shape[1:3]))

@@ -78,12 +78,8 @@ def add_parser(commands: Any) -> None:
         help="video file (.mp4) with the masks drawn in; or a directory, which gets overlay.mp4, "
         "masks.json and masks/NAME_00000.png ...",
     )
-    parser.add_argument(
-        "--json", metavar="FILE", help="write COCO JSON; - prints it"
-    )
-    parser.add_argument(
-        "--masks", type=Path, metavar="DIR", help="write PNGs by frame and object"
-    )
+    parser.add_argument("--json", metavar="FILE", help="write COCO JSON; - prints it")
+    parser.add_argument("--masks", type=Path, metavar="DIR", help="write PNGs by frame and object")
     parser.set_defaults(run=run)
 
 
