@@ -1,58 +1,23 @@
 """Objects through a video: prompts on any frame, masks on all of them."""
 
-import ast
-import os
 import threading
-import zipfile
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sam_rlx import _core
-from sam_rlx.arrays import as_integer, as_num_threads, as_prompts, as_rgb
-from sam_rlx.errors import (
-    CheckpointError,
-    InvalidArgumentError,
-    StateError,
-    UnsupportedError,
-)
-from sam_rlx.files import atomic_write
+from sam_rlx.arrays import as_integer, as_num_threads, as_rgb
+from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 from sam_rlx.frames import EndOfFrames, FrameSource, open_frames
 from sam_rlx.model import Model
-
-_FORMAT = "sam_rlx.video_session.1"
-_OPTIONS = ("fill_hole_area", "non_overlap_masks", "keep_corrections", "history")
-
-
-@dataclass(frozen=True, eq=False)
-class VideoFrame:
-    """Masks of one frame.
-
-    Attributes
-    ----------
-    frame_index : int
-        Number of the frame, from 0.
-    masks : dict
-        By object: bool (H, W) at the size of the video. Objects without a result on this frame
-        are not in it.
-    scores : dict
-        By object: the model's logit for being visible. Where it is not above 0 the mask is empty.
-    logits : dict, optional
-        By object: float32 (H, W), on request.
-    """
-
-    frame_index: int
-    masks: dict[Hashable, NDArray[np.bool_]]
-    scores: dict[Hashable, float]
-    logits: dict[Hashable, NDArray[np.float32]] | None = None
+from sam_rlx.video_files import VideoFiles
+from sam_rlx.video_types import VideoFrame, as_mask, as_points
 
 
-class VideoPredictor:
+class VideoPredictor(VideoFiles):
     """Follow objects through a video by clicks, boxes and masks. SAM 2 only.
 
     Prompts may be given on any frame, for any number of objects, before and after tracking.
@@ -220,32 +185,16 @@ class VideoPredictor:
                 if any(value is not None for value in given):
                     raise InvalidArgumentError("mask: expected it alone, found points or a box too")
                 self._load(index)
-                pixels = _as_mask(mask, self._core.orig_hw)
+                pixels = as_mask(mask, self._core.orig_hw)
                 self._core.add_mask(index, self._handle(obj_id), pixels)
             else:
-                coords, labels = _as_points(point_coords, point_labels, box, clear_old_points)
+                coords, labels = as_points(point_coords, point_labels, box, clear_old_points)
                 self._load(index)
                 self._core.add_points(
                     index, self._handle(obj_id), coords, labels, bool(clear_old_points), True
                 )
             self._adopt(obj_id)
         return self
-
-    def _handle(self, obj_id: Hashable) -> int:
-        return self._handles.get(obj_id, self._next_handle)
-
-    def _adopt(self, obj_id: Hashable) -> None:
-        if obj_id not in self._handles:
-            self._handles[obj_id] = self._next_handle
-            self._next_handle += 1
-
-    def _known(self, obj_id: Hashable) -> int:
-        try:
-            return self._handles[obj_id]
-        except (KeyError, TypeError):
-            raise InvalidArgumentError(
-                f"obj_id: expected one of {list(self._handles)}, found {obj_id!r}"
-            ) from None
 
     def clear_prompts(self, frame_index: int, obj_id: Hashable) -> None:
         """Forget the prompts of an object on one frame.
@@ -453,160 +402,3 @@ class VideoPredictor:
             scores=dict(zip(obj_ids, scores, strict=True)),
             logits=logits,
         )
-
-    # ---------------------------------------------------------------- files
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the session, without its frames, as NPZ.
-
-        Parameters
-        ----------
-        path : str or path
-            Used as it is; no suffix is added. The file appears complete or not at all.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The name of an object is no plain Python value (str, int, float, tuple, ...).
-        StateError
-            The predictor is in use.
-        """
-        names = {handle: repr(obj_id) for obj_id, handle in self._handles.items()}
-        for obj_id, handle in self._handles.items():
-            if _plain(names[handle]) != obj_id:
-                raise InvalidArgumentError(
-                    f"save: expected names of objects that are plain values, found {obj_id!r}"
-                )
-        with self._exclusive():
-            if self._handles:
-                self._prepare()
-            state = self._core.export_state()
-        arrays: dict[str, Any] = {f"state.{name}": array for name, array in state.items()}
-        with atomic_write(path) as file:
-            np.savez(
-                file,
-                format=_FORMAT,
-                **self._identity(),
-                options=[self._options[name] for name in _OPTIONS],
-                pushed=-1 if self._source is not None else self._pushed,
-                names=np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
-                **arrays,
-            )
-
-    def _identity(self) -> dict[str, Any]:
-        model = self._model
-        return {"family": model.family, "variant": model.variant, "img_size": model.img_size}
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        model: Model,
-        frames: Any = None,
-        *,
-        num_threads: int | None = None,
-    ) -> "VideoPredictor":
-        """Go on with a session of `save`.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-        model : Model
-            The model that made it.
-        frames : path, sequence or iterable, optional
-            The frames of the session; None for one of `push`, which goes on after its last frame.
-        num_threads : int, optional
-            As for `VideoPredictor`.
-
-        Returns
-        -------
-        VideoPredictor
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        CheckpointError
-            The file is damaged, of another kind, or made by another kind of model.
-        """
-        fields = _read_session(os.fspath(path))
-        name = os.fspath(path)
-        options: dict[str, Any] = dict(
-            zip(_OPTIONS, fields["options"].astype(np.int64).tolist(), strict=True)
-        )
-        options["history"] = None if options["history"] < 0 else options["history"]
-        session = cls(model, frames, num_threads=num_threads, **options)
-        for key, value in session._identity().items():
-            if fields[key].item() != value:
-                raise CheckpointError(
-                    f"{name}: expected {key} {value!r}, found {fields[key].item()!r}"
-                )
-        pushed = int(fields["pushed"])
-        if (pushed >= 0) != (session._source is None):
-            kind = "a video" if pushed < 0 else "push"
-            raise CheckpointError(f"{name}: expected a session with its frames, found {kind}")
-        state = {
-            key.removeprefix("state."): value
-            for key, value in fields.items()
-            if key.startswith("state.")
-        }
-        session._core.import_state(state)
-        session._pushed = max(pushed, 0)
-        handles = state["handles"].tolist()
-        names = [_plain(text) for text in fields["names"].tolist()]
-        session._handles = dict(zip(names, handles, strict=True))
-        session._next_handle = max(handles, default=-1) + 1
-        return session
-
-
-def _plain(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return None
-
-
-def _read_session(name: str) -> dict[str, NDArray[Any]]:
-    try:
-        with Path(name).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            fields = {key: archive[key] for key in archive.files}
-        if fields["format"].item() != _FORMAT:
-            raise ValueError(f"format {fields['format'].item()!r}")
-        missing = {"options", "pushed", "names", "family", "variant", "img_size"} - fields.keys()
-        if missing:
-            raise ValueError(f"no {sorted(missing)}")
-    except (ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{name}: expected a video session, found {error}") from error
-    return fields
-
-
-def _as_points(
-    coords: ArrayLike | None,
-    labels: ArrayLike | None,
-    box: ArrayLike | None,
-    clear_old_points: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Return points with a box as the first two of them, labelled 2 and 3."""
-    if box is not None and not clear_old_points:
-        raise InvalidArgumentError(
-            "box: expected clear_old_points=True, since a box comes before all points, found False"
-        )
-    prompts = as_prompts(coords, labels, box, None, 0)
-    if prompts.batched:
-        raise InvalidArgumentError("add_prompt: expected prompts of one object, found a batch")
-    points = np.zeros((0, 2)) if prompts.point_coords is None else prompts.point_coords[0]
-    kinds = np.zeros(0, np.int32) if prompts.point_labels is None else prompts.point_labels[0]
-    if prompts.boxes is not None:
-        points = np.concatenate([prompts.boxes[0].reshape(2, 2), points])
-        kinds = np.concatenate([np.array([2, 3], np.int32), kinds])
-    return points, kinds
-
-
-def _as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.float32]:
-    array = np.asarray(mask)
-    if array.dtype.kind not in "biu" or array.shape != orig_hw:
-        raise InvalidArgumentError(
-            f"mask: expected bool {orig_hw}, found {array.dtype} {array.shape}"
-        )
-    return array.astype(np.bool_).astype(np.float32)

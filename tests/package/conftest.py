@@ -11,7 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
+from sam_rlx.clip_writer import ClipWriter
 from sam_rlx.pytest_plugin import sam_rlx_parity  # noqa: F401
+from support import tiny_sam2
+from support.videos import picture as frame_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,3 +52,30 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def sam2_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    weights = tiny_sam2.weights(tiny_sam2.TINY, 0)
+    weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(1)
+    path = tmp_path_factory.mktemp("sam2") / "tiny.safetensors"
+    return tiny_sam2.save_safetensors(path, tiny_sam2.TINY, weights)
+
+
+@pytest.fixture(scope="session")
+def sam2_model(sam2_checkpoint: Path) -> sam_rlx.Model:
+    return sam_rlx.load_model(sam2_checkpoint)
+
+
+@pytest.fixture(scope="session")
+def frames() -> np.ndarray:
+    return np.stack([frame_of(t) for t in range(12)])
+
+
+@pytest.fixture(scope="session")
+def clip(frames: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("clip") / "clip.mp4"
+    with ClipWriter(path, 10) as writer:
+        for frame in frames:
+            writer.add(frame)
+    return path

@@ -196,7 +196,9 @@ class SAM2VideoPredictor(SAM2Base):
         """Forget the prompts of an object on one frame."""
         handle = self._handle(inference_state, obj_id)
         session: _core.VideoPredictor = inference_state["session"]
-        is_cond = handle in session.objects and session.clear_prompts(frame_idx, handle)
+        if handle in session.objects:
+            session.clear_prompts(frame_idx, handle)
+        is_cond = session.has_new_prompt(frame_idx)
         if not need_output:
             return None
         return self._result(inference_state, frame_idx, "cond" if is_cond else "correction")
