@@ -34,7 +34,7 @@ GemmActivation gemm_activation(Activation activation) {
 }
 
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr std::int64_t kMaxPacked = 96 * 1024;  // floats of A: most of a second-level cache
+  constexpr std::int64_t kMaxPacked = 40 * 1024;  // floats of A: a third of a second-level cache
   const std::int64_t mr = ctx.kernels.gemm_mr, nr = ctx.kernels.gemm_nr;
   GemmPlan plan;
   const std::int64_t k_blocks =

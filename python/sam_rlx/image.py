@@ -2,29 +2,24 @@
 
 import os
 import threading
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
+from sam_rlx import _core, embedding_file
 from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_prompts, as_rgb
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
-from sam_rlx.files import atomic_write
 from sam_rlx.model import Model
 
 # What the encoder gives: the image embedding (1, C, h, w); SAM 2 adds two finer maps.
 _Embeddings: TypeAlias = tuple[NDArray[np.float32], ...]
 # They and the (H, W) of their picture.
 _Picture: TypeAlias = tuple[_Embeddings, tuple[int, int]]
-_EMBEDDING_FORMAT = "sam_rlx.image_embedding.1"
 _MOST_LOGIT = 32.0
-_EMBEDDING_NAMES = ("image_embedding", "high_res_feature_0", "high_res_feature_1")
 
 
 class Best(NamedTuple):
@@ -358,13 +353,8 @@ class ImagePredictor:
         """
         with self._exclusive():
             embeddings, orig_hw = self._embeddings(), self._core.orig_hw
-        with atomic_write(path) as file:
-            np.savez(
-                file,
-                format=_EMBEDDING_FORMAT,
-                orig_hw=np.asarray(orig_hw, np.int64),
-                **{**dict(zip(_EMBEDDING_NAMES, embeddings, strict=False)), **self._identity()},
-            )
+        assert orig_hw is not None
+        embedding_file.save(os.fspath(path), embeddings, orig_hw, self._identity())
 
     def load_embedding(self, path: str | os.PathLike[str]) -> None:
         """Make the picture of a `save_embedding` file the current one.
@@ -380,21 +370,10 @@ class ImagePredictor:
             The predictor is in use by another thread.
         """
         name = os.fspath(path)
+        embeddings, orig_hw = embedding_file.load(name, self._identity())
         try:
-            with Path(name).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                fields = {key: archive[key] for key in archive.files}
-        except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise CheckpointError(f"{name}: expected an embedding file, found {error}") from error
-        expected = {"format": _EMBEDDING_FORMAT, **self._identity()}
-        for key, value in expected.items():
-            found = fields[key].item() if key in fields and fields[key].ndim == 0 else None
-            if found != value:
-                raise CheckpointError(f"{name}: expected {key} {value!r}, found {found!r}")
-        try:
-            orig_hw = tuple(int(side) for side in fields["orig_hw"])
-            arrays = [fields[name] for name in _EMBEDDING_NAMES if name in fields]
-            self.set_image_embedding(arrays, orig_hw)  # type: ignore[arg-type]
-        except (KeyError, TypeError, InvalidArgumentError) as error:
+            self.set_image_embedding(embeddings, orig_hw)  # type: ignore[arg-type]
+        except InvalidArgumentError as error:
             raise CheckpointError(
                 f"{name}: expected a complete embedding, found {error}"
             ) from error

@@ -34,7 +34,7 @@ def test_arguments_and_defaults_are_upstreams() -> None:
     upstream = {
         "points_per_side": 32,
         "points_per_batch": 64,
-        "pred_iou_thresh": 0.88,
+        "pred_iou_thresh": None,  # by family: 0.88, 0.8
         "stability_score_thresh": 0.95,
         "stability_score_offset": 1.0,
         "box_nms_thresh": 0.7,
@@ -44,6 +44,9 @@ def test_arguments_and_defaults_are_upstreams() -> None:
         "crop_n_points_downscale_factor": 1,
         "point_grids": None,
         "min_mask_region_area": 0,
+        "multimask_output": True,
+        "use_m2m": False,
+        "mask_threshold": None,  # the model's, 0
         "output_mode": "binary_mask",
     }
     parameters = inspect.signature(sam_rlx.MaskGenerator).parameters

@@ -48,9 +48,8 @@ SWITCHES = (
 )  # fmt: skip
 
 
-def build_upstream(config: Sam2Config) -> SAM2Base:
-    """Build the published implementation at the sizes of `config`."""
-    dim, mem = config.d_model, config.mem_dim
+def image_encoder(config: Sam2Config) -> ImageEncoder:
+    """Build the published image encoder at the sizes of `config`."""
     trunk = Hiera(
         embed_dim=config.embed_dim,
         num_heads=config.num_heads,
@@ -61,16 +60,21 @@ def build_upstream(config: Sam2Config) -> SAM2Base:
         global_att_blocks=config.global_att_blocks,
     )
     neck = FpnNeck(
-        PositionEmbeddingSine(dim),
-        dim,
+        PositionEmbeddingSine(config.d_model),
+        config.d_model,
         trunk.channel_list,
         fpn_interp_model="nearest",
         fpn_top_down_levels=config.fpn_top_down_levels,
     )
+    return ImageEncoder(trunk, neck, config.scalp)
+
+
+def memory_attention(config: Sam2Config) -> MemoryAttention:
+    """Build the published memory attention at the sizes of `config`."""
 
     def attention(**kwargs: int | bool) -> RoPEAttention:
         return RoPEAttention(
-            embedding_dim=dim,
+            embedding_dim=config.d_model,
             num_heads=config.memory_attention_num_heads,
             rope_theta=config.rope_theta,
             feat_sizes=config.rope_feat_sizes,
@@ -79,8 +83,8 @@ def build_upstream(config: Sam2Config) -> SAM2Base:
 
     layer = MemoryAttentionLayer(
         activation="relu",
-        cross_attention=attention(rope_k_repeat=True, kv_in_dim=mem),
-        d_model=dim,
+        cross_attention=attention(rope_k_repeat=True, kv_in_dim=config.mem_dim),
+        d_model=config.d_model,
         dim_feedforward=config.memory_attention_dim_feedforward,
         dropout=0.1,
         pos_enc_at_attn=False,
@@ -88,6 +92,12 @@ def build_upstream(config: Sam2Config) -> SAM2Base:
         pos_enc_at_cross_attn_queries=False,
         self_attention=attention(),
     )
+    return MemoryAttention(config.d_model, True, layer, config.memory_attention_num_layers)
+
+
+def build_upstream(config: Sam2Config) -> SAM2Base:
+    """Build the published implementation at the sizes of `config`."""
+    dim, mem = config.d_model, config.mem_dim
     memory_encoder = MemoryEncoder(
         mem,
         MaskDownSampler(dim, kernel_size=3, stride=2, padding=1),
@@ -96,8 +106,8 @@ def build_upstream(config: Sam2Config) -> SAM2Base:
         in_dim=dim,
     )
     model = SAM2Base(
-        ImageEncoder(trunk, neck, config.scalp),
-        MemoryAttention(dim, True, layer, config.memory_attention_num_layers),
+        image_encoder(config),
+        memory_attention(config),
         memory_encoder,
         **{name: getattr(config, name) for name in SWITCHES},
     )

@@ -1,0 +1,47 @@
+"""Embeddings on disk: NPZ files of `ImagePredictor.save_embedding`."""
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx.errors import CheckpointError
+from sam_rlx.files import atomic_write
+
+_FORMAT = "sam_rlx.image_embedding.1"
+_NAMES = ("image_embedding", "high_res_feature_0", "high_res_feature_1")
+
+
+def save(
+    path: str,
+    embeddings: Sequence[NDArray[np.float32]],
+    orig_hw: tuple[int, int],
+    identity: Mapping[str, Any],
+) -> None:
+    """Write embeddings, the size of their picture, and what identifies the model."""
+    fields: dict[str, Any] = {**dict(zip(_NAMES, embeddings, strict=False)), **identity}
+    with atomic_write(path) as file:
+        np.savez(file, format=_FORMAT, orig_hw=np.asarray(orig_hw, np.int64), **fields)
+
+
+def load(
+    path: str, identity: Mapping[str, Any]
+) -> tuple[list[NDArray[np.float32]], tuple[int, ...]]:
+    """Read what `save` wrote; raise `CheckpointError` when it is damaged or of another model."""
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            fields = {key: archive[key] for key in archive.files}
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path}: expected an embedding file, found {error}") from error
+    for key, value in {"format": _FORMAT, **identity}.items():
+        found = fields[key].item() if key in fields and fields[key].ndim == 0 else None
+        if found != value:
+            raise CheckpointError(f"{path}: expected {key} {value!r}, found {found!r}")
+    try:
+        orig_hw = tuple(int(side) for side in fields["orig_hw"])
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: expected a complete embedding, found {error}") from error
+    return [fields[name] for name in _NAMES if name in fields], orig_hw
