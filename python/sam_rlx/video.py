@@ -27,7 +27,7 @@ class VideoPredictor(VideoFiles):
     Parameters
     ----------
     model : Model
-        From `sam_rlx.load_model`; family SAM 2.
+        From `sam_rlx.load_model`, of the family SAM 2.
     frames : path, sequence or iterable, optional
         A video file (extra ``video``; decoded frame by frame, never as a whole), a folder of
         pictures in the order of the numbers in their names, an array (T, H, W, 3), a sequence of
@@ -85,11 +85,10 @@ class VideoPredictor(VideoFiles):
             "history": -1 if history is None else as_integer("history", history, 0),
         }
         self._source: FrameSource | None = None if frames is None else open_frames(frames)
-        core = {k: v for k, v in self._options.items() if k != "keep_corrections"}
-        core["add_all_frames_to_correct_as_cond"] = self._options["keep_corrections"]
-        core["streaming"] = self._source is None
-        if self._source is None:
-            core["history"] = 0
+        streaming = self._source is None
+        core = {**self._options, "streaming": streaming}
+        core["add_all_frames_to_correct_as_cond"] = core.pop("keep_corrections")
+        core["history"] = 0 if streaming else core["history"]
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
         self._core.num_frames = None if self._source is None else self._source.count
         self._handles: dict[Hashable, int] = {}
@@ -165,7 +164,7 @@ class VideoPredictor(VideoFiles):
         Returns
         -------
         VideoPredictor
-            This predictor, so that calls can be chained.
+            This predictor.
 
         Raises
         ------
@@ -380,10 +379,7 @@ class VideoPredictor(VideoFiles):
         return_logits : bool
             True: `VideoFrame.logits` is filled.
 
-        Raises
-        ------
-        StateError
-            No frame was read so far, or the predictor is in use.
+        Raises `StateError` if no frame was read so far, or the predictor is in use.
         """
         index = as_integer("frame_index", frame_index, 0)
         with self._exclusive():
