@@ -133,6 +133,7 @@ class _Outputs:
             self.json = self.json or str(directory / "masks.json")
         if not (self.video or self.masks or self.json):
             raise UsageError("expected one of --output, --json or --masks, found none")
+        self.identities: dict[str, int] = {}  # an object keeps its colour when others leave
         self.images: list[dict[str, Any]] = []
         self.annotations: list[dict[str, Any]] = []
 
@@ -145,7 +146,8 @@ class _Outputs:
         names = [str(name) for name in frame.masks]
         masks = list(frame.masks.values())
         if writer is not None:
-            writer.add(viz.overlay(pixels, masks))
+            identities = [self.identities.setdefault(name, len(self.identities)) for name in names]
+            writer.add(viz.overlay(pixels, masks, identities=identities))
         if self.masks is not None:
             for name, mask in zip(names, masks, strict=True):
                 io.write_image(self.masks / f"{_file_name(name)}_{frame.frame_index:05d}.png", mask)
