@@ -133,10 +133,10 @@ void register_checkpoint(py::module_& module) {
     for (const auto& [from, to] : rows) views.push_back({from, to});
     return map_key(views, name);
   });
-  module.def("sam_names", [](const std::vector<std::string>& names) {
+  module.def("meta_names", [](const std::string& family, const std::vector<std::string>& names) {
     std::vector<std::string> result;
     for (const std::string& name : names) {
-      result.push_back(map_key(sam_rows(), name).value_or(name));
+      result.push_back(map_key(family == "sam" ? sam_rows() : sam2_rows(), name).value_or(name));
     }
     return result;
   });

@@ -50,6 +50,103 @@ constexpr KeyRow kSamRows[] = {
     {"mask_decoder.iou_prediction_head.proj_out.", "mask_decoder.iou_prediction_head.layers.2."},
 };
 
+// From transformers' Sam2VideoModel to Meta's SAM2Base.
+constexpr KeyRow kSam2Rows[] = {
+    {"vision_encoder.backbone.patch_embed.projection.", "image_encoder.trunk.patch_embed.proj."},
+    {"vision_encoder.backbone.blocks.{i}.layer_norm{i}.",
+     "image_encoder.trunk.blocks.{i}.norm{i}."},
+    {"vision_encoder.backbone.blocks.{i}.mlp.proj_in.",
+     "image_encoder.trunk.blocks.{i}.mlp.layers.0."},
+    {"vision_encoder.backbone.blocks.{i}.mlp.proj_out.",
+     "image_encoder.trunk.blocks.{i}.mlp.layers.1."},
+    {"vision_encoder.backbone.", "image_encoder.trunk."},
+    {"vision_encoder.neck.convs.{i}.", "image_encoder.neck.convs.{i}.conv."},
+    {"prompt_encoder.shared_embedding.positional_embedding",
+     "sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
+    {"prompt_encoder.mask_embed.conv1.", "sam_prompt_encoder.mask_downscaling.0."},
+    {"prompt_encoder.mask_embed.layer_norm1.", "sam_prompt_encoder.mask_downscaling.1."},
+    {"prompt_encoder.mask_embed.conv2.", "sam_prompt_encoder.mask_downscaling.3."},
+    {"prompt_encoder.mask_embed.layer_norm2.", "sam_prompt_encoder.mask_downscaling.4."},
+    {"prompt_encoder.mask_embed.conv3.", "sam_prompt_encoder.mask_downscaling.6."},
+    {"prompt_encoder.", "sam_prompt_encoder."},
+    {"mask_decoder.transformer.layers.{i}.layer_norm{i}.",
+     "sam_mask_decoder.transformer.layers.{i}.norm{i}."},
+    {"mask_decoder.transformer.layers.{i}.mlp.proj_in.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.0."},
+    {"mask_decoder.transformer.layers.{i}.mlp.proj_out.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.1."},
+    {"mask_decoder.transformer.layers.{i}.self_attn.o_proj.",
+     "sam_mask_decoder.transformer.layers.{i}.self_attn.out_proj."},
+    {"mask_decoder.transformer.layers.{i}.cross_attn_token_to_image.o_proj.",
+     "sam_mask_decoder.transformer.layers.{i}.cross_attn_token_to_image.out_proj."},
+    {"mask_decoder.transformer.layers.{i}.cross_attn_image_to_token.o_proj.",
+     "sam_mask_decoder.transformer.layers.{i}.cross_attn_image_to_token.out_proj."},
+    {"mask_decoder.transformer.final_attn_token_to_image.o_proj.",
+     "sam_mask_decoder.transformer.final_attn_token_to_image.out_proj."},
+    {"mask_decoder.transformer.layer_norm_final_attn.",
+     "sam_mask_decoder.transformer.norm_final_attn."},
+    {"mask_decoder.upscale_conv1.", "sam_mask_decoder.output_upscaling.0."},
+    {"mask_decoder.upscale_layer_norm.", "sam_mask_decoder.output_upscaling.1."},
+    {"mask_decoder.upscale_conv2.", "sam_mask_decoder.output_upscaling.3."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.proj_in.",
+     "sam_mask_decoder.output_hypernetworks_mlps.{i}.layers.0."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.layers.0.",
+     "sam_mask_decoder.output_hypernetworks_mlps.{i}.layers.1."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.proj_out.",
+     "sam_mask_decoder.output_hypernetworks_mlps.{i}.layers.2."},
+    {"mask_decoder.iou_prediction_head.proj_in.", "sam_mask_decoder.iou_prediction_head.layers.0."},
+    {"mask_decoder.iou_prediction_head.layers.0.",
+     "sam_mask_decoder.iou_prediction_head.layers.1."},
+    {"mask_decoder.iou_prediction_head.proj_out.",
+     "sam_mask_decoder.iou_prediction_head.layers.2."},
+    {"mask_decoder.pred_obj_score_head.proj_in.", "sam_mask_decoder.pred_obj_score_head.layers.0."},
+    {"mask_decoder.pred_obj_score_head.layers.0.",
+     "sam_mask_decoder.pred_obj_score_head.layers.1."},
+    {"mask_decoder.pred_obj_score_head.proj_out.",
+     "sam_mask_decoder.pred_obj_score_head.layers.2."},
+    {"mask_decoder.", "sam_mask_decoder."},
+    {"memory_attention.layers.{i}.layer_norm{i}.", "memory_attention.layers.{i}.norm{i}."},
+    {"memory_attention.layers.{i}.self_attn.o_proj.",
+     "memory_attention.layers.{i}.self_attn.out_proj."},
+    {"memory_attention.layers.{i}.cross_attn_image.o_proj.",
+     "memory_attention.layers.{i}.cross_attn_image.out_proj."},
+    {"memory_attention.layer_norm.", "memory_attention.norm."},
+    {"memory_encoder.mask_downsampler.layers.0.conv.",
+     "memory_encoder.mask_downsampler.encoder.0."},
+    {"memory_encoder.mask_downsampler.layers.0.layer_norm.",
+     "memory_encoder.mask_downsampler.encoder.1."},
+    {"memory_encoder.mask_downsampler.layers.1.conv.",
+     "memory_encoder.mask_downsampler.encoder.3."},
+    {"memory_encoder.mask_downsampler.layers.1.layer_norm.",
+     "memory_encoder.mask_downsampler.encoder.4."},
+    {"memory_encoder.mask_downsampler.layers.2.conv.",
+     "memory_encoder.mask_downsampler.encoder.6."},
+    {"memory_encoder.mask_downsampler.layers.2.layer_norm.",
+     "memory_encoder.mask_downsampler.encoder.7."},
+    {"memory_encoder.mask_downsampler.layers.3.conv.",
+     "memory_encoder.mask_downsampler.encoder.9."},
+    {"memory_encoder.mask_downsampler.layers.3.layer_norm.",
+     "memory_encoder.mask_downsampler.encoder.10."},
+    {"memory_encoder.mask_downsampler.final_conv.", "memory_encoder.mask_downsampler.encoder.12."},
+    {"memory_encoder.feature_projection.", "memory_encoder.pix_feat_proj."},
+    {"memory_encoder.memory_fuser.layers.{i}.scale", "memory_encoder.fuser.layers.{i}.gamma"},
+    {"memory_encoder.memory_fuser.layers.{i}.depthwise_conv.",
+     "memory_encoder.fuser.layers.{i}.dwconv."},
+    {"memory_encoder.memory_fuser.layers.{i}.layer_norm.", "memory_encoder.fuser.layers.{i}.norm."},
+    {"memory_encoder.memory_fuser.layers.{i}.pointwise_conv{i}.",
+     "memory_encoder.fuser.layers.{i}.pwconv{i}."},
+    {"memory_encoder.projection.", "memory_encoder.out_proj."},
+    {"object_pointer_proj.proj_in.", "obj_ptr_proj.layers.0."},
+    {"object_pointer_proj.layers.0.", "obj_ptr_proj.layers.1."},
+    {"object_pointer_proj.proj_out.", "obj_ptr_proj.layers.2."},
+    {"temporal_positional_encoding_projection_layer.", "obj_ptr_tpos_proj."},
+    {"occlusion_spatial_embedding_parameter", "no_obj_embed_spatial"},
+    {"no_object_pointer", "no_obj_ptr"},
+    {"memory_temporal_positional_encoding", "maskmem_tpos_enc"},
+    {"no_memory_embedding", "no_mem_embed"},
+    {"no_memory_positional_encoding", "no_mem_pos_enc"},
+};
+
 // transformers ties these two; a file holds one of them or both.
 constexpr std::string_view kEncoding = "prompt_encoder.shared_embedding.positional_embedding";
 constexpr std::string_view kEncodingCopy = "shared_image_embedding.positional_embedding";
@@ -86,21 +183,32 @@ std::string fill(std::string_view pattern, const std::vector<std::string_view>& 
   return result.append(pattern);
 }
 
-void sam_names_from_hugging_face(StateDict& state_dict) {
+void rename_from_hugging_face(StateDict& state_dict, std::span<const KeyRow> rows) {
   std::vector<std::string> names;
   for (const TensorEntry& entry : state_dict.tensors()) {
     if (entry.name == kEncodingCopy) {
-      names.push_back(state_dict.contains(kEncoding) ? "" : *map_key(kSamRows, kEncoding));
+      names.push_back(state_dict.contains(kEncoding) ? "" : *map_key(rows, kEncoding));
     } else {
-      names.push_back(map_key(kSamRows, entry.name).value_or(entry.name));
+      names.push_back(map_key(rows, entry.name).value_or(entry.name));
     }
   }
   state_dict.rename(names);
 }
 
+// transformers keeps the four kinds of points of SAM 2 in one table.
+void split_points(StateDict& state_dict) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 4; ++i) {
+    names.push_back("sam_prompt_encoder.point_embeddings." + std::to_string(i) + ".weight");
+  }
+  state_dict.split("sam_prompt_encoder.point_embed.weight", names);
+}
+
 }  // namespace
 
 std::span<const KeyRow> sam_rows() { return kSamRows; }
+
+std::span<const KeyRow> sam2_rows() { return kSam2Rows; }
 
 std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_view name) {
   for (const KeyRow& row : rows) {
@@ -138,13 +246,18 @@ void strip_common_prefixes(StateDict& state_dict) {
 
 std::string to_meta_names(StateDict& state_dict) {
   const Family family = detect_family(state_dict);
-  if (family.name == "sam2" && family.dialect == Dialect::kMeta) return family.name;
-  if (family.name != "sam") {
+  if (family.name != "sam" && family.name != "sam2") {
     const char* const dialect = family.dialect == Dialect::kMeta ? "" : " with transformers' names";
     throw UnsupportedError(state_dict.source + ": family " + family.name + dialect +
-                           " recognised; expected sam, or sam2 with Meta's names");
+                           " recognised; expected sam or sam2");
   }
-  if (family.dialect == Dialect::kHuggingFace) sam_names_from_hugging_face(state_dict);
+  if (family.dialect == Dialect::kMeta) return family.name;
+  if (family.name == "sam") {
+    rename_from_hugging_face(state_dict, kSamRows);
+  } else {
+    rename_from_hugging_face(state_dict, kSam2Rows);
+    split_points(state_dict);
+  }
   return family.name;
 }
 

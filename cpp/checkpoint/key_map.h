@@ -18,6 +18,8 @@ struct KeyRow {
 
 // From transformers' SamModel to Meta's Sam. Names that no row fits are the same in both.
 std::span<const KeyRow> sam_rows();
+// The same from Sam2VideoModel to SAM2Base, but for the table of points, which is split.
+std::span<const KeyRow> sam2_rows();
 
 // The name by the first row that fits; none when no row does.
 std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_view name);

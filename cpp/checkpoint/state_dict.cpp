@@ -174,6 +174,28 @@ void StateDict::rename(const std::vector<std::string>& names) {
   }
 }
 
+void StateDict::split(std::string_view name, const std::vector<std::string>& names) {
+  const TensorEntry* const whole = find(name);
+  const auto count = static_cast<std::int64_t>(names.size());
+  const std::string where = source + ": " + printable(name);
+  const std::string expected = "a first axis of a multiple of " + std::to_string(count);
+  if (whole == nullptr) fail<CheckpointError>(where, expected, "no such tensor");
+  if (whole->dims.empty() || whole->dims[0] == 0 || whole->dims[0] % count != 0) {
+    const std::string found = whole->dims.empty() ? "none" : std::to_string(whole->dims[0]);
+    fail<CheckpointError>(where, expected, found);
+  }
+  TensorEntry part = *whole;
+  part.dims[0] /= count;
+  std::vector<std::string> kept;
+  for (const TensorEntry& entry : tensors_) kept.push_back(entry.name == name ? "" : entry.name);
+  rename(kept);
+  for (const std::string& each : names) {
+    part.name = each;
+    add(part);
+    part.data += part.dims[0] * part.strides[0] * dtype_bytes(part.dtype);
+  }
+}
+
 void StateDict::merge(StateDict other) {
   for (TensorEntry& entry : other.tensors_) add(std::move(entry));
   metadata.merge(other.metadata);

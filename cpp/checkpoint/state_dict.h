@@ -51,6 +51,9 @@ class StateDict {
   // Gives every entry another name. An empty name drops the entry. Raises CheckpointError when
   // two entries get the same name.
   void rename(const std::vector<std::string>& names);
+  // Cuts a tensor along its first axis into equal parts with these names. Raises CheckpointError
+  // when it is not there or cannot be cut so.
+  void split(std::string_view name, const std::vector<std::string>& names);
 
   // Takes over the tensors, metadata and files of another part of the same checkpoint.
   void merge(StateDict other);

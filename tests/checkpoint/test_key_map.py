@@ -1,12 +1,16 @@
 """Names of other dialects become Meta's, and families are told apart."""
 
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
-import sam_rlx.errors
+import sam_rlx
 from support import checkpoint_files as files
-from support import tiny
+from support import tiny, tiny_sam2
+
+DATA = Path(__file__).resolve().parent.parent / "data"
 
 # From Meta's names to those of transformers' SamModel, as text replacements in this order.
 TO_HUGGING_FACE = [
@@ -37,8 +41,45 @@ ENCODING = "prompt_encoder.shared_embedding.positional_embedding"
 COPY = "shared_image_embedding.positional_embedding"
 
 
-def to_hugging_face(name):
-    for pattern, replacement in TO_HUGGING_FACE:
+# The same to those of Sam2VideoModel.
+SAM2_TO_HUGGING_FACE = [
+    (r"^image_encoder\.trunk\.", "vision_encoder.backbone."),
+    (r"^image_encoder\.neck\.convs\.(\d)\.conv\.", r"vision_encoder.neck.convs.\1."),
+    (r"^sam_(prompt_encoder|mask_decoder)\.", r"\1."),
+    (r"^(vision.*|mask.*)\.mlp\.layers\.0\.", r"\1.mlp.proj_in."),
+    (r"^(vision.*|mask.*)\.mlp\.layers\.1\.", r"\1.mlp.proj_out."),
+    (r"^obj_ptr_proj\.", "object_pointer_proj."),
+    (r"(mlps\.\d|_head|object_pointer_proj)\.layers\.0\.", r"\1.proj_in."),
+    (r"(mlps\.\d|_head|object_pointer_proj)\.layers\.1\.", r"\1.layers.0."),
+    (r"(mlps\.\d|_head|object_pointer_proj)\.layers\.2\.", r"\1.proj_out."),
+    (r"^obj_ptr_tpos_proj\.", "temporal_positional_encoding_projection_layer."),
+    (r"^no_obj_embed_spatial$", "occlusion_spatial_embedding_parameter"),
+    (r"^no_obj_ptr$", "no_object_pointer"),
+    (r"^maskmem_tpos_enc$", "memory_temporal_positional_encoding"),
+    (r"^no_mem_embed$", "no_memory_embedding"),
+    (r"^no_mem_pos_enc$", "no_memory_positional_encoding"),
+    (r"mask_downsampler\.encoder\.12\.", "mask_downsampler.final_conv."),
+    *((rf"ler\.encoder\.{3 * i}\.", f"ler.layers.{i}.conv.") for i in range(4)),
+    *((rf"ler\.encoder\.{3 * i + 1}\.", f"ler.layers.{i}.layer_norm.") for i in range(4)),
+    (r"pix_feat_proj\.", "feature_projection."),
+    (r"^memory_encoder\.out_proj\.", "memory_encoder.projection."),
+    (r"\.fuser\.", ".memory_fuser."),
+    (r"\.dwconv\.", ".depthwise_conv."),
+    (r"\.pwconv(\d)\.", r".pointwise_conv\1."),
+    (r"\.gamma$", ".scale"),
+    (r"\.out_proj\.", ".o_proj."),
+    (r"\.norm\.", ".layer_norm."),
+    *(
+        row
+        for row in TO_HUGGING_FACE
+        if not row[0].startswith(("^image", "neck", r"\.blocks", "("))
+    ),
+]
+POINTS = "prompt_encoder.point_embed.weight"
+
+
+def to_hugging_face(name, rows=tuple(TO_HUGGING_FACE)):
+    for pattern, replacement in rows:
         name = re.sub(pattern, replacement, name)
     return name
 
@@ -68,7 +109,58 @@ def test_hugging_face_names_of_the_released_sizes(testing, variant):
     rows = {}
     for name in tiny.sam_shapes(tiny.VARIANTS[variant]):
         rows[to_hugging_face(name)] = name
-    assert testing.sam_names(list(rows)) == list(rows.values())
+    assert testing.meta_names("sam", list(rows)) == list(rows.values())
+
+
+def sam2_in_hugging_face_names(weights):
+    renamed = {to_hugging_face(name, SAM2_TO_HUGGING_FACE): v for name, v in weights.items()}
+    points = [renamed.pop(f"prompt_encoder.point_embed.{i}.weight") for i in range(4)]
+    encoding = renamed[ENCODING]
+    return {**renamed, POINTS: np.concatenate(points), COPY: encoding}
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.0"])
+def test_hugging_face_names_of_sam2(tmp_path, version):
+    weights = tiny_sam2.weights(tiny_sam2.TINY, 0, version)
+    renamed = sam2_in_hugging_face_names(weights)
+    assert not any(name.startswith(("image_encoder", "sam_")) for name in renamed)
+    models = [
+        sam_rlx.load_model(tiny_sam2.save_safetensors(tmp_path / name, tiny_sam2.TINY, values))
+        for name, values in (("meta.safetensors", weights), ("hf.safetensors", renamed))
+    ]
+    assert models[1].version == version
+    image = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+    found = []
+    for model in models:
+        predictor = sam_rlx.ImagePredictor(model)
+        predictor.set_image(image)
+        found.append(predictor.predict(point_coords=[[20, 30]], point_labels=[1]).low_res_masks)
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_hugging_face_names_of_sam2_as_recorded(testing):
+    """What transformers' Sam2VideoModel holds is what a model of the tiny size needs."""
+    recorded = json.loads((DATA / "hugging_face_sam2.json").read_text())
+    recorded.pop(COPY)
+    shape = recorded.pop(POINTS)
+    names = testing.meta_names("sam2", list(recorded))
+    found = dict(zip(names, map(tuple, recorded.values()), strict=True))
+    for i in range(shape[0]):
+        found[f"sam_prompt_encoder.point_embeddings.{i}.weight"] = (1, *shape[1:])
+    config = tiny_sam2.VARIANTS["hiera_t"]
+    expected = {k: v.shape for k, v in tiny_sam2.weights(config).items()}
+    assert found == expected
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (0, 8), ()])
+def test_a_table_of_points_that_cannot_be_split(testing, tmp_path, shape):
+    weights = {
+        "vision_encoder.backbone.pos_embed_window": np.ones(1, np.float32),
+        POINTS: np.ones(shape, np.float32),
+    }
+    state_dict = testing.open_checkpoint(write(tmp_path / "x", weights))
+    with pytest.raises(sam_rlx.errors.CheckpointError, match="multiple of 4"):
+        state_dict.to_meta_names()
 
 
 def test_meta_names_stay(testing, tiny_checkpoint, tiny_weights):
@@ -101,10 +193,6 @@ def test_rows_keep_numbers_in_order(testing, name, expected):
         ("image_encoder.patch_embed.seq.0.c.weight", r"MobileSAM \(TinyViT\)"),
         ("tracker.model.interactive_mask_decoder.x", r"SAM 3\.1"),
         ("detector.backbone.interactive_convs.0.weight", r"SAM 3\.1"),
-        (
-            "vision_encoder.backbone.pos_embed_window",
-            "family sam2 with transformers' names recognised",
-        ),
         ("detector.backbone.vision_backbone.trunk.pos_embed", "family sam3 recognised"),
         (
             "detector_model.vision_encoder.backbone.embeddings.position_embeddings",

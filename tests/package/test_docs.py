@@ -52,6 +52,23 @@ def test_readme_and_quickstart_examples_run(
     assert {"coin.png", "coins.npz", "everything.png"} <= written
 
 
+def test_video_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sam2_checkpoint: Path, clip: Path
+) -> None:
+    (tmp_path / "sam2.1_hiera_tiny.pt").write_bytes(sam2_checkpoint.read_bytes())
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "video.md"
+    names: dict[str, object] = {}
+    for block in _blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), names)
+    for block in _blocks(page, "sh"):
+        for line in block.splitlines():
+            assert cli.main(shlex.split(line)[1:]) == 0
+    assert (tmp_path / "tracked" / "overlay.mp4").exists()
+    assert {path.name for path in tmp_path.glob("*.*")} >= {"masks.json", "session.npz"}
+
+
 def test_readme_commands_are_complete() -> None:
     demo, test = _command("demo"), _command("test")
     for command in (demo, test):
