@@ -16,10 +16,10 @@ MASK = np.zeros(HW, np.bool_)
 MASK[36:60, 58:84] = True
 
 
-def weights_of(version="2.1", seed=SEED):
+def weights_of(version="2.1", seed=SEED, presence=1.0):
     """Random weights of a model whose objects are mostly there."""
     weights = tiny_sam2.weights(tiny_sam2.TINY, seed, version)
-    weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(1.0)
+    weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(presence)
     return weights
 
 
@@ -133,10 +133,10 @@ def iou(a, b):
     return np.count_nonzero(a & b) / union if union else 1.0
 
 
-def check(parity, models, steps, *, count=8, version="2.1", options=None, **switches):
+def check(parity, models, steps, *, frames=8, version="2.1", options=None, **switches):
     """Hold every mask of a script to upstream in float64, as good as upstream's own float32."""
     model, weights = models[version]
-    frames = upstream_video.clip(count, HW)
+    frames = upstream_video.clip(frames, HW) if isinstance(frames, int) else frames
     switches.setdefault("add_all_frames_to_correct_as_cond", True)
     predictor = upstream_video.build(weights, version, **switches)
     session = play_upstream(steps)
@@ -230,7 +230,24 @@ def test_version_2_0(parity, models, script):
 
 
 def test_a_clip_longer_than_the_memory(parity, models):
-    check(parity, models, [CLICK, ALL], count=20)
+    check(parity, models, [CLICK, ALL], frames=20)
+
+
+def test_an_object_leaves_and_returns(parity, models, tmp_path):
+    """Where the score is not above 0 the mask is empty, and memory knows that nothing is there."""
+    weights = weights_of(seed=3, presence=-0.3)
+    path = tiny_sam2.save_safetensors(tmp_path / "leaves.safetensors", tiny_sam2.TINY, weights)
+    models = {"2.1": (sam_rlx.load_model(path), weights)}
+    frames = upstream_video.clip(20, HW)
+    frames[6:11] //= 6
+    found = check(parity, models, [CLICK, ALL], frames=frames)[1:]
+    present = [result.scores["disc"] > 0 for result in found]
+    changes = np.flatnonzero(np.diff(present))
+    assert present[0]
+    assert present[-1]
+    assert len(changes) == 2, [result.scores["disc"] for result in found]
+    for result, seen in zip(found, present, strict=True):
+        assert result.masks["disc"].any() == seen
 
 
 def test_upstreams_default_loses_corrections(parity, models):

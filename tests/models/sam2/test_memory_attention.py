@@ -239,3 +239,14 @@ def test_steady_state_allocates_the_result_alone(testing, maps):
     before = testing.allocation_count()
     layer.forward(**arrays)
     assert testing.allocation_count() - before == 1
+
+
+def test_tokens_before_the_last_norm(testing, parity):
+    weights = upstream.state_dict(upstream.randomise(reference(), 0))
+    arrays = drawn()
+    layer = testing.layer("sam2.MemoryAttention", config(), weights)
+    before = dict(layer.trace(**arrays))["layers.1"].reshape(64, 64).astype(np.float64)
+    centred = before - before.mean(axis=1, keepdims=True)
+    normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5)
+    expected = normed * weights["norm.weight"] + weights["norm.bias"]
+    parity.close(layer.forward(**arrays), expected, expected.astype(np.float32), "norm")

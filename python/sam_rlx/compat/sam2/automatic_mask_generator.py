@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx.compat.sam2.build_sam import SAM2Base, build_sam2_hf
+from sam_rlx.compat.sam2.build_sam import build_sam2_hf
+from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.generator import OUTPUT_MODES, MaskGenerator

@@ -4,6 +4,8 @@ import os
 import re
 from typing import Any
 
+from sam_rlx.compat.sam2.sam2_base import SAM2Base, check_device
+from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor
 from sam_rlx.errors import CheckpointError, UnsupportedError
 from sam_rlx.model import Model, load_model
 
@@ -11,43 +13,7 @@ from sam_rlx.model import Model, load_model
 _CONFIG = re.compile(r"sam2(?P<minor>\.1)?_(?P<variant>hiera_(?:t|s|b\+|l))\.yaml$")
 
 
-class SAM2Base:
-    """A SAM 2 model as upstream's predictors take it. Made by `build_sam2`.
-
-    Attributes
-    ----------
-    model : sam_rlx.Model
-        The weights.
-    image_size : int
-        Side of the square input in pixels.
-    device : str
-        Always ``"cpu"``.
-    """
-
-    device = "cpu"
-
-    def __init__(self, model: Model) -> None:
-        if model.family != "sam2":
-            raise UnsupportedError(f"model: expected family sam2, found {model.family}")
-        self.model = model
-        self.image_size = model.img_size
-
-    def eval(self) -> "SAM2Base":
-        """Return the model: it is always ready to run."""
-        return self
-
-    def to(self, device: Any = "cpu") -> "SAM2Base":
-        """Return the model; another device than ``"cpu"`` is an `UnsupportedError`."""
-        _check_device(device)
-        return self
-
-
-def _check_device(device: Any) -> None:
-    if device is not None and str(device) != "cpu":
-        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
-
-
-def load_checkpoint(
+def _load_checkpoint(
     config_file: str | os.PathLike[str] | None, ckpt_path: str | os.PathLike[str] | None
 ) -> Model:
     """Load a SAM 2 checkpoint and hold upstream's config name, if it is one, to its contents.
@@ -108,14 +74,73 @@ def build_sam2(
     UnsupportedError
         An argument asks for what is not offered.
     """
-    _check_device(device)
+    check_device(device)
     if mode != "eval":
         raise UnsupportedError(f"mode: expected 'eval', found {mode!r}")
     if not apply_postprocessing:
         raise UnsupportedError("apply_postprocessing: expected True, found False")
-    return SAM2Base(load_checkpoint(config_file, ckpt_path))
+    return SAM2Base(_load_checkpoint(config_file, ckpt_path))
 
 
 def build_sam2_hf(model_id: str, **kwargs: Any) -> SAM2Base:
     """Load a model from the hub (extra ``hub``); `kwargs` go to `build_sam2`."""
     return build_sam2(None, model_id, **kwargs)
+
+
+def build_sam2_video_predictor(
+    config_file: str | os.PathLike[str] | None,
+    ckpt_path: str | os.PathLike[str] | None = None,
+    device: Any = "cpu",
+    mode: str = "eval",
+    hydra_overrides_extra: list[str] | None = None,
+    apply_postprocessing: bool = True,
+    vos_optimized: bool = False,
+    **kwargs: Any,
+) -> SAM2VideoPredictor:
+    """Load a SAM 2 or 2.1 model for videos.
+
+    Parameters
+    ----------
+    config_file, ckpt_path, device, mode
+        As for `build_sam2`.
+    hydra_overrides_extra : list of str, optional
+        Of upstream's, those of the form ``"++model.NAME=VALUE"`` for `fill_hole_area`,
+        `non_overlap_masks` and `add_all_frames_to_correct_as_cond`.
+    apply_postprocessing : bool
+        True: holes of up to 8 places are filled. False is not offered.
+    vos_optimized : bool
+        Without effect: there is one way to compute.
+    **kwargs
+        Ignored, as upstream.
+
+    Returns
+    -------
+    SAM2VideoPredictor
+
+    Raises
+    ------
+    CheckpointError
+        The file is damaged or does not fit `config_file`.
+    UnsupportedError
+        An argument asks for what is not offered.
+    """
+    if str(device) != "cpu" or mode != "eval" or not apply_postprocessing:
+        raise UnsupportedError(
+            "build_sam2_video_predictor: expected device 'cpu', mode 'eval' and "
+            f"apply_postprocessing, found {str(device)!r}, {mode!r} and {apply_postprocessing}"
+        )
+    options: dict[str, Any] = {"fill_hole_area": 8}
+    for override in hydra_overrides_extra or []:
+        name, _, value = override.removeprefix("++model.").partition("=")
+        if name == "fill_hole_area" and value.isdigit():
+            options[name] = int(value)
+        elif name in ("non_overlap_masks", "add_all_frames_to_correct_as_cond"):
+            options[name] = value == "true"
+        else:
+            raise UnsupportedError(f"hydra_overrides_extra: expected known names, found {override}")
+    return SAM2VideoPredictor(_load_checkpoint(config_file, ckpt_path), **options)
+
+
+def build_sam2_video_predictor_hf(model_id: str, **kwargs: Any) -> SAM2VideoPredictor:
+    """Load a model from the hub (extra ``hub``)."""
+    return build_sam2_video_predictor(None, model_id, **kwargs)

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx.arrays import as_rgb
-from sam_rlx.compat.sam2.build_sam import SAM2Base, build_sam2_hf
+from sam_rlx.compat.sam2.build_sam import build_sam2_hf
+from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
 from sam_rlx.errors import StateError, UnsupportedError
 

@@ -1,6 +1,5 @@
 """Upstream's ``SAM2VideoPredictor``: ``sam2.sam2_video_predictor``."""
 
-import os
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -8,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx.compat.sam2.build_sam import SAM2Base, load_checkpoint
+from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.video_frames import open_video
 from sam_rlx.compat.segment_anything.tensor import as_tensor
-from sam_rlx.errors import UnsupportedError
 
 _NO_OBJ_SCORE = np.float32(-1024.0)
 State = dict[str, Any]
@@ -46,6 +44,8 @@ class SAM2VideoPredictor(SAM2Base):
     @classmethod
     def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2VideoPredictor":
         """Load a model from the hub (extra ``hub``)."""
+        from sam_rlx.compat.sam2.build_sam import build_sam2_video_predictor_hf
+
         return build_sam2_video_predictor_hf(model_id, **kwargs)
 
     def init_state(
@@ -300,62 +300,3 @@ class SAM2VideoPredictor(SAM2Base):
 def _number(state: State) -> None:
     state["obj_id_to_idx"] = {obj_id: i for i, obj_id in enumerate(state["obj_ids"])}
     state["obj_idx_to_id"] = dict(enumerate(state["obj_ids"]))
-
-
-def build_sam2_video_predictor(
-    config_file: str | os.PathLike[str] | None,
-    ckpt_path: str | os.PathLike[str] | None = None,
-    device: Any = "cpu",
-    mode: str = "eval",
-    hydra_overrides_extra: list[str] | None = None,
-    apply_postprocessing: bool = True,
-    vos_optimized: bool = False,
-    **kwargs: Any,
-) -> SAM2VideoPredictor:
-    """Load a SAM 2 or 2.1 model for videos.
-
-    Parameters
-    ----------
-    config_file, ckpt_path, device, mode
-        As for `sam_rlx.compat.sam2.build_sam.build_sam2`.
-    hydra_overrides_extra : list of str, optional
-        Of upstream's, those of the form ``"++model.NAME=VALUE"`` for `fill_hole_area`,
-        `non_overlap_masks` and `add_all_frames_to_correct_as_cond`.
-    apply_postprocessing : bool
-        True: holes of up to 8 places are filled. False is not offered.
-    vos_optimized : bool
-        Without effect: there is one way to compute.
-    **kwargs
-        Ignored, as upstream.
-
-    Returns
-    -------
-    SAM2VideoPredictor
-
-    Raises
-    ------
-    CheckpointError
-        The file is damaged or does not fit `config_file`.
-    UnsupportedError
-        An argument asks for what is not offered.
-    """
-    if str(device) != "cpu" or mode != "eval" or not apply_postprocessing:
-        raise UnsupportedError(
-            "build_sam2_video_predictor: expected device 'cpu', mode 'eval' and "
-            f"apply_postprocessing, found {str(device)!r}, {mode!r} and {apply_postprocessing}"
-        )
-    options: dict[str, Any] = {"fill_hole_area": 8}
-    for override in hydra_overrides_extra or []:
-        name, _, value = override.removeprefix("++model.").partition("=")
-        if name == "fill_hole_area" and value.isdigit():
-            options[name] = int(value)
-        elif name in ("non_overlap_masks", "add_all_frames_to_correct_as_cond"):
-            options[name] = value == "true"
-        else:
-            raise UnsupportedError(f"hydra_overrides_extra: expected known names, found {override}")
-    return SAM2VideoPredictor(load_checkpoint(config_file, ckpt_path), **options)
-
-
-def build_sam2_video_predictor_hf(model_id: str, **kwargs: Any) -> SAM2VideoPredictor:
-    """Load a model from the hub (extra ``hub``)."""
-    return build_sam2_video_predictor(None, model_id, **kwargs)
