@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from support.parity import Parity
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+# A run in the background of a shell starts with Ctrl-C ignored, and so would every child.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REFERENCE_PACKAGES = ("torch", "torchvision", "segment_anything", "sam2")
 
