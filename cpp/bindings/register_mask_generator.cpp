@@ -65,6 +65,10 @@ void register_mask_generator(py::module_& m) {
            py::arg("model"), py::arg("num_threads"), py::arg("options"),
            py::arg("point_grids") = py::none(), py::arg("multimask_output") = true,
            py::arg("use_m2m") = false, py::arg("mask_threshold") = py::none())
+      .def_property(
+          "max_region_area",
+          [](const BoundMaskGenerator& self) { return self.crop_options.max_region_area; },
+          [](BoundMaskGenerator& self, double area) { self.crop_options.max_region_area = area; })
       .def("generate", &BoundMaskGenerator::generate, py::arg("image"),
            py::arg("progress") = py::none());
 }

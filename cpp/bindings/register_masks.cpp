@@ -16,12 +16,14 @@
 #include "ops/nms.h"
 #include "ops/polygon.h"
 #include "ops/resize_pillow.h"
+#include "predictors/small_regions.h"
 
 // What Python gets (see _core.pyi):
 //   rle_encode(mask) -> counts              rle_decode(counts, (h, w)) -> mask
 //   rle_to_string(counts) -> bytes          rle_from_string(bytes) -> counts
 //   mask_to_polygons(mask) -> [[x0, y0, ...], ...]
 //   remove_small_regions(mask, area, "holes" | "islands") -> (mask, changed)
+//   remove_small_mask_regions(low_res (K, h, w), hole area, sprinkle area, threshold) -> logits
 //   mask_to_box(mask) -> (x0, y0, x1, y1), inclusive
 //   stability_score(logits (H, W), mask_threshold, threshold_offset) -> float
 //   box_nms(boxes (N, 4), scores (N,), threshold) -> indices, best first
@@ -65,6 +67,17 @@ py::tuple remove_regions(const MaskArray& mask, double area, const std::string& 
   const bool changed =
       remove_small_regions(rle, area, mode == "holes" ? Regions::kHoles : Regions::kIslands);
   return py::make_tuple(mask_array(rle), changed);
+}
+
+py::array_t<float> remove_small_mask_regions(const Array<float>& low_res, double max_hole_area,
+                                             double max_sprinkle_area, float mask_threshold) {
+  const ConstView source = view_of(low_res, "low_res");
+  if (source.shape.rank() != 3) fail("low_res", "shape (K, h, w)", source.shape.str());
+  py::array_t<float> result = make_array<float>(source.shape);
+  const View logits = view_of(result);
+  std::copy_n(source.data, source.numel(), logits.data);
+  remove_small_regions_(logits, {max_hole_area, max_sprinkle_area, mask_threshold});
+  return result;
 }
 
 py::tuple mask_to_box(const MaskArray& mask) {
@@ -207,6 +220,8 @@ void register_masks_api(py::module_& m) {
         py::arg("overlap_ratio"));
   m.def("build_point_grid", point_grid, py::arg("n_per_side"));
   m.def("resize_longest_side", resize_longest_side, py::arg("image"), py::arg("side"));
+  m.def("remove_small_mask_regions", remove_small_mask_regions, py::arg("low_res"),
+        py::arg("max_hole_area"), py::arg("max_sprinkle_area"), py::arg("mask_threshold"));
   m.def("postprocess_masks", postprocess, py::arg("low_res"), py::arg("orig_hw"),
         py::arg("input_hw") = Pair{0, 0}, py::arg("side") = 0, py::arg("threshold") = py::none(),
         py::arg("num_threads") = 1);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/parallel.h"
+#include "predictors/small_regions.h"
+
 namespace sam_rlx {
 namespace {
 
@@ -22,6 +25,22 @@ void SamCropPredictor::predict(const double* points, std::optional<float> iou_th
                               .low_res = low_res,
                               .iou = iou});
   if (options_.use_m2m) refine(points, low_res, iou);
+  if (options_.max_region_area > 0.0) clean(iou_threshold, low_res, iou);
+}
+
+void SamCropPredictor::clean(std::optional<float> iou_threshold, View low_res, ConstView iou) {
+  const SmallRegions regions{.max_hole_area = options_.max_region_area,
+                             .max_sprinkle_area = options_.max_region_area,
+                             .mask_threshold = predictor_.model().info().mask_threshold};
+  const View masks = low_res.reshape({iou.numel(), low_res.shape[2], low_res.shape[3]});
+  parallel_for(predictor_.num_threads(), iou.numel(), 1,
+               [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   if (iou_threshold && !(iou.data[i] > *iou_threshold)) continue;
+                   const View mask = masks[i];
+                   remove_small_regions_(mask.reshape({1, mask.shape[0], mask.shape[1]}), regions);
+                 }
+               });
 }
 
 // Upstream: sam2/automatic_mask_generator.py, refine_with_m2m.

@@ -14,6 +14,8 @@ struct CropOptions {
   // Each mask is a prompt for itself once more, with its point; SAM 2.
   bool use_m2m = false;
   std::optional<double> mask_threshold;  // the model's
+  // Holes and islands of at most so many places of the low-resolution mask are removed; SAM 2.
+  double max_region_area = 0.0;
 };
 
 // An ImagePredictor as everything mode sees it.
@@ -36,6 +38,7 @@ class SamCropPredictor final : public CropPredictor {
 
  private:
   void refine(const double* points, View low_res, View iou);
+  void clean(std::optional<float> iou_threshold, View low_res, ConstView iou);
 
   ImagePredictor& predictor_;
   CropOptions options_;

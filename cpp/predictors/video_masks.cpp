@@ -2,40 +2,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <vector>
 
 #include "core/parallel.h"
-#include "ops/components.h"
-#include "ops/rle.h"
 
 namespace sam_rlx {
 namespace {
 
-constexpr float kHoleLogit = 0.1F;  // upstream: a small positive score
 constexpr float kSuppressedLogit = -10.0F;
 constexpr std::int64_t kGrain = 1 << 12;
 
 }  // namespace
-
-void fill_holes_(View logits, std::int64_t max_area) {
-  const std::int64_t height = logits.shape[0], width = logits.shape[1];
-  RleEncoder encoder;
-  encoder.start(height, width);
-  std::vector<std::uint8_t> row(static_cast<std::size_t>(width));
-  for (std::int64_t y = 0; y < height; ++y) {
-    const float* const line = logits.data + y * width;
-    std::transform(line, line + width, row.begin(),
-                   [](float logit) { return static_cast<std::uint8_t>(logit > 0.0F); });
-    encoder.add_row(row.data());
-  }
-  const Components holes = find_components(encoder.finish(), false);
-  for (const Segment& segment : holes.segments) {
-    if (holes.areas[static_cast<std::size_t>(segment.label)] > max_area) continue;
-    for (std::int64_t y = segment.y0; y <= segment.y1; ++y) {
-      logits.data[y * width + segment.x] = kHoleLogit;
-    }
-  }
-}
 
 void apply_non_overlapping_constraints_(Context& ctx, View logits) {
   const std::int64_t count = logits.shape[0], places = logits.shape[1] * logits.shape[2];

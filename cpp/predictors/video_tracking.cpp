@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "ops/elementwise.h"
+#include "predictors/small_regions.h"
 #include "predictors/video_masks.h"
 #include "predictors/video_predictor.h"
 

@@ -79,6 +79,7 @@ class MaskGenerator:
         use_m2m: bool = False,
         mask_threshold: float | None = None,
     ) -> None: ...
+    max_region_area: float
     def generate(
         self, image: NDArray[np.uint8], progress: Callable[[int, int], None] | None
     ) -> list[dict[str, Any]]: ...
@@ -162,6 +163,12 @@ def generate_crop_boxes(
 ) -> tuple[list[list[int]], list[int]]: ...
 def build_point_grid(n_per_side: int) -> NDArray[np.float64]: ...
 def resize_longest_side(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]: ...
+def remove_small_mask_regions(
+    low_res: NDArray[np.float32],
+    max_hole_area: float,
+    max_sprinkle_area: float,
+    mask_threshold: float,
+) -> NDArray[np.float32]: ...
 def postprocess_masks(
     low_res: NDArray[np.float32],
     orig_hw: tuple[int, int],

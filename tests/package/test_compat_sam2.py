@@ -10,6 +10,7 @@ from support import tiny_sam2
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam2 = pytest.importorskip("support.upstream_sam2")
+upstream_video = pytest.importorskip("support.upstream_video")
 pytestmark = pytest.mark.parity
 
 SEED = 5
@@ -71,6 +72,28 @@ def test_predict(model, network, pictures, case):
     assert mine.get_image_embedding().shape == tuple(other.get_image_embedding().shape)
 
 
+@pytest.mark.parametrize("areas", [(6.0, 0.0), (0.0, 9.0), (3.5, 40.0)])
+def test_small_regions(model, network, pictures, areas, monkeypatch):
+    """Upstream's rule with components from SciPy: its own come from a CUDA kernel."""
+    import sam2.utils.misc
+
+    monkeypatch.setattr(sam2.utils.misc, "get_connected_components", upstream_video.components)
+    names = dict(zip(("max_hole_area", "max_sprinkle_area"), areas, strict=True))
+    options = {**CASES["boxes and points"], "return_logits": True}
+    found = []
+    for predictor in (
+        SAM2ImagePredictor(model, **names),
+        upstream_sam2.image_predictor(network, **names),
+        SAM2ImagePredictor(model),
+    ):
+        predictor.set_image(pictures["odd 303x384"])
+        found.append(predictor.predict(**options))
+    # A logit next to the threshold may belong to another component after rounding.
+    assert np.mean(np.abs(found[0][0] - found[1][0]) > 1e-4) < 1e-3
+    agree(found[0][2], found[1][2], True)
+    assert np.mean(np.abs(found[0][0] - found[2][0]) > 1) > 1e-3
+
+
 def test_batch_of_pictures(model, network, pictures):
     mine, other = SAM2ImagePredictor(model), upstream_sam2.image_predictor(network)
     images = [pictures["odd 303x384"], pictures["wide 400x600"]]
@@ -85,8 +108,12 @@ def test_batch_of_pictures(model, network, pictures):
             assert a.dtype == b.dtype
 
 
-def test_automatic_masks(model, network, pictures):
-    options = {"points_per_side": 3, "pred_iou_thresh": 0.0, "stability_score_thresh": 0.0}
+@pytest.mark.parametrize("more", [{}, {"min_mask_region_area": 25}, {"use_m2m": True}])
+def test_automatic_masks(model, network, pictures, more, monkeypatch):
+    import sam2.utils.misc
+
+    monkeypatch.setattr(sam2.utils.misc, "get_connected_components", upstream_video.components)
+    options = {"points_per_side": 3, "pred_iou_thresh": 0.0, "stability_score_thresh": 0.0, **more}
     with upstream.stable_nms():
         theirs = upstream_sam2.mask_generator(network, **options).generate(pictures["odd 303x384"])
     ours = SAM2AutomaticMaskGenerator(model, **options).generate(pictures["odd 303x384"])
@@ -108,8 +135,6 @@ def test_errors(model, pictures):
     predictor.set_image(pictures["odd 303x384"])
     with pytest.raises(AssertionError, match="point_labels"):
         predictor.predict(point_coords=POINTS[0])
-    with pytest.raises(sam_rlx.UnsupportedError, match="max_hole_area"):
-        SAM2ImagePredictor(model, max_hole_area=3.0)
     with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):
         build_sam2(None, "sam-nano", device="cuda")
     with pytest.raises(sam_rlx.UnsupportedError, match="expected family sam2, found sam"):

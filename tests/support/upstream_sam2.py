@@ -119,10 +119,10 @@ def plain_predictor(predictor: Any) -> Any:
     return predictor
 
 
-def image_predictor(model: Any) -> Any:
+def image_predictor(model: Any, **options: Any) -> Any:
     """Build upstream's `SAM2ImagePredictor` for a model of any size."""
     with upstream.uncompiled():
-        return plain_predictor(upstream.sam2.SAM2ImagePredictor(model))
+        return plain_predictor(upstream.sam2.SAM2ImagePredictor(model, **options))
 
 
 def mask_generator(model: Any, **options: Any) -> Any:

@@ -34,18 +34,24 @@ def clip(count: int, hw: tuple[int, int] = (72, 96), seed: int = 0) -> NDArray[n
     return np.stack(frames)
 
 
-def fill_holes(mask: Any, max_area: int) -> Any:
-    """Do what upstream's CUDA kernel does: 8-connected holes of at most `max_area` places."""
+def components(mask: Any) -> tuple[Any, Any]:
+    """Do what upstream's CUDA kernel does: labels of 8-connected places, and their areas."""
     from scipy import ndimage
 
     torch = _torch
-    found = mask.clone()
-    for plane in found.reshape(-1, *found.shape[-2:]):
-        labels, count = ndimage.label((plane <= 0).numpy(), structure=np.ones((3, 3)))
-        areas = np.bincount(labels.ravel(), minlength=count + 1)
-        holes = (labels > 0) & (areas[labels] <= max_area)
-        plane[torch.from_numpy(holes)] = 0.1
-    return found
+    labels, areas = torch.zeros(mask.shape, dtype=torch.int32), torch.zeros(mask.shape)
+    for i, plane in enumerate(mask[:, 0].numpy()):
+        found, count = ndimage.label(plane, structure=np.ones((3, 3)))
+        sizes = np.bincount(found.ravel(), minlength=count + 1)
+        labels[i, 0] = torch.from_numpy(found)
+        areas[i, 0] = torch.from_numpy(np.where(found > 0, sizes[found], 0))
+    return labels, areas
+
+
+def fill_holes(mask: Any, max_area: int) -> Any:
+    """Do what upstream does on a GPU with holes of at most `max_area` places."""
+    labels, areas = components(mask <= 0)
+    return _torch.where((labels > 0) & (areas <= max_area), 0.1, mask)
 
 
 def build(

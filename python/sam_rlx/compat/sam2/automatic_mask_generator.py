@@ -9,15 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
-from sam_rlx.errors import UnsupportedError
 from sam_rlx.generator import OUTPUT_MODES, MaskGenerator
 
 
 class SAM2AutomaticMaskGenerator:
     """Everything mode with upstream's arguments; see `sam_rlx.MaskGenerator` for their meaning.
 
-    `min_mask_region_area` above 0, which upstream ignores on a CPU, is an `UnsupportedError`.
-    Wrong combinations are ``AssertionError``, as upstream.
+    With `min_mask_region_area`, holes and islands of at most so many places of the low-resolution
+    mask are removed, as upstream does on a GPU; its CPU path ignores it. Wrong combinations are ``AssertionError``, as upstream.
     """
 
     def __init__(
@@ -44,11 +43,9 @@ class SAM2AutomaticMaskGenerator:
             "Exactly one of points_per_side or point_grid must be provided."
         )
         assert output_mode in OUTPUT_MODES, f"Unknown output_mode {output_mode}."
-        if min_mask_region_area > 0:
-            raise UnsupportedError(
-                f"min_mask_region_area: expected 0, found {min_mask_region_area}"
-            )
-        self.predictor = SAM2ImagePredictor(model)
+        self.predictor = SAM2ImagePredictor(
+            model, max_hole_area=min_mask_region_area, max_sprinkle_area=min_mask_region_area
+        )
         self.output_mode = output_mode
         self._generator = MaskGenerator(
             model.model,
@@ -68,6 +65,7 @@ class SAM2AutomaticMaskGenerator:
             use_m2m=use_m2m,
             multimask_output=multimask_output,
         )
+        self._generator._core.max_region_area = float(min_mask_region_area)
 
     @classmethod
     def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2AutomaticMaskGenerator":

@@ -10,7 +10,7 @@ from sam_rlx.arrays import as_rgb
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
-from sam_rlx.errors import StateError, UnsupportedError
+from sam_rlx.errors import StateError
 
 _MOST_LOGIT = 32.0
 Masks = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
@@ -26,7 +26,8 @@ class SAM2ImagePredictor:
     mask_threshold : float
         Logit above which a pixel belongs to a mask.
     max_hole_area, max_sprinkle_area : float
-        0. Upstream ignores other values on a CPU; here they are an `UnsupportedError`.
+        Holes and islands of at most so many places of the low-resolution mask are removed, as
+        upstream does on a GPU; its CPU path leaves them. 0: they stay.
     """
 
     def __init__(
@@ -36,12 +37,9 @@ class SAM2ImagePredictor:
         max_hole_area: float = 0.0,
         max_sprinkle_area: float = 0.0,
     ) -> None:
-        if max_hole_area > 0 or max_sprinkle_area > 0:
-            raise UnsupportedError(
-                "max_hole_area, max_sprinkle_area: expected 0, found "
-                f"{max_hole_area} and {max_sprinkle_area}"
-            )
         self.model = sam_model
+        self.max_hole_area = max_hole_area
+        self.max_sprinkle_area = max_sprinkle_area
         self.mask_threshold = mask_threshold
         self._core = _core.ImagePredictor(sam_model.model.core, 0)
         self._pictures: list[tuple[tuple[NDArray[np.float32], ...], tuple[int, int]]] = []
@@ -190,13 +188,20 @@ class SAM2ImagePredictor:
             logits,
             multimask_output,
         )
-        masks = self._core.upscale(low_res, True)
+        masks = self._core.upscale(self._without_small_regions(low_res), True)
         if not return_logits:
             masks = (masks > self.mask_threshold).astype(np.float32)
         low_res = np.clip(low_res, -_MOST_LOGIT, _MOST_LOGIT)
         if len(masks) == 1:
             masks, scores, low_res = masks[0], scores[0], low_res[0]
         return masks.astype(np.float32, copy=False), scores, low_res
+
+    def _without_small_regions(self, low_res: NDArray[np.float32]) -> NDArray[np.float32]:
+        areas = float(self.max_hole_area), float(self.max_sprinkle_area)
+        flat = low_res.reshape(-1, *low_res.shape[-2:])
+        return _core.remove_small_mask_regions(flat, *areas, self.mask_threshold).reshape(
+            low_res.shape
+        )
 
     def get_image_embedding(self) -> TensorArray:
         """Return the picture's embedding (1, C, h, w); ``RuntimeError`` without a picture."""
