@@ -16,7 +16,8 @@ class SAM2AutomaticMaskGenerator:
     """Everything mode with upstream's arguments; see `sam_rlx.MaskGenerator` for their meaning.
 
     With `min_mask_region_area`, holes and islands of at most so many places of the low-resolution
-    mask are removed, as upstream does on a GPU; its CPU path ignores it. Wrong combinations are ``AssertionError``, as upstream.
+    mask are removed, as upstream does on a GPU; its CPU path ignores it. Wrong combinations are
+    ``AssertionError``, as upstream.
     """
 
     def __init__(
