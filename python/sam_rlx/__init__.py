@@ -13,7 +13,8 @@ from sam_rlx.errors import (
 from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model, build_info, load_model
-from sam_rlx.video import VideoFrame, VideoPredictor
+from sam_rlx.video import VideoPredictor
+from sam_rlx.video_types import VideoFrame
 
 __all__ = [
     "CheckpointError",

@@ -18,7 +18,8 @@ from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.segment import parse_box, parse_point
 from sam_rlx.clip_writer import ClipWriter
 from sam_rlx.frames import ClipFrames, FrameSource, open_frames
-from sam_rlx.video import VideoFrame, VideoPredictor
+from sam_rlx.video import VideoPredictor
+from sam_rlx.video_types import VideoFrame
 
 _EXAMPLES = """examples:
   sam-rlx track clip.mp4 --model sam2.1_hiera_tiny.pt --point 210,350 --output results/
