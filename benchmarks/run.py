@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -96,6 +97,19 @@ def machine() -> dict[str, Any]:
     }
 
 
+def measured_peak(threads: int) -> float | None:
+    """GFLOP/s of float32 multiply-adds, where the testing module is there to measure it."""
+    if importlib.util.find_spec("sam_rlx") is None:
+        return None
+    if importlib.util.find_spec("sam_rlx._testing") is None:
+        return None
+    process = client.python(["-m", "peak", str(threads)], {}, stdout=subprocess.PIPE, text=True)
+    shown, _ = process.communicate()
+    if process.returncode != 0:
+        sys.exit("run.py: the peak of the machine could not be measured")
+    return float(shown)
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     variant = options.variant or ("tiny" if options.quick else "vit_b")
     table = all_workloads(variant, options.quick)
@@ -105,6 +119,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         need_weights(chosen)
     else:
         write_files(engines, chosen)
+    peak = measured_peak(options.threads)
     results = []
     for workload in chosen:
         able = [e for e in engines if workload.name in rivals.adapter(e).WORKLOADS]
@@ -122,6 +137,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "threads": options.threads,
         "rounds": options.rounds,
         "quick": options.quick,
+        "peak_gflops": peak,
         "skipped": skipped,
         "workloads": results,
     }
