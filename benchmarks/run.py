@@ -33,6 +33,7 @@ VERSIONED = (
     "transformers",
     "segment_anything",
     "sam2",
+    "rf-sam-2",
     "numpy",
 )
 
