@@ -93,7 +93,10 @@ def render(result: dict[str, Any]) -> str:
         "Versions: " + ", ".join(f"{k} {v}" for k, v in machine["versions"].items()) + ".",
     ]
     if peak:
-        about.append(f"Measured peak of float32 multiply-adds: {peak:.0f} GFLOP/s.")
+        about.append(
+            f"Measured peak of float32 multiply-adds: {peak:.0f} GFLOP/s. Arithmetic is counted as "
+            "upstream does it: an engine that needs less can be above the peak."
+        )
     about += [f"Not measured: {name}, {why}." for name, why in result["skipped"].items()]
     if result["quick"]:
         about.append("Quick run: sizes too small to compare engines by.")
