@@ -37,7 +37,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Run the benchmarks beside the rivals that are installed."""
-    session.install(".[test,parity]")
+    session.install("-e", ".[test,parity]")  # with the testing module: it measures the peak
     session.run("python", "benchmarks/run.py", *session.posargs)
 
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 import hiera
-from workloads import SEED, decoder_gflop, network, tiny
+from arithmetic import decoder_gflop
+from workloads import SEED, network, tiny
 
 
 @dataclass(frozen=True)

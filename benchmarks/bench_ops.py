@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 
+import peak
+
 LINEAR = [  # m, k, n, what is fused
     (4096, 768, 2304, ""),
     (4096, 768, 3072, "gelu"),
@@ -70,7 +72,7 @@ def ours(isa, threads):
     bench, common = _testing.bench, {"isa": isa, "num_threads": threads}
     yield (
         "peak",
-        2**15 * 16 * {"avx512": 16, "avx2": 8}.get(isa, 4),
+        peak.flop(isa),
         "FLOP",
         best(bench.peak(200, isa=isa), 1),
     )

@@ -5,49 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from arithmetic import block_gflop, blocks, hiera_gflop, neck_gflop
 from workloads import SEED, tiny_sam2
 
 VARIANTS = tiny_sam2.VARIANTS
-
-
-def blocks(config: tiny_sam2.ImageEncoderConfig) -> list[dict[str, Any]]:
-    """Sizes of each block of the trunk: the layer's config and `grid`, the side of its input."""
-    width, heads, grid = config.embed_dim, config.num_heads, config.image_size // 4
-    found: list[dict[str, Any]] = []
-    for stage, count in enumerate(config.stages):
-        for i in range(count):
-            wider = stage > 0 and i == 0
-            heads *= 2 if wider else 1
-            window = config.window_spec[stage - 1 if wider else stage]
-            sizes = {"dim": width, "dim_out": 2 * width if wider else width, "num_heads": heads}
-            sizes["window_size"] = 0 if len(found) in config.global_att_blocks else window
-            found.append({**sizes, "q_pool": wider, "grid": grid})
-            width, grid = sizes["dim_out"], grid // 2 if wider else grid
-    return found
-
-
-def block_gflop(block: dict[str, Any]) -> float:
-    """Arithmetic as upstream does it, padded places of windows included."""
-    dim, out, grid = block["dim"], block["dim_out"], block["grid"]
-    side = block["window_size"] or grid
-    seen = (-(-grid // side) * side) ** 2  # tokens of all windows
-    queries, tokens = (seen // 4, grid * grid // 4) if block["q_pool"] else (seen, grid * grid)
-    total = seen * dim * 3 * out + 2 * queries * side * side * out + queries * out * out
-    total += tokens * 8 * out * out
-    if block["q_pool"]:
-        total += grid * grid * dim * out
-    return 2e-9 * total
-
-
-def neck_gflop(config: tiny_sam2.ImageEncoderConfig) -> float:
-    grid = config.image_size // 4
-    channels = reversed(config.backbone_channel_list)
-    return 2e-9 * sum((grid >> i) ** 2 * c * config.d_model for i, c in enumerate(channels))
-
-
-def encoder_gflop(config: tiny_sam2.ImageEncoderConfig) -> float:
-    patches = 2e-9 * (config.image_size // 4) ** 2 * 147 * config.embed_dim
-    return patches + sum(map(block_gflop, blocks(config))) + neck_gflop(config)
 
 
 def rows(config: tiny_sam2.ImageEncoderConfig, make: Callable[..., Any]) -> list[Any]:
@@ -77,7 +38,7 @@ def rows(config: tiny_sam2.ImageEncoderConfig, make: Callable[..., Any]) -> list
     neck = neck_gflop(config)
     name = "image_encoder.neck."
     found.append(make("neck", "sam2.FpnNeck", name, config.neck, maps, 1, neck, "neck."))
-    whole = encoder_gflop(config)
+    whole = hiera_gflop(config)
     encoder = ("image encoder", "sam2.ImageEncoder", "image_encoder.", config.layer, image, 1)
     found.append(make(*encoder, whole))
     return found

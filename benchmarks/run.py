@@ -1,12 +1,15 @@
 """Measure sam_rlx and every rival that is installed, and print one table for each workload.
 
 Example: ``python benchmarks/run.py --threads 2 --rounds 5 --json result.json``
+
+Videos take minutes a round: ``--workloads hiera-tiny video-1`` runs what it names.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -20,9 +23,19 @@ from typing import Any
 import client
 import report
 import rivals
-from workloads import NAMES, ROOT, Workload, all_workloads, weights_path
+from workloads import NAMES, ROOT, Workload, all_workloads
 
-VERSIONED = ("sam_rlx", "torch", "onnxruntime", "openvino", "segment_anything", "numpy")
+VERSIONED = (
+    "sam_rlx",
+    "torch",
+    "onnxruntime",
+    "openvino",
+    "transformers",
+    "segment_anything",
+    "sam2",
+    "rf-sam-2",
+    "numpy",
+)
 
 
 def arguments() -> argparse.Namespace:
@@ -35,15 +48,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--engines", nargs="+", choices=list(rivals.ENGINES), default=list(rivals.ENGINES)
     )
-    parser.add_argument("--variant", default=None, choices=["tiny", "vit_b", "vit_l", "vit_h"])
+    variants = ["tiny", "vit_b", "vit_l", "vit_h"]
+    parser.add_argument("--variant", default=None, choices=variants, help="of SAM, version 1")
     parser.add_argument("--quick", action="store_true", help="a tiny network: does it all run?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     return parser.parse_args()
 
 
-def installed(names: list[str]) -> tuple[list[str], dict[str, str]]:
+def installed(names: list[str], workload: str | None = None) -> tuple[list[str], dict[str, str]]:
     """Split engines into those that can run and those that cannot, with the reason."""
-    missing = {name: rivals.missing_packages(name) for name in names}
+    missing = {name: rivals.missing_packages(name, workload) for name in names}
     ready = [name for name in names if not missing[name]]
     return ready, {name: f"needs {', '.join(gone)}" for name, gone in missing.items() if gone}
 
@@ -58,8 +72,7 @@ def write_files(engines: list[str], workloads: list[Workload]) -> None:
 
 def need_weights(workloads: list[Workload]) -> None:
     """Check that the checkpoint is there: only PyTorch can write it."""
-    for variant in sorted({workload.variant for workload in workloads}):
-        path = weights_path(variant)
+    for path in sorted({workload.ours for workload in workloads}):
         if not path.exists():
             sys.exit(f"run.py: {path} has to be made once where PyTorch is installed")
 
@@ -96,6 +109,19 @@ def machine() -> dict[str, Any]:
     }
 
 
+def measured_peak(threads: int) -> float | None:
+    """GFLOP/s of float32 multiply-adds, where the testing module is there to measure it."""
+    if importlib.util.find_spec("sam_rlx") is None:
+        return None
+    if importlib.util.find_spec("sam_rlx._testing") is None:
+        return None
+    process = client.python(["-m", "peak", str(threads)], {}, stdout=subprocess.PIPE, text=True)
+    shown, _ = process.communicate()
+    if process.returncode != 0:
+        sys.exit("run.py: the peak of the machine could not be measured")
+    return float(shown)
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     variant = options.variant or ("tiny" if options.quick else "vit_b")
     table = all_workloads(variant, options.quick)
@@ -105,15 +131,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         need_weights(chosen)
     else:
         write_files(engines, chosen)
+    peak = measured_peak(options.threads)
     results = []
     for workload in chosen:
         able = [e for e in engines if workload.name in rivals.adapter(e).WORKLOADS]
+        able, lacking = installed(able, workload.name)
         print(f"{workload.name}: {', '.join(able)}", file=sys.stderr, flush=True)
         rows = client.interleave(able, workload, options.threads, options.rounds, options.warmup)
         results.append(
             {
                 **workload.to_json(),
                 "gflop": workload.gflop(),
+                "about": workload.about(),
+                "skipped": lacking,
                 "rows": [asdict(row) for row in rows],
             }
         )
@@ -122,6 +152,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "threads": options.threads,
         "rounds": options.rounds,
         "quick": options.quick,
+        "peak_gflops": peak,
         "skipped": skipped,
         "workloads": results,
     }

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import arithmetic
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "benchmarks"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support import tiny, tiny_sam2  # noqa: E402, F401
+from support import tiny, tiny_sam2  # noqa: E402
 
 SEED = 2
-NAMES = ("encoder", "decode-1", "decode-64", "everything", "everything-with-encoder")
+# SAM 2's image encoders, and the variant that each belongs to.
+HIERA = {
+    "hiera-tiny": "hiera_t",
+    "hiera-small": "hiera_s",
+    "hiera-base-plus": "hiera_b+",
+    "hiera-large": "hiera_l",
+}
+MEMORY_ATTENTION = "memory-attention"
+VIDEOS = {f"video-{n}": n for n in (1, 3, 10)}  # to the number of objects
+SAM = ("encoder", "decode-1", "decode-64", "everything", "everything-with-encoder")
+NAMES = (*SAM, *HIERA, MEMORY_ATTENTION, *VIDEOS)
+# What one picture goes through, from pixels to the maps that prompts need.
+ENCODERS = ("encoder", *HIERA)
+# A steady frame attends to so many maps, and to so many pointers of four tokens each.
+MEMORIES, POINTERS = 7, 16
 
 
 @dataclass(frozen=True)
@@ -25,14 +41,38 @@ class Workload:
     """One row group of the table, as the workers get it."""
 
     name: str
-    variant: str  # of the network: "vit_b" or "tiny"
+    variant: str  # of the network: "vit_b", "hiera_t", ... or "tiny"
     prompts: int = 0  # prompt sets in one decoder call
     points_per_side: int = 0  # of everything mode
-    picture_hw: tuple[int, int] = (0, 0)  # of everything mode
+    picture_hw: tuple[int, int] = (0, 0)  # of everything mode, and of videos
+    objects: int = 0  # that a video follows
+    image_size: int = 0  # another side of SAM 2's input than the released one
 
     @property
-    def config(self) -> tiny.SamConfig:
-        return network(self.variant)
+    def family(self) -> str:
+        return "sam" if self.name in SAM else "sam2"
+
+    @property
+    def config(self) -> Any:
+        """Sizes of the network: a `SamConfig`, or SAM 2's `ImageEncoderConfig`."""
+        if self.family == "sam":
+            return network(self.variant)
+        config = sam2_network(self.variant)
+        return replace(config, image_size=self.image_size or config.image_size)
+
+    @property
+    def side(self) -> int:
+        """Side of the network's input, in pixels."""
+        return self.config.img_size if self.family == "sam" else self.config.image_size
+
+    @property
+    def weights(self) -> Path:
+        return weights_path(self.variant, self.family)
+
+    @property
+    def ours(self) -> Path:
+        """The file that ours loads: sizes that are not released cannot stand in a .pth file."""
+        return self.weights.with_suffix(".safetensors") if self.variant == "tiny" else self.weights
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -41,61 +81,56 @@ class Workload:
     def from_json(fields: dict[str, Any]) -> Workload:
         return Workload(**{**fields, "picture_hw": tuple(fields["picture_hw"])})
 
-    def gflop(self) -> float | None:
+    def gflop(self) -> float:
         """Arithmetic of upstream's own formulation: 2 for each multiply-add."""
+        config, tokens = self.config, 4 * POINTERS
+        if self.name in HIERA:
+            return arithmetic.sam2_encoder_gflop(config)
+        if self.name == MEMORY_ATTENTION:
+            return arithmetic.memory_attention_gflop(config, MEMORIES, tokens)
+        if self.objects:
+            return arithmetic.tracking_gflop(config, self.objects, MEMORIES, tokens)
         if self.name == "encoder":
-            return encoder_gflop(self.config)
-        if self.name.startswith("decode"):
-            return self.prompts * decoder_gflop(self.config)
-        batch = self.points_per_side**2 * decoder_gflop(self.config)
-        return batch + (encoder_gflop(self.config) if self.name.endswith("encoder") else 0.0)
+            return arithmetic.vit_gflop(config)
+        prompts = self.prompts or self.points_per_side**2
+        encoder = arithmetic.vit_gflop(config) if self.name.endswith("encoder") else 0.0
+        return prompts * arithmetic.decoder_gflop(config) + encoder
+
+    def about(self) -> str:
+        """What a reader has to know beside the sizes."""
+        if self.name == MEMORY_ATTENTION:
+            return f"One object, {MEMORIES} maps and {POINTERS} pointers, random."
+        if not self.objects:
+            return ""
+        return (
+            f"Seconds for one frame, {self.objects} object(s), {MEMORIES} maps and {POINTERS} "
+            f"pointers each. Frame 0 is prompted and computed; what frames 1 to {POINTERS} left "
+            "behind is made up, the same for all engines; each run tracks the next frame."
+        )
 
 
 def network(variant: str) -> tiny.SamConfig:
     return tiny.TINY if variant == "tiny" else tiny.VARIANTS[variant]
 
 
+def sam2_network(variant: str) -> tiny_sam2.ImageEncoderConfig:
+    return tiny_sam2.TINY if variant == "tiny" else tiny_sam2.VARIANTS[variant]
+
+
 def all_workloads(variant: str, quick: bool) -> dict[str, Workload]:
-    """Every workload by name; `quick` makes each one small."""
+    """Every workload by name, SAM's of a variant; `quick` makes each one small."""
     side, hw = (4, (48, 64)) if quick else (32, (480, 640))
     found = [Workload("encoder", variant)]
     found += [Workload(f"decode-{n}", variant, prompts=n) for n in (1, 64)]
-    for name in NAMES[3:]:
+    for name in ("everything", "everything-with-encoder"):
         found.append(Workload(name, variant, points_per_side=side, picture_hw=hw))
+    small = quick or variant == "tiny"
+    found += [Workload(name, "tiny" if small else own) for name, own in HIERA.items()]
+    found.append(Workload(MEMORY_ATTENTION, "tiny" if small else "hiera_t"))
+    for name, objects in VIDEOS.items():
+        own = "tiny" if small else "hiera_t"
+        found.append(Workload(name, own, picture_hw=hw, objects=objects))
     return {workload.name: workload for workload in found}
-
-
-def encoder_gflop(config: tiny.SamConfig) -> float:
-    """Multiply-adds of the image encoder, padded window tokens included."""
-    width, grid = config.embed_dim, config.img_size // config.patch_size
-    tokens, head = grid * grid, config.embed_dim // config.num_heads
-    total = tokens * width * 3 * config.patch_size**2
-    for block in range(config.depth):
-        whole = block in config.global_attn_indexes
-        side = grid if whole else config.window_size
-        windows = 1 if whole else (-(-grid // side)) ** 2
-        seen = windows * side * side  # tokens, padding included
-        total += seen * width * 4 * width  # qkv and proj
-        total += 2 * seen * side * side * width  # scores, and values
-        total += 2 * seen * side * config.num_heads * head  # relative positions
-        total += tokens * 8 * width * width  # mlp
-    out = config.out_chans
-    total += tokens * (width * out + 9 * out * out)
-    return 2e-9 * total
-
-
-def decoder_gflop(config: tiny.SamConfig, sparse: int = 2) -> float:
-    """Multiply-adds of the mask decoder for one prompt of `sparse` tokens."""
-    width, grid = config.out_chans, config.img_size // config.patch_size
-    places, tokens, inner = grid * grid, 5 + sparse, config.out_chans // 2
-    cross = (places + tokens) * 2 * width * inner + 2 * places * tokens * inner
-    layer = tokens * 4 * width * width + 2 * tokens * tokens * width
-    layer += 2 * cross + 2 * tokens * width * config.mlp_dim
-    total = 2 * layer + cross
-    total += places * width * width + 4 * places * (width // 4) * (width // 2)  # upscaling
-    total += 4 * (2 * width * width + width * width // 8)  # hypernetworks
-    total += 16 * places * 4 * width // 8  # masks
-    return 2e-9 * total
 
 
 def picture(height: int, width: int) -> NDArray[np.uint8]:
@@ -129,6 +164,6 @@ def clicks(config: tiny.SamConfig, count: int) -> tuple[NDArray[np.float64], NDA
     return coords, np.ones((count, 1), np.int32)
 
 
-def weights_path(variant: str) -> Path:
+def weights_path(variant: str, family: str = "sam") -> Path:
     """Where the checkpoint that all engines load is kept."""
-    return BUILD / f"sam_{variant}_seed{SEED}.pth"
+    return BUILD / f"{family}_{variant}_seed{SEED}.pth"

@@ -3,6 +3,7 @@
 An adapter module has
 
 - `PACKAGES`: what must be installed,
+- `EXTRA`, if single workloads need more: packages by name of the workload,
 - `WORKLOADS`: names of the workloads that it can run,
 - `environment(threads)`: variables of its process,
 - `prepare(workload, threads)`: loads everything and returns a `Task`.
@@ -29,6 +30,7 @@ ENGINES = {
     "torch-compile": "rivals.torch_compile",
     "onnxruntime": "rivals.onnxruntime",
     "openvino": "rivals.openvino",
+    "transformers": "rivals.transformers",
 }
 OURS = "sam_rlx"
 
@@ -54,6 +56,11 @@ def adapter(engine: str) -> ModuleType:
     return importlib.import_module(ENGINES[engine])
 
 
-def missing_packages(engine: str) -> list[str]:
-    """Packages that an engine needs and this environment lacks."""
-    return [p for p in adapter(engine).PACKAGES if importlib.util.find_spec(p) is None]
+def missing_packages(engine: str, workload: str | None = None) -> list[str]:
+    """Packages that an engine needs, or also its workload, and this environment lacks."""
+    module = adapter(engine)
+    missing = [p for p in module.PACKAGES if importlib.util.find_spec(p) is None]
+    if missing or workload is None:
+        return missing
+    extra = getattr(module, "EXTRA", {}).get(workload, ())
+    return [p for p in extra if importlib.util.find_spec(p) is None]

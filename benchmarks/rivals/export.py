@@ -12,47 +12,55 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from workloads import BUILD, SEED, Workload, normalised, picture, weights_path
+from tracks import sam2_weights
+from workloads import BUILD, ENCODERS, SEED, Workload, normalised, picture, tiny, tiny_sam2
 
-EXPORTED = ("encoder", "decode-1", "decode-64")
+EXPORTED = (*ENCODERS, "decode-1", "decode-64")
 
 
 def onnx_path(workload: Workload) -> Path:
-    return BUILD / f"sam_{workload.variant}_seed{SEED}_{workload.name}.onnx"
+    return BUILD / f"{workload.weights.stem}_{workload.name}.onnx"
 
 
-def write_weights(variant: str) -> None:
+def write_weights(workload: Workload) -> None:
     """Write the checkpoint that every engine loads."""
-    from support import tiny, upstream
+    from support import upstream
 
-    from workloads import network
-
-    path = weights_path(variant)
-    if not path.exists():
-        partial = path.with_suffix(".part")
-        upstream.save_pth(partial, tiny.sam_weights(network(variant), SEED))
-        partial.rename(path)
-    if variant == "tiny":  # ours needs its sizes, which a .pth file cannot hold
-        tiny.save_safetensors(path.with_suffix(".safetensors"), tiny.sam_weights(tiny.TINY, SEED))
+    path, config = workload.weights, workload.config
+    if path.exists() and workload.ours.exists():
+        return
+    sam2 = workload.family == "sam2"
+    weights = sam2_weights(config) if sam2 else tiny.sam_weights(config, SEED)
+    if workload.ours != path and sam2:
+        tiny_sam2.save_safetensors(workload.ours, config, weights)
+    elif workload.ours != path:
+        tiny.save_safetensors(workload.ours, weights)
+    partial = path.with_suffix(".part")
+    upstream.save_pth(partial, weights, "model" if sam2 else None)
+    partial.rename(path)
 
 
 def export(workload: Workload) -> None:
     import torch
 
-    from rivals import torch_models
+    from rivals import sam2_models, torch_models
 
     path = onnx_path(workload)
     if path.exists():
         return
-    model = torch_models.load(workload)
     inputs: tuple[Any, ...]
-    if workload.name == "encoder":
-        side = workload.config.img_size
+    if workload.name in ENCODERS:
+        side = workload.side
         inputs = (torch.from_numpy(normalised(picture(side, side))),)
-        module, names, outputs = model.image_encoder, ["image"], ["image_embeddings"]
+        names, outputs = ["image"], ["image_embeddings"]
+        if workload.family == "sam2":
+            module = sam2_models.exportable_encoder(workload)
+            outputs += ["fine", "middle"]
+        else:
+            module = torch_models.load(workload).image_encoder
     else:
         inputs = torch_models.exportable_inputs(workload)
-        module = torch_models.ExportableDecoder(model).eval()
+        module = torch_models.ExportableDecoder(torch_models.load(workload)).eval()
         names, outputs = ["image_embeddings", "coords", "labels"], ["masks", "scores"]
     partial = path.with_suffix(".part")
     with warnings.catch_warnings(), torch.no_grad():
@@ -75,9 +83,8 @@ def inputs_for(workload: Workload) -> dict[str, Any]:
 
     from workloads import clicks, embedding
 
-    if workload.name == "encoder":
-        side = workload.config.img_size
-        return {"image": normalised(picture(side, side))}
+    if workload.name in ENCODERS:
+        return {"image": normalised(picture(workload.side, workload.side))}
     coords, labels = clicks(workload.config, workload.prompts)
     padding = np.zeros((workload.prompts, 1, 2))
     return {
@@ -91,9 +98,10 @@ def main() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     for text in sys.argv[1:]:
         fields = json.loads(text)
-        write_weights(fields["variant"])
-        if fields["name"] in EXPORTED and fields.pop("onnx"):
-            export(Workload.from_json(fields))
+        onnx, workload = fields.pop("onnx"), Workload.from_json(fields)
+        write_weights(workload)
+        if workload.name in EXPORTED and onnx:
+            export(workload)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from rivals.export import EXPORTED, inputs_for, onnx_path
 from workloads import Workload
 
 # The export needs PyTorch; the measured process does not.
-PACKAGES = ("onnxruntime", "onnx", "torch", "torchvision", "segment_anything")
+PACKAGES = ("onnxruntime", "onnx", "torch", "torchvision", "segment_anything", "sam2")
 WORKLOADS = EXPORTED
 ONNX = True
 

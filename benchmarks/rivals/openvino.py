@@ -6,7 +6,7 @@ from rivals import HUGE_PAGES, Task
 from rivals.export import EXPORTED, inputs_for, onnx_path
 from workloads import Workload
 
-PACKAGES = ("openvino", "onnx", "torch", "torchvision", "segment_anything")
+PACKAGES = ("openvino", "onnx", "torch", "torchvision", "segment_anything", "sam2")
 WORKLOADS = EXPORTED
 ONNX = True
 

@@ -1,14 +1,16 @@
-"""Ours, through the public classes."""
+"""Ours, through the public classes; the memory attention, which has none, through the tests'."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from rivals import Task
-from workloads import NAMES, Workload, clicks, embedding, picture, weights_path
+import tracks
+from rivals import Task, sam_rlx_video
+from workloads import ENCODERS, MEMORY_ATTENTION, NAMES, Workload, clicks, embedding, picture
 
 PACKAGES = ("sam_rlx",)
+EXTRA = {MEMORY_ATTENTION: ("sam_rlx._testing",)}
 WORKLOADS = NAMES
 
 
@@ -19,15 +21,16 @@ def environment(threads: int) -> dict[str, str]:
 def prepare(workload: Workload, threads: int) -> Task:
     import sam_rlx
 
-    path = weights_path(workload.variant)
-    model = sam_rlx.load_model(
-        path.with_suffix(".safetensors") if workload.variant == "tiny" else path
-    )
+    if workload.name == MEMORY_ATTENTION:
+        return _memory_attention(workload, threads)
+    model = sam_rlx.load_model(workload.ours)
+    if workload.objects:
+        return sam_rlx_video.tracking(workload, model, threads)
     if workload.name.startswith("everything"):
         return _everything(model, workload, threads)
-    side = workload.config.img_size
+    side = workload.side
     predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
-    if workload.name == "encoder":
+    if workload.name in ENCODERS:
         image = picture(side, side)
         # Resizing and normalising are part of it, as of the call that a user makes.
         return Task(lambda: predictor.set_image(image), lambda _: predictor.image_embedding)
@@ -35,6 +38,25 @@ def prepare(workload: Workload, threads: int) -> Task:
     coords, labels = clicks(workload.config, workload.prompts)
     core = predictor._core
     return Task(lambda: core.decode(coords, labels, None, None, True), lambda out: out[0])
+
+
+def _memory_attention(workload: Workload, threads: int) -> Task:
+    """No public call runs this part alone. The copy of the result, 4 MB, is within its time."""
+    from sam_rlx import _testing
+
+    config, prefix = workload.config, "memory_attention."
+    sizes = {
+        "d_model": config.d_model,
+        "kv_in_dim": config.d_model // 4,
+        "feat_size": workload.side // 16,
+        "num_layers": 4,
+        "dim_feedforward": 2048,
+    }
+    stored = tracks.sam2_weights(config, prefix)
+    weights = {name.removeprefix(prefix): value for name, value in stored.items()}
+    layer = _testing.layer("sam2.MemoryAttention", sizes, weights, num_threads=threads)
+    inputs = tracks.memory_inputs(config)
+    return Task(lambda: layer.forward(**inputs), lambda out: out)
 
 
 def _everything(model: Any, workload: Workload, threads: int) -> Task:

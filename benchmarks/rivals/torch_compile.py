@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rivals import HUGE_PAGES, Task, pytorch_eager
-from workloads import BUILD, Workload
+from workloads import BUILD, ENCODERS, MEMORY_ATTENTION, Workload
 
 PACKAGES = pytorch_eager.PACKAGES
-WORKLOADS = ("encoder", "decode-1", "decode-64")
+WORKLOADS = (*ENCODERS, "decode-1", "decode-64", MEMORY_ATTENTION)
 
 
 def environment(threads: int) -> dict[str, str]:

@@ -8,14 +8,14 @@ import torch
 from support import tiny, upstream
 from torch import nn
 
-from workloads import Workload, clicks, embedding, weights_path
+from workloads import Workload, clicks, embedding
 
 
 def load(workload: Workload) -> Any:
     """Build upstream's network on the weights that all engines share, mapped from the file."""
     with torch.device("meta"):
         model = upstream.build_sam(workload.config, seed=None)
-    weights = torch.load(weights_path(workload.variant), mmap=True, weights_only=True)
+    weights = torch.load(workload.weights, mmap=True, weights_only=True)
     model.load_state_dict(weights, assign=True)
     model.pixel_mean = torch.tensor(tiny.PIXEL_MEAN).view(-1, 1, 1)
     model.pixel_std = torch.tensor(tiny.PIXEL_STD).view(-1, 1, 1)

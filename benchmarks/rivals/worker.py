@@ -9,29 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import resident
 import rivals
 from workloads import Workload
 
 SAMPLES = 64
-
-
-def peak_rss() -> int:
-    """Largest resident memory of this process so far, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():  # the other source inherits the parent's peak on Linux
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def sampled(values: Any) -> list[float]:
@@ -65,7 +53,7 @@ class Worker:
 
     def finish(self) -> dict[str, Any]:
         assert self.task is not None, "prepare comes first"
-        peak = peak_rss()
+        peak = resident.peak()
         return {"peak_rss": peak, "sample": sampled(self.task.sample(self.result))}
 
 

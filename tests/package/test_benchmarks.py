@@ -1,5 +1,6 @@
 """The benchmark commands run and print their tables. Nothing is concluded from the figures."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -11,6 +12,14 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
 
+@pytest.fixture
+def importable():
+    """Let the modules of the benchmarks be imported."""
+    sys.path.insert(0, str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+
+
 def script(name, *arguments):
     command = [sys.executable, str(BENCHMARKS / name), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
@@ -18,10 +27,9 @@ def script(name, *arguments):
     return done.stdout
 
 
-@pytest.mark.parity
-def test_run_measures_ours_beside_pytorch(tmp_path):
-    result = tmp_path / "result.json"
-    engines, workloads = ["sam_rlx", "pytorch"], ["encoder", "decode-1", "everything"]
+def run_quickly(folder, engines, workloads):
+    """Return what one round of the smallest networks gives, as JSON and as text."""
+    result = folder / "result.json"
     shown = script(
         "run.py",
         "--quick",
@@ -29,7 +37,10 @@ def test_run_measures_ours_beside_pytorch(tmp_path):
         *("--engines", *engines),
         *("--workloads", *workloads),
     )
-    found = json.loads(result.read_text())
+    return json.loads(result.read_text()), shown
+
+
+def check_rows(found, shown, engines, workloads):
     assert [w["name"] for w in found["workloads"]] == workloads
     for workload in found["workloads"]:
         assert f"### {workload['name']} (tiny" in shown
@@ -38,8 +49,89 @@ def test_run_measures_ours_beside_pytorch(tmp_path):
             assert row["failure"] == ""
             assert len(row["seconds"]) == 1
             assert row["peak_rss"] > 10_000_000
+            assert len(set(row["sample"])) > 1 or workload["name"] == "everything"
     # The engines did the same work on the same weights.
     assert "differs from PyTorch's" not in shown
+
+
+@pytest.mark.parity
+def test_run_measures_ours_beside_pytorch(tmp_path):
+    engines, workloads = ["sam_rlx", "pytorch"], ["encoder", "decode-1", "everything"]
+    found, shown = run_quickly(tmp_path, engines, workloads)
+    check_rows(found, shown, engines, workloads)
+
+
+@pytest.mark.parity
+def test_run_measures_sam2_beside_pytorch(testing, tmp_path):
+    engines = ["sam_rlx", "pytorch"]
+    workloads = ["hiera-tiny", "hiera-large", "memory-attention", "video-1", "video-3"]
+    found, shown = run_quickly(tmp_path, engines, workloads)
+    check_rows(found, shown, engines, workloads)
+    # Objects have pasts of their own.
+    one, three = (found["workloads"][i]["rows"][0]["sample"] for i in (3, 4))
+    assert one != three
+    assert found["peak_gflops"] > 0
+    assert " %)" in shown
+    assert "7 maps and 16 pointers" in shown
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("engine", "packages"),
+    [
+        ("onnxruntime", ("onnxruntime", "onnx")),
+        ("openvino", ("openvino", "onnx")),
+        ("transformers", ("transformers",)),
+    ],
+)
+def test_other_engines_run_sam2(tmp_path, engine, packages):
+    for name in packages:
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}")
+    engines, workloads = ["pytorch", engine], ["hiera-base-plus"]
+    found, shown = run_quickly(tmp_path, engines, workloads)
+    check_rows(found, shown, engines, workloads)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", ["hiera-tiny", "memory-attention", "video-1", "video-3"])
+def test_arithmetic_is_what_pytorch_counts(importable, name):
+    """The past that is made up fills the memory, too: a frame costs what a steady one does."""
+    pytest.importorskip("support.upstream", reason="needs the reference packages")
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from rivals import export, pytorch_eager
+    from workloads import all_workloads
+
+    workload = all_workloads("tiny", True)[name]
+    export.BUILD.mkdir(parents=True, exist_ok=True)
+    export.write_weights(workload)
+    task = pytorch_eager.prepare(workload, torch.get_num_threads())
+    task.call()
+    # Only plain products are counted.
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        task.call()
+    # Heads of a few tokens are left out.
+    assert 1e-9 * counter.get_total_flops() == pytest.approx(workload.gflop(), rel=2e-3)
+
+
+@pytest.mark.parity
+def test_video_memory():
+    shown = script("video_memory.py", *("--frames", "52", "--image-size", "32", "--threads", "1"))
+    rows = [line.split(" | ") for line in shown.splitlines() if " MB" in line]
+    assert [row[0] for row in rows] == ["| sam_rlx", "| pytorch"]
+    for row in rows:
+        assert float(row[1].removesuffix(" MB")) > 10
+
+
+def test_video_memory_refuses_what_it_cannot_do():
+    for arguments in (("--frames", "50"), ("--image-size", "100")):
+        command = [sys.executable, str(BENCHMARKS / "video_memory.py"), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert f"{arguments[0]}: expected" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["bench_layers.py", "bench_models.py"])
@@ -48,12 +140,9 @@ def test_own_tables(testing, name):
     assert shown.count("\n|") >= 6
 
 
-def test_run_names_engines_that_are_missing():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import report
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+def test_run_names_engines_that_are_missing(importable):
+    import report
+
     shown = report.render(
         {
             "machine": {"cpu": "a CPU", "date": "2026-01-01", "commit": "abc", "versions": {}},
@@ -67,13 +156,23 @@ def test_run_names_engines_that_are_missing():
                     "name": "encoder",
                     "variant": "vit_b",
                     "gflop": 50.0,
+                    "about": "",
+                    "skipped": {"torch-compile": "needs a compiler"},
                     "rows": [
                         row("sam_rlx", [1.0, 3.0, 2.0], [1.0]),
                         row("pytorch", [4.0], [1.0]),
                         row("onnxruntime", [5.0], [9.0]),
                         {**row("torch-compile", [], []), "failure": "exit code 1: no compiler"},
                     ],
-                }
+                },
+                {
+                    "name": "video-1",
+                    "variant": "hiera_t",
+                    "gflop": 50.0,
+                    "about": "One frame.",
+                    "skipped": {},
+                    "rows": [row("sam_rlx", [1.0], [1.005]), row("pytorch", [4.0], [1.0])],
+                },
             ],
         }
     )
@@ -81,6 +180,10 @@ def test_run_names_engines_that_are_missing():
     assert "| sam_rlx | 2.00 | [1.00, 3.00] | 2.00x | 25 (25 %) | 1.00 GB |" in shown
     assert "| pytorch | 4.00 | [4.00, 4.00] | 1.00x | 12 (12 %) | 1.00 GB |" in shown
     assert "failed: exit code 1: no compiler" in shown
+    assert "Not measured: torch-compile, needs a compiler." in shown
+    assert "\n\nOne frame.\n\n| engine" in shown
+    # Memories in bfloat16 are allowed for.
+    assert shown.count("result differs") == 1
     assert "onnxruntime: result differs from PyTorch's by 8.0e+00 of its scale." in shown
 
 

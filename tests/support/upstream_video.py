@@ -54,26 +54,28 @@ def fill_holes(mask: Any, max_area: int) -> Any:
     return _torch.where((labels > 0) & (areas <= max_area), 0.1, mask)
 
 
+def video_predictor(
+    image_encoder: Any, memory_attention: Any, memory_encoder: Any, **rest: Any
+) -> Any:
+    """Make upstream's `SAM2VideoPredictor` with the arguments of `SAM2Base`."""
+    return upstream.sam2.video_predictor.SAM2VideoPredictor(
+        image_encoder=image_encoder,
+        memory_attention=memory_attention,
+        memory_encoder=memory_encoder,
+        **rest,
+    )
+
+
 def build(
     weights: tiny.Weights, version: str = "2.1", fill_hole_area: int = 8, **switches: Any
 ) -> Any:
     """Build upstream's `SAM2VideoPredictor`, with the components of holes computed by SciPy."""
-    module = upstream.sam2.video_predictor
-    module.fill_holes_in_mask_scores = fill_holes
-
-    def named(image_encoder: Any, memory_attention: Any, memory_encoder: Any, **rest: Any) -> Any:
-        return module.SAM2VideoPredictor(
-            image_encoder=image_encoder,
-            memory_attention=memory_attention,
-            memory_encoder=memory_encoder,
-            **rest,
-        )
-
+    upstream.sam2.video_predictor.fill_holes_in_mask_scores = fill_holes
     return upstream_sam2.build_sam2(
         tiny_sam2.TINY,
         weights,
         version,
-        kind=named,
+        kind=video_predictor,
         fill_hole_area=fill_hole_area,
         **switches,
     )

@@ -1,0 +1,69 @@
+"""The process that tracks a long video with one engine: ``python -m rivals.long_video ORDER``.
+
+The order is JSON, see `video_memory.py`. Prints {"early", "late": bytes, "seconds"}: the
+time of the frames between the two.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import resident
+from workloads import Workload
+
+
+def ours(workload: Workload, frames: int, threads: int) -> Iterator[Any]:
+    import sam_rlx
+
+    from rivals import sam_rlx_video
+
+    model = sam_rlx.load_model(workload.ours, image_size=workload.side)
+    session = sam_rlx_video.start_session(workload, model, threads, frames)
+    return session.propagate(return_logits=True)
+
+
+def upstream(workload: Workload, frames: int, threads: int) -> Iterator[Any]:
+    import torch
+
+    from rivals import sam2_models
+
+    torch.set_num_threads(threads)
+    model = sam2_models.load_tracker(workload)
+    state = sam2_models.start_session(workload, model, frames)
+    tracked: Iterator[Any] = model.propagate_in_video(state)
+    return tracked
+
+
+START = {"sam_rlx": ours, "pytorch": upstream}
+
+
+def settled() -> int | None:
+    gc.collect()
+    return resident.own()
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    workload = Workload.from_json(order["workload"])
+    tracked = START[order["engine"]](workload, order["frames"], order["threads"])
+    found: dict[str, Any] = {}
+    start, done = 0.0, 0
+    for _ in tracked:  # which holds the session: memory is read before it ends
+        done += 1
+        if done == order["early"]:
+            found["early"], start = settled(), time.perf_counter()
+        elif done == order["frames"]:
+            found["seconds"] = time.perf_counter() - start
+            found["late"] = settled()
+    if done != order["frames"]:
+        sys.exit(f"expected {order['frames']} frames, tracked {done}")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

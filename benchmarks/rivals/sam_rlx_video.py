@@ -1,0 +1,56 @@
+"""Ours following objects through a video, through the public classes."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import resident
+import tracks
+from rivals import Task
+from workloads import BUILD, Workload
+
+
+def start_session(workload: Workload, model: Any, threads: int, frames: int = tracks.FRAMES) -> Any:
+    """Prompt the objects on frame 0. Holes stay, as upstream's CPU path leaves them."""
+    import sam_rlx
+
+    clip = tracks.Clip(workload.picture_hw, frames)
+    session = sam_rlx.VideoPredictor(model, clip, num_threads=threads, fill_hole_area=0)
+    for obj_id in range(workload.objects):
+        points, labels = tracks.click(workload, obj_id)
+        session.add_prompt(0, obj_id, point_coords=points, point_labels=labels)
+    return session
+
+
+def tracking(workload: Workload, model: Any, threads: int) -> Task:
+    """One steady frame after the other, in a session that is read from a file with a past."""
+    import sam_rlx
+
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = Path(folder) / "session.npz"
+        start_session(workload, model, threads).save(path)
+        with np.load(path) as archive:
+            fields = dict(archive)
+        for index in range(workload.objects):
+            _remember(fields, f"state.{index}", tracks.past(workload.config, index))
+        np.savez(path, **fields)
+        del fields
+        clip = tracks.Clip(workload.picture_hw)
+        session = sam_rlx.VideoPredictor.load(path, model, clip, num_threads=threads)
+    resident.forget_peak()  # of the past that was made up
+    frames = session.propagate(start_frame=tracks.FIRST, return_logits=True)
+    return Task(lambda: next(frames), lambda out: np.stack(list(out.logits.values())))
+
+
+def _remember(fields: dict[str, Any], name: str, past: tracks.Past) -> None:
+    known = np.arange(1, tracks.POINTERS + 1)
+    fields[f"{name}.non_cond.frames"] = known
+    fields[f"{name}.non_cond.has_memory"] = np.ones_like(known)
+    for part, values in past._asdict().items():
+        fields[f"{name}.non_cond.{part}"] = values
+    fields[f"{name}.frames_tracked"] = np.arange(tracks.POINTERS + 1)
+    fields[f"{name}.frames_tracked.reverse"] = np.zeros(tracks.POINTERS + 1, np.int64)
