@@ -16,38 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from training import train_sam2
 
-VIEWS = set(
-    [
-        "view",
-        "reshape",
-        "_unsafe_view",
-        "permute",
-        "transpose",
-        "expand",
-        "slice",
-        "select",
-        "unsqueeze",
-        "squeeze",
-        "t",
-        "detach",
-        "alias",
-        "as_strided",
-        "split",
-        "unbind",
-        "split_with_sizes",
-        "unfold",
-        "empty",
-        "empty_like",
-        "chunk",
-        "_reshape_alias",
-        "lift_fresh",
-        "empty_strided",
-        "new_empty",
-        "diagonal",
-        "movedim",
-        "scalar_tensor",
-    ]
-)
+VIEWS = {
+    "view", "reshape", "_unsafe_view", "permute", "transpose", "expand", "slice", "select", "t",
+    "unsqueeze", "squeeze", "detach", "alias", "as_strided", "split", "unbind", "split_with_sizes",
+    "unfold", "empty", "empty_like", "chunk", "_reshape_alias", "lift_fresh", "empty_strided",
+    "new_empty", "diagonal", "movedim", "scalar_tensor",
+}  # fmt: skip
 REPEATS = 10
 
 

@@ -63,7 +63,9 @@ def test_pictures_train_all_but_the_memory(run: Run) -> None:
     maker = scene_maker()
     loss, figures = picture_loss(run.model, maker.make(2, SIDE, stretched=True), maker.gen)
     run.backward(loss)
-    assert figures.shape == (3, 3) and figures.isfinite().all() and run.grads.isfinite().all()
+    assert figures.shape == (3, 3)
+    assert figures.isfinite().all()
+    assert run.grads.isfinite().all()
     parts = ("image_encoder", "sam_prompt_encoder", "sam_mask_decoder", "no_mem_embed")
     for name, used in run.flat.views(run.used).items():
         assert bool(used.all()) == name.startswith(parts), name
@@ -75,7 +77,9 @@ def test_clips_train_everything(run: Run) -> None:
     batch, gen = clips(4)
     loss, figures = clip_loss(run.model, batch, gen)
     run.backward(loss)
-    assert figures.shape == (4, 3) and figures.isfinite().all() and run.grads.isfinite().all()
+    assert figures.shape == (4, 3)
+    assert figures.isfinite().all()
+    assert run.grads.isfinite().all()
     unused = {n for n, used in run.flat.views(run.used).items() if not used.any()}
     assert unused == {"no_mem_pos_enc"}
     still = {n for n, g in run.flat.views(run.grads).items() if not g.any()}
@@ -162,9 +166,11 @@ def test_broken_gradients_change_nothing(run: Run) -> None:
     """A step whose loss is not finite is left out."""
     before = run.weights.clone()
     run.update(sum(p.sum() for p in run.params.values()) * float("nan"))
-    assert torch.equal(run.weights, before) and run.exp_avg_sq.isfinite().all()
+    assert torch.equal(run.weights, before)
+    assert run.exp_avg_sq.isfinite().all()
     run.update(sum((p * 2).sum() for p in run.params.values()))
-    assert run.weights.isfinite().all() and not torch.equal(run.weights, before)
+    assert run.weights.isfinite().all()
+    assert not torch.equal(run.weights, before)
 
 
 def test_saved_runs_carry_on(run: Run, tmp_path: Path) -> None:
@@ -182,7 +188,8 @@ def test_saved_runs_carry_on(run: Run, tmp_path: Path) -> None:
     (tmp_path / "exp_avg.pt").unlink()
     again = Run(Sam2(CONFIG), 1e-3, 100)
     again.load(tmp_path)
-    assert not again.exp_avg.any() and again.exp_avg_sq.any()
+    assert not again.exp_avg.any()
+    assert again.exp_avg_sq.any()
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "average.safetensors", "exp_avg_sq.pt", "raw.pt"
     ]  # fmt: skip
@@ -194,7 +201,8 @@ def test_a_stage_learns(run: Run) -> None:
     phase = train_sam2.Phase(1.0, SIDE, 2, 1, 3, 0.5)
     for _ in range(4):
         stage.steps(phase)
-    assert run.step == 12 and all(v.count for v in stage.lessons.values())
+    assert run.step == 12
+    assert all(v.count for v in stage.lessons.values())
     assert all("loss" in v.line() for v in stage.lessons.values())
     assert not torch.equal(run.average, run.weights)
 
@@ -220,7 +228,8 @@ def test_targets_lie_where_their_masks_say() -> None:
     for n in range(24):
         numbers = scenes.part if targets.is_part[n] else scenes.owner
         seen = numbers[n // 6, ::2, ::2] == targets.number[n]
-        assert int(targets.scene[n]) == n // 6 and torch.equal(targets.mask[n], seen)
+        assert int(targets.scene[n]) == n // 6
+        assert torch.equal(targets.mask[n], seen)
 
 
 def test_missing_objects_weigh_more() -> None:
