@@ -31,7 +31,7 @@ class Features(NamedTuple):
     top: Tensor
 
     def spread(self, times: int) -> Features:
-        """Repeat the coarsest map for so many objects in each picture; the others serve them all."""
+        """Repeat the coarsest map for so many objects of each picture; the others serve all."""
         top = self.top.permute(0, 2, 3, 1)[:, None].expand(-1, times, -1, -1, -1)
         return self._replace(top=top.flatten(0, 1).permute(0, 3, 1, 2))
 

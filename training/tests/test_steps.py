@@ -1,4 +1,4 @@
-"""Training steps of SAM 2.1: what they train, that they never wait, that compiling changes nothing."""
+"""Training steps of SAM 2.1: what they train, that they never wait, that they compile."""
 
 from __future__ import annotations
 
