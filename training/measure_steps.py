@@ -8,6 +8,7 @@ sizes for a CPU: their number does not depend on the sizes, and without graphs i
 from __future__ import annotations
 
 import collections
+import dataclasses
 import time
 from collections.abc import Callable
 
@@ -86,22 +87,19 @@ def main() -> None:
         if run.team.rank == 0:
             print(text, flush=True)
 
-    for phase in train_sam2.PLANS[args.plan]:
-        lessons = stage.lessons_of(phase)
-        for kind, lesson in lessons.items():
-            title = f"{args.compile or 'nothing'} compiled, {kind} {phase.side}"
+    act = measure if cuda else count
+    extra = (say,) if cuda else ()
 
-            def make(lesson: train_sam2.Lesson = lesson) -> None:
-                lesson.batch = lesson.make()
-
-            act = measure if cuda else count
-            extra = (say,) if cuda else ()
-            act(f"{title}, batch", make, *extra)
-            act(f"{title}, gradients", lesson.learn, *extra)
+    sizes = {dataclasses.replace(p, until=0, clip_share=1) for p in train_sam2.PLANS[args.plan]}
+    for phase in sorted(sizes, key=lambda p: p.side):
+        stage.prepare(phase)
+        for kind, lesson in stage.lessons.items():
+            act(f"{kind} at {phase.side} pixels, batch", lesson.next_batch, *extra)
+            act(f"{kind} at {phase.side} pixels, gradients", lesson.learn, *extra)
+            say(lesson.line())
         act("all-reduce", lambda: run.team.mean(run.grads), *extra)
         run.tell()
         act("update", stage.apply, *extra)
-        say(f"figures {[v.line() for v in lessons.values()]}")
 
 
 if __name__ == "__main__":

@@ -84,12 +84,16 @@ class Lesson:
 
     def warm_up(self) -> None:
         """Compile and capture."""
-        self.batch = self.make()
+        self.next_batch()
         self.learn()
+
+    def next_batch(self) -> None:
+        """Make the pictures or clips of the next few steps."""
+        self.batch = self.make()
 
     def steps(self, apply: Callable[[], None]) -> None:
         """Make one batch and train on it a few times."""
-        self.batch = self.make()
+        self.next_batch()
         for _ in range(STEPS_PER_BATCH):
             self.learn()
             self.run.team.mean(self.run.grads)
