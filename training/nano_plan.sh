@@ -8,7 +8,7 @@
 #
 # OUT receives at most 6 files of under 16 MB. FROM is the OUT of the stage before, or `-` to begin
 # with random weights; SECONDS is the time of the stage, pools and compilation included, and TOTAL
-# that of all stages together, which the learning rate follows. PLAN is `new`, `on` or `long`.
+# that of all stages together, which the learning rate follows. PLAN is one of train_sam2's.
 # What was chosen, what is compiled, and pools stay in WORK for later commands on this machine.
 # PARTS (what to compile) and GRAPHS (1 or 0), if set, overrule what was chosen.
 set -euo pipefail

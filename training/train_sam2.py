@@ -57,8 +57,10 @@ PLANS = {
     ),
     # To end with: longer clips, half and half with pictures.
     "long": (Phase(9.99, 512, 32, 8, 12, 0.5),),
+    # For less memory.
+    "small": (Phase(9.99, 512, 32, 4, 8, 0.4),),
     # To try the program.
-    "tiny": (Phase(0.5, 64, 2, 1, 3, 0.5), Phase(9.99, 96, 1, 1, 3, 0.5)),
+    "tiny": (Phase(0.5, 64, 2, 1, 3, 0.5), Phase(9.99, 128, 1, 1, 3, 0.5)),
 }
 
 
