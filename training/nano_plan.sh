@@ -6,9 +6,10 @@
 #   training/nano_plan.sh figures OUT FROM       the figures of the model card, on all cores
 #   training/nano_plan.sh choose OUT             only find what works: 2 to 5 minutes
 #
-# OUT receives at most 6 files of under 16 MB. FROM is the OUT of the stage before, or `-` to begin
-# with random weights; SECONDS is the time of the stage, pools and compilation included, and TOTAL
-# that of all stages together, which the learning rate follows. PLAN is one of train_sam2's.
+# OUT receives at most 6 files of under 16 MB. FROM is the OUT of the stage before, `last` for the
+# stage before on this machine, or `-` to begin with random weights. SECONDS is the time of the
+# stage, pools and compilation included, and TOTAL
+# that of all stages together, which the learning rate follows. PLAN is one of those in train_sam2.
 # What was chosen, what is compiled, and pools stay in WORK for later commands on this machine.
 # PARTS (what to compile) and GRAPHS (1 or 0), if set, overrule what was chosen.
 set -euo pipefail
@@ -51,13 +52,19 @@ choose() {  # the first variant that runs; each is slower than the one before
   } 2>&1 | tee "$OUT/choice.txt"
 }
 
+from() {  # the folder that a name stands for
+  if [ "$1" = last ]; then echo "$WORK/last"; else echo "$1"; fi
+}
+
 stage() {
   local resume=()
-  if [ "$1" != - ]; then resume=(--resume "$1"); fi
+  if [ "$1" != - ]; then resume=(--resume "$(from "$1")"); fi
   # shellcheck disable=SC2046
   torchrun --standalone --nproc-per-node "$GPUS" -m training.train_sam2 "$OUT" "${resume[@]}" \
-    --seconds "$2" --total-seconds "$3" --plan "${4:-on}" --pools "$WORK/pools" $(options) \
+    --seconds "$2" --total-seconds "$3" --plan "${4:-${PLAN:-on}}" --pools "$WORK/pools" $(options) \
     "${@:5}" 2>&1 | tee "$OUT/log.txt"
+  rm -rf "$WORK/last"
+  cp -r "$OUT" "$WORK/last"
 }
 
 first() {
@@ -68,7 +75,7 @@ first() {
 
 figures() {
   OMP_NUM_THREADS=16 python3 -m training.evaluate --model sam2-nano --engine torch \
-    --checkpoint "$1/average.safetensors" --workers "$((CORES > 8 ? CORES - 4 : 1))" 2>&1 |
+    --checkpoint "$(from "$1")/average.safetensors" --workers "$((CORES > 8 ? CORES - 4 : 1))" 2>&1 |
     tee "$OUT/figures.txt"
 }
 

@@ -21,7 +21,8 @@ BETAS = (0.9, 0.99)
 TINY = 1e-8
 ALIGNED = 64
 TABLES = (
-    "pos_embed", "rel_pos", "_token", "embed.weight", "_embeddings", "tpos_enc", "no_mem", "no_obj",
+    "pos_embed", "rel_pos", "_token", "embed.weight", "_embedding", "tpos_enc", "no_mem", "no_obj",
+    "reference_points",
 )  # fmt: skip
 
 
