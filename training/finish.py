@@ -115,6 +115,8 @@ def _blocks(image: Tensor, step: Tensor) -> Tensor:
     basis[0].div_(math.sqrt(2))
     tiles = image.unflatten(2, (-1, 8)).unflatten(4, (-1, 8)).transpose(3, 4)
     table = (step * (1 + 0.6 * (n[:, None] + n[None])))[:, :, None, None]
-    coefficients = ((basis @ tiles @ basis.T) / table).round() * table
-    tiles = basis.T @ coefficients @ basis
+    # As products with one long matrix, not many small ones: each turns the last two axes.
+    c = F.linear(F.linear(tiles.mT, basis).mT, basis)
+    c = (c / table).round() * table
+    tiles = F.linear(F.linear(c.mT, basis.T).mT, basis.T)
     return tiles.transpose(3, 4).flatten(4, 5).flatten(2, 3)[..., :h, :w]

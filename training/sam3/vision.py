@@ -33,8 +33,6 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(dim, dim * 3)
         self.proj = nn.Linear(dim, dim)
         self.heads, self.side, self.scale = heads, side, scale
-        cosine, sine = rotation(dim // heads, side, scale, torch.device("cpu"))
-        self.register_buffer("freqs_cis", torch.complex(cosine, sine))
 
     def _turn(self, x: Tensor) -> Tensor:
         c, s = rotation(x.shape[-1], self.side, self.scale, x.device)
