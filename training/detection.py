@@ -33,7 +33,7 @@ def goals(batch: Named, side: int) -> Goals:
     full = batch.owner.shape[-1]
     line = ((torch.arange(side, device=batch.owner.device) + 0.5) * (full / side)).long()
     owner = batch.owner[:, line][:, :, line]
-    meant, number = batch.meant.to(torch.int8).sort(2, descending=True, stable=True)
+    meant, number = batch.meant.to(torch.int8).sort(dim=2, descending=True, stable=True)
     there, number = meant[..., :OBJECTS].bool(), number[..., :OBJECTS]
     masks = owner[:, None, None] == (number[..., None, None] + 1)
     masks = (masks & there[..., None, None]).flatten(0, 1)

@@ -194,7 +194,7 @@ class PhraseMaker:
         ids = torch.cat([torch.full_like(article, START), article, words], 2)
         ids = torch.cat([ids, torch.full_like(article, END)], 2)
         # Close the gaps: what is there comes first, in its order.
-        order = (ids == 0).to(torch.int8).argsort(2, stable=True)
+        order = (ids == 0).to(torch.int8).argsort(dim=2, stable=True)
         ids = ids.gather(2, order)
         return torch.nn.functional.pad(ids, (0, LENGTH - ids.shape[2]))
 

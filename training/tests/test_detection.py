@@ -139,7 +139,7 @@ def test_a_step_trains_the_detector_without_waiting(maker: PhraseMaker) -> None:
                 loss, figures = phrase_loss(run.model, batch)
         run.update(loss)
         run.started = -1000
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert figures.shape == (1, 3)
     assert losses[-1] < 0.9 * losses[0]
     unused = {n for n, used in run.flat.views(run.used).items() if not used.any()}
