@@ -38,7 +38,7 @@ options() {  # from PARTS and GRAPHS, or what was chosen
 
 try() {  # time limit in seconds, then options
   echo "== $GPUS GPUs: ${*:2}"
-  timeout "$1" torchrun --standalone --nproc-per-node "$GPUS" -m training.measure_steps \
+  timeout "$1" python3 -m torch.distributed.run --standalone --nproc-per-node "$GPUS" -m training.measure_steps \
     --plan "${PLAN:-on}" --shapes 600 --pools "$WORK/few" "${@:2}" 2>&1 || return 1
   echo "${@:2}" > "$WORK/options"
 }
@@ -60,7 +60,7 @@ stage() {
   local resume=()
   if [ "$1" != - ]; then resume=(--resume "$(from "$1")"); fi
   # shellcheck disable=SC2046
-  torchrun --standalone --nproc-per-node "$GPUS" -m training.train_sam2 "$OUT" "${resume[@]}" \
+  python3 -m torch.distributed.run --standalone --nproc-per-node "$GPUS" -m training.train_sam2 "$OUT" "${resume[@]}" \
     --seconds "$2" --total-seconds "$3" --plan "${4:-${PLAN:-on}}" --pools "$WORK/pools" $(options) \
     "${@:5}" 2>&1 | tee "$OUT/log.txt"
   rm -rf "$WORK/last"

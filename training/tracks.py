@@ -54,13 +54,13 @@ class Kept(NamedTuple):
         Keys and values of each layer.
     pointer : Tensor
         (N, C) object pointers.
-    prompted : Tensor
-        (N,) bool: objects that were prompted for in this frame.
+    prompted : Tensor, optional
+        (N,) bool: objects that were prompted for in this frame, if any were.
     """
 
     stored: list[Stored]
     pointer: Tensor
-    prompted: Tensor
+    prompted: Tensor | None
 
 
 class Bank:
@@ -97,10 +97,15 @@ class Bank:
         """What the time of frame `k`, seen from `t`, adds to its keys in each layer."""
         if k == 0:
             return [rows[-1] for rows in self.times]
-        prompted = self.kept[k].prompted[:, None, None, None]
+        prompted = self.kept[k].prompted
+        if prompted is None:
+            return [rows[t - k - 1] for rows in self.times]
+        prompted = prompted[:, None, None, None]
         return [torch.where(prompted, rows[-1], rows[t - k - 1]) for rows in self.times]
 
-    def keep(self, top: Tensor, mask: Tensor, token: Tensor, there: Tensor, ask: Tensor) -> None:
+    def keep(
+        self, top: Tensor, mask: Tensor, token: Tensor, there: Tensor, ask: Tensor | None = None
+    ) -> None:
         """Remember the next frame.
 
         Parameters
@@ -111,8 +116,10 @@ class Bank:
             (N, 1, S, S) in 0..1.
         token : Tensor
             (N, C) the token that made the mask.
-        there, ask : Tensor
-            (N,) bool: the object is to be seen; it was prompted for.
+        there : Tensor
+            (N,) bool: the object is to be seen.
+        ask : Tensor, optional
+            (N,) bool: it was prompted for.
         """
         stored = [Stored(*s) for s in remember(self.model, top, mask, there)]
         self.kept.append(Kept(stored, self.model.pointer(token, there), ask))
@@ -191,7 +198,7 @@ class Tracker:
         mask = torch.where(_like(as_mask, mask), full, mask)
         token = torch.where(_like(as_mask, token), token, answer.token)
         there = as_mask | answer.there
-        self.bank.keep(top, mask, token, there, torch.ones_like(there))
+        self.bank.keep(top, mask, token, there)
         return total
 
     def follow(self, t: int, features: Features) -> Tensor:
@@ -205,14 +212,16 @@ class Tracker:
         self.rounds.append(loss)
         total = TRACKED_WEIGHT * loss.total / (self.frames - 1)
         index = chosen(got, torch.ones_like(self.targets.is_part))
-        answer, ask = said(got, index), torch.zeros_like(self.targets.is_part)
+        answer, ask = said(got, index), None
         if t == self.corrected:
             ask = self.chance(CORRECTED_SHARE)
             again, extra = self.correct(source, features, answer, t)
             total = total + TRACKED_WEIGHT * extra / (self.frames - 1)
             answer = either(ask, again, answer)
         high = enlarge(answer, self.side)
-        mask = torch.where(_like(ask, high), (high > 0).float(), high.sigmoid())
+        mask = high.sigmoid()
+        if ask is not None:
+            mask = torch.where(_like(ask, high), (high > 0).float(), mask)
         self.bank.keep(features.top, mask, answer.token, answer.there, ask)
         return total
 
