@@ -24,6 +24,7 @@ export TORCHINDUCTOR_CACHE_DIR=$WORK/inductor TRITON_CACHE_DIR=$WORK/triton
 export TORCHINDUCTOR_FX_GRAPH_CACHE=1 TORCHINDUCTOR_COMPILE_THREADS=$((CORES / GPUS))
 export PYTHONUNBUFFERED=1 PYTHONPATH=. OMP_NUM_THREADS=4
 export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False
+TEAM=(python3 -m torch.distributed.run --standalone --nproc-per-node "$GPUS" -m)
 mkdir -p "$WORK"
 
 options() {  # from PARTS and GRAPHS, or what was chosen
@@ -38,7 +39,7 @@ options() {  # from PARTS and GRAPHS, or what was chosen
 
 try() {  # time limit in seconds, then options
   echo "== $GPUS GPUs: ${*:2}"
-  timeout "$1" python3 -m torch.distributed.run --standalone --nproc-per-node "$GPUS" -m training.measure_steps \
+  timeout -k 40 "$1" "${TEAM[@]}" training.measure_steps \
     --plan "${PLAN:-on}" --shapes 600 --pools "$WORK/few" "${@:2}" 2>&1 || return 1
   echo "${@:2}" > "$WORK/options"
 }
@@ -46,7 +47,7 @@ try() {  # time limit in seconds, then options
 choose() {  # the first variant that runs; each is slower than the one before
   {
     nvidia-smi --query-gpu=name,memory.total --format=csv,noheader || true
-    try 300 --compile $ALL --graphs || try 90 --compile encoder,scenes,losses --graphs ||
+    try 330 --compile $ALL --graphs || try 90 --compile encoder,scenes,losses --graphs ||
       try 60 --graphs || try 90 --compile $ALL || echo "--compile encoder" > "$WORK/options"
     echo "chosen: $(options) after $SECONDS s"
   } 2>&1 | tee "$OUT/choice.txt"
@@ -60,9 +61,8 @@ stage() {
   local resume=()
   if [ "$1" != - ]; then resume=(--resume "$(from "$1")"); fi
   # shellcheck disable=SC2046
-  python3 -m torch.distributed.run --standalone --nproc-per-node "$GPUS" -m training.train_sam2 "$OUT" "${resume[@]}" \
-    --seconds "$2" --total-seconds "$3" --plan "${4:-${PLAN:-on}}" --pools "$WORK/pools" $(options) \
-    "${@:5}" 2>&1 | tee "$OUT/log.txt"
+  "${TEAM[@]}" training.train_sam2 "$OUT" "${resume[@]}" --seconds "$2" --total-seconds "$3" --plan "${4:-${PLAN:-on}}" \
+    --pools "$WORK/pools" $(options) "${@:5}" 2>&1 | tee "$OUT/log.txt"
   rm -rf "$WORK/last"
   cp -r "$OUT" "$WORK/last"
 }
