@@ -89,7 +89,7 @@ def measure_clips(
                 figures[f"absent frames left empty, {kind}"].extend(map(float, away))
                 shown = [seen[t][number].any() for t in rest if masks[t].sum() >= MIN_AREA]
                 figures[f"frames with it not empty, {kind}"].extend(map(float, shown))
-        for masks in objects:
+        for masks in objects if kinds[0] == PROMPTS[0] else ():
             copied = [jaccard(masks[0], m) for m in masks[1:]]
             figures["J, first mask copied"].append(float(np.mean(copied)))
     return dict(figures)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from training import export
 from training.engines import Answer
-from training.sam2 import Decoded, Features, Memory, Sam2
+from training.sam2 import Decoded, Features, Memory, Pointers, Sam2
 from training.sam2.sam2 import NO_OBJECT, PADDING, no_points
 
 ASSETS = Path(__file__).parents[1] / "python" / "sam_rlx" / "assets"
@@ -119,15 +119,23 @@ class TorchTracker:
         """Follow the object into frame `t`."""
         config = self.model.config
         first = sorted(self.prompted)
-        spatial = [(self.memories[k].spatial, 0) for k in first]
+        spatial = [(k, 0) for k in first]
         for back in range(config.num_maskmem - 1, 0, -1):
             if t - back in self.memories and t - back not in self.prompted:
-                spatial.append((self.memories[t - back].spatial, back))
-        pointers = [(self.memories[k].pointer, float(t - k)) for k in first if k <= t]
-        for back in range(1, min(self.frames, config.max_obj_ptrs_in_encoder)):
+                spatial.append((t - back, back))
+        pointers = [(k, t - k) for k in first if k <= t]
+        longest = min(self.frames, config.max_obj_ptrs_in_encoder)
+        for back in range(1, longest):
             if t - back in self.memories and t - back not in self.prompted:
-                pointers.append((self.memories[t - back].pointer, float(back)))
-        source = self.model.condition(features.top, spatial, pointers, self.frames)
+                pointers.append((t - back, back))
+        times = self.model.times(features.top.shape[-1])
+        memories = [
+            (self.model.store(self.memories[k].spatial), [rows[back - 1] for rows in times])
+            for k, back in spatial
+        ]
+        tokens = torch.stack([self.memories[k].pointer for k, _ in pointers], 1)
+        share = torch.tensor([float(back) for _, back in pointers]) / max(longest - 1, 1)
+        source = self.model.condition(features.top, memories, Pointers(tokens, share))
         got = self.model.decode(source, features, *no_points(1, source.device))
         return self._finish(t, features, got, multimask=True, binary=False)
 

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
+import dataclasses
+import functools
+import multiprocessing
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import skimage.data
@@ -18,7 +23,7 @@ from skimage.filters import sobel
 from skimage.segmentation import watershed
 
 from training import engines_sam2, prompts, shapes, textures
-from training.clip_figures import held_out_clips, measure_clips
+from training.clip_figures import PROMPTS, held_out_clips, measure_clips
 from training.engines import CHECKPOINT, ENGINES, Engine, default_engine
 from training.engines_sam2 import CLIP_ENGINES, TorchSam2Engine
 from training.imitate import box_of, correct, iou, middle
@@ -95,7 +100,7 @@ def measure(
     engine: Engine, pairs: list[tuple[np.ndarray, list[np.ndarray]]], clicks: int
 ) -> dict[str, list[float]]:
     """Collect the figures of every object of every picture."""
-    figures = collections.defaultdict(list)
+    figures: dict[str, list[float]] = collections.defaultdict(list)
     for image, masks in pairs:
         if masks:
             engine.set_image(image)
@@ -113,6 +118,63 @@ def show(title: str, figures: dict[str, list[float]]) -> None:
         print(f"  {name:26s} {np.mean(values):.3f}")
 
 
+@dataclasses.dataclass
+class Judge:
+    """Measures a checkpoint, piece by piece, here or in processes of its own."""
+
+    checkpoint: Path
+    engine: str
+    video: bool
+
+    @functools.cached_property
+    def pictures(self) -> Engine:
+        """The engine for pictures."""
+        if self.engine == "torch" and self.video:
+            return TorchSam2Engine(self.checkpoint)
+        return ENGINES[self.engine](self.checkpoint)
+
+    @functools.cached_property
+    def clips(self) -> engines_sam2.TorchClips | engines_sam2.SamRlxClips:
+        """The engine for clips."""
+        return CLIP_ENGINES[self.engine](self.checkpoint)
+
+    def __call__(self, task: tuple[str, str | int, Any]) -> tuple[str, dict[str, list[float]]]:
+        """Measure one picture with so many clicks, or one clip with a kind of prompt."""
+        title, how, item = task
+        if isinstance(how, str):
+            return title, measure_clips(self.clips, [item], [how])
+        return title, measure(self.pictures, [item], how)
+
+
+def _enter(judge: Judge) -> None:
+    global _judge
+    torch.set_num_threads(1)
+    _judge = judge
+
+
+def _measure(task: tuple[str, str | int, Any]) -> tuple[str, dict[str, list[float]]]:
+    return _judge(task)
+
+
+def measure_all(
+    judge: Judge, tasks: list[tuple[str, str | int, Any]], workers: int
+) -> dict[str, dict[str, list[float]]]:
+    """Collect the figures of all tasks by title; long tasks had better come first."""
+    found: dict[str, dict[str, list[float]]] = {}
+    with contextlib.ExitStack() as stack:
+        if workers > 1:
+            context = multiprocessing.get_context("spawn")
+            pool = stack.enter_context(context.Pool(workers, _enter, (judge,)))
+            results = pool.imap(_measure, tasks)
+        else:
+            results = map(judge, tasks)
+        for title, figures in results:
+            into = found.setdefault(title, collections.defaultdict(list))
+            for name, values in figures.items():
+                into[name] += values
+    return found
+
+
 def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -123,22 +185,21 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=3, help="objects per scene or clip at most")
     parser.add_argument("--clips", type=int, default=24, help="held-out clips, for sam2-nano")
     parser.add_argument("--frames", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=1, help="processes to measure with")
     args = parser.parse_args()
     start = time.time()
     checkpoint = args.checkpoint or CHECKPOINTS[args.model]
-    video = args.model == "sam2-nano"
-    if args.engine == "torch" and video:
-        engine: Engine = TorchSam2Engine(checkpoint)
-    else:
-        engine = ENGINES[args.engine](checkpoint)
-    coins = skimage.data.coins()
-    pair = (np.stack([coins] * 3, -1), coin_masks())
-    print(f"mean IoU with {checkpoint.name}, engine {args.engine}")
-    show("scikit-image coins", measure(engine, [pair], clicks=3))
-    show("held-out scenes", measure(engine, held_out(args.scenes, args.objects), clicks=5))
-    if video:
+    judge = Judge(checkpoint, args.engine, args.model == "sam2-nano")
+    tasks: list[tuple[str, str | int, Any]] = []
+    if judge.video:
         clips = held_out_clips(args.clips, args.frames, args.objects)
-        show("held-out clips", measure_clips(CLIP_ENGINES[args.engine](checkpoint), clips))
+        tasks += [("held-out clips", kind, clip) for clip in clips for kind in PROMPTS]
+    coins = skimage.data.coins()
+    tasks.append(("scikit-image coins", 3, (np.stack([coins] * 3, -1), coin_masks())))
+    tasks += [("held-out scenes", 5, pair) for pair in held_out(args.scenes, args.objects)]
+    print(f"mean IoU with {checkpoint.name}, engine {args.engine}")
+    for title, figures in measure_all(judge, tasks, args.workers).items():
+        show(title, figures)
     print(f"{time.time() - start:.0f} s")
 
 

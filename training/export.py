@@ -11,11 +11,14 @@ from safetensors.torch import load_file, save_file
 
 from training.model import Sam, SamConfig
 from training.sam2 import Sam2, Sam2Config
+from training.sam3 import Sam3, Sam3Config
 
-FAMILIES = {"sam": (SamConfig, Sam), "sam2": (Sam2Config, Sam2)}
+FAMILIES = {"sam": (SamConfig, Sam), "sam2": (Sam2Config, Sam2), "sam3": (Sam3Config, Sam3)}
 
 
-def save(state: dict[str, torch.Tensor], config: SamConfig | Sam2Config, path: Path) -> None:
+def save(
+    state: dict[str, torch.Tensor], config: SamConfig | Sam2Config | Sam3Config, path: Path
+) -> None:
     """Write float16 weights with `family`, `variant` and `config` in the metadata."""
     half = {k: v.detach().cpu().half().contiguous() for k, v in state.items()}
     metadata = {
@@ -27,7 +30,7 @@ def save(state: dict[str, torch.Tensor], config: SamConfig | Sam2Config, path: P
     save_file(half, path, metadata)
 
 
-def load(path: Path) -> Sam | Sam2:
+def load(path: Path) -> Sam | Sam2 | Sam3:
     """Read a checkpoint into the PyTorch model, as float32."""
     with safe_open(path, "pt") as file:
         metadata = file.metadata()

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from training.speed import compiled
+
+
+class Chances(NamedTuple):
+    """What is drawn for each picture: shares (B, 1, 1, 1), or 0 and 1 for whether at all."""
+
+    glow: Tensor
+    glows: Tensor
+    glow_size: Tensor
+    gamma: Tensor
+    veiled: Tensor
+    veil: Tensor
+    veil_grey: Tensor
+    greyed: Tensor
+    coin_greyed: Tensor
+    blurred: tuple[Tensor, ...]
+    blur: tuple[Tensor, ...]
+    noise: Tensor
+    fine: Tensor
+    noisy: Tensor
+    noise_size: Tensor
+    quality: Tensor
+    coded: Tensor
+
+
+SIGMAS = (0.7, 1.4)
 
 
 def finish(image: Tensor, grey_always: Tensor, gen: torch.Generator, group: int = 1) -> Tensor:
@@ -23,39 +51,48 @@ def finish(image: Tensor, grey_always: Tensor, gen: torch.Generator, group: int 
     group : int
         So many pictures in a row come from one camera; only their noise differs.
     """
+    return develop(image, grey_always, _draw(image, gen, group))
+
+
+def _draw(image: Tensor, gen: torch.Generator, group: int) -> Chances:
     b, device = len(image), image.device
 
-    def rand(n: int, *shape: int) -> Tensor:
-        drawn = torch.rand(n // group, *shape, generator=gen, device=device)
-        return drawn.repeat_interleave(group, 0)
+    def rand(*shape: int) -> Tensor:
+        shape = shape or (1, 1, 1)
+        drawn = torch.rand(b // group, *shape, generator=gen, device=device)
+        return drawn[:, None].expand(-1, group, *shape).flatten(0, 1)
 
     def pick(p: float) -> Tensor:
-        return (rand(b, 1, 1, 1) < p).float()
+        return (rand() < p).float()
 
-    image = image.clamp(0, 1.3) * _illumination(image, rand, pick)
-    gamma = torch.exp((rand(b, 1, 1, 1) - 0.5) * 0.9)
-    image = image.clamp(1e-4, 1) ** gamma
-    flat = pick(0.2) * 0.6 * rand(b, 1, 1, 1)
-    image = image * (1 - flat) + flat * rand(b, 1, 1, 1) * 0.7
-    grey = torch.maximum(pick(0.15), grey_always.reshape(b, 1, 1, 1) * pick(0.85))
-    image = image + grey * (image.mean(1, keepdim=True) - image)
-    for sigma in (0.7, 1.4):
-        image = image + pick(0.35) * rand(b, 1, 1, 1) * (_blur(image, sigma) - image)
+    start = rand(1, 3, 3), pick(0.5), rand(), rand(), pick(0.2), rand(), rand()
+    grey = pick(0.15), pick(0.85)
+    blur = [(pick(0.35), rand()) for _ in SIGMAS]
     noise = torch.randn(image.shape, generator=gen, device=device)
-    coarse = _blur(noise, 0.7) * 2
-    noise = torch.where(pick(0.5) > 0, noise, coarse)
+    rest = pick(0.5), pick(0.6), rand(), rand(), pick(0.4)
+    return Chances(*start, *grey, *zip(*blur, strict=True), noise, *rest)
+
+
+@compiled("scenes")
+def develop(image: Tensor, grey_always: Tensor, c: Chances) -> Tensor:
+    """Apply what was drawn to composed colours (B, 3, S, S)."""
+    glow = 1 + (c.glow - 0.5) * c.glows * 1.2 * c.glow_size
+    glow = F.interpolate(glow, image.shape[2:], mode="bicubic", align_corners=True)
+    image = image.clamp(0, 1.3) * glow
+    gamma = torch.exp((c.gamma - 0.5) * 0.9)
+    image = image.clamp(1e-4, 1) ** gamma
+    veil = c.veiled * 0.6 * c.veil
+    image = image * (1 - veil) + veil * c.veil_grey * 0.7
+    grey = torch.maximum(c.greyed, grey_always.reshape(-1, 1, 1, 1) * c.coin_greyed)
+    image = image + grey * (image.mean(1, keepdim=True) - image)
+    for sigma, blurred, blur in zip(SIGMAS, c.blurred, c.blur, strict=True):
+        image = image + blurred * blur * (_blur(image, sigma) - image)
+    noise = torch.where(c.fine > 0, c.noise, _blur(c.noise, 0.7) * 2)
     noise = noise + grey * (noise.mean(1, keepdim=True) * 1.5 - noise)
-    image = image + pick(0.6) * rand(b, 1, 1, 1) ** 2 * 0.09 * noise
+    image = image + c.noisy * c.noise_size**2 * 0.09 * noise
     image = (image.clamp(0, 1) * 255).round()
-    coded = _blocks(image, 4 + 50 * rand(b, 1, 1, 1) ** 2)
-    return (image + pick(0.4) * (coded - image)).clamp(0, 255).round()
-
-
-def _illumination(image: Tensor, rand, pick) -> Tensor:
-    """A smooth gain over the picture."""
-    b = len(image)
-    coarse = 1 + (rand(b, 1, 3, 3) - 0.5) * pick(0.5) * 1.2 * rand(b, 1, 1, 1)
-    return F.interpolate(coarse, image.shape[2:], mode="bicubic", align_corners=True)
+    coded = _blocks(image, 4 + 50 * c.quality**2)
+    return (image + c.coded * (coded - image)).clamp(0, 255).round()
 
 
 def _blur(image: Tensor, sigma: float) -> Tensor:
@@ -75,9 +112,11 @@ def _blocks(image: Tensor, step: Tensor) -> Tensor:
     image = F.pad(image, (0, -w % 8, 0, -h % 8), mode="replicate")
     n = torch.arange(8, device=image.device, dtype=image.dtype)
     basis = torch.cos(math.pi * (2 * n[None] + 1) * n[:, None] / 16) / 2
-    basis[0] /= math.sqrt(2)
+    basis[0].div_(math.sqrt(2))
     tiles = image.unflatten(2, (-1, 8)).unflatten(4, (-1, 8)).transpose(3, 4)
     table = (step * (1 + 0.6 * (n[:, None] + n[None])))[:, :, None, None]
-    coefficients = ((basis @ tiles @ basis.T) / table).round() * table
-    tiles = basis.T @ coefficients @ basis
+    # As products with one long matrix, not many small ones: each turns the last two axes.
+    c = F.linear(F.linear(tiles.mT, basis).mT, basis)
+    c = (c / table).round() * table
+    tiles = F.linear(F.linear(c.mT, basis.T).mT, basis.T)
     return tiles.transpose(3, 4).flatten(4, 5).flatten(2, 3)[..., :h, :w]

@@ -17,7 +17,7 @@ MAX_OBJECTS = 16
 class Layout:
     """Parameters of a batch of scenes; fields of objects have shape (B, K, ...).
 
-    `object(k)` gives the same record for one object, with shapes (B, ...). `bend` holds the
+    `objects()` gives such a record for each object, with shapes (B, ...). `bend` holds the
     amplitude, frequency and phase of a bending of each object's outline along both axes.
     """
 
@@ -58,13 +58,16 @@ class Layout:
         """Objects per scene, absent ones included."""
         return self.shape.shape[1]
 
-    def object(self, k: int) -> Layout:
-        """Return the parameters of object `k` of every scene."""
+    def objects(self) -> list[Layout]:
+        """Return the parameters of each object of every scene, each tensor in one piece."""
         names = [f.name for f in dataclasses.fields(self)]
-        start = names.index("present")
-        own = {name: getattr(self, name) for name in names[start:]}
-        own = {name: v if v is None else v[:, k] for name, v in own.items()}
-        return dataclasses.replace(self, **own)
+        own = {name: getattr(self, name) for name in names[names.index("present") :]}
+        apart = {
+            name: [None] * self.count if v is None else v.transpose(0, 1).contiguous().unbind(0)
+            for name, v in own.items()
+        }
+        each = ({name: v[k] for name, v in apart.items()} for k in range(self.count))
+        return [dataclasses.replace(self, **fields) for fields in each]
 
 
 class LayoutMaker:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from training.speed import compiled
 
 FOCAL_WEIGHT = 20.0
 DICE_WEIGHT = 1.0
@@ -17,11 +19,11 @@ OWN_SHARE = 0.3
 OTHERS_WHEN_TRACKING = 0.4
 SINGLE_WHEN_TRACKING = 0.3
 PRESENCE_WEIGHT = 0.5
+ABSENT_WEIGHT = 5.0
 MIN_VISIBLE = 16
 
 
-@dataclasses.dataclass
-class RoundLoss:
+class RoundLoss(NamedTuple):
     """The sum to minimise, and figures to print."""
 
     total: Tensor
@@ -62,6 +64,7 @@ def mask_iou(logits: Tensor, target: Tensor) -> Tensor:
     return both / (seen | wanted).sum((2, 3)).clamp(min=1)
 
 
+@compiled("losses")
 def round_loss(
     logits: Tensor, scores: Tensor, target: Tensor, other: Tensor, alone: Tensor
 ) -> RoundLoss:
@@ -98,6 +101,7 @@ def round_loss(
     return RoundLoss(total, own[:, 1:].max(1).values.mean(), chosen.mean(), error.abs().mean())
 
 
+@compiled("losses")
 def tracked_loss(
     logits: Tensor, scores: Tensor, presence: Tensor, target: Tensor, area: Tensor
 ) -> RoundLoss:
@@ -116,10 +120,11 @@ def tracked_loss(
     -----
     The three alternatives are what is used while tracking. The best of them learns most, the
     others a little, for the IoU head can choose any. Frames without the object teach nothing but
-    the object score; those with a sliver of it, not even that.
+    the object score, and that `ABSENT_WEIGHT` times as much, for they are rare; those with a sliver
+    of it, not even that.
     """
     there = (area >= MIN_VISIBLE).float()
-    known = ((area == 0) | (area >= MIN_VISIBLE)).float()
+    known = torch.where(area == 0, ABSENT_WEIGHT, there)
     losses = mask_losses(logits, target)
     others = losses[:, 1:]
     each = others.min(1).values + OTHERS_WHEN_TRACKING * others.mean(1)

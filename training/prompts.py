@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from training.layout import MAX_OBJECTS
 from training.scenes import Scenes
+from training.speed import compiled
 
 MIN_AREA = 70
 BACKGROUND_WEIGHT = 0.12
@@ -41,25 +43,31 @@ def choose_targets(
     scenes: Scenes, per_scene: int, gen: torch.Generator, background: float = BACKGROUND_WEIGHT
 ) -> Targets:
     """Draw `per_scene` targets of each scene: whole objects, parts, rarely the background."""
-    owner, part = scenes.owner[:, ::2, ::2].long(), scenes.part[:, ::2, ::2].long()
-    b, top = len(owner), 32
-    shift = torch.arange(b, device=owner.device)[:, None, None] * top
+    owner, part = scenes.owner[:, ::2, ::2], scenes.part[:, ::2, ::2]
+    b, top = len(owner), MAX_OBJECTS + 1
     inside = owner >= 0
-    whole = torch.bincount((owner + shift)[inside], minlength=b * top).reshape(b, top)
-    pieces = torch.bincount((part + shift)[inside], minlength=b * top).reshape(b, top)
-    pieces[:, 0] = 0
+    whole, pieces = areas(owner, top), areas(part.where(inside, -1), top)
+    pieces[:, 0].zero_()
     area = torch.cat([whole, pieces], 1)
     total = inside.sum((1, 2))[:, None]
     weight = ((area * 4 >= MIN_AREA) & (area < 0.85 * total)).float()
-    weight[:, 0] *= background
-    weight[:, 0] += 1e-6
-    choice = torch.multinomial(weight, per_scene, replacement=True, generator=gen).flatten()
-    scene = torch.arange(b, device=owner.device).repeat_interleave(per_scene)
+    weight[:, 0].mul_(background).add_(1e-6)
+    # As `multinomial` draws on a CPU; on other devices it may make the program wait.
+    sums = (weight.cumsum(1) / weight.sum(1, keepdim=True))[:, None]
+    drawn = torch.rand(b, per_scene, 1, generator=gen, device=owner.device, dtype=torch.float64)
+    choice = (sums < drawn).sum(2).clamp(max=2 * top - 1).flatten()
+    scene = torch.arange(b, device=owner.device)[:, None].expand(b, per_scene).flatten()
     is_part = choice >= top
     number = choice % top
     wanted = number[:, None, None]
     mask = torch.where(is_part[:, None, None], part[scene] == wanted, owner[scene] == wanted)
     return Targets(scene, mask & inside[scene], is_part, number)
+
+
+@compiled("losses")
+def areas(numbers: Tensor, top: int) -> Tensor:
+    """Count the cells of each number 0..top - 1 in (B, h, w) maps: (B, top)."""
+    return torch.stack([(numbers == i).sum((1, 2)) for i in range(top)], 1)
 
 
 def other_reading(scenes: Scenes, targets: Targets, place: Tensor) -> Tensor:
@@ -108,16 +116,20 @@ def pick_place(mask: Tensor, central: Tensor, gen: torch.Generator, levels: int 
     """
     n, _, w = mask.shape
     score = torch.rand(mask.shape, generator=gen, device=mask.device)
-    coarse = F.avg_pool2d(mask[:, None].float(), 2)
-    depth = torch.zeros_like(coarse)
-    layer = (coarse > 0.9).float()
-    for _ in range(levels):
-        depth += layer
-        layer = 1 - F.max_pool2d(1 - layer, 3, 1, 1)
-    depth = F.interpolate(depth, scale_factor=2)[:, 0]
-    score = (score + central[:, None, None] * depth) * mask + mask
+    score = (score + central[:, None, None] * depth(mask, levels)) * mask + mask
     best = score.flatten(1).argmax(1)
     return torch.stack([best % w, best // w], 1).reshape(n, 2)
+
+
+@compiled("losses")
+def depth(mask: Tensor, levels: int) -> Tensor:
+    """How many erosions, up to `levels`, each cell of (N, h, w) masks outlives, about."""
+    left = (F.avg_pool2d(mask[:, None].float(), 2) > 0.9).float()
+    out = left
+    for _ in range(levels - 1):
+        left = -F.max_pool2d(-left, 3, 1, 1)
+        out = out + left
+    return F.interpolate(out, scale_factor=2)[:, 0]
 
 
 def to_pixels(place: Tensor, gen: torch.Generator) -> Tensor:
@@ -163,8 +175,8 @@ def first_prompts(
     clicks = torch.stack([click, torch.zeros_like(click)], 1)
     is_click = chance[1] >= box_share
     coords = torch.where(is_click[:, None, None], clicks, boxes(mask, gen))
-    kinds = torch.tensor([[2, 3], [1, PADDING_LABEL]], device=mask.device)
-    return coords, kinds[is_click.long()], is_click, place
+    first, second = torch.where(is_click, 1, 2), torch.where(is_click, PADDING_LABEL, 3)
+    return coords, torch.stack([first, second], 1), is_click, place
 
 
 def correction(mask: Tensor, predicted: Tensor, gen: torch.Generator) -> tuple[Tensor, Tensor]:

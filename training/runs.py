@@ -16,9 +16,13 @@ from training import export
 WEIGHT_DECAY = 0.05
 WARM_UP_STEPS = 300
 CLIP = 1.0
-AVERAGE = 0.999
+AVERAGE = 0.9993
+BETAS = (0.9, 0.99)
+TINY = 1e-8
+ALIGNED = 64
 TABLES = (
-    "pos_embed", "rel_pos", "_token", "embed.weight", "_embeddings", "tpos_enc", "no_mem", "no_obj",
+    "pos_embed", "rel_pos", "_token", "embed.weight", "_embedding", "tpos_enc", "no_mem", "no_obj",
+    "reference_points",
 )  # fmt: skip
 
 
@@ -36,15 +40,11 @@ class Team:
         if self.size > 1:
             dist.init_process_group("cpu:gloo,cuda:nccl")
 
-    def mean(self, tensors: list[Tensor]) -> None:
-        """Replace tensors by their mean over all processes."""
+    def mean(self, flat: Tensor) -> None:
+        """Replace a tensor by its mean over all processes."""
         if self.size > 1:
-            flat = torch.cat([t.flatten() for t in tensors])
-            dist.all_reduce(flat, dist.ReduceOp.AVG)
-            parts = flat.split([t.numel() for t in tensors])
-            torch._foreach_copy_(
-                tensors, [p.view_as(t) for p, t in zip(parts, tensors, strict=True)]
-            )
+            dist.all_reduce(flat)
+            flat /= self.size
 
     def agree(self, value: float) -> float:
         """Return the first process's value."""
@@ -55,8 +55,36 @@ class Team:
         return value
 
 
+class Flat:
+    """One long tensor with a piece for each parameter, each at an aligned place."""
+
+    def __init__(self, params: dict[str, nn.Parameter], device: torch.device) -> None:
+        self.shapes = {name: p.shape for name, p in params.items()}
+        self.starts: dict[str, int] = {}
+        length = 0
+        for name, p in params.items():
+            self.starts[name] = length
+            length += -(-p.numel() // ALIGNED) * ALIGNED
+        self.length, self.device = length, device
+
+    def new(self) -> Tensor:
+        """A tensor of zeros for all parameters."""
+        return torch.zeros(self.length, device=self.device)
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """The pieces of `flat` with the shapes of the parameters."""
+        return {
+            name: flat[start : start + self.shapes[name].numel()].view(self.shapes[name])
+            for name, start in self.starts.items()
+        }
+
+
 class Run:
-    """Model, optimiser, averaged weights and clock.
+    """Model, optimiser (AdamW), averaged weights and clock.
+
+    All weights are pieces of one tensor, and so are gradients, moments and averages: an update is
+    a dozen operations, and one all-reduce. Nothing of it makes the program wait for the device,
+    so `backward` and `apply` can be captured as graphs.
 
     Parameters
     ----------
@@ -77,16 +105,20 @@ class Run:
         self.device = self.team.device
         self.peak_rate, self.total_seconds = peak_rate, total_seconds
         self.model = model.to(self.device)
-        self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
         self.params = dict(self.model.named_parameters())
-        decayed = [n for n, p in self.params.items() if p.ndim >= 2 and not _is_table(n)]
-        plain = [n for n in self.params if n not in set(decayed)]
-        groups = [
-            {"params": [self.params[n] for n in decayed], "weight_decay": WEIGHT_DECAY},
-            {"params": [self.params[n] for n in plain], "weight_decay": 0.0},
-        ]
-        self.optimiser = torch.optim.AdamW(groups, lr=peak_rate, betas=(0.9, 0.99), fused=True)
-        self.step, self.seconds = 0, 0.0
+        self.flat = Flat(self.params, self.device)
+        self.weights, self.grads, self.used = (self.flat.new() for _ in range(3))
+        self.exp_avg, self.exp_avg_sq, self.count = (self.flat.new() for _ in range(3))
+        self.decay = self.flat.new()
+        decay = self.flat.views(self.decay)
+        for name, piece in self.flat.views(self.weights).items():
+            piece.copy_(self.params[name].detach())
+            self.params[name].data = piece
+            if piece.ndim >= 2 and not _is_table(name):
+                decay[name].fill_(WEIGHT_DECAY)
+        self.average = self.weights.clone()
+        self.lr, self.keep = (torch.zeros((), device=self.device) for _ in range(2))
+        self.step, self.seconds, self.started = 0, 0.0, 0
         self._chance = random.Random(0)
 
     def chance(self) -> float:
@@ -94,36 +126,72 @@ class Run:
         return self._chance.random()
 
     def rate(self) -> float:
-        """Learning rate: linear warm-up by steps, then a cosine over the planned seconds."""
+        """Learning rate: linear warm-up by steps of this stage, a cosine over the seconds."""
         done = min(self.seconds / self.total_seconds, 1.0)
         cosine = 0.01 + 0.99 * (0.5 + 0.5 * math.cos(math.pi * done))
-        return self.peak_rate * cosine * min(1.0, (self.step + 1) / WARM_UP_STEPS)
+        return self.peak_rate * cosine * min(1.0, (self.step - self.started + 1) / WARM_UP_STEPS)
+
+    def backward(self, loss: Tensor) -> None:
+        """Write the gradients of `loss`, and which weights it depends on, into flat tensors."""
+        params = list(self.params.values())
+        grads = torch.autograd.grad(loss, params, allow_unused=True)
+        into, used = (list(self.flat.views(f).values()) for f in (self.grads, self.used))
+        there = [i for i, g in enumerate(grads) if g is not None]
+        self.grads.zero_()
+        self.used.zero_()
+        torch._foreach_copy_([into[i] for i in there], [grads[i] for i in there])
+        torch._foreach_add_([used[i] for i in there], 1.0)
+
+    def tell(self) -> None:
+        """Hand the learning rate and the pace of the average to the device; count the step."""
+        self.lr.fill_(self.rate())
+        self.step += 1
+        self.keep.fill_(min(AVERAGE, (self.step + 1) / (self.step + 10)))
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """One step of AdamW and of the averaged weights, where the gradients are finite.
+
+        Weights that the loss did not depend on stay as they are, with their moments.
+        """
+        norm = self.grads.norm()
+        fine = norm.isfinite()
+        grads = torch.where(fine, self.grads, 0) * (CLIP / (norm + 1e-6)).clamp(max=1).nan_to_num()
+        used = self.used * fine
+        self.count += used
+        self.exp_avg.lerp_(grads, (1 - BETAS[0]) * used)
+        self.exp_avg_sq.lerp_(grads.square(), (1 - BETAS[1]) * used)
+        # Where nothing was counted yet, `used` is 0 as well.
+        count = self.count.clamp(min=1)
+        mean = self.exp_avg / (1 - torch.pow(BETAS[0], count))
+        size = (self.exp_avg_sq / (1 - torch.pow(BETAS[1], count))).sqrt()
+        change = mean / (size + TINY) + self.decay * self.weights
+        self.weights -= self.lr * used * change
+        self.average.lerp_(self.weights, 1 - self.keep)
 
     def update(self, loss: Tensor) -> None:
         """One optimiser step and one step of the averaged weights."""
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self.team.mean([p.grad for p in self.params.values() if p.grad is not None])
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate()
-        self.optimiser.step()
-        self.step += 1
-        keep = min(AVERAGE, (self.step + 1) / (self.step + 10))
-        state = self.model.state_dict()
-        torch._foreach_lerp_(list(self.average.values()), list(state.values()), 1 - keep)
+        self.backward(loss)
+        self.team.mean(self.grads)
+        self.tell()
+        self.apply()
+
+    def averaged(self) -> dict[str, Tensor]:
+        """The state of the model with averaged weights."""
+        return {**self.model.state_dict(), **self.flat.views(self.average)}
 
     def save(self, folder: Path) -> None:
         """Write averaged weights, and everything that a next stage needs, in small files."""
         if self.team.rank > 0:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        export.save(self.average, self.model.config, folder / "average.safetensors")
+        export.save(self.averaged(), self.model.config, folder / "average.safetensors")
         raw = {k: v.half() for k, v in self.model.state_dict().items()}
         torch.save({"weights": raw, "step": self.step, "seconds": self.seconds}, folder / "raw.pt")
-        states = self.optimiser.state
+        counted = self.flat.views(self.count)
         for key in ("exp_avg", "exp_avg_sq"):
-            moments = {n: states[p][key].bfloat16() for n, p in self.params.items() if p in states}
+            pieces = self.flat.views(getattr(self, key)).items()
+            moments = {n: m.bfloat16() for n, m in pieces if counted[n].any()}
             torch.save(moments, folder / f"{key}.pt")
 
     def load(self, folder: Path) -> None:
@@ -131,19 +199,20 @@ class Run:
         raw = torch.load(folder / "raw.pt", map_location=self.device)
         self.model.load_state_dict({k: v.float() for k, v in raw["weights"].items()})
         self.step, self.seconds = raw["step"], raw["seconds"]
+        self.started = self.step
         self._chance = random.Random(self.step)
         average = export.load(folder / "average.safetensors").state_dict()
-        self.average = {k: v.to(self.device) for k, v in average.items()}
-        squares = torch.load(folder / "exp_avg_sq.pt", map_location=self.device)
-        means: dict[str, Tensor] = {}
-        if (folder / "exp_avg.pt").exists():
-            means = torch.load(folder / "exp_avg.pt", map_location=self.device)
-        for name, square in squares.items():
-            state = self.optimiser.state[self.params[name]]
-            state["exp_avg_sq"] = square.float()
-            mean = means.get(name)
-            state["exp_avg"] = torch.zeros_like(square.float()) if mean is None else mean.float()
-            state["step"] = torch.tensor(float(self.step), device=self.device)
+        for name, piece in self.flat.views(self.average).items():
+            piece.copy_(average[name])
+        counts = self.flat.views(self.count)
+        for key in ("exp_avg", "exp_avg_sq"):
+            if not (folder / f"{key}.pt").exists():
+                continue
+            pieces = self.flat.views(getattr(self, key))
+            moments = torch.load(folder / f"{key}.pt", map_location=self.device)
+            for name, moment in moments.items():
+                pieces[name].copy_(moment)
+                counts[name].fill_(self.step)
 
 
 def _is_table(name: str) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from training import finish
 from training.layout import Layout, LayoutMaker
+from training.speed import compiled
 
 
 @dataclasses.dataclass
@@ -54,7 +55,7 @@ class SceneMaker:
         self.device = textures.device
         self.fields = fields
         self.textures = textures
-        self.gen = torch.Generator(self.device).manual_seed(seed)
+        self.gen = generator(self.device, seed)
         self.layouts = LayoutMaker(kinds, len(textures), self.gen)
 
     @torch.no_grad()
@@ -93,8 +94,11 @@ class SceneMaker:
         image = self._background(layout, x, y)
         owner = torch.zeros(image[:, 0].shape, dtype=torch.int16, device=self.device)
         part = torch.zeros_like(owner)
-        for k in range(layout.count):
-            image, owner, part = self._paint(layout.object(k), k + 1, x, y, image, owner, part)
+        numbers = torch.arange(1, layout.count + 1, dtype=torch.int16, device=self.device)
+        # A number to each object: one that lay in a longer tensor might not be aligned.
+        numbers = numbers[:, None].expand(-1, 8).contiguous()
+        for o, number in zip(layout.objects(), numbers, strict=True):
+            image, owner, part = self._paint(o, number[:1], x, y, image, owner, part)
         return image, owner, part
 
     def _background(self, layout: Layout, x: Tensor, y: Tensor) -> Tensor:
@@ -109,10 +113,11 @@ class SceneMaker:
         texture = self.textures[index].float() / 255
         return F.grid_sample(texture, grid, padding_mode="reflection", align_corners=False)
 
+    @compiled("scenes")
     def _paint(
         self,
         o: Layout,
-        number: int,
+        number: Tensor,
         x: Tensor,
         y: Tensor,
         image: Tensor,
@@ -168,6 +173,13 @@ class SceneMaker:
         rim = torch.exp(-(((reach - 1) / o.rim_width[:, None, None]) ** 2))
         colour = colour * light.clamp(0.1, 2.5)[:, None]
         return colour + (o.rim[:, None, None] * rim)[:, None]
+
+
+def generator(device: torch.device, seed: int) -> torch.Generator:
+    """A seeded generator; on a GPU its own, the one that captured graphs know."""
+    if device.type == "cuda":
+        return torch.cuda.default_generators[device.index].manual_seed(seed)
+    return torch.Generator(device).manual_seed(seed)
 
 
 def grid(side: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -53,15 +53,31 @@ def train_step(run: Run, scenes: Scenes, gen: torch.Generator) -> list[losses.Ro
 
 
 def make_scenes(
-    device: torch.device, seed: int, count: int, workers: int | None = None
+    device: torch.device,
+    seed: int,
+    count: int,
+    workers: int | None = None,
+    kept: Path | None = None,
 ) -> SceneMaker:
-    """Make the pools of shapes and textures and a scene maker on them."""
+    """Make pools of shapes and textures, or load those kept in a file, and a scene maker."""
     start = time.time()
-    fields, kinds = shapes.make_pool(count, seed, workers or os.cpu_count() or 1)
-    maker = textures.TextureMaker(device, seed, textures.TRAINING_PHOTOS)
-    pool = maker.pool(count // 4)
-    print(f"pools: {count} shapes, {len(pool)} textures, {time.time() - start:.0f} s", flush=True)
-    return SceneMaker(torch.from_numpy(fields).to(device), torch.from_numpy(kinds), pool, seed)
+    if kept and kept.exists():
+        pools = torch.load(kept, mmap=True)
+    else:
+        fields, kinds = shapes.make_pool(count, seed, workers or os.cpu_count() or 1)
+        maker = textures.TextureMaker(device, seed, textures.TRAINING_PHOTOS)
+        pool = maker.pool(count // 4).cpu()
+        pools = {"fields": torch.from_numpy(fields), "kinds": torch.from_numpy(kinds)}
+        pools["textures"] = pool
+        if kept:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(pools, kept)
+    fields, pool = pools["fields"].to(device), pools["textures"].to(device)
+    print(
+        f"pools: {len(fields)} shapes, {len(pool)} textures, {time.time() - start:.0f} s",
+        flush=True,
+    )
+    return SceneMaker(fields, pools["kinds"], pool, seed)
 
 
 def report(run: Run, rounds: list[losses.RoundLoss], started: float) -> None:

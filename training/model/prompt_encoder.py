@@ -78,11 +78,28 @@ class PromptEncoder(nn.Module):
         kinds = torch.cat([table.weight for table in tables])
         padding = labels == PADDING_LABEL
         tokens = torch.where(padding[..., None], 0.0, tokens)
-        return tokens + kinds[labels + 1]
+        # A product instead of a look-up, whose gradient would need sorting.
+        number = torch.arange(len(kinds), device=labels.device)
+        return tokens + (labels[..., None] + 1 == number).to(kinds.dtype) @ kinds
 
-    def dense(self, mask: Tensor | None, batch: int, grid: int) -> Tensor:
-        """Encode a (B, 1, 4g, 4g) mask prompt, or return the embedding of having none."""
+    def dense(
+        self, mask: Tensor | None, batch: int, grid: int, given: Tensor | None = None
+    ) -> Tensor:
+        """Encode (B, 1, 4g, 4g) mask prompts.
+
+        Parameters
+        ----------
+        mask : Tensor, optional
+            Logits; without them, the embedding of having no mask is returned.
+        batch, grid : int
+            B and g.
+        given : Tensor, optional
+            (B,) bool: which of the masks count.
+        """
+        row = self.no_mask_embed.weight.reshape(1, -1, 1, 1)
         if mask is None:
-            row = self.no_mask_embed.weight.reshape(1, -1, 1, 1)
             return row.expand(batch, -1, grid, grid).contiguous()
-        return self.mask_downscaling(mask)
+        dense = self.mask_downscaling(mask)
+        if given is not None:
+            dense = torch.where(given[:, None, None, None], dense, row.to(dense.dtype))
+        return dense

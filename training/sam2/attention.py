@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -37,25 +39,28 @@ class Attention(nn.Module):
         return self.out_proj(out.transpose(1, 2).flatten(2))
 
 
-def rotation(dim: int, height: int, width: int, theta: float, device: torch.device) -> Tensor:
-    """Angles of axial rotary positions.
+@functools.cache
+def rotation(dim: int, side: int, theta: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of axial rotary positions on a square map.
 
     Returns
     -------
-    Tensor
-        (height * width, dim / 2): the first half of the channel pairs turns with x, the second
+    tuple of Tensor
+        Each (side * side, dim / 2): the first half of the channel pairs turns with x, the second
         with y.
     """
     rate = theta ** (-torch.arange(0, dim, 4, device=device, dtype=torch.float32) / dim)
-    place = torch.arange(height * width, device=device)
-    x, y = (place % width).float(), (place // width).float()
-    return torch.cat([torch.outer(x, rate), torch.outer(y, rate)], 1)
+    place = torch.arange(side * side, device=device)
+    x, y = (place % side).float(), (place // side).float()
+    angle = torch.cat([torch.outer(x, rate), torch.outer(y, rate)], 1)
+    return angle.cos(), angle.sin()
 
 
-def rotate(x: Tensor, angle: Tensor) -> Tensor:
-    """Turn neighbouring channel pairs of (..., N, C) by (N, C / 2) angles, in float32."""
+def rotate(x: Tensor, theta: float) -> Tensor:
+    """Turn neighbouring channel pairs of (..., N, C) by the places of a square map, in float32."""
+    side = round(x.shape[-2] ** 0.5)
+    c, s = rotation(x.shape[-1], side, theta, x.device)
     even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
-    c, s = angle.cos(), angle.sin()
     turned = torch.stack([even * c - odd * s, even * s + odd * c], -1)
     return turned.flatten(-2).to(x.dtype)
 
@@ -69,15 +74,23 @@ class RoPEAttention(Attention):
         super().__init__(dim, num_heads, 1, kv_in_dim)
         self.theta = theta
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, plain: int = 0) -> Tensor:
-        """Attend from (B, N, C) to (B, M, C); the last `plain` keys have no position."""
-        q, k, v = self.split(self.q_proj(q)), self.split(self.k_proj(k)), self.split(self.v_proj(v))
-        places = q.shape[2]
-        side = round(places**0.5)
-        angle = rotation(q.shape[-1], side, side, self.theta, q.device)
-        q = rotate(q, angle)
-        maps = k[:, :, : k.shape[2] - plain]
-        turned = rotate(maps.unflatten(2, (-1, places)), angle).flatten(2, 3)
-        k = torch.cat([turned, k[:, :, k.shape[2] - plain :]], 2)
-        out = F.scaled_dot_product_attention(q, k, v)
-        return self.out_proj(out.transpose(1, 2).flatten(2))
+    def queries(self, x: Tensor) -> Tensor:
+        """Turned queries (B, heads, N, d) of (B, N, C)."""
+        return rotate(self.split(self.q_proj(x)), self.theta)
+
+    def keys(self, x: Tensor) -> Tensor:
+        """Turned keys (B, heads, N, d) of one map (B, N, C)."""
+        return rotate(self.split(self.k_proj(x)), self.theta)
+
+    def values(self, x: Tensor) -> Tensor:
+        """Values (B, heads, N, d) of (B, N, C)."""
+        return self.split(self.v_proj(x))
+
+    def join(self, x: Tensor) -> Tensor:
+        """Outcome (B, N, C) of what the heads found, (B, heads, N, d)."""
+        return self.out_proj(x.transpose(1, 2).flatten(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend within one map (B, N, C)."""
+        found = F.scaled_dot_product_attention(self.queries(x), self.keys(x), self.values(x))
+        return self.join(found)

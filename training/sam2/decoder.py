@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from training.model.layers import LayerNorm, LayerNorm2d, Mlp
@@ -32,6 +33,19 @@ class Decoded(NamedTuple):
     iou: Tensor
     tokens: Tensor
     presence: Tensor
+
+
+def grow(x: Tensor, conv: nn.ConvTranspose2d) -> Tensor:
+    """Apply a transposed convolution of kernel and stride 2 to (N, h, w, C), as a product."""
+    c, d = conv.weight.shape[:2]
+    y = F.linear(x, conv.weight.permute(2, 3, 1, 0).reshape(4 * d, c), conv.bias.tile(4))
+    return y.unflatten(-1, (2, 2, d)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
+
+
+def add_finer(x: Tensor, finer: Tensor) -> Tensor:
+    """Add maps (M, C, h, w) to (N, h, w, C), each to N / M of them in a row."""
+    y = x.unflatten(0, (len(finer), -1)) + finer.permute(0, 2, 3, 1)[:, None]
+    return y.flatten(0, 1)
 
 
 class TwoWayAttentionBlock(nn.Module):
@@ -136,7 +150,8 @@ class MaskDecoder(nn.Module):
         place : Tensor
             (1, C, g, g) encoding of the places.
         s0, s1 : Tensor
-            (N, C / 8, 4g, 4g) and (N, C / 4, 2g, 2g) high-resolution maps.
+            (M, C / 8, 4g, 4g) and (M, C / 4, 2g, 2g) high-resolution maps; each serves N / M
+            prompts in a row.
         sparse : Tensor
             (N, P, C) prompt tokens.
         keep : Tensor, optional
@@ -147,17 +162,18 @@ class MaskDecoder(nn.Module):
         tokens = torch.cat([own, sparse], 1)
         if keep is not None:
             keep = torch.cat([keep.new_ones(own.shape[:2]), keep], 1)
-        n, c, h, w = source.shape
+        h, w = source.shape[2:]
         keys = source.flatten(2).transpose(1, 2)
         key_pe = place.to(keys.dtype).flatten(2).transpose(1, 2)
         tokens, keys = self.transformer(tokens, keys, key_pe, keep)
 
         grow1, norm, act1, grow2, act2 = self.output_upscaling
-        x = grow1(keys.transpose(1, 2).reshape(n, c, h, w))
-        x = act1(norm(x + s1))
-        x = act2(grow2(x) + s0)
+        x = add_finer(grow(keys.unflatten(1, (h, w)), grow1), s1)
+        y = F.layer_norm(x.float(), norm.weight.shape, norm.weight, norm.bias, norm.eps)
+        x = act2(add_finer(grow(act1(y.to(x.dtype)), grow2), s0))
         mask_tokens = tokens[:, 2 : 2 + self.num_masks]
         hyper = [mlp(mask_tokens[:, i]) for i, mlp in enumerate(self.output_hypernetworks_mlps)]
-        logits = torch.einsum("nkc,nchw->nkhw", torch.stack(hyper, 1), x)
+        logits = torch.stack(hyper, 1) @ x.flatten(1, 2).transpose(1, 2)
+        logits = logits.unflatten(2, x.shape[1:3])
         iou = self.iou_prediction_head(tokens[:, 1]).sigmoid()
         return Decoded(logits, iou, mask_tokens, self.pred_obj_score_head(tokens[:, 0]))

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from training.model.layers import LayerNorm, LayerNorm2d
-from training.sam2.attention import RoPEAttention
+from training.sam2.attention import RoPEAttention, rotate
 from training.sam2.config import Sam2Config
+from training.speed import compiled
+
+
+class Stored(NamedTuple):
+    """Keys and values of memory tokens for one layer: (N, heads, M, d) each."""
+
+    key: Tensor
+    value: Tensor
 
 
 class MemoryAttentionLayer(nn.Module):
@@ -28,16 +38,42 @@ class MemoryAttentionLayer(nn.Module):
         self.norm2 = LayerNorm(dim)
         self.norm3 = LayerNorm(dim)
 
-    def forward(self, x: Tensor, memory: Tensor, place: Tensor, pointers: int) -> Tensor:
-        """Apply the layer to (N, hw, C); the last `pointers` memory tokens are pointers."""
-        y = self.norm1(x)
-        x = x + self.self_attn(y, y, y)
-        x = x + self.cross_attn_image(self.norm2(x), memory + place, memory, pointers)
+    @compiled("memory")
+    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Let (N, hw, C) attend to itself; return it and its queries to the memories."""
+        x = x + self.self_attn(self.norm1(x))
+        return x, self.cross_attn_image.queries(self.norm2(x))
+
+    def store(self, memory: Tensor, place: Tensor) -> Stored:
+        """Prepare the memory (N, hw, mem_dim) of one frame, with the positions of its keys."""
+        attend = self.cross_attn_image
+        return Stored(attend.keys(memory + place.to(memory.dtype)), attend.values(memory))
+
+    def store_pointers(self, tokens: Tensor, place: Tensor) -> Stored:
+        """Prepare pointers (N, P, mem_dim), which have times (P, mem_dim) but no places."""
+        attend = self.cross_attn_image
+        key = attend.split(attend.k_proj(tokens + place.to(tokens.dtype)))
+        return Stored(key, attend.values(tokens))
+
+    def times(self, table: Tensor, places: int) -> Tensor:
+        """What times (R, mem_dim) add to the keys of a map: (R, heads, hw, d)."""
+        attend = self.cross_attn_image
+        key = F.linear(table, attend.k_proj.weight)[:, None].expand(-1, places, -1)
+        return rotate(attend.split(key), attend.theta)
+
+    @compiled("memory")
+    def finish(self, x: Tensor, found: Tensor) -> Tensor:
+        """Add what was found in the memories, (N, heads, hw, d), and the feed-forward part."""
+        x = x + self.cross_attn_image.join(found)
         return x + self.linear2(F.relu(self.linear1(self.norm3(x))))
 
 
 class MemoryAttention(nn.Module):
-    """All layers and a last norm."""
+    """All layers and a last norm.
+
+    Keys are linear in what is added before they are turned, so a memory is projected and turned
+    once, and its time, which changes from frame to frame, is added afterwards.
+    """
 
     def __init__(self, config: Sam2Config) -> None:
         super().__init__()
@@ -47,22 +83,28 @@ class MemoryAttention(nn.Module):
         self.norm = LayerNorm(config.d_model)
 
     def forward(
-        self, x: Tensor, x_place: Tensor, memory: Tensor, place: Tensor, pointers: int
+        self,
+        x: Tensor,
+        memories: Sequence[tuple[Sequence[Stored], Sequence[Tensor]]],
+        pointers: Sequence[Stored],
     ) -> Tensor:
         """Condition a frame on memories.
 
         Parameters
         ----------
-        x, x_place : Tensor
-            (N, hw, C) features of the frame and (1, hw, C) their positions.
-        memory, place : Tensor
-            (N, M, mem_dim) memories, pointers last, and the positions of their keys.
-        pointers : int
-            How many of the memory tokens are pointers.
+        x : Tensor
+            (N, hw, C) features of the frame with a tenth of their positions added.
+        memories : sequence of (sequence of Stored, sequence of Tensor)
+            For each remembered frame what each layer stored, and what its time adds to the keys.
+        pointers : sequence of Stored
+            For each layer.
         """
-        x = x + 0.1 * x_place.to(x.dtype)
-        for layer in self.layers:
-            x = layer(x, memory, place, pointers)
+        for i, layer in enumerate(self.layers):
+            x, query = layer.begin(x)
+            keys = [stored[i].key + time[i].to(stored[i].key.dtype) for stored, time in memories]
+            key = torch.cat([*keys, pointers[i].key], 2)
+            value = torch.cat([*(stored[i].value for stored, _ in memories), pointers[i].value], 2)
+            x = layer.finish(x, F.scaled_dot_product_attention(query, key, value))
         return self.norm(x)
 
 

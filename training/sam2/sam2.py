@@ -14,7 +14,7 @@ from training.model.prompt_encoder import PromptEncoder
 from training.sam2.config import Sam2Config
 from training.sam2.decoder import Decoded, MaskDecoder
 from training.sam2.hiera import ImageEncoder
-from training.sam2.memory import MemoryAttention, MemoryEncoder
+from training.sam2.memory import MemoryAttention, MemoryEncoder, Stored
 from training.sam2.positions import sine_places, sine_times
 
 PADDING, NOTHING = -1, -2
@@ -31,16 +31,14 @@ class Features(NamedTuple):
     top: Tensor
 
     def spread(self, times: int) -> Features:
-        """Repeat the features of each picture for so many objects in it."""
-        return Features(*(m.repeat_interleave(times, 0) for m in self))
+        """Repeat the coarsest map for so many objects of each picture; the others serve all."""
+        top = self.top.permute(0, 2, 3, 1)[:, None].expand(-1, times, -1, -1, -1)
+        return self._replace(top=top.flatten(0, 1).permute(0, 3, 1, 2))
 
-    def unflatten(self, frames: int) -> Features:
-        """Give the frames of each clip an axis of their own, the second."""
-        return Features(*(m.unflatten(0, (-1, frames)) for m in self))
-
-    def frame(self, t: int) -> Features:
-        """Return frame `t` of all clips."""
-        return Features(*(m[:, t] for m in self))
+    def frames(self, count: int) -> list[Features]:
+        """Take apart frames that were encoded one after the other, all clips of each."""
+        maps = (m.unflatten(0, (count, -1)).unbind(0) for m in self)
+        return [Features(*each) for each in zip(*maps, strict=True)]
 
 
 class Memory(NamedTuple):
@@ -48,6 +46,13 @@ class Memory(NamedTuple):
 
     spatial: Tensor
     pointer: Tensor
+
+
+class Pointers(NamedTuple):
+    """Object pointers (N, P, C) and how far back each is (P,), as a share of the longest time."""
+
+    tokens: Tensor
+    back: Tensor
 
 
 class Sam2(nn.Module):
@@ -106,6 +111,7 @@ class Sam2(nn.Module):
         labels: Tensor,
         mask: Tensor | None = None,
         slots: bool = False,
+        given: Tensor | None = None,
     ) -> Decoded:
         """Answer prompts.
 
@@ -114,7 +120,7 @@ class Sam2(nn.Module):
         source : Tensor
             (N, C, g, g) features of the frame, with or without memory.
         features : Features
-            High-resolution maps of the frame, N of each.
+            High-resolution maps of the frame: N of each, or one for so many prompts in a row.
         coords, labels : Tensor
             (N, P, 2) in pixels of the input picture and (N, P): 0 and 1 for clicks, 2 and 3 for
             the corners of a box, `PADDING` (upstream always appends one), `NOTHING`.
@@ -122,11 +128,13 @@ class Sam2(nn.Module):
             (N, 1, 4g, 4g) logits.
         slots : bool
             Whether `labels` may hold `NOTHING`.
+        given : Tensor, optional
+            (N,) bool: which of the masks count.
         """
         n, _, grid, _ = source.shape
         prompts = self.sam_prompt_encoder
         sparse = prompts.sparse(coords, labels, grid * self.config.backbone_stride)
-        source = source + prompts.dense(mask, n, grid).to(source.dtype)
+        source = source + prompts.dense(mask, n, grid, given).to(source.dtype)
         keep = labels != NOTHING if slots else None
         place = prompts.pe_layer.grid(grid)
         return self.sam_mask_decoder(source, place, features.s0, features.s1, sparse, keep)
@@ -165,12 +173,25 @@ class Sam2(nn.Module):
         got = self.decode(features.top, features, coords, labels, prompt)
         return got.tokens[:, 0], got.presence
 
+    def store(self, spatial: Tensor) -> list[Stored]:
+        """Prepare a memory (N, mem_dim, g, g) for all layers; its time is left open."""
+        place = sine_places(self.config.mem_dim, spatial.shape[-1], spatial.device)
+        tokens = spatial.flatten(2).transpose(1, 2)
+        return [layer.store(tokens, place) for layer in self.memory_attention.layers]
+
+    def times(self, grid: int) -> list[Tensor]:
+        """What the times of memories add to the keys of each layer: (num_maskmem, heads, hw, d).
+
+        Row 0 is for the frame before, the last row for prompted frames.
+        """
+        table = self.maskmem_tpos_enc[:, 0, 0]
+        return [layer.times(table, grid * grid) for layer in self.memory_attention.layers]
+
     def condition(
         self,
         top: Tensor,
-        spatial: Sequence[tuple[Tensor, int]],
-        pointers: Sequence[tuple[Tensor, float]],
-        frames: int,
+        memories: Sequence[tuple[Sequence[Stored], Sequence[Tensor]]],
+        pointers: Pointers,
     ) -> Tensor:
         """Let a frame look at memories.
 
@@ -178,38 +199,23 @@ class Sam2(nn.Module):
         ----------
         top : Tensor
             (N, C, g, g) features of the frame.
-        spatial : sequence of (Tensor, int)
-            Memories (N, mem_dim, g, g) and how many frames each is back; 0 for prompted frames.
-        pointers : sequence of (Tensor, float)
-            Object pointers (N, C) and how many frames each is back.
-        frames : int
-            Length of the video.
+        memories : sequence of (sequence of Stored, sequence of Tensor)
+            Outcomes of `store` for the remembered frames, each with the row of `times` for it.
+        pointers : Pointers
+            Object pointers of prompted and of earlier frames.
         """
         config = self.config
         n, c, h, w = top.shape
-        own = sine_places(config.mem_dim, h, top.device)
-        memory = [m.flatten(2).transpose(1, 2) for m, _ in spatial]
-        # Row 0 is for the frame before, the last row for prompted frames.
-        place = [own + self.maskmem_tpos_enc[back - 1].reshape(1, 1, -1) for _, back in spatial]
-        tokens = 0
-        if pointers:
-            longest = max(min(frames, config.max_obj_ptrs_in_encoder) - 1, 1)
-            back = torch.tensor([b for _, b in pointers], dtype=torch.float32, device=top.device)
-            time = self.obj_ptr_tpos_proj(sine_times(back / longest, c))
-            pieces = c // config.mem_dim
-            stacked = torch.stack([p for p, _ in pointers], 1)
-            memory.append(stacked.reshape(n, -1, config.mem_dim).to(memory[0].dtype))
-            place.append(time.repeat_interleave(pieces, 0)[None])
-            tokens = len(pointers) * pieces
+        pieces = c // config.mem_dim
+        time = self.obj_ptr_tpos_proj(sine_times(pointers.back, c))
+        place = time[:, None].expand(-1, pieces, -1).flatten(0, 1)
+        tokens = pointers.tokens.reshape(n, -1, config.mem_dim)
         x = top.flatten(2).transpose(1, 2)
-        x = self.memory_attention(
-            x,
-            sine_places(c, h, top.device),
-            torch.cat(memory, 1),
-            torch.cat([p.to(memory[0].dtype) for p in place], 1),
-            tokens,
-        )
-        return x.transpose(1, 2).reshape(n, c, h, w)
+        x = x + 0.1 * sine_places(c, h, top.device).to(x.dtype)
+        layers = self.memory_attention.layers
+        stored = [layer.store_pointers(tokens.to(x.dtype), place) for layer in layers]
+        x = self.memory_attention(x, memories, stored)
+        return x.transpose(1, 2).unflatten(2, (h, w))
 
 
 class _PromptSizes(NamedTuple):
@@ -222,7 +228,7 @@ class _PromptSizes(NamedTuple):
 def no_points(n: int, device: torch.device, slots: int = 2) -> tuple[Tensor, Tensor]:
     """Prompt of a tracked frame: a dummy point and the padding point, both mere padding."""
     labels = torch.full((n, slots), NOTHING, device=device)
-    labels[:, :2] = PADDING
+    labels[:, :2].fill_(PADDING)
     return torch.zeros(n, slots, 2, device=device), labels
 
 

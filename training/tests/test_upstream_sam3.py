@@ -1,0 +1,88 @@
+"""The training model of SAM 3 and the published implementation are the same function."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from training.sam3 import NANO, Sam3, Sam3Config
+
+support = pytest.importorskip("support.upstream_sam3", reason="needs the reference packages")
+tiny = pytest.importorskip("support.tiny_sam3")
+
+SMALL = dataclasses.replace(
+    NANO,
+    img_size=112,
+    pretrain_img_size=56,
+    embed_dim=32,
+    depth=2,
+    num_heads=2,
+    window_size=2,
+    global_att_blocks=(1,),
+    d_model=32,
+    text_width=16,
+    nheads=2,
+    dim_feedforward=24,
+    geometry_layers=2,
+    encoder_layers=2,
+    decoder_layers=2,
+    num_queries=7,
+)
+
+
+def upstream_of(config: Sam3Config):
+    """Build the published detector at the sizes of `config`, with its initial weights."""
+    sizes = {f.name for f in dataclasses.fields(tiny.Sam3Config)}
+    fields = {k: v for k, v in dataclasses.asdict(config).items() if k in sizes}
+    return support.image_model(tiny.Sam3Config(**fields), seed=None)
+
+
+def agreeing(own: Sam3, upstream) -> None:
+    """Load the weights of our model into upstream's; only rotation tables are computed there."""
+    missing, unexpected = upstream.load_state_dict(own.state_dict(), strict=False)
+    assert not unexpected, unexpected
+    computed = ("freqs_cis", "attn_mask", "coord_cache")
+    assert all(name.endswith(computed) for name in missing), missing
+
+
+def test_nano_state_loads() -> None:
+    """Names and shapes at the released sizes are upstream's."""
+    agreeing(Sam3(NANO), upstream_of(NANO))
+
+
+@torch.no_grad()
+def test_answers_agree() -> None:
+    """Scores, boxes, presence and masks of a phrase agree."""
+    torch.manual_seed(0)
+    own = Sam3(SMALL).eval()
+    for parameter in own.parameters():
+        torch.nn.init.normal_(parameter, std=0.15)
+    upstream = upstream_of(SMALL)
+    agreeing(own, upstream)
+    support.refresh(upstream)
+    pixels = torch.randn(1, 3, SMALL.img_size, SMALL.img_size)
+    ids = torch.zeros(1, SMALL.context_length, dtype=torch.long)
+    ids[0, :5] = torch.tensor([49406, 736, 22192, 7117, 49407])
+    got = own(pixels, ids)
+    with support.on_cpu():
+        processor = support.processor(upstream, SMALL.img_size)
+        seen = upstream.backbone.forward_image(pixels)
+        seen.update(upstream.backbone.forward_text(["red striped circle"], device="cpu"))
+        wanted = upstream.forward_grounding(
+            backbone_out=seen,
+            find_input=processor.find_stage,
+            geometric_prompt=upstream._get_dummy_prompt(),
+            find_target=None,
+        )
+
+    def close(a: Tensor, b: Tensor) -> None:
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+    close(got.scores[-1], wanted["pred_logits"][..., 0])
+    close(got.boxes[-1], wanted["pred_boxes"])
+    close(got.presence[-1], wanted["presence_logit_dec"].reshape(1, 1))
+    close(got.masks(), wanted["pred_masks"])
+    close(got.semantic, wanted["semantic_seg"])
