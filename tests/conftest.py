@@ -19,7 +19,15 @@ hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-REFERENCE_PACKAGES = ("torch", "torchvision", "segment_anything", "sam2")
+REFERENCE_PACKAGES = (
+    "torch",
+    "torchvision",
+    "segment_anything",
+    "sam2",
+    "sam3",
+    "psutil",
+    "open_clip",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
