@@ -142,10 +142,14 @@ def test_pytorch(seed):
     boxes = np.concatenate([low, low + random.uniform(0, 15, (12, 2))], 1).astype(np.float32)
     truth = roi_align(image, boxes, 7)
     rival = torchvision.ops.roi_align(planes, [torch.from_numpy(boxes)], 7).permute(0, 2, 3, 1)
-    check("roi_align", truth, image, boxes, 7, bound=torch_bound(truth, rival))
+    bound = torch_bound(truth, rival)
+    assert bound < 1e-4 * np.max(np.abs(truth))
+    check("roi_align", truth, image, boxes, 7, bound=bound)
 
     points = random.uniform(-0.3, 1.3, (20, 2)).astype(np.float32)
     truth = sample_points(image, points)
     places = torch.from_numpy(points)[None, :, None] * 2 - 1
     rival = torch.nn.functional.grid_sample(planes, places, align_corners=False)
-    check("sample_points", truth, image, points, bound=torch_bound(truth, rival[0, :, :, 0].T))
+    bound = torch_bound(truth, rival[0, :, :, 0].T)
+    assert bound < 1e-4 * np.max(np.abs(truth))
+    check("sample_points", truth, image, points, bound=bound)

@@ -230,7 +230,7 @@ def test_scoring(parity, config, tokens):
         upstream_sam3.scoring(config),
         parts.sizes(config),
         adapt=scoring,
-        hs=(config.num_queries, config.d_model),
+        hs=(40, config.d_model),
         prompt=(tokens, config.d_model),
     )
 
