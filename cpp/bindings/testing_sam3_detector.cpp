@@ -18,6 +18,8 @@ sam3::DetectorConfig detector_config(const py::dict& c) {
   config.decoder_layers = get(c, "decoder_layers", config.decoder_layers);
   config.num_queries = get(c, "num_queries", config.num_queries);
   config.upsampling_stages = get(c, "upsampling_stages", config.upsampling_stages);
+  config.supervise_joint_box_scores =
+      get(c, "supervise_joint_box_scores", config.supervise_joint_box_scores);
   return config;
 }
 

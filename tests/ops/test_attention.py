@@ -100,9 +100,9 @@ def test_bias_of_a_map(batch, queries, grid, heads, head_dim, first):
 @pytest.mark.parametrize("shapes", [((2, 3, 2), (2, 3, 4)), ((2, 4, 2), (2, 4, 3))])
 def test_bias_of_another_map_is_refused(shapes):
     zeros = [np.zeros(shape, np.float32) for shape in shapes]
+    places = np.zeros((1, 6, 4))
+    bias = {"bias_h": zeros[0], "bias_w": zeros[1], "bias_first": 1}
     with pytest.raises(ValueError, match="attention: bias: expected terms"):
-        places = np.zeros((1, 6, 4))
-        bias = {"bias_h": zeros[0], "bias_w": zeros[1], "bias_first": 1}
         op("attention", np.zeros((1, 4, 4)), places, places, 2, 1.0, **bias)
 
 

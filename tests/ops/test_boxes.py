@@ -14,9 +14,7 @@ def inverse_sigmoid(x):
     return np.log(np.maximum(x, 1e-3) / np.maximum(1 - x, 1e-3))
 
 
-EDGES = np.array(
-    [0, 1, 5e-4, 1e-3, 0.002, 0.5, 0.999, 0.9995, -0.2, 1.7, -1e30, 1e30], np.float32
-)
+EDGES = np.array([0, 1, 5e-4, 1e-3, 0.002, 0.5, 0.999, 0.9995, -0.2, 1.7, -1e30, 1e30], np.float32)
 
 
 def test_refine_boxes():

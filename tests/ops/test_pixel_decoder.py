@@ -101,13 +101,13 @@ def test_map_products(shape, count):
 def test_wrong_shapes():
     with pytest.raises(ValueError, match="conv3x3_to_quarters: expected a map"):
         op("conv3x3_to_quarters", np.zeros((3, 4, 2)), np.zeros((2, 2, 3, 3)), np.zeros(2))
+    x, weight = np.zeros((3, 4, 2)), np.zeros((2, 2, 3, 3))
     with pytest.raises(ValueError, match="conv3x3_upsampled: result"):
-        x, weight = np.zeros((3, 4, 2)), np.zeros((2, 2, 3, 3))
         op("conv3x3_upsampled", x, weight, np.zeros((4, 4, 3, 2)))
     with pytest.raises(ValueError, match="group_norm: expected 3 groups"):
         op("group_norm", np.zeros((2, 2, 8)), np.ones(8), np.ones(8), 3, 1e-5)
+    two = np.ones(2)
     with pytest.raises(ValueError, match="map_products: expected a map in quarters"):
-        two = np.ones(2)
         op("map_products", np.zeros((3, 4, 4, 2)), two, two, np.ones((1, 2)), np.ones(1))
 
 
@@ -128,7 +128,9 @@ def test_pytorch():
     assert np.max(np.abs(found - truth)) <= bound + 1e-6 * np.max(np.abs(truth))
 
     gain, bias = normal(random, 32), normal(random, 32)
-    norm = torch.nn.functional.group_norm(rival.permute(2, 0, 1)[None], 8, *map(torch.from_numpy, (gain, bias)))
+    norm = torch.nn.functional.group_norm(
+        rival.permute(2, 0, 1)[None], 8, *map(torch.from_numpy, (gain, bias))
+    )
     truth = group_norm_relu(rival.numpy(), gain, bias, 8)
     bound = torch_bound(truth, torch.relu(norm)[0].permute(1, 2, 0))
     check("group_norm", truth, rival.contiguous().numpy(), gain, bias, 8, 1e-5, bound=bound)

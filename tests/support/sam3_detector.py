@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+
 from support import tiny_sam3, upstream, upstream_sam3
 
 torch = upstream.torch
@@ -39,6 +40,23 @@ NAMES = (
 def sizes(config: tiny_sam3.Sam3Config) -> dict[str, int]:
     """Return our config of the detector."""
     return {name: value for name, value in asdict(config).items() if name in NAMES}
+
+
+def detector(config: tiny_sam3.Sam3Config, **switches: Any) -> Any:
+    """Build upstream's `Sam3Image` without its backbone."""
+    return upstream_sam3.sam3.Sam3Image(
+        backbone=None,
+        transformer=upstream_sam3.sam3.TransformerWrapper(
+            encoder=upstream_sam3.fusion_encoder(config),
+            decoder=upstream_sam3.decoder(config),
+            d_model=config.d_model,
+        ),
+        input_geometry_encoder=upstream_sam3.geometry_encoder(config),
+        segmentation_head=upstream_sam3.segmentation_head(config),
+        dot_prod_scoring=upstream_sam3.scoring(config),
+        use_instance_query=False,
+        **switches,
+    ).eval()
 
 
 def sequence(x: Any) -> Any:
@@ -92,3 +110,77 @@ def random_points(generator: np.random.Generator, count: int) -> np.ndarray[Any,
 
 def random_labels(generator: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
     return generator.integers(0, 2, count).astype(np.int32)
+
+
+def padded_prompt(geometry: list[dict[str, Any]], dtype: Any) -> Any:
+    """Return upstream's `Prompt` of a batch whose entries have points and boxes of any number."""
+
+    def batch(name: str, width: int, kind: Any) -> tuple[Any, Any, Any]:
+        rows = [entry.get(name, np.zeros((0, width), np.float32)) for entry in geometry]
+        label_name = f"{name[:-2] if name == 'boxes' else name[:-1]}_labels"
+        count, size = max(map(len, rows)), len(geometry)
+        values = torch.zeros(count, size, width, dtype=dtype)
+        labels = torch.zeros(count, size, dtype=torch.long)
+        mask = torch.ones(size, count, dtype=torch.bool)
+        for i, row in enumerate(rows):
+            # What is padded has a value, too: nothing may come of it.
+            values[:, i] = 0.4
+            values[: len(row), i] = torch.from_numpy(row).to(dtype)
+            if len(row):
+                labels[: len(row), i] = torch.from_numpy(geometry[i][label_name]).long()
+            mask[i, : len(row)] = False
+        return values, labels, mask
+
+    boxes, box_labels, box_mask = batch("boxes", 4, torch.long)
+    points, point_labels, point_mask = batch("points", 2, torch.long)
+    return upstream_sam3.sam3.Prompt(
+        box_embeddings=boxes,
+        box_labels=box_labels,
+        box_mask=box_mask,
+        point_embeddings=points,
+        point_labels=point_labels,
+        point_mask=point_mask,
+    )
+
+
+def ground(
+    module: Any, level0: Any, level1: Any, level2: Any, text: Any, padding: Any, **options: Any
+) -> tuple[Any, ...]:
+    """Run upstream's detector on a batch of prompts of one picture -> results as ours.
+
+    text (B, L, C), padding (B, L); options: geometry, kept and semantic as ours.
+    """
+    upstream_sam3.refresh(module)
+    levels = [planes(level) for level in (level0, level1, level2)]
+    encoding = upstream_sam3.position_encoding(level2.shape[2])
+    size = len(text)
+    backbone_out = {
+        "backbone_fpn": levels,
+        "vision_pos_enc": [encoding(level).to(level.dtype) for level in levels],
+        "language_features": text.transpose(0, 1),
+        "language_mask": padding,
+    }
+    stage = upstream_sam3.sam3.FindStage(
+        img_ids=torch.zeros(size, dtype=torch.long),
+        text_ids=torch.arange(size),
+        **dict.fromkeys(
+            (
+                "input_boxes",
+                "input_boxes_mask",
+                "input_boxes_label",
+                "input_points",
+                "input_points_mask",
+            )
+        ),
+    )
+    geometry = options.get("geometry") or [{}] * size
+    with upstream_sam3.on_cpu():
+        out = module.forward_grounding(
+            backbone_out, stage, None, padded_prompt(geometry, text.dtype)
+        )
+    found = [out["pred_logits"][..., 0], out["pred_boxes"], out["presence_logit_dec"][:, 0]]
+    if options.get("kept"):
+        found.append(out["pred_masks"][:, options["kept"]])
+    if options.get("semantic"):
+        found.append(out["semantic_seg"])
+    return tuple(found)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
 from support import tiny, tiny_sam2
+from support.roi_align import within_the_map
 
 # The declarations of torchvision's operators, if we had to make them: they end with the object.
 _declared: list[torch.library.Library] = []
@@ -68,21 +69,6 @@ def greedy_nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) 
     return torch.tensor(kept, dtype=torch.int64)
 
 
-def _within_the_map(interpolate: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Make samples of RoIAlign more than one cell outside of the map zero.
-
-    torchvision's operator does so on every device. What stands in for it repeats the border.
-    """
-
-    def inside(maps: Any, ids: Any, y: Any, x: Any, ymask: Any, xmask: Any) -> torch.Tensor:
-        height, width = maps.shape[-2:]
-        rows = ((y >= -1) & (y <= height))[:, None, :, None, :, None]
-        cols = ((x >= -1) & (x <= width))[:, None, None, :, None, :]
-        return interpolate(maps, ids, y, x, ymask, xmask) * (rows & cols)
-
-    return inside
-
-
 def prepare() -> None:
     """Make the reference packages importable and runnable on this machine. Safe to repeat."""
     _declare_torchvision_operators()
@@ -95,7 +81,7 @@ def prepare() -> None:
         module = sys.modules["torchvision.ops.roi_align"]
         plain = getattr(module._roi_align, "__wrapped__", module._roi_align)
         module._roi_align = plain  # type: ignore[attr-defined]
-        module._bilinear_interpolate = _within_the_map(module._bilinear_interpolate)
+        module._bilinear_interpolate = within_the_map(module._bilinear_interpolate)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "ops/elementwise.h"
+#include "ops/scores.h"
 
 namespace sam_rlx::sam3 {
 namespace {
@@ -101,6 +102,9 @@ Detections DetectorHeads::detect(Context& ctx, const DetectorFeatures& features,
   out.boxes = decoded.boxes;
   out.presence_logit = decoded.presence_logit;
   out.logits = dot_prod_scoring.forward(ctx, out.queries, out.prompt);
+  if (config.supervise_joint_box_scores) {
+    joint_logits(ctx, out.logits, out.presence_logit, out.logits);
+  }
   return out;
 }
 

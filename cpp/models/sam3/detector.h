@@ -40,7 +40,7 @@ struct Detections {
   View prompt;                  // (T, C): tokens of the phrase that count, then of the geometry
   View encoder_hidden_states;   // (g, g, C): the picture with the prompt
   View queries;                 // (Q, C): hidden states
-  View logits;                  // (Q,)
+  View logits;                  // (Q,): see ops/scores.h for scores
   View boxes;                   // (Q, 4): cx, cy, w, h as fractions of the sides; not clipped
   float presence_logit = 0.0F;  // of the prompt: whether there is any instance
 };

@@ -16,6 +16,8 @@ struct DetectorConfig {
   std::int64_t num_queries = 200;
   std::int64_t roi_size = 7;
   std::int64_t upsampling_stages = 3;  // of the pixel decoder; two have a level and are used
+  // Logits of the queries carry the presence, as in the video model; else they stand apart.
+  bool supervise_joint_box_scores = false;
 };
 
 }  // namespace sam_rlx::sam3

@@ -145,7 +145,7 @@ PixelDecoder::Pixels UniversalSegmentationHead::embed_pixels(Context& ctx,
                                                              ConstView prompt,
                                                              const PixelLevels& levels) const {
   const Shape& map = encoder_hidden_states.shape;
-  // The map outlives this scope's scratch only if it is made after it: one scope, one result.
+  // Stays below the result: two results need a scope for the scratch of the first.
   const View x = ctx.workspace.floats({map[0] * map[1], map[2]});
   {
     const Workspace::Scope scratch(ctx.workspace);

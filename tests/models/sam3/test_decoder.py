@@ -57,7 +57,9 @@ def test_each_layer(testing, parity):
     def taps(module, memory, pos, prompt):
         layers = []
         handles = [
-            layer.register_forward_hook(lambda m, a, out: layers.append(torch.cat([out[1], out[0]])))
+            layer.register_forward_hook(
+                lambda m, a, out: layers.append(torch.cat([out[1], out[0]]))
+            )
             for layer in module.layers
         ]
         states, boxes, _ = parts.decode(module, memory, pos, prompt)
@@ -134,7 +136,7 @@ def test_every_step_counts(testing, parity, change):
     module = upstream.randomise(upstream_sam3.decoder(parts.WIDE), 0)
     arrays = drawn()
     weights = upstream.state_dict(module)
-    states, boxes, presence = layer_of(testing, weights).forward(**arrays)
+    states = layer_of(testing, weights).forward(**arrays)[0]
     if change in arrays:
         arrays = {**arrays, change: np.zeros_like(arrays[change])}
     else:

@@ -210,9 +210,7 @@ def test_every_part_of_the_geometry_counts(parity, testing, geometry_weights, ch
     if change in arrays:
         lacking = run(testing, geometry_weights, {**arrays, change: 0 * arrays[change]})
     else:
-        weights = {
-            k: 0 * v if k.startswith(change) else v for k, v in geometry_weights.items()
-        }
+        weights = {k: 0 * v if k.startswith(change) else v for k, v in geometry_weights.items()}
         lacking = run(testing, weights, arrays)
     assert np.max(np.abs(lacking - found)) > 1e-3 * np.max(np.abs(found))
 
