@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import torch
 
-from support import tiny_sam3, upstream, upstream_sam3
+from support import tiny_sam3, upstream_sam3
 
-torch = upstream.torch
 TINY = tiny_sam3.TINY
 # Other widths: heads of 8 and 20 channels, one and three layers.
 WIDE = replace(

@@ -81,7 +81,8 @@ def prepare() -> None:
         module = sys.modules["torchvision.ops.roi_align"]
         plain = getattr(module._roi_align, "__wrapped__", module._roi_align)
         module._roi_align = plain  # type: ignore[attr-defined]
-        module._bilinear_interpolate = within_the_map(module._bilinear_interpolate)
+        interpolate = module._bilinear_interpolate  # type: ignore[attr-defined]
+        module._bilinear_interpolate = within_the_map(interpolate)
 
 
 @contextmanager
