@@ -23,7 +23,15 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 # A run in the background of a shell starts with Ctrl-C ignored, and so would every child.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-REFERENCE_PACKAGES = ("torch", "torchvision", "segment_anything", "sam2")
+REFERENCE_PACKAGES = (
+    "torch",
+    "torchvision",
+    "segment_anything",
+    "sam2",
+    "sam3",
+    "psutil",
+    "open_clip",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -197,9 +197,11 @@ void register_maps(py::module_& m) {
       "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
-// q (B, N, heads * head_dim), k, v (B, M, ...).
+// q (B, N, heads * head_dim), k, v (B, M, ...); bias_h (B * heads, N - first, H), bias_w.
 FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatArray& v,
-                         std::int64_t num_heads, float scale, const Isa& isa, int num_threads) {
+                         std::int64_t num_heads, float scale, const OptionalArray& bias_h,
+                         const OptionalArray& bias_w, std::int64_t bias_first, const Isa& isa,
+                         int num_threads) {
   TestContext test(isa, num_threads);
   AttentionArgs args;
   args.num_heads = num_heads;
@@ -212,6 +214,7 @@ FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatAr
   args.batch = q.shape(0);
   args.num_queries = q.shape(1);
   args.num_keys = k.shape(1);
+  args.bias = {view_of(bias_h), view_of(bias_w), bias_first};
   FloatArray out = make_array({args.batch, args.num_queries, v.shape(2)});
   attention(test.context, args, mutable_view_of(out));
   return out;
@@ -219,7 +222,8 @@ FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatAr
 
 void register_attention(py::module_& m) {
   m.def("attention", &run_attention, "q"_a, "k"_a, "v"_a, "num_heads"_a, "scale"_a,
-        "isa"_a = py::none(), "num_threads"_a = 1);
+        "bias_h"_a = py::none(), "bias_w"_a = py::none(), "bias_first"_a = 0, "isa"_a = py::none(),
+        "num_threads"_a = 1);
   m.def(
       "window_attention",
       [](const FloatArray& qkv, std::int64_t num_heads, std::int64_t window, float scale,

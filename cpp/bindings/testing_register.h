@@ -7,6 +7,7 @@ namespace sam_rlx {
 // One function a group of the test extension.
 void register_bench(pybind11::module_& m);
 void register_checkpoint(pybind11::module_& m);
+void register_detector_ops(pybind11::module_& m);
 void register_layers(pybind11::module_& m);
 void register_masks(pybind11::module_& m);
 void register_ops(pybind11::module_& m);

@@ -25,4 +25,22 @@ struct LayerNorm {
   void forward_(Context& ctx, View x) const;
 };
 
+// Normalisation over groups of channels and all places of a map, see ops/norm.h.
+// Upstream: torch.nn.GroupNorm.
+struct GroupNorm {
+  std::int64_t num_groups = 1, channels = 0;
+  float eps = 1e-5F;  // PyTorch's default
+
+  Tensor weight;  // (C,)
+  Tensor bias;    // (C,)
+  std::string path;
+
+  GroupNorm() = default;
+  GroupNorm(std::int64_t groups, std::int64_t size) : num_groups(groups), channels(size) {}
+
+  void visit(ParamVisitor& v);
+  // What to do with each channel of x (..., C): scale * x + shift; both (C,).
+  void affine(Context& ctx, ConstView x, View scale, View shift) const;
+};
+
 }  // namespace sam_rlx

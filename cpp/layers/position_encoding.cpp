@@ -46,4 +46,14 @@ Tensor PositionEmbeddingSine::dense(std::int64_t height, std::int64_t width) con
   return out;
 }
 
+Tensor PositionEmbeddingSine::frequencies() const {
+  const std::int64_t count = num_pos_feats / 4;
+  Tensor out({count});
+  for (std::int64_t k = 0; k < count; ++k) {
+    const double exponent = static_cast<double>(k) / static_cast<double>(count);
+    out.data()[k] = static_cast<float>(2.0 * std::numbers::pi / std::pow(temperature, exponent));
+  }
+  return out;
+}
+
 }  // namespace sam_rlx

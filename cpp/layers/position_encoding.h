@@ -13,6 +13,9 @@ struct PositionEmbeddingSine {
 
   // -> (H, W, num_pos_feats): the row first, then the column; sine and cosine take turns.
   Tensor dense(std::int64_t height, std::int64_t width) const;
+  // -> (num_pos_feats / 4,): turns of coordinates in 0 to 1, num_pos_feats / 2 numbers for each;
+  // see ops/boxes.h, CoordinateCode. Upstream: _encode_xy, and gen_sineembed_for_position.
+  Tensor frequencies() const;
 };
 
 }  // namespace sam_rlx

@@ -33,6 +33,14 @@ struct PlainSource {
       rows.query[i] = args.query.data + (row + i) * args.query.row_stride + head * args.head_dim;
       rows.out[i] = out + ((row + i) * args.num_heads + head) * args.value_dim;
     }
+    if (!args.bias.h) return;
+    const std::int64_t height = args.bias.h.shape[2], width = args.bias.w.shape[2];
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t biased = first + i - args.bias.first;
+      const std::int64_t index = unit * args.bias.h.shape[1] + biased;
+      rows.bias_h[i] = biased < 0 ? nullptr : args.bias.h.data + index * height;
+      rows.bias_w[i] = biased < 0 ? nullptr : args.bias.w.data + index * width;
+    }
   }
 };
 
@@ -179,6 +187,20 @@ void check_window_attention(const WindowAttentionArgs& args, View out) {
   }
 }
 
+void check_map_bias(const AttentionArgs& args) {
+  const MapBias& bias = args.bias;
+  const std::int64_t units = args.batch * args.num_heads, queries = args.num_queries - bias.first;
+  if (bias.first < 0 || queries < 0 || bias.h.shape.rank() != 3 || bias.w.shape.rank() != 3 ||
+      bias.h.shape != Shape{units, queries, bias.h.shape[2]} ||
+      bias.w.shape != Shape{units, queries, bias.w.shape[2]} ||
+      bias.h.shape[2] * bias.w.shape[2] != args.num_keys) {
+    fail("attention: bias",
+         "terms (" + std::to_string(units) + ", " + std::to_string(queries) +
+             ", side) of a map with " + std::to_string(args.num_keys) + " places",
+         bias.h.shape.str() + " and " + bias.w.shape.str());
+  }
+}
+
 }  // namespace
 
 void attention(Context& ctx, const AttentionArgs& args, View out) {
@@ -192,6 +214,12 @@ void attention(Context& ctx, const AttentionArgs& args, View out) {
   sizes.scale = args.scale;
   sizes.max_queries = args.num_queries;
   sizes.max_keys = args.num_keys;
+  if (args.bias.h) {
+    check_map_bias(args);
+    sizes.bias = true;
+    sizes.rel_height = args.bias.h.shape[2];
+    sizes.rel_width = args.bias.w.shape[2];
+  }
   const PlainSource source{args, out.data};
   StreamingAttention(ctx, sizes, source).run();
 }

@@ -14,6 +14,16 @@ struct AttentionRows {
   std::int64_t row_stride = 0;
 };
 
+// A sum of two terms that is added to the scores of keys on a map: key (y, x) of head t gets
+//   h[t, i - first, y] + w[t, i - first, x]
+// from query i, and nothing from the queries before `first`. Never made for pairs of queries and
+// keys.
+struct MapBias {
+  ConstView h;             // (batch * heads, queries - first, H), or none
+  ConstView w;             // (batch * heads, queries - first, W)
+  std::int64_t first = 0;  // queries of each batch entry that have no bias
+};
+
 // softmax(q k^T * scale + bias) v for each head. Never builds the full score matrix.
 struct AttentionArgs {
   std::int64_t num_heads = 0;
@@ -24,6 +34,7 @@ struct AttentionArgs {
   std::int64_t num_queries = 0;  // per batch entry
   std::int64_t num_keys = 0;
   std::int64_t batch = 1;  // batch entry b starts at row b * num_queries / b * num_keys
+  MapBias bias = {};       // keys are then the places of a map, row by row
 };
 
 // out (batch, num_queries, num_heads * value_dim).

@@ -20,7 +20,7 @@ AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes&
   const bool rel = sizes.rel_h != nullptr;
   table_h_ = rel ? round_up(2 * sizes.rel_height - 1, mr) * sizes.head_dim : 0;
   table_w_ = rel ? round_up(2 * sizes.rel_width - 1, mr) * sizes.head_dim : 0;
-  const std::int64_t terms = rel ? sizes.rel_height + sizes.rel_width : 0;
+  const std::int64_t terms = rel || sizes.bias ? sizes.rel_height + sizes.rel_width : 0;
   panel_floats_ = nr * (sizes.head_dim + sizes.value_dim + 2 + terms);
   const std::int64_t side = std::max(sizes.rel_height, sizes.rel_width);
   shared_floats_ = nr * std::max(key_block_, rel ? 2 * side - 1 + mr : 0);
@@ -32,7 +32,7 @@ AttentionTiles::Panel AttentionTiles::panel(std::int64_t index, float* scratch) 
   p.result = p.query + nr * sizes_.head_dim;
   p.max = p.result + nr * sizes_.value_dim;
   p.sum = p.max + nr;
-  if (sizes_.rel_h != nullptr) {
+  if (sizes_.rel_h != nullptr || sizes_.bias) {
     p.rel_h = p.sum + nr;
     p.rel_w = p.rel_h + nr * sizes_.rel_height;
   }
@@ -109,6 +109,15 @@ void AttentionTiles::position_terms(const float* table, std::int64_t side,
   }
 }
 
+// out[j][i] = log2(e) * terms[i][j] for the columns i of a panel.
+void AttentionTiles::given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
+                                 float* out) const {
+  const float* pointers[QueryRows::kMax] = {};
+  std::copy_n(terms, count, pointers);
+  kernels_.pack_b_rows(pointers, side, out);
+  for (std::int64_t i = 0; i < side * nr; ++i) out[i] *= kLog2E;
+}
+
 void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std::int64_t count,
                                  const float* tables, float* scratch) const {
   const Panel p = panel(index, scratch);
@@ -117,6 +126,10 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
   kernels_.pack_b_rows(pointers, sizes_.head_dim, p.query);
   std::fill_n(p.max, nr, -std::numeric_limits<float>::infinity());
   std::fill_n(p.sum, nr, 0.0F);
+  if (sizes_.bias) {
+    given_terms(rows.bias_h, count, sizes_.rel_height, p.rel_h);
+    given_terms(rows.bias_w, count, sizes_.rel_width, p.rel_w);
+  }
   if (sizes_.rel_h == nullptr) return;
   position_terms(tables, sizes_.rel_height, &Place::h, rows, count, p.query, scratch, p.rel_h);
   position_terms(tables + table_h_, sizes_.rel_width, &Place::w, rows, count, p.query, scratch,

@@ -25,6 +25,8 @@ struct AttentionSizes {
   const float* rel_h = nullptr;
   const float* rel_w = nullptr;
   std::int64_t rel_height = 1, rel_width = 1;
+  // Instead: queries bring the terms of each row and column, see QueryRows.
+  bool bias = false;
 };
 
 // Where a query lies in its window.
@@ -38,6 +40,8 @@ struct QueryRows {
   const float* query[kMax];
   float* out[kMax];
   Place place[kMax];
+  const float* bias_h[kMax];  // (rel_height,) terms of a query, or null for zeros
+  const float* bias_w[kMax];  // (rel_width,)
 };
 
 // Tile sizes and the scratch that one thread needs.
@@ -78,6 +82,8 @@ class AttentionTiles {
   void position_terms(const float* table, std::int64_t side, std::int32_t Place::* axis,
                       const QueryRows& rows, std::int64_t count, const float* query, float* scratch,
                       float* out) const;
+  void given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
+                   float* out) const;
   std::int64_t lanes_of(std::int64_t count) const { return round_up(count, kernels_.lanes); }
 
   const KernelTable& kernels_;

@@ -265,6 +265,7 @@ void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const Fold
                 .column_bias = args.out_proj.bias.data,
                 .residual = args.keys.data + begin * channels,
                 .residual_row_stride = channels});
+  if (!args.norm_weight) return;
   kernels.layer_norm_rows(out, count, channels, args.norm_weight.data, args.norm_bias.data,
                           args.norm_eps, out);
 }

@@ -41,7 +41,8 @@ struct ProjectedMapArgs {
 };
 void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args, View out);
 
-// The map attends to the tokens: keys_out = layer_norm(keys + out_proj(attention)).
+// The map attends to the tokens: keys_out = layer_norm(keys + out_proj(attention)), or without the
+// norm where norm_weight is none.
 //   key, value (N, inner)   projected tokens
 //   query_input, query_pe   the map's queries are q_proj(query_input + query_pe), (M, C) each; with
 //                           q_proj.packed null, query_input (M, inner) is projected already
@@ -51,7 +52,7 @@ struct MapToTokenArgs {
   ConstView key, value;
   ConstView query_input, query_pe;
   Projection q_proj, out_proj;
-  ConstView norm_weight, norm_bias;
+  ConstView norm_weight = {}, norm_bias = {};
   float norm_eps = 1e-5F;
   ConstView keys;
 };

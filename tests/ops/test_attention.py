@@ -63,6 +63,49 @@ def test_attention(batch, queries, keys, heads, head_dim, value_dim):
     check("attention", attention(q, k, v, heads, scale), q, k, v, heads, scale)
 
 
+def biased_attention(q, k, v, heads, scale, bias_h, bias_w, first):
+    """The bias of each pair of a query and a key, made."""
+    q, k, v, bias_h, bias_w = f64(q, k, v, bias_h, bias_w)
+    batch, queries, _ = q.shape
+    bias = bias_h[..., :, None] + bias_w[..., None, :]
+    bias = bias.reshape(batch, heads, queries - first, k.shape[1])
+    bias = np.concatenate([np.zeros((batch, heads, first, bias.shape[3])), bias], 2)
+    q, k, v = (a.reshape(*a.shape[:2], heads, -1) for a in (q, k, v))
+    p = softmax(np.einsum("bnhd,bmhd->bhnm", q, k) * scale + bias)
+    return np.einsum("bhnm,bmhd->bnhd", p, v).reshape(batch, queries, -1)
+
+
+@pytest.mark.parametrize(
+    ("batch", "queries", "grid", "heads", "head_dim", "first"),
+    [
+        (1, 11, (5, 7), 2, 16, 1),
+        (2, 3, (1, 1), 1, 4, 0),
+        (1, 201, (24, 24), 8, 8, 1),
+        (3, 40, (9, 40), 3, 5, 3),
+        (1, 1, (3, 2), 2, 8, 1),  # nothing but the query without bias
+    ],
+)
+def test_bias_of_a_map(batch, queries, grid, heads, head_dim, first):
+    random = rng(batch, queries, *grid)
+    width = heads * head_dim
+    q = normal(random, batch, queries, width)
+    k, v = (normal(random, batch, grid[0] * grid[1], width) for _ in range(2))
+    bias_h, bias_w = (normal(random, batch * heads, queries - first, n) * 2 for n in grid)
+    scale = head_dim**-0.5
+    truth = biased_attention(q, k, v, heads, scale, bias_h, bias_w, first)
+    bias = {"bias_h": bias_h, "bias_w": bias_w, "bias_first": first}
+    check("attention", truth, q, k, v, heads, scale, **bias)
+
+
+@pytest.mark.parametrize("shapes", [((2, 3, 2), (2, 3, 4)), ((2, 4, 2), (2, 4, 3))])
+def test_bias_of_another_map_is_refused(shapes):
+    zeros = [np.zeros(shape, np.float32) for shape in shapes]
+    places = np.zeros((1, 6, 4))
+    bias = {"bias_h": zeros[0], "bias_w": zeros[1], "bias_first": 1}
+    with pytest.raises(ValueError, match="attention: bias: expected terms"):
+        op("attention", np.zeros((1, 4, 4)), places, places, 2, 1.0, **bias)
+
+
 def test_large_scores_do_not_overflow():
     random = rng(4)
     q, k, v = (normal(random, 1, 20, 16) * 30 for _ in range(3))

@@ -198,6 +198,11 @@ _EMBEDDINGS = (
     "iou_token",
     "mask_tokens",
     "obj_score_token",
+    "token_embedding",
+    "label_embed",
+    "cls_embed",
+    "query_embed",
+    "presence_token",
 )
 
 
@@ -216,8 +221,8 @@ def _random_value(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.fl
         return np.float32(0.2) * noise
     if parts[-1] == "weight" and len(shape) == 1:
         return 1 + np.float32(0.2) * noise
-    if parts[-1] == "weight":
-        transposed = "output_upscaling" in parts
+    if parts[-1] in ("weight", "in_proj_weight"):
+        transposed = "output_upscaling" in parts or parts[-2].startswith("dconv_2x2")
         fan_in = shape[0] if transposed else int(np.prod(shape[1:]))
         return noise / np.float32(fan_in**0.5)
     return np.float32(0.2) * noise

@@ -1,4 +1,4 @@
-"""The reference packages. This is the only file of the tests that imports PyTorch or upstream.
+"""The reference packages. Only this file and `upstream_sam3` import PyTorch or upstream.
 
 Importing it prepares the process, so import it before anything that imports torchvision.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib.util
+import sys
 import unittest.mock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
 from support import tiny, tiny_sam2
+from support.roi_align import within_the_map
 
 # The declarations of torchvision's operators, if we had to make them: they end with the object.
 _declared: list[torch.library.Library] = []
@@ -75,6 +77,12 @@ def prepare() -> None:
     if _declared:
         torchvision.ops.nms = greedy_nms
         torchvision.ops.boxes.nms = greedy_nms
+        # What torchvision has in place of its operator compiles itself, unless it is unwrapped.
+        module = sys.modules["torchvision.ops.roi_align"]
+        plain = getattr(module._roi_align, "__wrapped__", module._roi_align)
+        module._roi_align = plain  # type: ignore[attr-defined]
+        interpolate = module._bilinear_interpolate  # type: ignore[attr-defined]
+        module._bilinear_interpolate = within_the_map(interpolate)
 
 
 @contextmanager
@@ -179,22 +187,27 @@ def randomise(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
 
     The values depend on the names, the shapes and the seed alone.
     """
-    state = module.state_dict()
-    values = tiny.random_state_dict({name: tuple(t.shape) for name, t in state.items()}, seed)
-    load_state_dict(module, values)
+    shapes = {name: tuple(value.shape) for name, value in state_dict(module).items()}
+    load_state_dict(module, tiny.random_state_dict(shapes, seed))
     return module.eval()
 
 
 def load_state_dict(module: torch.nn.Module, values: Mapping[str, NDArray[np.float32]]) -> None:
-    """Load NumPy weights; names and shapes must match."""
-    module.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
+    """Load NumPy weights; names and shapes must match. Rotation tables stay."""
+    tables = {name: t for name, t in module.state_dict().items() if t.is_complex()}
+    weights = {name: torch.from_numpy(value) for name, value in values.items()}
+    module.load_state_dict({**weights, **tables})
 
 
 def state_dict(module: torch.nn.Module) -> dict[str, NDArray[np.float32]]:
-    """Return the weights of a module as float32 arrays."""
+    """Return the weights of a module as float32 arrays.
+
+    SAM 3 stores tables of rotations, the only complex numbers, beside its weights: left out.
+    """
     return {
         name: tensor.detach().to(torch.float32).numpy()
         for name, tensor in module.state_dict().items()
+        if not tensor.is_complex()
     }
 
 

@@ -1,0 +1,129 @@
+#include "models/sam3/detector.h"
+
+#include "core/error.h"
+#include "ops/elementwise.h"
+#include "ops/scores.h"
+
+namespace sam_rlx::sam3 {
+namespace {
+
+void resize(Tensor& tensor, const Shape& shape) {
+  if (tensor.shape() != shape) tensor = Tensor(shape);
+}
+
+void check_levels(const NeckLevels& in, std::int64_t channels) {
+  const std::int64_t height = in.level2.shape[0], width = in.level2.shape[1];
+  const Shape expected2{height, width, channels}, expected1{2 * height, 2 * width, channels},
+      expected0{4 * height, 4 * width, channels};
+  if (in.level2.shape != expected2 || in.level1.shape != expected1 ||
+      in.level0.shape != expected0) {
+    fail("detector: levels", expected0.str() + ", " + expected1.str() + " and " + expected2.str(),
+         in.level0.shape.str() + ", " + in.level1.shape.str() + " and " + in.level2.shape.str());
+  }
+}
+
+}  // namespace
+
+void DetectorTransformer::visit(ParamVisitor& v) {
+  v("encoder", encoder);
+  v("decoder", decoder);
+}
+
+DetectorHeads::DetectorHeads(const DetectorConfig& sizes)
+    : config(sizes),
+      geometry_encoder(sizes),
+      transformer{TransformerEncoderFusion(sizes), TransformerDecoder(sizes)},
+      segmentation_head(sizes),
+      dot_prod_scoring(sizes) {}
+
+void DetectorHeads::visit(ParamVisitor& v) {
+  v("geometry_encoder", geometry_encoder);
+  v("transformer", transformer);
+  v("segmentation_head", segmentation_head);
+  v("dot_prod_scoring", dot_prod_scoring);
+}
+
+void DetectorHeads::prepare(Context& ctx, const NeckLevels& levels, DetectorFeatures& out) const {
+  check_levels(levels, config.d_model);
+  const Workspace::Scope scratch(ctx.workspace);
+  const Shape& shape = levels.level2.shape;
+  const Shape places{shape[0] * shape[1], config.d_model};
+  if (out.pos.shape() != shape) {
+    out.pos = transformer.decoder.sine_embed.dense(shape[0], shape[1]);
+  }
+  resize(out.map, shape);
+  resize(out.begun, places);
+  resize(out.geometry_token, {1, config.d_model});
+  copy_(ctx, out.map, levels.level2);
+  transformer.encoder.begin(ctx, levels.level2.reshape(places), out.pos.view().reshape(places),
+                            out.begun);
+  copy_(ctx, out.geometry_token, geometry_encoder.forward(ctx, {}, out.map, out.pos));
+  segmentation_head.pixel_decoder.begin(ctx, levels.level0, levels.level1, out.levels);
+}
+
+// Padded tokens are left out: attention to the prompt has no positions, and padding is masked
+// wherever upstream reads it.
+View DetectorHeads::encode_prompt(Context& ctx, const DetectorFeatures& features,
+                                  const ConceptPrompt& prompt) const {
+  const std::int64_t length = prompt.text.shape[0];
+  const bool* const padding = prompt.text_padding;
+  const auto counts = [&](std::int64_t i) { return padding == nullptr || !padding[i]; };
+  std::int64_t words = 0;
+  for (std::int64_t i = 0; i < length; ++i) words += counts(i) ? 1 : 0;
+  const std::int64_t geometry = prompt.geometry.num_points() + prompt.geometry.num_boxes();
+
+  const View tokens = ctx.workspace.floats({words + geometry + 1, config.d_model});
+  const Workspace::Scope scratch(ctx.workspace);
+  std::int64_t next = 0;
+  for (std::int64_t i = 0; i < length; ++i) {
+    if (counts(i)) copy_(ctx, tokens[next++], prompt.text[i]);
+  }
+  const ConstView encoded =
+      geometry == 0
+          ? features.geometry_token.view()
+          : ConstView(geometry_encoder.forward(ctx, prompt.geometry, features.map, features.pos));
+  copy_(ctx, {tokens.data + words * config.d_model, encoded.shape}, encoded);
+  return tokens;
+}
+
+Detections DetectorHeads::detect(Context& ctx, const DetectorFeatures& features,
+                                 const ConceptPrompt& prompt) const {
+  const Shape& map = features.map.shape();
+  const ConstView pos = features.pos.view();
+  Detections out;
+  out.prompt = encode_prompt(ctx, features, prompt);
+  out.encoder_hidden_states =
+      transformer.encoder
+          .finish(ctx, features.begun, pos.reshape(features.begun.shape()), out.prompt)
+          .reshape(map);
+  const TransformerDecoder::Decoded decoded =
+      transformer.decoder.forward(ctx, {out.encoder_hidden_states, pos, out.prompt});
+  out.queries = decoded.hidden_states;
+  out.boxes = decoded.boxes;
+  out.presence_logit = decoded.presence_logit;
+  out.logits = dot_prod_scoring.forward(ctx, out.queries, out.prompt);
+  if (config.supervise_joint_box_scores) {
+    joint_logits(ctx, out.logits, out.presence_logit, out.logits);
+  }
+  return out;
+}
+
+void DetectorHeads::segment(Context& ctx, const DetectorFeatures& features, const Detections& found,
+                            const MaskRequest& request) const {
+  const bool semantic = request.semantic.data != nullptr;
+  if (request.kept.empty() && !semantic) return;
+  const Workspace::Scope scratch(ctx.workspace);
+  const PixelDecoder::Pixels pixels = segmentation_head.embed_pixels(
+      ctx, found.encoder_hidden_states, found.prompt, features.levels);
+  if (!request.kept.empty()) {
+    const auto count = static_cast<std::int64_t>(request.kept.size());
+    const View queries = ctx.workspace.floats({count, config.d_model});
+    for (std::int64_t i = 0; i < count; ++i) {
+      copy_(ctx, queries[i], found.queries[request.kept[static_cast<std::size_t>(i)]]);
+    }
+    segmentation_head.predict_masks(ctx, pixels, queries, request.masks);
+  }
+  if (semantic) segmentation_head.predict_semantic(ctx, pixels, request.semantic);
+}
+
+}  // namespace sam_rlx::sam3

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "models/sam3/decoder.h"
+#include "models/sam3/fusion_encoder.h"
+#include "models/sam3/geometry_encoder.h"
+#include "models/sam3/scoring.h"
+#include "models/sam3/segmentation_head.h"
+
+namespace sam_rlx::sam3 {
+
+// What the prompts of a picture share; all of it follows from the picture alone. Tensors of the
+// right size are used again for the next picture.
+struct DetectorFeatures {
+  Tensor map;             // (g, g, C): the neck's coarsest level
+  Tensor pos;             // (g, g, C): sines of the places
+  Tensor begun;           // (g * g, C): the fusion encoder up to where the prompt comes in
+  Tensor geometry_token;  // (1, C): of a prompt without points and boxes
+  PixelLevels levels;
+};
+
+// Levels of the neck, channels last.
+struct NeckLevels {
+  ConstView level0;  // (4 g, 4 g, C)
+  ConstView level1;  // (2 g, 2 g, C)
+  ConstView level2;  // (g, g, C)
+};
+
+// A phrase, with points and boxes or without.
+struct ConceptPrompt {
+  ConstView text;                      // (L, C): tokens of the text encoder
+  const bool* text_padding = nullptr;  // (L,): tokens that are none, or null
+  GeometricPrompt geometry = {};
+};
+
+// What was found. Views live until the caller's scope closes.
+struct Detections {
+  View prompt;                  // (T, C): tokens of the phrase that count, then of the geometry
+  View encoder_hidden_states;   // (g, g, C): the picture with the prompt
+  View queries;                 // (Q, C): hidden states
+  View logits;                  // (Q,): see ops/scores.h for scores
+  View boxes;                   // (Q, 4): cx, cy, w, h as fractions of the sides; not clipped
+  float presence_logit = 0.0F;  // of the prompt: whether there is any instance
+};
+
+struct DetectorTransformer {
+  TransformerEncoderFusion encoder;
+  TransformerDecoder decoder;
+
+  void visit(ParamVisitor& v);
+};
+
+// The detector behind its backbone. Prompts are run one after the other, since all that they share
+// is in DetectorFeatures: memory does not grow with their number.
+// Upstream: sam3/model/sam3_image.py, Sam3Image.forward_grounding, for one prompt.
+struct DetectorHeads {
+  DetectorConfig config;
+  SequenceGeometryEncoder geometry_encoder;
+  DetectorTransformer transformer;
+  UniversalSegmentationHead segmentation_head;
+  DotProductScoring dot_prod_scoring;
+
+  explicit DetectorHeads(const DetectorConfig& sizes);
+  // The parts stand at the top level of the detector's keys.
+  void visit(ParamVisitor& v);
+
+  void prepare(Context& ctx, const NeckLevels& levels, DetectorFeatures& out) const;
+  Detections detect(Context& ctx, const DetectorFeatures& features,
+                    const ConceptPrompt& prompt) const;
+
+  // Logits of masks, which are made for the queries asked for.
+  //   masks (K, 4 g, 4 g)     of the K queries `kept`
+  //   semantic (1, 4 g, 4 g)  of the phrase, or none
+  // Without either, nothing is computed.
+  struct MaskRequest {
+    std::span<const std::int64_t> kept = {};
+    View masks = {};
+    View semantic = {};
+  };
+  void segment(Context& ctx, const DetectorFeatures& features, const Detections& found,
+               const MaskRequest& request) const;
+
+ private:
+  View encode_prompt(Context& ctx, const DetectorFeatures& features,
+                     const ConceptPrompt& prompt) const;
+};
+
+}  // namespace sam_rlx::sam3

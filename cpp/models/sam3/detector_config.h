@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+namespace sam_rlx::sam3 {
+
+// Sizes of the detector behind the backbone; the defaults are the released ones.
+// Upstream: sam3/model_builder.py, where no file sets them.
+struct DetectorConfig {
+  std::int64_t d_model = 256;
+  std::int64_t num_heads = 8;
+  std::int64_t dim_feedforward = 2048;
+  std::int64_t geometry_layers = 3;
+  std::int64_t encoder_layers = 6;
+  std::int64_t decoder_layers = 6;
+  std::int64_t num_queries = 200;
+  std::int64_t roi_size = 7;
+  std::int64_t upsampling_stages = 3;  // of the pixel decoder; two have a level and are used
+  // Logits of the queries carry the presence, as in the video model; else they stand apart.
+  bool supervise_joint_box_scores = false;
+};
+
+}  // namespace sam_rlx::sam3

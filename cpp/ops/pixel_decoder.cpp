@@ -1,0 +1,208 @@
+#include "ops/pixel_decoder.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
+
+namespace sam_rlx {
+namespace {
+
+// Where place (y, x) of a map stands, in floats.
+struct Layout {
+  std::int64_t height = 0, width = 0, channels = 0;  // of the whole map
+  bool quarters = false;
+
+  std::int64_t at(std::int64_t y, std::int64_t x) const {
+    if (!quarters) return (y * width + x) * channels;
+    const std::int64_t quarter = y % 2 * 2 + x % 2;
+    return ((quarter * (height / 2) + y / 2) * (width / 2) + x / 2) * channels;
+  }
+};
+
+Layout layout_of(const char* name, const Shape& shape) {
+  if (shape.rank() == 3) return {shape[0], shape[1], shape[2], false};
+  if (shape.rank() != 4 || shape[0] != 4) {
+    fail(name, "a map (H, W, C), or in quarters (4, H / 2, W / 2, C)", shape.str());
+  }
+  return {2 * shape[1], 2 * shape[2], shape[3], true};
+}
+
+void check_weight(const char* name, const Context& ctx, const PackedMatrix& weight,
+                  std::int64_t inner) {
+  if (weight.kernels != &ctx.kernels) {
+    fail_internal(std::string(name) + ": weight packed for another table");
+  }
+  if (weight.cols != inner) {
+    fail(name, "weight with " + std::to_string(inner) + " inputs", std::to_string(weight.cols));
+  }
+}
+
+}  // namespace
+
+UpsampledConv pack_upsampled_conv(const KernelTable& kernels, ConstView weight) {
+  if (weight.shape.rank() != 4 || weight.shape[2] != 3 || weight.shape[3] != 3) {
+    fail("pack_upsampled_conv", "a weight (out, in, 3, 3)", weight.shape.str());
+  }
+  const std::int64_t rows = weight.shape[0], channels = weight.shape[1];
+  UpsampledConv result;
+  std::vector<double> sums(static_cast<std::size_t>(4 * channels));
+  for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
+    const std::int64_t dy = quarter / 2, dx = quarter % 2;
+    Tensor folded({rows, 4 * channels});
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::int64_t c = 0; c < channels; ++c) {
+        for (std::int64_t tap = 0; tap < 9; ++tap) {
+          // Row 2 y + dy + tap / 3 - 1 of the enlarged map is row y + dy - 1 + place of the small.
+          const std::int64_t row = (dy + tap / 3 + 1) / 2 - dy, col = (dx + tap % 3 + 1) / 2 - dx;
+          sums[static_cast<std::size_t>((2 * row + col) * channels + c)] +=
+              static_cast<double>(weight.data[(r * channels + c) * 9 + tap]);
+        }
+      }
+      std::transform(sums.begin(), sums.end(), folded.data() + r * 4 * channels,
+                     [](double sum) { return static_cast<float>(sum); });
+    }
+    result.quarters[static_cast<std::size_t>(quarter)] = pack_matrix(kernels, folded);
+  }
+  return result;
+}
+
+void conv3x3_upsampled(Context& ctx, ConstView x, const UpsampledConv& weight, ConstView residual,
+                       View out) {
+  const Layout in = layout_of("conv3x3_upsampled", x.shape);
+  check_weight("conv3x3_upsampled", ctx, weight.quarters[0], 4 * in.channels);
+  const std::int64_t places = in.height * in.width, rows = weight.quarters[0].rows;
+  const Shape expected{4, in.height, in.width, rows};
+  if (out.shape != expected) fail("conv3x3_upsampled: result", expected.str(), out.shape.str());
+  if (residual.shape != expected) {
+    fail("conv3x3_upsampled: residual", expected.str(), residual.shape.str());
+  }
+  for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
+    const auto segment = [&](std::int64_t i, std::int64_t tap) -> const float* {
+      const std::int64_t row = i / in.width + tap / 2 - 1 + quarter / 2;
+      const std::int64_t col = i % in.width + tap % 2 - 1 + quarter % 2;
+      if (row < 0 || row >= in.height || col < 0 || col >= in.width) return nullptr;
+      return x.data + in.at(row, col);
+    };
+    packed_gemm(ctx, places, RowSegments<decltype(segment)>{4, in.channels, segment},
+                weight.quarters[static_cast<std::size_t>(quarter)], {.residual = residual[quarter]},
+                out[quarter].data);
+  }
+}
+
+void conv3x3_to_quarters(Context& ctx, ConstView x, const PackedMatrix& weight, const float* bias,
+                         View out) {
+  if (x.shape.rank() != 3 || x.shape[0] % 2 != 0 || x.shape[1] % 2 != 0) {
+    fail("conv3x3_to_quarters", "a map (H, W, C) with even sides", x.shape.str());
+  }
+  const std::int64_t height = x.shape[0], width = x.shape[1], channels = x.shape[2];
+  check_weight("conv3x3_to_quarters", ctx, weight, 9 * channels);
+  const Shape expected{4, height / 2, width / 2, weight.rows};
+  if (out.shape != expected) fail("conv3x3_to_quarters: result", expected.str(), out.shape.str());
+  const std::int64_t half = width / 2, quarter_size = height / 2 * half;
+  const auto segment = [&](std::int64_t i, std::int64_t tap) -> const float* {
+    const std::int64_t quarter = i / quarter_size, place = i % quarter_size;
+    const std::int64_t row = place / half * 2 + quarter / 2 + tap / 3 - 1;
+    const std::int64_t col = place % half * 2 + quarter % 2 + tap % 3 - 1;
+    if (row < 0 || row >= height || col < 0 || col >= width) return nullptr;
+    return x.data + (row * width + col) * channels;
+  };
+  packed_gemm(ctx, height * width, RowSegments<decltype(segment)>{9, channels, segment}, weight,
+              {.bias = bias}, out.data);
+}
+
+namespace {
+
+// Some places of a row of one quarter: their channels are normalised into a panel of nr columns
+// after the other, multiplied, and spread over the results.
+struct MapProduct {
+  const KernelTable& kernels;
+  const MapProductArgs& args;
+  View out;
+  std::int64_t channels, count, nr;
+
+  std::int64_t scratch_floats(std::int64_t places) const {
+    return nr * channels * (1 + (places + nr - 1) / nr) + count * places;
+  }
+
+  void run(std::int64_t quarter, std::int64_t y, std::int64_t first, std::int64_t places,
+           float* scratch) const {
+    const std::int64_t height = args.map.shape[1], width = args.map.shape[2];
+    const float* const map = args.map.data + ((quarter * height + y) * width + first) * channels;
+    float* const rows = scratch;
+    float* const panels = rows + nr * channels;
+    float* const products = panels + (places + nr - 1) / nr * nr * channels;
+    for (std::int64_t p = 0; p < places; p += nr) {
+      const float* pointers[kMaxNr] = {};
+      for (std::int64_t i = 0; i < std::min(nr, places - p); ++i) {
+        normalise(map + (p + i) * channels, rows + i * channels);
+        pointers[i] = rows + i * channels;
+      }
+      kernels.pack_b_rows(pointers, channels, panels + p * channels);
+    }
+    kernels.gemm({.m = count,
+                  .n = places,
+                  .k = channels,
+                  .a = args.vectors.data,
+                  .a_row_stride = channels,
+                  .a_k_stride = 1,
+                  .a_panel_stride = channels * kernels.gemm_mr,
+                  .b = panels,
+                  .b_k_stride = nr,
+                  .b_panel_stride = nr * channels,
+                  .c = products,
+                  .c_row_stride = places,
+                  .row_bias = args.bias.data});
+    for (std::int64_t k = 0; k < count; ++k) {
+      float* const to = out.data + ((k * 2 * height + 2 * y + quarter / 2) * width + first) * 2;
+      for (std::int64_t i = 0; i < places; ++i) {
+        to[2 * i + quarter % 2] = products[k * places + i];
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kMaxNr = 64;
+
+  void normalise(const float* x, float* to) const {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const float value = args.scale.data[c] * x[c] + args.shift.data[c];
+      to[c] = value < 0.0F ? 0.0F : value;
+    }
+  }
+};
+
+}  // namespace
+
+void map_products(Context& ctx, const MapProductArgs& args, View out) {
+  const Shape& map = args.map.shape;
+  const std::int64_t channels = map.rank() == 4 && map[0] == 4 ? map[3] : 0;
+  const std::int64_t count = args.vectors.shape.rank() == 2 ? args.vectors.shape[0] : -1;
+  if (channels < 1 || args.scale.numel() != channels || args.shift.numel() != channels ||
+      count < 0 || args.vectors.shape[1] != channels || args.bias.numel() != count) {
+    fail("map_products", "a map in quarters, and vectors and norms of its channels",
+         map.str() + " and " + args.vectors.shape.str());
+  }
+  const Shape expected{count, 2 * map[1], 2 * map[2]};
+  if (out.shape != expected) fail("map_products: result", expected.str(), out.shape.str());
+  if (out.numel() == 0) return;
+  constexpr std::int64_t kPlaces = 96;  // their channels and products stay in the cache
+  const std::int64_t width = map[2], places = std::min(kPlaces, width);
+  const std::int64_t parts = (width + places - 1) / places;
+  const MapProduct product{ctx.kernels, args, out, channels, count, ctx.kernels.gemm_nr};
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t size = product.scratch_floats(places);
+  float* const buffers = ctx.workspace.array<float>(std::max(1, ctx.num_threads) * size);
+  parallel_for(ctx.num_threads, 4 * map[1] * parts, 1,
+               [&](std::int64_t i, std::int64_t, int thread) {
+                 const std::int64_t row = i / parts, first = i % parts * places;
+                 product.run(row / map[1], row % map[1], first, std::min(places, width - first),
+                             buffers + thread * size);
+               });
+}
+
+}  // namespace sam_rlx

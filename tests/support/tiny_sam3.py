@@ -1,0 +1,101 @@
+"""Sizes of SAM 3. Needs NumPy only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sam3Config:
+    """Sizes of a SAM 3 network; the defaults are those of the release.
+
+    Where upstream's arguments of different parts have one name, the part is put in front.
+    """
+
+    # The image encoder.
+    img_size: int = 1008
+    pretrain_img_size: int = 336
+    patch_size: int = 14
+    embed_dim: int = 1024
+    depth: int = 32
+    num_heads: int = 16
+    mlp_ratio: float = 4.625
+    window_size: int = 24
+    global_att_blocks: tuple[int, ...] = (7, 15, 23, 31)
+    scale_factors: tuple[float, ...] = (4.0, 2.0, 1.0, 0.5)
+    scalp: int = 1
+    d_model: int = 256
+    # The text encoder.
+    text_width: int = 1024
+    text_heads: int = 16
+    text_layers: int = 24
+    context_length: int = 32
+    vocab_size: int = 49408
+    # What finds objects.
+    nheads: int = 8
+    dim_feedforward: int = 2048
+    geometry_layers: int = 3
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    num_queries: int = 200
+    upsampling_stages: int = 3
+    # What follows objects.
+    mem_dim: int = 64
+    memory_layers: int = 4
+    memory_feedforward: int = 2048
+    fuser_layers: int = 2
+
+    @property
+    def grid(self) -> int:
+        """Places along one side of the map of the image."""
+        return self.img_size // self.patch_size
+
+    @property
+    def trunk(self) -> dict[str, Any]:
+        """Arguments of upstream's ViT that differ between sizes."""
+        return {
+            "img_size": self.img_size,
+            "pretrain_img_size": self.pretrain_img_size,
+            "patch_size": self.patch_size,
+            "embed_dim": self.embed_dim,
+            "depth": self.depth,
+            "num_heads": self.num_heads,
+            "mlp_ratio": self.mlp_ratio,
+            "window_size": self.window_size,
+            "global_att_blocks": self.global_att_blocks,
+        }
+
+    @property
+    def vision(self) -> dict[str, Any]:
+        """The config of our image encoder."""
+        trunk = {k: list(v) if isinstance(v, tuple) else v for k, v in self.trunk.items()}
+        neck = {"scale_factors": list(self.scale_factors), "scalp": self.scalp}
+        return {**trunk, **neck, "d_model": self.d_model}
+
+
+# The table of 4 x 4 places is laid out four times on the grid of 8 x 8, and the rotations of the
+# global block run at half speed. The vocabulary is the real one: the tokenizer asks for it.
+TINY = Sam3Config(
+    img_size=112,
+    pretrain_img_size=56,
+    embed_dim=64,
+    depth=2,
+    num_heads=2,
+    window_size=4,
+    global_att_blocks=(1,),
+    d_model=64,
+    text_width=64,
+    text_heads=4,
+    text_layers=2,
+    nheads=4,
+    dim_feedforward=128,
+    geometry_layers=1,
+    encoder_layers=2,
+    decoder_layers=2,
+    num_queries=10,
+    mem_dim=16,
+    memory_layers=2,
+    memory_feedforward=128,
+)
+RELEASED = Sam3Config()
