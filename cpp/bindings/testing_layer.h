@@ -116,6 +116,7 @@ const Makers& sam2_image_makers();
 const Makers& sam2_memory_makers();
 const Makers& sam2_heads_makers();
 const Makers& sam3_detector_makers();
+const Makers& sam3_image_makers();
 
 // Configs from upstream's argument names.
 sam2::MaskDecoderConfig sam2_decoder_config(const py::dict& c);

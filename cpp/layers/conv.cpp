@@ -46,13 +46,17 @@ void Conv3x3::visit(ParamVisitor& v) {
 
 void Conv3x3::finalize(const KernelTable& kernels) {
   packed = pack_conv(kernels, weight);
-  weight = Tensor();
+  if (!keep_weight) weight = Tensor();
 }
 
 View Conv3x3::forward(Context& ctx, ConstView x) const {
   const View out = ctx.workspace.floats(x.shape.with_last(out_channels));
-  conv3x3(ctx, x, packed, {.bias = bias.data()}, out);
+  forward(ctx, x, out);
   return out;
+}
+
+void Conv3x3::forward(Context& ctx, ConstView x, View out) const {
+  conv3x3(ctx, x, packed, {.bias = bias.data()}, out);
 }
 
 void StridedConv3x3::visit(ParamVisitor& v) {
@@ -69,6 +73,23 @@ View StridedConv3x3::forward(Context& ctx, ConstView x) const {
   const Shape& in = x.shape;
   const View out = ctx.workspace.floats({in[0], (in[1] + 1) / 2, (in[2] + 1) / 2, out_channels});
   conv3x3_stride2(ctx, x, packed, {.bias = bias.data()}, out);
+  return out;
+}
+
+void ConvTranspose2x2::visit(ParamVisitor& v) {
+  v("weight", weight, {in_channels, out_channels, 2, 2});
+  v("bias", bias, {out_channels});
+}
+
+void ConvTranspose2x2::finalize(const KernelTable& kernels) {
+  packed = pack_conv_transpose2x2(kernels, weight, bias);
+  if (!keep_weight) weight = Tensor();
+}
+
+View ConvTranspose2x2::forward(Context& ctx, ConstView x, Activation activation) const {
+  const Shape& in = x.shape;
+  const View out = ctx.workspace.floats({in[0], 2 * in[1], 2 * in[2], out_channels});
+  conv_transpose2x2(ctx, x, packed, activation, out);
   return out;
 }
 

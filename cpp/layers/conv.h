@@ -4,6 +4,7 @@
 
 #include "layers/layer.h"
 #include "ops/conv.h"
+#include "ops/conv_transpose.h"
 
 namespace sam_rlx {
 
@@ -60,6 +61,7 @@ struct StridedConv {
 struct Conv3x3 {
   std::int64_t in_channels = 0, out_channels = 0;
   bool has_bias = true;
+  bool keep_weight = false;  // as PatchConv's
 
   Tensor weight;  // (out, in, 3, 3)
   Tensor bias;
@@ -73,6 +75,7 @@ struct Conv3x3 {
   void visit(ParamVisitor& v);
   void finalize(const KernelTable& kernels);
   View forward(Context& ctx, ConstView x) const;  // (B, H, W, in) -> (B, H, W, out)
+  void forward(Context& ctx, ConstView x, View out) const;
 };
 
 // 3x3 convolution, stride 2, padding 1, channels last. Upstream: torch.nn.Conv2d.
@@ -90,6 +93,26 @@ struct StridedConv3x3 {
   void visit(ParamVisitor& v);
   void finalize(const KernelTable& kernels);
   View forward(Context& ctx, ConstView x) const;  // (B, H, W, in) -> (B, H / 2, W / 2, out)
+};
+
+// Transposed convolution whose kernel and stride are 2x2, channels last.
+// Upstream: torch.nn.ConvTranspose2d.
+struct ConvTranspose2x2 {
+  std::int64_t in_channels = 0, out_channels = 0;
+  bool keep_weight = false;  // as PatchConv's
+
+  Tensor weight;  // (in, out, 2, 2)
+  Tensor bias;    // (out,)
+  PackedConvTranspose packed;
+  std::string path;
+
+  ConvTranspose2x2() = default;
+  ConvTranspose2x2(std::int64_t in, std::int64_t out) : in_channels(in), out_channels(out) {}
+
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels);
+  // (B, H, W, in) -> (B, 2H, 2W, out)
+  View forward(Context& ctx, ConstView x, Activation activation = Activation::kNone) const;
 };
 
 // Convolution of each channel with itself, stride 1, size x size (odd), the map padded with zeros.

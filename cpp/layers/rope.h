@@ -6,10 +6,12 @@
 namespace sam_rlx {
 
 // The angles of the axial rotary encoding, made once: coordinate c and frequency j turn by
-// c * theta^(-4j / dim). Upstream: sam2/modeling/position_encoding.py, compute_axial_cis.
+// c * scale * theta^(-4j / dim). Upstream: sam2/modeling/position_encoding.py, compute_axial_cis,
+// and sam3/model/vitdet.py, compute_axial_cis.
 struct AxialRope {
   std::int64_t side = 0, dim = 0;
   double theta = 10000.0;
+  double scale = 1.0;
   Tensor cos, sin;                                            // (side, dim / 4)
   Tensor centered_cos, centered_sin, center_cos, center_sin;  // see ops/rope.h, CenteredAngles
 

@@ -130,7 +130,8 @@ struct WindowSource {
     for (std::int64_t j = 0; j < count; ++j) {
       const bool inside = top + h < args.grid.height && left + x < args.grid.width;
       const std::int64_t place = (top + h) * args.grid.width + left + x;
-      const float* const row = inside ? map + place * 3 * channels : args.pad_qkv;
+      const float* const row =
+          inside ? map + place * 3 * channels : args.pad_qkv + (h * size_w + x) * args.pad_stride;
       keys[j] = row + channels + w.head * head_dim;
       values[j] = row + 2 * channels + w.head * head_dim;
       if (++x == size_w) {

@@ -14,6 +14,15 @@ void rotate_pairs(const float* cos, const float* sin, std::int64_t count, float*
   }
 }
 
+// Turns one row of channels in halves, which lies at a place of the grid.
+void rotate_row(const AxialAngles& angles, std::int64_t y, std::int64_t x, float* row) {
+  const std::int64_t quarter = angles.cos.shape.last();
+  float* const im = row + 2 * quarter;
+  rotate_pairs(angles.cos.data + x * quarter, angles.sin.data + x * quarter, quarter, row, im);
+  rotate_pairs(angles.cos.data + y * quarter, angles.sin.data + y * quarter, quarter, row + quarter,
+               im + quarter);
+}
+
 }  // namespace
 
 void rotate_(Context& ctx, const AxialAngles& angles, View x) {
@@ -27,15 +36,29 @@ void rotate_(Context& ctx, const AxialAngles& angles, View x) {
   }
   parallel_for(ctx.num_threads, x.shape[0], kGrain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t column = i % angles.side * quarter;
-      const std::int64_t line = i / angles.side % angles.side * quarter;
-      float* const re = x.data + i * 4 * quarter;
-      float* const im = re + 2 * quarter;
-      rotate_pairs(angles.cos.data + column, angles.sin.data + column, quarter, re, im);
-      rotate_pairs(angles.cos.data + line, angles.sin.data + line, quarter, re + quarter,
-                   im + quarter);
+      rotate_row(angles, i / angles.side % angles.side, i % angles.side, x.data + i * 4 * quarter);
     }
   });
+}
+
+void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t num_heads, View qkv) {
+  constexpr std::int64_t kGrain = 16;
+  const std::int64_t head_dim = 4 * angles.cos.shape.last(), side = angles.side;
+  const std::int64_t row = 3 * num_heads * head_dim;
+  if (qkv.shape.rank() != 4 || qkv.shape.last() != row) {
+    fail("rotate_heads_", "a fused projection (B, H, W, " + std::to_string(row) + ")",
+         qkv.shape.str());
+  }
+  const std::int64_t height = qkv.shape[1], width = qkv.shape[2];
+  parallel_for(ctx.num_threads, qkv.shape.rows(), kGrain,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t y = i / width % height % side, x = i % width % side;
+                   for (std::int64_t head = 0; head < 2 * num_heads; ++head) {
+                     rotate_row(angles, y, x, qkv.data + i * row + head * head_dim);
+                   }
+                 }
+               });
 }
 
 }  // namespace sam_rlx

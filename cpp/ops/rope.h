@@ -24,4 +24,8 @@ struct CenteredAngles {
 // Turns the rows of x (n * side * side, C) in place; the grid repeats n times, row by row.
 void rotate_(Context& ctx, const AxialAngles& angles, View x);
 
+// Turns the queries and keys of each head in a fused projection (B, H, W, 3C), in place; the grid
+// repeats over the map from its corner on. C here is that of one head.
+void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t num_heads, View qkv);
+
 }  // namespace sam_rlx

@@ -3,41 +3,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "layers/fold.h"
 #include "ops/resize.h"
 
 namespace sam_rlx::sam2 {
-namespace {
-
-// weight (out, mid, 1, 1) behind inner (mid, in, 1, 1) -> (out, in, 1, 1). Sums in double.
-Tensor folded_weight(ConstView weight, const Tensor& inner) {
-  const std::int64_t rows = weight.shape[0], mid = inner.shape()[0], cols = inner.shape()[1];
-  Tensor out({rows, cols, 1, 1});
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < cols; ++c) {
-      double sum = 0.0;
-      for (std::int64_t k = 0; k < mid; ++k) {
-        sum += static_cast<double>(weight.data[r * mid + k]) * inner.data()[k * cols + c];
-      }
-      out.data()[r * cols + c] = static_cast<float>(sum);
-    }
-  }
-  return out;
-}
-
-Tensor folded_bias(ConstView weight, ConstView bias, const Tensor& inner) {
-  const std::int64_t rows = weight.shape[0], mid = inner.numel();
-  Tensor out({rows});
-  for (std::int64_t r = 0; r < rows; ++r) {
-    double sum = bias.data[r];
-    for (std::int64_t k = 0; k < mid; ++k) {
-      sum += static_cast<double>(weight.data[r * mid + k]) * inner.data()[k];
-    }
-    out.data()[r] = static_cast<float>(sum);
-  }
-  return out;
-}
-
-}  // namespace
 
 FpnNeck::FpnNeck(const FpnNeckConfig& sizes) : config(sizes) {
   for (const std::int64_t dim : config.backbone_channel_list) {

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sam_rlx::sam3 {
+
+// ---------------------------------------------------------------- image encoder
+
+// Upstream: sam3/model/vitdet.py, ViT, with the switches of the release: a tiled position table
+// with a row for a class token that is not kept, rotary encoding in all blocks, a norm before them.
+struct ViTConfig {
+  std::int64_t img_size = 1008;  // side of the input
+  std::int64_t pretrain_img_size = 336;
+  std::int64_t patch_size = 14;
+  std::int64_t in_chans = 3;
+  std::int64_t embed_dim = 1024;
+  std::int64_t depth = 32;
+  std::int64_t num_heads = 16;
+  double mlp_ratio = 4.625;
+  std::int64_t window_size = 24;
+  std::vector<std::int64_t> global_att_blocks{7, 15, 23, 31};  // at least one
+
+  static constexpr double kRopeTheta = 10000.0;
+
+  std::int64_t grid() const { return img_size / patch_size; }
+  std::int64_t table_grid() const { return pretrain_img_size / patch_size; }
+  std::int64_t head_dim() const { return embed_dim / num_heads; }
+  std::int64_t mlp_dim() const {
+    return static_cast<std::int64_t>(static_cast<double>(embed_dim) * mlp_ratio);
+  }
+  bool is_global(std::int64_t block) const;
+  // The result is that of the last global block; upstream drops what later ones make of it.
+  std::int64_t last_block() const { return global_att_blocks.back(); }
+};
+
+// Upstream: sam3/model/necks.py, Sam3DualViTDetNeck, and sam3/model/vl_combiner.py, SAM3VLBackbone.
+struct NeckConfig {
+  std::int64_t d_model = 256;
+  std::vector<double> scale_factors{4.0, 2.0, 1.0, 0.5};  // any of these, of the trunk's map
+  std::int64_t scalp = 1;                                 // so many levels at the end are left out
+  bool add_sam2_neck = false;  // a second set of maps, for clicks and videos
+
+  std::int64_t num_levels() const {
+    return static_cast<std::int64_t>(scale_factors.size()) - scalp;
+  }
+};
+
+struct VisionConfig {
+  ViTConfig trunk;
+  NeckConfig neck;
+};
+
+}  // namespace sam_rlx::sam3

@@ -1,0 +1,153 @@
+#include "models/sam3/neck.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "layers/fold.h"
+#include "layers/position_encoding.h"
+#include "ops/pool.h"
+
+namespace sam_rlx::sam3 {
+namespace {
+
+// (a, b, 2, 2) -> (b, a, 2, 2)
+Tensor swapped(const Tensor& x) {
+  const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
+  Tensor out({cols, rows, 2, 2});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) {
+      std::copy_n(x.data() + (r * cols + c) * 4, 4, out.data() + (c * rows + r) * 4);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- NeckBranch
+
+NeckBranch::NeckBranch(std::int64_t dim, std::int64_t d_model, double factor)
+    : scale_factor(factor), conv_3x3(d_model, d_model, true) {
+  std::int64_t out_dim = dim;
+  if (factor == 4.0) {
+    dconv_2x2_0 = ConvTranspose2x2(dim, dim / 2);
+    dconv_2x2_1 = ConvTranspose2x2(dim / 2, dim / 4);
+    out_dim = dim / 4;
+  } else if (factor == 2.0) {
+    dconv_2x2 = ConvTranspose2x2(dim, dim / 2);
+    out_dim = dim / 2;
+  } else if (factor != 1.0 && factor != 0.5) {
+    fail<UnsupportedError>("scale_factors", "4, 2, 1 or 0.5", std::to_string(factor));
+  }
+  conv_1x1 = PatchConv(out_dim, d_model, 1);
+  if (ConvTranspose2x2* const dconv = last_dconv()) {
+    dconv->keep_weight = conv_1x1.keep_weight = true;
+  }
+}
+
+ConvTranspose2x2* NeckBranch::last_dconv() {
+  if (scale_factor == 4.0) return &dconv_2x2_1;
+  return scale_factor == 2.0 ? &dconv_2x2 : nullptr;
+}
+
+void NeckBranch::visit(ParamVisitor& v) {
+  if (scale_factor == 4.0) {
+    v("dconv_2x2_0", dconv_2x2_0);
+    v("dconv_2x2_1", dconv_2x2_1);
+  }
+  if (scale_factor == 2.0) v("dconv_2x2", dconv_2x2);
+  v("conv_1x1", conv_1x1);
+  v("conv_3x3", conv_3x3);
+}
+
+void NeckBranch::finalize(const KernelTable& kernels) {
+  ConvTranspose2x2* const dconv = last_dconv();
+  if (dconv == nullptr) return;
+  dconv->bias = folded_bias(conv_1x1.weight, conv_1x1.bias, dconv->bias);
+  dconv->weight = swapped(folded_weight(conv_1x1.weight, swapped(dconv->weight)));
+  dconv->out_channels = conv_1x1.out_channels;
+  dconv->keep_weight = false;
+  dconv->finalize(kernels);
+  conv_1x1.weight = Tensor();
+  conv_1x1.packed = PackedMatrix();
+}
+
+std::int64_t NeckBranch::side_of(std::int64_t grid) const {
+  return static_cast<std::int64_t>(scale_factor * static_cast<double>(grid));
+}
+
+View NeckBranch::upscale(Context& ctx, ConstView x) const {
+  if (scale_factor == 4.0) {
+    return dconv_2x2_1.forward(ctx, dconv_2x2_0.forward(ctx, x, Activation::kGelu));
+  }
+  if (scale_factor == 2.0) return dconv_2x2.forward(ctx, x);
+  if (scale_factor == 1.0) return conv_1x1.forward(ctx, x);
+  const Shape& in = x.shape;
+  const View pooled = ctx.workspace.floats({in[0], side_of(in[1]), side_of(in[2]), in[3]});
+  max_pool2x2(ctx, x, pooled);
+  return conv_1x1.forward(ctx, pooled);
+}
+
+void NeckBranch::forward(Context& ctx, ConstView x, View out) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  conv_3x3.forward(ctx, upscale(ctx, x), out);
+  ctx.record(path, out);
+}
+
+void NeckBranch::fold_projection(const KernelTable& kernels, ConstView weight, ConstView bias) {
+  conv_3x3.bias = folded_bias(weight, bias, conv_3x3.bias);
+  conv_3x3.weight = folded_weight(weight, conv_3x3.weight);
+  conv_3x3.out_channels = weight.shape[0];
+  conv_3x3.keep_weight = false;
+  conv_3x3.finalize(kernels);
+}
+
+void NeckBranch::drop() {
+  for (ConvTranspose2x2* const dconv : {&dconv_2x2_0, &dconv_2x2_1, &dconv_2x2}) {
+    dconv->packed = PackedConvTranspose();
+  }
+  conv_1x1.packed = PackedMatrix();
+  conv_3x3.packed = PackedMatrix();
+}
+
+// ---------------------------------------------------------------- Sam3DualViTDetNeck
+
+Sam3DualViTDetNeck::Sam3DualViTDetNeck(const VisionConfig& sizes)
+    : config(sizes), trunk(sizes.trunk) {
+  const std::int64_t dim = config.trunk.embed_dim, d_model = config.neck.d_model;
+  for (const double factor : config.neck.scale_factors) {
+    convs.emplace_back(dim, d_model, factor);
+    if (config.neck.add_sam2_neck) sam2_convs.emplace_back(dim, d_model, factor);
+  }
+}
+
+void Sam3DualViTDetNeck::visit(ParamVisitor& v) {
+  v("trunk", trunk);
+  v("convs", convs);
+  v("sam2_convs", sam2_convs);
+}
+
+void Sam3DualViTDetNeck::finalize(const KernelTable& /*kernels*/) {
+  const PositionEmbeddingSine encoding{.num_pos_feats = config.neck.d_model};
+  vision_pos_enc = encoding.dense(config.trunk.grid(), config.trunk.grid());
+  for (std::vector<NeckBranch>* const branches : {&convs, &sam2_convs}) {
+    auto left_out = static_cast<std::size_t>(config.neck.num_levels());
+    for (; left_out < branches->size(); ++left_out) (*branches)[left_out].drop();
+  }
+}
+
+std::vector<View> Sam3DualViTDetNeck::levels(Context& ctx, ConstView x,
+                                             const std::vector<NeckBranch>& branches) const {
+  std::vector<View> maps;
+  for (std::int64_t i = 0; i < config.neck.num_levels(); ++i) {
+    const NeckBranch& branch = branches[static_cast<std::size_t>(i)];
+    const std::int64_t side = branch.side_of(config.trunk.grid());
+    maps.push_back(ctx.workspace.floats({1, side, side, branch.out_channels()}));
+    branch.forward(ctx, x, maps.back());
+    ctx.check_interrupt();
+  }
+  return maps;
+}
+
+}  // namespace sam_rlx::sam3
