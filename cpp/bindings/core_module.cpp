@@ -14,4 +14,5 @@ PYBIND11_MODULE(_core, m) {
   sam_rlx::register_image_predictor(m);
   sam_rlx::register_mask_generator(m);
   sam_rlx::register_masks_api(m);
+  sam_rlx::register_tokenizer(m);
 }

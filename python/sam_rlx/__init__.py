@@ -8,11 +8,13 @@ from sam_rlx.errors import (
     MissingExtraError,
     SamRlxError,
     StateError,
+    TruncationWarning,
     UnsupportedError,
 )
 from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model, build_info, load_model
+from sam_rlx.tokenizer import Tokenizer
 
 __all__ = [
     "CheckpointError",
@@ -27,6 +29,8 @@ __all__ = [
     "Model",
     "SamRlxError",
     "StateError",
+    "Tokenizer",
+    "TruncationWarning",
     "UnsupportedError",
     "build_info",
     "load_model",

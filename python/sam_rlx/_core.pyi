@@ -83,6 +83,15 @@ class MaskGenerator:
         self, image: NDArray[np.uint8], progress: Callable[[int, int], None] | None
     ) -> list[dict[str, Any]]: ...
 
+@final
+class Tokenizer:
+    def __init__(self, merges: bytes) -> None: ...
+    @property
+    def vocab_size(self) -> int: ...
+    def __call__(
+        self, texts: Sequence[str], context_length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+
 def load_model(
     path: str,
     variant: str | None = None,

@@ -14,7 +14,7 @@ CPP = ROOT / "cpp"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 MAX_FILE, MAX_FUNCTION = 400, 60
 
-MODELS = ("models/sam", "models/sam2")
+MODELS = ("models/sam", "models/sam2", "models/sam3")
 # What each folder may include besides itself. Folders that a prefix matches share its row.
 ALLOWED = {
     "core": set(),
@@ -23,6 +23,7 @@ ALLOWED = {
     "layers": {"core", "kernels", "ops"},
     "models/sam": {"core", "kernels", "ops", "layers"},
     "models/sam2": {"core", "kernels", "ops", "layers", "models/sam"},
+    "models/sam3": {"core", "kernels", "ops", "layers", "models/sam", "models/sam2"},
     "checkpoint": {"core", "layers/layer.h"},
     "predictors": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint"},
     "bindings": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint", "predictors"},
