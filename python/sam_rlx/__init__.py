@@ -8,11 +8,13 @@ from sam_rlx.errors import (
     MissingExtraError,
     SamRlxError,
     StateError,
+    TruncationWarning,
     UnsupportedError,
 )
 from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model, build_info, load_model
+from sam_rlx.tokenizer import Tokenizer
 from sam_rlx.video import VideoPredictor
 from sam_rlx.video_types import VideoFrame
 
@@ -29,6 +31,8 @@ __all__ = [
     "Model",
     "SamRlxError",
     "StateError",
+    "Tokenizer",
+    "TruncationWarning",
     "UnsupportedError",
     "VideoFrame",
     "VideoPredictor",

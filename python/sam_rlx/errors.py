@@ -1,4 +1,4 @@
-"""Errors that the library raises. The text has the form ``where: expected X, found Y``."""
+"""Errors and warnings of the library. The text has the form ``where: expected X, found Y``."""
 
 
 class SamRlxError(Exception):
@@ -31,3 +31,7 @@ class MissingExtraError(SamRlxError, ImportError):
 
 class HubError(SamRlxError, OSError):
     """A model on the hub cannot be had: it is unknown, gated, or neither cached nor reachable."""
+
+
+class TruncationWarning(UserWarning):
+    """A phrase has more tokens than the text encoder takes; the rest of it has no effect."""

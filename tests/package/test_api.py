@@ -28,7 +28,9 @@ def test_every_error_has_the_common_and_a_builtin_base() -> None:
     found = {
         name: value
         for name, value in vars(errors).items()
-        if isinstance(value, type) and value is not errors.SamRlxError
+        if isinstance(value, type)
+        and issubclass(value, Exception)
+        and value not in (errors.SamRlxError, errors.TruncationWarning)
     }
     assert found.keys() == BASES.keys()
     for name, builtin in BASES.items():
@@ -42,7 +44,8 @@ def test_the_public_names() -> None:
     classes = {"ImagePredictor", "MaskGenerator", "MaskPrediction", "MaskRecord", "Model"}
     classes |= {"VideoFrame", "VideoPredictor"}
     functions = {"build_info", "load_model"}
-    assert set(sam_rlx.__all__) == {*BASES, "SamRlxError", *classes, *functions}
+    others = {"SamRlxError", "Tokenizer", "TruncationWarning"}
+    assert set(sam_rlx.__all__) == {*BASES, *classes, *functions, *others}
     for name in sam_rlx.__all__:
         assert getattr(sam_rlx, name).__doc__
 

@@ -108,6 +108,7 @@ def test_the_wheel_is_small_and_complete(tmp_path: Path) -> None:
     names = " ".join(entries)
     assert "sam_rlx/_core." in names
     assert "sam_rlx/assets/coins.jpg" in entries
+    assert "sam_rlx/assets/clip-merges.bin" in entries
     assert "sam_rlx/_core.pyi" in entries
     assert "sam_rlx/py.typed" in entries
     assert "_testing" not in names

@@ -40,7 +40,8 @@ def test_stubtest_agrees(run_python: Callable[..., object], tmp_path: Path) -> N
         pytest.skip("needs mypy")
     allowed = tmp_path / "allowed"
     # The metaclass of pybind11's classes, and the constructor of a class that has none.
-    allowed.write_text(r"sam_rlx\._core\.(\w+Predictor|MaskGenerator|Model|Model\.__init__)" + "\n")
+    classes = r"(\w+Predictor|MaskGenerator|Model|Model\.__init__|Tokenizer)"
+    allowed.write_text(rf"sam_rlx\._core\.{classes}" + "\n")
     options = ("--ignore-disjoint-bases", "--ignore-unused-allowlist")
     found = run_python(
         *("-m", "mypy.stubtest", "sam_rlx._core", "--allowlist", str(allowed), *options)

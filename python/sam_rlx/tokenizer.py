@@ -1,0 +1,110 @@
+"""Phrases become the numbers that SAM 3's text encoder reads."""
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import _core
+from sam_rlx.arrays import as_integer
+from sam_rlx.errors import InvalidArgumentError, TruncationWarning
+
+_MERGES = Path(__file__).with_name("assets") / "clip-merges.bin"
+
+
+@cache
+def _tokenizer() -> _core.Tokenizer:
+    return _core.Tokenizer(_MERGES.read_bytes())
+
+
+class Tokenizer:
+    """The byte pair encoding of SAM 3: CLIP's vocabulary, 49,408 ids.
+
+    The ids are those of upstream's ``SimpleTokenizer``: the text is repaired (wrong encodings,
+    curly quotes, ligatures, other widths, control characters), HTML entities are replaced, white
+    space becomes single spaces, letters become lower case, and words are split into parts.
+
+    Parameters
+    ----------
+    context_length : int
+        Ids per phrase.
+
+    Raises
+    ------
+    InvalidArgumentError
+        `context_length` is no positive integer.
+
+    Examples
+    --------
+    >>> import sam_rlx
+    >>> sam_rlx.Tokenizer()("yellow school bus")[0, :6]
+    array([49406,  4481,  1228,  2840, 49407,     0])
+    """
+
+    def __init__(self, context_length: int = 32) -> None:
+        self._context_length = as_integer("context_length", context_length, 1)
+
+    @property
+    def context_length(self) -> int:
+        """Ids per phrase."""
+        return self._context_length
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids."""
+        return _tokenizer().vocab_size
+
+    def __call__(self, text: str | Sequence[str]) -> NDArray[np.int64]:
+        """Tokenize one phrase or several.
+
+        Parameters
+        ----------
+        text : str or sequence of str
+            N phrases; a single str is one. Empty ones are allowed.
+
+        Returns
+        -------
+        ndarray (N, context_length), int64
+            ``<start_of_text>`` (49406), the phrase, ``<end_of_text>`` (49407), then zeros. A
+            longer phrase is cut, and ends with ``<end_of_text>`` all the same.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `text` is of another type.
+
+        Warns
+        -----
+        TruncationWarning
+            A phrase was cut.
+        """
+        phrases = [text] if isinstance(text, str) else text
+        if not isinstance(phrases, Sequence) or not all(isinstance(p, str) for p in phrases):
+            raise InvalidArgumentError(
+                f"text: expected a str or a sequence of str, found {_kind(text)}"
+            )
+        from sam_rlx.text_cleaning import clean
+
+        ids, lengths = _tokenizer()([clean(phrase) for phrase in phrases], self._context_length)
+        for phrase, length in zip(phrases, lengths.tolist(), strict=True):
+            if length > self._context_length:
+                warnings.warn(
+                    f"text: expected at most {self._context_length} tokens, start and end "
+                    f"included, found {length}: the end of {_shortened(phrase)} has no effect",
+                    TruncationWarning,
+                    stacklevel=2,
+                )
+        return ids
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} with {sorted({type(part).__name__ for part in value})}"
+    return type(value).__name__
+
+
+def _shortened(phrase: str) -> str:
+    return repr(phrase if len(phrase) <= 40 else f"{phrase[:40]}...")
