@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
 
@@ -19,8 +20,9 @@ void install_fork_handler();
 
 // Calls body(begin, end, thread) for consecutive ranges of at most `grain` out of [0, count), on
 // up to `num_threads` threads; thread is in [0, num_threads). The ranges do not depend on the
-// number of threads, so neither do results. A nested call runs on the calling thread. The first
-// exception is raised again after the loop.
+// number of threads, so neither do results. Every thread gets at least one range, so that its
+// scratch memory is grown after one call; who is free takes the next one. A nested call runs on the
+// calling thread. The first exception is raised again after the loop.
 template <class Body>
 void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, const Body& body) {
   if (count <= 0) return;
@@ -34,11 +36,12 @@ void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, const
   if (threads > 1 && omp_in_parallel() == 0) {
     std::exception_ptr error;
     std::int64_t error_chunk = chunks;
+    std::atomic<std::int64_t> taken = 0;  // beside the first range of each thread
 #pragma omp parallel num_threads(threads)
     {
       const int thread = omp_get_thread_num();
-#pragma omp for schedule(dynamic, 1)
-      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t team = omp_get_num_threads();
+      for (std::int64_t chunk = thread; chunk < chunks; chunk = team + taken.fetch_add(1)) {
         try {
           run(chunk, thread);
         } catch (...) {
