@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from training import shapes
 from training.detection import boxes_of, goals, match
+from training.evaluate_sam3 import average_precision, figures, judge
 from training.phrases import (
     ANY,
     COLOURS,
@@ -25,7 +26,7 @@ from training.phrases import (
     surfaces,
 )  # fmt: skip
 from training.runs import Run
-from training.sam3 import NANO, Sam3
+from training.sam3 import NANO, Found, Sam3
 from training.scenes import SceneMaker
 from training.tests.test_steps import NeverWaits
 from training.train_sam3 import phrase_loss
@@ -147,3 +148,25 @@ def test_a_step_trains_the_detector_without_waiting(maker: PhraseMaker) -> None:
     idle = ("vision_backbone.convs.3", "conv_layers.2", "norms.2")
     assert all(any(part in n for part in (*silent, *idle)) for n in unused), unused
     assert sum(p.numel() for p in Sam3(NANO).parameters()) * 2 < 14e6
+
+
+def test_perfect_answers_have_perfect_figures(maker: PhraseMaker) -> None:
+    """The figures of the truth are 1, those of silence 0, and phrases without objects count."""
+    batch = maker.make(4, 96, 4)
+    side = 24
+    goal = goals(batch, side)
+    there = goal.there.any(1, keepdim=True).float()
+    cells = goal.masks.flatten(2).float() * 2 - 1
+
+    def answer(score: torch.Tensor) -> Found:
+        presence = there * 20 - 10
+        pixels = torch.eye(side**2).reshape(1, -1, side, side)
+        return Found([score], [goal.boxes], [presence], cells, pixels, presence)
+
+    loud = answer(torch.where(goal.there, 10.0, -10.0))
+    assert all(v > 0.99 for v in figures([judge(loud, batch)]).values())
+    quiet = figures([judge(answer(torch.full(goal.there.shape, -10.0)), batch)])
+    assert quiet["F1 at score 0.5"] == 0
+    assert quiet["absent phrases left empty"] == 1
+    scores, right = np.array([0.9, 0.8, 0.7]), np.array([True, False, True])
+    assert average_precision(scores, right, 4) == pytest.approx((1 + 2 / 3) / 4)
