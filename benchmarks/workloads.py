@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "benchmarks"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support import tiny, tiny_sam2  # noqa: E402, F401
+from support import tiny, tiny_sam2, tiny_sam3  # noqa: E402, F401
 
 SEED = 2
 NAMES = ("encoder", "decode-1", "decode-64", "everything", "everything-with-encoder")
