@@ -1,7 +1,8 @@
 """Time our layers at the sizes of a released network: where does the encoder's time go?
 
 Needs an editable install, which has `sam_rlx._testing`. Rows are medians; the copies at the NumPy
-border are part of them. `--rival` adds PyTorch's time for SAM 2's image encoder.
+border are part of them. `--rival` adds PyTorch's time for SAM 2's image encoder, and for the blocks
+of SAM 3's.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import hiera
+import vitdet
 from arithmetic import decoder_gflop
 from workloads import SEED, network, tiny
 
@@ -160,18 +162,20 @@ def rows_of(variant: str) -> tuple[list[Row], tiny.Weights]:
     """Rows of a variant, and the weights of the network they belong to."""
     if variant in hiera.VARIANTS:
         return hiera.rows(hiera.VARIANTS[variant], Row), hiera.weights(variant)
+    if variant in vitdet.VARIANTS:
+        return vitdet.rows(vitdet.VARIANTS[variant], Row), vitdet.weights(variant)
     config = network(variant)
     return encoder_rows(config) + decoder_rows(config), tiny.sam_weights(config, SEED)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    variants = ["tiny", *tiny.VARIANTS, *hiera.VARIANTS]
+    variants = ["tiny", *tiny.VARIANTS, *hiera.VARIANTS, *vitdet.VARIANTS]
     parser.add_argument("--variant", default="vit_b", choices=variants)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--isa", default=None)
-    parser.add_argument("--rival", action="store_true", help="SAM 2: also time PyTorch's encoder")
+    parser.add_argument("--rival", action="store_true", help="SAM 2 and 3: also time PyTorch")
     options = parser.parse_args()
     rows, weights = rows_of(options.variant)
     print("| stage | calls | ms, median | [min, max] | GFLOP/s | ms in all |")
@@ -191,6 +195,9 @@ def main() -> None:
     if options.rival and options.variant in hiera.VARIANTS:
         named = replace(rows[-1], stage="image encoder, PyTorch")
         show(named, hiera.rival(options.variant, options.threads))
+    if options.rival and options.variant in vitdet.VARIANTS:
+        for row, call in zip(rows, vitdet.rivals(options.variant, options.threads), strict=False):
+            show(replace(row, stage=f"{row.stage}, PyTorch"), call)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "benchmarks"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support import tiny, tiny_sam2  # noqa: E402
+from support import tiny, tiny_sam2, tiny_sam3  # noqa: E402, F401
 
 SEED = 2
 # SAM 2's image encoders, and the variant that each belongs to.

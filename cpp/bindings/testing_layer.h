@@ -14,6 +14,7 @@
 #include "kernels/select.h"
 #include "layers/layer.h"
 #include "models/sam2/config.h"
+#include "models/sam3/config.h"
 
 // What the rows of the tests' layer table share.
 
@@ -117,10 +118,12 @@ const Makers& sam2_memory_makers();
 const Makers& sam2_heads_makers();
 const Makers& sam3_detector_makers();
 const Makers& sam3_image_makers();
+const Makers& sam3_tracker_makers();
 
 // Configs from upstream's argument names.
 sam2::MaskDecoderConfig sam2_decoder_config(const py::dict& c);
 sam2::MemoryEncoderConfig sam2_memory_encoder_config(const py::dict& c);
 sam2::MemoryAttentionConfig sam2_memory_attention_config(const py::dict& c);
+sam3::VisionConfig sam3_vision_config(const py::dict& c);
 
 }  // namespace sam_rlx

@@ -43,16 +43,36 @@ void bind_resize(py::module_& m, const char* name, Resize resize, int axis) {
       py::arg("input"), py::arg("sizes"), py::arg("num_threads") = 1);
 }
 
-py::array_t<std::uint8_t> resize_pillow_array(const py::array& image, std::int64_t height,
-                                              std::int64_t width, int num_threads) {
+using ResizeBytes = void (*)(Context&, const ImageView&, std::int64_t, std::int64_t,
+                             const ImageRowSink&);
+
+void bind_resize_bytes(py::module_& m, const char* name, ResizeBytes resize) {
+  m.def(
+      name,
+      [resize](const py::array& image, std::int64_t height, std::int64_t width, int num_threads) {
+        const ImageArray source(image);
+        auto out = make_array<std::uint8_t>({height, width, 3});
+        std::uint8_t* const data = out.mutable_data();
+        with_context(num_threads, [&](Context& ctx) {
+          resize(ctx, source.view(), height, width, [&](std::int64_t y, const std::uint8_t* row) {
+            std::copy_n(row, 3 * width, data + 3 * width * y);
+          });
+        });
+        return out;
+      },
+      py::arg("image"), py::arg("height"), py::arg("width"), py::arg("num_threads") = 1);
+}
+
+Array<float> preprocess_sam3(const py::array& image, std::int64_t side, bool integer,
+                             int num_threads) {
+  using Resize = ByteSquareTransform::Resize;
   const ImageArray source(image);
-  auto out = make_array<std::uint8_t>({height, width, 3});
-  std::uint8_t* const data = out.mutable_data();
-  with_context(num_threads, [&](Context& ctx) {
-    resize_pillow(ctx, source.view(), height, width, [&](std::int64_t y, const std::uint8_t* row) {
-      std::copy_n(row, 3 * width, data + 3 * width * y);
-    });
-  });
+  ByteSquareTransform transform;
+  transform.side = side;
+  transform.resize = integer ? Resize::kInteger : Resize::kFloat;
+  auto out = make_array<float>({side, side, 3});
+  const View view = view_of(out);
+  with_context(num_threads, [&](Context& ctx) { transform.preprocess(ctx, source.view(), view); });
   return out;
 }
 
@@ -178,8 +198,10 @@ void register_masks(py::module_& m) {
   bind_resize(m, "resize_bilinear_hwc", resize_bilinear_hwc, 0);
   bind_resize(m, "resize_bicubic_hwc", resize_bicubic_hwc, 0);
   bind_resize(m, "resize_linear_rows", resize_linear_rows, 0);
-  m.def("resize_pillow", resize_pillow_array, py::arg("image"), py::arg("height"), py::arg("width"),
-        py::arg("num_threads") = 1);
+  bind_resize_bytes(m, "resize_pillow", resize_pillow);
+  bind_resize_bytes(m, "resize_torchvision", resize_torchvision);
+  m.def("preprocess_sam3", preprocess_sam3, py::arg("image"), py::arg("side") = 1008,
+        py::arg("integer") = false, py::arg("num_threads") = 1);
   m.def("preprocess", preprocess, py::arg("image"), py::arg("side") = 1024,
         py::arg("num_threads") = 1);
   m.def("transform_coords", transform_coords, py::arg("points"), py::arg("orig_hw"),

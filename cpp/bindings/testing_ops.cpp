@@ -8,6 +8,7 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/conv.h"
+#include "ops/conv_transpose.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
@@ -102,6 +103,24 @@ void register_conv(py::module_& m) {
         return out;
       },
       "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "isa"_a = py::none(),
+      "num_threads"_a = 1);
+}
+
+void register_more_convs(py::module_& m) {
+  m.def(
+      "conv_transpose2x2",
+      [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias,
+         const std::string& activation, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        const PackedConvTranspose packed =
+            pack_conv_transpose2x2(test.context.kernels, view_of(weight), view_of(bias));
+        const Shape in = shape_of(x);
+        FloatArray out = make_array({in[0], 2 * in[1], 2 * in[2], weight.shape(1)});
+        conv_transpose2x2(test.context, view_of(x), packed, activation_named(activation),
+                          mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "bias"_a, "activation"_a = "none", "isa"_a = py::none(),
       "num_threads"_a = 1);
   m.def(
       "depthwise_conv",
@@ -228,7 +247,7 @@ void register_attention(py::module_& m) {
       "window_attention",
       [](const FloatArray& qkv, std::int64_t num_heads, std::int64_t window, float scale,
          const OptionalArray& rel_h, const OptionalArray& rel_w, const OptionalArray& pad_qkv,
-         const OptionalArray& query, const Isa& isa, int num_threads) {
+         const OptionalArray& query, std::int64_t pad_stride, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
         WindowAttentionArgs args;
         args.qkv = view_of(qkv);
@@ -237,6 +256,7 @@ void register_attention(py::module_& m) {
         args.scale = scale;
         args.rel_pos = {data_of(rel_h), data_of(rel_w)};
         args.pad_qkv = data_of(pad_qkv);
+        args.pad_stride = pad_stride;
         args.query = view_of(query);
         FloatArray out =
             make_array(query ? args.query.shape : shape_of(qkv).with_last(qkv.shape(3) / 3));
@@ -244,7 +264,8 @@ void register_attention(py::module_& m) {
         return out;
       },
       "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(), "rel_w"_a = py::none(),
-      "pad_qkv"_a = py::none(), "query"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
+      "pad_qkv"_a = py::none(), "query"_a = py::none(), "pad_stride"_a = 0, "isa"_a = py::none(),
+      "num_threads"_a = 1);
 }
 
 // query (N, C), turned; weight (C, K), bias (C,), channels in halves; features (n, side^2, K), pos
@@ -288,6 +309,18 @@ void register_planes(py::module_& m) {
       },
       "planes"_a, "height"_a, "width"_a, "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
+      "rotate_heads",
+      [](const FloatArray& qkv, const FloatArray& cos, const FloatArray& sin,
+         std::int64_t num_heads, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(shape_of(qkv));
+        copy_(test.context, mutable_view_of(out), view_of(qkv));
+        rotate_heads_(test.context, {cos.shape(0), view_of(cos), view_of(sin)}, num_heads,
+                      mutable_view_of(out));
+        return out;
+      },
+      "qkv"_a, "cos"_a, "sin"_a, "num_heads"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
       "rotate",
       [](const FloatArray& x, const FloatArray& cos, const FloatArray& sin, const Isa& isa,
          int num_threads) {
@@ -306,6 +339,7 @@ void register_ops(py::module_& module) {
   py::module_ ops = module.def_submodule("ops", "Ops over NumPy arrays.");
   register_linear(ops);
   register_conv(ops);
+  register_more_convs(ops);
   register_maps(ops);
   register_rowwise(ops);
   register_attention(ops);

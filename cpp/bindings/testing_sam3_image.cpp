@@ -23,7 +23,9 @@ sam3::ViTConfig vit_config(const py::dict& c) {
   return config;
 }
 
-sam3::VisionConfig vision_config(const py::dict& c) {
+}  // namespace
+
+sam3::VisionConfig sam3_vision_config(const py::dict& c) {
   sam3::VisionConfig config{.trunk = vit_config(c), .neck = {}};
   config.neck.d_model = get<std::int64_t>(c, "d_model", 256);
   config.neck.scale_factors =
@@ -32,6 +34,8 @@ sam3::VisionConfig vision_config(const py::dict& c) {
   config.neck.add_sam2_neck = get<bool>(c, "add_sam2_neck", false);
   return config;
 }
+
+namespace {
 
 // `global`: whether the block is one of the global ones.
 Run make_block(const py::dict& c, const Weights& w, const KernelTable& k) {
@@ -95,7 +99,7 @@ Run make_branches(const py::dict& c, const Weights& w, const KernelTable& k) {
 
 // -> the kept levels of both sets, finest first, and the encoding of the trunk's places
 Run make_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::Sam3DualViTDetNeck(vision_config(c)), w, k);
+  const auto layer = loaded(sam3::Sam3DualViTDetNeck(sam3_vision_config(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {  // x (1, S, S, 3)
     const Array<float> x = array_of(in, "x");
     const View map = layer->trunk.forward(ctx, view_of(x, "x"));

@@ -9,8 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr int kBits = 22;
-constexpr std::int32_t kHalf = 1 << (kBits - 1);
+constexpr int kMostBits = 22;
 // Output rows of one work item: they share the horizontal pass over their sources.
 constexpr std::int64_t kRowGrain = 32;
 // More would make sizes in bytes overflow 32 bits somewhere, and is no picture.
@@ -18,47 +17,70 @@ constexpr std::int64_t kMaxSide = 1 << 24;
 
 // Output i of an axis is the sum of weights[i * width + k] * in[first[i] + k] over k < count[i].
 struct FixedTaps {
+  int bits = kMostBits;  // of the weights behind the point
   std::int64_t width = 0;
   std::int32_t* first = nullptr;
   std::int32_t* count = nullptr;
   std::int32_t* weights = nullptr;
+
+  std::int32_t half() const { return 1 << (bits - 1); }
 };
 
-FixedTaps triangle_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size) {
+// How many bits weights have: Pillow's, or as many as leave them 16 with the sign.
+enum class Weights { k22Bits, k16Bits };
+
+int bits_of(Weights kind, double largest) {
+  if (kind == Weights::k22Bits) return kMostBits;
+  constexpr int kLimit = 1 << 15;
+  int bits = 0;
+  while (bits < kMostBits && static_cast<int>(0.5 + largest * (1 << (bits + 1))) < kLimit) ++bits;
+  return bits;
+}
+
+FixedTaps triangle_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size,
+                        Weights kind) {
   const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
   const double support = std::max(scale, 1.0);
   const double inverse = 1.0 / support;
   FixedTaps taps;
   taps.width = static_cast<std::int64_t>(std::ceil(support)) * 2 + 1;
+  const std::int64_t size = checked_multiply(out_size, taps.width);
   taps.first = workspace.array<std::int32_t>(out_size);
   taps.count = workspace.array<std::int32_t>(out_size);
-  taps.weights = workspace.array<std::int32_t>(checked_multiply(out_size, taps.width));
+  taps.weights = workspace.array<std::int32_t>(size);
   const Workspace::Scope scratch(workspace);
-  double* const exact = workspace.array<double>(taps.width);
+  double* const exact = workspace.array<double>(size);
+  double largest = 0.0;
   for (std::int64_t i = 0; i < out_size; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
     const auto first = std::max(static_cast<std::int64_t>(centre - support + 0.5), std::int64_t{0});
     const auto last = std::min(static_cast<std::int64_t>(centre + support + 0.5), in_size);
+    double* const row = exact + i * taps.width;
     double sum = 0.0;
     for (std::int64_t k = 0; k < last - first; ++k) {
       const double place = (static_cast<double>(k + first) - centre + 0.5) * inverse;
-      exact[k] = std::max(1.0 - std::abs(place), 0.0);
-      sum += exact[k];
+      row[k] = std::max(1.0 - std::abs(place), 0.0);
+      sum += row[k];
     }
-    std::int32_t* const weights = taps.weights + i * taps.width;
     for (std::int64_t k = 0; k < last - first; ++k) {
-      const double weight = sum == 0.0 ? exact[k] : exact[k] / sum;
-      weights[k] = static_cast<std::int32_t>(0.5 + weight * (1 << kBits));
+      if (sum != 0.0) row[k] /= sum;
+      largest = std::max(largest, row[k]);
     }
     taps.first[i] = static_cast<std::int32_t>(first);
     taps.count[i] = static_cast<std::int32_t>(last - first);
+  }
+  taps.bits = bits_of(kind, largest);
+  for (std::int64_t i = 0; i < out_size; ++i) {
+    for (std::int64_t k = i * taps.width; k < i * taps.width + taps.count[i]; ++k) {
+      taps.weights[k] = static_cast<std::int32_t>(0.5 + exact[k] * (1 << taps.bits));
+    }
   }
   return taps;
 }
 
 // The weights of one output sum to 1 but for rounding, so only the upper limit can be passed.
-std::uint8_t to_byte(std::int32_t sum) {
-  return static_cast<std::uint8_t>(std::min(sum >> kBits, 255));
+std::uint8_t to_byte(std::int32_t sum, int bits) {
+  return static_cast<std::uint8_t>(std::min(sum >> bits, 255));
 }
 
 void horizontal_pass(const std::uint8_t* in, const FixedTaps& taps, std::int64_t width,
@@ -66,15 +88,15 @@ void horizontal_pass(const std::uint8_t* in, const FixedTaps& taps, std::int64_t
   for (std::int64_t x = 0; x < width; ++x) {
     const std::uint8_t* pixel = in + 3 * static_cast<std::int64_t>(taps.first[x]);
     const std::int32_t* const weights = taps.weights + x * taps.width;
-    std::int32_t r = kHalf, g = kHalf, b = kHalf;
+    std::int32_t r = taps.half(), g = r, b = r;
     for (std::int32_t k = 0; k < taps.count[x]; ++k, pixel += 3) {
       r += pixel[0] * weights[k];
       g += pixel[1] * weights[k];
       b += pixel[2] * weights[k];
     }
-    out[3 * x] = to_byte(r);
-    out[3 * x + 1] = to_byte(g);
-    out[3 * x + 2] = to_byte(b);
+    out[3 * x] = to_byte(r, taps.bits);
+    out[3 * x + 1] = to_byte(g, taps.bits);
+    out[3 * x + 2] = to_byte(b, taps.bits);
   }
 }
 
@@ -82,12 +104,12 @@ void horizontal_pass(const std::uint8_t* in, const FixedTaps& taps, std::int64_t
 void vertical_pass(const std::uint8_t* in, std::int64_t stride, const FixedTaps& taps,
                    std::int64_t y, std::int64_t bytes, std::int32_t* sums, std::uint8_t* out) {
   const std::int32_t* const weights = taps.weights + y * taps.width;
-  std::fill_n(sums, bytes, kHalf);
+  std::fill_n(sums, bytes, taps.half());
   for (std::int32_t k = 0; k < taps.count[y]; ++k, in += stride) {
     const std::int32_t weight = weights[k];
     for (std::int64_t i = 0; i < bytes; ++i) sums[i] += in[i] * weight;
   }
-  for (std::int64_t i = 0; i < bytes; ++i) out[i] = to_byte(sums[i]);
+  for (std::int64_t i = 0; i < bytes; ++i) out[i] = to_byte(sums[i], taps.bits);
 }
 
 void check(const ImageView& image, std::int64_t height, std::int64_t width) {
@@ -107,42 +129,44 @@ bool is_very_tall(const ImageView& image, std::int64_t height) {
   return image.height > 100 * image.width && height < image.height;
 }
 
-void resize_very_tall(Context& ctx, const ImageView& image, std::int64_t height,
-                      std::int64_t width, const ImageRowSink& sink) {
+void resize_very_tall(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
+                      const ImageRowSink& sink) {
   const std::int64_t in_bytes = 3 * image.width, bytes = 3 * width;
   const std::int64_t threads = std::max(ctx.num_threads, 1);
   const Workspace::Scope scratch(ctx.workspace);
-  const FixedTaps y_taps = triangle_taps(ctx.workspace, image.height, height);
-  const FixedTaps x_taps = triangle_taps(ctx.workspace, image.width, width);
+  const FixedTaps y_taps = triangle_taps(ctx.workspace, image.height, height, Weights::k22Bits);
+  const FixedTaps x_taps = triangle_taps(ctx.workspace, image.width, width, Weights::k22Bits);
   auto* const sums = ctx.workspace.array<std::int32_t>(in_bytes * threads);
   auto* const shrunk = ctx.workspace.array<std::uint8_t>(in_bytes * threads);
   auto* const rows = ctx.workspace.array<std::uint8_t>(bytes * threads);
   parallel_for(ctx.num_threads, height, kRowGrain,
                [&](std::int64_t begin, std::int64_t end, int thread) {
-    std::uint8_t* const narrow = shrunk + in_bytes * thread;
-    std::uint8_t* const row = rows + bytes * thread;
-    for (std::int64_t y = begin; y < end; ++y) {
-      vertical_pass(image.row(y_taps.first[y]), image.row_stride, y_taps, y, in_bytes,
-                    sums + in_bytes * thread, narrow);
-      if (width != image.width) horizontal_pass(narrow, x_taps, width, row);
-      sink(y, width != image.width ? row : narrow);
-    }
-  });
+                 std::uint8_t* const narrow = shrunk + in_bytes * thread;
+                 std::uint8_t* const row = rows + bytes * thread;
+                 for (std::int64_t y = begin; y < end; ++y) {
+                   vertical_pass(image.row(y_taps.first[y]), image.row_stride, y_taps, y, in_bytes,
+                                 sums + in_bytes * thread, narrow);
+                   if (width != image.width) horizontal_pass(narrow, x_taps, width, row);
+                   sink(y, width != image.width ? row : narrow);
+                 }
+               });
 }
 
-}  // namespace
+struct ResizeJob {
+  std::int64_t height = 0, width = 0;
+  Weights weights = Weights::k22Bits;
+};
 
-void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
-                   const ImageRowSink& sink) {
-  check(image, height, width);
-  if (is_very_tall(image, height)) return resize_very_tall(ctx, image, height, width, sink);
+void resize_by_columns_first(Context& ctx, const ImageView& image, const ResizeJob& job,
+                             const ImageRowSink& sink) {
+  const std::int64_t height = job.height, width = job.width;
   const bool horizontal = width != image.width, vertical = height != image.height;
   const std::int64_t bytes = 3 * width;
   const std::int64_t threads = std::max(ctx.num_threads, 1);
   const Workspace::Scope scratch(ctx.workspace);
   FixedTaps x_taps, y_taps;
-  if (horizontal) x_taps = triangle_taps(ctx.workspace, image.width, width);
-  if (vertical) y_taps = triangle_taps(ctx.workspace, image.height, height);
+  if (horizontal) x_taps = triangle_taps(ctx.workspace, image.width, width, job.weights);
+  if (vertical) y_taps = triangle_taps(ctx.workspace, image.height, height, job.weights);
 
   // The source rows [first, last) that the output rows [begin, end) read.
   const auto sources = [&](std::int64_t begin, std::int64_t end) {
@@ -162,28 +186,43 @@ void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, st
 
   parallel_for(ctx.num_threads, height, kRowGrain,
                [&](std::int64_t begin, std::int64_t end, int thread) {
-    const auto [first, last] = sources(begin, end);
-    const std::uint8_t* base = image.row(first);
-    std::int64_t stride = image.row_stride;
-    if (horizontal) {
-      std::uint8_t* const block = narrowed + most * bytes * thread;
-      for (std::int64_t y = first; y < last; ++y) {
-        horizontal_pass(image.row(y), x_taps, width, block + (y - first) * bytes);
-      }
-      base = block;
-      stride = bytes;
-    }
-    for (std::int64_t y = begin; y < end; ++y) {
-      if (!vertical) {
-        sink(y, base + (y - first) * stride);
-        continue;
-      }
-      std::uint8_t* const row = rows + bytes * thread;
-      vertical_pass(base + (y_taps.first[y] - first) * stride, stride, y_taps, y, bytes,
-                    sums + bytes * thread, row);
-      sink(y, row);
-    }
-  });
+                 const auto [first, last] = sources(begin, end);
+                 const std::uint8_t* base = image.row(first);
+                 std::int64_t stride = image.row_stride;
+                 if (horizontal) {
+                   std::uint8_t* const block = narrowed + most * bytes * thread;
+                   for (std::int64_t y = first; y < last; ++y) {
+                     horizontal_pass(image.row(y), x_taps, width, block + (y - first) * bytes);
+                   }
+                   base = block;
+                   stride = bytes;
+                 }
+                 for (std::int64_t y = begin; y < end; ++y) {
+                   if (!vertical) {
+                     sink(y, base + (y - first) * stride);
+                     continue;
+                   }
+                   std::uint8_t* const row = rows + bytes * thread;
+                   vertical_pass(base + (y_taps.first[y] - first) * stride, stride, y_taps, y,
+                                 bytes, sums + bytes * thread, row);
+                   sink(y, row);
+                 }
+               });
+}
+
+}  // namespace
+
+void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
+                   const ImageRowSink& sink) {
+  check(image, height, width);
+  if (is_very_tall(image, height)) return resize_very_tall(ctx, image, height, width, sink);
+  resize_by_columns_first(ctx, image, {height, width, Weights::k22Bits}, sink);
+}
+
+void resize_torchvision(Context& ctx, const ImageView& image, std::int64_t height,
+                        std::int64_t width, const ImageRowSink& sink) {
+  check(image, height, width);
+  resize_by_columns_first(ctx, image, {height, width, Weights::k16Bits}, sink);
 }
 
 }  // namespace sam_rlx

@@ -1,6 +1,7 @@
 #include "predictors/image_transform.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -13,14 +14,24 @@ namespace {
 // The normalised value of every byte, for each channel.
 using ByteTable = std::array<std::array<float, 3>, 256>;
 
-ByteTable normalise_bytes(const ImageTransform& transform) {
+// (factor * byte - mean) / std
+ByteTable normalise_bytes(float factor, const std::array<float, 3>& mean,
+                          const std::array<float, 3>& std) {
   ByteTable table;
   for (std::size_t value = 0; value < table.size(); ++value) {
     for (std::size_t c = 0; c < 3; ++c) {
-      table[value][c] = (static_cast<float>(value) - transform.mean[c]) / transform.std[c];
+      table[value][c] = (factor * static_cast<float>(value) - mean[c]) / std[c];
     }
   }
   return table;
+}
+
+void look_up(const ByteTable& table, const std::uint8_t* row, std::int64_t width, float* out) {
+  for (std::int64_t x = 0; x < 3 * width; x += 3) {
+    out[x] = table[row[x]][0];
+    out[x + 1] = table[row[x + 1]][1];
+    out[x + 2] = table[row[x + 2]][2];
+  }
 }
 
 std::string text(Size size) {
@@ -52,16 +63,12 @@ Size ImageTransform::preprocess(Context& ctx, const ImageView& image, View out) 
     fail_internal("preprocess into " + out.shape.str());
   }
   const Size input_hw = resized_hw({image.height, image.width});
-  const ByteTable table = normalise_bytes(*this);
+  const ByteTable table = normalise_bytes(1.0F, mean, std);
   const std::int64_t row_floats = 3 * side;
   resize_pillow(ctx, image, input_hw.height, input_hw.width,
                 [&](std::int64_t y, const std::uint8_t* row) {
                   float* const target = out.data + y * row_floats;
-                  for (std::int64_t x = 0; x < 3 * input_hw.width; x += 3) {
-                    target[x] = table[row[x]][0];
-                    target[x + 1] = table[row[x + 1]][1];
-                    target[x + 2] = table[row[x + 2]][2];
-                  }
+                  look_up(table, row, input_hw.width, target);
                   std::fill(target + 3 * input_hw.width, target + row_floats, 0.0F);
                 });
   std::fill(out.data + input_hw.height * row_floats, out.data + out.numel(), 0.0F);
@@ -79,12 +86,16 @@ void ImageTransform::transform_coords(Size orig_hw, std::int64_t num_points, con
   }
 }
 
-void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
-  if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
+namespace {
+
+// Resizes a picture in float, one channel at a time: large pictures are held once in float. What a
+// byte is comes from `value_of(byte)`; `take(c, i, value)` gets the result, number i of channel c.
+template <class ValueOf, class Take>
+void resize_channels(Context& ctx, const ImageView& image, std::int64_t side,
+                     const ValueOf& value_of, const Take& take) {
   if (image.height <= 0 || image.width <= 0) {
     fail("image", "at least one pixel", text({image.height, image.width}));
   }
-  // One channel at a time: large pictures are held once in float.
   const Workspace::Scope scratch(ctx.workspace);
   const View plane = ctx.workspace.floats({1, image.height, image.width});
   const View resized = ctx.workspace.floats({1, side, side});
@@ -93,18 +104,43 @@ void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out)
       for (std::int64_t y = y0; y < y1; ++y) {
         const std::uint8_t* const row = image.row(y) + c;
         float* const target = plane.data + y * image.width;
-        for (std::int64_t x = 0; x < image.width; ++x) {
-          target[x] = static_cast<float>(row[3 * x]) / 255.0F;
-        }
+        for (std::int64_t x = 0; x < image.width; ++x) target[x] = value_of(row[3 * x]);
       }
     });
     resize_bilinear_antialias(ctx, plane, resized);
     parallel_for(ctx.num_threads, side, 64, [&](std::int64_t y0, std::int64_t y1, int) {
-      for (std::int64_t i = y0 * side; i < y1 * side; ++i) {
-        out.data[3 * i + static_cast<std::int64_t>(c)] = (resized.data[i] - mean[c]) / std[c];
-      }
+      for (std::int64_t i = y0 * side; i < y1 * side; ++i) take(c, i, resized.data[i]);
     });
   }
+}
+
+}  // namespace
+
+void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
+  if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
+  resize_channels(
+      ctx, image, side, [](std::uint8_t byte) { return static_cast<float>(byte) / 255.0F; },
+      [&](std::size_t c, std::int64_t i, float value) {
+        out.data[3 * i + static_cast<std::int64_t>(c)] = (value - mean[c]) / std[c];
+      });
+}
+
+void ByteSquareTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
+  if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
+  // Upstream multiplies by the inverse.
+  const ByteTable table = normalise_bytes(static_cast<float>(1.0 / 255.0), mean, std);
+  if (resize == Resize::kInteger) {
+    return resize_torchvision(ctx, image, side, side, [&](std::int64_t y, const std::uint8_t* row) {
+      look_up(table, row, side, out.data + y * 3 * side);
+    });
+  }
+  resize_channels(
+      ctx, image, side, [](std::uint8_t byte) { return static_cast<float>(byte); },
+      [&](std::size_t c, std::int64_t i, float value) {
+        // Rounds halves to even, as upstream does.
+        const float level = std::clamp(std::nearbyint(value), 0.0F, 255.0F);
+        out.data[3 * i + static_cast<std::int64_t>(c)] = table[static_cast<std::size_t>(level)][c];
+      });
 }
 
 }  // namespace sam_rlx

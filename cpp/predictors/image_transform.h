@@ -43,4 +43,20 @@ struct SquareTransform {
   void preprocess(Context& ctx, const ImageView& image, View out) const;
 };
 
+// SAM 3's picture transform: both sides become `side`, bilinear with antialias and rounded to
+// bytes, which are divided by 255 and normalised. torchvision computes in float on GPUs and in
+// integers on CPUs: one grey level apart on some pixels. Upstream:
+// sam3/model/sam3_image_processor.py, Sam3Processor.
+struct ByteSquareTransform {
+  enum class Resize { kFloat, kInteger };
+
+  std::int64_t side = 1008;
+  Resize resize = Resize::kFloat;
+  std::array<float, 3> mean{0.5F, 0.5F, 0.5F};
+  std::array<float, 3> std{0.5F, 0.5F, 0.5F};
+
+  // uint8 RGB -> out (side, side, 3). Raises InvalidArgument when a side is empty.
+  void preprocess(Context& ctx, const ImageView& image, View out) const;
+};
+
 }  // namespace sam_rlx

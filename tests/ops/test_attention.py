@@ -21,6 +21,8 @@ def window_attention(qkv, heads, window, scale, rel_h=None, rel_w=None, pad_qkv=
     size_h, size_w = (window, window) if window else (h, w)
     rows, cols = -(-h // size_h), -(-w // size_w)
     padded = np.empty((b, rows * size_h, cols * size_w, c3))
+    if pad_qkv is not None and pad_qkv.ndim == 3:  # a vector for each place of a window
+        pad_qkv = np.tile(pad_qkv, (rows, cols, 1))
     padded[:] = 0 if pad_qkv is None else pad_qkv
     padded[:, :h, :w] = qkv
     x = padded.reshape(b, rows, size_h, cols, size_w, 3, heads, -1)
@@ -145,6 +147,19 @@ def test_window_attention(shape, heads, head_dim, window, rel_pos):
     scale = head_dim**-0.5
     truth = window_attention(qkv, heads, window, scale, pad_qkv=pad, **rel)
     check("window_attention", truth, qkv, heads, window, scale, pad_qkv=pad, **rel)
+
+
+@pytest.mark.parametrize(
+    ("shape", "heads", "head_dim", "window"),
+    [((2, 5, 7), 2, 4, 3), ((1, 3, 4), 1, 8, 6), ((1, 30, 25), 2, 16, 24)],
+)
+def test_padded_places_of_their_own(shape, heads, head_dim, window):
+    random = rng(*shape, window)
+    c3 = 3 * heads * head_dim
+    qkv, pad = normal(random, *shape, c3), normal(random, window, window, c3)
+    scale = head_dim**-0.5
+    truth = window_attention(qkv, heads, window, scale, pad_qkv=pad)
+    check("window_attention", truth, qkv, heads, window, scale, pad_qkv=pad, pad_stride=c3)
 
 
 def pooled_window_attention(qkv, heads, window, scale, pad_qkv, pool):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.ops import check, f64, normal, op, rng, torch_bound
+from support.ops import ACTIVATIONS, check, f64, normal, op, rng, torch_bound
 
 
 def patches3x3(x):
@@ -152,3 +152,38 @@ def test_pytorch(kernel):
     name, formula = ("conv3x3", conv3x3) if kernel == 3 else ("conv_patch", conv_patch)
     truth = formula(x, weight)
     check(name, truth, x, weight, bound=torch_bound(truth, rival.permute(0, 2, 3, 1)))
+
+
+def conv_transpose2x2(x, weight):
+    x, weight = f64(x, weight)
+    b, h, w, _ = x.shape
+    return np.einsum("bhwi,ioyx->bhywxo", x, weight).reshape(b, 2 * h, 2 * w, weight.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("shape", "out"),
+    [
+        ((1, 1, 1, 1), 1),
+        ((2, 5, 7, 3), 5),
+        ((1, 3, 300, 17), 24),  # lines that are cut
+        ((1, 2, 9, 1100), 12),  # inner sums that are cut
+        ((1, 18, 18, 64), 40),
+        ((0, 3, 3, 2), 4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("activation", ["none", "gelu"])
+def test_conv_transpose2x2(shape, out, activation):
+    random = rng(*shape, out)
+    x, weight = normal(random, *shape), normal(random, shape[3], out, 2, 2)
+    bias = normal(random, out)
+    truth = ACTIVATIONS[activation](conv_transpose2x2(x, weight) + bias) if x.size else x
+    truth = np.asarray(truth, np.float64).reshape(shape[0], 2 * shape[1], 2 * shape[2], out)
+    check("conv_transpose2x2", truth, x, weight, bias, activation=activation)
+
+
+def test_conv_transpose2x2_wrong_shape():
+    with pytest.raises(ValueError, match="conv_transpose2x2: expected a map"):
+        op("conv_transpose2x2", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 2, 2)), np.zeros(3))
+    with pytest.raises(ValueError, match="pack_conv_transpose2x2: expected a weight"):
+        op("conv_transpose2x2", np.zeros((1, 5, 4, 8)), np.zeros((8, 3, 2, 2)), np.zeros(4))

@@ -31,3 +31,30 @@ def test_wrong_shapes():
     table = np.zeros((3, 2))
     with pytest.raises(ValueError, match="rotate_: expected rows of 8 for grids of 3 x 3"):
         op("rotate", np.zeros((8, 8)), table, table)
+
+
+@pytest.mark.parametrize(
+    ("shape", "side", "heads", "quarter"),
+    [((1, 4, 4), 4, 2, 2), ((2, 3, 7), 3, 1, 5), ((1, 9, 5), 4, 3, 16), ((0, 2, 2), 2, 1, 1)],
+)
+def test_rotate_heads(shape, side, heads, quarter):
+    """Queries and keys of each head turn as `rotate` turns rows; values stay."""
+    random = rng(side, heads, quarter)
+    width = 4 * quarter
+    qkv = normal(random, *shape, 3 * heads * width)
+    angles = random.uniform(0, 6, (side, quarter))
+    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    truth = f64(qkv)[0].reshape(*shape, 3 * heads, width)
+    row, column = np.meshgrid(np.arange(shape[1]), np.arange(shape[2]), indexing="ij")
+    turn = np.exp(1j * np.arctan2(*f64(sin, cos)))
+    turn = np.concatenate([turn[column % side], turn[row % side]], -1)[None, :, :, None]
+    pairs = truth[..., : 2 * heads, : 2 * quarter] + 1j * truth[..., : 2 * heads, 2 * quarter :]
+    turned = pairs * turn
+    truth[..., : 2 * heads, :] = np.concatenate([turned.real, turned.imag], -1)
+    check("rotate_heads", truth.reshape(qkv.shape), qkv, cos, sin, heads)
+
+
+def test_rotate_heads_wrong_shape():
+    table = np.zeros((3, 2))
+    with pytest.raises(ValueError, match="rotate_heads_: expected a fused projection"):
+        op("rotate_heads", np.zeros((1, 3, 3, 40)), table, table, 2)

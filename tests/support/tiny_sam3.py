@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from support.tiny import Shapes
 
 
 @dataclass(frozen=True)
@@ -99,3 +102,50 @@ TINY = Sam3Config(
     memory_feedforward=128,
 )
 RELEASED = Sam3Config()
+
+
+def _layer(shapes: Shapes, name: str, *weight: int, bias: int | None = None) -> None:
+    shapes[f"{name}.weight"] = weight
+    shapes[f"{name}.bias"] = (weight[0] if bias is None else bias,)
+
+
+def trunk_shapes(
+    config: Sam3Config, prefix: str = "trunk.", blocks: Iterable[int] | None = None
+) -> Shapes:
+    """Names and shapes of the trunk, of some of its blocks alone if `blocks` says so."""
+    shapes: Shapes = {}
+    width, patch = config.embed_dim, config.patch_size
+    hidden, places = int(width * config.mlp_ratio), (config.pretrain_img_size // patch) ** 2
+    if blocks is None:
+        shapes[f"{prefix}pos_embed"] = (1, 1 + places, width)
+        shapes[f"{prefix}patch_embed.proj.weight"] = (width, 3, patch, patch)
+        _layer(shapes, f"{prefix}ln_pre", width)
+    for i in range(config.depth) if blocks is None else blocks:
+        name = f"{prefix}blocks.{i}"
+        _layer(shapes, f"{name}.norm1", width)
+        _layer(shapes, f"{name}.attn.qkv", 3 * width, width)
+        _layer(shapes, f"{name}.attn.proj", width, width)
+        _layer(shapes, f"{name}.norm2", width)
+        _layer(shapes, f"{name}.mlp.fc1", hidden, width)
+        _layer(shapes, f"{name}.mlp.fc2", width, hidden)
+    return shapes
+
+
+def branch_shapes(config: Sam3Config, prefix: str = "convs") -> Shapes:
+    """Names and shapes of one set of the neck's convolutions, the level left out included."""
+    shapes: Shapes = {}
+    for i, factor in enumerate(config.scale_factors):
+        name, width = f"{prefix}.{i}", config.embed_dim
+        dconvs = {4.0: ("dconv_2x2_0", "dconv_2x2_1"), 2.0: ("dconv_2x2",)}.get(factor, ())
+        for dconv in dconvs:
+            _layer(shapes, f"{name}.{dconv}", width, width // 2, 2, 2, bias=width // 2)
+            width //= 2
+        _layer(shapes, f"{name}.conv_1x1", config.d_model, width, 1, 1)
+        _layer(shapes, f"{name}.conv_3x3", config.d_model, config.d_model, 3, 3)
+    return shapes
+
+
+def vision_shapes(config: Sam3Config, add_sam2_neck: bool = True) -> Shapes:
+    """Names and shapes of the image encoder, as `support.upstream_sam3.neck` has."""
+    second = branch_shapes(config, "sam2_convs") if add_sam2_neck else {}
+    return {**trunk_shapes(config), **branch_shapes(config), **second}

@@ -1,4 +1,4 @@
-"""The reference packages. Only this file and `upstream_sam3` import PyTorch or upstream.
+"""The reference packages. Only this file and `upstream_sam3_package` import upstream.
 
 Importing it prepares the process, so import it before anything that imports torchvision.
 """

@@ -1,139 +1,16 @@
-"""Upstream's SAM 3 and parts of it, of any size.
-
-Besides `support.upstream`, this is the only file of the tests that imports upstream.
-"""
+"""Upstream's SAM 3 and parts of it, of any size."""
 
 from __future__ import annotations
 
 import importlib.util
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from support import tiny_sam3, upstream
-
-
-def _stand_in_for_triton() -> None:
-    """Make upstream's GPU kernels, which need triton, importable where it is not installed."""
-    if importlib.util.find_spec("triton") is not None:
-        return
-
-    def decorator(*args: Any, **kwargs: Any) -> Any:
-        return args[0] if args and callable(args[0]) and not kwargs else lambda kernel: kernel
-
-    triton: Any = ModuleType("triton")
-    triton.language = ModuleType("triton.language")
-    triton.language.constexpr = object
-    triton.jit = triton.autotune = triton.heuristics = decorator
-    triton.Config = SimpleNamespace
-    sys.modules["triton"] = triton
-    sys.modules["triton.language"] = triton.language
-
-
-class _Cpu(TorchFunctionMode):
-    """Turn each request for a GPU into one for the CPU."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if getattr(func, "__name__", "") in ("cuda", "pin_memory"):
-            return args[0]
-        return func(*map(self._here, args), **{k: self._here(v) for k, v in (kwargs or {}).items()})
-
-    def _here(self, value: Any) -> Any:
-        named = isinstance(value, str) and value.startswith("cuda")
-        found = isinstance(value, torch.device) and value.type == "cuda"
-        return torch.device("cpu") if named or found else value
-
-
-@contextmanager
-def on_cpu() -> Iterator[None]:
-    """Run upstream code that asks for a GPU on the CPU: constructors, boxes, the tracker."""
-    with _Cpu(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*(CUDA|cuda).*", UserWarning)
-        yield
-
-
-def _load_sam3() -> SimpleNamespace:
-    _stand_in_for_triton()
-    with on_cpu(), upstream.uncompiled():
-        from sam3.model import (
-            box_ops,
-            data_misc,
-            decoder,
-            encoder,
-            geometry_encoders,
-            maskformer_segmentation,
-            memory,
-            model_misc,
-            necks,
-            position_encoding,
-            sam1_task_predictor,
-            sam3_image,
-            sam3_image_processor,
-            sam3_tracking_predictor,
-            text_encoder_ve,
-            tokenizer_ve,
-            vitdet,
-            vl_combiner,
-        )
-        from sam3.sam import mask_decoder, prompt_encoder
-        from sam3.sam import transformer as two_way
-
-    return SimpleNamespace(
-        # Modules, for what has no name below.
-        box_ops=box_ops,
-        data_misc=data_misc,
-        decoder=decoder,
-        encoder=encoder,
-        geometry_encoders=geometry_encoders,
-        maskformer_segmentation=maskformer_segmentation,
-        memory=memory,
-        model_misc=model_misc,
-        vitdet=vitdet,
-        # Classes.
-        DotProductScoring=model_misc.DotProductScoring,
-        FindStage=data_misc.FindStage,
-        MLP=model_misc.MLP,
-        MaskDecoder=mask_decoder.MaskDecoder,
-        MultiheadAttention=model_misc.MultiheadAttentionWrapper,
-        PixelDecoder=maskformer_segmentation.PixelDecoder,
-        PositionEmbeddingSine=position_encoding.PositionEmbeddingSine,
-        Prompt=geometry_encoders.Prompt,
-        PromptEncoder=prompt_encoder.PromptEncoder,
-        RoPEAttention=two_way.RoPEAttention,
-        SAM3InteractiveImagePredictor=sam1_task_predictor.SAM3InteractiveImagePredictor,
-        SAM3VLBackbone=vl_combiner.SAM3VLBackbone,
-        Sam3DualViTDetNeck=necks.Sam3DualViTDetNeck,
-        Sam3Image=sam3_image.Sam3Image,
-        Sam3ImageOnVideoMultiGPU=sam3_image.Sam3ImageOnVideoMultiGPU,
-        Sam3Processor=sam3_image_processor.Sam3Processor,
-        Sam3TrackerPredictor=sam3_tracking_predictor.Sam3TrackerPredictor,
-        SequenceGeometryEncoder=geometry_encoders.SequenceGeometryEncoder,
-        SimpleTokenizer=tokenizer_ve.SimpleTokenizer,
-        TransformerDecoder=decoder.TransformerDecoder,
-        TransformerDecoderLayer=decoder.TransformerDecoderLayer,
-        TransformerEncoderFusion=encoder.TransformerEncoderFusion,
-        TransformerEncoderLayer=encoder.TransformerEncoderLayer,
-        TransformerWrapper=model_misc.TransformerWrapper,
-        UniversalSegmentationHead=maskformer_segmentation.UniversalSegmentationHead,
-        VETextEncoder=text_encoder_ve.VETextEncoder,
-        ViT=vitdet.ViT,
-    )
-
-
-sam3 = _load_sam3()
+from support.upstream_sam3_package import on_cpu as on_cpu
+from support.upstream_sam3_package import sam3 as sam3
 
 
 def refresh(module: Any) -> Any:

@@ -55,6 +55,15 @@ void Sam2Heads::visit(ParamVisitor& v) {
 
 // ---------------------------------------------------------------- prompts and masks
 
+void Sam2Heads::adopt_features(Context& ctx, std::span<const View> fpn, ImageFeatures& out) const {
+  const ConstView coarsest = fpn.back()[0];
+  if (out.embedding.shape() != coarsest.shape) out.embedding = Tensor(coarsest.shape);
+  copy_(ctx, out.embedding, coarsest);
+  ctx.record(sam_mask_decoder.path + ".conv_s0", fpn[0]);
+  ctx.record(sam_mask_decoder.path + ".conv_s1", fpn[1]);
+  MaskDecoder::adopt_high_res(ctx, fpn[0][0], fpn[1][0], out.high_res);
+}
+
 bool Sam2Heads::use_multimask(bool is_init_cond_frame, std::int64_t num_points) const {
   const Sam2BaseConfig& base = config.base;
   return (is_init_cond_frame || base.multimask_output_for_tracking) &&
@@ -260,14 +269,7 @@ void Sam2::finalize(const KernelTable& kernels) {
 
 void Sam2::forward_image(Context& ctx, ConstView image, ImageFeatures& out) const {
   const Workspace::Scope scratch(ctx.workspace);
-  const std::vector<View> fpn = image_encoder.forward(ctx, image);
-  const ConstView coarsest = fpn.back()[0];
-  if (out.embedding.shape() != coarsest.shape) out.embedding = Tensor(coarsest.shape);
-  copy_(ctx, out.embedding, coarsest);
-  const MaskDecoder& decoder = heads.sam_mask_decoder;
-  ctx.record(decoder.path + ".conv_s0", fpn[0]);
-  ctx.record(decoder.path + ".conv_s1", fpn[1]);
-  MaskDecoder::adopt_high_res(ctx, fpn[0][0], fpn[1][0], out.high_res);
+  heads.adopt_features(ctx, image_encoder.forward(ctx, image), out);
 }
 
 void get_1d_sine_pe(ConstView positions, View out) {

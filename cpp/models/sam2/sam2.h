@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "layers/conv.h"
@@ -34,6 +35,12 @@ struct FrameMemory {
 // (frame, whether its output as a conditioning frame is meant)
 using MemoryLookup = std::function<FrameMemory(std::int64_t frame, bool conditioning)>;
 
+// What the prompts and the objects of a picture share.
+struct ImageFeatures {
+  Tensor embedding;  // (g, g, C), without no_mem_embed
+  HighResFeatures high_res;
+};
+
 // All of SAM 2 but its image encoder. Upstream: sam2/modeling/sam2_base.py, SAM2Base, for one
 // object. Maps are channels last, (g, g, C) with g = image_size / backbone_stride.
 struct Sam2Heads {
@@ -54,6 +61,11 @@ struct Sam2Heads {
 
   explicit Sam2Heads(const HeadsConfig& sizes);
   void visit(ParamVisitor& v);
+
+  // Upstream's backbone_fpn, finest first, of which the two finer maps went through conv_s0 and
+  // conv_s1: (1, 4g, 4g, C / 8), (1, 2g, 2g, C / 4), (1, g, g, C) -> out. Tensors of the right size
+  // are used again.
+  void adopt_features(Context& ctx, std::span<const View> fpn, ImageFeatures& out) const;
 
   // Prompt and mask decoder. `prompt.num_points` 0 stands for one point that is none; its mask may
   // be of any size. backbone_features: with the memory or no_mem_embed. Of several masks only the
@@ -93,12 +105,6 @@ struct Sam2Heads {
  private:
   void gate_obj_ptr_(View obj_ptr, bool is_obj_appearing) const;
   View scaled_mask(Context& ctx, const NewMemory& in) const;
-};
-
-// What the prompts and the objects of a picture share.
-struct ImageFeatures {
-  Tensor embedding;  // (g, g, C), without no_mem_embed
-  HighResFeatures high_res;
 };
 
 // Upstream: sam2/modeling/sam2_base.py, SAM2Base.

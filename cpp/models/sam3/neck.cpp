@@ -118,7 +118,11 @@ Sam3DualViTDetNeck::Sam3DualViTDetNeck(const VisionConfig& sizes)
   const std::int64_t dim = config.trunk.embed_dim, d_model = config.neck.d_model;
   for (const double factor : config.neck.scale_factors) {
     convs.emplace_back(dim, d_model, factor);
-    if (config.neck.add_sam2_neck) sam2_convs.emplace_back(dim, d_model, factor);
+    if (!config.neck.add_sam2_neck) continue;
+    sam2_convs.emplace_back(dim, d_model, factor);
+    // The mask decoder reads all levels but the coarsest through projections.
+    sam2_convs.back().conv_3x3.keep_weight =
+        static_cast<std::int64_t>(sam2_convs.size()) < config.neck.num_levels();
   }
 }
 

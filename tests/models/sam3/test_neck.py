@@ -110,6 +110,13 @@ def test_image_encoder(parity, changes, sam2):
     parity.check("sam3.Sam3DualViTDetNeck", module, ours, adapt=whole, x=shape)
 
 
+@pytest.mark.parametrize("sam2", [False, True])
+def test_shapes_are_those_of_upstream(sam2):
+    module = upstream_sam3.neck(TINY, add_sam2_neck=sam2)
+    expected = {name: value.shape for name, value in upstream.state_dict(module).items()}
+    assert tiny_sam3.vision_shapes(TINY, sam2) == expected
+
+
 def test_unknown_scale(testing):
     import sam_rlx
 
@@ -179,6 +186,13 @@ def test_trace(parity, testing):
 def test_trace_of_padded_windows(parity, testing):
     config = replace(TINY, img_size=126, window_size=5, depth=4, global_att_blocks=(1, 3))
     check_trace(parity, testing, config, 6, parity.isas)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_trace_of_released_size(parity, testing):
+    best = [isa for isa in parity.isas if isa != "generic"][:1] or parity.isas
+    check_trace(parity, testing, tiny_sam3.RELEASED, 2, best)
 
 
 def test_a_second_call_takes_no_memory(testing):

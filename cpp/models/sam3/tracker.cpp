@@ -1,0 +1,68 @@
+#include "models/sam3/tracker.h"
+
+namespace sam_rlx::sam3 {
+namespace {
+
+// Upstream: sam3/model/model_misc.py, TransformerWrapper, which has an encoder only here.
+struct TransformerWrapper {
+  sam2::MemoryAttention& encoder;
+
+  void visit(ParamVisitor& v) { v("encoder", encoder); }
+};
+
+}  // namespace
+
+sam2::HeadsConfig tracker_heads(const VisionConfig& vision) {
+  const std::int64_t width = vision.neck.d_model;
+  sam2::HeadsConfig config;
+  config.base.image_size = vision.trunk.img_size;
+  config.base.backbone_stride = vision.trunk.patch_size;
+  config.memory_bank.max_cond_frames_in_attn = 4;
+  config.mask_decoder.transformer.numbered_mlp = false;
+  config.mask_decoder.transformer.embedding_dim = width;
+  config.memory_encoder.in_dim = width;
+  config.memory_attention.d_model = width;
+  config.memory_attention.feat_size = config.base.grid();
+  return config;
+}
+
+Tracker::Tracker(const sam2::HeadsConfig& sizes) : heads(sizes) {
+  heads.sam_mask_decoder.conv_s0.keep_weight = true;
+  heads.sam_mask_decoder.conv_s1.keep_weight = true;
+}
+
+void Tracker::visit(ParamVisitor& v) {
+  const std::int64_t channels = heads.config.hidden_dim(), width = heads.config.mem_dim();
+  const std::int64_t frames = heads.config.memory_bank.num_maskmem;
+  TransformerWrapper transformer{heads.memory_attention};
+  v("maskmem_tpos_enc", heads.maskmem_tpos_enc, {frames, 1, 1, width});
+  v("no_mem_embed", heads.no_mem_embed, {1, 1, channels});
+  v("no_mem_pos_enc", heads.no_mem_pos_enc, {1, 1, channels});
+  v("no_obj_ptr", heads.no_obj_ptr, {1, channels});
+  v("no_obj_embed_spatial", heads.no_obj_embed_spatial, {1, width});
+  v("mask_downsample", heads.mask_downsample);
+  v("transformer", transformer);
+  v("maskmem_backbone", heads.memory_encoder);
+  v("sam_prompt_encoder", heads.sam_prompt_encoder);
+  v("sam_mask_decoder", heads.sam_mask_decoder);
+  v("obj_ptr_proj", heads.obj_ptr_proj);
+  v("obj_ptr_tpos_proj", heads.obj_ptr_tpos_proj);
+}
+
+void Tracker::fold_projections(const KernelTable& kernels, Sam3DualViTDetNeck& neck) {
+  std::size_t level = 0;
+  for (PatchConv* const conv : {&heads.sam_mask_decoder.conv_s0, &heads.sam_mask_decoder.conv_s1}) {
+    neck.sam2_convs[level].fold_projection(kernels, conv->weight, conv->bias);
+    conv->weight = Tensor();
+    conv->packed = PackedMatrix();
+    ++level;
+  }
+}
+
+void Tracker::forward_image(Context& ctx, const Sam3DualViTDetNeck& neck, ConstView map,
+                            sam2::ImageFeatures& out) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  heads.adopt_features(ctx, neck.levels(ctx, map, neck.sam2_convs), out);
+}
+
+}  // namespace sam_rlx::sam3

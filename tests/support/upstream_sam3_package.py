@@ -1,0 +1,141 @@
+"""Upstream's package of SAM 3, made importable and runnable without a GPU.
+
+Besides `support.upstream`, this is the only file of the tests that imports upstream.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from support import upstream
+
+
+def _stand_in_for_triton() -> None:
+    """Make upstream's GPU kernels, which need triton, importable where it is not installed."""
+    if importlib.util.find_spec("triton") is not None:
+        return
+
+    def decorator(*args: Any, **kwargs: Any) -> Any:
+        return args[0] if args and callable(args[0]) and not kwargs else lambda kernel: kernel
+
+    triton: Any = ModuleType("triton")
+    triton.language = ModuleType("triton.language")
+    triton.language.constexpr = object
+    triton.jit = triton.autotune = triton.heuristics = decorator
+    triton.Config = SimpleNamespace
+    sys.modules["triton"] = triton
+    sys.modules["triton.language"] = triton.language
+
+
+class _Cpu(TorchFunctionMode):
+    """Turn each request for a GPU into one for the CPU."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if getattr(func, "__name__", "") in ("cuda", "pin_memory"):
+            return args[0]
+        return func(*map(self._here, args), **{k: self._here(v) for k, v in (kwargs or {}).items()})
+
+    def _here(self, value: Any) -> Any:
+        named = isinstance(value, str) and value.startswith("cuda")
+        found = isinstance(value, torch.device) and value.type == "cuda"
+        return torch.device("cpu") if named or found else value
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Run upstream code that asks for a GPU on the CPU: constructors, boxes, the tracker."""
+    with _Cpu(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*(CUDA|cuda).*", UserWarning)
+        yield
+
+
+_MODULES = (
+    "box_ops",
+    "data_misc",
+    "decoder",
+    "encoder",
+    "geometry_encoders",
+    "maskformer_segmentation",
+    "memory",
+    "model_misc",
+    "necks",
+    "position_encoding",
+    "sam1_task_predictor",
+    "sam3_image",
+    "sam3_image_processor",
+    "sam3_tracking_predictor",
+    "text_encoder_ve",
+    "tokenizer_ve",
+    "vitdet",
+    "vl_combiner",
+)
+
+
+def _load_sam3() -> SimpleNamespace:
+    _stand_in_for_triton()
+    with on_cpu(), upstream.uncompiled():
+        m = SimpleNamespace(
+            **{name: importlib.import_module(f"sam3.model.{name}") for name in _MODULES}
+        )
+        from sam3.sam import mask_decoder, prompt_encoder
+        from sam3.sam import transformer as two_way
+
+    return SimpleNamespace(
+        # Modules, for what has no name of its own here.
+        box_ops=m.box_ops,
+        data_misc=m.data_misc,
+        decoder=m.decoder,
+        encoder=m.encoder,
+        geometry_encoders=m.geometry_encoders,
+        maskformer_segmentation=m.maskformer_segmentation,
+        memory=m.memory,
+        model_misc=m.model_misc,
+        vitdet=m.vitdet,
+        # Classes.
+        DotProductScoring=m.model_misc.DotProductScoring,
+        FindStage=m.data_misc.FindStage,
+        MLP=m.model_misc.MLP,
+        MaskDecoder=mask_decoder.MaskDecoder,
+        MultiheadAttention=m.model_misc.MultiheadAttentionWrapper,
+        PixelDecoder=m.maskformer_segmentation.PixelDecoder,
+        PositionEmbeddingSine=m.position_encoding.PositionEmbeddingSine,
+        Prompt=m.geometry_encoders.Prompt,
+        PromptEncoder=prompt_encoder.PromptEncoder,
+        RoPEAttention=two_way.RoPEAttention,
+        SAM3InteractiveImagePredictor=m.sam1_task_predictor.SAM3InteractiveImagePredictor,
+        SAM3VLBackbone=m.vl_combiner.SAM3VLBackbone,
+        Sam3DualViTDetNeck=m.necks.Sam3DualViTDetNeck,
+        Sam3Image=m.sam3_image.Sam3Image,
+        Sam3ImageOnVideoMultiGPU=m.sam3_image.Sam3ImageOnVideoMultiGPU,
+        Sam3Processor=m.sam3_image_processor.Sam3Processor,
+        Sam3TrackerPredictor=m.sam3_tracking_predictor.Sam3TrackerPredictor,
+        SequenceGeometryEncoder=m.geometry_encoders.SequenceGeometryEncoder,
+        SimpleTokenizer=m.tokenizer_ve.SimpleTokenizer,
+        TransformerDecoder=m.decoder.TransformerDecoder,
+        TransformerDecoderLayer=m.decoder.TransformerDecoderLayer,
+        TransformerEncoderFusion=m.encoder.TransformerEncoderFusion,
+        TransformerEncoderLayer=m.encoder.TransformerEncoderLayer,
+        TransformerWrapper=m.model_misc.TransformerWrapper,
+        UniversalSegmentationHead=m.maskformer_segmentation.UniversalSegmentationHead,
+        VETextEncoder=m.text_encoder_ve.VETextEncoder,
+        ViT=m.vitdet.ViT,
+    )
+
+
+sam3 = _load_sam3()
