@@ -115,6 +115,7 @@ const Makers& sam_makers();
 const Makers& sam2_image_makers();
 const Makers& sam2_memory_makers();
 const Makers& sam2_heads_makers();
+const Makers& sam3_text_makers();
 
 // Configs from upstream's argument names.
 sam2::MaskDecoderConfig sam2_decoder_config(const py::dict& c);

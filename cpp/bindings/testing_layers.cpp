@@ -282,8 +282,8 @@ const Makers& sam_makers() {
 namespace {
 
 const Maker& maker_of(const std::string& name) {
-  for (const Makers* const table :
-       {&sam_makers(), &sam2_image_makers(), &sam2_memory_makers(), &sam2_heads_makers()}) {
+  for (const Makers* const table : {&sam_makers(), &sam2_image_makers(), &sam2_memory_makers(),
+                                    &sam2_heads_makers(), &sam3_text_makers()}) {
     if (const auto entry = table->find(name); entry != table->end()) return entry->second;
   }
   fail("layer", "a known layer", name);
