@@ -119,6 +119,7 @@ const Makers& sam2_heads_makers();
 const Makers& sam3_detector_makers();
 const Makers& sam3_image_makers();
 const Makers& sam3_tracker_makers();
+const Makers& sam3_text_makers();
 
 // Configs from upstream's argument names.
 sam2::MaskDecoderConfig sam2_decoder_config(const py::dict& c);

@@ -7,9 +7,11 @@
 #include "layers/rope.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/causal_attention.h"
 #include "ops/conv.h"
 #include "ops/conv_transpose.h"
 #include "ops/elementwise.h"
+#include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/place_attention.h"
@@ -239,6 +241,32 @@ FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatAr
   return out;
 }
 
+// Rows of tokens by their ids, and their attention.
+void register_text(py::module_& m) {
+  m.def(
+      "causal_attention",
+      [](const FloatArray& qkv, const std::vector<std::int64_t>& begins, std::int64_t num_heads,
+         float scale, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({qkv.shape(0), qkv.shape(1) / 3});
+        causal_attention(test.context, {view_of(qkv), begins, num_heads, scale},
+                         mutable_view_of(out));
+        return out;
+      },
+      "qkv"_a, "begins"_a, "num_heads"_a, "scale"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "embedding",
+      [](const FloatArray& table, const std::vector<std::int64_t>& ids, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        const auto count = static_cast<std::int64_t>(ids.size());
+        FloatArray out = make_array({count, table.shape(1)});
+        embedding(test.context, view_of(table), ids.data(), mutable_view_of(out));
+        return out;
+      },
+      "table"_a, "ids"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
 void register_attention(py::module_& m) {
   m.def("attention", &run_attention, "q"_a, "k"_a, "v"_a, "num_heads"_a, "scale"_a,
         "bias_h"_a = py::none(), "bias_w"_a = py::none(), "bias_first"_a = 0, "isa"_a = py::none(),
@@ -343,6 +371,7 @@ void register_ops(py::module_& module) {
   register_maps(ops);
   register_rowwise(ops);
   register_attention(ops);
+  register_text(ops);
   register_planes(ops);
   module.def(
       "op",

@@ -38,7 +38,8 @@ class ParamVisitor {
     const std::string parent = prefix_;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       prefix_ = parent.empty() ? name : parent + "." + name;
-      prefix_ += "." + std::to_string(i);
+      prefix_ += '.';
+      prefix_ += std::to_string(i);
       walk(layers[i]);
     }
     prefix_ = parent;

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+namespace sam_rlx::sam3 {
+
+// Upstream: sam3/model/text_encoder_ve.py, VETextEncoder, with a causal mask, a final norm and no
+// pooling, as in the release.
+struct TextEncoderConfig {
+  std::int64_t d_model = 256;  // width of the result
+  std::int64_t width = 1024;
+  std::int64_t heads = 16;
+  std::int64_t layers = 24;
+  std::int64_t context_length = 32;
+  std::int64_t vocab_size = 49408;
+
+  static constexpr std::int64_t kMlpRatio = 4;
+};
+
+}  // namespace sam_rlx::sam3

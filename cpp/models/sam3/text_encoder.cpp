@@ -1,0 +1,150 @@
+#include "models/sam3/text_encoder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "layers/mlp.h"
+#include "ops/causal_attention.h"
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+
+namespace sam_rlx::sam3 {
+
+// ---------------------------------------------------------------- TextAttention
+
+void TextAttention::visit(ParamVisitor& v) {
+  v("in_proj_weight", in_proj.weight, {in_proj.out_features, in_proj.in_features});
+  v("in_proj_bias", in_proj.bias, {in_proj.out_features});
+  v("out_proj", out_proj);
+}
+
+void TextAttention::forward_add_(Context& ctx, ConstView input, Begins begins, View x) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const auto head_dim = static_cast<float>(out_proj.in_features / num_heads);
+  const View qkv = in_proj.forward(ctx, input);
+  const View merged = ctx.workspace.floats(input.shape);
+  causal_attention(
+      ctx,
+      {.qkv = qkv, .begins = begins, .num_heads = num_heads, .scale = 1.0F / std::sqrt(head_dim)},
+      merged);
+  out_proj.forward_add(ctx, merged, x, x);
+}
+
+// ---------------------------------------------------------------- ResidualAttentionBlock
+
+void TextMlp::visit(ParamVisitor& v) {
+  v("c_fc", c_fc);
+  v("c_proj", c_proj);
+}
+
+ResidualAttentionBlock::ResidualAttentionBlock(std::int64_t width, std::int64_t heads)
+    : attn(width, heads), ln_1(width, 1e-5F), ln_2(width, 1e-5F) {
+  const std::int64_t hidden = TextEncoderConfig::kMlpRatio * width;
+  mlp = {.c_fc = Linear(width, hidden), .c_proj = Linear(hidden, width)};
+}
+
+void ResidualAttentionBlock::visit(ParamVisitor& v) {
+  v("attn", attn);
+  v("ln_1", ln_1);
+  v("ln_2", ln_2);
+  v("mlp", mlp);
+}
+
+void ResidualAttentionBlock::forward_(Context& ctx, View x, Begins begins) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  attn.forward_add_(ctx, ln_1.forward(ctx, x), begins, x);
+  mlp_add_(ctx, mlp.c_fc, Activation::kGelu, mlp.c_proj, ln_2.forward(ctx, x), x);
+  ctx.record(path, x);
+}
+
+// ---------------------------------------------------------------- TextTransformer
+
+std::int64_t TokenIds::valid_length(std::int64_t i) const {
+  const std::int64_t* const ids = phrase(i);
+  std::int64_t valid = length;
+  while (valid > 0 && ids[valid - 1] == 0) --valid;
+  return valid;
+}
+
+TextTransformer::TextTransformer(const TextEncoderConfig& sizes)
+    : config(sizes), ln_final(sizes.width, 1e-5F) {
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    transformer.resblocks.emplace_back(config.width, config.heads);
+  }
+}
+
+void TextTransformer::visit(ParamVisitor& v) {
+  v("positional_embedding", positional_embedding, {config.context_length, config.width});
+  v("token_embedding.weight", token_embedding, {config.vocab_size, config.width});
+  v("transformer", transformer);
+  v("ln_final", ln_final);
+}
+
+View TextTransformer::forward(Context& ctx, const TokenIds& ids, Begins begins) const {
+  const View x = ctx.workspace.floats({begins.back(), config.width});
+  for (std::int64_t i = 0; i < ids.count; ++i) {
+    const std::int64_t first = begins[static_cast<std::size_t>(i)];
+    const Shape rows{begins[static_cast<std::size_t>(i) + 1] - first, config.width};
+    const View phrase{x.data + first * config.width, rows};
+    embedding(ctx, token_embedding, ids.phrase(i), phrase);
+    add_(ctx, phrase, {positional_embedding.data(), rows});
+  }
+  for (const ResidualAttentionBlock& block : transformer.resblocks) {
+    block.forward_(ctx, x, begins);
+    ctx.check_interrupt();
+  }
+  ln_final.forward_(ctx, x);
+  ctx.record(ln_final.path, x);
+  return x;
+}
+
+// ---------------------------------------------------------------- VETextEncoder
+
+ConstView TextFeatures::phrase(std::int64_t i) const {
+  const std::int64_t first = begins[static_cast<std::size_t>(i)];
+  const std::int64_t rows = begins[static_cast<std::size_t>(i) + 1] - first;
+  return {tokens.data + first * tokens.shape[1], {rows, tokens.shape[1]}};
+}
+
+const bool* TextFeatures::phrase_padding(std::int64_t i) const {
+  return padding + begins[static_cast<std::size_t>(i)];
+}
+
+VETextEncoder::VETextEncoder(const TextEncoderConfig& sizes)
+    : config(sizes), encoder(sizes), resizer(sizes.width, sizes.d_model) {}
+
+void VETextEncoder::visit(ParamVisitor& v) {
+  v("encoder", encoder);
+  v("resizer", resizer);
+}
+
+TextFeatures VETextEncoder::forward(Context& ctx, const TokenIds& ids) const {
+  if (ids.count < 1 || ids.length < 1 || ids.length > config.context_length) {
+    fail("ids", "shape (N, L) with 1 <= L <= " + std::to_string(config.context_length),
+         Shape{ids.count, ids.length}.str());
+  }
+  auto* const begins = ctx.workspace.array<std::int64_t>(ids.count + 1);
+  begins[0] = 0;
+  for (std::int64_t i = 0; i < ids.count; ++i) {
+    const std::int64_t valid = ids.valid_length(i);
+    if (valid == 0) fail("ids", "an id other than 0", "none in phrase " + std::to_string(i));
+    begins[i + 1] = begins[i] + valid;
+  }
+  const std::int64_t rows = begins[ids.count];
+  bool* const padding = ctx.workspace.array<bool>(rows);
+  for (std::int64_t i = 0; i < ids.count; ++i) {
+    std::transform(ids.phrase(i), ids.phrase(i) + begins[i + 1] - begins[i], padding + begins[i],
+                   [](std::int64_t id) { return id == 0; });
+  }
+  TextFeatures out{.tokens = ctx.workspace.floats({rows, config.d_model}),
+                   .padding = padding,
+                   .begins = {begins, static_cast<std::size_t>(ids.count) + 1}};
+  const Workspace::Scope scratch(ctx.workspace);
+  const View x = encoder.forward(ctx, ids, out.begins);
+  linear(ctx, x, resizer.packed, {.bias = resizer.bias.data()}, out.tokens);
+  ctx.record(resizer.path, out.tokens);
+  return out;
+}
+
+}  // namespace sam_rlx::sam3

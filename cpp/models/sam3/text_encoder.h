@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layers/linear.h"
+#include "layers/norm.h"
+#include "models/sam3/text_config.h"
+
+namespace sam_rlx::sam3 {
+
+// Rows of the tokens of phrases lie one phrase after the other. `begins` has the first row of each
+// phrase, and the number of rows behind them.
+using Begins = std::span<const std::int64_t>;
+
+// Causal self-attention of each phrase. Upstream: torch.nn.MultiheadAttention.
+struct TextAttention {
+  std::int64_t num_heads = 0;
+  Linear in_proj;  // queries, keys and values; its keys are in_proj_weight and in_proj_bias
+  Linear out_proj;
+  std::string path;
+
+  TextAttention() = default;
+  TextAttention(std::int64_t width, std::int64_t heads)
+      : num_heads(heads), in_proj(width, 3 * width), out_proj(width, width) {}
+  void visit(ParamVisitor& v);
+  void finalize(const KernelTable& kernels) { in_proj.finalize(kernels); }
+  // x (R, C) gets the attention of `input` (R, C) added.
+  void forward_add_(Context& ctx, ConstView input, Begins begins, View x) const;
+};
+
+struct TextMlp {
+  Linear c_fc, c_proj;
+
+  void visit(ParamVisitor& v);
+};
+
+// Upstream: sam3/model/text_encoder_ve.py, ResidualAttentionBlock.
+struct ResidualAttentionBlock {
+  TextAttention attn;
+  LayerNorm ln_1, ln_2;
+  TextMlp mlp;
+  std::string path;
+
+  ResidualAttentionBlock() = default;
+  ResidualAttentionBlock(std::int64_t width, std::int64_t heads);
+  void visit(ParamVisitor& v);
+  void forward_(Context& ctx, View x, Begins begins) const;
+};
+
+struct Transformer {
+  std::vector<ResidualAttentionBlock> resblocks;
+
+  void visit(ParamVisitor& v) { v("resblocks", resblocks); }
+};
+
+// Phrases as ids: <start_of_text>, the phrase, <end_of_text>, and 0 behind it. Nothing of what
+// follows the last id that is not 0 is computed: no token sees those behind it.
+struct TokenIds {
+  const std::int64_t* data = nullptr;  // (count, length)
+  std::int64_t count = 0, length = 0;
+
+  const std::int64_t* phrase(std::int64_t i) const { return data + i * length; }
+  std::int64_t valid_length(std::int64_t i) const;
+};
+
+// Upstream: sam3/model/text_encoder_ve.py, TextTransformer. Its text_projection makes a vector of
+// each phrase that nothing reads: a key that checkpoints have and this has not.
+struct TextTransformer {
+  TextEncoderConfig config;
+  Tensor positional_embedding;  // (context_length, width)
+  Tensor token_embedding;       // (vocab_size, width)
+  Transformer transformer;
+  LayerNorm ln_final;
+  std::string path;
+
+  TextTransformer() = default;
+  explicit TextTransformer(const TextEncoderConfig& sizes);
+  void visit(ParamVisitor& v);
+  // -> (R, width)
+  View forward(Context& ctx, const TokenIds& ids, Begins begins) const;
+};
+
+// Views live until the caller's scope closes.
+struct TextFeatures {
+  View tokens;                    // (R, d_model)
+  const bool* padding = nullptr;  // (R,): ids that are 0. In a phrase it is the byte "!", which
+                                  // upstream masks like what follows a phrase
+  Begins begins;
+
+  ConstView phrase(std::int64_t i) const;  // (rows, d_model)
+  const bool* phrase_padding(std::int64_t i) const;
+};
+
+// Upstream: sam3/model/text_encoder_ve.py, VETextEncoder.
+struct VETextEncoder {
+  TextEncoderConfig config;
+  TextTransformer encoder;
+  Linear resizer;
+  std::string path;
+
+  VETextEncoder() = default;
+  explicit VETextEncoder(const TextEncoderConfig& sizes);
+  void visit(ParamVisitor& v);
+
+  // Raises InvalidArgument when there is no phrase, one is too long or has no id but 0, or an id is
+  // not in the vocabulary.
+  TextFeatures forward(Context& ctx, const TokenIds& ids) const;
+};
+
+}  // namespace sam_rlx::sam3

@@ -1,0 +1,109 @@
+#include "ops/causal_attention.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/kernel_table.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr std::int64_t kMinParallelWork = 1 << 16;
+
+// One head of one run.
+struct Unit {
+  const float *query, *key, *value;  // rows of 3C numbers
+  float* out;                        // rows of C numbers
+  std::int64_t rows, channels, head_dim;
+};
+
+// C (m, n) = A (m, k) B (k, n), all row-major.
+struct Matrix {
+  const float* data;
+  std::int64_t stride;
+};
+void multiply(const KernelTable& kernels, Matrix a, Matrix b, const Shape& mnk, View c) {
+  kernels.gemm({.m = mnk[0],
+                .n = mnk[1],
+                .k = mnk[2],
+                .a = a.data,
+                .a_row_stride = a.stride,
+                .a_k_stride = 1,
+                .a_panel_stride = kernels.gemm_mr * a.stride,
+                .b = b.data,
+                .b_k_stride = b.stride,
+                .b_panel_stride = kernels.gemm_nr,
+                .c = c.data,
+                .c_row_stride = c.shape.last()});
+}
+
+// scratch: head_dim * rows and rows * rows numbers.
+void attend(const KernelTable& kernels, const Unit& unit, float scale, float* scratch) {
+  const std::int64_t rows = unit.rows, stride = 3 * unit.channels;
+  float* const key_t = scratch;  // (head_dim, rows)
+  float* const scores = scratch + unit.head_dim * rows;
+  kernels.transpose_block(unit.key, stride, rows, unit.head_dim, key_t, rows);
+  multiply(kernels, {unit.query, stride}, {key_t, rows}, {rows, rows, unit.head_dim},
+           {scores, {rows, rows}});
+  for (std::int64_t i = 0; i < rows; ++i) {
+    float* const row = scores + i * rows;
+    kernels.softmax_rows(row, 1, i + 1, scale);
+    std::fill(row + i + 1, row + rows, 0.0F);
+  }
+  multiply(kernels, {scores, rows}, {unit.value, stride}, {rows, unit.head_dim, rows},
+           {unit.out, {rows, unit.channels}});
+}
+
+void check(const CausalAttentionArgs& args, View out) {
+  const Shape& shape = args.qkv.shape;
+  if (shape.rank() != 2 || args.num_heads < 1 || shape.last() % (3 * args.num_heads) != 0) {
+    fail("causal_attention", "fused qkv (R, 3C), C divisible by the heads", shape.str());
+  }
+  const Shape expected{shape[0], shape.last() / 3};
+  if (out.shape != expected) fail("causal_attention: result", expected.str(), out.shape.str());
+  const auto& begins = args.begins;
+  if (begins.empty() || begins.front() != 0 || begins.back() != shape[0] ||
+      !std::is_sorted(begins.begin(), begins.end())) {
+    fail("causal_attention", "runs that cover " + std::to_string(shape[0]) + " rows",
+         std::to_string(begins.size()) + " ends of other runs");
+  }
+}
+
+}  // namespace
+
+void causal_attention(Context& ctx, const CausalAttentionArgs& args, View out) {
+  check(args, out);
+  const std::int64_t channels = out.shape.last(), head_dim = channels / args.num_heads;
+  const auto runs = static_cast<std::int64_t>(args.begins.size()) - 1;
+  std::int64_t longest = 0, work = 0;
+  for (std::size_t i = 0; i + 1 < args.begins.size(); ++i) {
+    const std::int64_t rows = args.begins[i + 1] - args.begins[i];
+    longest = std::max(longest, rows);
+    work += rows * rows * channels;
+  }
+  const int threads = work < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t size = longest * (head_dim + longest);
+  float* const memory = ctx.workspace.array<float>(threads * size);
+  const auto body = [&](std::int64_t i, std::int64_t, int thread) {
+    const auto run = static_cast<std::size_t>(i / args.num_heads);
+    const std::int64_t first = args.begins[run], rows = args.begins[run + 1] - first;
+    const std::int64_t head = i % args.num_heads * head_dim;
+    const float* const query = args.qkv.data + first * 3 * channels + head;
+    if (rows == 0) return;
+    attend(ctx.kernels,
+           {.query = query,
+            .key = query + channels,
+            .value = query + 2 * channels,
+            .out = out.data + first * channels + head,
+            .rows = rows,
+            .channels = channels,
+            .head_dim = head_dim},
+           args.scale, memory + thread * size);
+  };
+  parallel_for(threads, runs * args.num_heads, 1, body);
+}
+
+}  // namespace sam_rlx
