@@ -81,8 +81,10 @@ def prepare() -> None:
         module = sys.modules["torchvision.ops.roi_align"]
         plain = getattr(module._roi_align, "__wrapped__", module._roi_align)
         module._roi_align = plain  # type: ignore[attr-defined]
-        interpolate = module._bilinear_interpolate  # type: ignore[attr-defined]
-        module._bilinear_interpolate = within_the_map(interpolate)
+        interpolate = module._bilinear_interpolate
+        module._bilinear_interpolate = within_the_map(  # type: ignore[attr-defined]
+            interpolate
+        )
 
 
 @contextmanager
