@@ -34,6 +34,7 @@ constexpr Sign kSigns[] = {
     {"image_encoder.trunk.pos_embed_window", "sam2", Dialect::kMeta},
     {"vision_encoder.backbone.pos_embed_window", "sam2", Dialect::kHuggingFace},
     {"detector.", "sam3", Dialect::kMeta},
+    {"backbone.vision_backbone.trunk.pos_embed", "sam3", Dialect::kMeta},
     {"detector_model.", "sam3", Dialect::kHuggingFace},
 };
 

@@ -204,6 +204,25 @@ void split_points(StateDict& state_dict) {
   state_dict.split("sam_prompt_encoder.point_embed.weight", names);
 }
 
+// The image model's own names: upstream strips the detector's prefix when it loads a checkpoint,
+// and keeps the tracker in the predictor that takes clicks.
+void restore_detector_prefix(StateDict& state_dict) {
+  constexpr std::string_view kDetector = "detector.", kTracker = "tracker.";
+  constexpr KeyRow kClicks{"inst_interactive_predictor.model.", kTracker};
+  const auto& tensors = state_dict.tensors();
+  if (std::any_of(tensors.begin(), tensors.end(),
+                  [&](const TensorEntry& entry) { return entry.name.starts_with(kDetector); })) {
+    return;
+  }
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : tensors) {
+    const std::optional<std::string> clicks = map_key({&kClicks, 1}, entry.name);
+    const bool of_tracker = entry.name.starts_with(kTracker);
+    names.push_back(clicks ? *clicks : (of_tracker ? "" : std::string(kDetector)) + entry.name);
+  }
+  state_dict.rename(names);
+}
+
 }  // namespace
 
 std::span<const KeyRow> sam_rows() { return kSamRows; }
@@ -246,10 +265,12 @@ void strip_common_prefixes(StateDict& state_dict) {
 
 std::string to_meta_names(StateDict& state_dict) {
   const Family family = detect_family(state_dict);
-  if (family.name != "sam" && family.name != "sam2") {
-    const char* const dialect = family.dialect == Dialect::kMeta ? "" : " with transformers' names";
-    throw UnsupportedError(state_dict.source + ": family " + family.name + dialect +
-                           " recognised; expected sam or sam2");
+  if (family.name == "sam3") {
+    if (family.dialect != Dialect::kMeta) {
+      throw UnsupportedError(state_dict.source +
+                             ": family sam3 with transformers' names recognised; expected Meta's");
+    }
+    restore_detector_prefix(state_dict);
   }
   if (family.dialect == Dialect::kMeta) return family.name;
   if (family.name == "sam") {

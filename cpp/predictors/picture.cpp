@@ -1,5 +1,6 @@
 #include "predictors/picture.h"
 
+#include "core/error.h"
 #include "ops/elementwise.h"
 #include "predictors/sam2_picture.h"
 #include "predictors/sam_picture.h"
@@ -7,6 +8,7 @@
 namespace sam_rlx {
 
 std::unique_ptr<Picture> Picture::make(std::shared_ptr<const Model> model) {
+  if (model->is_sam3()) fail<UnsupportedError>("model", "family sam or sam2", "sam3");
   if (model->is_sam2()) return std::make_unique<Sam2Picture>(std::move(model));
   return std::make_unique<SamPicture>(std::move(model));
 }
