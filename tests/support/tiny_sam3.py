@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from support.tiny import Shapes, Weights
 
 
@@ -166,6 +169,12 @@ def save_safetensors(path: Path, config: Sam3Config, weights: Weights) -> Path:
 
     save_file(weights, path, metadata=metadata(config))
     return path
+
+
+def noise(config: Sam3Config, seed: int = 0) -> NDArray[np.uint8]:
+    """Draw a picture that is as large as the input: no resize changes it."""
+    sides = (config.img_size, config.img_size, 3)
+    return np.random.default_rng(seed).integers(0, 256, sides, dtype=np.uint8)
 
 
 def config_shapes(config: Sam3Config, tracker: bool = False) -> Shapes:
