@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
-from support import tiny, tiny_sam3
+from support import tiny_sam3
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TINY = tiny_sam3.TINY
@@ -21,9 +21,7 @@ IDS = np.array([[49406, 4481, 1228, 2840, 49407]])  # as make_hugging_face_sam3.
 def weights():
     """Draw the weights that the script beside the recorded results drew."""
     shapes = json.loads((DATA / "hugging_face_sam3.json").read_text())
-    drawn = tiny.random_state_dict({name: tuple(s) for name, s in shapes.items()}, 0)
-    drawn[COPY] = drawn[ENCODING]
-    return drawn
+    return tiny_sam3.hugging_face_weights(shapes)
 
 
 @pytest.fixture(scope="module")

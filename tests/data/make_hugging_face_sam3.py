@@ -1,7 +1,7 @@
 """Record what transformers' SAM 3 of a tiny size holds and computes.
 
 Run as ``python make_hugging_face_sam3.py``; needs transformers 5. Weights follow from names and
-shapes, see `support.tiny.random_state_dict`: the files hold names, shapes and results.
+shapes, see `tiny_sam3.hugging_face_weights`: the files hold names, shapes and results.
 """
 
 import dataclasses
@@ -167,7 +167,7 @@ def click(weights, config, pixels):
 
 
 def main() -> None:
-    from support import tiny, tiny_sam3, upstream
+    from support import tiny_sam3, upstream
 
     upstream.prepare()
     import torch
@@ -184,10 +184,8 @@ def main() -> None:
     text = ",\n".join(f" {json.dumps(name)}: {json.dumps(s)}" for name, s in shapes.items())
     (HERE / "hugging_face_sam3.json").write_text("{\n" + text + "\n}\n")
 
-    random = tiny.random_state_dict({name: tuple(s) for name, s in shapes.items()}, 0)
+    random = tiny_sam3.hugging_face_weights(shapes)
     weights = {name: torch.from_numpy(value) for name, value in random.items()}
-    copy = "tracker_model.shared_image_embedding.positional_embedding"
-    weights[copy] = weights["tracker_model.prompt_encoder.shared_embedding.positional_embedding"]
     model.load_state_dict(weights)
     pixels = torch.from_numpy(tiny_sam3.noise(config)).permute(2, 0, 1)[None] / 127.5 - 1
     found = {**detect(model, pixels), **click(weights, config, pixels)}
