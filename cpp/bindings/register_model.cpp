@@ -2,6 +2,7 @@
 
 #include "bindings/numpy.h"
 #include "bindings/register.h"
+#include "bindings/sam3_config.h"
 #include "checkpoint/open.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
@@ -66,6 +67,7 @@ py::dict sam2_config(const sam2::Sam2Config& c) {
 }
 
 py::dict config_of(const Model& model) {
+  if (model.is_sam3()) return sam3_config(model.sam3().config);
   return model.is_sam2() ? sam2_config(model.sam2().config) : sam_config(model.sam().config);
 }
 
@@ -109,7 +111,7 @@ py::dict build_info() {
                   "openmp"_a = py::none(),
 #endif
                   "cores"_a = available_cores(), "device"_a = "cpu",
-                  "families"_a = std::vector<std::string>{"sam", "sam2"},
+                  "families"_a = std::vector<std::string>{"sam", "sam2", "sam3"},
                   "precisions"_a = std::vector<std::string>{"float32"});
 }
 

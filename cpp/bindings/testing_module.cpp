@@ -21,6 +21,7 @@ PYBIND11_MODULE(_testing, m) {
   sam_rlx::register_sam2_image(m);
   sam_rlx::register_bench(m);
   sam_rlx::register_sam2(m);
+  sam_rlx::register_sam3(m);
   sam_rlx::register_trace(m);
   m.def("allocation_count", sam_rlx::allocation_count);
   m.def("available_isas", [] {

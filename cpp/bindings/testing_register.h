@@ -13,6 +13,7 @@ void register_masks(pybind11::module_& m);
 void register_ops(pybind11::module_& m);
 void register_sam2(pybind11::module_& m);
 void register_sam2_image(pybind11::module_& m);
+void register_sam3(pybind11::module_& m);
 void register_trace(pybind11::module_& m);
 
 }  // namespace sam_rlx

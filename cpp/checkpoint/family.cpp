@@ -34,7 +34,9 @@ constexpr Sign kSigns[] = {
     {"image_encoder.trunk.pos_embed_window", "sam2", Dialect::kMeta},
     {"vision_encoder.backbone.pos_embed_window", "sam2", Dialect::kHuggingFace},
     {"detector.", "sam3", Dialect::kMeta},
+    {"backbone.vision_backbone.trunk.pos_embed", "sam3", Dialect::kMeta},
     {"detector_model.", "sam3", Dialect::kHuggingFace},
+    {"vision_encoder.backbone.embeddings.position_embeddings", "sam3", Dialect::kHuggingFace},
 };
 
 std::string some_names(const StateDict& state_dict) {

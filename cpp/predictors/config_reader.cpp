@@ -24,6 +24,13 @@ std::int64_t size_of(const TensorEntry& entry, std::size_t axis) {
   return size;
 }
 
+std::int64_t count_of(const StateDict& state_dict, const std::string& begin,
+                      const std::string& end) {
+  std::int64_t count = 0;
+  while (state_dict.contains(begin + std::to_string(count) + end)) ++count;
+  return count;
+}
+
 std::int64_t size_in(const Json& json, const char* key, const std::string& where) {
   const std::int64_t value = json.at(key, where).integer(where + "." + key);
   if (value < 1 || value > kMaxConfigSize) {

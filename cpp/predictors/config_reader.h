@@ -21,6 +21,10 @@ const TensorEntry& required_tensor(const StateDict& state_dict, const std::strin
 // A side of a tensor: 1 to kMaxConfigSize.
 std::int64_t size_of(const TensorEntry& entry, std::size_t axis);
 
+// How many of begin + "0" + end, begin + "1" + end, ... there are.
+std::int64_t count_of(const StateDict& state_dict, const std::string& begin,
+                      const std::string& end);
+
 // A member of an object: 1 to kMaxConfigSize.
 std::int64_t size_in(const Json& json, const char* key, const std::string& where);
 std::int64_t size_or(const Json& json, const char* key, std::int64_t fallback,

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "kernels/select.h"
 #include "predictors/sam2_config.h"
+#include "predictors/sam3_config.h"
 #include "predictors/sam_config.h"
 
 namespace sam_rlx {
@@ -30,6 +31,17 @@ ModelInfo info_of(const sam2::Sam2Config& config) {
           .mask_threshold = config.mask_threshold};
 }
 
+ModelInfo info_of(const sam3::Sam3Config& config) {
+  return {.family = "sam3",
+          .variant = config.variant,
+          .version = "3.0",
+          .img_size = config.vision.trunk.img_size,
+          .mask_side = 4 * config.vision.trunk.grid(),
+          .num_multimask_outputs =
+              config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
+          .mask_threshold = config.mask_threshold};
+}
+
 }  // namespace
 
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
@@ -41,7 +53,14 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   const std::string family = to_meta_names(state_dict);
 
   std::shared_ptr<Model> model;
-  if (family == "sam2") {
+  std::vector<std::string_view> ignored;
+  if (family == "sam3") {
+    sam3::Sam3Config config = sam3_config_of(state_dict, options.variant);
+    if (options.image_size) config.set_image_size(*options.image_size);
+    ignored = config.ignored_keys();
+    model.reset(
+        new Model(kernels, Network(std::in_place_type<sam3::Sam3>, config), info_of(config)));
+  } else if (family == "sam2") {
     sam2::Sam2Config config = sam2_config_of(state_dict, options.variant);
     if (options.image_size) config.set_image_size(*options.image_size);
     model.reset(
@@ -54,7 +73,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   std::visit(
       [&](auto& network) {
         model->report_ =
-            load_parameters(network, state_dict, {.strict = options.strict, .ignored = {}});
+            load_parameters(network, state_dict, {.strict = options.strict, .ignored = ignored});
         model->num_parameters_ = count_parameters(network);
         Finalizer(kernels).walk(network);
       },

@@ -8,6 +8,7 @@
 #include "checkpoint/loader.h"
 #include "models/sam/sam.h"
 #include "models/sam2/sam2.h"
+#include "models/sam3/sam3.h"
 
 namespace sam_rlx {
 
@@ -23,9 +24,9 @@ struct ModelOptions {
 
 // What a model of any family tells.
 struct ModelInfo {
-  std::string family;   // "sam", "sam2"
+  std::string family;   // "sam", "sam2", "sam3"
   std::string variant;  // "vit_b", "hiera_t", ..., the metadata's, or "custom"
-  std::string version;  // "1.0", "2.0", "2.1"
+  std::string version;  // "1.0", "2.0", "2.1", "3.0"
   std::int64_t img_size = 0;
   std::int64_t mask_side = 0;  // of mask prompts and low-resolution masks
   std::int64_t num_multimask_outputs = 0;
@@ -39,15 +40,17 @@ class Model {
 
   const ModelInfo& info() const { return info_; }
   bool is_sam2() const { return std::holds_alternative<sam2::Sam2>(network_); }
+  bool is_sam3() const { return std::holds_alternative<sam3::Sam3>(network_); }
   // The network of the family; the caller knows which.
   const sam::Sam& sam() const { return std::get<sam::Sam>(network_); }
   const sam2::Sam2& sam2() const { return std::get<sam2::Sam2>(network_); }
+  const sam3::Sam3& sam3() const { return std::get<sam3::Sam3>(network_); }
   const KernelTable& kernels() const { return kernels_; }
   const LoadReport& report() const { return report_; }
   std::int64_t num_parameters() const { return num_parameters_; }
 
  private:
-  using Network = std::variant<sam::Sam, sam2::Sam2>;
+  using Network = std::variant<sam::Sam, sam2::Sam2, sam3::Sam3>;
 
   Model(const KernelTable& kernels, Network network, ModelInfo info)
       : kernels_(kernels), network_(std::move(network)), info_(std::move(info)) {}

@@ -5,6 +5,7 @@
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "predictors/config_reader.h"
+#include "predictors/heads_config.h"
 
 namespace sam_rlx {
 namespace {
@@ -168,70 +169,27 @@ sam2::Sam2Config config_from_tensors(const StateDict& state_dict) {
 
 // ---------------------------------------------------------------- decoder and memory
 
-std::int64_t count_of(const StateDict& state_dict, const std::string& begin,
-                      const std::string& end) {
-  std::int64_t count = 0;
-  while (state_dict.contains(begin + std::to_string(count) + end)) ++count;
-  return count;
-}
-
-void read_decoder(const StateDict& state_dict, sam2::MaskDecoderConfig& decoder) {
-  const std::string name = "sam_mask_decoder.", layers = name + "transformer.layers.";
-  const std::string iou = name + "iou_prediction_head.layers.";
-  sam::TwoWayTransformerConfig& t = decoder.transformer;
-  t.embedding_dim = size_of(required_tensor(state_dict, name + "iou_token.weight", 2), 1);
-  t.depth = count_of(state_dict, layers, ".norm1.weight");
-  t.mlp_dim = size_of(required_tensor(state_dict, layers + "0.mlp.layers.0.weight", 2), 0);
-  decoder.num_multimask_outputs =
-      size_of(required_tensor(state_dict, name + "mask_tokens.weight", 2), 0) - 1;
-  decoder.iou_head_depth = count_of(state_dict, iou, ".weight");
-  decoder.iou_head_hidden_dim = size_of(required_tensor(state_dict, iou + "0.weight", 2), 0);
-}
-
-void read_memory(const StateDict& state_dict, sam2::HeadsConfig& heads) {
-  const TensorEntry& times = required_tensor(state_dict, "maskmem_tpos_enc", 4);
-  heads.memory_bank.num_maskmem = size_of(times, 0);
-  sam2::MemoryEncoderConfig& encoder = heads.memory_encoder;
-  encoder.in_dim = heads.hidden_dim();
-  encoder.out_dim = size_of(times, 3);
-  encoder.total_stride = heads.base.backbone_stride;
-  encoder.fuser_layers = count_of(state_dict, "memory_encoder.fuser.layers.", ".gamma");
-  sam2::MemoryAttentionConfig& attention = heads.memory_attention;
-  const std::string layers = "memory_attention.layers.";
-  attention.d_model = heads.hidden_dim();
-  attention.kv_in_dim = encoder.out_dim;
-  attention.num_layers = count_of(state_dict, layers, ".norm1.weight");
-  attention.dim_feedforward =
-      size_of(required_tensor(state_dict, layers + "0.linear1.weight", 2), 0);
-}
-
 // All but the heads of the decoder, which the caller has set, is in the tensors.
-void read_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
+void read_sam2_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
   sam2::HeadsConfig& heads = config.heads;
-  read_decoder(state_dict, heads.mask_decoder);
-  heads.base.mask_in_chans =
-      size_of(required_tensor(state_dict, "sam_prompt_encoder.mask_downscaling.3.weight", 4), 0);
+  read_heads(state_dict,
+             {.prefix = "",
+              .memory_attention = "memory_attention.",
+              .memory_encoder = "memory_encoder.",
+              .first_linear = "mlp.layers.0."},
+             heads);
+  heads.memory_encoder.total_stride = heads.base.backbone_stride;
   heads.base.no_obj_embed_spatial = state_dict.contains("no_obj_embed_spatial");
   heads.base.add_tpos_enc_to_obj_ptrs = state_dict.contains("obj_ptr_tpos_proj.weight");
   heads.memory_bank.use_signed_tpos_enc_to_obj_ptrs = heads.base.add_tpos_enc_to_obj_ptrs;
-  read_memory(state_dict, heads);
   config.set_image_size(config.image_encoder.trunk.image_size);
 
-  const sam::TwoWayTransformerConfig& t = heads.mask_decoder.transformer;
-  const std::int64_t inner = t.embedding_dim / t.attention_downsample_rate;
-  const sam2::MemoryAttentionConfig& attention = heads.memory_attention;
   const sam2::ImageEncoderConfig& encoder = config.image_encoder;
   // The decoder takes three maps, each half as large as the one before.
   const bool three_levels = encoder.num_levels() == 3 &&
                             encoder.trunk.stage_grid(2) == heads.base.grid() &&
                             !encoder.neck.top_down(0) && !encoder.neck.top_down(1);
-  if (!three_levels || t.embedding_dim != encoder.neck.d_model || t.embedding_dim % 8 != 0 ||
-      inner % t.num_heads != 0 || t.embedding_dim % t.num_heads != 0 || t.depth < 1 ||
-      t.depth > 64 || heads.mask_decoder.num_multimask_outputs < 1 ||
-      heads.mask_decoder.iou_head_depth < 1 || heads.base.mask_in_chans % 4 != 0 ||
-      attention.num_layers < 1 || attention.num_layers > 64 ||
-      t.embedding_dim % heads.mem_dim() != 0 || heads.mem_dim() % 4 != 0 ||
-      heads.memory_bank.num_maskmem < 2) {
+  if (!three_levels || !heads_fit(heads, encoder.neck.d_model)) {
     fail<CheckpointError>(state_dict.source, "decoder and memory of sizes as in SAM 2", "others");
   }
 }
@@ -247,7 +205,7 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
           ? config_from_tensors(state_dict)
           : config_from_metadata(config->second,
                                  name == state_dict.metadata.end() ? "custom" : name->second);
-  read_heads(state_dict, found);
+  read_sam2_heads(state_dict, found);
   found.version = found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
   if (!variant || *variant == found.variant) return found;
   const sam2::HieraConfig asked = sam2::released_image_encoder(*variant).trunk;

@@ -41,7 +41,7 @@ class Model:
 
     @property
     def family(self) -> str:
-        """Family of the network: ``"sam"`` or ``"sam2"`` (SAM 2 and 2.1)."""
+        """Family of the network: ``"sam"``, ``"sam2"`` (SAM 2 and 2.1) or ``"sam3"``."""
         return self._core.family
 
     @property
@@ -49,13 +49,13 @@ class Model:
         """Size of the network.
 
         ``"vit_b"``, ``"vit_l"``, ``"vit_h"`` or ``"sam-nano"``; ``"hiera_t"``, ``"hiera_s"``,
-        ``"hiera_b+"`` or ``"hiera_l"``; ``"custom"`` for other sizes.
+        ``"hiera_b+"`` or ``"hiera_l"``; ``"sam3"``; ``"custom"`` for other sizes.
         """
         return self._core.variant
 
     @property
     def version(self) -> str:
-        """Version of the family: ``"1.0"``, ``"2.0"`` or ``"2.1"``."""
+        """Version of the family: ``"1.0"``, ``"2.0"``, ``"2.1"`` or ``"3.0"``."""
         return self._core.version
 
     @property
@@ -142,8 +142,8 @@ def load_model(
         best one of this CPU. `sam_rlx.build_info` lists them.
     image_size : int, optional
         Side of the network's square input in pixels, for another one than the weights were
-        trained with: position tables are interpolated, and quality falls with the distance. SAM:
-        a multiple of the patch size; SAM 2: of 32 (the nano model too). At most 4096.
+        trained with: position tables are made for it, and quality falls with the distance. SAM
+        and SAM 3: a multiple of the patch size; SAM 2: of 32 (the nano model too). At most 4096.
     strict : bool
         With True, a tensor of the file that the network lacks is an error. With False it is only
         listed by `Model.report`. A missing tensor is always an error.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from support import tiny_sam3, upstream_sam3
+from support import tiny_sam3, upstream, upstream_sam3
 
 TINY = tiny_sam3.TINY
 # Other widths: heads of 8 and 20 channels, one and three layers.
@@ -150,7 +150,6 @@ def ground(
 
     text (B, L, C), padding (B, L); options: geometry, kept and semantic as ours.
     """
-    upstream_sam3.refresh(module)
     levels = [planes(level) for level in (level0, level1, level2)]
     encoding = upstream_sam3.position_encoding(level2.shape[2])
     size = len(text)
@@ -160,6 +159,26 @@ def ground(
         "language_features": text.transpose(0, 1),
         "language_mask": padding,
     }
+    geometry = options.pop("geometry", None) or [{}] * size
+    return _found(module, backbone_out, padded_prompt(geometry, text.dtype), **options)
+
+
+def ground_picture(module: Any, image: Any, phrases: list[str], kept: list[int]) -> tuple[Any, ...]:
+    """Run upstream's image model on a picture (1, S, S, 3) and phrases -> results as ours."""
+    with upstream_sam3.on_cpu():
+        upstream_sam3.refresh(module)
+        backbone_out = module.backbone.forward_image(upstream.channels_first(image))
+        backbone_out.update(module.backbone.forward_text(phrases, device="cpu"))
+    nothing: list[dict[str, Any]] = [{} for _ in phrases]
+    prompt = padded_prompt(nothing, image.dtype)
+    return _found(module, backbone_out, prompt, kept=kept, semantic=True)
+
+
+def _found(
+    module: Any, backbone_out: dict[str, Any], prompt: Any, **options: Any
+) -> tuple[Any, ...]:
+    size = prompt.box_mask.shape[0]
+    upstream_sam3.refresh(module)
     stage = upstream_sam3.sam3.FindStage(
         img_ids=torch.zeros(size, dtype=torch.long),
         text_ids=torch.arange(size),
@@ -173,11 +192,8 @@ def ground(
             )
         ),
     )
-    geometry = options.get("geometry") or [{}] * size
     with upstream_sam3.on_cpu():
-        out = module.forward_grounding(
-            backbone_out, stage, None, padded_prompt(geometry, text.dtype)
-        )
+        out = module.forward_grounding(backbone_out, stage, None, prompt)
     found = [out["pred_logits"][..., 0], out["pred_boxes"], out["presence_logit_dec"][:, 0]]
     if options.get("kept"):
         found.append(out["pred_masks"][:, options["kept"]])

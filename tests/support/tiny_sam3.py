@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from support.tiny import Shapes
+import numpy as np
+from numpy.typing import NDArray
+
+from support.tiny import Shapes, Weights, random_state_dict
 
 
 @dataclass(frozen=True)
@@ -149,3 +155,74 @@ def vision_shapes(config: Sam3Config, add_sam2_neck: bool = True) -> Shapes:
     """Names and shapes of the image encoder, as `support.upstream_sam3.neck` has."""
     second = branch_shapes(config, "sam2_convs") if add_sam2_neck else {}
     return {**trunk_shapes(config), **branch_shapes(config), **second}
+
+
+def metadata(config: Sam3Config) -> dict[str, str]:
+    """Return what a checkpoint of another size than the release says of itself."""
+    sizes = dataclasses.asdict(config)
+    return {"family": "sam3", "variant": "tiny", "config": json.dumps(sizes, sort_keys=True)}
+
+
+def save_safetensors(path: Path, config: Sam3Config, weights: Weights) -> Path:
+    """Write weights with the metadata that tells their sizes."""
+    from safetensors.numpy import save_file
+
+    save_file(weights, path, metadata=metadata(config))
+    return path
+
+
+def noise(config: Sam3Config, seed: int = 0) -> NDArray[np.uint8]:
+    """Draw a picture that is as large as the input: no resize changes it."""
+    sides = (config.img_size, config.img_size, 3)
+    return np.random.default_rng(seed).integers(0, 256, sides, dtype=np.uint8)
+
+
+def hugging_face_weights(shapes: Mapping[str, Sequence[int]]) -> Weights:
+    """Draw weights for transformers' names, from which recorded results were computed."""
+    drawn = random_state_dict({name: tuple(shape) for name, shape in shapes.items()}, 0)
+    encoding = "prompt_encoder.shared_embedding.positional_embedding"
+    copy = "tracker_model.shared_image_embedding.positional_embedding"
+    drawn[copy] = drawn[f"tracker_model.{encoding}"]
+    # transformers adds it to a level of the neck that the decoder does not read.
+    drawn["tracker_model.no_memory_embedding"][:] = 0
+    return drawn
+
+
+def config_shapes(config: Sam3Config, tracker: bool = False) -> Shapes:
+    """Names and shapes in Meta's file of the tensors by which the release is recognised."""
+    name, width = "detector.backbone.vision_backbone", config.embed_dim
+    shapes: Shapes = {
+        f"{name}.trunk.patch_embed.proj.weight": (width, 3, config.patch_size, config.patch_size),
+        "detector.backbone.language_backbone.encoder.token_embedding.weight": (
+            config.vocab_size,
+            config.text_width,
+        ),
+        "detector.transformer.decoder.query_embed.weight": (config.num_queries, config.d_model),
+    }
+    for i in range(config.depth):
+        shapes[f"{name}.trunk.blocks.{i}.norm1.weight"] = (width,)
+    for part, count in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        for i in range(count):
+            shapes[f"detector.transformer.{part}.layers.{i}.norm1.weight"] = (config.d_model,)
+    return {**shapes, **(_tracker_config_shapes(config) if tracker else {})}
+
+
+def _tracker_config_shapes(config: Sam3Config) -> Shapes:
+    name, decoder = "tracker", "tracker.sam_mask_decoder"
+    width, shapes = config.d_model, dict[str, tuple[int, ...]]()
+    shapes[f"{name}.maskmem_tpos_enc"] = (7, 1, 1, config.mem_dim)
+    shapes[f"{name}.sam_prompt_encoder.mask_downscaling.3.weight"] = (16, 4, 2, 2)
+    shapes[f"{decoder}.iou_token.weight"] = (1, width)
+    shapes[f"{decoder}.mask_tokens.weight"] = (4, width)
+    shapes[f"{decoder}.transformer.layers.0.mlp.lin1.weight"] = (2048, width)
+    for i in range(2):
+        shapes[f"{decoder}.transformer.layers.{i}.norm1.weight"] = (width,)
+    for i in range(3):
+        shapes[f"{decoder}.iou_prediction_head.layers.{i}.weight"] = (256, width)
+    for i in range(config.fuser_layers):
+        shapes[f"{name}.maskmem_backbone.fuser.layers.{i}.gamma"] = (width,)
+    for i in range(config.memory_layers):
+        layer = f"{name}.transformer.encoder.layers.{i}"
+        shapes[f"{layer}.norm1.weight"] = (width,)
+        shapes[f"{layer}.linear1.weight"] = (config.memory_feedforward, width)
+    return shapes

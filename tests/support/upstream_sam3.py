@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from support import tiny_sam3, upstream
+from support import tiny, tiny_sam3, upstream
 from support.upstream_sam3_package import on_cpu as on_cpu
 from support.upstream_sam3_package import sam3 as sam3
 
@@ -357,6 +357,19 @@ def image_model(
         **switches,
     ).eval()
     return model if seed is None else upstream.randomise(model, seed)
+
+
+def meta_name(name: str) -> str:
+    """Return the name that Meta's checkpoint has for a tensor of the image model."""
+    tracker = "inst_interactive_predictor.model."
+    if name.startswith(tracker):
+        return f"tracker.{name.removeprefix(tracker)}"
+    return f"detector.{name}"
+
+
+def meta_weights(model: Any) -> tiny.Weights:
+    """Return the weights of an image model under the names of Meta's checkpoint."""
+    return {meta_name(name): w for name, w in upstream.state_dict(model).items()}
 
 
 def processor(model: Any, resolution: int, confidence_threshold: float = 0.5) -> Any:

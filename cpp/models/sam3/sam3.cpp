@@ -1,0 +1,80 @@
+#include "models/sam3/sam3.h"
+
+#include "core/error.h"
+
+namespace sam_rlx::sam3 {
+
+// ---------------------------------------------------------------- Sam3Config
+
+void Sam3Config::set_image_size(std::int64_t size) {
+  const std::int64_t step = vision.trunk.patch_size;
+  if (size < step || size % step != 0 || size > kMaxImageSize) {
+    fail("image_size",
+         "a multiple of " + std::to_string(step) + " up to " + std::to_string(kMaxImageSize),
+         std::to_string(size));
+  }
+  vision.trunk.img_size = size;
+  if (tracker) {
+    tracker->base.image_size = size;
+    tracker->memory_attention.feat_size = tracker->base.grid();
+  }
+}
+
+std::vector<std::string_view> Sam3Config::ignored_keys() const {
+  std::vector<std::string_view> keys{
+      // A vector for each phrase that no part reads.
+      "detector.backbone.language_backbone.encoder.text_projection",
+      // Tables that follow from the sizes.
+      "detector.backbone.vision_backbone.trunk.blocks.{i}.attn.freqs_cis",
+  };
+  // Without the tracker nothing reads its neck.
+  if (!tracker) keys.emplace_back("detector.backbone.vision_backbone.sam2_convs.");
+  return keys;
+}
+
+// ---------------------------------------------------------------- parts
+
+void VLBackbone::visit(ParamVisitor& v) {
+  v("vision_backbone", vision_backbone);
+  v("language_backbone", language_backbone);
+}
+
+void Detector::visit(ParamVisitor& v) {
+  v("backbone", backbone);
+  heads.visit(v);
+}
+
+// ---------------------------------------------------------------- Sam3
+
+Sam3::Sam3(const Sam3Config& sizes)
+    : config(sizes),
+      detector{.backbone = {.vision_backbone = Sam3DualViTDetNeck(sizes.vision),
+                            .language_backbone = VETextEncoder(sizes.text)},
+               .heads = DetectorHeads(sizes.detector)} {
+  if (config.tracker) tracker.emplace(*config.tracker);
+}
+
+void Sam3::visit(ParamVisitor& v) {
+  v("detector", detector);
+  if (tracker) v("tracker", *tracker);
+}
+
+void Sam3::finalize(const KernelTable& kernels) {
+  if (tracker) tracker->fold_projections(kernels, detector.backbone.vision_backbone);
+}
+
+void Sam3::forward_image(Context& ctx, ConstView image, const ImageOutputs& out) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View map = vision().trunk.forward(ctx, image);
+  if (out.detector != nullptr) {
+    const Workspace::Scope levels_scratch(ctx.workspace);
+    const std::vector<View> levels = vision().levels(ctx, map, vision().convs);
+    detector.heads.prepare(ctx, {levels[0][0], levels[1][0], levels[2][0]}, *out.detector);
+  }
+  if (out.tracker != nullptr) {
+    if (!tracker) fail_internal("features for clicks from a checkpoint without a tracker");
+    tracker->forward_image(ctx, vision(), map, *out.tracker);
+  }
+}
+
+}  // namespace sam_rlx::sam3

@@ -1,0 +1,200 @@
+#include "predictors/sam3_config.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "core/error.h"
+#include "predictors/config_reader.h"
+#include "predictors/heads_config.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr const char* kReleased = "sam3";
+constexpr std::string_view kTracker = "tracker.";
+constexpr std::int64_t kMaxGrid = 512, kMaxBlocks = 256, kMaxQueries = 1 << 16;
+
+// ---------------------------------------------------------------- sizes that fit each other
+
+bool trunk_fits(const sam3::ViTConfig& c) {
+  const std::vector<std::int64_t>& blocks = c.global_att_blocks;
+  const bool ascending =
+      std::adjacent_find(blocks.begin(), blocks.end(), std::greater_equal<>()) == blocks.end();
+  return c.img_size <= sam3::Sam3Config::kMaxImageSize && c.img_size % c.patch_size == 0 &&
+         c.pretrain_img_size % c.patch_size == 0 && c.grid() <= kMaxGrid && c.table_grid() >= 1 &&
+         c.table_grid() <= kMaxGrid && c.window_size <= kMaxGrid && c.depth <= kMaxBlocks &&
+         c.embed_dim % c.num_heads == 0 && c.head_dim() % 4 == 0 && c.mlp_ratio > 0.0 &&
+         c.mlp_ratio <= 64.0 && c.mlp_dim() >= 1 && !blocks.empty() && ascending &&
+         blocks.back() < c.depth;
+}
+
+// The detector and the tracker take maps of 4, 2 and 1 times the trunk's sides.
+bool neck_fits(const sam3::VisionConfig& c) {
+  const std::vector<double>& factors = c.neck.scale_factors;
+  const auto known = [](double f) { return f == 4.0 || f == 2.0 || f == 1.0 || f == 0.5; };
+  return factors.size() >= 3 && factors.size() <= 8 && factors[0] == 4.0 && factors[1] == 2.0 &&
+         factors[2] == 1.0 && std::all_of(factors.begin(), factors.end(), known) &&
+         c.neck.scalp >= 0 && c.neck.scalp < 8 && c.neck.num_levels() == 3 &&
+         c.trunk.embed_dim % 4 == 0;
+}
+
+bool text_fits(const sam3::TextEncoderConfig& c) {
+  return c.width % c.heads == 0 && c.layers <= kMaxBlocks && c.context_length <= 1024;
+}
+
+bool detector_fits(const sam3::DetectorConfig& c) {
+  return c.d_model % 8 == 0 && c.d_model % c.num_heads == 0 && c.geometry_layers <= kMaxBlocks &&
+         c.encoder_layers <= kMaxBlocks && c.decoder_layers <= kMaxBlocks &&
+         c.num_queries <= kMaxQueries && c.upsampling_stages >= 2 && c.upsampling_stages <= 8;
+}
+
+// ---------------------------------------------------------------- metadata
+
+void read_vision(const Json& json, const std::string& where, sam3::VisionConfig& vision) {
+  sam3::ViTConfig& trunk = vision.trunk;
+  trunk.img_size = size_in(json, "img_size", where);
+  trunk.pretrain_img_size = size_in(json, "pretrain_img_size", where);
+  trunk.patch_size = size_in(json, "patch_size", where);
+  trunk.embed_dim = size_in(json, "embed_dim", where);
+  trunk.depth = size_in(json, "depth", where);
+  trunk.num_heads = size_in(json, "num_heads", where);
+  trunk.mlp_ratio = json.at("mlp_ratio", where).number(where + ".mlp_ratio");
+  trunk.window_size = size_in(json, "window_size", where);
+  trunk.global_att_blocks = sizes_in(json, "global_att_blocks", where);
+  vision.neck.d_model = size_in(json, "d_model", where);
+  vision.neck.scale_factors.clear();
+  const std::string name = where + ".scale_factors";
+  for (const Json& factor : json.at("scale_factors", where).array(name)) {
+    vision.neck.scale_factors.push_back(factor.number(name));
+  }
+  vision.neck.scalp = json.at("scalp", where).integer(where + ".scalp");
+}
+
+void read_text(const Json& json, const std::string& where, sam3::TextEncoderConfig& text) {
+  text.width = size_in(json, "text_width", where);
+  text.heads = size_in(json, "text_heads", where);
+  text.layers = size_in(json, "text_layers", where);
+  text.context_length = size_in(json, "context_length", where);
+  text.vocab_size = size_in(json, "vocab_size", where);
+}
+
+void read_detector(const Json& json, const std::string& where, sam3::DetectorConfig& detector) {
+  detector.num_heads = size_in(json, "nheads", where);
+  detector.dim_feedforward = size_in(json, "dim_feedforward", where);
+  detector.geometry_layers = size_in(json, "geometry_layers", where);
+  detector.encoder_layers = size_in(json, "encoder_layers", where);
+  detector.decoder_layers = size_in(json, "decoder_layers", where);
+  detector.num_queries = size_in(json, "num_queries", where);
+  detector.upsampling_stages = size_in(json, "upsampling_stages", where);
+}
+
+// The config that this project's training writes: upstream's names, all on one level.
+sam3::Sam3Config config_from_metadata(const std::string& text, const std::string& variant) {
+  const std::string where = "metadata.config";
+  const Json json = Json::parse(text, where);
+  sam3::Sam3Config config;
+  config.variant = variant;
+  read_vision(json, where, config.vision);
+  read_text(json, where, config.text);
+  read_detector(json, where, config.detector);
+  config.text.d_model = config.detector.d_model = config.vision.neck.d_model;
+  read_pixels(json, "image_mean", where, config.pixel_mean);
+  read_pixels(json, "image_std", where, config.pixel_std);
+  if (!trunk_fits(config.vision.trunk) || !neck_fits(config.vision) || !text_fits(config.text) ||
+      !detector_fits(config.detector)) {
+    fail<CheckpointError>(where, "sizes that divide each other as in SAM 3", "others");
+  }
+  return config;
+}
+
+// ---------------------------------------------------------------- tensors
+
+std::string sizes_text(const StateDict& state_dict) {
+  const std::string backbone = "detector.backbone.", trunk = backbone + "vision_backbone.trunk.";
+  const std::string text = backbone + "language_backbone.encoder.";
+  const std::string layers = "detector.transformer.";
+  const auto size = [&](const std::string& name, std::size_t rank, std::size_t axis) {
+    return std::to_string(size_of(required_tensor(state_dict, name, rank), axis));
+  };
+  const auto count = [&](const std::string& begin) {
+    return std::to_string(count_of(state_dict, begin, ".norm1.weight"));
+  };
+  return "trunk of width " + size(trunk + "patch_embed.proj.weight", 4, 0) + " with " +
+         count(trunk + "blocks.") + " blocks, text of width " +
+         size(text + "token_embedding.weight", 2, 1) + ", detector of width " +
+         size(layers + "decoder.query_embed.weight", 2, 1) + " with " +
+         count(layers + "encoder.layers.") + " and " + count(layers + "decoder.layers.") +
+         " layers";
+}
+
+std::string sizes_text(const sam3::Sam3Config& c) {
+  return "trunk of width " + std::to_string(c.vision.trunk.embed_dim) + " with " +
+         std::to_string(c.vision.trunk.depth) + " blocks, text of width " +
+         std::to_string(c.text.width) + ", detector of width " +
+         std::to_string(c.detector.d_model) + " with " + std::to_string(c.detector.encoder_layers) +
+         " and " + std::to_string(c.detector.decoder_layers) + " layers";
+}
+
+sam3::Sam3Config config_from_tensors(const StateDict& state_dict) {
+  sam3::Sam3Config config;
+  config.variant = kReleased;
+  const std::string expected = sizes_text(config), found = sizes_text(state_dict);
+  if (found != expected) {
+    fail<CheckpointError>(state_dict.source,
+                          "the sizes of the released SAM 3, or a config in the metadata", found);
+  }
+  return config;
+}
+
+bool any_begins_with(const StateDict& state_dict, std::string_view begin) {
+  const auto& tensors = state_dict.tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const TensorEntry& entry) { return entry.name.starts_with(begin); });
+}
+
+// What transformers leaves out.
+void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) {
+  sam3::ViTConfig& trunk = config.vision.trunk;
+  const TensorEntry* const table =
+      state_dict.find("detector.backbone.vision_backbone.trunk.pos_embed");
+  trunk.pretrain_use_cls_token = table == nullptr || table->dims.size() != 3 ||
+                                 table->dims[1] != trunk.table_grid() * trunk.table_grid();
+  config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
+}
+
+void read_tracker(const StateDict& state_dict, sam3::Sam3Config& config) {
+  if (!any_begins_with(state_dict, kTracker)) return;
+  config.vision.neck.add_sam2_neck = true;
+  sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
+  read_heads(state_dict,
+             {.prefix = std::string(kTracker),
+              .memory_attention = "transformer.encoder.",
+              .memory_encoder = "maskmem_backbone.",
+              .first_linear = "mlp.lin1."},
+             heads);
+  if (!heads_fit(heads, config.vision.neck.d_model)) {
+    fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3", "others");
+  }
+  config.tracker = heads;
+}
+
+}  // namespace
+
+sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
+                                const std::optional<std::string>& variant) {
+  const auto config = state_dict.metadata.find("config");
+  const auto name = state_dict.metadata.find("variant");
+  sam3::Sam3Config found =
+      config == state_dict.metadata.end()
+          ? config_from_tensors(state_dict)
+          : config_from_metadata(config->second,
+                                 name == state_dict.metadata.end() ? "custom" : name->second);
+  read_optional_parts(state_dict, found);
+  read_tracker(state_dict, found);
+  if (!variant || *variant == found.variant) return found;
+  if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
+  fail<CheckpointError>("variant " + *variant, sizes_text(sam3::Sam3Config()),
+                        sizes_text(found) + " (the file is " + found.variant + ")");
+}
+
+}  // namespace sam_rlx
