@@ -6,8 +6,16 @@
 
 #include "core/error.h"
 #include "core/image.h"
+#include "predictors/image_transform.h"
 
 namespace sam_rlx {
+
+// How SAM 3 resizes pictures, by name. Raises InvalidArgument for another one.
+inline ByteSquareTransform::Resize resize_named(const std::string& name) {
+  if (name == "float") return ByteSquareTransform::Resize::kFloat;
+  if (name != "integer") fail("resize", "\"float\" or \"integer\"", '"' + name + '"');
+  return ByteSquareTransform::Resize::kInteger;
+}
 
 // A NumPy picture and the memory behind it. Rows may be apart or upside down; anything else that
 // is not plain RGB bytes is copied once.

@@ -172,12 +172,14 @@ py::tuple image_embeddings(const ImagePredictor& predictor) {
 
 void register_image_predictor(py::module_& m) {
   py::classh<ImagePredictor>(m, "ImagePredictor")
-      .def(py::init([](std::shared_ptr<const Model> model, int num_threads) {
-             auto predictor = std::make_unique<ImagePredictor>(std::move(model), num_threads);
-             predictor->set_poll_interrupt(poll_python_signals);
-             return predictor;
-           }),
-           py::arg("model"), py::arg("num_threads") = 0)
+      .def(py::init(
+               [](std::shared_ptr<const Model> model, int num_threads, const std::string& resize) {
+                 auto predictor = std::make_unique<ImagePredictor>(std::move(model), num_threads,
+                                                                   resize_named(resize));
+                 predictor->set_poll_interrupt(poll_python_signals);
+                 return predictor;
+               }),
+           py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float")
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
       .def("set_image", set_image, py::arg("image"))
       .def_property_readonly("image_embeddings", image_embeddings)

@@ -36,6 +36,7 @@ constexpr Sign kSigns[] = {
     {"detector.", "sam3", Dialect::kMeta},
     {"backbone.vision_backbone.trunk.pos_embed", "sam3", Dialect::kMeta},
     {"detector_model.", "sam3", Dialect::kHuggingFace},
+    {"vision_encoder.backbone.embeddings.position_embeddings", "sam3", Dialect::kHuggingFace},
 };
 
 std::string some_names(const StateDict& state_dict) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoint/family.h"
+#include "checkpoint/key_map_sam3.h"
 #include "core/error.h"
 
 namespace sam_rlx {
@@ -147,10 +148,6 @@ constexpr KeyRow kSam2Rows[] = {
     {"no_memory_positional_encoding", "no_mem_pos_enc"},
 };
 
-// transformers ties these two; a file holds one of them or both.
-constexpr std::string_view kEncoding = "prompt_encoder.shared_embedding.positional_embedding";
-constexpr std::string_view kEncodingCopy = "shared_image_embedding.positional_embedding";
-
 bool is_digit(char character) { return character >= '0' && character <= '9'; }
 
 // Length of the part of `name` that the pattern takes, and the numbers in it.
@@ -187,21 +184,12 @@ void rename_from_hugging_face(StateDict& state_dict, std::span<const KeyRow> row
   std::vector<std::string> names;
   for (const TensorEntry& entry : state_dict.tensors()) {
     if (entry.name == kEncodingCopy) {
-      names.push_back(state_dict.contains(kEncoding) ? "" : *map_key(rows, kEncoding));
+      names.push_back(state_dict.contains(kEncodingName) ? "" : *map_key(rows, kEncodingName));
     } else {
       names.push_back(map_key(rows, entry.name).value_or(entry.name));
     }
   }
   state_dict.rename(names);
-}
-
-// transformers keeps the four kinds of points of SAM 2 in one table.
-void split_points(StateDict& state_dict) {
-  std::vector<std::string> names;
-  for (int i = 0; i < 4; ++i) {
-    names.push_back("sam_prompt_encoder.point_embeddings." + std::to_string(i) + ".weight");
-  }
-  state_dict.split("sam_prompt_encoder.point_embed.weight", names);
 }
 
 // The image model's own names: upstream strips the detector's prefix when it loads a checkpoint,
@@ -263,21 +251,30 @@ void strip_common_prefixes(StateDict& state_dict) {
   }
 }
 
+void split_points(StateDict& state_dict, const std::string& prompt_encoder) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 4; ++i) {
+    names.push_back(prompt_encoder + "point_embeddings." + std::to_string(i) + ".weight");
+  }
+  state_dict.split(prompt_encoder + "point_embed.weight", names);
+}
+
 std::string to_meta_names(StateDict& state_dict) {
   const Family family = detect_family(state_dict);
   if (family.name == "sam3") {
-    if (family.dialect != Dialect::kMeta) {
-      throw UnsupportedError(state_dict.source +
-                             ": family sam3 with transformers' names recognised; expected Meta's");
+    if (family.dialect == Dialect::kMeta) {
+      restore_detector_prefix(state_dict);
+    } else {
+      sam3_from_hugging_face(state_dict);
     }
-    restore_detector_prefix(state_dict);
+    return family.name;
   }
   if (family.dialect == Dialect::kMeta) return family.name;
   if (family.name == "sam") {
     rename_from_hugging_face(state_dict, kSamRows);
   } else {
     rename_from_hugging_face(state_dict, kSam2Rows);
-    split_points(state_dict);
+    split_points(state_dict, "sam_prompt_encoder.");
   }
   return family.name;
 }

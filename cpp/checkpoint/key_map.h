@@ -27,6 +27,14 @@ std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_vie
 // True when the name begins with the pattern, in which "{i}" stands for a number.
 bool matches_key(std::string_view pattern, std::string_view name);
 
+// transformers ties these two; a file holds one of them or both.
+constexpr std::string_view kEncodingName = "prompt_encoder.shared_embedding.positional_embedding";
+constexpr std::string_view kEncodingCopy = "shared_image_embedding.positional_embedding";
+
+// transformers keeps the four kinds of points of SAM 2 and SAM 3 in one table of the prompt
+// encoder.
+void split_points(StateDict& state_dict, const std::string& prompt_encoder);
+
 // Removes what wrapping classes put before every name ("module.", ...), if all names have it.
 void strip_common_prefixes(StateDict& state_dict);
 

@@ -196,6 +196,35 @@ void StateDict::split(std::string_view name, const std::vector<std::string>& nam
   }
 }
 
+void StateDict::join(const std::vector<std::string>& names, std::string name) {
+  TensorEntry whole;
+  for (const std::string& each : names) {
+    const TensorEntry* const part = find(each);
+    const std::string where = source + ": " + printable(each);
+    if (part == nullptr) fail<CheckpointError>(where, "a tensor", "none");
+    if (part->dims.empty()) fail<CheckpointError>(where, "at least one axis", "none");
+    if (whole.parts.empty()) {
+      whole.dims = part->dims;
+    } else if (!std::equal(part->dims.begin() + 1, part->dims.end(), whole.dims.begin() + 1,
+                           whole.dims.end())) {
+      fail<CheckpointError>(where,
+                            "the shape of " + printable(names[0]) + " but for the first axis",
+                            dims_text(part->dims));
+    } else {
+      whole.dims[0] += part->dims[0];
+    }
+    whole.parts.push_back(*part);
+  }
+  std::vector<std::string> kept;
+  for (const TensorEntry& entry : tensors_) {
+    const bool used = std::find(names.begin(), names.end(), entry.name) != names.end();
+    kept.push_back(used ? "" : entry.name);
+  }
+  rename(kept);
+  whole.name = std::move(name);
+  add(std::move(whole));
+}
+
 void StateDict::merge(StateDict other) {
   for (TensorEntry& entry : other.tensors_) add(std::move(entry));
   metadata.merge(other.metadata);
@@ -210,6 +239,13 @@ void StateDict::release(std::span<const std::byte> range) const noexcept {
 }
 
 void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float* out) {
+  if (!entry.parts.empty()) {
+    for (const TensorEntry& part : entry.parts) {
+      copy_as_float(state_dict, part, out);
+      out += part.numel();
+    }
+    return;
+  }
   if (entry.numel() == 0) return;
   if (entry.contiguous()) {
     copy_contiguous(state_dict, entry, out);

@@ -27,6 +27,7 @@ struct TensorEntry {
   std::vector<std::int64_t> dims;     // any rank
   std::vector<std::int64_t> strides;  // in elements
   const std::byte* data = nullptr;    // first element, of any alignment
+  std::vector<TensorEntry> parts;     // of a joined tensor, which has no data and no strides itself
 
   std::int64_t numel() const;  // readers have checked that it fits
   bool contiguous() const;
@@ -54,6 +55,9 @@ class StateDict {
   // Cuts a tensor along its first axis into equal parts with these names. Raises CheckpointError
   // when it is not there or cannot be cut so.
   void split(std::string_view name, const std::vector<std::string>& names);
+  // Makes one tensor of several, one behind the other along the first axis. Raises CheckpointError
+  // when one is not there or their other axes differ.
+  void join(const std::vector<std::string>& names, std::string name);
 
   // Takes over the tensors, metadata and files of another part of the same checkpoint.
   void merge(StateDict other);

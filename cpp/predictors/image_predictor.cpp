@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "ops/elementwise.h"
 
 namespace sam_rlx {
 
@@ -21,8 +22,8 @@ int checked_num_threads(int num_threads) {
   return num_threads == 0 ? available_cores() : num_threads;
 }
 
-ImagePredictor::ImagePredictor(std::shared_ptr<const Model> model, int num_threads)
-    : model_(std::move(model)), picture_(Picture::make(model_)) {
+ImagePredictor::ImagePredictor(std::shared_ptr<const Model> model, int num_threads, Resize resize)
+    : model_(std::move(model)), picture_(Picture::make(model_, resize)) {
   const int count = checked_num_threads(num_threads);
   for (int i = 0; i < count; ++i) workspaces_.push_back(std::make_unique<Workspace>());
 }
@@ -92,18 +93,33 @@ Size ImagePredictor::orig_hw() const {
 
 // ---------------------------------------------------------------- masks
 
+ConstView ImagePredictor::without_small_regions(Context& ctx, ConstView low_res) const {
+  const SmallRegions regions = picture_->small_regions();
+  if (!regions.any()) return low_res;
+  const View masks = ctx.workspace.floats(low_res.shape);
+  copy_(ctx, masks, low_res);
+  parallel_for(ctx.num_threads, masks.shape[0], 1, [&](std::int64_t begin, std::int64_t end, int) {
+    const Shape one{1, masks.shape[1], masks.shape[2]};
+    for (std::int64_t i = begin; i < end; ++i) {
+      remove_small_regions_(masks[i].reshape(one), regions);
+    }
+  });
+  return masks;
+}
+
 void ImagePredictor::upscale(ConstView low_res, View out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  postprocess_masks(ctx, low_res, mask_geometry(), out);
+  postprocess_masks(ctx, without_small_regions(ctx, low_res), mask_geometry(), out);
 }
 
 void ImagePredictor::binarize(ConstView low_res, std::uint8_t* out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  binarize_masks(ctx, low_res, mask_geometry(), model_->info().mask_threshold, out);
+  binarize_masks(ctx, without_small_regions(ctx, low_res), mask_geometry(),
+                 model_->info().mask_threshold, out);
 }
 
 void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {

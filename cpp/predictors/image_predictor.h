@@ -29,11 +29,14 @@ class InUse {
 int checked_num_threads(int num_threads);
 
 // One picture, many prompts, for every family. Upstream: segment_anything/predictor.py,
-// SamPredictor; sam2/sam2_image_predictor.py, SAM2ImagePredictor. A failed call leaves the
-// predictor as it was.
+// SamPredictor; sam2/sam2_image_predictor.py, SAM2ImagePredictor; sam3/model/sam3_image.py,
+// Sam3Image.predict_inst. A failed call leaves the predictor as it was.
 class ImagePredictor {
  public:
-  ImagePredictor(std::shared_ptr<const Model> model, int num_threads);
+  using Resize = ByteSquareTransform::Resize;  // SAM 3's: see Picture::make
+
+  ImagePredictor(std::shared_ptr<const Model> model, int num_threads,
+                 Resize resize = Resize::kFloat);
 
   const Model& model() const { return *model_; }
   int num_threads() const { return static_cast<int>(workspaces_.size()); }
@@ -56,7 +59,7 @@ class ImagePredictor {
   // -> job.low_res (B, K, S, S) logits, job.iou (B, K).
   void decode(const PromptBatch& prompts, const DecodeJob& job);
 
-  // The way of this picture's masks from the decoder to the picture.
+  // The way of this picture's masks from the decoder to the picture. SAM 3's holes are filled.
   MaskGeometry mask_geometry() const { return picture_->mask_geometry(orig_hw()); }
   // low_res (K, S, S) logits -> out (K, H, W), logits or bytes that are 1 above the threshold.
   void upscale(ConstView low_res, View out);
@@ -70,6 +73,8 @@ class ImagePredictor {
 
  private:
   Context context(int thread, int num_threads);
+  // The masks as they are made larger: themselves, or a copy in the scope of the caller.
+  ConstView without_small_regions(Context& ctx, ConstView low_res) const;
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<Picture> picture_;

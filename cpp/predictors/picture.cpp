@@ -3,12 +3,17 @@
 #include "core/error.h"
 #include "ops/elementwise.h"
 #include "predictors/sam2_picture.h"
+#include "predictors/sam3_picture.h"
 #include "predictors/sam_picture.h"
 
 namespace sam_rlx {
 
-std::unique_ptr<Picture> Picture::make(std::shared_ptr<const Model> model) {
-  if (model->is_sam3()) fail<UnsupportedError>("model", "family sam or sam2", "sam3");
+std::unique_ptr<Picture> Picture::make(std::shared_ptr<const Model> model,
+                                       ByteSquareTransform::Resize resize) {
+  if (model->is_sam3()) return std::make_unique<Sam3Picture>(std::move(model), resize);
+  if (resize != ByteSquareTransform::Resize::kFloat) {
+    fail("resize", "\"float\" for family " + model->info().family, "\"integer\"");
+  }
   if (model->is_sam2()) return std::make_unique<Sam2Picture>(std::move(model));
   return std::make_unique<SamPicture>(std::move(model));
 }

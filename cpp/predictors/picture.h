@@ -10,6 +10,7 @@
 #include "ops/mask.h"
 #include "predictors/image_transform.h"
 #include "predictors/model.h"
+#include "predictors/small_regions.h"
 
 namespace sam_rlx {
 
@@ -43,7 +44,9 @@ struct DecodeJob {
 // families. It does not check its arguments.
 class Picture {
  public:
-  static std::unique_ptr<Picture> make(std::shared_ptr<const Model> model);
+  // `resize` is SAM 3's; InvalidArgument when another family is to resize in integers.
+  static std::unique_ptr<Picture> make(std::shared_ptr<const Model> model,
+                                       ByteSquareTransform::Resize resize);
   virtual ~Picture() = default;
 
   // Features of a picture, in place of those before.
@@ -57,6 +60,8 @@ class Picture {
   // Size of a picture inside the network's square input.
   virtual Size input_hw(Size orig_hw) const = 0;
   virtual MaskGeometry mask_geometry(Size orig_hw) const = 0;
+  // What changes in low-resolution masks before they are made as large as the picture.
+  virtual SmallRegions small_regions() const { return {}; }
   // The masks of one prompt set. Several threads may call it at once.
   virtual void decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
                       const DecodeJob& job) const = 0;

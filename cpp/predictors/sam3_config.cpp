@@ -146,12 +146,24 @@ sam3::Sam3Config config_from_tensors(const StateDict& state_dict) {
   return config;
 }
 
-void read_tracker(const StateDict& state_dict, sam3::Sam3Config& config) {
+bool any_begins_with(const StateDict& state_dict, std::string_view begin) {
   const auto& tensors = state_dict.tensors();
-  if (std::none_of(tensors.begin(), tensors.end(),
-                   [](const TensorEntry& entry) { return entry.name.starts_with(kTracker); })) {
-    return;
-  }
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const TensorEntry& entry) { return entry.name.starts_with(begin); });
+}
+
+// What transformers leaves out.
+void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) {
+  sam3::ViTConfig& trunk = config.vision.trunk;
+  const TensorEntry* const table =
+      state_dict.find("detector.backbone.vision_backbone.trunk.pos_embed");
+  trunk.pretrain_use_cls_token = table == nullptr || table->dims.size() != 3 ||
+                                 table->dims[1] != trunk.table_grid() * trunk.table_grid();
+  config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
+}
+
+void read_tracker(const StateDict& state_dict, sam3::Sam3Config& config) {
+  if (!any_begins_with(state_dict, kTracker)) return;
   config.vision.neck.add_sam2_neck = true;
   sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
   read_heads(state_dict,
@@ -177,6 +189,7 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
           ? config_from_tensors(state_dict)
           : config_from_metadata(config->second,
                                  name == state_dict.metadata.end() ? "custom" : name->second);
+  read_optional_parts(state_dict, found);
   read_tracker(state_dict, found);
   if (!variant || *variant == found.variant) return found;
   if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);

@@ -47,7 +47,7 @@ void fill_holes_(View logits, std::int64_t max_area) {
 }
 
 void remove_small_regions_(View logits, const SmallRegions& regions) {
-  if (!(regions.max_hole_area > 0.0 || regions.max_sprinkle_area > 0.0)) return;
+  if (!regions.any()) return;
   const float threshold = regions.mask_threshold;
   for (std::int64_t k = 0; k < logits.shape[0]; ++k) {
     const View mask = logits[k];

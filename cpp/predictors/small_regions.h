@@ -14,6 +14,8 @@ struct SmallRegions {
   double max_hole_area = 0.0;      // not above the threshold: get 10 more than it
   double max_sprinkle_area = 0.0;  // above the threshold: get 10 less than it
   float mask_threshold = 0.0F;
+
+  bool any() const { return max_hole_area > 0.0 || max_sprinkle_area > 0.0; }
 };
 
 // Changes both kinds, as they are before either is changed, in each mask of (K, H, W). Upstream:

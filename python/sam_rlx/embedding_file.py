@@ -1,4 +1,4 @@
-"""Embeddings on disk: NPZ files of `ImagePredictor.save_embedding`."""
+"""Embeddings that users give, and on disk: NPZ files of `ImagePredictor.save_embedding`."""
 
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx.errors import CheckpointError
+from sam_rlx.arrays import as_integer
+from sam_rlx.errors import CheckpointError, InvalidArgumentError
 from sam_rlx.files import atomic_write
 
 _FORMAT = "sam_rlx.image_embedding.1"
@@ -45,3 +46,21 @@ def load(
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: expected a complete embedding, found {error}") from error
     return [fields[name] for name in _NAMES if name in fields], orig_hw
+
+
+def as_embedding(embedding: Any) -> NDArray[np.float32]:
+    """Check the type and the values of a part of an embedding that a user gives."""
+    array = np.asarray(embedding)
+    if array.dtype != np.float32:
+        raise InvalidArgumentError(f"embedding: expected dtype float32, found {array.dtype}")
+    if not np.isfinite(array).all():
+        raise InvalidArgumentError("embedding: expected finite values, found NaN or infinity")
+    return np.ascontiguousarray(array)
+
+
+def as_hw(orig_hw: Any) -> tuple[int, int]:
+    """Check the size of a picture that a user gives."""
+    sides = tuple(orig_hw) if isinstance(orig_hw, (tuple, list, np.ndarray)) else ()
+    if len(sides) != 2:
+        raise InvalidArgumentError(f"orig_hw: expected (H, W), found {orig_hw!r}")
+    return as_integer("orig_hw[0]", sides[0], 1), as_integer("orig_hw[1]", sides[1], 1)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_pictures, as_
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.model import Model
 
-# What the encoder gives: the image embedding (1, C, h, w); SAM 2 adds two finer maps.
+# What the encoder gives: the image embedding (1, C, h, w); SAM 2 and 3 add two finer maps.
 _Embeddings: TypeAlias = tuple[NDArray[np.float32], ...]
 # They and the (H, W) of their picture.
 _Picture: TypeAlias = tuple[_Embeddings, tuple[int, int]]
@@ -37,12 +37,13 @@ class MaskPrediction:
     ----------
     masks : ndarray ([B,] K, H, W)
         bool at the size of the picture; float32 logits with `return_logits`. K is 3 with
-        `multimask_output`, else 1.
+        `multimask_output`, else 1. From SAM 3, holes of at most 256 places of the low-resolution
+        mask are filled, as upstream does.
     iou_predictions : ndarray ([B,] K), float32
         The network's own estimate of each mask's IoU. Not clamped: may pass 1.
     low_res_masks : ndarray ([B,] K, S, S), float32
         Logits at the network's resolution, S = `Model.mask_side`; a valid `mask_input`. From
-        SAM 2 they are clamped to -32 .. 32.
+        SAM 2 and SAM 3 they are clamped to -32 .. 32.
     """
 
     masks: NDArray[Any]
@@ -78,11 +79,16 @@ class ImagePredictor:
     num_threads : int, optional
         Threads for computing, at least 1. Default: the cores this process may use. Results do not
         depend on it.
+    resize : {"float", "integer"}
+        How SAM 3 gets pictures of its input's size: as upstream does on a GPU (default), or as it
+        does on a CPU. Some pixels differ by one grey level. Other families know "float" only.
 
     Raises
     ------
     InvalidArgumentError
         An argument has the wrong type or range.
+    UnsupportedError
+        The checkpoint is of SAM 3's detector alone, which takes no clicks.
 
     Examples
     --------
@@ -93,12 +99,18 @@ class ImagePredictor:
     (3, 60, 80)
     """
 
-    def __init__(self, model: Model, *, num_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        num_threads: int | None = None,
+        resize: Literal["float", "integer"] = "float",
+    ) -> None:
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
         self._model = model
-        self._core = _core.ImagePredictor(model.core, as_num_threads(num_threads))
+        self._core = _core.ImagePredictor(model.core, as_num_threads(num_threads), str(resize))
         self._busy = threading.Lock()
         self._pictures: list[_Picture] = []
 
@@ -264,7 +276,7 @@ class ImagePredictor:
             prompts.point_coords, prompts.point_labels, prompts.boxes, prompts.mask_input, multimask
         )
         masks = self._core.upscale(low_res, return_logits)
-        if self._model.family == "sam2":  # as upstream: they are clamped when they are a prompt
+        if self._model.family != "sam":  # as upstream: they are clamped when they are a prompt
             np.clip(low_res, -_MOST_LOGIT, _MOST_LOGIT, out=low_res)
         if prompts.batched:
             return MaskPrediction(masks, iou, low_res)
@@ -294,8 +306,9 @@ class ImagePredictor:
     def image_embeddings(self) -> tuple[NDArray[np.float32], ...]:
         """Copies of all that the encoder gives for the current picture, float32.
 
-        `image_embedding` (1, C, h, w); with SAM 2 also the finer maps that its decoder takes,
-        (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w). Raises `StateError` if no picture is set.
+        `image_embedding` (1, C, h, w); with SAM 2 and SAM 3 also the finer maps that the decoder
+        takes, (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w). Raises `StateError` if no picture is
+        set.
         """
         with self._exclusive():
             return self._embeddings()
@@ -314,7 +327,7 @@ class ImagePredictor:
         ----------
         embedding : array (1, C, h, w), or sequence of arrays, float32
             From `image_embedding` or `image_embeddings` of a predictor with the same weights.
-            SAM 2 needs all of `image_embeddings`.
+            SAM 2 and SAM 3 need all of `image_embeddings`.
         orig_hw : (int, int)
             Height and width of the original picture in pixels.
 
@@ -326,8 +339,9 @@ class ImagePredictor:
             The predictor is in use by another thread.
         """
         single = isinstance(embedding, np.ndarray) or not isinstance(embedding, Sequence)
-        arrays = [_as_embedding(part) for part in ([embedding] if single else embedding)]  # type: ignore[union-attr]
-        height, width = _as_hw(orig_hw)
+        parts: Sequence[Any] = [embedding] if single else embedding  # type: ignore[assignment]
+        arrays = [embedding_file.as_embedding(part) for part in parts]
+        height, width = embedding_file.as_hw(orig_hw)
         with self._exclusive():
             self._core.set_image_embeddings(arrays, (height, width))
             self._pictures = []
@@ -375,19 +389,3 @@ class ImagePredictor:
     def _identity(self) -> dict[str, Any]:
         model = self._model
         return {"family": model.family, "variant": model.variant, "img_size": model.img_size}
-
-
-def _as_embedding(embedding: Any) -> NDArray[np.float32]:
-    array = np.asarray(embedding)
-    if array.dtype != np.float32:
-        raise InvalidArgumentError(f"embedding: expected dtype float32, found {array.dtype}")
-    if not np.isfinite(array).all():
-        raise InvalidArgumentError("embedding: expected finite values, found NaN or infinity")
-    return np.ascontiguousarray(array)
-
-
-def _as_hw(orig_hw: Any) -> tuple[int, int]:
-    sides = tuple(orig_hw) if isinstance(orig_hw, (tuple, list, np.ndarray)) else ()
-    if len(sides) != 2:
-        raise InvalidArgumentError(f"orig_hw: expected (H, W), found {orig_hw!r}")
-    return as_integer("orig_hw[0]", sides[0], 1), as_integer("orig_hw[1]", sides[1], 1)

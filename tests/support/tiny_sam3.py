@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.tiny import Shapes, Weights
+import numpy as np
+from numpy.typing import NDArray
+
+from support.tiny import Shapes, Weights, random_state_dict
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,23 @@ def save_safetensors(path: Path, config: Sam3Config, weights: Weights) -> Path:
 
     save_file(weights, path, metadata=metadata(config))
     return path
+
+
+def noise(config: Sam3Config, seed: int = 0) -> NDArray[np.uint8]:
+    """Draw a picture that is as large as the input: no resize changes it."""
+    sides = (config.img_size, config.img_size, 3)
+    return np.random.default_rng(seed).integers(0, 256, sides, dtype=np.uint8)
+
+
+def hugging_face_weights(shapes: Mapping[str, Sequence[int]]) -> Weights:
+    """Draw weights for transformers' names, from which recorded results were computed."""
+    drawn = random_state_dict({name: tuple(shape) for name, shape in shapes.items()}, 0)
+    encoding = "prompt_encoder.shared_embedding.positional_embedding"
+    copy = "tracker_model.shared_image_embedding.positional_embedding"
+    drawn[copy] = drawn[f"tracker_model.{encoding}"]
+    # transformers adds it to a level of the neck that the decoder does not read.
+    drawn["tracker_model.no_memory_embedding"][:] = 0
+    return drawn
 
 
 def config_shapes(config: Sam3Config, tracker: bool = False) -> Shapes:

@@ -359,15 +359,17 @@ def image_model(
     return model if seed is None else upstream.randomise(model, seed)
 
 
+def meta_name(name: str) -> str:
+    """Return the name that Meta's checkpoint has for a tensor of the image model."""
+    tracker = "inst_interactive_predictor.model."
+    if name.startswith(tracker):
+        return f"tracker.{name.removeprefix(tracker)}"
+    return f"detector.{name}"
+
+
 def meta_weights(model: Any) -> tiny.Weights:
     """Return the weights of an image model under the names of Meta's checkpoint."""
-    tracker = "inst_interactive_predictor.model."
-    return {
-        f"tracker.{name.removeprefix(tracker)}"
-        if name.startswith(tracker)
-        else f"detector.{name}": w
-        for name, w in upstream.state_dict(model).items()
-    }
+    return {meta_name(name): w for name, w in upstream.state_dict(model).items()}
 
 
 def processor(model: Any, resolution: int, confidence_threshold: float = 0.5) -> Any:

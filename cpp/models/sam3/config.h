@@ -7,11 +7,12 @@ namespace sam_rlx::sam3 {
 
 // ---------------------------------------------------------------- image encoder
 
-// Upstream: sam3/model/vitdet.py, ViT, with the switches of the release: a tiled position table
-// with a row for a class token that is not kept, rotary encoding in all blocks, a norm before them.
+// Upstream: sam3/model/vitdet.py, ViT, with the switches of the release: a tiled position table,
+// rotary encoding in all blocks, a norm before them. transformers leaves out the class token's row.
 struct ViTConfig {
   std::int64_t img_size = 1008;  // side of the input
   std::int64_t pretrain_img_size = 336;
+  bool pretrain_use_cls_token = true;  // the position table begins with a row that has no use
   std::int64_t patch_size = 14;
   std::int64_t in_chans = 3;
   std::int64_t embed_dim = 1024;
@@ -24,6 +25,9 @@ struct ViTConfig {
   static constexpr double kRopeTheta = 10000.0;
 
   std::int64_t grid() const { return img_size / patch_size; }
+  std::int64_t table_rows() const {
+    return table_grid() * table_grid() + (pretrain_use_cls_token ? 1 : 0);
+  }
   std::int64_t table_grid() const { return pretrain_img_size / patch_size; }
   std::int64_t head_dim() const { return embed_dim / num_heads; }
   std::int64_t mlp_dim() const {

@@ -30,9 +30,11 @@ SequenceGeometryEncoder::SequenceGeometryEncoder(const DetectorConfig& sizes)
 void SequenceGeometryEncoder::visit(ParamVisitor& v) {
   v("label_embed", label_embed);
   v("cls_embed", cls_embed);
-  v("points_direct_project", points_direct_project);
-  v("points_pool_project", points_pool_project);
-  v("points_pos_enc_project", points_pos_enc_project);
+  if (config.encode_points) {
+    v("points_direct_project", points_direct_project);
+    v("points_pool_project", points_pool_project);
+    v("points_pos_enc_project", points_pos_enc_project);
+  }
   v("boxes_direct_project", boxes_direct_project);
   v("boxes_pool_project", boxes_pool_project);
   v("boxes_pos_enc_project", boxes_pos_enc_project);
@@ -57,6 +59,10 @@ void SequenceGeometryEncoder::embed_labels(Context& ctx, const std::int32_t* lab
 
 void SequenceGeometryEncoder::encode_points(Context& ctx, const GeometricPrompt& prompt,
                                             ConstView pooled, View out) const {
+  if (!config.encode_points) {
+    fail<UnsupportedError>("points", "boxes: the checkpoint, of transformers, encodes no points",
+                           std::to_string(prompt.num_points()) + " points");
+  }
   const Workspace::Scope scratch(ctx.workspace);
   embed_labels(ctx, prompt.point_labels, out);
   points_direct_project.forward_add(ctx, prompt.points, out, out);

@@ -12,14 +12,14 @@ namespace {
 
 constexpr float kNormEps = 1e-5F;
 
-// Upstream's get_abs_pos: the table (1, 1 + side^2, C) without the class token's row, laid out on
-// the grid as tiles from the corner on.
+// Upstream's get_abs_pos: the last side^2 rows of the table (1, N, C), laid out on the grid as
+// tiles from the corner on.
 Tensor tiled_table(const Tensor& table, std::int64_t side, std::int64_t grid) {
-  const std::int64_t channels = table.shape()[2];
+  const std::int64_t channels = table.shape()[2], first = table.shape()[1] - side * side;
   Tensor out({1, grid, grid, channels});
   for (std::int64_t y = 0; y < grid; ++y) {
     for (std::int64_t x = 0; x < grid; ++x) {
-      const std::int64_t row = 1 + y % side * side + x % side;
+      const std::int64_t row = first + y % side * side + x % side;
       std::copy_n(table.data() + row * channels, channels, out.data() + (y * grid + x) * channels);
     }
   }
@@ -152,8 +152,7 @@ ViT::ViT(const ViTConfig& sizes) : config(sizes), ln_pre(sizes.embed_dim, kNormE
 }
 
 void ViT::visit(ParamVisitor& v) {
-  const std::int64_t places = config.table_grid() * config.table_grid();
-  v("pos_embed", pos_embed, {1, 1 + places, config.embed_dim});
+  v("pos_embed", pos_embed, {1, config.table_rows(), config.embed_dim});
   v("patch_embed", patch_embed);
   v("ln_pre", ln_pre);
   v("blocks", blocks);

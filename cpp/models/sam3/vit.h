@@ -81,7 +81,7 @@ struct PatchEmbed {
 struct ViT {
   ViTConfig config;
 
-  Tensor pos_embed;  // (1, 1 + table_grid^2, C); once finalized the whole table (1, g, g, C)
+  Tensor pos_embed;  // (1, table_rows, C); once finalized the whole table (1, g, g, C)
   PatchEmbed patch_embed;
   LayerNorm ln_pre;
   std::vector<Block> blocks;

@@ -1,0 +1,202 @@
+#include "checkpoint/key_map_sam3.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "checkpoint/key_map.h"
+
+namespace sam_rlx {
+namespace {
+
+// From transformers' Sam3Model to Meta's detector, both behind their prefixes. Queries, keys and
+// values are joined afterwards.
+constexpr KeyRow kDetectorRows[] = {
+    // Trunk and necks.
+    {"vision_encoder.backbone.embeddings.position_embeddings",
+     "backbone.vision_backbone.trunk.pos_embed"},
+    {"vision_encoder.backbone.embeddings.patch_embeddings.projection.",
+     "backbone.vision_backbone.trunk.patch_embed.proj."},
+    {"vision_encoder.backbone.layer_norm.", "backbone.vision_backbone.trunk.ln_pre."},
+    {"vision_encoder.backbone.layers.{i}.layer_norm{i}.",
+     "backbone.vision_backbone.trunk.blocks.{i}.norm{i}."},
+    {"vision_encoder.backbone.layers.{i}.attention.o_proj.",
+     "backbone.vision_backbone.trunk.blocks.{i}.attn.proj."},
+    {"vision_encoder.backbone.layers.{i}.attention.",
+     "backbone.vision_backbone.trunk.blocks.{i}.attn.qkv."},
+    {"vision_encoder.backbone.layers.{i}.", "backbone.vision_backbone.trunk.blocks.{i}."},
+    {"vision_encoder.neck.fpn_layers.", "backbone.vision_backbone.convs."},
+    // Text encoder.
+    {"text_encoder.text_projection.weight", "backbone.language_backbone.encoder.text_projection"},
+    {"text_encoder.text_model.embeddings.token_embedding.",
+     "backbone.language_backbone.encoder.token_embedding."},
+    {"text_encoder.text_model.embeddings.position_embedding.weight",
+     "backbone.language_backbone.encoder.positional_embedding"},
+    {"text_encoder.text_model.encoder.layers.{i}.self_attn.",
+     "backbone.language_backbone.encoder.transformer.resblocks.{i}.attn."},
+    {"text_encoder.text_model.encoder.layers.{i}.layer_norm{i}.",
+     "backbone.language_backbone.encoder.transformer.resblocks.{i}.ln_{i}."},
+    {"text_encoder.text_model.encoder.layers.{i}.mlp.fc1.",
+     "backbone.language_backbone.encoder.transformer.resblocks.{i}.mlp.c_fc."},
+    {"text_encoder.text_model.encoder.layers.{i}.mlp.fc2.",
+     "backbone.language_backbone.encoder.transformer.resblocks.{i}.mlp.c_proj."},
+    {"text_encoder.text_model.final_layer_norm.", "backbone.language_backbone.encoder.ln_final."},
+    {"text_projection.", "backbone.language_backbone.resizer."},
+    // Geometry encoder.
+    {"geometry_encoder.layers.{i}.layer_norm{i}.", "geometry_encoder.encode.{i}.norm{i}."},
+    {"geometry_encoder.layers.{i}.mlp.fc{i}.", "geometry_encoder.encode.{i}.linear{i}."},
+    {"geometry_encoder.layers.{i}.self_attn.o_proj.",
+     "geometry_encoder.encode.{i}.self_attn.out_proj."},
+    {"geometry_encoder.layers.{i}.self_attn.", "geometry_encoder.encode.{i}.self_attn."},
+    {"geometry_encoder.layers.{i}.cross_attn.o_proj.",
+     "geometry_encoder.encode.{i}.cross_attn_image.out_proj."},
+    {"geometry_encoder.layers.{i}.cross_attn.", "geometry_encoder.encode.{i}.cross_attn_image."},
+    {"geometry_encoder.vision_layer_norm.", "geometry_encoder.img_pre_norm."},
+    {"geometry_encoder.prompt_layer_norm.", "geometry_encoder.norm."},
+    {"geometry_encoder.output_layer_norm.", "geometry_encoder.encode_norm."},
+    // Fusion encoder.
+    {"detr_encoder.layers.{i}.layer_norm{i}.", "transformer.encoder.layers.{i}.norm{i}."},
+    {"detr_encoder.layers.{i}.mlp.fc{i}.", "transformer.encoder.layers.{i}.linear{i}."},
+    {"detr_encoder.layers.{i}.self_attn.o_proj.",
+     "transformer.encoder.layers.{i}.self_attn.out_proj."},
+    {"detr_encoder.layers.{i}.self_attn.", "transformer.encoder.layers.{i}.self_attn."},
+    {"detr_encoder.layers.{i}.cross_attn.o_proj.",
+     "transformer.encoder.layers.{i}.cross_attn_image.out_proj."},
+    {"detr_encoder.layers.{i}.cross_attn.", "transformer.encoder.layers.{i}.cross_attn_image."},
+    // Decoder.
+    {"detr_decoder.layers.{i}.self_attn_layer_norm.", "transformer.decoder.layers.{i}.norm2."},
+    {"detr_decoder.layers.{i}.text_cross_attn_layer_norm.",
+     "transformer.decoder.layers.{i}.catext_norm."},
+    {"detr_decoder.layers.{i}.vision_cross_attn_layer_norm.",
+     "transformer.decoder.layers.{i}.norm1."},
+    {"detr_decoder.layers.{i}.mlp_layer_norm.", "transformer.decoder.layers.{i}.norm3."},
+    {"detr_decoder.layers.{i}.mlp.fc{i}.", "transformer.decoder.layers.{i}.linear{i}."},
+    {"detr_decoder.layers.{i}.self_attn.o_proj.",
+     "transformer.decoder.layers.{i}.self_attn.out_proj."},
+    {"detr_decoder.layers.{i}.self_attn.", "transformer.decoder.layers.{i}.self_attn."},
+    {"detr_decoder.layers.{i}.text_cross_attn.o_proj.",
+     "transformer.decoder.layers.{i}.ca_text.out_proj."},
+    {"detr_decoder.layers.{i}.text_cross_attn.", "transformer.decoder.layers.{i}.ca_text."},
+    {"detr_decoder.layers.{i}.vision_cross_attn.o_proj.",
+     "transformer.decoder.layers.{i}.cross_attn.out_proj."},
+    {"detr_decoder.layers.{i}.vision_cross_attn.", "transformer.decoder.layers.{i}.cross_attn."},
+    {"detr_decoder.output_layer_norm.", "transformer.decoder.norm."},
+    {"detr_decoder.presence_layer_norm.", "transformer.decoder.presence_token_out_norm."},
+    {"detr_decoder.box_head.layer1.", "transformer.decoder.bbox_embed.layers.0."},
+    {"detr_decoder.box_head.layer2.", "transformer.decoder.bbox_embed.layers.1."},
+    {"detr_decoder.box_head.layer3.", "transformer.decoder.bbox_embed.layers.2."},
+    {"detr_decoder.presence_head.layer1.", "transformer.decoder.presence_token_head.layers.0."},
+    {"detr_decoder.presence_head.layer2.", "transformer.decoder.presence_token_head.layers.1."},
+    {"detr_decoder.presence_head.layer3.", "transformer.decoder.presence_token_head.layers.2."},
+    {"detr_decoder.ref_point_head.layer1.", "transformer.decoder.ref_point_head.layers.0."},
+    {"detr_decoder.ref_point_head.layer2.", "transformer.decoder.ref_point_head.layers.1."},
+    {"detr_decoder.box_rpb_embed_x.layer1.", "transformer.decoder.boxRPB_embed_x.layers.0."},
+    {"detr_decoder.box_rpb_embed_x.layer2.", "transformer.decoder.boxRPB_embed_x.layers.1."},
+    {"detr_decoder.box_rpb_embed_y.layer1.", "transformer.decoder.boxRPB_embed_y.layers.0."},
+    {"detr_decoder.box_rpb_embed_y.layer2.", "transformer.decoder.boxRPB_embed_y.layers.1."},
+    {"detr_decoder.", "transformer.decoder."},
+    // Masks and scores.
+    {"mask_decoder.mask_embedder.", "segmentation_head.mask_predictor.mask_embed."},
+    {"mask_decoder.instance_projection.", "segmentation_head.instance_seg_head."},
+    {"mask_decoder.semantic_projection.", "segmentation_head.semantic_seg_head."},
+    {"mask_decoder.prompt_cross_attn.o_proj.", "segmentation_head.cross_attend_prompt.out_proj."},
+    {"mask_decoder.prompt_cross_attn.", "segmentation_head.cross_attend_prompt."},
+    {"mask_decoder.prompt_cross_attn_norm.", "segmentation_head.cross_attn_norm."},
+    {"mask_decoder.", "segmentation_head."},
+    {"dot_product_scoring.text_mlp.layer1.", "dot_prod_scoring.prompt_mlp.layers.0."},
+    {"dot_product_scoring.text_mlp.layer2.", "dot_prod_scoring.prompt_mlp.layers.1."},
+    {"dot_product_scoring.text_mlp_out_norm.", "dot_prod_scoring.prompt_mlp.out_norm."},
+    {"dot_product_scoring.text_proj.", "dot_prod_scoring.prompt_proj."},
+    {"dot_product_scoring.query_proj.", "dot_prod_scoring.hs_proj."},
+};
+
+// Behind "convs." or "sam2_convs.".
+constexpr KeyRow kNeckRows[] = {
+    {"0.scale_layers.0.", "0.dconv_2x2_0."}, {"0.scale_layers.2.", "0.dconv_2x2_1."},
+    {"1.scale_layers.0.", "1.dconv_2x2."},   {"{i}.proj1.", "{i}.conv_1x1."},
+    {"{i}.proj2.", "{i}.conv_3x3."},
+};
+
+// From Meta's SAM 2 to the tracker, both behind their prefixes.
+constexpr KeyRow kTrackerRows[] = {
+    {"memory_attention.", "transformer.encoder."},
+    {"memory_encoder.", "maskmem_backbone."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.layers.0.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.lin1."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.layers.1.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.lin2."},
+};
+
+constexpr std::string_view kDetectorModel = "detector_model.", kTrackerModel = "tracker_model.";
+constexpr std::string_view kTrackerNeck = "tracker_neck.fpn_layers.";
+
+std::string mapped(std::span<const KeyRow> rows, std::string_view name) {
+  return map_key(rows, name).value_or(std::string(name));
+}
+
+std::string detector_name(std::string_view name) {
+  constexpr std::string_view kConvs = "backbone.vision_backbone.convs.";
+  std::string result = mapped(kDetectorRows, name);
+  if (result.starts_with(kConvs)) {
+    result =
+        std::string(kConvs) + mapped(kNeckRows, std::string_view(result).substr(kConvs.size()));
+  }
+  return "detector." + result;
+}
+
+std::string tracker_name(std::string_view name) {
+  return "tracker." + mapped(kTrackerRows, mapped(sam2_rows(), name));
+}
+
+// The name that Meta gives a tensor, none for a second copy.
+std::string meta_name(const StateDict& state_dict, std::string_view name) {
+  if (name.starts_with(kDetectorModel)) return detector_name(name.substr(kDetectorModel.size()));
+  if (name.starts_with(kTrackerNeck)) {
+    return "detector.backbone.vision_backbone.sam2_convs." +
+           mapped(kNeckRows, name.substr(kTrackerNeck.size()));
+  }
+  if (!name.starts_with(kTrackerModel)) return std::string(name);
+  const std::string_view inner = name.substr(kTrackerModel.size());
+  if (inner != kEncodingCopy) return tracker_name(inner);
+  const std::string original = std::string(kTrackerModel) + std::string(kEncodingName);
+  return state_dict.contains(original) ? "" : tracker_name(kEncodingName);
+}
+
+// base.q_proj.weight, base.k_proj.weight, base.v_proj.weight -> base.in_proj_weight, and in the
+// trunk, where base ends with qkv, base.weight.
+void join_attention(StateDict& state_dict) {
+  constexpr std::string_view kQueries = "q_proj.", kJoined = "qkv.";
+  std::vector<std::string> queries;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    const bool found = entry.name.find(kQueries) != std::string::npos;
+    if (found && entry.name.starts_with("detector.")) queries.push_back(entry.name);
+  }
+  for (const std::string& name : queries) {
+    const std::size_t place = name.find(kQueries);
+    const std::string base = name.substr(0, place), tail = name.substr(place + kQueries.size());
+    state_dict.join({name, base + "k_proj." + tail, base + "v_proj." + tail},
+                    base + (base.ends_with(kJoined) ? "" : "in_proj_") + tail);
+  }
+}
+
+}  // namespace
+
+void sam3_from_hugging_face(StateDict& state_dict) {
+  const auto& tensors = state_dict.tensors();
+  // The detector names its tensors without the prefix when it is saved alone.
+  const bool whole = std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& entry) {
+    return entry.name.starts_with(kDetectorModel);
+  });
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : tensors) {
+    names.push_back(whole ? meta_name(state_dict, entry.name) : detector_name(entry.name));
+  }
+  state_dict.rename(names);
+  join_attention(state_dict);
+  const std::string prompt_encoder = "tracker.sam_prompt_encoder.";
+  if (state_dict.contains(prompt_encoder + "point_embed.weight")) {
+    split_points(state_dict, prompt_encoder);
+  }
+}
+
+}  // namespace sam_rlx

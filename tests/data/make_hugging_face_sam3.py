@@ -1,0 +1,197 @@
+"""Record what transformers' SAM 3 of a tiny size holds and computes.
+
+Run as ``python make_hugging_face_sam3.py``; needs transformers 5. Weights follow from names and
+shapes, see `tiny_sam3.hugging_face_weights`: the files hold names, shapes and results.
+"""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+IDS = [49406, 4481, 1228, 2840, 49407]  # "yellow school bus"
+POINT = (40.0, 70.0)
+
+
+def detector_config(config):
+    """Return transformers' config of the detector; its norms have Meta's epsilon."""
+    from transformers import CLIPTextConfig, Sam3Config
+
+    eps = {"layer_norm_eps": 1e-5}
+    part = {
+        "hidden_size": config.d_model,
+        "num_attention_heads": config.nheads,
+        "intermediate_size": config.dim_feedforward,
+        **eps,
+    }
+    return Sam3Config(
+        vision_config=vision_config(config),
+        text_config=CLIPTextConfig(
+            vocab_size=config.vocab_size,
+            hidden_size=config.text_width,
+            intermediate_size=4 * config.text_width,
+            projection_dim=32,
+            num_hidden_layers=config.text_layers,
+            num_attention_heads=config.text_heads,
+            max_position_embeddings=config.context_length,
+            hidden_act="gelu",
+        ),
+        geometry_encoder_config={**part, "num_layers": config.geometry_layers},
+        detr_encoder_config={**part, "num_layers": config.encoder_layers},
+        detr_decoder_config={
+            **part,
+            "num_layers": config.decoder_layers,
+            "num_queries": config.num_queries,
+        },
+        mask_decoder_config={
+            "hidden_size": config.d_model,
+            "num_attention_heads": config.nheads,
+            "num_upsampling_stages": config.upsampling_stages,
+            **eps,
+        },
+    )
+
+
+def vision_config(config):
+    """Return transformers' config of trunk and neck."""
+    from transformers import Sam3VisionConfig, Sam3ViTConfig
+
+    trunk = Sam3ViTConfig(
+        hidden_size=config.embed_dim,
+        intermediate_size=int(config.embed_dim * config.mlp_ratio),
+        num_hidden_layers=config.depth,
+        num_attention_heads=config.num_heads,
+        image_size=config.img_size,
+        patch_size=config.patch_size,
+        window_size=config.window_size,
+        global_attn_indexes=list(config.global_att_blocks),
+        pretrain_image_size=config.pretrain_img_size,
+        layer_norm_eps=1e-5,
+    )
+    return Sam3VisionConfig(
+        backbone_config=trunk,
+        fpn_hidden_size=config.d_model,
+        backbone_feature_sizes=[[n * config.grid] * 2 for n in (4, 2, 1)],
+        scale_factors=list(config.scale_factors),
+    )
+
+
+def tracker_config(config):
+    """Return transformers' config of the tracker."""
+    from transformers import Sam3TrackerVideoConfig
+
+    width = config.d_model
+    return Sam3TrackerVideoConfig(
+        vision_config=vision_config(config),
+        prompt_encoder_config={
+            "hidden_size": width,
+            "image_size": config.img_size,
+            "patch_size": config.patch_size,
+        },
+        mask_decoder_config={"hidden_size": width},
+        image_size=config.img_size,
+        memory_attention_hidden_size=width,
+        memory_attention_num_layers=config.memory_layers,
+        memory_attention_feed_forward_hidden_size=config.memory_feedforward,
+        memory_attention_rope_feat_sizes=[config.grid, config.grid],
+        memory_encoder_hidden_size=width,
+        memory_encoder_output_channels=config.mem_dim,
+        mask_downsampler_embed_dim=width,
+        memory_fuser_num_layers=config.fuser_layers,
+        memory_fuser_embed_dim=width,
+        memory_fuser_intermediate_dim=4 * width,
+    )
+
+
+def detect(model, pixels):
+    """Run the detector on a phrase; a padded box makes the class token that Meta has always."""
+    import torch
+
+    with torch.no_grad():
+        out = model.detector_model(
+            pixel_values=pixels,
+            input_ids=torch.tensor([IDS]),
+            attention_mask=torch.ones(1, len(IDS), dtype=torch.long),
+            input_boxes=torch.zeros(1, 1, 4),
+            input_boxes_labels=torch.full((1, 1), -10),
+        )
+    masks = out.pred_masks[0, [0, 7, 3]]
+    return {
+        "logits": out.pred_logits[0],
+        "boxes": out.pred_boxes[0],
+        "presence": out.presence_logits[0],
+        "masks": masks,
+        "semantic": out.semantic_seg[0],
+    }
+
+
+def click(weights, config, pixels):
+    """Run the model that takes clicks, which is loaded from the same tensors."""
+    import torch
+    from transformers import Sam3TrackerConfig, Sam3TrackerModel
+
+    video = tracker_config(config)
+    model = Sam3TrackerModel(
+        Sam3TrackerConfig(
+            vision_config=video.vision_config,
+            prompt_encoder_config=video.prompt_encoder_config.to_dict(),
+            mask_decoder_config=video.mask_decoder_config.to_dict(),
+            image_size=config.img_size,
+        )
+    ).eval()
+    begins = {
+        "detector_model.vision_encoder.backbone.": "vision_encoder.backbone.",
+        "tracker_neck.": "vision_encoder.neck.",
+        "tracker_model.": "",
+    }
+    renamed = {
+        to + name.removeprefix(begin): value
+        for name, value in weights.items()
+        for begin, to in begins.items()
+        if name.startswith(begin)
+    }
+    missing, _ = model.load_state_dict(renamed, strict=False)
+    assert not missing, missing
+    with torch.no_grad():
+        out = model(
+            pixel_values=pixels,
+            input_points=torch.tensor([[[POINT]]]),
+            input_labels=torch.ones(1, 1, 1, dtype=torch.long),
+        )
+    return {"low_res": out.pred_masks[0, 0], "iou": out.iou_scores[0, 0]}
+
+
+def main() -> None:
+    from support import tiny_sam3, upstream
+
+    upstream.prepare()
+    import torch
+    from transformers import Sam3VideoConfig, Sam3VideoModel
+
+    # The width of memories is fixed in a part of transformers' attention to them.
+    config = dataclasses.replace(tiny_sam3.TINY, mem_dim=64)
+    model = Sam3VideoModel(
+        Sam3VideoConfig(
+            detector_config=detector_config(config), tracker_config=tracker_config(config)
+        )
+    ).eval()
+    shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
+    text = ",\n".join(f" {json.dumps(name)}: {json.dumps(s)}" for name, s in shapes.items())
+    (HERE / "hugging_face_sam3.json").write_text("{\n" + text + "\n}\n")
+
+    random = tiny_sam3.hugging_face_weights(shapes)
+    weights = {name: torch.from_numpy(value) for name, value in random.items()}
+    model.load_state_dict(weights)
+    pixels = torch.from_numpy(tiny_sam3.noise(config)).permute(2, 0, 1)[None] / 127.5 - 1
+    found = {**detect(model, pixels), **click(weights, config, pixels)}
+    arrays = {name: value.numpy() for name, value in found.items()}
+    np.savez_compressed(HERE / "hugging_face_sam3.npz", **arrays)
+
+
+if __name__ == "__main__":
+    main()
