@@ -14,12 +14,6 @@ using Ids = Array<std::int64_t>;
 using Coordinates = std::optional<Array<double>>;
 using Labels = std::optional<Array<std::int32_t>>;
 
-ByteSquareTransform::Resize resize_of(const std::string& name) {
-  if (name == "float") return ByteSquareTransform::Resize::kFloat;
-  if (name != "integer") fail("resize", "\"float\" or \"integer\"", "\"" + name + "\"");
-  return ByteSquareTransform::Resize::kInteger;
-}
-
 sam3::TokenIds token_ids(const Ids& ids) {
   if (ids.ndim() != 2) fail("ids", "shape (N, L)", shape_of(ids, "ids").str());
   return {ids.data(), ids.shape(0), ids.shape(1)};
@@ -164,7 +158,7 @@ void register_concept_predictor(py::module_& m) {
       .def(py::init(
                [](std::shared_ptr<const Model> model, int num_threads, const std::string& resize) {
                  auto predictor = std::make_unique<ConceptPredictor>(std::move(model), num_threads,
-                                                                     resize_of(resize));
+                                                                     resize_named(resize));
                  predictor->set_poll_interrupt(poll_python_signals);
                  return predictor;
                }),

@@ -137,6 +137,83 @@ def test_states_do_not_meet(processor, pictures):
     assert states[1]["masks"].shape[2:] == (451, 300)
 
 
+# ---------------------------------------------------------------- clicks
+
+POINTS = {"point_coords": np.array([[50.0, 40.0], [200.0, 90.0]]), "point_labels": np.array([1, 0])}
+CLICKS = [
+    POINTS,
+    {**POINTS, "multimask_output": False},
+    {"box": np.array([[10.0, 20.0, 90.0, 80.0], [100.0, 50.0, 250.0, 260.0]])},
+    {"box": np.array([0.1, 0.2, 0.6, 0.7]), "normalize_coords": False, "return_logits": True},
+]
+
+
+@pytest.fixture(scope="module")
+def clicking():
+    return concepts.image_model(clicks=True)
+
+
+@pytest.fixture(scope="module")
+def clicking_path(clicking, tmp_path_factory):
+    return concepts.save(tmp_path_factory.mktemp("clicks") / "tiny.safetensors", clicking)
+
+
+def click_pair(clicking, clicking_path):
+    ours = build_sam3_image_model(checkpoint_path=clicking_path, enable_inst_interactivity=True)
+    mine = Sam3Processor(ours, resolution=concepts.CONFIG.img_size)
+    return (ours, mine), (clicking, concepts.processor(clicking))
+
+
+def clicks_agree(ours, theirs, logits):
+    for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        if index == 0 and not logits:
+            assert np.mean(a != b) < 1e-3
+        else:
+            np.testing.assert_allclose(a, b, rtol=0, atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore")  # of upstream, which finds no GPU for its holes
+def test_predict_inst(clicking, clicking_path, pictures):
+    image = Image.fromarray(pictures["odd 303x384"])
+    pair = click_pair(clicking, clicking_path)
+    with upstream_sam3.on_cpu(), torch.inference_mode():
+        states = [processor.set_image(image) for _, processor in pair]
+        for clicks in CLICKS:
+            found = [
+                model.predict_inst(state, **clicks)
+                for (model, _), state in zip(pair, states, strict=True)
+            ]
+            clicks_agree(*found, clicks.get("return_logits", False))
+        # Phrases on the same state.
+        for (_, processor), state in zip(pair, states, strict=True):
+            processor.confidence_threshold = 0.0
+            processor.set_text_prompt("a cat", state)
+        agree(*states)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_predict_inst_batch(clicking, clicking_path, pictures):
+    images = [Image.fromarray(pictures[name]) for name in ("odd 303x384", "tall 451x300")]
+    boxes = [clicks["box"] for clicks in (CLICKS[2], {"box": np.array([5.0, 6.0, 70.0, 80.0])})]
+    found = []
+    with upstream_sam3.on_cpu(), torch.inference_mode():
+        for model, processor in click_pair(clicking, clicking_path):
+            state = processor.set_image_batch(images)
+            found.append(model.predict_inst_batch(state, box_batch=boxes))
+    for a, b in zip(zip(*found[0], strict=True), zip(*found[1], strict=True), strict=True):
+        clicks_agree(a, b, False)
+
+
+def test_clicks_need_to_be_asked_for(processor, model, path):
+    state = processor.set_image(Image.new("RGB", (9, 7)))
+    with pytest.raises(sam_rlx.UnsupportedError, match="enable_inst_interactivity"):
+        model.predict_inst(state, **POINTS)
+    with pytest.raises(sam_rlx.UnsupportedError, match="tracker"):
+        build_sam3_image_model(checkpoint_path=path, enable_inst_interactivity=True)
+
+
 def test_errors(processor, model, path, tiny_checkpoint):
     for call in (
         lambda: processor.set_text_prompt("a cat", {}),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.arrays import as_rgb
+from sam_rlx.compat.sam3.model.sam1_task_predictor import ClickFeatures
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
@@ -128,12 +129,16 @@ class Sam3Processor:
         return state
 
     def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> dict[str, Any]:
-        pictures = []
+        pictures, clicks = [], []
+        predictor = self.model.inst_interactive_predictor
         with self._lock, self._without_picture():
             for image, size in zip(images, sizes, strict=True):
-                self._core.set_image(_as_bytes(image), size)
+                pixels = _as_bytes(image)
+                self._core.set_image(pixels, size)
                 pictures.append(self._core.picture)
-        return {"pictures": pictures}
+                if predictor is not None:
+                    clicks.append(ClickFeatures(predictor, pixels))
+        return {"pictures": pictures, "sam2_backbone_out": clicks or None}
 
     @contextmanager
     def _without_picture(self) -> Iterator[None]:
