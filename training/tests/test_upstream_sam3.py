@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from training.export import load, save
 from training.sam3 import NANO, Sam3, Sam3Config
 
 support = pytest.importorskip("support.upstream_sam3", reason="needs the reference packages")
@@ -53,6 +55,11 @@ def test_nano_state_loads() -> None:
     agreeing(Sam3(NANO), upstream_of(NANO))
 
 
+def close(a: Tensor, b: Tensor) -> None:
+    """Compare results of float32 that were computed in another order."""
+    torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
 @torch.no_grad()
 def test_answers_agree() -> None:
     """Scores, boxes, presence and masks of a phrase agree."""
@@ -78,11 +85,35 @@ def test_answers_agree() -> None:
             find_target=None,
         )
 
-    def close(a: Tensor, b: Tensor) -> None:
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
-
     close(got.scores[-1], wanted["pred_logits"][..., 0])
     close(got.boxes[-1], wanted["pred_boxes"])
     close(got.presence[-1], wanted["presence_logit_dec"].reshape(1, 1))
     close(got.masks(), wanted["pred_masks"])
     close(got.semantic, wanted["semantic_seg"])
+
+
+@torch.no_grad()
+def test_the_package_reads_an_export(tmp_path: Path) -> None:
+    """Sizes come from the metadata; the float16 weights give the answers of the model."""
+    testing = pytest.importorskip("sam_rlx._testing", reason="needs an editable install")
+    torch.manual_seed(0)
+    own = Sam3(SMALL)
+    for parameter in own.parameters():
+        torch.nn.init.normal_(parameter, std=0.15)
+    path = tmp_path / "small.safetensors"
+    save(own.state_dict(), SMALL, path)
+    own = load(path)
+    pixels = torch.randn(1, 3, SMALL.img_size, SMALL.img_size)
+    ids = torch.zeros(1, SMALL.context_length, dtype=torch.long)
+    ids[0, :5] = torch.tensor([49406, 736, 22192, 7117, 49407])
+    wanted = own(pixels, ids)
+    image = pixels.permute(0, 2, 3, 1).contiguous().numpy()
+    kept = list(range(SMALL.num_queries))
+    logits, boxes, presence, masks, semantic = map(
+        torch.from_numpy, testing.sam3_detect(str(path), image, ids.numpy(), kept)
+    )
+    close(logits, wanted.scores[-1])
+    close(boxes, wanted.boxes[-1])
+    close(presence[:, None], wanted.presence[-1])
+    close(masks, wanted.masks())
+    close(semantic, wanted.semantic)

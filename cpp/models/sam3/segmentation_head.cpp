@@ -1,7 +1,6 @@
 #include "models/sam3/segmentation_head.h"
 
-#include <algorithm>
-
+#include "layers/fold.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"
 #include "ops/norm.h"
@@ -112,32 +111,19 @@ void UniversalSegmentationHead::finalize(const KernelTable& kernels) {
 }
 
 // With v = A h + a the vector of a query, and W p + w the channels of a place:
-//   v . (W p + w) = (W^T A h + W^T a) . p + (w^T A h + w . a). Sums in double.
+//   v . (W p + w) = (W^T A h + W^T a) . p + (w^T A h + w . a).
 void UniversalSegmentationHead::fold_instance_head(const KernelTable& kernels) {
   const Linear& last = mask_predictor.mask_embed.layers.back();
   const std::int64_t channels = last.out_features;
-  const float* const head = instance_seg_head.weight.data();
-  // A column of [W | w], times [A | a].
-  const auto fold = [&](const float* column, std::int64_t stride, float* row) {
-    std::vector<double> sums(static_cast<std::size_t>(channels), 0.0);
-    double constant = 0.0;
-    for (std::int64_t o = 0; o < channels; ++o) {
-      const double factor = column[o * stride];
-      constant += factor * last.bias.data()[o];
-      const float* const weights = last.weight.data() + o * channels;
-      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += factor * weights[k];
-    }
-    std::transform(sums.begin(), sums.end(), row, [](double x) { return static_cast<float>(x); });
-    return static_cast<float>(constant);
-  };
-  Tensor vector({channels, channels}), offset({1, channels});
-  mask_vector_bias = Tensor({channels});
-  for (std::int64_t i = 0; i < channels; ++i) {
-    mask_vector_bias.data()[i] = fold(head + i, channels, vector.data() + i * channels);
-  }
-  mask_offset_bias = fold(instance_seg_head.bias.data(), 1, offset.data());
-  mask_vector = pack_matrix(kernels, vector);
-  mask_offset = pack_matrix(kernels, offset);
+  Workspace workspace;
+  Context ctx{.kernels = kernels, .workspace = workspace};
+  Tensor columns({channels, channels});  // W^T
+  transpose(ctx, instance_seg_head.weight.view().reshape(columns.shape()), columns);
+  const ConstView row = instance_seg_head.bias.view().reshape({1, channels});  // w^T
+  mask_vector = pack_matrix(kernels, folded_weight(columns, last.weight));
+  mask_vector_bias = folded_bias(columns, Tensor::zeros({channels}), last.bias);
+  mask_offset = pack_matrix(kernels, folded_weight(row, last.weight));
+  mask_offset_bias = folded_bias(row, Tensor::zeros({1}), last.bias).data()[0];
 }
 
 PixelDecoder::Pixels UniversalSegmentationHead::embed_pixels(Context& ctx,

@@ -98,6 +98,12 @@ def test_threads_change_no_bit(parity, checkpoint, pictures):
         parity.same_bits(first, found, f"{threads} threads")
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_third_call_allocates_nothing(testing, checkpoint, pictures, threads):
+    image = pictures["wide 400x600"]
+    assert testing.allocations(str(checkpoint), image, 3, threads, 4)[2:] == [0, 0]
+
+
 def test_a_batch_is_the_loop(checkpoint, pictures):
     random = np.random.default_rng(0)
     points, labels = random.uniform(0, 300, (5, 2, 2)), random.integers(0, 2, (5, 2))
