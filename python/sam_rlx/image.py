@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, embedding_file
-from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_prompts, as_rgb
+from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_pictures, as_prompts, as_rgb
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.model import Model
 
@@ -180,13 +180,7 @@ class ImagePredictor:
         StateError
             The predictor is in use by another thread.
         """
-        if isinstance(images, np.ndarray) and images.ndim == 3:
-            raise InvalidArgumentError(
-                f"images: expected a sequence of pictures, found one of shape {images.shape}"
-            )
-        pixels = [as_rgb(image) for image in images]
-        if not pixels:
-            raise InvalidArgumentError("images: expected at least one picture, found none")
+        pixels = as_pictures(images)
         with self._exclusive():
             before = self._current()
             pictures: list[_Picture] = []

@@ -76,6 +76,15 @@ def test_run_measures_sam2_beside_pytorch(testing, tmp_path):
 
 
 @pytest.mark.parity
+def test_run_measures_sam3_beside_pytorch(tmp_path):
+    engines = ["sam_rlx", "pytorch"]
+    workloads = ["sam3-encoder", "sam3-text", "sam3-phrase", "sam3-phrases-20"]
+    found, shown = run_quickly(tmp_path, engines, workloads)
+    check_rows(found, shown, engines, workloads)
+    assert "20 phrase(s) on a picture of 112 x 112" in shown
+
+
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("engine", "packages"),
     [
