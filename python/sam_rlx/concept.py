@@ -1,6 +1,5 @@
 """Everything that a phrase names on a picture, with SAM 3."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from sam_rlx.arrays import (
 )
 from sam_rlx.concept_types import ConceptPrediction, Phrase, RawDetections
 from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
@@ -76,7 +76,7 @@ class ConceptPredictor:
         self._model = model
         self._core = _core.ConceptPredictor(model.core, as_num_threads(num_threads), str(resize))
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
-        self._busy = threading.Lock()
+        self._exclusive = Exclusive("ConceptPredictor")
         self._pictures: list[_core.ConceptPicture | None] = []
 
     @property
@@ -94,15 +94,6 @@ class ConceptPredictor:
     def num_images(self) -> int:
         """Number of pictures that `set_images` keeps."""
         return len(self._pictures)
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        if not self._busy.acquire(blocking=False):
-            raise StateError("ConceptPredictor: expected one call at a time, found it in use")
-        try:
-            yield
-        finally:
-            self._busy.release()
 
     @contextmanager
     def _restoring(self) -> Iterator[None]:
@@ -131,7 +122,7 @@ class ConceptPredictor:
             The predictor is in use by another thread.
         """
         pixels = as_rgb(image)
-        with self._exclusive():
+        with self._exclusive:
             self._core.set_image(pixels)
             self._pictures = []
 
@@ -153,7 +144,7 @@ class ConceptPredictor:
             The predictor is in use by another thread.
         """
         pixels = as_pictures(images)
-        with self._exclusive(), self._restoring():
+        with self._exclusive, self._restoring():
             pictures = []
             for picture in pixels:
                 self._core.set_image(picture)
@@ -171,7 +162,7 @@ class ConceptPredictor:
         InvalidArgumentError
             There is no such picture.
         """
-        with self._exclusive():
+        with self._exclusive:
             if not self._pictures:
                 raise StateError("select: expected pictures from set_images, found none")
             count = len(self._pictures)
@@ -187,7 +178,7 @@ class ConceptPredictor:
         StateError
             The predictor is in use by another thread.
         """
-        with self._exclusive():
+        with self._exclusive:
             self._core.set_picture(None)
             self._pictures = []
 
@@ -264,7 +255,7 @@ class ConceptPredictor:
             )
         ids, phrases = self._as_ids(_VISUAL if text is None else text)
         pixels = None if image is None else as_rgb(image)
-        with self._exclusive(), self._restoring():
+        with self._exclusive, self._restoring():
             hw = self.orig_hw if pixels is None else pixels.shape[:2]
             if hw is None:
                 raise StateError("predict: expected a picture, here or by set_image, found none")
