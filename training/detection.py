@@ -9,14 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from training.losses import mask_losses
-from training.phrases import Named
+from training.phrases import Named, boxes_of
 from training.sam3 import Found
 from training.speed import compiled
 
 SCORE_WEIGHT, BOX_WEIGHT, OVERLAP_WEIGHT = 2.0, 5.0, 2.0
 MASK_WEIGHT, SEMANTIC_WEIGHT, PRESENCE_WEIGHT = 1.0, 0.5, 3.0
 EARLIER_WEIGHT = 0.5
-OBJECTS = 8
 FAR = 1e4
 
 
@@ -29,28 +28,15 @@ class Goals(NamedTuple):
 
 
 def goals(batch: Named, side: int) -> Goals:
-    """Objects meant by each phrase, up to `OBJECTS`, at `side` cells along the picture."""
+    """Objects meant by each phrase, at `side` cells along the picture."""
     full = batch.owner.shape[-1]
     line = ((torch.arange(side, device=batch.owner.device) + 0.5) * (full / side)).long()
     owner = batch.owner[:, line][:, :, line]
     meant, number = batch.meant.to(torch.int8).sort(dim=2, descending=True, stable=True)
-    there, number = meant[..., :OBJECTS].bool(), number[..., :OBJECTS]
+    there = meant.bool()
     masks = owner[:, None, None] == (number[..., None, None] + 1)
     masks = (masks & there[..., None, None]).flatten(0, 1)
     return Goals(masks, boxes_of(masks), there.flatten(0, 1))
-
-
-def boxes_of(masks: Tensor) -> Tensor:
-    """Centre and size in 0..1 of masks (B, K, s, s); an empty mask gives any box."""
-    s = masks.shape[-1]
-    number = torch.arange(s, device=masks.device)
-    ends = []
-    for axis in (2, 3):
-        line = masks.any(axis)
-        ends.append(torch.where(line, number, s).amin(2).clamp(max=s - 1))
-        ends.append(torch.where(line, number + 1, 1).amax(2))
-    x0, x1, y0, y1 = (e.float() / s for e in ends)
-    return torch.stack([(x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0], 2)
 
 
 def corners(boxes: Tensor) -> Tensor:

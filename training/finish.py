@@ -37,7 +37,13 @@ class Chances(NamedTuple):
 SIGMAS = (0.7, 1.4)
 
 
-def finish(image: Tensor, grey_always: Tensor, gen: torch.Generator, group: int = 1) -> Tensor:
+def finish(
+    image: Tensor,
+    grey_always: Tensor,
+    gen: torch.Generator,
+    group: int = 1,
+    true_colours: bool = False,
+) -> Tensor:
     """Turn composed colours in 0..1 into picture values in 0..255.
 
     Parameters
@@ -50,8 +56,17 @@ def finish(image: Tensor, grey_always: Tensor, gen: torch.Generator, group: int 
         Source of chance.
     group : int
         So many pictures in a row come from one camera; only their noise differs.
+    true_colours : bool
+        Colours can still be told: no grey pictures, and light of one colour and fewer strengths.
     """
-    return develop(image, grey_always, _draw(image, gen, group))
+    chances = _draw(image, gen, group)
+    if true_colours:
+        glow = 0.5 + 0.5 * (chances.glow.mean(1, keepdim=True) - 0.5) + 0.2 * (chances.glow - 0.5)
+        none = torch.zeros_like(chances.greyed)
+        chances = chances._replace(
+            glow=glow, greyed=none, gamma=0.25 + 0.5 * chances.gamma, veil=0.5 * chances.veil
+        )
+    return develop(image, grey_always, chances)
 
 
 def _draw(image: Tensor, gen: torch.Generator, group: int) -> Chances:

@@ -14,6 +14,7 @@ from training.scenes import SceneMaker, grid
 from training.textures import TextureMaker
 
 START, END, LENGTH = 49406, 49407, 32
+VISUAL = 7195
 ANY = -1
 WORDS = {
     "a": 320, "red": 736, "orange": 4287, "yellow": 4481, "green": 1901, "blue": 1746,
@@ -40,7 +41,8 @@ SAME = {
 }  # fmt: skip
 """Words that may stand for others."""
 SMALL, LARGE = 0.09, 0.17
-SEEN = 150
+APART = 1.25
+SEEN, SEEN_SHARE, SEEN_LARGE = 150, 0.3, 0.05
 HARD_SHARE = 0.5
 
 
@@ -57,12 +59,30 @@ class Named(NamedTuple):
         (B, P, L) tokens of P phrases for each picture.
     meant : Tensor
         (B, P, K) bool: objects 1..K that can be seen and that a phrase means.
+    boxes, labels : Tensor
+        (B, P, N, 4) centre and size in 0..1, and (B, P, N): an example of what is meant (1), one of
+        what is not (0), or none (-1).
     """
 
     pixels: Tensor
     owner: Tensor
     ids: Tensor
     meant: Tensor
+    boxes: Tensor
+    labels: Tensor
+
+
+def boxes_of(masks: Tensor) -> Tensor:
+    """Centre and size in 0..1 of masks (B, K, s, s); an empty mask gives any box."""
+    s = masks.shape[-1]
+    number = torch.arange(s, device=masks.device)
+    ends = []
+    for axis in (2, 3):
+        line = masks.any(axis)
+        ends.append(torch.where(line, number, s).amin(2).clamp(max=s - 1))
+        ends.append(torch.where(line, number + 1, 1).amax(2))
+    x0, x1, y0, y1 = (e.float() / s for e in ends)
+    return torch.stack([(x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0], 2)
 
 
 def tables(device: torch.device) -> tuple[Tensor, Tensor]:
@@ -102,23 +122,59 @@ class PhraseMaker:
         self.noun = noun[kinds.cpu()].to(device)
         self.colours = torch.tensor(list(COLOURS.values()), device=device)
         self.words, self.others = tables(device)
+        self.alone = torch.tensor([START, VISUAL, END] + [0] * (LENGTH - 3), device=device)
+        self.fill = torch.stack([(f > 0).float().mean() for f in scenes.fields])
+        self.round = [(kinds == shapes.family_number(f)).to(device) for f in ("disc", "ellipse")]
 
     @torch.no_grad()
     def make(self, batch: int, side: int, phrases: int) -> Named:
         """Compose scenes on squares of `side` pixels with so many phrases each."""
         layout = self.draw.make(batch, side)
         layout, attributes = self._paint_plan(layout)
+        # Networks see squares; half of the stretching keeps circles apart from ovals.
+        aspect = 0.5 + 0.5 * layout.size / side
         x, y = grid(side, self.scenes.device)
-        x = x * (layout.size[:, 1] / side)[:, None, None]
-        y = y * (layout.size[:, 0] / side)[:, None, None]
+        x, y = x * aspect[:, 1, None, None], y * aspect[:, 0, None, None]
         image, owner, _ = self.scenes.paint(layout, x, y)
         nothing = torch.zeros_like(layout.coins)
-        pixels = finish.finish(image, nothing, self.scenes.gen)
-        area = torch.stack([(owner == k + 1).sum((1, 2)) for k in range(MAX_OBJECTS)], 1)
-        seen = area >= SEEN * side**2 / 336**2
+        pixels = finish.finish(image, nothing, self.scenes.gen, true_colours=True)
+        seen = self._seen(layout, owner, aspect)
         wanted = self._phrases(attributes, seen, phrases)
-        same = (wanted[:, :, None] == attributes[:, None]) | (wanted[:, :, None] == ANY)
-        return Named(pixels, owner, self._tokens(wanted), same.all(3) & seen[:, None])
+        meant = _meant(attributes, seen, wanted)
+        ids, draw = self._tokens(wanted), self.draw
+        # Some phrases come with an example, and an example may replace the phrase.
+        shown = draw.chance(0.4, batch, phrases) & meant.any(2)
+        example = (draw.rand(*meant.shape) + meant).argmax(2)
+        alike = attributes.gather(1, example[..., None].expand(-1, -1, 4)).clone()
+        alike[..., 0].fill_(ANY)
+        visual = (shown & draw.chance(0.5, batch, phrases))[..., None]
+        meant = _meant(attributes, seen, torch.where(visual, alike, wanted))
+        other = seen[:, None] & ~meant
+        wrong = draw.chance(0.15, batch, phrases) & other.any(2)
+        against = (draw.rand(*meant.shape) + other).argmax(2)
+        boxes = self._boxes(owner, torch.stack([example, against], 2))
+        labels = torch.stack([torch.where(shown, 1, -1), torch.where(wrong, 0, -1)], 2)
+        return Named(pixels, owner, torch.where(visual, self.alone, ids), meant, boxes, labels)
+
+    def _seen(self, layout: Layout, owner: Tensor, aspect: Tensor) -> Tensor:
+        """Objects (B, K) of which enough can be seen to tell what they are."""
+        numbers = range(1, layout.count + 1)
+        area = torch.stack([(owner == k).sum((1, 2)) for k in numbers], 1).float()
+        # Shapes span 0.8 of their cells.
+        whole = self.fill[layout.shape] * (2.5 * layout.radius) ** 2 / aspect.prod(1, keepdim=True)
+        pixels = layout.side**2
+        mostly = (area >= SEEN_SHARE * whole) | (area >= SEEN_LARGE * pixels)
+        return mostly & (area >= SEEN * pixels / 336**2)
+
+    def _boxes(self, owner: Tensor, number: Tensor) -> Tensor:
+        """Roughly drawn boxes (B, P, N, 4) of objects (B, P, N)."""
+        half = owner[:, ::2, ::2]
+        masks = torch.stack([half == k + 1 for k in range(MAX_OBJECTS)], 1)
+        boxes = boxes_of(masks)[:, None].expand(-1, number.shape[1], -1, -1)
+        boxes = boxes.gather(2, number[..., None].expand(*number.shape, 4))
+        centre, size = boxes.chunk(2, -1)
+        shift = (self.draw.rand(*centre.shape) - 0.5) * 0.1 * size
+        return torch.cat([centre + shift, size * self.draw.span(0.9, 1.1, *size.shape)], -1)
 
     def _paint_plan(self, layout: Layout) -> tuple[Layout, Tensor]:
         """Give objects colours and surfaces: the layout, and attributes (B, K, 4)."""
@@ -131,12 +187,17 @@ class PhraseMaker:
         surface = torch.where(twin, surface.gather(1, other), surface)
         shape = torch.where(twin, layout.shape.gather(1, other), layout.shape)
         share = layout.radius / layout.side
+        # Neither small nor large is a size of its own: those in between keep away from both.
+        push = torch.where((share >= SMALL) & (share < SMALL * APART), APART, 1.0)
+        push = torch.where((share <= LARGE) & (share > LARGE / APART), 1 / APART, push)
         size = torch.where(share < SMALL, 0, torch.where(share > LARGE, 1, 2))
         tint = self.colours[colour] + 0.12 * (draw.rand(b, k, 3) - 0.5)
         contrast = torch.where(surface == 0, 0.08, 0.4)
         fields = {
             "parent": torch.zeros_like(layout.parent),
             "shape": shape,
+            "radius": layout.radius * push,
+            "inverse": self._outlines(layout.inverse, shape) / push[..., None, None],
             "texture": surface * self.each + draw.pick(self.each, b, k),
             "contrast": contrast,
             "tint": (tint - contrast[..., None] * 0.5).clamp(-0.1, 1),
@@ -145,6 +206,16 @@ class PhraseMaker:
         }
         attributes = torch.stack([size, colour, surface, self.noun[shape]], -1)
         return dataclasses.replace(layout, **fields), attributes
+
+    def _outlines(self, inverse: Tensor, shape: Tensor) -> Tensor:
+        """Leave circles unstretched, and make ovals longer: matrices (B, K, 2, 2)."""
+        along, across = inverse.norm(dim=-1).unbind(-1)
+        stretch = (across / along).sqrt()
+        longer = torch.exp(stretch.log().abs() + 0.2)
+        disc, oval = (table[shape] for table in self.round)
+        wanted = torch.where(disc, 1.0, torch.where(oval, longer, stretch))
+        change = torch.stack([stretch / wanted, wanted / stretch], -1)
+        return inverse * change[..., None]
 
     def _phrases(self, attributes: Tensor, seen: Tensor, count: int) -> Tensor:
         """Attributes that phrases name, (B, P, 4); about half of the phrases mean nothing."""
@@ -197,6 +268,12 @@ class PhraseMaker:
         order = (ids == 0).to(torch.int8).argsort(dim=2, stable=True)
         ids = ids.gather(2, order)
         return torch.nn.functional.pad(ids, (0, LENGTH - ids.shape[2]))
+
+
+def _meant(attributes: Tensor, seen: Tensor, wanted: Tensor) -> Tensor:
+    """Objects (B, P, K) that are seen and have all attributes (B, P, 4) that are named."""
+    same = (wanted[:, :, None] == attributes[:, None]) | (wanted[:, :, None] == ANY)
+    return same.all(3) & seen[:, None]
 
 
 def surfaces(device: torch.device, seed: int, each: int) -> Tensor:

@@ -23,15 +23,16 @@ SAVE_EVERY = 100
 
 
 @speed.compiled("encoder")
-def find(model: Sam3, pixels: Tensor, ids: Tensor) -> Found:
-    """Answer phrases about pictures (B, 3, S, S) in 0..255."""
-    return model(pixels / 127.5 - 1, ids)
+def find(model: Sam3, pixels: Tensor, ids: Tensor, boxes: Tensor, labels: Tensor) -> Found:
+    """Answer phrases and examples about pictures (B, 3, S, S) in 0..255."""
+    return model(pixels / 127.5 - 1, ids, boxes, labels)
 
 
 def phrase_loss(model: Sam3, batch: Named) -> tuple[Tensor, Tensor]:
     """The loss of one batch, and figures to print."""
     with torch.autocast(batch.pixels.device.type, torch.bfloat16):
-        found = find(model, batch.pixels, batch.ids.flatten(0, 1))
+        asked = (x.flatten(0, 1) for x in (batch.ids, batch.boxes, batch.labels))
+        found = find(model, batch.pixels, *asked)
     return detection_loss(found, goals(batch, found.pixels.shape[-1]))
 
 

@@ -12,10 +12,18 @@ from training.model.layers import LayerNorm, Mlp
 from training.sam2.positions import sine_places
 from training.sam3.config import Sam3Config
 from training.sam3.text import TextEncoder
-from training.sam3.transformer import Attention, Decoder, EncoderLayer, FusionEncoder
+from training.sam3.transformer import (
+    Attention,
+    Decoder,
+    EncoderLayer,
+    FusionEncoder,
+    sine_boxes,
+)  # fmt: skip
 from training.sam3.vision import Vision
 
 MAX_SCORE = 12.0
+ROI = 7
+SAMPLES = 3
 
 
 class Found(NamedTuple):
@@ -58,8 +66,24 @@ class Backbone(nn.Module):
         self.language_backbone = TextEncoder(config)
 
 
+def pooled(x: Tensor, boxes: Tensor) -> Tensor:
+    """Cut boxes (B, N, 4) out of maps (B, C, s, s): (B, N, C, 7, 7), mean of `SAMPLES` squared."""
+    side, count = x.shape[-1], ROI * SAMPLES
+    centre, size = (boxes.float() * side).chunk(2, -1)
+    # A box of less than a place is widened.
+    low, size = centre - size / 2, size.clamp(min=1)
+    step = (torch.arange(count, device=x.device) + 0.5) / count
+    places = (low[..., None, :] + size[..., None, :] * step[:, None]) * 2 / (side - 1) - 1
+    u, v = places.unbind(-1)
+    shape = *u.shape[:2], count, count
+    grid = torch.stack([u[:, :, None].expand(shape), v[..., None].expand(shape)], -1)
+    out = F.grid_sample(x.float(), grid.flatten(1, 2), padding_mode="border", align_corners=True)
+    out = out.unflatten(3, (ROI, SAMPLES)).unflatten(2, (-1, ROI, SAMPLES))
+    return out.mean((4, 6)).transpose(1, 2).to(x.dtype)
+
+
 class GeometryEncoder(nn.Module):
-    """The token that stands for prompts of points and boxes, of which training uses none."""
+    """Tokens of example boxes, and one more; points are not trained."""
 
     def __init__(self, config: Sam3Config) -> None:
         super().__init__()
@@ -70,7 +94,7 @@ class GeometryEncoder(nn.Module):
         self.points_pool_project = nn.Linear(dim, dim)
         self.points_pos_enc_project = nn.Linear(dim, dim)
         self.boxes_direct_project = nn.Linear(4, dim)
-        self.boxes_pool_project = nn.Conv2d(dim, dim, 7)
+        self.boxes_pool_project = nn.Conv2d(dim, dim, ROI)
         self.boxes_pos_enc_project = nn.Linear(dim + 2, dim)
         self.final_proj = nn.Linear(dim, dim)
         self.norm = LayerNorm(dim)
@@ -78,14 +102,44 @@ class GeometryEncoder(nn.Module):
         self.encode = nn.ModuleList(EncoderLayer(config) for _ in range(config.geometry_layers))
         self.encode_norm = LayerNorm(dim)
 
-    def forward(self, image: Tensor, place: Tensor) -> Tensor:
-        """Encode that there is neither point nor box: (B, 1, C) from (B, hw, C) maps."""
+    def _boxes(self, image: Tensor, boxes: Tensor, labels: Tensor) -> Tensor:
+        side, dim = round(image.shape[1] ** 0.5), image.shape[2]
+        levels = self.img_pre_norm(image).transpose(1, 2).unflatten(2, (side, side))
+        cut = self.boxes_pool_project(pooled(levels, boxes).flatten(0, 1)).reshape(
+            *labels.shape, dim
+        )
+        place = torch.cat([sine_boxes(boxes, dim)[..., :dim], boxes[..., 3:], boxes[..., 2:3]], -1)
+        x = self.boxes_direct_project(boxes) + cut.reshape(*labels.shape, dim)
+        x = x + self.boxes_pos_enc_project(place)
+        return x + self.label_embed(labels.clamp(min=0))
+
+    def forward(
+        self, image: Tensor, place: Tensor, boxes: Tensor, labels: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Encode examples on (B, hw, C) maps.
+
+        Parameters
+        ----------
+        image, place : Tensor
+            (B, hw, C) and (1, hw, C).
+        boxes : Tensor
+            (B, N, 4) centre and size in 0..1.
+        labels : Tensor
+            (B, N): 1 what is meant, 0 what is not, -1 no box.
+
+        Returns
+        -------
+        tuple of Tensor
+            Tokens (B, N + 1, C), and which of them count.
+        """
         x = self.cls_embed.weight.expand(len(image), 1, -1)
+        x = torch.cat([self._boxes(image, boxes, labels).to(x.dtype), x], 1)
+        keep = F.pad(labels >= 0, (0, 1), value=True)
         x = self.norm(self.final_proj(x))
         none = torch.zeros((), device=image.device)
         for layer in self.encode:
-            x = layer(x, none, image, place.to(image.dtype), None)
-        return self.encode_norm(x)
+            x = layer(x, none, image, place.to(image.dtype), None, keep)
+        return self.encode_norm(x), keep
 
 
 class PromptMlp(Mlp):
@@ -201,7 +255,9 @@ class Sam3(nn.Module):
         nn.init.uniform_(self.transformer.decoder.reference_points.weight, -2, 2)
         nn.init.zeros_(self.transformer.decoder.bbox_embed.layers[-1].weight)
 
-    def forward(self, pixels: Tensor, ids: Tensor) -> Found:
+    def forward(
+        self, pixels: Tensor, ids: Tensor, boxes: Tensor | None = None, labels: Tensor | None = None
+    ) -> Found:
         """Find what phrases mean.
 
         Parameters
@@ -210,16 +266,20 @@ class Sam3(nn.Module):
             (P, 3, S, S) in -1..1.
         ids : Tensor
             (B, L) tokens; B / P phrases in a row for each picture.
+        boxes, labels : Tensor, optional
+            Examples (B, N, 4) and (B, N), as `GeometryEncoder` takes them.
         """
+        if boxes is None or labels is None:
+            boxes = pixels.new_zeros(len(ids), 0, 4)
+            labels = ids.new_zeros(len(ids), 0)
         levels = self.backbone.vision_backbone(pixels)
         levels = [spread(m, len(ids) // len(pixels)) for m in levels]
         text, keep = self.backbone.language_backbone(ids), ids != 0
         top = levels[-1]
         image = top.flatten(2).transpose(1, 2)
         place = sine_places(top.shape[1], top.shape[2], top.device).to(image.dtype)
-        shape = self.geometry_encoder(image, place)
-        prompt = torch.cat([text, shape.to(text.dtype)], 1)
-        keep = F.pad(keep, (0, 1), value=True)
+        shape, there = self.geometry_encoder(image, place, boxes, labels)
+        prompt, keep = torch.cat([text, shape.to(text.dtype)], 1), torch.cat([keep, there], 1)
         fused = self.transformer.encoder(image, place, prompt, keep)
         states, boxes, presence = self.transformer.decoder(fused, place, prompt, keep)
         scores = self.dot_prod_scoring(states, prompt, keep)

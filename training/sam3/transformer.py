@@ -57,11 +57,20 @@ class EncoderLayer(nn.Module):
         self.norm1, self.norm2, self.norm3 = LayerNorm(dim), LayerNorm(dim), LayerNorm(dim)
 
     def forward(
-        self, x: Tensor, place: Tensor, other: Tensor, other_place: Tensor, keep: Tensor | None
+        self,
+        x: Tensor,
+        place: Tensor,
+        other: Tensor,
+        other_place: Tensor,
+        keep: Tensor | None,
+        own: Tensor | None = None,
     ) -> Tensor:
-        """Apply the layer to (B, N, C); `keep` (B, M) tells which of the other tokens count."""
+        """Apply the layer to (B, N, C); `keep` (B, M) tells which of the other tokens count.
+
+        So does `own` (B, N) for the tokens themselves.
+        """
         y = self.norm1(x)
-        x = x + self.self_attn(y + place, y + place, y)
+        x = x + self.self_attn(y + place, y + place, y, None if own is None else own[:, None, None])
         mask = None if keep is None else keep[:, None, None]
         x = x + self.cross_attn_image(self.norm2(x), other + other_place, other, mask)
         return x + self.linear2(F.relu(self.linear1(self.norm3(x))))

@@ -61,8 +61,13 @@ def close(a: Tensor, b: Tensor) -> None:
 
 
 @torch.no_grad()
-def test_answers_agree() -> None:
-    """Scores, boxes, presence and masks of a phrase agree."""
+@pytest.mark.parametrize("examples", [0, 2])
+def test_answers_agree(examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores, boxes, presence and masks of a phrase agree, with examples as well.
+
+    Upstream chooses how often it looks at a part of a box; here it is once for such boxes.
+    """
+    monkeypatch.setattr("training.sam3.model.SAMPLES", 1)
     torch.manual_seed(0)
     own = Sam3(SMALL).eval()
     for parameter in own.parameters():
@@ -73,15 +78,23 @@ def test_answers_agree() -> None:
     pixels = torch.randn(1, 3, SMALL.img_size, SMALL.img_size)
     ids = torch.zeros(1, SMALL.context_length, dtype=torch.long)
     ids[0, :5] = torch.tensor([49406, 736, 22192, 7117, 49407])
-    got = own(pixels, ids)
+    boxes = torch.tensor([[[0.4, 0.5, 0.5, 0.3], [0.7, 0.2, 0.3, 0.35]]])[:, :examples]
+    labels = torch.tensor([[1, 0]])[:, :examples]
+    unused = torch.full((1, 1), -1)
+    got = own(
+        pixels, ids, torch.cat([boxes, boxes.new_ones(1, 1, 4)], 1), torch.cat([labels, unused], 1)
+    )
     with support.on_cpu():
         processor = support.processor(upstream, SMALL.img_size)
         seen = upstream.backbone.forward_image(pixels)
         seen.update(upstream.backbone.forward_text(["red striped circle"], device="cpu"))
+        prompt = upstream._get_dummy_prompt()
+        if examples:
+            prompt.append_boxes(boxes.transpose(0, 1), labels.bool().transpose(0, 1))
         wanted = upstream.forward_grounding(
             backbone_out=seen,
             find_input=processor.find_stage,
-            geometric_prompt=upstream._get_dummy_prompt(),
+            geometric_prompt=prompt,
             find_target=None,
         )
 
