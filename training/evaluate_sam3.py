@@ -1,21 +1,25 @@
 """Measure a checkpoint of SAM 3's detector on held-out scenes with phrases.
 
 `python -m training.evaluate_sam3 FILE` prints mask AP at IoU 0.5, F1 at score 0.5, how often
-presence is told right, and how many phrases that mean nothing get no mask.
+presence is told right, and how many phrases that mean nothing get no mask: for phrases of sizes,
+colours and nouns such as "red circle", for those that name a surface too, for all, and for example
+boxes without a phrase.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from training import export
 from training.detection import goals
-from training.phrases import Named, PhraseMaker, phrase_maker
+from training.phrases import SAME, SURFACES, VISUAL, WORDS, Named, PhraseMaker, phrase_maker
 from training.sam3 import Found, Sam3
 
 SEED = 345_678
@@ -33,18 +37,20 @@ class Judged(NamedTuple):
     empty: list[bool]
 
 
-def judge(found: Found, batch: Named) -> Judged:
-    """Compare answers with what phrases mean; an answer is right for at most one object."""
+def judge(found: Found, batch: Named) -> list[Judged]:
+    """Compare answers with what phrases mean: each is right for at most one object."""
     masks = found.masks() > 0
     goal = goals(batch, masks.shape[-1])
     presence = found.presence[-1].float().sigmoid()
     scores = found.scores[-1].float().sigmoid() * presence
-    both = (masks[:, :, None] & goal.masks[:, None]).sum((3, 4)).float()
-    union = (masks[:, :, None] | goal.masks[:, None]).sum((3, 4)).clamp(min=1)
+    own, wanted = masks.flatten(2).float(), goal.masks.flatten(2).float()
+    both = own @ wanted.mT
+    union = (own.sum(2)[:, :, None] + wanted.sum(2)[:, None] - both).clamp(min=1)
     fits = (both / union >= 0.5) & goal.there[:, None]
-    out = Judged([], [], int(goal.there.sum()), [], [])
+    parts = []
     for i in range(len(scores)):
         free = np.ones(goal.there.shape[1], bool)
+        out = Judged([], [], int(goal.there[i].sum()), [], [])
         for q in scores[i].argsort(descending=True).tolist():
             hit = np.flatnonzero(fits[i, q].numpy() & free)
             free[hit[:1]] = False
@@ -54,7 +60,8 @@ def judge(found: Found, batch: Named) -> Judged:
         out.told.append((float(presence[i, 0]) > 0.5) == there)
         if not there:
             out.empty.append(float(scores[i].max()) <= THRESHOLD)
-    return out
+        parts.append(out)
+    return parts
 
 
 def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> float:
@@ -71,25 +78,40 @@ def figures(parts: list[Judged]) -> dict[str, float]:
     scores = np.array([s for p in parts for s in p.scores])
     right = np.array([r for p in parts for r in p.right], bool)
     objects = sum(p.objects for p in parts)
+    empty = [e for p in parts for e in p.empty]
     kept = scores > THRESHOLD
     hits = (kept & right).sum()
     return {
         "mask AP at 0.5": average_precision(scores, right, objects),
         "F1 at score 0.5": float(2 * hits / max(kept.sum() + objects, 1)),
         "presence told right": float(np.mean([t for p in parts for t in p.told])),
-        "absent phrases left empty": float(np.mean([e for p in parts for e in p.empty])),
+        "absent phrases left empty": float(np.mean(empty)) if empty else float("nan"),
     }
 
 
 @torch.no_grad()
-def measure(model: Sam3, maker: PhraseMaker, pictures: int) -> dict[str, float]:
-    """Measure a model on so many pictures with four phrases each."""
-    parts = []
+def answers(
+    model: Sam3, maker: PhraseMaker, pictures: int, examples: bool
+) -> Iterator[tuple[Judged, Tensor]]:
+    """Judge so many pictures with four phrases each; give the tokens of each phrase as well."""
     for _ in range(pictures):
-        batch = maker.make(1, model.config.img_size, PHRASES)
-        found = model(batch.pixels / 127.5 - 1, batch.ids.flatten(0, 1))
-        parts.append(judge(found, batch))
-    return figures(parts)
+        batch = maker.make(1, model.config.img_size, PHRASES, examples)
+        asked = (x.flatten(0, 1) for x in (batch.ids, batch.boxes, batch.labels))
+        found = model(batch.pixels / 127.5 - 1, *asked)
+        yield from zip(judge(found, batch), batch.ids[0], strict=True)
+
+
+def measure(model: Sam3, maker: PhraseMaker, pictures: int) -> dict[str, dict[str, float]]:
+    """Measure a model on so many pictures for phrases, and on as many for examples."""
+    named = torch.tensor([WORDS[w] for word in SURFACES for w in {word, SAME.get(word, word)}])
+    groups: dict[str, list[Judged]] = {"size, colour, noun": [], "surface too": [], "all": []}
+    for judged, ids in answers(model, maker, pictures, examples=False):
+        surface = bool(torch.isin(ids, named).any())
+        groups["surface too" if surface else "size, colour, noun"].append(judged)
+        groups["all"].append(judged)
+    seen = answers(model, maker, pictures, examples=True)
+    groups["example box alone"] = [judged for judged, ids in seen if int(ids[1]) == VISUAL]
+    return {name: figures(parts) for name, parts in groups.items()}
 
 
 def main() -> None:
@@ -99,8 +121,11 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=100)
     args = parser.parse_args()
     maker = phrase_maker(torch.device("cpu"), SEED, 400, 40, 1)
-    for name, value in measure(export.load(args.checkpoint), maker, args.pictures).items():
-        print(f"{name:28s} {value:.3f}")
+    groups = measure(export.load(args.checkpoint), maker, args.pictures)
+    print(" " * 26 + "".join(f"{group:>20s}" for group in groups))
+    for name in groups["all"]:
+        values = (f"{groups[group][name]:20.3f}" for group in groups)
+        print(f"{name:26s}" + "".join(values))
 
 
 if __name__ == "__main__":

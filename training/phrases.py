@@ -127,8 +127,12 @@ class PhraseMaker:
         self.round = [(kinds == shapes.family_number(f)).to(device) for f in ("disc", "ellipse")]
 
     @torch.no_grad()
-    def make(self, batch: int, side: int, phrases: int) -> Named:
-        """Compose scenes on squares of `side` pixels with so many phrases each."""
+    def make(self, batch: int, side: int, phrases: int, examples: bool = True) -> Named:
+        """Compose scenes on squares of `side` pixels with so many phrases each.
+
+        With `examples` two fifths of the phrases that mean something come with the box of an object
+        that is meant, half of these without the phrase, and some with one of another object.
+        """
         layout = self.draw.make(batch, side)
         layout, attributes = self._paint_plan(layout)
         # Networks see squares; half of the stretching keeps circles apart from ovals.
@@ -142,15 +146,14 @@ class PhraseMaker:
         wanted = self._phrases(attributes, seen, phrases)
         meant = _meant(attributes, seen, wanted)
         ids, draw = self._tokens(wanted), self.draw
-        # Some phrases come with an example, and an example may replace the phrase.
-        shown = draw.chance(0.4, batch, phrases) & meant.any(2)
+        shown = draw.chance(0.4 * examples, batch, phrases) & meant.any(2)
         example = (draw.rand(*meant.shape) + meant).argmax(2)
         alike = attributes.gather(1, example[..., None].expand(-1, -1, 4)).clone()
         alike[..., 0].fill_(ANY)
         visual = (shown & draw.chance(0.5, batch, phrases))[..., None]
         meant = _meant(attributes, seen, torch.where(visual, alike, wanted))
         other = seen[:, None] & ~meant
-        wrong = draw.chance(0.15, batch, phrases) & other.any(2)
+        wrong = draw.chance(0.15 * examples, batch, phrases) & other.any(2)
         against = (draw.rand(*meant.shape) + other).argmax(2)
         boxes = self._boxes(owner, torch.stack([example, against], 2))
         labels = torch.stack([torch.where(shown, 1, -1), torch.where(wrong, 0, -1)], 2)

@@ -169,8 +169,8 @@ def test_perfect_answers_have_perfect_figures(maker: PhraseMaker) -> None:
         return Found([score], [goal.boxes], [presence], cells, pixels, presence)
 
     loud = answer(torch.where(goal.there, 10.0, -10.0))
-    assert all(v > 0.99 for v in figures([judge(loud, batch)]).values())
-    quiet = figures([judge(answer(torch.full(goal.there.shape, -10.0)), batch)])
+    assert all(v > 0.99 for v in figures(judge(loud, batch)).values())
+    quiet = figures(judge(answer(torch.full(goal.there.shape, -10.0)), batch))
     assert quiet["F1 at score 0.5"] == 0
     assert quiet["absent phrases left empty"] == 1
     scores, right = np.array([0.9, 0.8, 0.7]), np.array([True, False, True])
