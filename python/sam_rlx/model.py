@@ -8,7 +8,7 @@ from sam_rlx import _core, hub
 from sam_rlx.arrays import as_integer
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
-_PACKAGED = ("sam-nano", "sam2-nano")
+_PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")
 _ASSETS = Path(__file__).with_name("assets")
 
 
@@ -49,7 +49,8 @@ class Model:
         """Size of the network.
 
         ``"vit_b"``, ``"vit_l"``, ``"vit_h"`` or ``"sam-nano"``; ``"hiera_t"``, ``"hiera_s"``,
-        ``"hiera_b+"`` or ``"hiera_l"``; ``"sam3"``; ``"custom"`` for other sizes.
+        ``"hiera_b+"``, ``"hiera_l"`` or ``"sam2-nano"``; ``"sam3"`` or ``"sam3-nano"``;
+        ``"custom"`` for other sizes.
         """
         return self._core.variant
 
@@ -129,9 +130,9 @@ def load_model(
     ----------
     source : str or path
         An existing file or directory: Meta's ``.pth``, or safetensors with Meta's or Hugging
-        Face's tensor names. Or ``"sam-nano"`` or ``"sam2-nano"``, the small models inside the
-        package (write ``"./sam-nano"`` for a file of that name). Or a hub id such as
-        ``"facebook/sam-vit-base"``, which needs the extra ``hub``.
+        Face's tensor names. Or ``"sam-nano"``, ``"sam2-nano"`` or ``"sam3-nano"``, the small
+        models inside the package (write ``"./sam-nano"`` for a file of that name). Or a hub id
+        such as ``"facebook/sam-vit-base"``, which needs the extra ``hub``.
     variant : str, optional
         Expected variant, such as ``"vit_b"``. Found from the tensors if not given; a
         contradiction is an error.

@@ -80,7 +80,7 @@ def test_the_package_is_typed_and_has_the_demo() -> None:
     assert {path.name for path in pictures} == {"coffee.jpg", "coins.jpg"}
     assert all(path.stat().st_size < 100_000 for path in pictures)
     weights = {path.stem: path for path in (package / "assets").glob("*.safetensors")}
-    assert set(weights) == {"sam-nano", "sam2-nano"}
+    assert set(weights) == {"sam-nano", "sam2-nano", "sam3-nano"}
     assert all(path.stat().st_size <= WEIGHT_BYTES for path in weights.values())
 
 

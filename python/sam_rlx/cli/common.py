@@ -29,13 +29,20 @@ def positive(text: str) -> int:
     return value
 
 
-def add_model_arguments(parser: argparse.ArgumentParser, default: str = "sam-nano") -> None:
-    """Add ``--model``, which defaults to a packaged model, and ``--threads``."""
+def add_model_arguments(
+    parser: argparse.ArgumentParser, default: str = "sam-nano", phrases: str | None = None
+) -> None:
+    """Add ``--model`` and ``--threads``.
+
+    The model defaults to a packaged one. With `phrases` as another for phrases the attribute is
+    None where none was named.
+    """
+    packaged = f"{default}, or {phrases} for phrases and examples" if phrases else default
     parser.add_argument(
         "--model",
-        default=default,
+        default=None if phrases else default,
         metavar="MODEL",
-        help=f"checkpoint file, hub id, or a packaged model ({default})",
+        help=f"checkpoint file, hub id, or a packaged model (default: {packaged})",
     )
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="threads (default: all cores available)"

@@ -14,6 +14,7 @@ from sam_rlx.cli.common import Outputs, UsageError
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model
 
+_PACKAGED = ("sam-nano", "sam3-nano")
 _EXAMPLES = """examples:
   sam-rlx segment cup.jpg --point 300,120 --output cup_overlay.png
   sam-rlx segment cup.jpg --box 160,20,420,330 --point 390,60,0 --json cup.json
@@ -36,7 +37,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("image", metavar="IMAGE", type=Path, help="picture file")
-    common.add_model_arguments(parser)
+    common.add_model_arguments(parser, *_PACKAGED)
     parser.add_argument(
         "--point",
         action="append",
@@ -91,6 +92,7 @@ def parse_box(text: str) -> list[float]:
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
     finds = concepts.is_asked_for(args)
+    args.model = args.model or _PACKAGED[finds]
     if finds:
         concepts.check(args)
     elif not (args.point or args.box or args.mask):

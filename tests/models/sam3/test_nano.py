@@ -1,0 +1,130 @@
+"""The trained weights of sam3-nano beside upstream: every number, and whole sessions."""
+
+import dataclasses
+import json
+from importlib.resources import files
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx.compat.sam3 import build_sam3_image_model
+from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
+from support import tiny_sam3
+
+safetensors = pytest.importorskip("safetensors", reason="needs the reference packages")
+upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
+parts = pytest.importorskip("support.sam3_detector", reason="needs sam3")
+concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
+pytestmark = [pytest.mark.parity, pytest.mark.slow]
+
+CHECKPOINT = files("sam_rlx") / "assets/sam3-nano.safetensors"
+PHRASES = ["red circle", "a small blue object", "yellow ring"]
+RED, BLUE = (215, 40, 35), (40, 60, 210)
+
+
+def painted(height, width):
+    """Two red discs, a blue one and a red ring on dull ground, light from the upper left."""
+    y, x = np.mgrid[:height, :width]
+    picture = np.stack([120 + 14 * np.sin(x / 7 + y / 13)] * 3, -1)
+    light = 1.1 - 0.25 * (x + y)[..., None] / (height + width)
+    unit = min(height, width)
+    for (u, v), size, hole, colour in (
+        ((0.24, 0.3), 0.17, 0, RED),
+        ((0.3, 0.75), 0.11, 0, RED),
+        ((0.72, 0.26), 0.08, 0, BLUE),
+        ((0.7, 0.7), 0.2, 0.11, RED),
+    ):
+        away = np.hypot(x - u * width, y - v * height) / unit
+        cover = np.clip((size - away) * unit + 0.5, 0, 1) * np.clip((away - hole) * unit, 0, 1)
+        picture += cover[..., None] * (np.array(colour) - picture)
+    return (picture * light).clip(0, 255).astype(np.uint8)
+
+
+PICTURES = {"square": painted(336, 336), "wide": painted(300, 400), "tall": painted(451, 380)}
+
+
+@pytest.fixture(scope="module")
+def network():
+    """Upstream's model at the sizes and with the weights of the package."""
+    with safetensors.safe_open(str(CHECKPOINT), "np") as file:
+        config = json.loads(file.metadata()["config"])
+    names = {field.name for field in dataclasses.fields(tiny_sam3.Sam3Config)}
+    config = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in names}
+    model = upstream_sam3.image_model(tiny_sam3.Sam3Config(**config), seed=None)
+    weights = upstream.packaged_weights("sam3-nano")
+    weights = {name: upstream.tensor(value) for name, value in weights.items()}
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    assert not unexpected
+    # These it computes.
+    assert all(name.endswith(("freqs_cis", "attn_mask")) for name in missing), missing
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return sam_rlx.load_model("sam3-nano")
+
+
+def test_picture_to_masks(parity, testing, network):
+    """All queries of three phrases: scores, boxes, presence, masks and the semantic map."""
+    pixels = testing.preprocess_sam3(PICTURES["wide"], 336, integer=True)[None]
+    inputs = {"image": pixels, "phrases": PHRASES, "kept": [0, 7, 39]}
+    single = upstream.run(network, inputs, parts.ground_picture)
+    exact = upstream.run64(upstream.double(network), inputs, parts.ground_picture)
+    ids = upstream_sam3.tokenizer()(PHRASES, context_length=32).numpy()
+
+    def run(isa, threads, arrays):
+        return testing.sam3_detect(
+            str(CHECKPOINT), arrays["image"], ids, arrays["kept"], isa=isa, num_threads=threads
+        )
+
+    parity._compare("sam3-nano", run, inputs, exact, single)
+
+
+def agree(ours, theirs):
+    """Both processors found the same; how much that was."""
+    concepts.check(concepts.results(theirs), ours["masks"][:, 0], ours["boxes"], ours["scores"])
+    return len(ours["scores"])
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_processor(network, name):
+    """Phrases, boxes that refine them, and a box alone, at the default threshold."""
+    image = Image.fromarray(PICTURES[name])
+    theirs = upstream_sam3.processor(network, 336)
+    ours = Sam3Processor(build_sam3_image_model(checkpoint_path=str(CHECKPOINT)), resolution=336)
+    counts = []
+    with upstream_sam3.on_cpu():
+        states = [processor.set_image(image) for processor in (ours, theirs)]
+        for method, arguments in (
+            *(("set_text_prompt", [phrase]) for phrase in (*PHRASES, "red object", "green letter")),
+            ("add_geometric_prompt", [[0.24, 0.3, 0.34, 0.34], True]),
+            ("add_geometric_prompt", [[0.72, 0.26, 0.16, 0.16], False]),
+            ("reset_all_prompts", []),
+            ("add_geometric_prompt", [[0.24, 0.3, 0.34, 0.34], True]),
+        ):
+            for processor, state in zip((ours, theirs), states, strict=True):
+                getattr(processor, method)(*arguments, state)
+            if "scores" in states[1]:
+                counts.append(agree(*states))
+    assert min(counts) == 0
+    assert max(counts) >= 2
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_it_finds_what_phrases_name(model, name):
+    """What is there is found, with its whole outline, and what is not there is not."""
+    predictor = sam_rlx.ConceptPredictor(model)
+    predictor.set_image(PICTURES[name])
+    height, width = PICTURES[name].shape[:2]
+    y, x = np.mgrid[:height, :width]
+    unit = min(height, width)
+    blue = np.hypot(x - 0.72 * width, y - 0.26 * height) < 0.08 * unit
+    found = predictor.predict(text="blue object")
+    assert len(found.scores) == 1
+    assert (found.masks[0] & blue).sum() > 0.8 * (found.masks[0] | blue).sum()
+    assert len(predictor.predict(text="red object").scores) == 3
+    for phrase in ("green circle", "yellow ring", "blue ring"):
+        assert len(predictor.predict(text=phrase).scores) == 0, phrase
