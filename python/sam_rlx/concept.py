@@ -305,16 +305,14 @@ class ConceptPredictor:
         return_logits: bool,
     ) -> ConceptPrediction:
         counts = [len(part["scores"]) for part in found]
+        low_res = _joined(found, "low_res")
         masks: NDArray[Any] = np.empty(
-            (sum(counts), *hw), np.float32 if return_logits else np.bool_
+            (len(low_res), *hw), np.float32 if return_logits else np.bool_
         )
-        end = 0
-        for part, count in zip(found, counts, strict=True):
-            begin, end = end, end + count
-            if return_logits:
-                self._core.upscale(part["low_res"], masks[begin:end])
-            else:
-                self._core.binarize(part["low_res"], masks[begin:end])
+        if return_logits:
+            self._core.upscale(low_res, masks)
+        else:
+            self._core.binarize(low_res, masks)
         raw = tuple(_raw(part["raw"]) for part in found if part["raw"] is not None)
         return ConceptPrediction(
             masks=masks,
@@ -322,7 +320,7 @@ class ConceptPredictor:
             scores=_joined(found, "scores"),
             labels=np.repeat(np.arange(len(found)), counts),
             phrases=phrases,
-            low_res_masks=_joined(found, "low_res"),
+            low_res_masks=low_res,
             raw=raw or None,
         )
 
@@ -345,8 +343,16 @@ def _check_inside(name: str, marks: Marks | None, hw: tuple[int, ...]) -> None:
 
 
 def _joined(found: list[dict[str, Any]], name: str) -> NDArray[Any]:
-    arrays = [part[name] for part in found]
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    """Move an array out of each part into one; those that are copied go at once."""
+    if len(found) == 1:
+        only: NDArray[Any] = found[0].pop(name)
+        return only
+    counts = [len(part[name]) for part in found]
+    joined = np.empty((sum(counts), *found[0][name].shape[1:]), found[0][name].dtype)
+    for part, end in zip(found, np.cumsum(counts), strict=True):
+        values = part.pop(name)
+        joined[end - len(values) : end] = values
+    return joined
 
 
 def _raw(raw: dict[str, Any]) -> RawDetections:

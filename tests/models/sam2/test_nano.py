@@ -101,7 +101,7 @@ STEPS = [
     ("track", {}),
     ("remove", "square"),
     ("points", 14, "disc", [[156, 60]], [1]),
-    ("track", {"start_frame": 8}),
+    ("track", {"start_frame": 14}),
     ("track", {"start_frame": 3, "reverse": True}),
 ]
 

@@ -89,7 +89,7 @@ def agree(ours, theirs):
     return len(ours["scores"])
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", ["square", "wide"])
 def test_processor(network, name):
     """Phrases, boxes that refine them, and a box alone, at the default threshold."""
     image = Image.fromarray(PICTURES[name])
