@@ -20,7 +20,7 @@ hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-# Several processes share the cores: threads that spin while they wait would take them from each other.
+# Several processes share the cores: threads must not spin while they wait.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A run in the background of a shell starts with Ctrl-C ignored, and so would every child.
