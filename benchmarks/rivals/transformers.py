@@ -1,17 +1,18 @@
-"""Hugging Face's Sam2Model in PyTorch: its own code for the same network, with huge pages."""
+"""Hugging Face's models in PyTorch: their own code for the same networks, with huge pages."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rivals import Task, pytorch_eager, pytorch_hugepages
-from workloads import HIERA, Workload, normalised, picture, tiny_sam2
+from workloads import CONCEPTS, HIERA, Workload, normalised, picture, tiny_sam2
 
 PACKAGES = ("transformers", *pytorch_eager.PACKAGES)
-WORKLOADS = tuple(HIERA)
+WORKLOADS = (*HIERA, *CONCEPTS)
+EXTRA = pytorch_eager.EXTRA
 environment = pytorch_hugepages.environment
 
-# Meta's name -> theirs, applied in this order.
+# Meta's name of SAM 2 -> theirs, applied in this order.
 RENAMED = (
     ("image_encoder.trunk.", "vision_encoder.backbone."),
     ("image_encoder.neck.", "vision_encoder.neck."),
@@ -29,6 +30,10 @@ def prepare(workload: Workload, threads: int) -> Task:
     import torch
 
     torch.set_num_threads(threads)
+    if workload.family == "sam3":
+        from rivals import transformers_sam3
+
+        return transformers_sam3.prepare(workload)
     model = load(workload)
     image = torch.from_numpy(normalised(picture(workload.side, workload.side)))
 
@@ -40,7 +45,7 @@ def prepare(workload: Workload, threads: int) -> Task:
 
 
 def load(workload: Workload) -> Any:
-    """Build their network on the shared weights. Its decoder, which does not run, has its own."""
+    """Build their Sam2Model on the shared weights. Its decoder, which does not run, has its own."""
     import torch
     from support import upstream  # noqa: F401  # makes torchvision importable
     from transformers import Sam2Model

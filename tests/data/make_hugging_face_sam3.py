@@ -18,76 +18,14 @@ IDS = [49406, 4481, 1228, 2840, 49407]  # "yellow school bus"
 POINT = (40.0, 70.0)
 
 
-def detector_config(config):
-    """Return transformers' config of the detector; its norms have Meta's epsilon."""
-    from transformers import CLIPTextConfig, Sam3Config
-
-    eps = {"layer_norm_eps": 1e-5}
-    part = {
-        "hidden_size": config.d_model,
-        "num_attention_heads": config.nheads,
-        "intermediate_size": config.dim_feedforward,
-        **eps,
-    }
-    return Sam3Config(
-        vision_config=vision_config(config),
-        text_config=CLIPTextConfig(
-            vocab_size=config.vocab_size,
-            hidden_size=config.text_width,
-            intermediate_size=4 * config.text_width,
-            projection_dim=32,
-            num_hidden_layers=config.text_layers,
-            num_attention_heads=config.text_heads,
-            max_position_embeddings=config.context_length,
-            hidden_act="gelu",
-        ),
-        geometry_encoder_config={**part, "num_layers": config.geometry_layers},
-        detr_encoder_config={**part, "num_layers": config.encoder_layers},
-        detr_decoder_config={
-            **part,
-            "num_layers": config.decoder_layers,
-            "num_queries": config.num_queries,
-        },
-        mask_decoder_config={
-            "hidden_size": config.d_model,
-            "num_attention_heads": config.nheads,
-            "num_upsampling_stages": config.upsampling_stages,
-            **eps,
-        },
-    )
-
-
-def vision_config(config):
-    """Return transformers' config of trunk and neck."""
-    from transformers import Sam3VisionConfig, Sam3ViTConfig
-
-    trunk = Sam3ViTConfig(
-        hidden_size=config.embed_dim,
-        intermediate_size=int(config.embed_dim * config.mlp_ratio),
-        num_hidden_layers=config.depth,
-        num_attention_heads=config.num_heads,
-        image_size=config.img_size,
-        patch_size=config.patch_size,
-        window_size=config.window_size,
-        global_attn_indexes=list(config.global_att_blocks),
-        pretrain_image_size=config.pretrain_img_size,
-        layer_norm_eps=1e-5,
-    )
-    return Sam3VisionConfig(
-        backbone_config=trunk,
-        fpn_hidden_size=config.d_model,
-        backbone_feature_sizes=[[n * config.grid] * 2 for n in (4, 2, 1)],
-        scale_factors=list(config.scale_factors),
-    )
-
-
 def tracker_config(config):
     """Return transformers' config of the tracker."""
+    from support import hugging_face_sam3
     from transformers import Sam3TrackerVideoConfig
 
     width = config.d_model
     return Sam3TrackerVideoConfig(
-        vision_config=vision_config(config),
+        vision_config=hugging_face_sam3.vision_config(config),
         prompt_encoder_config={
             "hidden_size": width,
             "image_size": config.img_size,
@@ -167,7 +105,7 @@ def click(weights, config, pixels):
 
 
 def main() -> None:
-    from support import tiny_sam3, upstream
+    from support import hugging_face_sam3, tiny_sam3, upstream
 
     upstream.prepare()
     import torch
@@ -175,10 +113,9 @@ def main() -> None:
 
     # The width of memories is fixed in a part of transformers' attention to them.
     config = dataclasses.replace(tiny_sam3.TINY, mem_dim=64)
+    detector = hugging_face_sam3.detector_config(config, projection_dim=32)
     model = Sam3VideoModel(
-        Sam3VideoConfig(
-            detector_config=detector_config(config), tracker_config=tracker_config(config)
-        )
+        Sam3VideoConfig(detector_config=detector, tracker_config=tracker_config(config))
     ).eval()
     shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
     text = ",\n".join(f" {json.dumps(name)}: {json.dumps(s)}" for name, s in shapes.items())

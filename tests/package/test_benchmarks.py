@@ -103,6 +103,28 @@ def test_other_engines_run_sam2(tmp_path, engine, packages):
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("name", ["sam3-encoder", "sam3-text", "sam3-phrase"])
+def test_transformers_finds_what_pytorch_finds(importable, name):
+    pytest.importorskip("transformers")
+    pytest.importorskip("support.upstream_sam3", reason="needs sam3")
+    import torch
+
+    import report
+    from rivals import export, pytorch_eager, transformers
+    from workloads import all_workloads
+
+    workload = all_workloads("tiny", True)[name]
+    export.BUILD.mkdir(parents=True, exist_ok=True)
+    export.write_weights(workload)
+    rows = []
+    for engine, adapter in (("pytorch", pytorch_eager), ("transformers", transformers)):
+        task = adapter.prepare(workload, torch.get_num_threads())
+        rows.append(row(engine, [1.0], list(task.sample(task.call()))))
+    assert len(rows[0]["sample"]) > 1
+    assert report.disagreement(rows[1], rows) < report.AGREEMENT
+
+
+@pytest.mark.parity
 @pytest.mark.parametrize("name", ["hiera-tiny", "memory-attention", "video-1", "video-3"])
 def test_arithmetic_is_what_pytorch_counts(importable, name):
     """The past that is made up fills the memory, too: a frame costs what a steady one does."""
