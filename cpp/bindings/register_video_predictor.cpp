@@ -31,6 +31,10 @@ VideoOptions options_of(const py::dict& options) {
       result.add_all_frames_to_correct_as_cond = value.cast<bool>();
     } else if (name == "bfloat16_memory") {
       result.bfloat16_memory = value.cast<bool>();
+    } else if (name == "use_memory_selection") {
+      result.use_memory_selection = value.cast<bool>();
+    } else if (name == "resize") {
+      result.resize = resize_named(value.cast<std::string>());
     } else if (name == "history") {
       result.history = value.cast<std::int64_t>();
     } else if (name == "streaming") {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "core/image.h"
 #include "models/sam2/memory_bank.h"
 #include "predictors/frame_cache.h"
+#include "predictors/frame_encoder.h"
 #include "predictors/image_predictor.h"
 #include "predictors/image_transform.h"
 #include "predictors/model.h"
@@ -21,8 +23,14 @@ struct VideoOptions {
   std::int64_t fill_hole_area = 8;  // 0: holes stay
   bool non_overlap_masks = false;
   // A prompt on a frame that was tracked already makes it a conditioning frame, so that the
-  // correction outlives the next propagation. Upstream's default is false.
+  // correction outlives the next propagation. Upstream's default is false for SAM 2; SAM 3 knows
+  // true only.
   bool add_all_frames_to_correct_as_cond = true;
+  // SAM 3 only: of tracked frames, those that show the objects well are remembered, not the last
+  // ones.
+  bool use_memory_selection = false;
+  // SAM 3 only: how frames become as large as the model wants them.
+  ByteSquareTransform::Resize resize = ByteSquareTransform::Resize::kFloat;
   // Upstream rounds stored memory to bfloat16.
   bool bfloat16_memory = false;
   // Outputs of so many frames around the last one are kept, and at least those that tracking
@@ -34,14 +42,15 @@ struct VideoOptions {
 
 // Objects through the frames of one video. Frames are given one at a time and are not kept: of the
 // last two, what the encoder made of them. A failed call leaves the session as it was. Upstream:
-// sam2/sam2_video_predictor.py, SAM2VideoPredictor.
+// sam2/sam2_video_predictor.py, SAM2VideoPredictor; sam3/model/sam3_tracking_predictor.py,
+// Sam3TrackerPredictor. SessionRules says where they differ.
 class VideoPredictor {
  public:
   VideoPredictor(std::shared_ptr<const Model> model, int num_threads, const VideoOptions& options);
 
   const VideoOptions& options() const { return options_; }
   int num_threads() const { return num_threads_; }
-  std::int64_t side() const { return transform_.side; }
+  std::int64_t side() const { return encoder_->side(); }
   std::optional<Size> orig_hw() const { return orig_hw_; }
   std::optional<std::int64_t> num_frames() const { return num_frames_; }
   // Known before the first frame, or never.
@@ -112,12 +121,14 @@ class VideoPredictor {
     bool reverse = false;
   };
   Context context();
-  const sam2::Sam2Heads& heads() const { return model_->sam2().heads; }
+  SessionRules rules() const { return encoder_->rules(); }
+  const sam2::Sam2Heads& heads() const { return encoder_->heads(); }
   TrackedObject* find_object(std::int64_t handle) const;
   TrackedObject& known_object(std::int64_t handle, const char* where) const;
   TrackedObject& object_of(std::int64_t handle);
   EncodedFrame& cached_frame(std::int64_t index, const char* where);
   ClickedPoints to_model_frame(const PointPrompt& prompt) const;
+  ClickedPoints all_points(const PointPrompt& prompt, const TrackedObject& object) const;
   View condition(Context& ctx, const Step& step);
   sam2::MemoryChoice choose_memory(const Step& step) const;
   FrameOutputPtr keep(Context& ctx, const sam2::SamOutputs& outputs);
@@ -125,15 +136,32 @@ class VideoPredictor {
                    FrameOutput& output);
   FrameOutputPtr run_points(Context& ctx, const Step& step, const ClickedPoints& points,
                             const FrameOutput* before);
+  FrameOutputPtr run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask);
   FrameOutputPtr run_tracking(Context& ctx, const Step& step);
+  std::vector<std::int64_t> choose_frames(const TrackedObject& object, std::int64_t frame,
+                                          bool reverse) const;
   void recycle(FrameOutputPtr output);
   void drop_old_outputs(TrackedObject& object, std::int64_t frame);
+  std::set<std::int64_t> frames_to_choose(const TrackedObject& object, std::int64_t frame) const;
   MaskGeometry mask_geometry() const;
+  void logits_of(Context& ctx, const FrameOutput& output, View out) const;
+
+  // What only batches do: video_batch.cpp.
+  std::vector<TrackedObject*> members_of(std::int64_t batch) const;
+  FrameOutputPtr run_video_mask(Context& ctx, const EncodedFrame& frame, ConstView mask);
+  void erase_from_others(const TrackedObject& object, std::int64_t frame);
+  void encode_batch(Context& ctx, const EncodedFrame& frame, std::int64_t batch);
+  void close_batch();
+  void outdate_around(TrackedObject& object, std::int64_t frame);
+  void downgrade_batch(std::int64_t batch, std::int64_t frame);
+  void leave_batch(TrackedObject& object);
+  void score_frame(std::int64_t batch, std::int64_t frame);
+  void score_batch(std::int64_t batch);
 
   std::shared_ptr<const Model> model_;
   VideoOptions options_;
   int num_threads_;
-  SquareTransform transform_;
+  std::unique_ptr<FrameEncoder> encoder_;
   Tensor maskmem_pos_enc_;  // (g, g, mem_dim)
   Workspace workspace_;
   FrameCache cache_;
@@ -141,6 +169,7 @@ class VideoPredictor {
   std::optional<std::int64_t> num_frames_;
   std::vector<std::unique_ptr<TrackedObject>> objects_;  // in the order of their first prompts
   std::vector<FrameOutputPtr> spare_;                    // to be used again
+  std::int64_t open_batch_ = 0;                          // of objects to come
   void (*poll_interrupt_)() = nullptr;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 };

@@ -3,31 +3,32 @@
 import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sam_rlx import _core
 from sam_rlx.arrays import as_integer, as_num_threads, as_rgb
-from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
+from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.frames import EndOfFrames, FrameSource, open_frames
 from sam_rlx.model import Model
 from sam_rlx.video_files import VideoFiles
-from sam_rlx.video_types import VideoFrame, as_mask, as_points
+from sam_rlx.video_types import VideoFrame, as_mask, as_points, core_options, to_frame
 
 
 class VideoPredictor(VideoFiles):
-    """Follow objects through a video by clicks, boxes and masks. SAM 2 only.
+    """Follow objects through a video by clicks, boxes and masks. SAM 2 and SAM 3.
 
-    Prompts may be given on any frame, for any number of objects, before and after tracking.
-    Objects do not influence each other. A failed call leaves the session as it was; a call from a
-    second thread gets a `StateError`.
+    Prompts may be given on any frame, for any number of objects, before and after tracking. With
+    SAM 2 objects do not influence each other. With SAM 3 those that were first prompted before the
+    same `propagate` do, as upstream's: a prompt for one settles the masks of all on that frame,
+    and there they do not overlap in memory. A failed call leaves the session as it was; a call
+    from a second thread gets a `StateError`.
 
     Parameters
     ----------
     model : Model
-        From `sam_rlx.load_model`, of the family SAM 2.
+        From `sam_rlx.load_model`: of SAM 2, or of SAM 3 with the tracker.
     frames : path, sequence or iterable, optional
         A video file (extra ``video``; decoded frame by frame, never as a whole), a folder of
         pictures in the order of the numbers in their names, an array (T, H, W, 3), a sequence of
@@ -35,24 +36,30 @@ class VideoPredictor(VideoFiles):
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use. Results do not depend on
         it.
-    fill_hole_area : int
-        Holes of at most so many places of the low-resolution mask are filled, as upstream does on
-        a GPU; 0 leaves them. Upstream's CPU path always leaves them.
+    fill_hole_area : int, optional
+        Holes of at most so many places are filled; 0 leaves them. SAM 2: of the low-resolution
+        mask, by default 8, as upstream does on a GPU; its CPU path always leaves them. SAM 3: of
+        the mask as large as the video, where small islands go too, by default 0, as upstream.
     non_overlap_masks : bool
         True: where masks overlap, the one with the largest logit stays.
     keep_corrections : bool
         True: a prompt on a frame that was tracked before outlives the next `propagate`. False:
-        what upstream does by default, which computes that frame again without the prompt.
+        what SAM 2's predictor does by default, which computes that frame again without the prompt.
     history : int, optional
         Results of so many frames around the last one are kept for corrections and for tracking
         backwards, about 1.3 MB each for one object at a side of 1024. Results near prompts are
         kept in any case, and those that tracking reads (the last 15). With `push` no more than
         these are kept. None: all, as upstream.
+    memory_selection : bool, optional
+        SAM 3 only. True: of tracked frames, those that show the objects well are remembered, as
+        the tracker of upstream's video model does (default). False: the last ones, as SAM 2 does.
+    resize : {"float", "integer"}
+        As for `ImagePredictor`.
 
     Raises
     ------
     UnsupportedError
-        The model is of another family.
+        The model cannot follow objects, or not with these options.
     InvalidArgumentError
         An argument has the wrong type or range, or the frames cannot be read.
     FileNotFoundError
@@ -67,28 +74,29 @@ class VideoPredictor(VideoFiles):
         frames: Any = None,
         *,
         num_threads: int | None = None,
-        fill_hole_area: int = 8,
+        fill_hole_area: int | None = None,
         non_overlap_masks: bool = False,
         keep_corrections: bool = True,
         history: int | None = 64,
+        memory_selection: bool | None = None,
+        resize: Literal["float", "integer"] = "float",
     ) -> None:
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
-        if model.family != "sam2":
-            raise UnsupportedError(f"model: expected family sam2, found {model.family}")
+        is_sam3 = model.family == "sam3"
+        area = (0 if is_sam3 else 8) if fill_hole_area is None else fill_hole_area
         self._model = model
         self._options = {
-            "fill_hole_area": as_integer("fill_hole_area", fill_hole_area, 0),
+            "fill_hole_area": as_integer("fill_hole_area", area, 0),
             "non_overlap_masks": bool(non_overlap_masks),
             "keep_corrections": bool(keep_corrections),
             "history": -1 if history is None else as_integer("history", history, 0),
+            "memory_selection": is_sam3 if memory_selection is None else bool(memory_selection),
         }
+        self._resize = str(resize)
         self._source: FrameSource | None = None if frames is None else open_frames(frames)
-        streaming = self._source is None
-        core = {**self._options, "streaming": streaming}
-        core["add_all_frames_to_correct_as_cond"] = core.pop("keep_corrections")
-        core["history"] = 0 if streaming else core["history"]
+        core = core_options(self._options, self._resize, self._source is None)
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
         self._core.num_frames = None if self._source is None else self._source.count
         self._handles: dict[Hashable, int] = {}
@@ -386,15 +394,7 @@ class VideoPredictor(VideoFiles):
             return self._frame(index, "latest", bool(return_logits))
 
     def _frame(self, index: int, source: str, return_logits: bool) -> VideoFrame:
-        handles, masks, scores = self._core.masks(index, source, return_logits)
+        found = self._core.masks(index, source, return_logits)
         names = {handle: obj_id for obj_id, handle in self._handles.items()}
-        obj_ids = [names[handle] for handle in handles]
-        logits = dict(zip(obj_ids, masks, strict=True)) if return_logits else None
-        if return_logits:
-            masks = masks > np.float32(self._model.mask_threshold)
-        return VideoFrame(
-            frame_index=index,
-            masks=dict(zip(obj_ids, masks, strict=True)),
-            scores=dict(zip(obj_ids, scores, strict=True)),
-            logits=logits,
-        )
+        threshold = self._model.mask_threshold if return_logits else None
+        return to_frame(index, names, found, threshold)

@@ -18,7 +18,14 @@ from sam_rlx.frames import FrameSource
 from sam_rlx.model import Model
 
 _FORMAT = "sam_rlx.video_session.1"
-_OPTIONS = ("fill_hole_area", "non_overlap_masks", "keep_corrections", "history")
+_IDENTITY = ("family", "variant", "img_size")
+_OPTIONS = (
+    "fill_hole_area",
+    "non_overlap_masks",
+    "keep_corrections",
+    "history",
+    "memory_selection",
+)
 
 
 class VideoFiles:
@@ -29,6 +36,7 @@ class VideoFiles:
     _source: FrameSource | None
     _handles: dict[Hashable, int]
     _options: dict[str, Any]
+    _resize: str
     _next_handle: int
     _pushed: int
 
@@ -91,14 +99,14 @@ class VideoFiles:
                 format=_FORMAT,
                 **self._identity(),
                 options=[self._options[name] for name in _OPTIONS],
+                resize=self._resize,
                 pushed=-1 if self._source is not None else self._pushed,
                 names=np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
                 **arrays,
             )
 
     def _identity(self) -> dict[str, Any]:
-        model = self._model
-        return {"family": model.family, "variant": model.variant, "img_size": model.img_size}
+        return {name: getattr(self._model, name) for name in _IDENTITY}
 
     @classmethod
     def load(
@@ -139,6 +147,7 @@ class VideoFiles:
             zip(_OPTIONS, fields["options"].astype(np.int64).tolist(), strict=True)
         )
         options["history"] = None if options["history"] < 0 else options["history"]
+        options["resize"] = fields["resize"].item()
         session = cls(model, frames, num_threads=num_threads, **options)
         for key, value in session._identity().items():
             if fields[key].item() != value:
@@ -176,7 +185,7 @@ def _read_session(name: str) -> dict[str, NDArray[Any]]:
             fields = {key: archive[key] for key in archive.files}
         if fields["format"].item() != _FORMAT:
             raise ValueError(f"format {fields['format'].item()!r}")
-        missing = {"options", "pushed", "names", "family", "variant", "img_size"} - fields.keys()
+        missing = {"options", "resize", "pushed", "names", *_IDENTITY} - fields.keys()
         if missing:
             raise ValueError(f"no {sorted(missing)}")
     except (ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny_sam2
+from support.videos import play as play_ours
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_video = pytest.importorskip("support.upstream_video")
@@ -94,38 +95,6 @@ def play_upstream(steps):
         return results
 
     return session
-
-
-def play_ours(session, steps):
-    results = []
-    for kind, *args in steps:
-        if kind == "points":
-            frame, obj, points, labels, *more = args
-            session.add_prompt(
-                frame,
-                obj,
-                point_coords=points,
-                point_labels=labels,
-                clear_old_points=more[0] if more else True,
-            )
-        elif kind == "box":
-            frame, obj, box = args
-            session.add_prompt(frame, obj, box=box)
-        elif kind == "mask":
-            frame, obj, mask = args
-            session.add_prompt(frame, obj, mask=mask)
-        elif kind == "track":
-            results += session.propagate(**args[0], return_logits=True)
-            continue
-        else:
-            {
-                "clear": session.clear_prompts,
-                "remove": session.remove_object,
-                "reset": session.reset,
-            }[kind](*args)
-            continue
-        results.append(session.frame(frame, return_logits=True))
-    return results
 
 
 def iou(a, b):
