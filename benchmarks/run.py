@@ -34,6 +34,7 @@ VERSIONED = (
     "segment_anything",
     "sam2",
     "rf-sam-2",
+    "sam3",
     "numpy",
 )
 

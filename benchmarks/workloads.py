@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "benchmarks"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support import tiny, tiny_sam2, tiny_sam3  # noqa: E402, F401
+from support import tiny, tiny_sam2, tiny_sam3  # noqa: E402
 
 SEED = 2
 # SAM 2's image encoders, and the variant that each belongs to.
@@ -28,8 +28,12 @@ HIERA = {
 }
 MEMORY_ATTENTION = "memory-attention"
 VIDEOS = {f"video-{n}": n for n in (1, 3, 10)}  # to the number of objects
+# Parts of SAM 3 on a picture. The text of a phrase and the picture are encoded before the others.
+CONCEPTS = ("sam3-encoder", "sam3-text", "sam3-phrase", "sam3-phrases-20")
 SAM = ("encoder", "decode-1", "decode-64", "everything", "everything-with-encoder")
-NAMES = (*SAM, *HIERA, MEMORY_ATTENTION, *VIDEOS)
+NAMES = (*SAM, *HIERA, MEMORY_ATTENTION, *VIDEOS, *CONCEPTS)
+# Instances of each phrase that are kept.
+INSTANCES = 10
 # What one picture goes through, from pixels to the maps that prompts need.
 ENCODERS = ("encoder", *HIERA)
 # A steady frame attends to so many maps, and to so many pointers of four tokens each.
@@ -50,11 +54,15 @@ class Workload:
 
     @property
     def family(self) -> str:
+        if self.name in CONCEPTS:
+            return "sam3"
         return "sam" if self.name in SAM else "sam2"
 
     @property
     def config(self) -> Any:
-        """Sizes of the network: a `SamConfig`, or SAM 2's `ImageEncoderConfig`."""
+        """Sizes of the network: a `SamConfig`, SAM 2's `ImageEncoderConfig` or a `Sam3Config`."""
+        if self.family == "sam3":
+            return sam3_network(self.variant)
         if self.family == "sam":
             return network(self.variant)
         config = sam2_network(self.variant)
@@ -63,7 +71,7 @@ class Workload:
     @property
     def side(self) -> int:
         """Side of the network's input, in pixels."""
-        return self.config.img_size if self.family == "sam" else self.config.image_size
+        return self.config.image_size if self.family == "sam2" else self.config.img_size
 
     @property
     def weights(self) -> Path:
@@ -82,7 +90,9 @@ class Workload:
         return Workload(**{**fields, "picture_hw": tuple(fields["picture_hw"])})
 
     def gflop(self) -> float:
-        """Arithmetic of upstream's own formulation: 2 for each multiply-add."""
+        """Arithmetic of upstream's own formulation: 2 for each multiply-add. 0: not counted."""
+        if self.family == "sam3":
+            return 0.0
         config, tokens = self.config, 4 * POINTERS
         if self.name in HIERA:
             return arithmetic.sam2_encoder_gflop(config)
@@ -100,6 +110,16 @@ class Workload:
         """What a reader has to know beside the sizes."""
         if self.name == MEMORY_ATTENTION:
             return f"One object, {MEMORIES} maps and {POINTERS} pointers, random."
+        if self.name == "sam3-encoder":
+            return "Picture to features. Ours includes what all phrases of a picture share."
+        if self.name == "sam3-text":
+            return f"The phrase {phrases(1)[0]!r}."
+        if self.name in CONCEPTS:
+            return (
+                f"{self.prompts} phrase(s) on a picture of {self.side} x {self.side}, whose "
+                f"features and those of the text are there; masks of {INSTANCES} instances each. "
+                "Ours in one call, the others in a call for each."
+            )
         if not self.objects:
             return ""
         return (
@@ -117,6 +137,32 @@ def sam2_network(variant: str) -> tiny_sam2.ImageEncoderConfig:
     return tiny_sam2.TINY if variant == "tiny" else tiny_sam2.VARIANTS[variant]
 
 
+def sam3_network(variant: str) -> tiny_sam3.Sam3Config:
+    return tiny_sam3.TINY if variant == "tiny" else tiny_sam3.RELEASED
+
+
+def phrases(count: int) -> list[str]:
+    """Return phrases of two to four words, all different."""
+    colours, things = ("red", "yellow", "small white", "old"), ("car", "dog", "street lamp")
+    found = [f"{colour} {thing}" for thing in things for colour in colours]
+    found += [f"{thing} on the left" for thing in ("tree", "person", "bicycle", "bag")]
+    found += ["coffee cup", "window", "wooden chair", "traffic light"]
+    return found[:count]
+
+
+def scores_of(logits: NDArray[np.float32], presence: float) -> NDArray[np.float32]:
+    """Scores of SAM 3's queries."""
+    scores: NDArray[np.float32] = 1 / ((1 + np.exp(-logits)) * (1 + np.exp(-presence)))
+    return scores
+
+
+def threshold_for(scores: NDArray[np.float32]) -> float:
+    """Return a threshold that keeps INSTANCES of a phrase, or half of a tiny network's."""
+    ordered = np.sort(scores)[::-1]
+    kept = min(INSTANCES, len(ordered) // 2)
+    return float(ordered[kept - 1] + ordered[kept]) / 2
+
+
 def all_workloads(variant: str, quick: bool) -> dict[str, Workload]:
     """Every workload by name, SAM's of a variant; `quick` makes each one small."""
     side, hw = (4, (48, 64)) if quick else (32, (480, 640))
@@ -130,6 +176,11 @@ def all_workloads(variant: str, quick: bool) -> dict[str, Workload]:
     for name, objects in VIDEOS.items():
         own = "tiny" if small else "hiera_t"
         found.append(Workload(name, own, picture_hw=hw, objects=objects))
+    own = "tiny" if small else "sam3"
+    found += [
+        Workload(name, own, prompts=count)
+        for name, count in zip(CONCEPTS, (0, 1, 1, 20), strict=True)
+    ]
     return {workload.name: workload for workload in found}
 
 

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from tracks import sam2_weights
-from workloads import BUILD, ENCODERS, SEED, Workload, normalised, picture, tiny, tiny_sam2
+from workloads import (
+    BUILD,
+    ENCODERS,
+    SEED,
+    Workload,
+    normalised,
+    picture,
+    tiny,
+    tiny_sam2,
+    tiny_sam3,
+)
 
 EXPORTED = (*ENCODERS, "decode-1", "decode-64")
 
@@ -29,6 +39,9 @@ def write_weights(workload: Workload) -> None:
     path, config = workload.weights, workload.config
     if path.exists() and workload.ours.exists():
         return
+    if workload.family == "sam3":
+        write_sam3(workload)
+        return
     sam2 = workload.family == "sam2"
     weights = sam2_weights(config) if sam2 else tiny.sam_weights(config, SEED)
     if workload.ours != path and sam2:
@@ -38,6 +51,18 @@ def write_weights(workload: Workload) -> None:
     partial = path.with_suffix(".part")
     upstream.save_pth(partial, weights, "model" if sam2 else None)
     partial.rename(path)
+
+
+def write_sam3(workload: Workload) -> None:
+    """The same for SAM 3's picture model, under the names of Meta's file."""
+    from support import upstream, upstream_sam3
+
+    weights = upstream_sam3.meta_weights(upstream_sam3.image_model(workload.config, SEED))
+    if workload.ours != workload.weights:
+        tiny_sam3.save_safetensors(workload.ours, workload.config, weights)
+    partial = workload.weights.with_suffix(".part")
+    upstream.save_pth(partial, weights)
+    partial.rename(workload.weights)
 
 
 def export(workload: Workload) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rivals import Task
-from workloads import MEMORY_ATTENTION, NAMES, Workload, normalised, picture
+from workloads import CONCEPTS, MEMORY_ATTENTION, NAMES, Workload, normalised, picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PACKAGES = ("torch", "torchvision", "segment_anything", "sam2")
 WORKLOADS = NAMES
+EXTRA = dict.fromkeys(CONCEPTS, ("sam3", "open_clip"))
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -25,6 +26,10 @@ def prepare(workload: Workload, threads: int, wrap: Callable[[Any], Any] | None 
     from rivals import torch_models
 
     torch.set_num_threads(threads)
+    if workload.family == "sam3":
+        from rivals import sam3_models
+
+        return sam3_models.prepare(workload)
     if workload.family == "sam2":
         return _sam2(workload, wrap)
     model = torch_models.load(workload)

@@ -6,8 +6,17 @@ import time
 from typing import Any
 
 import tracks
-from rivals import Task, sam_rlx_video
-from workloads import ENCODERS, MEMORY_ATTENTION, NAMES, Workload, clicks, embedding, picture
+from rivals import Task, sam_rlx_concepts, sam_rlx_video
+from workloads import (
+    CONCEPTS,
+    ENCODERS,
+    MEMORY_ATTENTION,
+    NAMES,
+    Workload,
+    clicks,
+    embedding,
+    picture,
+)
 
 PACKAGES = ("sam_rlx",)
 EXTRA = {MEMORY_ATTENTION: ("sam_rlx._testing",)}
@@ -24,6 +33,8 @@ def prepare(workload: Workload, threads: int) -> Task:
     if workload.name == MEMORY_ATTENTION:
         return _memory_attention(workload, threads)
     model = sam_rlx.load_model(workload.ours)
+    if workload.name in CONCEPTS:
+        return sam_rlx_concepts.prepare(workload, model, threads)
     if workload.objects:
         return sam_rlx_video.tracking(workload, model, threads)
     if workload.name.startswith("everything"):

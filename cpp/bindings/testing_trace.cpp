@@ -3,6 +3,7 @@
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/testing_register.h"
+#include "predictors/concept_predictor.h"
 #include "predictors/image_predictor.h"
 
 namespace sam_rlx {
@@ -70,11 +71,40 @@ std::vector<std::int64_t> allocations(const std::string& path, const py::array& 
   return taken;
 }
 
+// Blocks of memory that each of `calls` rounds of one picture and phrases (N, L) took, and how many
+// of them are results.
+std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
+    const std::string& path, const py::array& image, const Array<std::int64_t>& ids,
+    double threshold, int num_threads, int calls) {
+  ConceptPredictor predictor(Model::load(path, {}), num_threads,
+                             ByteSquareTransform::Resize::kFloat);
+  const ImageArray pixels(image);
+  std::vector<std::uint8_t> masks;
+  std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+  for (int i = 0; i < calls; ++i) {
+    const std::int64_t before = allocation_count();
+    predictor.set_image(pixels.view());
+    std::vector<ConceptFindings> found = predictor.find(
+        {.phrases = {ids.data(), ids.shape(0), ids.shape(1)}, .threshold = threshold});
+    std::int64_t results = 0;
+    for (const ConceptFindings& phrase : found) {
+      const auto kept = static_cast<std::int64_t>(phrase.queries.size());
+      masks.resize(static_cast<std::size_t>(kept * image.shape(0) * image.shape(1)));
+      predictor.binarize(phrase.low_res, masks.data());
+      results += 3;
+    }
+    taken.emplace_back(allocation_count() - before, results);
+  }
+  return taken;
+}
+
 }  // namespace
 
 void register_trace(py::module_& m) {
   m.def("allocations", allocations, py::arg("path"), py::arg("image"), py::arg("batch"),
         py::arg("num_threads"), py::arg("calls"));
+  m.def("concept_allocations", concept_allocations, py::arg("path"), py::arg("image"),
+        py::arg("ids"), py::arg("threshold"), py::arg("num_threads"), py::arg("calls"));
   m.def(
       "trace",
       [](const std::string& path, const py::array& image, std::optional<Array<double>> point_coords,

@@ -1,5 +1,7 @@
 """Segment Anything on ordinary CPUs."""
 
+from sam_rlx.concept import ConceptPredictor
+from sam_rlx.concept_types import ConceptPrediction, RawDetections
 from sam_rlx.errors import (
     CheckpointError,
     HubError,
@@ -20,6 +22,8 @@ from sam_rlx.video_types import VideoFrame
 
 __all__ = [
     "CheckpointError",
+    "ConceptPrediction",
+    "ConceptPredictor",
     "HubError",
     "ImagePredictor",
     "InternalError",
@@ -29,6 +33,7 @@ __all__ = [
     "MaskRecord",
     "MissingExtraError",
     "Model",
+    "RawDetections",
     "SamRlxError",
     "StateError",
     "Tokenizer",

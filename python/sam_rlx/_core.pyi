@@ -128,6 +128,40 @@ class VideoPredictor:
     def import_state(self, state: dict[str, NDArray[Any]]) -> None: ...
 
 @final
+class ConceptPicture:
+    @property
+    def orig_hw(self) -> tuple[int, int]: ...
+
+@final
+class ConceptPredictor:
+    def __init__(self, model: Model, num_threads: int = 0, resize: str = "float") -> None: ...
+    @property
+    def num_threads(self) -> int: ...
+    def set_image(
+        self, image: NDArray[np.uint8], orig_hw: tuple[int, int] | None = None
+    ) -> None: ...
+    @property
+    def picture(self) -> ConceptPicture | None: ...
+    def set_picture(self, picture: ConceptPicture | None) -> None: ...
+    def encode_text(self, ids: NDArray[np.int64]) -> None: ...
+    def find(
+        self,
+        ids: NDArray[np.int64],
+        points: NDArray[np.float64] | None = None,
+        point_labels: NDArray[np.int32] | None = None,
+        boxes: NDArray[np.float64] | None = None,
+        box_labels: NDArray[np.int32] | None = None,
+        threshold: float = 0.5,
+        raw: bool = False,
+        fractions: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[dict[str, Any]]: ...
+    def upscale(
+        self, low_res: NDArray[np.float32], out: NDArray[np.float32], probabilities: bool = False
+    ) -> None: ...
+    def binarize(self, low_res: NDArray[np.float32], out: NDArray[np.bool_]) -> None: ...
+
+@final
 class Tokenizer:
     def __init__(self, merges: bytes) -> None: ...
     @property

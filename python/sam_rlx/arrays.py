@@ -1,6 +1,7 @@
 """Checks at the border: what callers pass becomes the arrays that the core takes."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,18 @@ def as_rgb(image: Any) -> NDArray[np.uint8]:
     if pixels.shape[2] == 1:
         pixels = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
     return np.ascontiguousarray(pixels[:, :, :3])
+
+
+def as_pictures(images: Sequence[Any]) -> list[NDArray[np.uint8]]:
+    """Convert each of several pictures as `as_rgb`; raise `InvalidArgumentError` for none."""
+    if isinstance(images, np.ndarray) and images.ndim == 3:
+        raise InvalidArgumentError(
+            f"images: expected a sequence of pictures, found one of shape {images.shape}"
+        )
+    pixels = [as_rgb(image) for image in images]
+    if not pixels:
+        raise InvalidArgumentError("images: expected at least one picture, found none")
+    return pixels
 
 
 def _from_pil(image: Any) -> NDArray[Any]:
@@ -227,6 +240,53 @@ def _mask_logits(values: ArrayLike | None, side: int) -> NDArray[np.float32] | N
     if not np.isfinite(array).all():
         raise InvalidArgumentError("mask_input: expected finite logits, found NaN or infinity")
     return array
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """N points (N, 2) or boxes (N, 4) with the label of each, (N,)."""
+
+    values: NDArray[np.float64]
+    labels: NDArray[np.int32]
+
+
+def as_marks(
+    names: tuple[str, str], values: ArrayLike | None, labels: ArrayLike | None, width: int
+) -> Marks | None:
+    """Check points (width 2) or boxes (width 4) of one prompt, and their labels.
+
+    One point or box may stand alone, with a label alone. Without labels all are positive.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A shape or dtype is wrong, there is no row, or a value is not finite; a label is not 0 or
+        1, or there are labels alone.
+    """
+    name, label_name = names
+    if values is None:
+        if labels is not None:
+            raise InvalidArgumentError(f"{name}: expected an array beside {label_name}, found None")
+        return None
+    array = _numbers(name, values).astype(np.float64)
+    array = array[None] if array.ndim == 1 and array.size else array
+    if array.ndim != 2 or array.shape[1] != width or len(array) == 0:
+        raise InvalidArgumentError(
+            f"{name}: expected shape (N, {width}) with N > 0, found {np.shape(values)}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or infinity")
+    marks = np.ones(len(array), np.int32) if labels is None else np.asarray(labels)
+    if marks.dtype.kind not in "biu" or np.size(marks) != len(array) or marks.ndim > 1:
+        raise InvalidArgumentError(
+            f"{label_name}: expected {len(array)} labels, found shape {marks.shape} of "
+            f"{marks.dtype}"
+        )
+    if not np.isin(marks, (0, 1)).all():
+        raise InvalidArgumentError(
+            f"{label_name}: expected 1 (meant) or 0 (not meant), found {marks.tolist()}"
+        )
+    return Marks(np.ascontiguousarray(array), marks.reshape(-1).astype(np.int32))
 
 
 def as_integer(name: str, value: Any, low: int) -> int:

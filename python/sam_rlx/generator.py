@@ -2,7 +2,6 @@
 
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -13,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx.arrays import as_integer, as_num_threads, as_number, as_rgb
-from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
 
 OUTPUT_MODES = ("binary_mask", "uncompressed_rle", "coco_rle")
@@ -271,7 +271,7 @@ class MaskGenerator:
             bool(use_m2m),
             mask_threshold,
         )
-        self._busy = threading.Lock()
+        self._exclusive = Exclusive("MaskGenerator")
 
     @property
     def model(self) -> Model:
@@ -302,13 +302,8 @@ class MaskGenerator:
             The generator is in use by another thread.
         """
         pixels = as_rgb(image)
-        if not self._busy.acquire(blocking=False):
-            raise StateError("MaskGenerator: expected one call at a time, found it in use")
-        try:
-            with _reporter(progress) as report:
-                found = self._core.generate(pixels, report)
-        finally:
-            self._busy.release()
+        with self._exclusive, _reporter(progress) as report:
+            found = self._core.generate(pixels, report)
         return [MaskRecord(fields, self._output_mode) for fields in found]
 
 

@@ -1,9 +1,7 @@
 """Prompts on single pictures: clicks, boxes and masks."""
 
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -11,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, embedding_file
-from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_prompts, as_rgb
+from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_pictures, as_prompts, as_rgb
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
+from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
 
 # What the encoder gives: the image embedding (1, C, h, w); SAM 2 and 3 add two finer maps.
@@ -111,7 +110,7 @@ class ImagePredictor:
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
         self._model = model
         self._core = _core.ImagePredictor(model.core, as_num_threads(num_threads), str(resize))
-        self._busy = threading.Lock()
+        self._exclusive = Exclusive("ImagePredictor")
         self._pictures: list[_Picture] = []
 
     @property
@@ -134,15 +133,6 @@ class ImagePredictor:
         """Number of pictures that `set_images` keeps."""
         return len(self._pictures)
 
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        if not self._busy.acquire(blocking=False):
-            raise StateError("ImagePredictor: expected one call at a time, found it in use")
-        try:
-            yield
-        finally:
-            self._busy.release()
-
     def set_image(self, image: Any) -> None:
         """Encode one picture and make it the current one.
 
@@ -160,7 +150,7 @@ class ImagePredictor:
             The predictor is in use by another thread.
         """
         pixels = as_rgb(image)
-        with self._exclusive():
+        with self._exclusive:
             self._core.set_image(pixels)
             self._pictures = []
 
@@ -180,14 +170,8 @@ class ImagePredictor:
         StateError
             The predictor is in use by another thread.
         """
-        if isinstance(images, np.ndarray) and images.ndim == 3:
-            raise InvalidArgumentError(
-                f"images: expected a sequence of pictures, found one of shape {images.shape}"
-            )
-        pixels = [as_rgb(image) for image in images]
-        if not pixels:
-            raise InvalidArgumentError("images: expected at least one picture, found none")
-        with self._exclusive():
+        pixels = as_pictures(images)
+        with self._exclusive:
             before = self._current()
             pictures: list[_Picture] = []
             try:
@@ -219,7 +203,7 @@ class ImagePredictor:
         InvalidArgumentError
             There is no such picture.
         """
-        with self._exclusive():
+        with self._exclusive:
             if not self._pictures:
                 raise StateError("select: expected pictures from set_images, found none")
             count = len(self._pictures)
@@ -272,7 +256,7 @@ class ImagePredictor:
             No prompt is given, or a shape, label or value is wrong.
         """
         prompts = as_prompts(point_coords, point_labels, box, mask_input, self._model.mask_side)
-        with self._exclusive():
+        with self._exclusive:
             if self._core.orig_hw is None:
                 raise StateError("predict: expected a picture from set_image, found none")
             return self._predict(prompts, bool(multimask_output), bool(return_logits))
@@ -296,7 +280,7 @@ class ImagePredictor:
         StateError
             The predictor is in use by another thread.
         """
-        with self._exclusive():
+        with self._exclusive:
             self._core.reset_image()
             self._pictures = []
 
@@ -316,7 +300,7 @@ class ImagePredictor:
         takes, (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w). Raises `StateError` if no picture is
         set.
         """
-        with self._exclusive():
+        with self._exclusive:
             return self._embeddings()
 
     def _embeddings(self) -> _Embeddings:
@@ -348,7 +332,7 @@ class ImagePredictor:
         parts: Sequence[Any] = [embedding] if single else embedding  # type: ignore[assignment]
         arrays = [embedding_file.as_embedding(part) for part in parts]
         height, width = embedding_file.as_hw(orig_hw)
-        with self._exclusive():
+        with self._exclusive:
             self._core.set_image_embeddings(arrays, (height, width))
             self._pictures = []
 
@@ -365,7 +349,7 @@ class ImagePredictor:
         StateError
             No picture is set, or the predictor is in use by another thread.
         """
-        with self._exclusive():
+        with self._exclusive:
             embeddings, orig_hw = self._embeddings(), self._core.orig_hw
         assert orig_hw is not None
         embedding_file.save(os.fspath(path), embeddings, orig_hw, self._identity())

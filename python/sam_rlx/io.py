@@ -145,7 +145,9 @@ def coco_annotation(mask: NDArray[np.bool_], **fields: Any) -> dict[str, Any]:
 
 
 def coco_document(
-    image: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]
+    image: Mapping[str, Any],
+    annotations: Sequence[Mapping[str, Any]],
+    categories: Sequence[str] = ("object",),
 ) -> dict[str, Any]:
     """Put annotations of one picture into a COCO document.
 
@@ -155,6 +157,8 @@ def coco_document(
         ``file_name``, ``height`` and ``width``.
     annotations : sequence of mappings
         From `coco_annotation` or `MaskRecord.to_coco`.
+    categories : sequence of str
+        Names of the categories 1, 2, ...; annotations without a ``category_id`` have the first.
 
     Returns
     -------
@@ -166,8 +170,8 @@ def coco_document(
         {"id": index + 1, "image_id": 1, "category_id": 1, "iscrowd": 0, **annotation}
         for index, annotation in enumerate(annotations)
     ]
-    categories = [{"id": 1, "name": "object"}]
-    return {"images": [{"id": 1, **image}], "annotations": numbered, "categories": categories}
+    names = [{"id": index + 1, "name": name} for index, name in enumerate(categories)]
+    return {"images": [{"id": 1, **image}], "annotations": numbered, "categories": names}
 
 
 def write_json(path: str | os.PathLike[str], document: Any) -> None:

@@ -8,7 +8,7 @@ from sam_rlx import _core, hub
 from sam_rlx.arrays import as_integer
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
-_PACKAGED = ("sam-nano",)
+_PACKAGED = ("sam-nano", "sam2-nano")
 _ASSETS = Path(__file__).with_name("assets")
 
 
@@ -129,8 +129,8 @@ def load_model(
     ----------
     source : str or path
         An existing file or directory: Meta's ``.pth``, or safetensors with Meta's or Hugging
-        Face's tensor names. Or ``"sam-nano"``, the small model inside the package (write
-        ``"./sam-nano"`` for a file of that name). Or a hub id such as
+        Face's tensor names. Or ``"sam-nano"`` or ``"sam2-nano"``, the small models inside the
+        package (write ``"./sam-nano"`` for a file of that name). Or a hub id such as
         ``"facebook/sam-vit-base"``, which needs the extra ``hub``.
     variant : str, optional
         Expected variant, such as ``"vit_b"``. Found from the tensors if not given; a

@@ -1,8 +1,6 @@
 """Objects through a video: prompts on any frame, masks on all of them."""
 
-import threading
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
@@ -10,6 +8,7 @@ from numpy.typing import ArrayLike
 from sam_rlx import _core
 from sam_rlx.arrays import as_integer, as_num_threads, as_rgb
 from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.exclusive import Exclusive
 from sam_rlx.frames import EndOfFrames, FrameSource, open_frames
 from sam_rlx.model import Model
 from sam_rlx.video_files import VideoFiles
@@ -102,7 +101,7 @@ class VideoPredictor(VideoFiles):
         self._handles: dict[Hashable, int] = {}
         self._next_handle = 0
         self._pushed = 0
-        self._busy = threading.Lock()
+        self._exclusive = Exclusive("VideoPredictor")
 
     # ---------------------------------------------------------------- what there is
 
@@ -125,15 +124,6 @@ class VideoPredictor(VideoFiles):
     def obj_ids(self) -> list[Hashable]:
         """Objects in the order of their first prompts."""
         return list(self._handles)
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        if not self._busy.acquire(blocking=False):
-            raise StateError("VideoPredictor: expected one call at a time, found it in use")
-        try:
-            yield
-        finally:
-            self._busy.release()
 
     # ---------------------------------------------------------------- prompts
 
@@ -186,7 +176,7 @@ class VideoPredictor(VideoFiles):
             hash(obj_id)
         except TypeError as error:
             raise InvalidArgumentError(f"obj_id: expected a hashable, found {obj_id!r}") from error
-        with self._exclusive():
+        with self._exclusive:
             if mask is not None:
                 given = (point_coords, point_labels, box)
                 if any(value is not None for value in given):
@@ -215,7 +205,7 @@ class VideoPredictor(VideoFiles):
         StateError
             The predictor is in use.
         """
-        with self._exclusive():
+        with self._exclusive:
             self._core.clear_prompts(as_integer("frame_index", frame_index, 0), self._known(obj_id))
 
     def remove_object(self, obj_id: Hashable) -> None:
@@ -228,13 +218,13 @@ class VideoPredictor(VideoFiles):
         StateError
             The predictor is in use.
         """
-        with self._exclusive():
+        with self._exclusive:
             self._core.remove_object(self._known(obj_id))
             del self._handles[obj_id]
 
     def reset(self) -> None:
         """Forget all objects and results; the frames stay."""
-        with self._exclusive():
+        with self._exclusive:
             self._core.reset()
             self._handles.clear()
 
@@ -314,7 +304,7 @@ class VideoPredictor(VideoFiles):
         if start is not None and count is not None and start >= count:
             raise InvalidArgumentError(f"start_frame: expected 0 to {count - 1}, found {start}")
         most = None if max_frames is None else as_integer("max_frames", max_frames, 1)
-        with self._exclusive():
+        with self._exclusive:
             self._prepare()
             if start is None:
                 start = min(min(cond) for _, cond in self._core.prompts.values())
@@ -328,7 +318,7 @@ class VideoPredictor(VideoFiles):
         while index >= 0 and (most is None or done < most):
             if self._source.count is not None and index >= self._source.count:
                 return
-            with self._exclusive():
+            with self._exclusive:
                 self._prepare()
                 if self._core.needs_frame(index) and not self._core.has_frame(index):
                     try:
@@ -367,7 +357,7 @@ class VideoPredictor(VideoFiles):
         if self._source is not None:
             raise StateError("push: expected a session without frames, found a video")
         pixels = as_rgb(image)
-        with self._exclusive():
+        with self._exclusive:
             if self._handles:
                 self._prepare()
             index = self._pushed
@@ -390,7 +380,7 @@ class VideoPredictor(VideoFiles):
         Raises `StateError` if no frame was read so far, or the predictor is in use.
         """
         index = as_integer("frame_index", frame_index, 0)
-        with self._exclusive():
+        with self._exclusive:
             return self._frame(index, "latest", bool(return_logits))
 
     def _frame(self, index: int, source: str, return_logits: bool) -> VideoFrame:

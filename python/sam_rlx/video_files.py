@@ -4,7 +4,6 @@ import ast
 import os
 import zipfile
 from collections.abc import Hashable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
+from sam_rlx.exclusive import Exclusive
 from sam_rlx.files import atomic_write
 from sam_rlx.frames import FrameSource
 from sam_rlx.model import Model
@@ -32,6 +32,7 @@ class VideoFiles:
     """Names of objects, and sessions on disk: a part of `VideoPredictor`."""
 
     _model: Model
+    _exclusive: Exclusive
     _core: _core.VideoPredictor
     _source: FrameSource | None
     _handles: dict[Hashable, int]
@@ -43,9 +44,6 @@ class VideoFiles:
     def __init__(
         self, model: Model, frames: Any = None, *, num_threads: int | None = None, **options: Any
     ) -> None:
-        raise NotImplementedError
-
-    def _exclusive(self) -> AbstractContextManager[None]:
         raise NotImplementedError
 
     def _prepare(self) -> None:
@@ -88,7 +86,7 @@ class VideoFiles:
                 raise InvalidArgumentError(
                     f"save: expected names of objects that are plain values, found {obj_id!r}"
                 )
-        with self._exclusive():
+        with self._exclusive:
             if self._handles:
                 self._prepare()
             state = self._core.export_state()

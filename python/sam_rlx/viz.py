@@ -1,4 +1,7 @@
-"""Pictures of results: masks coloured by identity, outlines, points and boxes. NumPy only."""
+"""Pictures of results: masks coloured by identity, outlines, captions, points and boxes.
+
+Captions need Pillow; all else needs NumPy only.
+"""
 
 import colorsys
 from collections.abc import Iterable
@@ -8,12 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx.arrays import as_rgb
+from sam_rlx.concept_types import ConceptPrediction
 from sam_rlx.errors import InvalidArgumentError
 
 # Steps of the golden ratio visit the colour circle without coming near an earlier hue for long.
 _GOLDEN = 0.618033988749895
 _POINT_COLORS = {1: (57, 211, 83), 0: (240, 62, 62), -1: (150, 150, 150)}
-_BOX_COLOR = (255, 214, 10)
+_BOX_COLORS = {1: (255, 214, 10), 0: (240, 62, 62)}
 
 
 def color(identity: int) -> tuple[int, int, int]:
@@ -32,6 +36,8 @@ def overlay(
     point_coords: ArrayLike | None = None,
     point_labels: ArrayLike | None = None,
     boxes: ArrayLike | None = None,
+    box_labels: ArrayLike | None = None,
+    captions: Iterable[str] | None = None,
     opacity: float = 0.5,
 ) -> NDArray[np.uint8]:
     """Draw masks, and the prompts they came from, over a picture.
@@ -48,6 +54,10 @@ def overlay(
         Points (x, y) in pixels: green for label 1, red for 0, grey for -1.
     boxes : array (4,) or (B, 4), optional
         (x0, y0, x1, y1) in pixels.
+    box_labels : array (B,), optional
+        Yellow for label 1, the default, and red for 0.
+    captions : iterable of str, optional
+        One a mask, such as its name and score; written in ASCII. Needs Pillow.
     opacity : float
         Of the filling, 0 to 1. Outlines are opaque.
 
@@ -60,6 +70,8 @@ def overlay(
     ------
     InvalidArgumentError
         A shape does not fit the picture, or a label is unknown.
+    MissingExtraError
+        There are captions, and Pillow is not installed.
     """
     canvas = as_rgb(image).astype(np.float32)
     height, width = canvas.shape[:2]
@@ -73,18 +85,24 @@ def overlay(
     for identity, mask in zip(numbers, layers, strict=True):
         _draw_mask(canvas, mask, color(identity), opacity, line)
     if boxes is not None:
-        for box in np.asarray(boxes, np.float64).reshape(-1, 4):
-            _draw_box(canvas, box, line)
+        corners = np.asarray(boxes, np.float64).reshape(-1, 4)
+        kinds = _as_labels("box_labels", box_labels, len(corners), _BOX_COLORS)
+        for box, kind in zip(corners, kinds, strict=True):
+            _draw_box(canvas, box, line, _BOX_COLORS[kind])
     if point_coords is not None:
         points = np.asarray(point_coords, np.float64).reshape(-1, 2)
-        labels = [1] * len(points) if point_labels is None else np.ravel(point_labels).tolist()
-        if len(labels) != len(points) or not set(labels) <= set(_POINT_COLORS):
-            raise InvalidArgumentError(
-                f"point_labels: expected {len(points)} labels of 1, 0 or -1, found {labels}"
-            )
+        labels = _as_labels("point_labels", point_labels, len(points), _POINT_COLORS)
         for point, label in zip(points, labels, strict=True):
             _draw_point(canvas, point, _POINT_COLORS[label], 3.2 * line)
-    return np.rint(canvas).astype(np.uint8)
+    drawn = np.rint(canvas).astype(np.uint8)
+    if captions is None:
+        return drawn
+    words = list(captions)
+    if len(words) != len(layers):
+        raise InvalidArgumentError(f"captions: expected {len(layers)}, found {len(words)}")
+    from sam_rlx.captions import draw_captions
+
+    return draw_captions(drawn, layers, words, [color(identity) for identity in numbers])
 
 
 def overlay_records(
@@ -109,6 +127,67 @@ def overlay_records(
     numbered = sorted(enumerate(records), key=lambda pair: -pair[1].area)
     masks = [record.mask() for _, record in numbered]
     return overlay(image, masks, identities=[number for number, _ in numbered], opacity=opacity)
+
+
+def overlay_concepts(
+    image: Any,
+    found: ConceptPrediction,
+    *,
+    boxes: ArrayLike | None = None,
+    box_labels: ArrayLike | None = None,
+    point_coords: ArrayLike | None = None,
+    point_labels: ArrayLike | None = None,
+    opacity: float = 0.5,
+) -> NDArray[np.uint8]:
+    """Draw what `ConceptPredictor.predict` found, large masks below small ones, with captions.
+
+    Parameters
+    ----------
+    image : ndarray or PIL image
+        The picture of the prediction.
+    found : ConceptPrediction
+        Each instance has a colour, and a caption: its phrase and its score.
+    boxes, box_labels, point_coords, point_labels
+        The examples of the call, which are drawn too.
+    opacity : float
+        Of the filling, 0 to 1.
+
+    Returns
+    -------
+    ndarray (H, W, 3), uint8
+        A new picture.
+
+    Raises
+    ------
+    MissingExtraError
+        Pillow is not installed.
+    """
+    masks = found.masks > 0
+    order = np.argsort(-masks.sum(axis=(1, 2)), kind="stable").tolist()
+    names = found.names
+    return overlay(
+        image,
+        masks[order],
+        identities=order,
+        captions=[f"{names[i]} {found.scores[i]:.2f}" for i in order],
+        boxes=boxes,
+        box_labels=box_labels,
+        point_coords=point_coords,
+        point_labels=point_labels,
+        opacity=opacity,
+    )
+
+
+def _as_labels(
+    name: str, labels: ArrayLike | None, count: int, known: dict[int, tuple[int, int, int]]
+) -> list[int]:
+    """Return a label for each of `count` marks: 1 if there are none."""
+    values: list[int] = [1] * count if labels is None else np.ravel(labels).tolist()
+    if len(values) != count or not set(values) <= set(known):
+        raise InvalidArgumentError(
+            f"{name}: expected {count} labels of {', '.join(map(str, known))}, found {values}"
+        )
+    return values
 
 
 def _as_masks(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.bool_]]:
@@ -161,16 +240,21 @@ def _box_mean(values: NDArray[np.float32], radius: int) -> NDArray[np.float32]:
     return values
 
 
-def _draw_box(canvas: NDArray[np.float32], box: NDArray[np.float64], line: float) -> None:
+def _draw_box(
+    canvas: NDArray[np.float32],
+    box: NDArray[np.float64],
+    line: float,
+    rgb: tuple[int, int, int],
+) -> None:
     """Blend the outline of a box, by the distance of each pixel centre from it."""
     y, x = np.ogrid[: canvas.shape[0], : canvas.shape[1]]
     x0, y0, x1, y1 = box
     across = np.abs(x + 0.5 - (x0 + x1) / 2) - (x1 - x0) / 2
     down = np.abs(y + 0.5 - (y0 + y1) / 2) - (y1 - y0) / 2
     distance = np.abs(np.maximum(across, down))
-    for width, rgb in ((line + 2.0, (20, 20, 20)), (line, _BOX_COLOR)):
+    for width, paint in ((line + 2.0, (20, 20, 20)), (line, rgb)):
         alpha = np.clip(width / 2 + 0.5 - distance, 0.0, 1.0)[:, :, np.newaxis]
-        canvas += alpha * (np.asarray(rgb, np.float32) - canvas)
+        canvas += alpha * (np.asarray(paint, np.float32) - canvas)
 
 
 def _draw_point(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import sam_rlx
 from sam_rlx import cli
+from sam_rlx.cli import demo
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
@@ -67,6 +68,23 @@ def test_video_examples_run(
             assert cli.main(shlex.split(line)[1:]) == 0
     assert (tmp_path / "tracked" / "overlay.mp4").exists()
     assert {path.name for path in tmp_path.glob("*.*")} >= {"masks.json", "session.npz"}
+
+
+@pytest.mark.parity
+def test_text_prompt_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
+    concepts.save(tmp_path / "sam3.pt", concepts.image_model())
+    (tmp_path / "street.jpg").write_bytes(demo.PICTURE.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "text_prompts.md"
+    names: dict[str, object] = {}
+    for block in _blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), names)
+    for block in _blocks(page, "sh"):
+        for line in block.splitlines():
+            assert cli.main(shlex.split(line)[1:]) == 0
+    assert (tmp_path / "found" / "overlay.png").exists()
+    assert {path.name for path in tmp_path.glob("*.*")} >= {"found.png", "found.json"}
 
 
 def test_readme_commands_are_complete() -> None:

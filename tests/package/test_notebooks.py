@@ -25,4 +25,4 @@ def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_there_are_notebooks() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["01_image_prompts", "02_all_masks"]
+    assert [path.stem for path in NOTEBOOKS] == ["01_image_prompts", "02_all_masks", "04_video"]

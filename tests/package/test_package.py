@@ -79,8 +79,9 @@ def test_the_package_is_typed_and_has_the_demo() -> None:
     pictures = list((package / "assets").glob("*.jpg"))
     assert {path.name for path in pictures} == {"coffee.jpg", "coins.jpg"}
     assert all(path.stat().st_size < 100_000 for path in pictures)
-    weights = package / "assets" / "sam-nano.safetensors"
-    assert weights.stat().st_size <= WEIGHT_BYTES
+    weights = {path.stem: path for path in (package / "assets").glob("*.safetensors")}
+    assert set(weights) == {"sam-nano", "sam2-nano"}
+    assert all(path.stat().st_size <= WEIGHT_BYTES for path in weights.values())
 
 
 @pytest.mark.build

@@ -55,6 +55,65 @@ def test_overlay_takes_no_masks_empty_masks_and_prompts_at_the_border() -> None:
     assert viz.overlay(image[:1, :1], np.ones((1, 1), bool)).shape == (1, 1, 3)
 
 
+def _plates(drawn: np.ndarray, plain: np.ndarray) -> np.ndarray:
+    """Where captions were drawn."""
+    return (drawn != plain).any(axis=2)
+
+
+def test_captions_stand_at_their_masks() -> None:
+    image = np.full((200, 300, 3), 90, np.uint8)
+    masks = [_disc(200, 300, x, y) for x, y in ((60, 60), (240, 150))]
+    plain = viz.overlay(image, masks)
+    drawn = viz.overlay(image, masks, captions=["a cat 0.93", ""])
+    plates = _plates(drawn, plain)
+    rows, columns = np.flatnonzero(plates.any(axis=1)), np.flatnonzero(plates.any(axis=0))
+    # Just above the first disc, which begins in row 41, and centred on it.
+    assert 20 <= rows[0] < rows[-1] <= 41
+    assert columns[0] < 60 < columns[-1] < 130
+    np.testing.assert_array_equal(drawn[rows[0] + 2, columns[0] + 3], viz.color(0))
+    # Letters are dark on this light colour.
+    inside = drawn[rows[0] + 2 : rows[-1] - 1, columns[0] + 2 : columns[-1] - 1]
+    assert inside.sum(axis=2).min() < 0.4 * sum(viz.color(0))
+
+
+def test_captions_keep_clear_of_each_other_and_of_the_border() -> None:
+    image = np.full((200, 300, 3), 90, np.uint8)
+    masks = [_disc(200, 300, 280, y) for y in (5, 10, 15)]
+    first = viz.overlay(image, masks, captions=["first words", "", ""])
+    both = viz.overlay(image, masks, captions=["first words", "other words", ""])
+    plain = viz.overlay(image, masks)
+    one = _plates(first, plain)
+    assert one[:, -1].any() or one[:, -2].any()
+    # The second caption changes nothing of the first.
+    np.testing.assert_array_equal(both[one], first[one])
+    assert _plates(both, plain).sum() > 1.5 * one.sum()
+
+
+def test_captions_of_any_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = np.full((80, 120, 3), 90, np.uint8)
+    masks = [_disc(), np.zeros((80, 120), bool)]
+    shown = viz.overlay(image, masks, captions=["Münze", "empty"])
+    np.testing.assert_array_equal(shown, viz.overlay(image, masks, captions=["Munze", ""]))
+    assert viz.overlay(image, masks, captions=["狗 " * 40, ""]).shape == image.shape
+    assert viz.overlay(image[:1, :1], np.ones((1, 1, 1), bool), captions=["x"]).shape == (1, 1, 3)
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="captions: expected 2, found 1"):
+        viz.overlay(image, masks, captions=["a"])
+    monkeypatch.setitem(sys.modules, "PIL.ImageDraw", None)
+    with pytest.raises(sam_rlx.MissingExtraError, match="pillow"):
+        viz.overlay(image, masks, captions=["a", "b"])
+    assert viz.overlay(image, masks).shape == image.shape
+
+
+def test_boxes_by_label() -> None:
+    image = np.zeros((80, 120, 3), np.uint8)
+    boxes = [[10, 10, 50, 70], [60, 10, 110, 70]]
+    drawn = viz.overlay(image, [], boxes=boxes, box_labels=[1, 0])
+    np.testing.assert_array_equal(drawn[40, 10], (255, 214, 10))
+    np.testing.assert_array_equal(drawn[40, 60], (240, 62, 62))
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="box_labels: expected 2 labels of 1, 0"):
+        viz.overlay(image, [], boxes=boxes, box_labels=[1])
+
+
 def test_overlay_of_records_draws_small_masks_on_top() -> None:
     image = np.zeros((80, 120, 3), np.uint8)
     small, large = _disc(), np.ones((80, 120), bool)

@@ -20,7 +20,8 @@ def blobs(count, seed, hw=(29, 41)):
     """Logits (K, H, W) of discs, some of them nearly equal, one of them empty."""
     random = np.random.default_rng([seed, count])
     y, x = np.mgrid[: hw[0], : hw[1]]
-    centres = random.uniform((4, 4), (hw[0] - 4, hw[1] - 4), (count, 2))
+    edge = np.minimum(4, np.array(hw) / 2)
+    centres = random.uniform(edge, hw - edge, (count, 2))
     near = random.random(count) < 0.5
     centres[near] = centres[0] + random.normal(0, 1.2, (int(near.sum()), 2))
     radii = random.uniform(2, 9, count)
@@ -34,7 +35,7 @@ def blobs(count, seed, hw=(29, 41)):
 
 
 def numpy_iou(a, b):
-    a, b = (m.reshape(len(m), -1) > 0 for m in (a, b))
+    a, b = (m.reshape(len(m), a[0].size if len(a) else b[0].size) > 0 for m in (a, b))
     shared = (a[:, None] & b[None]).sum(-1).astype(np.float32)
     either = (a[:, None] | b[None]).sum(-1).astype(np.float32)
     return shared / np.maximum(either, 1)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny_sam3
-from support.videos import play
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
@@ -22,7 +21,7 @@ WIDE[20:50, 10:70] = True
 ALL = ("track", {})
 BACK = ("track", {"reverse": True})
 # A network whose object is not there on dark frames.
-LEAVING = {"seed": 3, "presence": -0.3}
+LEAVING = {"seed": 9, "presence": 0.03}
 
 
 def build(folder, **options):
@@ -43,15 +42,6 @@ def models(tmp_path_factory):
 
 def relative(points):
     return torch.from_numpy(np.asarray(points, np.float32) / np.array(HW[::-1], np.float32))
-
-
-def latest_score(state, frame, obj):
-    index = state["obj_id_to_idx"][obj]
-    for group in (state["temp_output_dict_per_obj"][index], state["output_dict_per_obj"][index]):
-        for kind in ("cond_frame_outputs", "non_cond_frame_outputs"):
-            if frame in group[kind]:
-                return float(group[kind][frame]["object_score_logits"])
-    return None
 
 
 def track(predictor, state, options):
@@ -100,20 +90,19 @@ def play_upstream(steps):
             else:
                 frame, obj_ids, _, masks = prompt(predictor, state, kind, *args)
                 logits = {obj: masks[i, 0].numpy() for i, obj in enumerate(obj_ids)}
-                scores = {obj: latest_score(state, frame, obj) for obj in obj_ids}
+                scores = {obj: upstream_video.score(state, frame, obj) for obj in obj_ids}
                 results.append((frame, logits, scores))
         return results
 
     return session
 
 
-def iou(a, b):
-    union = np.count_nonzero(a | b)
-    return np.count_nonzero(a & b) / union if union else 1.0
+def run(model, frames, steps, **options):
+    return upstream_video.play_ours(sam_rlx.VideoPredictor(model, frames, **options), steps)
 
 
 def check(parity, models, steps, *, frames=8, options=None, **switches):
-    """Hold every mask of a script to upstream in float64, as good as upstream's own float32."""
+    """Hold every mask of a script to upstream."""
     model, network = models
     frames = upstream_video.clip(frames, HW) if isinstance(frames, int) else frames
     released = {"use_memory_selection": True, "fill_hole_area": 0}
@@ -122,20 +111,8 @@ def check(parity, models, steps, *, frames=8, options=None, **switches):
     single = oracle.run(predictor, frames, session)
     exact = oracle.run64(predictor, frames, session)
     options = {"history": None, "resize": "integer", **(options or {})}
-    ours = play(sam_rlx.VideoPredictor(model, frames, **options), steps)
-    assert [r.frame_index for r in ours] == [r[0] for r in exact]
-    for place, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
-        assert list(found.masks) == [k for k, score in right[2].items() if score is not None]
-        for obj, score in right[2].items():
-            if score is None:
-                assert (right[1][obj] == -1024).all()
-                continue
-            name = f"result {place}, frame {found.frame_index}, object {obj}"
-            assert abs(score) > 1e-3, f"{name}: choose another seed"
-            assert found.scores[obj] == pytest.approx(score, abs=1e-3), name
-            parity.close(found.logits[obj], right[1][obj], rough[1][obj], name)
-            assert iou(found.masks[obj], right[1][obj] > 0) >= 0.999, name
-    return ours
+    ours = run(model, frames, steps, **options)
+    return upstream_video.hold(parity, ours, exact, single)
 
 
 SCRIPTS = {
@@ -255,7 +232,7 @@ def test_holes_and_islands(parity, models, area):
     options = {"fill_hole_area": area}
     ours = check(parity, models, [CLICK, ALL], options=options, **options)
     frames = upstream_video.clip(8, HW)
-    left = play(sam_rlx.VideoPredictor(models[0], frames, resize="integer"), [CLICK, ALL])
+    left = run(models[0], frames, [CLICK, ALL], resize="integer")
     assert not all(
         np.array_equal(a.logits["disc"], b.logits["disc"]) for a, b in zip(ours, left, strict=True)
     )
@@ -265,7 +242,7 @@ def test_an_object_leaves_and_returns(parity, tmp_path):
     """Where the score is not above 0 the mask is empty, and memory knows that nothing is there."""
     models = build(tmp_path, **LEAVING)
     frames = upstream_video.clip(20, HW)
-    frames[6:11] //= 6
+    frames[6:11] = 0
     found = check(parity, models, [CLICK, ALL], frames=frames)[1:]
     present = [result.scores["disc"] > 0 for result in found]
     changes = np.flatnonzero(np.diff(present))
@@ -277,10 +254,6 @@ def test_an_object_leaves_and_returns(parity, tmp_path):
 
 
 # ---------------------------------------------------------------- what upstream does not do
-
-
-def run(model, frames, steps, **options):
-    return play(sam_rlx.VideoPredictor(model, frames, **options), steps)
 
 
 def test_an_object_added_after_tracking_is_a_batch_of_its_own(models):
@@ -350,11 +323,13 @@ def test_pushed_frames_give_the_masks_of_a_video(models):
 def test_a_session_on_disk_goes_on(models, tmp_path):
     model, frames = models[0], upstream_video.clip(12, HW)
     session = sam_rlx.VideoPredictor(model, frames, resize="integer")
-    play(session, [CLICK, ("mask", 0, 2, MASK), ("track", {"max_frames": 6})])
+    upstream_video.play_ours(session, [CLICK, ("mask", 0, 2, MASK), ("track", {"max_frames": 6})])
     session.save(tmp_path / "session.npz")
     again = sam_rlx.VideoPredictor.load(tmp_path / "session.npz", model, frames)
     more = [("points", 3, 2, [[64, 44]], [1]), ("box", 5, "late", [10, 15, 32, 42]), ALL]
-    assert same_frames(play(again, more), play(session, more))
+    assert same_frames(
+        upstream_video.play_ours(again, more), upstream_video.play_ours(session, more)
+    )
 
 
 def test_what_sam3_does_not_know(models, tmp_path):

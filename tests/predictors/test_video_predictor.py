@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny_sam2
-from support.videos import play as play_ours
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_video = pytest.importorskip("support.upstream_video")
@@ -36,96 +35,13 @@ def models(tmp_path_factory):
     return result
 
 
-# ---------------------------------------------------------------- one script, two predictors
-
-
-def play_upstream(steps):
-    """Make a session of upstream's out of steps; returns (frame, logits and scores by object)."""
-
-    def session(predictor, state):
-        results = []
-
-        def score_of(frame, obj):
-            index = state["obj_id_to_idx"][obj]
-            outputs = state["output_dict_per_obj"][index]
-            temporary = state["temp_output_dict_per_obj"][index]
-            for group in (temporary, outputs):
-                for kind in ("cond_frame_outputs", "non_cond_frame_outputs"):
-                    if frame in group[kind]:
-                        return float(group[kind][frame]["object_score_logits"])
-            return None
-
-        def add(result):
-            frame, obj_ids, logits = result
-            scores = {obj: score_of(frame, obj) for obj in obj_ids}
-            logits = {obj: logits[i, 0].numpy() for i, obj in enumerate(obj_ids)}
-            results.append((frame, logits, scores))
-
-        for kind, *args in steps:
-            if kind == "points":
-                frame, obj, points, labels, *more = args
-                clear = more[0] if more else True
-                add(
-                    predictor.add_new_points_or_box(
-                        state, frame, obj, points=points, labels=labels, clear_old_points=clear
-                    )
-                )
-            elif kind == "box":
-                frame, obj, box = args
-                add(predictor.add_new_points_or_box(state, frame, obj, box=box))
-            elif kind == "mask":
-                frame, obj, mask = args
-                add(predictor.add_new_mask(state, frame, obj, mask))
-            elif kind == "track":
-                (options,) = args
-                most = options.get("max_frames")
-                for result in predictor.propagate_in_video(
-                    state,
-                    start_frame_idx=options.get("start_frame"),
-                    max_frame_num_to_track=None if most is None else most - 1,
-                    reverse=options.get("reverse", False),
-                ):
-                    add(result)
-            elif kind == "clear":
-                predictor.clear_all_prompts_in_frame(state, *args, need_output=False)
-            elif kind == "remove":
-                predictor.remove_object(state, *args, need_output=False)
-            else:
-                predictor.reset_state(state)
-        return results
-
-    return session
-
-
-def iou(a, b):
-    union = np.count_nonzero(a | b)
-    return np.count_nonzero(a & b) / union if union else 1.0
-
-
 def check(parity, models, steps, *, frames=8, version="2.1", options=None, **switches):
-    """Hold every mask of a script to upstream in float64, as good as upstream's own float32."""
+    """Hold every mask of a script to upstream."""
     model, weights = models[version]
     frames = upstream_video.clip(frames, HW) if isinstance(frames, int) else frames
     switches.setdefault("add_all_frames_to_correct_as_cond", True)
     predictor = upstream_video.build(weights, version, **switches)
-    session = play_upstream(steps)
-    single = upstream_video.run(predictor, frames, session)
-    exact = upstream_video.run64(predictor, frames, session)
-    options = {"history": None, **(options or {})}
-    ours = play_ours(sam_rlx.VideoPredictor(model, frames, **options), steps)
-    assert [r.frame_index for r in ours] == [r[0] for r in exact]
-    for place, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
-        assert list(found.masks) == [k for k, score in right[2].items() if score is not None]
-        for obj, score in right[2].items():
-            if score is None:
-                assert (right[1][obj] == -1024).all()
-                continue
-            name = f"result {place}, frame {found.frame_index}, object {obj}"
-            assert abs(score) > 1e-3, f"{name}: choose another seed"
-            assert found.scores[obj] == pytest.approx(score, abs=1e-3), name
-            parity.close(found.logits[obj], right[1][obj], rough[1][obj], name)
-            assert iou(found.masks[obj], right[1][obj] > 0) >= 0.999, name
-    return ours
+    return upstream_video.check(parity, model, predictor, frames, steps, **(options or {}))
 
 
 ALL = ("track", {})
@@ -237,8 +153,10 @@ def test_masks_that_do_not_overlap(models):
     steps = [CLICK, ("points", 0, 2, [[24, 30]], [1]), ("mask", 0, 3, MASK), ALL]
     frames = upstream_video.clip(8, HW)
     rule = upstream_video.build(weights)._apply_non_overlapping_constraints
-    free = play_ours(sam_rlx.VideoPredictor(model, frames), steps)
-    bound = play_ours(sam_rlx.VideoPredictor(model, frames, non_overlap_masks=True), steps)
+    free = upstream_video.play_ours(sam_rlx.VideoPredictor(model, frames), steps)
+    bound = upstream_video.play_ours(
+        sam_rlx.VideoPredictor(model, frames, non_overlap_masks=True), steps
+    )
     fewer = 0
     for before, after in zip(free, bound, strict=True):
         logits = upstream.torch.from_numpy(np.stack(list(before.logits.values())))[:, None]
@@ -259,7 +177,7 @@ def test_holes(parity, models, area):
     other = sam_rlx.VideoPredictor(models["2.1"][0], frames, fill_hole_area=8)
     same = [
         np.array_equal(a.logits["disc"], b.logits["disc"])
-        for a, b in zip(ours, play_ours(other, [CLICK, ALL]), strict=True)
+        for a, b in zip(ours, upstream_video.play_ours(other, [CLICK, ALL]), strict=True)
     ]
     assert not all(same)
 
@@ -268,7 +186,7 @@ def test_corrections_in_a_video_of_one_frame(models):
     """Upstream divides by 0 here: its masks are empty."""
     steps = [CLICK, ALL, ("points", 0, "disc", [[24, 30]], [1], False), ALL]
     frames = upstream_video.clip(1, HW)
-    results = play_ours(sam_rlx.VideoPredictor(models["2.1"][0], frames), steps)
+    results = upstream_video.play_ours(sam_rlx.VideoPredictor(models["2.1"][0], frames), steps)
     assert len(results) == 4
     assert all(np.isfinite(r.logits["disc"]).all() for r in results)
     assert (results[-1].logits["disc"] > -1024).all()
@@ -288,15 +206,17 @@ def test_what_is_dropped_is_not_missed(models, start):
     """Both directions from a prompt read the same memory whether old outputs are kept or not."""
     model, frames = models["2.1"][0], upstream_video.clip(60, HW)
     steps = [("points", start, 1, [[20, 28]], [1]), ALL, BACK]
-    everything = play_ours(sam_rlx.VideoPredictor(model, frames, history=None), steps)
-    least = play_ours(sam_rlx.VideoPredictor(model, frames, history=0), steps)
+    everything = upstream_video.play_ours(
+        sam_rlx.VideoPredictor(model, frames, history=None), steps
+    )
+    least = upstream_video.play_ours(sam_rlx.VideoPredictor(model, frames, history=0), steps)
     assert same_frames(everything, least)
 
 
 def test_threads_do_not_change_masks(models):
     model, frames = models["2.1"][0], upstream_video.clip(4, HW)
     runs = [
-        play_ours(sam_rlx.VideoPredictor(model, frames, num_threads=n), [CLICK, ALL])
+        upstream_video.play_ours(sam_rlx.VideoPredictor(model, frames, num_threads=n), [CLICK, ALL])
         for n in (1, 3)
     ]
     assert same_frames(*runs)
@@ -304,12 +224,12 @@ def test_threads_do_not_change_masks(models):
 
 def test_pushed_frames_give_the_masks_of_a_video(models):
     model, frames = models["2.1"][0], upstream_video.clip(24, HW)
-    whole = play_ours(sam_rlx.VideoPredictor(model, frames), [CLICK, ALL])
+    whole = upstream_video.play_ours(sam_rlx.VideoPredictor(model, frames), [CLICK, ALL])
     session = sam_rlx.VideoPredictor(model)
     assert session.push(frames[0]).masks == {}
     session.add_prompt(0, "disc", point_coords=[[20, 28]], point_labels=[1])
     pushed = [session.frame(0, return_logits=True)]
     pushed += [session.push(frame, return_logits=True) for frame in frames[1:]]
     assert same_frames(whole[1:], pushed)
-    streamed = play_ours(sam_rlx.VideoPredictor(model, iter(frames)), [CLICK, ALL])
+    streamed = upstream_video.play_ours(sam_rlx.VideoPredictor(model, iter(frames)), [CLICK, ALL])
     assert same_frames(whole, streamed)

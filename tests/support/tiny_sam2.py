@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from support.tiny import Shapes, Weights, random_state_dict
+from support.tiny import Sam2HeadsConfig, Shapes, Weights, random_state_dict
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,18 @@ TINY = ImageEncoderConfig(
     stages=(1, 1, 2, 1),
     global_att_blocks=(3,),
     d_model=64,
+)
+# sam2-nano of the package.
+NANO = ImageEncoderConfig(
+    image_size=512,
+    embed_dim=48,
+    stages=(1, 2, 6, 1),
+    window_spec=(8, 4, 16, 8),
+    global_att_blocks=(5, 8),
+    d_model=128,
+)
+NANO_HEADS = Sam2HeadsConfig(
+    d_model=128, mem_dim=64, grid=32, num_layers=2, dim_feedforward=512, fuser_layers=2
 )
 VARIANTS = {
     "hiera_t": ImageEncoderConfig(),

@@ -374,9 +374,14 @@ def build_sam(config: tiny.SamConfig, seed: int | None = 0) -> Any:
 def build_sam_nano() -> Any:
     """Build upstream's `Sam` with the trained weights of the package."""
     model = build_sam(tiny.NANO, seed=None)
-    weights = safetensors.torch.load_file(str(files("sam_rlx") / "assets/sam-nano.safetensors"))
-    model.load_state_dict({name: value.float() for name, value in weights.items()})
+    load_state_dict(model, packaged_weights("sam-nano"))
     return model
+
+
+def packaged_weights(name: str) -> dict[str, NDArray[np.float32]]:
+    """Return the weights of a model of the package."""
+    file = files("sam_rlx") / f"assets/{name}.safetensors"
+    return {name: t.float().numpy() for name, t in safetensors.torch.load_file(str(file)).items()}
 
 
 def build_sam2_image_encoder(config: tiny_sam2.ImageEncoderConfig) -> Any:

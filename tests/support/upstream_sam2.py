@@ -87,10 +87,14 @@ def build_sam2(
     weights: tiny.Weights | None = None,
     version: str = "2.1",
     kind: Any = None,
+    heads: tiny.Sam2HeadsConfig | None = None,
     **switches: Any,
 ) -> Any:
-    """Build upstream's `SAM2Base`, or a class made from it, whole and of any size."""
-    heads = tiny.Sam2HeadsConfig(
+    """Build upstream's `SAM2Base`, or a class made from it, whole and of any size.
+
+    Without `heads`, sizes behind the image encoder are in the proportions of the releases.
+    """
+    heads = heads or tiny.Sam2HeadsConfig(
         d_model=config.d_model,
         mem_dim=config.d_model // 4,
         grid=config.image_size // 16,
@@ -106,6 +110,29 @@ def build_sam2(
     ).eval()
     if weights is not None:
         upstream.load_state_dict(model, weights)
+    return model
+
+
+def build_sam2_nano(kind: Any = None, **switches: Any) -> Any:
+    """Build upstream's `SAM2Base`, or a class made from it, with the package's trained weights."""
+    config, heads = tiny_sam2.NANO, tiny_sam2.NANO_HEADS
+    model = build_sam2(config, kind=kind, heads=heads, **switches)
+    # Upstream writes down other sizes of the decoder.
+    model.sam_mask_decoder = upstream.sam2.MaskDecoder(
+        transformer_dim=heads.d_model,
+        transformer=upstream.sam2.TwoWayTransformer(
+            depth=2, embedding_dim=heads.d_model, num_heads=4, mlp_dim=512
+        ),
+        iou_head_hidden_dim=128,
+        use_high_res_features=True,
+        iou_prediction_use_sigmoid=True,
+        pred_obj_scores=True,
+        pred_obj_scores_mlp=True,
+        use_multimask_token_for_obj_ptr=True,
+        dynamic_multimask_via_stability=True,
+        dynamic_multimask_stability_thresh=0.98,
+    ).eval()
+    upstream.load_state_dict(model, upstream.packaged_weights("sam2-nano"))
     return model
 
 

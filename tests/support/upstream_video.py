@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
+import sam_rlx
 from numpy.typing import NDArray
 
 from support import tiny, tiny_sam2, upstream, upstream_sam2
@@ -81,6 +83,13 @@ def build(
     )
 
 
+def build_nano(**switches: Any) -> Any:
+    """Build the same with the trained weights of the package."""
+    upstream.sam2.video_predictor.fill_holes_in_mask_scores = fill_holes
+    options = {"fill_hole_area": 8, **switches}
+    return upstream_sam2.build_sam2_nano(kind=video_predictor, **options)
+
+
 def pictures(frames: NDArray[np.uint8], side: int, dtype: Any) -> Any:
     """Resize and normalise frames to (T, 3, side, side), as SAM 2 does with single pictures."""
     torch = _torch
@@ -134,6 +143,7 @@ def _precise(predictor: Any) -> Iterator[Any]:
 
 
 Session = Callable[[Any, Any], list[Any]]
+Step = tuple[Any, ...]  # what to do, and with what
 
 
 def run(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
@@ -148,3 +158,126 @@ def run64(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[An
     images = pictures(frames, predictor.image_size, _torch.float64)
     with _precise(predictor) as double:
         return script(double, init_state(double, images, frames.shape[1:3]))
+
+
+def score(state: Any, frame: int, obj: Any) -> float | None:
+    """Find the object score that upstream has for a frame, if any."""
+    index = state["obj_id_to_idx"][obj]
+    for outputs in ("temp_output_dict_per_obj", "output_dict_per_obj"):
+        for kind in ("cond_frame_outputs", "non_cond_frame_outputs"):
+            group = state[outputs][index][kind]
+            if frame in group:
+                return float(group[frame]["object_score_logits"])
+    return None
+
+
+def _step(predictor: Any, state: Any, step: Step) -> list[Any]:
+    """Do one step with upstream: a list of (frame, objects, logits)."""
+    kind, *args = step
+    if kind == "points":
+        frame, obj, points, labels, *more = args
+        clear = more[0] if more else True
+        options = {"points": points, "labels": labels, "clear_old_points": clear}
+        return [predictor.add_new_points_or_box(state, frame, obj, **options)]
+    if kind == "box":
+        frame, obj, box = args
+        return [predictor.add_new_points_or_box(state, frame, obj, box=box)]
+    if kind == "mask":
+        return [predictor.add_new_mask(state, *args)]
+    if kind == "track":
+        (options,) = args
+        most = options.get("max_frames")
+        return predictor.propagate_in_video(  # type: ignore[no-any-return]
+            state,
+            start_frame_idx=options.get("start_frame"),
+            max_frame_num_to_track=None if most is None else most - 1,
+            reverse=options.get("reverse", False),
+        )
+    if kind == "clear":
+        predictor.clear_all_prompts_in_frame(state, *args, need_output=False)
+    elif kind == "remove":
+        predictor.remove_object(state, *args, need_output=False)
+    else:
+        predictor.reset_state(state)
+    return []
+
+
+def play_upstream(steps: Sequence[Step]) -> Session:
+    """Make a session of upstream's out of steps; returns (frame, logits and scores by object)."""
+
+    def session(predictor: Any, state: Any) -> list[Any]:
+        results = []
+        for step in steps:
+            for frame, obj_ids, logits in _step(predictor, state, step):
+                scores = {obj: score(state, frame, obj) for obj in obj_ids}
+                found = {obj: logits[i, 0].numpy() for i, obj in enumerate(obj_ids)}
+                results.append((frame, found, scores))
+        return results
+
+    return session
+
+
+def play_ours(session: sam_rlx.VideoPredictor, steps: Sequence[Step]) -> list[sam_rlx.VideoFrame]:
+    """Do the steps with a session of ours."""
+    results: list[sam_rlx.VideoFrame] = []
+    for kind, *args in steps:
+        if kind == "track":
+            results += session.propagate(**args[0], return_logits=True)
+        elif kind == "clear":
+            session.clear_prompts(*args)
+        elif kind == "remove":
+            session.remove_object(*args)
+        elif kind == "reset":
+            session.reset()
+        else:
+            frame, obj, prompt, *more = args
+            if kind == "points":
+                labels, clear = more[0], more[1] if len(more) > 1 else True
+                points = {"point_coords": prompt, "point_labels": labels}
+                session.add_prompt(frame, obj, **points, clear_old_points=clear)
+            else:
+                session.add_prompt(frame, obj, **{kind: prompt})
+            results.append(session.frame(frame, return_logits=True))
+    return results
+
+
+def iou(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
+    """Return the intersection over union of two masks, 1 if both are empty."""
+    union = np.count_nonzero(a | b)
+    return np.count_nonzero(a & b) / union if union else 1.0
+
+
+def hold(
+    parity: Any, ours: list[sam_rlx.VideoFrame], exact: list[Any], single: list[Any]
+) -> list[sam_rlx.VideoFrame]:
+    """Hold frames of ours to upstream's in float64, as good as upstream's own float32."""
+    assert [r.frame_index for r in ours] == [r[0] for r in exact]
+    for place, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
+        assert list(found.masks) == [k for k, score in right[2].items() if score is not None]
+        for obj, expected in right[2].items():
+            if expected is None:
+                assert (right[1][obj] == -1024).all()
+                continue
+            name = f"result {place}, frame {found.frame_index}, object {obj}"
+            assert abs(expected) > 1e-3, f"{name}: choose another seed"
+            assert found.scores[obj] == pytest.approx(expected, abs=1e-3), name
+            assert found.logits is not None
+            parity.close(found.logits[obj], right[1][obj], rough[1][obj], name)
+            assert iou(found.masks[obj], right[1][obj] > 0) >= 0.999, name
+    return ours
+
+
+def check(
+    parity: Any,
+    model: sam_rlx.Model,
+    predictor: Any,
+    frames: NDArray[np.uint8],
+    steps: Sequence[Step],
+    **options: Any,
+) -> list[sam_rlx.VideoFrame]:
+    """Hold every mask of a script to upstream."""
+    session = play_upstream(steps)
+    single = run(predictor, frames, session)
+    exact = run64(predictor, frames, session)
+    ours = play_ours(sam_rlx.VideoPredictor(model, frames, **{"history": None, **options}), steps)
+    return hold(parity, ours, exact, single)

@@ -32,31 +32,3 @@ def same(a: list[sam_rlx.VideoFrame], b: list[sam_rlx.VideoFrame]) -> bool:
         and all(np.array_equal(x.logits[k], y.logits[k]) for k in x.scores)
         for x, y in zip(a, b, strict=True)
     )
-
-
-def play(session: Any, steps: list[Any]) -> list[Any]:
-    """Run steps (kind, *arguments) on a video predictor; returns its frames with their logits.
-
-    Kinds: points, box and mask (frame, object, prompt), track (options), clear (frame, object),
-    remove (object), reset. Prompts give the latest frame, tracking all of its frames.
-    """
-    results: list[Any] = []
-    for kind, *args in steps:
-        if kind == "points":
-            frame, obj, points, labels, *more = args
-            clear = more[0] if more else True
-            session.add_prompt(
-                frame, obj, point_coords=points, point_labels=labels, clear_old_points=clear
-            )
-        elif kind in ("box", "mask"):
-            frame, obj, prompt = args
-            session.add_prompt(frame, obj, **{kind: prompt})
-        elif kind == "track":
-            results += session.propagate(**args[0], return_logits=True)
-            continue
-        else:
-            names = {"clear": "clear_prompts", "remove": "remove_object", "reset": "reset"}
-            getattr(session, names[kind])(*args)
-            continue
-        results.append(session.frame(frame, return_logits=True))
-    return results

@@ -206,9 +206,13 @@ constexpr TileTable make_tile_table(Ints<V...>) {
 }
 constexpr TileTable kTiles = make_tile_table(MakeInts<kNv>::type{});
 
-void run_tile(TileArgs& t) noexcept {
-  t.rows = smaller(t.g->m - t.row, kMr);
-  t.cols = smaller(t.g->n - t.col, kNr);
+// The place comes in registers: read from `t` just after its halves were written, both at once,
+// it would wait for those stores.
+void run_tile(TileArgs& t, Index row, Index col) noexcept {
+  t.row = row;
+  t.col = col;
+  t.rows = smaller(t.g->m - row, kMr);
+  t.cols = smaller(t.g->n - col, kNr);
   const Index vectors = (t.cols + kLanes - 1) / kLanes;
   // A packed panel of B is padded to kNr columns; a plain one ends with column n.
   const bool padded = t.g->b_k_stride == kNr && t.g->b_panel_stride != kNr;
@@ -254,20 +258,20 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
       return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
     };
     if (packed) {  // a panel of B meets all of A, which is small
-      for (t.col = 0; t.col < g.n; t.col += kNr) {
-        t.b = b_panel(t.col);
-        for (t.row = 0; t.row < g.m; t.row += kMr) {
-          t.a = g.a + (t.row / kMr) * g.a_panel_stride + p0 * kMr;
-          run_tile(t);
+      for (Index col = 0; col < g.n; col += kNr) {
+        t.b = b_panel(col);
+        for (Index row = 0; row < g.m; row += kMr) {
+          t.a = g.a + (row / kMr) * g.a_panel_stride + p0 * kMr;
+          run_tile(t, row, col);
         }
       }
     } else {
       t.a = panel;
-      for (t.row = 0; t.row < g.m; t.row += kMr) {
-        pack_any_rows(g, t.row, p0, t.k, panel);
-        for (t.col = 0; t.col < g.n; t.col += kNr) {
-          t.b = b_panel(t.col);
-          run_tile(t);
+      for (Index row = 0; row < g.m; row += kMr) {
+        pack_any_rows(g, row, p0, t.k, panel);
+        for (Index col = 0; col < g.n; col += kNr) {
+          t.b = b_panel(col);
+          run_tile(t, row, col);
         }
       }
     }

@@ -104,9 +104,9 @@ void MultiScaleBlock::visit(ParamVisitor& v) {
 }
 
 std::int64_t MultiScaleBlock::band_rows(const Context& ctx, const Shape& x) const {
-  // Floats of a band's widest tensor, for each thread: the band then stays in the caches between
-  // the steps of the block, and the projections of a whole map are never in memory.
-  constexpr std::int64_t kBandFloats = 1 << 19;
+  // Floats of a band's widest tensor, for each thread: large enough that the weights, which each
+  // band reads anew, weigh little, and the projections of a whole map are never in memory.
+  constexpr std::int64_t kBandFloats = 1 << 21;
   if (config.window_size == 0) return x[1];
   const std::int64_t row = config.window_size * x[2] * 3 * config.dim_out;
   const std::int64_t windows = kBandFloats * std::max(ctx.num_threads, 1) / row;

@@ -29,13 +29,13 @@ def positive(text: str) -> int:
     return value
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--model`` and ``--threads``."""
+def add_model_arguments(parser: argparse.ArgumentParser, default: str = "sam-nano") -> None:
+    """Add ``--model``, which defaults to a packaged model, and ``--threads``."""
     parser.add_argument(
         "--model",
-        default="sam-nano",
+        default=default,
         metavar="MODEL",
-        help="checkpoint file, hub id, or the packaged sam-nano (default)",
+        help=f"checkpoint file, hub id, or a packaged model ({default})",
     )
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="threads (default: all cores available)"

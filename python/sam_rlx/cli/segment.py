@@ -1,4 +1,4 @@
-"""``sam-rlx segment``: masks for points, boxes or a mask."""
+"""``sam-rlx segment``: masks for points, boxes or a mask, or for what a phrase names."""
 
 import argparse
 import time
@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io, viz
-from sam_rlx.cli import common
+from sam_rlx.cli import common, concepts
 from sam_rlx.cli.common import Outputs, UsageError
 from sam_rlx.image import ImagePredictor, MaskPrediction
+from sam_rlx.model import Model
 
 _EXAMPLES = """examples:
   sam-rlx segment cup.jpg --point 300,120 --output cup_overlay.png
   sam-rlx segment cup.jpg --box 160,20,420,330 --point 390,60,0 --json cup.json
   sam-rlx segment street.jpg --model sam_vit_b_01ec64.pth --box 10,20,90,80 --box 200,30,260,99 \\
       --output results/
+  sam-rlx segment street.jpg --model sam3.pt --text "yellow taxi" --text person --output found.png
 """
 
 
@@ -25,10 +27,11 @@ def add_parser(commands: Any) -> None:
     """Add the sub-command to the parser."""
     parser = commands.add_parser(
         "segment",
-        help="masks for points, boxes or a mask on a picture",
+        help="masks for points, boxes, a mask or phrases on a picture",
         description="Segment what points, boxes or a mask show on a picture. Points, a mask and "
-        "one box together describe one object; several boxes are several objects. Coordinates are "
-        "pixels of the upright picture (an EXIF orientation is applied).",
+        "one box together describe one object; several boxes are several objects. With --text or "
+        "--box-label, and a checkpoint of SAM 3, find everything that phrases and examples "
+        "describe. Coordinates are pixels of the upright picture (an EXIF orientation is applied).",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,6 +57,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--multimask", action="store_true", help="give three candidates; the overlay shows the best"
     )
+    concepts.add_arguments(parser)
     common.add_output_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -86,9 +90,12 @@ def parse_box(text: str) -> list[float]:
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
-    if not (args.point or args.box or args.mask):
-        raise UsageError("expected --point, --box or --mask, found none")
-    if len(args.box) > 1 and (args.point or args.mask):
+    finds = concepts.is_asked_for(args)
+    if finds:
+        concepts.check(args)
+    elif not (args.point or args.box or args.mask):
+        raise UsageError("expected --point, --box, --mask or --text, found none")
+    elif len(args.box) > 1 and (args.point or args.mask):
         raise UsageError("expected several boxes alone, or points and a mask with at most one box")
     outputs = Outputs(args)
     image = io.read_image(args.image)
@@ -97,8 +104,17 @@ def run(args: argparse.Namespace) -> None:
         if not (0 <= x < width and 0 <= y < height):
             raise UsageError(f"--point: expected a pixel of {width} x {height}, found {x:g},{y:g}")
     model = common.load(args, outputs)
-    prompts = _prompts(args)
     outputs.say(f"picture {args.image}: {width} x {height} pixels")
+    if finds:
+        concepts.run(args, outputs, model, image)
+    else:
+        _run(args, outputs, model, image)
+
+
+def _run(
+    args: argparse.Namespace, outputs: Outputs, model: Model, image: NDArray[np.uint8]
+) -> None:
+    prompts = _prompts(args)
     if args.dry:
         outputs.say(f"would use {', '.join(prompts)} and write {outputs.files() or 'nothing'}")
         return

@@ -54,7 +54,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("video", metavar="VIDEO", type=Path, help="video file, or folder of frames")
-    common.add_model_arguments(parser)
+    common.add_model_arguments(parser, "sam2-nano")
     parser.set_defaults(prompts=None)
     for name, kind, metavar, text in (
         (

@@ -4,31 +4,13 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny_sam2
+from support.click_prompts import PROMPTS
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam2 = pytest.importorskip("support.upstream_sam2")
 pytestmark = pytest.mark.parity
 
 SEED = 3
-PROMPTS = {
-    "point": {"point_coords": np.array([[250.0, 130.0]]), "point_labels": np.array([1])},
-    "points": {
-        "point_coords": np.array([[250.5, 130.25], [40.0, 390.0], [7.0, 3.0]]),
-        "point_labels": np.array([1, 0, 1]),
-    },
-    "box": {"box": np.array([30.0, 40.0, 250.0, 260.5])},
-    "box and point": {
-        "box": np.array([30.0, 40.0, 250.0, 260.5]),
-        "point_coords": np.array([[100.0, 120.0]]),
-        "point_labels": np.array([0]),
-    },
-    "mask": {"mask_input": 5 * np.random.default_rng(3).standard_normal((1, 32, 32), np.float32)},
-    "mask and point": {
-        "mask_input": 50 * np.random.default_rng(4).standard_normal((1, 32, 32), np.float32),
-        "point_coords": np.array([[100.0, 120.0]]),
-        "point_labels": np.array([1]),
-    },
-}
 
 
 def network_of(version="2.1"):

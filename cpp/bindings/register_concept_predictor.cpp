@@ -1,0 +1,189 @@
+#include <pybind11/stl.h>
+
+#include <cmath>
+
+#include "bindings/image_array.h"
+#include "bindings/numpy.h"
+#include "bindings/register.h"
+#include "predictors/concept_predictor.h"
+
+namespace sam_rlx {
+namespace {
+
+using Ids = Array<std::int64_t>;
+using Coordinates = std::optional<Array<double>>;
+using Labels = std::optional<Array<std::int32_t>>;
+
+sam3::TokenIds token_ids(const Ids& ids) {
+  if (ids.ndim() != 2) fail("ids", "shape (N, L)", shape_of(ids, "ids").str());
+  return {ids.data(), ids.shape(0), ids.shape(1)};
+}
+
+// Sets points or boxes of `width` numbers, with a label each.
+struct Marks {
+  std::int64_t count = 0;
+  const double* values = nullptr;
+  const std::int32_t* labels = nullptr;
+
+  Marks(const char* where, const Coordinates& coords, const Labels& marks, std::int64_t width) {
+    if (!coords && !marks) return;
+    if (!coords || !marks || coords->ndim() != 2 || coords->shape(1) != width ||
+        marks->ndim() != 1 || marks->shape(0) != coords->shape(0)) {
+      fail(where, "(N, " + std::to_string(width) + ") with N labels", "other shapes");
+    }
+    for (py::ssize_t i = 0; i < coords->size(); ++i) {
+      if (!std::isfinite(coords->data()[i])) {
+        fail(where, "finite coordinates", std::to_string(coords->data()[i]));
+      }
+    }
+    count = coords->shape(0);
+    values = coords->data();
+    labels = marks->data();
+  }
+};
+
+py::dict to_dict(ConceptFindings&& found) {
+  using namespace py::literals;
+  const py::array_t<std::int64_t> queries(static_cast<py::ssize_t>(found.queries.size()),
+                                          found.queries.data());
+  py::dict out("queries"_a = queries, "scores"_a = to_numpy(std::move(found.scores)),
+               "boxes"_a = to_numpy(std::move(found.boxes)),
+               "low_res"_a = to_numpy(std::move(found.low_res)), "raw"_a = py::none());
+  if (found.raw) {
+    RawDetections& raw = *found.raw;
+    out["raw"] = py::dict(
+        "logits"_a = to_numpy(std::move(raw.logits)), "boxes"_a = to_numpy(std::move(raw.boxes)),
+        "presence_logit"_a = raw.presence_logit, "masks"_a = to_numpy(std::move(raw.masks)),
+        "semantic_seg"_a = to_numpy(std::move(raw.semantic_seg)));
+  }
+  return out;
+}
+
+struct FindOptions {
+  double threshold = 0.5;
+  bool raw = false;
+  bool fractions = false;
+  std::optional<py::function> progress;
+};
+
+py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, const Marks& boxes,
+              const FindOptions& options) {
+  ConceptRequest request{.phrases = token_ids(ids),
+                         .geometry = {.num_points = points.count,
+                                      .num_boxes = boxes.count,
+                                      .points = points.values,
+                                      .point_labels = points.labels,
+                                      .boxes = boxes.values,
+                                      .box_labels = boxes.labels,
+                                      .fractions = options.fractions},
+                         .threshold = options.threshold,
+                         .raw = options.raw};
+  if (options.progress) {
+    request.progress = [&](std::int64_t done, std::int64_t total) {
+      const py::gil_scoped_acquire gil;
+      (*options.progress)(done, total);
+    };
+  }
+  std::vector<ConceptFindings> found;
+  {
+    const py::gil_scoped_release release;
+    found = predictor.find(request);
+  }
+  py::list out;
+  for (ConceptFindings& phrase : found) out.append(to_dict(std::move(phrase)));
+  return out;
+}
+
+using Pair = std::pair<std::int64_t, std::int64_t>;
+
+void set_image(ConceptPredictor& predictor, const py::array& image, std::optional<Pair> orig_hw) {
+  const ImageArray pixels(image);
+  std::optional<Size> size;
+  if (orig_hw) size = {orig_hw->first, orig_hw->second};
+  if (size && (size->height < 1 || size->width < 1)) {
+    fail("orig_hw", "a height and width of at least 1",
+         std::to_string(size->height) + " x " + std::to_string(size->width));
+  }
+  const py::gil_scoped_release release;
+  predictor.set_image(pixels.view(), size);
+}
+
+void encode_text(ConceptPredictor& predictor, const Ids& ids) {
+  const sam3::TokenIds phrases = token_ids(ids);
+  const py::gil_scoped_release release;
+  predictor.encode_text(phrases);
+}
+
+// Refuses a result that is not (K, H, W) for masks (K, S, S) of the picture.
+void check_masks(const ConceptPredictor& predictor, const Array<float>& low_res,
+                 const py::array& out) {
+  const Size hw = predictor.orig_hw().value_or(Size{});
+  const bool fits = out.ndim() == 3 && low_res.ndim() == 3 && out.shape(0) == low_res.shape(0) &&
+                    out.shape(1) == hw.height && out.shape(2) == hw.width;
+  if (!fits) {
+    fail("upscale: result",
+         "(K, " + std::to_string(hw.height) + ", " + std::to_string(hw.width) + ") for K masks",
+         "another shape");
+  }
+}
+
+// low_res (K, S, S) logits -> out (K, H, W), in place: logits, or probabilities.
+void upscale(ConceptPredictor& predictor, const Array<float>& low_res,
+             py::array_t<float, py::array::c_style>& out, bool probabilities) {
+  check_masks(predictor, low_res, out);
+  const ConstView masks = view_of(low_res, "low_res");
+  const View result{out.mutable_data(), {out.shape(0), out.shape(1), out.shape(2)}};
+  const auto values = probabilities ? MaskValues::kProbabilities : MaskValues::kLogits;
+  const py::gil_scoped_release release;
+  predictor.upscale(masks, values, result);
+}
+
+void binarize(ConceptPredictor& predictor, const Array<float>& low_res,
+              py::array_t<bool, py::array::c_style>& out) {
+  check_masks(predictor, low_res, out);
+  const ConstView masks = view_of(low_res, "low_res");
+  auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
+  const py::gil_scoped_release release;
+  predictor.binarize(masks, pixels);
+}
+
+Pair pair_of(Size size) { return {size.height, size.width}; }
+
+}  // namespace
+
+void register_concept_predictor(py::module_& m) {
+  py::classh<ConceptPicture>(m, "ConceptPicture")
+      .def_property_readonly("orig_hw", [](const ConceptPicture& x) { return pair_of(x.orig_hw); });
+  py::classh<ConceptPredictor>(m, "ConceptPredictor")
+      .def(py::init(
+               [](std::shared_ptr<const Model> model, int num_threads, const std::string& resize) {
+                 auto predictor = std::make_unique<ConceptPredictor>(std::move(model), num_threads,
+                                                                     resize_named(resize));
+                 predictor->set_poll_interrupt(poll_python_signals);
+                 return predictor;
+               }),
+           py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float")
+      .def_property_readonly("num_threads", &ConceptPredictor::num_threads)
+      .def("set_image", set_image, py::arg("image"), py::arg("orig_hw") = py::none())
+      .def_property_readonly("picture", &ConceptPredictor::picture)
+      .def("set_picture", &ConceptPredictor::set_picture, py::arg("picture"))
+      .def("encode_text", encode_text, py::arg("ids"))
+      .def(
+          "find",
+          [](ConceptPredictor& self, const Ids& ids, const Coordinates& points,
+             const Labels& point_labels, const Coordinates& boxes, const Labels& box_labels,
+             double threshold, bool raw, bool fractions, std::optional<py::function> progress) {
+            return find(self, ids, {"points", points, point_labels, 2},
+                        {"boxes", boxes, box_labels, 4},
+                        {threshold, raw, fractions, std::move(progress)});
+          },
+          py::arg("ids"), py::arg("points") = py::none(), py::arg("point_labels") = py::none(),
+          py::arg("boxes") = py::none(), py::arg("box_labels") = py::none(),
+          py::arg("threshold") = 0.5, py::arg("raw") = false, py::arg("fractions") = false,
+          py::arg("progress") = py::none())
+      .def("upscale", upscale, py::arg("low_res"), py::arg("out").noconvert(),
+           py::arg("probabilities") = false)
+      .def("binarize", binarize, py::arg("low_res"), py::arg("out").noconvert());
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,220 @@
+#include "predictors/concept_predictor.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+
+#include "core/error.h"
+#include "ops/boxes.h"
+#include "ops/elementwise.h"
+#include "ops/scores.h"
+#include "predictors/image_predictor.h"
+
+namespace sam_rlx {
+namespace {
+
+// Phrases that the text encoder reads at once: each pass streams all of its weights.
+constexpr std::int64_t kPhrasesAtOnce = 32;
+
+sam3::TokenIds part_of(const sam3::TokenIds& ids, std::int64_t begin) {
+  return {ids.phrase(begin), std::min(kPhrasesAtOnce, ids.count - begin), ids.length};
+}
+
+}  // namespace
+
+ConceptPredictor::ConceptPredictor(std::shared_ptr<const Model> model, int num_threads,
+                                   ByteSquareTransform::Resize resize)
+    : model_(std::move(model)), num_threads_(checked_num_threads(num_threads)) {
+  if (!model_->is_sam3()) {
+    fail<UnsupportedError>("ConceptPredictor", "a model of SAM 3", model_->info().family);
+  }
+  const sam3::Sam3Config& config = model_->sam3().config;
+  transform_ = {config.vision.trunk.img_size, resize, config.pixel_mean, config.pixel_std};
+}
+
+Context ConceptPredictor::context() {
+  return {.kernels = model_->kernels(),
+          .workspace = workspace_,
+          .num_threads = num_threads_,
+          .trace = trace_,
+          .poll_interrupt = poll_interrupt_};
+}
+
+// ---------------------------------------------------------------- the picture
+
+void ConceptPredictor::set_image(const ImageView& image, std::optional<Size> orig_hw) {
+  const InUse guard(busy_, "set_image");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  const View input = ctx.workspace.floats({1, transform_.side, transform_.side, 3});
+  transform_.preprocess(ctx, image, input[0]);
+  // Nothing is written to the features before all that can be interrupted is done.
+  std::shared_ptr<ConceptPicture> picture =
+      picture_.use_count() == 1 ? picture_ : std::make_shared<ConceptPicture>();
+  model_->sam3().forward_image(ctx, input, {.detector = &picture->features});
+  picture->orig_hw = orig_hw.value_or(Size{image.height, image.width});
+  picture_ = std::move(picture);
+}
+
+void ConceptPredictor::set_picture(std::shared_ptr<ConceptPicture> picture) {
+  const InUse guard(busy_, "set_picture");
+  picture_ = std::move(picture);
+}
+
+std::optional<Size> ConceptPredictor::orig_hw() const {
+  if (picture_ == nullptr) return std::nullopt;
+  return picture_->orig_hw;
+}
+
+const ConceptPicture& ConceptPredictor::current(const char* where) const {
+  if (picture_ == nullptr) fail<StateError>(where, "a picture set by set_image", "none");
+  return *picture_;
+}
+
+// ---------------------------------------------------------------- prompts
+
+void ConceptPredictor::encode_text(const sam3::TokenIds& phrases) {
+  const InUse guard(busy_, "predict");
+  Context ctx = context();
+  const std::int64_t count =
+      std::min<std::int64_t>(phrases.count, static_cast<std::int64_t>(TextCache::kPhrases));
+  for (std::int64_t begin = 0; begin < count; begin += kPhrasesAtOnce) {
+    texts_.get(ctx, language_backbone(), part_of(phrases, begin));
+  }
+}
+
+// As fractions of the sides, in float32 from here on, as upstream.
+sam3::GeometricPrompt ConceptPredictor::geometric_prompt(Context& ctx,
+                                                         const ConceptGeometry& geometry) const {
+  const Size orig_hw = current("predict").orig_hw;
+  const std::array<double, 2> size{static_cast<double>(orig_hw.width),
+                                   static_cast<double>(orig_hw.height)};
+  sam3::GeometricPrompt prompt;
+  if (geometry.num_points > 0) {
+    const View points = ctx.workspace.floats({geometry.num_points, 2});
+    for (std::int64_t i = 0; i < points.numel(); ++i) {
+      const double scale = geometry.fractions ? 1.0 : size[static_cast<std::size_t>(i % 2)];
+      points.data[i] = static_cast<float>(geometry.points[i] / scale);
+    }
+    prompt.points = points;
+    prompt.point_labels = geometry.point_labels;
+  }
+  if (geometry.num_boxes > 0) {
+    const View boxes = ctx.workspace.floats({geometry.num_boxes, 4});
+    for (std::int64_t i = 0; i < geometry.num_boxes; ++i) {
+      const double* const in = geometry.boxes + 4 * i;
+      float* const out = boxes.data + 4 * i;
+      for (std::size_t axis = 0; axis < 2; ++axis) {
+        const double low = in[axis], high = in[axis + 2];
+        out[axis] = static_cast<float>(geometry.fractions ? low : (low + high) / 2 / size[axis]);
+        out[axis + 2] = static_cast<float>(geometry.fractions ? high : (high - low) / size[axis]);
+      }
+    }
+    prompt.boxes = boxes;
+    prompt.box_labels = geometry.box_labels;
+  }
+  return prompt;
+}
+
+// ---------------------------------------------------------------- instances
+
+std::vector<ConceptFindings> ConceptPredictor::find(const ConceptRequest& request) {
+  const InUse guard(busy_, "predict");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  const sam3::GeometricPrompt geometry = geometric_prompt(ctx, request.geometry);
+  const std::int64_t count = request.phrases.count;
+  std::vector<ConceptFindings> out;
+  out.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t begin = 0; begin < count; begin += kPhrasesAtOnce) {
+    for (const TextCache::Phrase* const phrase :
+         texts_.get(ctx, language_backbone(), part_of(request.phrases, begin))) {
+      out.push_back(ground(ctx, *phrase, geometry, request));
+      if (request.progress) request.progress(static_cast<std::int64_t>(out.size()), count);
+      ctx.check_interrupt();
+    }
+  }
+  return out;
+}
+
+ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Phrase& phrase,
+                                         const sam3::GeometricPrompt& geometry,
+                                         const ConceptRequest& request) const {
+  const sam3::DetectorHeads& heads = model_->sam3().detector.heads;
+  const auto& [features, orig_hw] = *picture_;
+  const Workspace::Scope scratch(ctx.workspace);
+  const sam3::Detections found =
+      heads.detect(ctx, features, {phrase.tokens, phrase.padding.get(), geometry});
+
+  const View scores = ctx.workspace.floats(found.logits.shape);
+  presence_scores(ctx, found.logits, found.presence_logit, scores);
+  ConceptFindings out;
+  for (std::int64_t i = 0; i < scores.numel(); ++i) {
+    if (scores.data[i] > static_cast<float>(request.threshold)) out.queries.push_back(i);
+  }
+
+  const auto kept = static_cast<std::int64_t>(out.queries.size()), side = model_->info().mask_side;
+  const View boxes = ctx.workspace.floats(found.boxes.shape);
+  box_corners(ctx, found.boxes, static_cast<float>(orig_hw.width),
+              static_cast<float>(orig_hw.height), boxes);
+  out.scores = Tensor({kept});
+  out.boxes = Tensor({kept, 4});
+  for (std::int64_t k = 0; k < kept; ++k) {
+    const std::int64_t query = out.queries[static_cast<std::size_t>(k)];
+    out.scores.data()[k] = scores.data[query];
+    copy_(ctx, out.boxes.view()[k], boxes[query]);
+  }
+  out.low_res = Tensor({kept, side, side});
+  if (!request.raw) {
+    heads.segment(ctx, features, found, {.kept = out.queries, .masks = out.low_res});
+    return out;
+  }
+  out.raw = raw_detections(ctx, found);
+  for (std::int64_t k = 0; k < kept; ++k) {
+    copy_(ctx, out.low_res.view()[k],
+          out.raw->masks.view()[out.queries[static_cast<std::size_t>(k)]]);
+  }
+  return out;
+}
+
+RawDetections ConceptPredictor::raw_detections(Context& ctx, const sam3::Detections& found) const {
+  const std::int64_t count = found.logits.numel(), side = model_->info().mask_side;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  RawDetections out{.logits = Tensor::copy_of(found.logits),
+                    .boxes = Tensor::copy_of(found.boxes),
+                    .presence_logit = found.presence_logit,
+                    .masks = Tensor({count, side, side}),
+                    .semantic_seg = Tensor({1, side, side})};
+  model_->sam3().detector.heads.segment(
+      ctx, picture_->features, found,
+      {.kept = all, .masks = out.masks, .semantic = out.semantic_seg});
+  return out;
+}
+
+// ---------------------------------------------------------------- masks
+
+MaskGeometry ConceptPredictor::mask_geometry() const {
+  const Size orig_hw = current("predict").orig_hw;
+  const std::int64_t low = model_->info().mask_side;
+  return {.low_height = low, .low_width = low, .height = orig_hw.height, .width = orig_hw.width};
+}
+
+void ConceptPredictor::upscale(ConstView low_res, MaskValues values, View out) {
+  const InUse guard(busy_, "predict");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  postprocess_masks(ctx, low_res, mask_geometry(), out);
+  if (values == MaskValues::kProbabilities) sigmoid_(ctx, out);
+}
+
+// Upstream compares probabilities with 1/2, which is the logit 0.
+void ConceptPredictor::binarize(ConstView low_res, std::uint8_t* out) {
+  const InUse guard(busy_, "predict");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  binarize_masks(ctx, low_res, mask_geometry(), 0.0F, out);
+}
+
+}  // namespace sam_rlx

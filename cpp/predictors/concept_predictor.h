@@ -1,0 +1,122 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/context.h"
+#include "core/image.h"
+#include "models/sam3/detector.h"
+#include "ops/mask.h"
+#include "predictors/image_transform.h"
+#include "predictors/model.h"
+#include "predictors/text_cache.h"
+
+namespace sam_rlx {
+
+// What the phrases of a picture share.
+struct ConceptPicture {
+  sam3::DetectorFeatures features;
+  Size orig_hw;
+};
+
+// Points and boxes of all phrases of a call. Labels are 1 for what is meant and 0 for what is not.
+struct ConceptGeometry {
+  std::int64_t num_points = 0, num_boxes = 0;
+  const double* points = nullptr;              // (P, 2): x, y
+  const std::int32_t* point_labels = nullptr;  // (P,)
+  const double* boxes = nullptr;               // (B, 4)
+  const std::int32_t* box_labels = nullptr;    // (B,)
+  // Coordinates are fractions of the sides, and boxes cx, cy, w, h as upstream's; else they are
+  // pixels of the picture, and boxes xyxy.
+  bool fractions = false;
+};
+
+struct ConceptRequest {
+  sam3::TokenIds phrases;
+  ConceptGeometry geometry = {};
+  double threshold = 0.5;  // scores are above it
+  bool raw = false;
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // of phrases
+};
+
+// What the network gives for all queries of a phrase.
+struct RawDetections {
+  Tensor logits;  // (Q,)
+  Tensor boxes;   // (Q, 4): cx, cy, w, h as fractions of the sides
+  float presence_logit = 0.0F;
+  Tensor masks;         // (Q, S, S), logits
+  Tensor semantic_seg;  // (S, S), logits
+};
+
+// The instances of a phrase, in the order of the queries.
+struct ConceptFindings {
+  std::vector<std::int64_t> queries;
+  Tensor scores;   // (K,)
+  Tensor boxes;    // (K, 4): xyxy in pixels of the picture; not clipped
+  Tensor low_res;  // (K, S, S), logits
+  std::optional<RawDetections> raw;
+};
+
+// What stands for a pixel of a mask.
+enum class MaskValues { kLogits, kProbabilities };
+
+// All instances of what phrases, points and boxes show on a picture. Upstream:
+// sam3/model/sam3_image_processor.py, Sam3Processor. A failed call leaves the predictor as it was.
+class ConceptPredictor {
+ public:
+  // Raises UnsupportedError when the model is not SAM 3.
+  ConceptPredictor(std::shared_ptr<const Model> model, int num_threads,
+                   ByteSquareTransform::Resize resize);
+
+  const Model& model() const { return *model_; }
+  int num_threads() const { return num_threads_; }
+
+  // The tensors of the picture before are used again if nobody else holds it. `orig_hw`: another
+  // size for the results than the picture's.
+  void set_image(const ImageView& image, std::optional<Size> orig_hw = std::nullopt);
+  // Pictures may be kept, and set again, here or in another predictor of the same model.
+  std::shared_ptr<ConceptPicture> picture() const { return picture_; }
+  void set_picture(std::shared_ptr<ConceptPicture> picture);
+  std::optional<Size> orig_hw() const;
+
+  // Computes the text features of phrases ahead of `find`, which needs no more of them then.
+  void encode_text(const sam3::TokenIds& phrases);
+  // One entry a phrase. Phrases are run one after the other; each is as if it were alone.
+  std::vector<ConceptFindings> find(const ConceptRequest& request);
+
+  // The way of this picture's masks from the network to the picture: low_res (K, S, S) logits ->
+  // out (K, H, W), or bytes that are 1 inside.
+  void upscale(ConstView low_res, MaskValues values, View out);
+  void binarize(ConstView low_res, std::uint8_t* out);
+
+  void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }
+  void set_trace(Trace* trace) { trace_ = trace; }
+
+ private:
+  Context context();
+  const ConceptPicture& current(const char* where) const;
+  MaskGeometry mask_geometry() const;
+  const sam3::VETextEncoder& language_backbone() const {
+    return model_->sam3().detector.backbone.language_backbone;
+  }
+  sam3::GeometricPrompt geometric_prompt(Context& ctx, const ConceptGeometry& geometry) const;
+  ConceptFindings ground(Context& ctx, const TextCache::Phrase& phrase,
+                         const sam3::GeometricPrompt& geometry,
+                         const ConceptRequest& request) const;
+  RawDetections raw_detections(Context& ctx, const sam3::Detections& found) const;
+
+  std::shared_ptr<const Model> model_;
+  int num_threads_;
+  ByteSquareTransform transform_;
+  Workspace workspace_;
+  TextCache texts_;
+  std::shared_ptr<ConceptPicture> picture_;  // or none
+  void (*poll_interrupt_)() = nullptr;
+  Trace* trace_ = nullptr;
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+};
+
+}  // namespace sam_rlx

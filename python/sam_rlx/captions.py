@@ -1,0 +1,111 @@
+"""Words on pictures: captions of masks, readable on any background. Needs Pillow."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx.io import pillow
+
+# Left, top, right, bottom in pixels.
+_Box = tuple[int, int, int, int]
+
+
+def draw_captions(
+    picture: NDArray[np.uint8],
+    masks: Sequence[NDArray[np.bool_]],
+    captions: Sequence[str],
+    colors: Sequence[tuple[int, int, int]],
+) -> NDArray[np.uint8]:
+    """Write a caption at the upper edge of each mask, on a plate of the mask's colour.
+
+    Parameters
+    ----------
+    picture : ndarray (H, W, 3), uint8
+        The overlay so far.
+    masks : sequence of bool (H, W)
+        An empty one gets no caption.
+    captions : sequence of str
+        One a mask; "" for none. Pillow's own font has ASCII only: other letters lose their marks
+        or become question marks.
+    colors : sequence of (int, int, int)
+        RGB of each mask.
+
+    Returns
+    -------
+    ndarray (H, W, 3), uint8
+        A new picture. Captions keep clear of each other as long as there is room.
+
+    Raises
+    ------
+    MissingExtraError
+        Pillow is not installed.
+    """
+    image = pillow("Image").fromarray(picture)
+    draw = pillow("ImageDraw").Draw(image)
+    height, width = picture.shape[:2]
+    # Many captions are smaller.
+    crowd = np.clip(np.sqrt(10 / max(1, len(masks))), 0.5, 1.0)
+    size = int(np.clip(crowd * min(height, width) / 28, 10, 44))
+    font = pillow("ImageFont").load_default(size)
+    taken: list[_Box] = []
+    for mask, words, color in zip(masks, captions, colors, strict=True):
+        anchor = _anchor(mask)
+        caption = _plain(words)
+        if anchor is None or not caption:
+            continue
+        left, top, right, bottom = draw.textbbox((0, 0), caption, font=font)
+        pad = max(2, size // 5)
+        plate = int(right - left) + 2 * pad, int(bottom - top) + 2 * pad
+        box = _free_place(anchor, plate, (height, width), taken)
+        taken.append(box)
+        edge = tuple(part // 3 for part in color)
+        draw.rounded_rectangle(
+            (box[0], box[1], box[2] - 1, box[3] - 1), radius=pad, fill=color, outline=edge
+        )
+        draw.text((box[0] + pad - left, box[1] + pad - top), caption, fill=_ink(color), font=font)
+    return np.asarray(image)
+
+
+def _plain(words: str) -> str:
+    letters = [c for c in unicodedata.normalize("NFKD", words) if not unicodedata.combining(c)]
+    return "".join(letters).encode("ascii", "replace").decode("ascii")
+
+
+def _ink(color: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Black or white, whichever has the higher contrast with a colour."""
+    linear = [(part / 255) ** 2.2 for part in color]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return (0, 0, 0) if luminance > 0.18 else (255, 255, 255)
+
+
+def _anchor(mask: NDArray[np.bool_]) -> tuple[int, int] | None:
+    """Return (x, y) of the middle of a mask's uppermost row, or None for an empty mask."""
+    rows: NDArray[Any] = np.flatnonzero(mask.any(axis=1))
+    if len(rows) == 0:
+        return None
+    columns = np.flatnonzero(mask[rows[0]])
+    return int((columns[0] + columns[-1]) // 2), int(rows[0])
+
+
+def _free_place(
+    anchor: tuple[int, int], plate: tuple[int, int], hw: tuple[int, int], taken: list[_Box]
+) -> _Box:
+    """Return the first place above or below the anchor, within the picture, that is free."""
+    width, height = plate
+    left = int(np.clip(anchor[0] - width // 2, 0, max(0, hw[1] - width)))
+    places = []
+    # Steps away from the anchor, in half plates: above it, across its edge, below it.
+    for step in (-2, 0, -3, 1, -4, 2, -5, 3, -6, 4):
+        top = int(np.clip(anchor[1] + step * height // 2, 0, max(0, hw[0] - height)))
+        places.append((left, top, left + width, top + height))
+    for place in places:
+        if not any(_meet(place, other) for other in taken):
+            return place
+    return places[0]
+
+
+def _meet(a: _Box, b: _Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -1,0 +1,1 @@
+"""Classes by upstream's module names: ``sam3.model``."""

@@ -1,0 +1,58 @@
+"""Clicks on SAM 3's pictures: ``sam3.model.sam1_task_predictor``."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import _core
+from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
+
+Embeddings = tuple[NDArray[np.float32], ...]
+
+
+class SAM3InteractiveImagePredictor(SAM2ImagePredictor):
+    """Masks for points, boxes and masks on pictures, by SAM 3's tracker. Made by `Sam3Image`.
+
+    Holes of at most 256 places of the low-resolution mask are filled, as upstream does where
+    scikit-image is installed.
+
+    Parameters
+    ----------
+    sam_model : Sam3Image
+        Whose checkpoint has a tracker.
+    mask_threshold : float
+        Logit above which a pixel belongs to a mask.
+    """
+
+    def __init__(self, sam_model: Any, mask_threshold: float = 0.0) -> None:
+        super().__init__(sam_model, mask_threshold)
+        self._core = _core.ImagePredictor(sam_model.model.core, 0, "integer")
+
+    def encode(self, pixels: NDArray[np.uint8]) -> Embeddings:
+        """Return the features of a picture (H, W, 3), and keep none."""
+        self._core.set_image(pixels)
+        embeddings = self._core.image_embeddings
+        self._core.reset_image()
+        return embeddings
+
+    def set_pictures(
+        self, pictures: list[tuple[Embeddings, tuple[int, int]]], is_batch: bool
+    ) -> None:
+        """Take features of `encode` with the sizes (H, W) of their pictures."""
+        self._pictures, self._is_batch = pictures, is_batch
+        if not is_batch:
+            self._core.set_image_embeddings(*pictures[0])
+
+
+class ClickFeatures:
+    """Features of a picture for clicks, computed when they are asked for."""
+
+    def __init__(self, predictor: SAM3InteractiveImagePredictor, pixels: NDArray[np.uint8]) -> None:
+        self._predictor, self._pixels = predictor, pixels
+
+    @cached_property
+    def embeddings(self) -> Embeddings:
+        """The image embedding and the two finer maps."""
+        return self._predictor.encode(self._pixels)

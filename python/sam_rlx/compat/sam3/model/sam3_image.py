@@ -1,0 +1,103 @@
+"""What upstream's processor takes: ``sam3.model.sam3_image``."""
+
+import threading
+from typing import Any
+
+from sam_rlx.compat.sam2.sam2_image_predictor import Masks
+from sam_rlx.compat.sam3.model.sam1_task_predictor import SAM3InteractiveImagePredictor
+from sam_rlx.errors import UnsupportedError
+from sam_rlx.model import Model
+
+
+class Sam3Image:
+    """A SAM 3 model for pictures. Made by `build_sam3_image_model`.
+
+    Attributes
+    ----------
+    model : sam_rlx.Model
+        The weights.
+    image_size : int
+        Side of the square input in pixels.
+    device : str
+        Always ``"cpu"``.
+    inst_interactive_predictor : SAM3InteractiveImagePredictor or None
+        Takes clicks, if the model was built for them.
+    """
+
+    device = "cpu"
+
+    def __init__(self, model: Model, enable_inst_interactivity: bool = False) -> None:
+        if model.family != "sam3":
+            raise UnsupportedError(f"model: expected family sam3, found {model.family}")
+        self.model = model
+        self.image_size = model.img_size
+        self.inst_interactive_predictor = (
+            SAM3InteractiveImagePredictor(self) if enable_inst_interactivity else None
+        )
+        self._lock = threading.Lock()
+
+    def eval(self) -> "Sam3Image":
+        """Return the model: it is always ready to run."""
+        return self
+
+    def to(self, device: Any = "cpu") -> "Sam3Image":
+        """Return the model; another device than ``"cpu"`` is an `UnsupportedError`."""
+        if device is not None and str(device) != "cpu":
+            raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+        return self
+
+    def predict_inst(self, inference_state: dict[str, Any], **kwargs: Any) -> Masks:
+        """Predict masks of one object on the picture of a state.
+
+        Parameters
+        ----------
+        inference_state : dict
+            From `Sam3Processor.set_image`.
+        **kwargs
+            As for `SAM2ImagePredictor.predict`.
+
+        Returns
+        -------
+        tuple of ndarray, float32
+            Masks ([B,] K, H, W), predicted IoU ([B,] K), logits ([B,] K, S, S).
+
+        Raises
+        ------
+        UnsupportedError
+            The model was built without ``enable_inst_interactivity``.
+        """
+        hw = inference_state["original_height"], inference_state["original_width"]
+        with self._lock:
+            predictor = self._with_pictures(inference_state, [hw], False)
+            try:
+                return predictor.predict(**kwargs)
+            finally:
+                predictor.reset_predictor()
+
+    def predict_inst_batch(self, inference_state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Predict for each picture of a state of `Sam3Processor.set_image_batch`.
+
+        Takes the arguments of `SAM2ImagePredictor.predict_batch` and returns its three lists.
+        Raises as `predict_inst`.
+        """
+        heights, widths = inference_state["original_heights"], inference_state["original_widths"]
+        with self._lock:
+            sizes = list(zip(heights, widths, strict=True))
+            predictor = self._with_pictures(inference_state, sizes, True)
+            try:
+                return predictor.predict_batch(*args, **kwargs)
+            finally:
+                predictor.reset_predictor()
+
+    def _with_pictures(
+        self, state: dict[str, Any], sizes: list[tuple[int, int]], is_batch: bool
+    ) -> SAM3InteractiveImagePredictor:
+        predictor = self.inst_interactive_predictor
+        if predictor is None:
+            raise UnsupportedError(
+                "predict_inst: expected a model with enable_inst_interactivity, found one without"
+            )
+        features = state["backbone_out"]["sam2_backbone_out"]
+        embeddings = [picture.embeddings for picture in features]
+        predictor.set_pictures(list(zip(embeddings, sizes, strict=True)), is_batch)
+        return predictor

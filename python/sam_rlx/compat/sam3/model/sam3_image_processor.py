@@ -1,0 +1,238 @@
+"""Upstream's ``Sam3Processor``: ``sam3.model.sam3_image_processor``."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import _core
+from sam_rlx.arrays import as_rgb
+from sam_rlx.compat.sam3.model.sam1_task_predictor import ClickFeatures
+from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
+from sam_rlx.compat.segment_anything.tensor import as_tensor
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.tokenizer import Tokenizer
+
+State = dict[str, Any]
+_TEXT_KEYS = ("language_features", "language_mask", "language_embeds")
+_RESULT_KEYS = ("geometric_prompt", "boxes", "masks", "masks_logits", "scores")
+# torchvision's factor from 0 to 1 to bytes, whose fractions are cut off.
+_BYTES = np.float32(256.0 - 1e-3)
+
+
+@dataclass
+class GeometricPrompt:
+    """The boxes of a state: (cx, cy, w, h) as fractions of the sides, and their labels."""
+
+    boxes: list[list[float]] = field(default_factory=list)
+    labels: list[bool] = field(default_factory=list)
+
+
+class Sam3Processor:
+    """Phrases and boxes on pictures, with upstream's methods and states.
+
+    Parameters
+    ----------
+    model : Sam3Image
+        From `build_sam3_image_model`.
+    resolution : int
+        Side of the network's input; only that of the model.
+    device : str
+        ``"cpu"``.
+    confidence_threshold : float
+        Instances with a score above it are kept.
+    """
+
+    def __init__(
+        self,
+        model: Sam3Image,
+        resolution: int = 1008,
+        device: Any = "cpu",
+        confidence_threshold: float = 0.5,
+    ) -> None:
+        if resolution != model.image_size:
+            raise UnsupportedError(f"resolution: expected {model.image_size}, found {resolution}")
+        self.model = model.to(device)
+        self.resolution = resolution
+        self.device = "cpu"
+        self.confidence_threshold = confidence_threshold
+        # States of several threads take turns with the one core.
+        self._lock = threading.Lock()
+        self._core = _core.ConceptPredictor(model.model.core, 0, "integer")
+        self._tokenizer = Tokenizer(model.model.config["text"]["context_length"])
+
+    def set_image(self, image: Any, state: State | None = None) -> State:
+        """Encode a picture.
+
+        Parameters
+        ----------
+        image : PIL image, or array
+            Channels first (3, H, W), as upstream's tensors; uint8, or float in 0 to 1. With
+            channels last the results get the size (W, 3), as upstream.
+        state : dict, optional
+            Gets the picture in place of an earlier one; its prompts stay. Default: a new one.
+
+        Returns
+        -------
+        dict
+            ``original_height``, ``original_width`` and ``backbone_out``.
+
+        Raises
+        ------
+        ValueError
+            `image` is of another type.
+        """
+        if state is None:
+            state = {}
+        if hasattr(image, "convert"):
+            width, height = image.size
+        elif hasattr(image, "__array__"):
+            height, width = np.shape(image)[-2:]
+        else:
+            raise InvalidArgumentError("Image must be a PIL image or a tensor")
+        out = self._encode([image], [(height, width)])
+        state["original_height"] = height
+        state["original_width"] = width
+        state["backbone_out"] = out
+        return state
+
+    def set_image_batch(self, images: list[Any], state: State | None = None) -> State:
+        """Encode PIL images for `Sam3Image.predict_inst_batch`.
+
+        Returns
+        -------
+        dict
+            `state` with ``original_heights``, ``original_widths`` and ``backbone_out``.
+
+        Raises
+        ------
+        ValueError
+            `images` is not a list.
+        AssertionError
+            It is empty, or its first entry is no PIL image.
+        """
+        if state is None:
+            state = {}
+        if not isinstance(images, list):
+            raise InvalidArgumentError("Images must be a list of PIL images or tensors")
+        assert len(images) > 0, "Images list must not be empty"
+        assert hasattr(images[0], "convert"), "Images must be a list of PIL images"
+        sizes = [(image.height, image.width) for image in images]
+        out = self._encode(images, sizes)
+        state["original_heights"] = [height for height, _ in sizes]
+        state["original_widths"] = [width for _, width in sizes]
+        state["backbone_out"] = out
+        return state
+
+    def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> dict[str, Any]:
+        pictures, clicks = [], []
+        predictor = self.model.inst_interactive_predictor
+        with self._lock, self._without_picture():
+            for image, size in zip(images, sizes, strict=True):
+                pixels = _as_bytes(image)
+                self._core.set_image(pixels, size)
+                pictures.append(self._core.picture)
+                if predictor is not None:
+                    clicks.append(ClickFeatures(predictor, pixels))
+        return {"pictures": pictures, "sam2_backbone_out": clicks or None}
+
+    @contextmanager
+    def _without_picture(self) -> Iterator[None]:
+        """Leave no picture behind: states hold them."""
+        try:
+            yield
+        finally:
+            self._core.set_picture(None)
+
+    def set_text_prompt(self, prompt: str, state: State) -> State:
+        """Replace the phrase of a state, keep its boxes, and find.
+
+        Returns
+        -------
+        dict
+            `state` with ``masks_logits`` float32 (n, 1, H, W), which are probabilities, ``masks``
+            bool (n, 1, H, W), ``boxes`` float32 (n, 4) as (x0, y0, x1, y1) in pixels, not clipped,
+            and ``scores`` float32 (n,).
+
+        Raises
+        ------
+        ValueError
+            The state has no picture.
+        """
+        if "backbone_out" not in state:
+            raise InvalidArgumentError("You must call set_image before set_text_prompt")
+        state["backbone_out"]["language_features"] = self._tokenizer([prompt])
+        state.setdefault("geometric_prompt", GeometricPrompt())
+        return self._forward_grounding(state)
+
+    def add_geometric_prompt(self, box: Any, label: bool, state: State) -> State:
+        """Add a box (cx, cy, w, h), fractions of the sides, and find.
+
+        A state without a phrase gets the phrase ``"visual"``. `label` is True for an example of
+        what is meant, and False for one of what is not. Returns as `set_text_prompt`.
+
+        Raises
+        ------
+        ValueError
+            The state has no picture, or the box has not four numbers.
+        """
+        if "backbone_out" not in state:
+            raise InvalidArgumentError("You must call set_image before set_text_prompt")
+        values = np.asarray(box, np.float32).ravel()
+        if len(values) != 4:
+            raise InvalidArgumentError(f"box: expected (cx, cy, w, h), found {box!r}")
+        if "language_features" not in state["backbone_out"]:
+            state["backbone_out"]["language_features"] = self._tokenizer(["visual"])
+        prompt = state.setdefault("geometric_prompt", GeometricPrompt())
+        prompt.boxes.append(values.tolist())
+        prompt.labels.append(bool(label))
+        return self._forward_grounding(state)
+
+    def reset_all_prompts(self, state: State) -> None:
+        """Remove phrase, boxes and results from a state; the picture stays."""
+        for key in _TEXT_KEYS:
+            state.get("backbone_out", {}).pop(key, None)
+        for key in _RESULT_KEYS:
+            state.pop(key, None)
+
+    def set_confidence_threshold(self, threshold: float, state: State | None = None) -> Any:
+        """Set the threshold, and find again if the state has results; return the state."""
+        self.confidence_threshold = threshold
+        if state is not None and "boxes" in state:
+            return self._forward_grounding(state)
+        return state
+
+    def _forward_grounding(self, state: State) -> State:
+        prompt: GeometricPrompt = state["geometric_prompt"]
+        hw = state["original_height"], state["original_width"]
+        boxes = np.array(prompt.boxes, np.float64) if prompt.boxes else None
+        labels = np.array(prompt.labels, np.int32) if prompt.boxes else None
+        with self._lock, self._without_picture():
+            self._core.set_picture(state["backbone_out"]["pictures"][0])
+            (found,) = self._core.find(
+                state["backbone_out"]["language_features"],
+                boxes=boxes,
+                box_labels=labels,
+                threshold=self.confidence_threshold,
+                fractions=True,
+            )
+            masks = np.empty((len(found["scores"]), *hw), np.float32)
+            self._core.upscale(found["low_res"], masks, True)
+        state["masks_logits"] = as_tensor(masks[:, None])
+        state["masks"] = as_tensor(masks[:, None] > 0.5)
+        state["boxes"] = as_tensor(found["boxes"])
+        state["scores"] = as_tensor(found["scores"])
+        return state
+
+
+def _as_bytes(image: Any) -> NDArray[np.uint8]:
+    """Return the picture as upstream's transform sees it, (H, W, 3)."""
+    if not hasattr(image, "convert"):
+        image = np.asarray(image)
+        if image.dtype.kind == "f":
+            image = (image.astype(np.float32) * _BYTES).astype(np.uint8)
+    return as_rgb(image)

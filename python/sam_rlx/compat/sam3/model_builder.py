@@ -1,0 +1,69 @@
+"""Models by upstream's names: ``sam3.model_builder``."""
+
+import os
+from typing import Any
+
+from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
+from sam_rlx.errors import UnsupportedError
+from sam_rlx.model import load_model
+
+_HUB_ID = "facebook/sam3"
+
+
+def build_sam3_image_model(
+    bpe_path: str | None = None,
+    device: Any = "cpu",
+    eval_mode: bool = True,
+    checkpoint_path: str | os.PathLike[str] | None = None,
+    load_from_HF: bool = True,
+    enable_segmentation: bool = True,
+    enable_inst_interactivity: bool = False,
+    compile: bool = False,
+) -> Sam3Image:
+    """Load a SAM 3 model for pictures.
+
+    Parameters
+    ----------
+    bpe_path : str, optional
+        Without effect: the vocabulary is part of the package.
+    device : str
+        ``"cpu"``.
+    eval_mode : bool
+        True.
+    checkpoint_path : str or path, optional
+        As for `sam_rlx.load_model`. Default: ``"facebook/sam3"`` on the hub (extra ``hub``).
+    load_from_HF : bool
+        Whether there is that default. Random weights, which False gives upstream without a
+        checkpoint, are not offered.
+    enable_segmentation : bool
+        True.
+    enable_inst_interactivity : bool
+        Also prepare pictures for `Sam3Image.predict_inst`.
+    compile : bool
+        Without effect: there is one way to compute.
+
+    Returns
+    -------
+    Sam3Image
+        For `Sam3Processor`.
+
+    Raises
+    ------
+    CheckpointError
+        The file is damaged.
+    UnsupportedError
+        An argument asks for what is not offered, or the model is not SAM 3.
+    """
+    if str(device) != "cpu":
+        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+    if not (eval_mode and enable_segmentation):
+        raise UnsupportedError(
+            "build_sam3_image_model: expected eval_mode and enable_segmentation, found "
+            f"{eval_mode} and {enable_segmentation}"
+        )
+    if checkpoint_path is None and not load_from_HF:
+        raise UnsupportedError(
+            "build_sam3_image_model: expected a checkpoint, found None (no random weights)"
+        )
+    model = load_model(_HUB_ID if checkpoint_path is None else checkpoint_path)
+    return Sam3Image(model, enable_inst_interactivity)

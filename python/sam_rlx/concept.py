@@ -1,0 +1,359 @@
+"""Everything that a phrase names on a picture, with SAM 3."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import _core
+from sam_rlx.arrays import (
+    Marks,
+    as_integer,
+    as_marks,
+    as_num_threads,
+    as_number,
+    as_pictures,
+    as_rgb,
+)
+from sam_rlx.concept_types import ConceptPrediction, Phrase, RawDetections
+from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.exclusive import Exclusive
+from sam_rlx.model import Model
+from sam_rlx.tokenizer import Tokenizer
+
+# The phrase of a prompt that has none, as upstream.
+_VISUAL = "visual"
+
+
+class ConceptPredictor:
+    """Find all instances of what phrases, example boxes and points describe, with SAM 3.
+
+    The picture is encoded once, by `set_image` or by `predict` with a picture; what follows on the
+    same picture is cheaper by far. The text of a phrase is encoded once for all pictures. A
+    predictor serves one call at a time: a second thread gets a `StateError`. Make one predictor
+    for each thread; they may share the model.
+
+    Parameters
+    ----------
+    model : Model
+        Of SAM 3, from `sam_rlx.load_model`.
+    num_threads : int, optional
+        Threads for computing, at least 1. Default: the cores this process may use. Results do not
+        depend on it.
+    resize : {"float", "integer"}
+        How a picture gets the size of the network's input: as upstream does on a GPU (default), or
+        as it does on a CPU. Some pixels differ by one grey level.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument has the wrong type or range.
+    UnsupportedError
+        The model is of another family.
+
+    Examples
+    --------
+    >>> import sam_rlx
+    >>> model = sam_rlx.load_model("sam3.pt")  # doctest: +SKIP
+    >>> predictor = sam_rlx.ConceptPredictor(model)  # doctest: +SKIP
+    >>> found = predictor.predict(image, text=["cat", "dog"])  # doctest: +SKIP
+    >>> found.masks.shape, found.names  # doctest: +SKIP
+    ((2, 480, 640), ('cat', 'dog'))
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        num_threads: int | None = None,
+        *,
+        resize: Literal["float", "integer"] = "float",
+    ) -> None:
+        if not isinstance(model, Model):
+            found = type(model).__name__
+            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        self._model = model
+        self._core = _core.ConceptPredictor(model.core, as_num_threads(num_threads), str(resize))
+        self._tokenizer = Tokenizer(model.config["text"]["context_length"])
+        self._exclusive = Exclusive("ConceptPredictor")
+        self._pictures: list[_core.ConceptPicture | None] = []
+
+    @property
+    def model(self) -> Model:
+        """The model that this predictor runs."""
+        return self._model
+
+    @property
+    def orig_hw(self) -> tuple[int, int] | None:
+        """Height and width of the current picture in pixels, or None."""
+        picture = self._core.picture
+        return None if picture is None else picture.orig_hw
+
+    @property
+    def num_images(self) -> int:
+        """Number of pictures that `set_images` keeps."""
+        return len(self._pictures)
+
+    @contextmanager
+    def _restoring(self) -> Iterator[None]:
+        """Bring the current picture back if the block fails."""
+        before = self._core.picture
+        try:
+            yield
+        except BaseException:
+            self._core.set_picture(before)
+            raise
+
+    def set_image(self, image: Any) -> None:
+        """Encode one picture and make it the current one.
+
+        Parameters
+        ----------
+        image : ndarray or PIL image
+            RGB uint8 (H, W, 3). Also: float in [0, 1], uint16, grey (H, W), RGBA (alpha is
+            dropped), channels first, any strides. An EXIF orientation is not applied.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The type, shape, dtype or range is another one.
+        StateError
+            The predictor is in use by another thread.
+        """
+        pixels = as_rgb(image)
+        with self._exclusive:
+            self._core.set_image(pixels)
+            self._pictures = []
+
+    def set_images(self, images: Sequence[Any]) -> None:
+        """Encode several pictures, keep what the encoder gives, and make the first the current one.
+
+        Parameters
+        ----------
+        images : sequence of pictures
+            At least one; each as `set_image` takes it, sizes may differ. `select` changes the
+            current one. Results equal those of `set_image` on each, bit for bit. A picture keeps
+            120 MB at the released size.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The sequence is empty, or one picture is not valid. Nothing has changed then.
+        StateError
+            The predictor is in use by another thread.
+        """
+        pixels = as_pictures(images)
+        with self._exclusive, self._restoring():
+            pictures = []
+            for picture in pixels:
+                self._core.set_image(picture)
+                pictures.append(self._core.picture)
+            self._core.set_picture(pictures[0])
+            self._pictures = pictures
+
+    def select(self, index: int) -> None:
+        """Make picture `index` of the last `set_images` the current one.
+
+        Raises
+        ------
+        StateError
+            `set_images` was not called, or a later call replaced its pictures.
+        InvalidArgumentError
+            There is no such picture.
+        """
+        with self._exclusive:
+            if not self._pictures:
+                raise StateError("select: expected pictures from set_images, found none")
+            count = len(self._pictures)
+            if as_integer("index", index, 0) >= count:
+                raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
+            self._core.set_picture(self._pictures[index])
+
+    def reset_image(self) -> None:
+        """Forget all pictures. Phrases stay known.
+
+        Raises
+        ------
+        StateError
+            The predictor is in use by another thread.
+        """
+        with self._exclusive:
+            self._core.set_picture(None)
+            self._pictures = []
+
+    def predict(
+        self,
+        image: Any = None,
+        *,
+        text: str | Sequence[str] | ArrayLike | None = None,
+        boxes: ArrayLike | None = None,
+        box_labels: ArrayLike | None = None,
+        point_coords: ArrayLike | None = None,
+        point_labels: ArrayLike | None = None,
+        threshold: float = 0.5,
+        return_logits: bool = False,
+        raw: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ConceptPrediction:
+        """Find all instances of what the prompts describe.
+
+        Each phrase is a prompt of its own: instances are found for it as if it were the only one.
+        Boxes and points are examples of what is meant, or of what is not; with phrases, they
+        belong to each of them, which refines a result that words alone gave.
+
+        Parameters
+        ----------
+        image : ndarray or PIL image, optional
+            Becomes the current picture, as by `set_image`. Default: the current picture, so that
+            several calls on one picture encode it once.
+        text : str, sequence of str, or array of int (L,) or (N, L), optional
+            Phrases, or the ids that `sam_rlx.Tokenizer` gives for them (L at most 32, zeros behind
+            a phrase). Default: boxes and points alone, with the phrase "visual", as upstream.
+        boxes : array (B, 4), optional
+            (x0, y0, x1, y1) in pixels of the original picture, within it and not empty.
+        box_labels : array (B,), optional
+            1: an example of what is meant (default for all), 0: of what is not.
+        point_coords : array (P, 2), optional
+            (x, y) in pixels of the original picture, within it. Upstream's network takes points,
+            but its processor does not offer them.
+        point_labels : array (P,), optional
+            As `box_labels`.
+        threshold : float
+            0 to 1. Instances with a score above it are kept.
+        return_logits : bool
+            True: `masks` holds float32 logits instead of bool.
+        raw : bool
+            True: also give all that the network computes, in `ConceptPrediction.raw`.
+        progress : callable, optional
+            Called as ``progress(done, total)`` after each phrase.
+
+        Returns
+        -------
+        ConceptPrediction
+            Masks, boxes, scores and labels; none may have been found.
+
+        Raises
+        ------
+        StateError
+            No picture is set, or the predictor is in use by another thread.
+        InvalidArgumentError
+            No prompt is given; a shape, label or value is wrong; a box is empty or reaches out of
+            the picture; an id is not in the vocabulary. The current picture is as it was before.
+
+        Warns
+        -----
+        TruncationWarning
+            A phrase is too long; its end has no effect.
+        """
+        points = as_marks(("point_coords", "point_labels"), point_coords, point_labels, 2)
+        examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
+        limit = as_number("threshold", threshold, 0.0, 1.0)
+        if text is None and points is None and examples is None:
+            raise InvalidArgumentError(
+                "predict: expected text, boxes or point_coords, found None for all"
+            )
+        ids, phrases = self._as_ids(_VISUAL if text is None else text)
+        pixels = None if image is None else as_rgb(image)
+        with self._exclusive, self._restoring():
+            hw = self.orig_hw if pixels is None else pixels.shape[:2]
+            if hw is None:
+                raise StateError("predict: expected a picture, here or by set_image, found none")
+            _check_inside("point_coords", points, hw)
+            _check_inside("boxes", examples, hw)
+            # Ids are checked before the longest part of the work.
+            self._core.encode_text(ids)
+            if pixels is not None:
+                self._core.set_image(pixels)
+            found = self._core.find(
+                ids,
+                points=None if points is None else points.values,
+                point_labels=None if points is None else points.labels,
+                boxes=None if examples is None else examples.values,
+                box_labels=None if examples is None else examples.labels,
+                threshold=limit,
+                raw=bool(raw),
+                progress=progress,
+            )
+            result = self._result(found, phrases, hw, bool(return_logits))
+            if pixels is not None:
+                self._pictures = []
+            return result
+
+    def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Phrase, ...]]:
+        """Return ids (N, L), and the phrases as they were given."""
+        phrases = (text,) if isinstance(text, str) else text
+        if isinstance(phrases, Sequence) and phrases and all(isinstance(p, str) for p in phrases):
+            return self._tokenizer(phrases), tuple(phrases)
+        try:
+            ids = np.asarray(text)
+        except ValueError:
+            ids = np.empty(0)
+        if ids.dtype.kind not in "iu" or ids.ndim not in (1, 2) or ids.size == 0:
+            raise InvalidArgumentError(
+                "text: expected a str, str in a sequence, or ids (L,) or (N, L) of int, found "
+                f"{type(text).__name__} of shape {np.shape(ids)} and dtype {ids.dtype}"
+            )
+        rows = np.ascontiguousarray(np.atleast_2d(ids), np.int64)
+        return rows, tuple(tuple(row) for row in rows.tolist())
+
+    def _result(
+        self,
+        found: list[dict[str, Any]],
+        phrases: tuple[Phrase, ...],
+        hw: tuple[int, ...],
+        return_logits: bool,
+    ) -> ConceptPrediction:
+        counts = [len(part["scores"]) for part in found]
+        masks: NDArray[Any] = np.empty(
+            (sum(counts), *hw), np.float32 if return_logits else np.bool_
+        )
+        end = 0
+        for part, count in zip(found, counts, strict=True):
+            begin, end = end, end + count
+            if return_logits:
+                self._core.upscale(part["low_res"], masks[begin:end])
+            else:
+                self._core.binarize(part["low_res"], masks[begin:end])
+        raw = tuple(_raw(part["raw"]) for part in found if part["raw"] is not None)
+        return ConceptPrediction(
+            masks=masks,
+            boxes=_joined(found, "boxes"),
+            scores=_joined(found, "scores"),
+            labels=np.repeat(np.arange(len(found)), counts),
+            phrases=phrases,
+            low_res_masks=_joined(found, "low_res"),
+            raw=raw or None,
+        )
+
+
+def _check_inside(name: str, marks: Marks | None, hw: tuple[int, ...]) -> None:
+    if marks is None:
+        return
+    height, width = hw
+    for row in marks.values:
+        x, y = row[0::2], row[1::2]
+        inside = (x >= 0).all() and (y >= 0).all() and (x <= width).all() and (y <= height).all()
+        if not inside:
+            raise InvalidArgumentError(
+                f"{name}: expected pixels of a picture of {width} x {height}, found {row.tolist()}"
+            )
+        if len(row) == 4 and not (x[0] < x[1] and y[0] < y[1]):
+            raise InvalidArgumentError(
+                f"{name}: expected (x0, y0, x1, y1) with x0 < x1 and y0 < y1, found {row.tolist()}"
+            )
+
+
+def _joined(found: list[dict[str, Any]], name: str) -> NDArray[Any]:
+    arrays = [part[name] for part in found]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _raw(raw: dict[str, Any]) -> RawDetections:
+    return RawDetections(
+        pred_logits=raw["logits"],
+        pred_boxes=raw["boxes"],
+        presence_logit_dec=raw["presence_logit"],
+        pred_masks=raw["masks"],
+        semantic_seg=raw["semantic_seg"][0],
+    )

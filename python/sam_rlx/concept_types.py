@@ -1,0 +1,75 @@
+"""What a `ConceptPredictor` gives."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A phrase, or its ids.
+Phrase: TypeAlias = str | tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RawDetections:
+    """What the network gives for one phrase, for all of its Q queries, under upstream's names.
+
+    Attributes
+    ----------
+    pred_logits : ndarray (Q,), float32
+        Of the query being an instance, if there is any.
+    pred_boxes : ndarray (Q, 4), float32
+        (cx, cy, w, h) as fractions of the picture's sides; not clipped.
+    presence_logit_dec : float
+        Logit of there being any instance. A score is
+        ``sigmoid(pred_logits) * sigmoid(presence_logit_dec)``.
+    pred_masks : ndarray (Q, S, S), float32
+        Logits; S = `Model.mask_side`.
+    semantic_seg : ndarray (S, S), float32
+        Logits of a pixel being what the phrase names, instances aside.
+    """
+
+    pred_logits: NDArray[np.float32]
+    pred_boxes: NDArray[np.float32]
+    presence_logit_dec: float
+    pred_masks: NDArray[np.float32]
+    semantic_seg: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class ConceptPrediction:
+    """N instances: those of the first phrase, then those of the second, and so on.
+
+    Within a phrase they are in the order of the network's queries, as upstream: not by score.
+
+    Attributes
+    ----------
+    masks : ndarray (N, H, W)
+        bool at the size of the picture; float32 logits with `return_logits`.
+    boxes : ndarray (N, 4), float32
+        (x0, y0, x1, y1) in pixels, by the network; not clipped to the picture, as upstream.
+    scores : ndarray (N,), float32
+        0 to 1, above the threshold.
+    labels : ndarray (N,), int64
+        Place of the instance's phrase in `phrases`.
+    phrases : tuple
+        The phrases of the call as they were given: str, or tuples of ids. ``"visual"`` where
+        there was none.
+    low_res_masks : ndarray (N, S, S), float32
+        Logits at the network's resolution, S = `Model.mask_side`.
+    raw : tuple of RawDetections, or None
+        All that the network gave, one a phrase, if `raw` was asked for.
+    """
+
+    masks: NDArray[Any]
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    phrases: tuple[Phrase, ...]
+    low_res_masks: NDArray[np.float32]
+    raw: tuple[RawDetections, ...] | None = None
+
+    @property
+    def names(self) -> tuple[Phrase, ...]:
+        """The phrase of each instance."""
+        return tuple(self.phrases[label] for label in self.labels)

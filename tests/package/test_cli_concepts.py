@@ -1,0 +1,123 @@
+"""``sam-rlx segment`` with phrases and examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx import cli, io
+from sam_rlx.cli import demo
+
+pytest.importorskip("support.upstream", reason="needs the reference packages")
+concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
+pytestmark = pytest.mark.parity
+
+WORDS = ["--text", "a cat", "--text", "cat 1", "--threshold", "0.4"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sam3") / "tiny.safetensors"
+    return concepts.save(path, concepts.image_model())
+
+
+@pytest.fixture
+def run(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple]:
+    def run(*arguments: object, model: Path = checkpoint) -> tuple[int, str, str]:
+        words = ["segment", str(demo.PICTURE), *map(str, arguments)]
+        try:
+            code = cli.main([*words, "--model", str(model), "--threads", "1"])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_phrases(run: Callable[..., tuple], checkpoint: Path, tmp_path: Path) -> None:
+    found = sam_rlx.ConceptPredictor(sam_rlx.load_model(checkpoint)).predict(
+        io.read_image(demo.PICTURE), text=["a cat", "cat 1"], threshold=0.4
+    )
+    count = len(found.scores)
+    npz = tmp_path / "found.npz"
+    code, out, err = run(*WORDS, "--output", tmp_path / "out", "--npz", npz)
+    assert (code, err) == (0, "")
+    assert f"found {np.count_nonzero(found.labels == 0)} of 'a cat'" in out
+    document = json.loads((tmp_path / "out" / "masks.json").read_text())
+    assert [entry["name"] for entry in document["categories"]] == ["a cat", "cat 1"]
+    assert len(document["annotations"]) == count > 2
+    for entry, label, score in zip(
+        document["annotations"], found.labels, found.scores, strict=True
+    ):
+        assert entry["category_id"] == label + 1
+        assert entry["phrase"] == found.phrases[label]
+        assert entry["score"] == pytest.approx(score)
+    with np.load(npz) as arrays:
+        np.testing.assert_array_equal(arrays["masks"], found.masks)
+        np.testing.assert_array_equal(arrays["boxes_xyxy"], found.boxes)
+        assert arrays["phrases"].tolist() == ["a cat", "cat 1"]
+    assert len(list((tmp_path / "out").glob("mask_*.png"))) == count
+    with Image.open(tmp_path / "out" / "overlay.png") as overlay:
+        assert np.asarray(overlay).shape == (*found.masks.shape[1:], 3)
+
+
+def test_examples(run: Callable[..., tuple], checkpoint: Path) -> None:
+    boxes = ["--box", "10,20,200,200", "--box", "200,50,320,280"]
+    labels = ["--box-label", "1", "--box-label", "0", "--threshold", "0.01"]
+    point = ["--point", "30,40,0"]
+    code, out, _ = run(*boxes, *labels, *point, "--json", "-")
+    assert code == 0
+    found = sam_rlx.ConceptPredictor(sam_rlx.load_model(checkpoint)).predict(
+        io.read_image(demo.PICTURE),
+        boxes=[[10, 20, 200, 200], [200, 50, 320, 280]],
+        box_labels=[1, 0],
+        point_coords=[[30, 40]],
+        point_labels=[0],
+        threshold=0.01,
+    )
+    document = json.loads(out)
+    assert [entry["score"] for entry in document["annotations"]] == found.scores.tolist()
+    assert [entry["name"] for entry in document["categories"]] == ["visual"]
+
+
+def test_nothing_found(run: Callable[..., tuple], tmp_path: Path) -> None:
+    picture = tmp_path / "none.png"
+    code, out, _ = run("--text", "a cat", "--threshold", 1, "--output", picture)
+    assert code == 0
+    assert "found 0 of 'a cat'" in out
+    assert picture.exists()
+
+
+def test_dry(run: Callable[..., tuple], tmp_path: Path) -> None:
+    code, out, _ = run(*WORDS, "--output", tmp_path / "x.png", "--dry")
+    assert code == 0
+    assert "would use text" in out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text", "a", "--multimask"], "no --mask and --multimask"),
+        (["--box", "1,2,30,40", "--box-label", 1, "--box-label", 0], "found 2 for 1"),
+        (["--box", "1,2,30,40", "--box-label", 2], "invalid choice"),
+        (["--text", "a", "--threshold", 2], "--threshold: expected 0 to 1, found 2"),
+        ([], "--point, --box, --mask or --text"),
+    ],
+)
+def test_wrong_usage(run: Callable[..., tuple], arguments: list, message: str) -> None:
+    code, _, err = run(*arguments, "--json", "-")
+    assert code == 2
+    assert message in err
+
+
+def test_another_model(run: Callable[..., tuple], tiny_checkpoint: Path) -> None:
+    code, _, err = run("--text", "a cat", "--json", "-", model=tiny_checkpoint)
+    assert code == 2
+    assert "expected a checkpoint of SAM 3 as --model" in err

@@ -1,0 +1,254 @@
+"""`sam_rlx.compat.sam3` beside upstream's classes: names, shapes, types, states and results."""
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx.compat.sam3 import build_sam3_image_model
+from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
+
+upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
+concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
+torch = pytest.importorskip("torch", reason="needs the reference packages")
+pytestmark = pytest.mark.parity
+
+BOXES = [[0.3, 0.5, 0.35, 0.6], [0.7, 0.25, 0.5, 0.3], [0.1, 0.1, 0.4, 0.4]]
+RESULTS = ("masks_logits", "masks", "boxes", "scores")
+
+
+@pytest.fixture(scope="module")
+def network():
+    return concepts.image_model()
+
+
+@pytest.fixture(scope="module")
+def path(network, tmp_path_factory):
+    return concepts.save(tmp_path_factory.mktemp("sam3") / "tiny.safetensors", network)
+
+
+@pytest.fixture(scope="module")
+def model(path):
+    return build_sam3_image_model(checkpoint_path=path)
+
+
+@pytest.fixture
+def processor(model):
+    return Sam3Processor(model, resolution=concepts.CONFIG.img_size)
+
+
+def as_upstream(image):
+    """A picture as upstream's processor has to get it to read its size right."""
+    return torch.from_numpy(image).permute(2, 0, 1)
+
+
+def agree(ours, theirs):
+    """Both states hold the same results, in the same form."""
+    assert {key for key in ours if key in RESULTS} == {key for key in theirs if key in RESULTS}
+    if "scores" not in ours:
+        return
+    for key in RESULTS:
+        expected = upstream.array(theirs[key])
+        assert ours[key].shape == expected.shape, key
+        assert ours[key].dtype == expected.dtype, key
+    concepts.check(concepts.results(theirs), ours["masks"][:, 0], ours["boxes"], ours["scores"])
+    np.testing.assert_allclose(
+        ours["masks_logits"], upstream.array(theirs["masks_logits"]), rtol=0, atol=1e-3
+    )
+
+
+class Both:
+    """Our processor and upstream's, on a state each."""
+
+    def __init__(self, processor, network, threshold):
+        self.pair = (processor, concepts.processor(network, threshold))
+        processor.confidence_threshold = threshold
+        self.states = ({}, {})
+
+    def call(self, name, *args):
+        with upstream_sam3.on_cpu():
+            for processor, state in zip(self.pair, self.states, strict=True):
+                getattr(processor, name)(*args, state)
+        agree(*self.states)
+        return self.states[0]
+
+
+@pytest.mark.parametrize("name", ["odd 303x384", "tall 451x300", "square 512x512"])
+def test_a_session(processor, network, pictures, name):
+    """All methods in an order that shows what each keeps and forgets."""
+    both = Both(processor, network, 0.02)
+    both.call("set_image", Image.fromarray(pictures[name]))
+    assert len(both.call("set_text_prompt", "a cat")["scores"]) > 0
+    both.call("add_geometric_prompt", BOXES[0], True)
+    both.call("add_geometric_prompt", BOXES[1], False)
+    # The phrase is replaced, the boxes stay.
+    both.call("set_text_prompt", "cat 1")
+    threshold = concepts.gap(upstream.array(both.states[1]["scores"]))
+    few = len(both.call("set_confidence_threshold", threshold)["scores"])
+    both.call("set_confidence_threshold", 0.0)
+    assert 0 < few < len(both.states[0]["scores"]) == concepts.CONFIG.num_queries
+    # A new picture keeps the prompts and the results of the old one.
+    both.call("set_image", Image.fromarray(pictures["wide 400x600"]))
+    both.call("add_geometric_prompt", BOXES[2], True)
+    both.call("reset_all_prompts")
+    assert set(both.states[0]) == {"original_height", "original_width", "backbone_out"}
+    # Without results a threshold changes nothing.
+    both.call("set_confidence_threshold", 0.1)
+    both.call("add_geometric_prompt", BOXES[2], True)
+    nothing = both.call("set_confidence_threshold", 1.0)
+    assert nothing["masks"].shape == (0, 1, 400, 600)
+
+
+def test_pictures_in_other_forms(processor, network, pictures):
+    image = pictures["odd 303x384"]
+    grey = Image.fromarray(image).convert("L")
+    reference = processor.set_text_prompt("a cat", processor.set_image(Image.fromarray(image)))
+    chw = np.ascontiguousarray(image.transpose(2, 0, 1))
+    state = processor.set_text_prompt("a cat", processor.set_image(chw))
+    assert state["masks_logits"].tobytes() == reference["masks_logits"].tobytes()
+    for picture in (
+        as_upstream(image),
+        as_upstream(image).float() / 255,
+        as_upstream(image).double() * (0.7 / 255),
+        grey,
+        image,  # upstream takes the last two axes for the sides, and so do we
+    ):
+        both = Both(processor, network, 0.0)
+        both.call("set_image", picture)
+        both.call("set_text_prompt", "a cat")
+    assert both.states[0]["masks"].shape[2:] == (384, 3)
+
+
+def test_batch_of_pictures(processor, network, pictures):
+    both = Both(processor, network, 0.5)
+    both.call("set_image_batch", [Image.fromarray(pictures["tall 451x300"])] * 2)
+    ours, theirs = both.states
+    for key in ("original_heights", "original_widths"):
+        assert ours[key] == theirs[key]
+
+
+def test_states_do_not_meet(processor, pictures):
+    images = [Image.fromarray(pictures[name]) for name in ("odd 303x384", "tall 451x300")]
+    states = [processor.set_image(image) for image in images]
+    for state in states:
+        processor.set_text_prompt("a cat", state)
+    again = processor.set_text_prompt("a cat", processor.set_image(images[0]))
+    assert states[0]["masks_logits"].tobytes() == again["masks_logits"].tobytes()
+    assert states[1]["masks"].shape[2:] == (451, 300)
+
+
+# ---------------------------------------------------------------- clicks
+
+POINTS = {"point_coords": np.array([[50.0, 40.0], [200.0, 90.0]]), "point_labels": np.array([1, 0])}
+CLICKS = [
+    POINTS,
+    {**POINTS, "multimask_output": False},
+    {"box": np.array([[10.0, 20.0, 90.0, 80.0], [100.0, 50.0, 250.0, 260.0]])},
+    {"box": np.array([0.1, 0.2, 0.6, 0.7]), "normalize_coords": False, "return_logits": True},
+]
+
+
+@pytest.fixture(scope="module")
+def clicking():
+    return concepts.image_model(clicks=True)
+
+
+@pytest.fixture(scope="module")
+def clicking_path(clicking, tmp_path_factory):
+    return concepts.save(tmp_path_factory.mktemp("clicks") / "tiny.safetensors", clicking)
+
+
+def click_pair(clicking, clicking_path):
+    ours = build_sam3_image_model(checkpoint_path=clicking_path, enable_inst_interactivity=True)
+    mine = Sam3Processor(ours, resolution=concepts.CONFIG.img_size)
+    return (ours, mine), (clicking, concepts.processor(clicking))
+
+
+def clicks_agree(ours, theirs, logits):
+    for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        if index == 0 and not logits:
+            assert np.mean(a != b) < 1e-3
+        else:
+            np.testing.assert_allclose(a, b, rtol=0, atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore")  # of upstream, which finds no GPU for its holes
+def test_predict_inst(clicking, clicking_path, pictures):
+    image = Image.fromarray(pictures["odd 303x384"])
+    pair = click_pair(clicking, clicking_path)
+    with upstream_sam3.on_cpu(), torch.inference_mode():
+        states = [processor.set_image(image) for _, processor in pair]
+        for clicks in CLICKS:
+            found = [
+                model.predict_inst(state, **clicks)
+                for (model, _), state in zip(pair, states, strict=True)
+            ]
+            clicks_agree(*found, clicks.get("return_logits", False))
+        # Phrases on the same state.
+        for (_, processor), state in zip(pair, states, strict=True):
+            processor.confidence_threshold = 0.0
+            processor.set_text_prompt("a cat", state)
+        agree(*states)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_predict_inst_batch(clicking, clicking_path, pictures):
+    images = [Image.fromarray(pictures[name]) for name in ("odd 303x384", "tall 451x300")]
+    boxes = [clicks["box"] for clicks in (CLICKS[2], {"box": np.array([5.0, 6.0, 70.0, 80.0])})]
+    found = []
+    with upstream_sam3.on_cpu(), torch.inference_mode():
+        for model, processor in click_pair(clicking, clicking_path):
+            state = processor.set_image_batch(images)
+            found.append(model.predict_inst_batch(state, box_batch=boxes))
+    for a, b in zip(zip(*found[0], strict=True), zip(*found[1], strict=True), strict=True):
+        clicks_agree(a, b, False)
+
+
+def test_clicks_need_to_be_asked_for(processor, model, path):
+    state = processor.set_image(Image.new("RGB", (9, 7)))
+    with pytest.raises(sam_rlx.UnsupportedError, match="enable_inst_interactivity"):
+        model.predict_inst(state, **POINTS)
+    with pytest.raises(sam_rlx.UnsupportedError, match="tracker"):
+        build_sam3_image_model(checkpoint_path=path, enable_inst_interactivity=True)
+
+
+def test_errors(processor, model, path, tiny_checkpoint):
+    for call in (
+        lambda: processor.set_text_prompt("a cat", {}),
+        lambda: processor.add_geometric_prompt(BOXES[0], True, {}),
+    ):
+        with pytest.raises(ValueError, match="You must call set_image before set_text_prompt"):
+            call()
+    with pytest.raises(ValueError, match="Image must be a PIL image or a tensor"):
+        processor.set_image("picture.jpg")
+    with pytest.raises(ValueError, match="Images must be a list of PIL images or tensors"):
+        processor.set_image_batch(np.zeros((1, 3, 4, 4), np.uint8))
+    with pytest.raises(AssertionError, match="must not be empty"):
+        processor.set_image_batch([])
+    with pytest.raises(AssertionError, match="must be a list of PIL images"):
+        processor.set_image_batch([np.zeros((3, 4, 4), np.uint8)])
+    state = processor.set_image(Image.new("RGB", (9, 7)))
+    with pytest.raises(ValueError, match="box: expected"):
+        processor.add_geometric_prompt([0.5, 0.5, 0.1], True, state)
+    with pytest.raises(sam_rlx.UnsupportedError, match="resolution: expected 112, found 1008"):
+        Sam3Processor(model)
+    with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):
+        Sam3Processor(model, 112, device="cuda")
+    with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):
+        build_sam3_image_model(checkpoint_path=path, device="cuda")
+    with pytest.raises(sam_rlx.UnsupportedError, match="no random weights"):
+        build_sam3_image_model(load_from_HF=False)
+    with pytest.raises(sam_rlx.UnsupportedError, match="expected family sam3, found sam"):
+        build_sam3_image_model(checkpoint_path=tiny_checkpoint)
+    assert model.eval() is model.to("cpu") is model
+
+
+def test_a_failed_call_leaves_the_boxes(processor, pictures):
+    """Upstream appends before it fails; a box of three numbers is refused before."""
+    state = processor.set_image(Image.fromarray(pictures["odd 303x384"]))
+    processor.add_geometric_prompt(BOXES[0], True, state)
+    with pytest.raises(ValueError, match="box: expected"):
+        processor.add_geometric_prompt([1, 2], True, state)
+    assert len(state["geometric_prompt"].boxes) == 1

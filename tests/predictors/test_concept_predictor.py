@@ -1,0 +1,298 @@
+"""What holds for a concept predictor beside parity: independence, memory, refusals."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sam_rlx
+from sam_rlx import InvalidArgumentError, StateError, TruncationWarning, UnsupportedError
+
+pytest.importorskip("support.upstream", reason="needs the reference packages")
+concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
+pytestmark = pytest.mark.parity
+
+BOX = [20.0, 30.0, 200.0, 190.5]
+LOW = 0.3  # a threshold that keeps some of each phrase
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return concepts.save(
+        tmp_path_factory.mktemp("sam3") / "tiny.safetensors", concepts.image_model()
+    )
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> sam_rlx.Model:
+    return sam_rlx.load_model(path)
+
+
+@pytest.fixture(scope="module")
+def image(pictures: dict[str, np.ndarray]) -> np.ndarray:
+    return pictures["odd 303x384"]
+
+
+@pytest.fixture
+def predictor(model: sam_rlx.Model, image: np.ndarray) -> sam_rlx.ConceptPredictor:
+    predictor = sam_rlx.ConceptPredictor(model, num_threads=2)
+    predictor.set_image(image)
+    return predictor
+
+
+def same(a: sam_rlx.ConceptPrediction, b: sam_rlx.ConceptPrediction) -> None:
+    for field in fields(a):
+        one, other = getattr(a, field.name), getattr(b, field.name)
+        if isinstance(one, np.ndarray):
+            assert one.shape == other.shape, field.name
+            assert one.tobytes() == other.tobytes(), field.name
+
+
+def part(found: sam_rlx.ConceptPrediction, label: int) -> sam_rlx.ConceptPrediction:
+    """Return the instances of one phrase, as a call with this phrase alone gives them."""
+    rows = found.labels == label
+    return sam_rlx.ConceptPrediction(
+        masks=found.masks[rows],
+        boxes=found.boxes[rows],
+        scores=found.scores[rows],
+        labels=np.zeros(rows.sum(), np.int64),
+        phrases=(found.phrases[label],),
+        low_res_masks=found.low_res_masks[rows],
+    )
+
+
+def test_types_and_shapes(predictor: sam_rlx.ConceptPredictor) -> None:
+    found = predictor.predict(text=["a cat", "cat 1"], threshold=LOW)
+    count, side = len(found.scores), predictor.model.mask_side
+    assert count > 4
+    assert (found.masks.dtype, found.masks.shape) == (np.bool_, (count, 303, 384))
+    assert (found.boxes.dtype, found.boxes.shape) == (np.float32, (count, 4))
+    assert (found.scores.dtype, found.scores.shape) == (np.float32, (count,))
+    assert (found.labels.dtype, found.labels.shape) == (np.int64, (count,))
+    assert found.low_res_masks.shape == (count, side, side)
+    assert set(found.labels.tolist()) == {0, 1}
+    assert found.names == tuple(("a cat", "cat 1")[label] for label in found.labels)
+    assert (found.scores > LOW).all()
+    logits = predictor.predict(text=["a cat", "cat 1"], threshold=LOW, return_logits=True)
+    assert logits.masks.dtype == np.float32
+    np.testing.assert_array_equal(logits.masks > 0, found.masks)
+
+
+def test_nothing_found(predictor: sam_rlx.ConceptPredictor) -> None:
+    found = predictor.predict(text=["a cat", "cat 1"], threshold=1.0)
+    side = predictor.model.mask_side
+    assert found.masks.shape == (0, 303, 384)
+    assert found.boxes.shape == (0, 4)
+    assert found.low_res_masks.shape == (0, side, side)
+    assert found.names == ()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_change_no_bit(
+    model: sam_rlx.Model, predictor: sam_rlx.ConceptPredictor, image: np.ndarray, threads: int
+) -> None:
+    prompts = {"text": ["a cat", "cat 1"], "boxes": BOX, "threshold": LOW}
+    other = sam_rlx.ConceptPredictor(model, threads)
+    same(other.predict(image, **prompts), predictor.predict(**prompts))
+
+
+def test_phrases_do_not_meet(predictor: sam_rlx.ConceptPredictor, model: sam_rlx.Model) -> None:
+    """One call with many phrases is the loop over them, on a fresh predictor too."""
+    phrases = [f"{word} {i}" for i in range(12) for word in ("cat", "a small dog", "x")]
+    prompts = {"boxes": [BOX], "box_labels": [0], "threshold": LOW}
+    found = predictor.predict(text=[*phrases, phrases[3]], **prompts)
+    assert len(found.scores) > len(phrases)
+    fresh = sam_rlx.ConceptPredictor(model, 1)
+    fresh._core.set_picture(predictor._core.picture)
+    for label in (0, 3, 31, 32, 35, 36):
+        same(part(found, label), fresh.predict(text=found.phrases[label], **prompts))
+
+
+def test_picture_here_or_before(
+    predictor: sam_rlx.ConceptPredictor, pictures: dict[str, np.ndarray]
+) -> None:
+    prompts = {"text": "cat 1", "threshold": LOW}
+    first = predictor.predict(**prompts)
+    tall = predictor.predict(pictures["tall 451x300"], **prompts)
+    assert predictor.orig_hw == (451, 300)
+    same(predictor.predict(**prompts), tall)
+    same(predictor.predict(pictures["odd 303x384"], **prompts), first)
+
+
+def test_pictures(predictor: sam_rlx.ConceptPredictor, pictures: dict[str, np.ndarray]) -> None:
+    names = ["tall 451x300", "odd 303x384", "tiny 7x5"]
+    single = [predictor.predict(pictures[name], text="cat 1", threshold=LOW) for name in names]
+    predictor.set_images([pictures[name] for name in names])
+    assert predictor.num_images == 3
+    assert predictor.orig_hw == (451, 300)
+    for index in (2, 0, 1):
+        predictor.select(index)
+        same(predictor.predict(text="cat 1", threshold=LOW), single[index])
+    with pytest.raises(InvalidArgumentError, match="expected 0 to 2, found 3"):
+        predictor.select(3)
+    predictor.reset_image()
+    assert predictor.orig_hw is None
+    with pytest.raises(StateError, match="expected a picture"):
+        predictor.predict(text="cat 1")
+    with pytest.raises(StateError, match="expected pictures from set_images"):
+        predictor.select(0)
+
+
+def test_ids_in_place_of_words(predictor: sam_rlx.ConceptPredictor) -> None:
+    ids = sam_rlx.Tokenizer()(["a cat", "cat 1"])
+    words = predictor.predict(text=["a cat", "cat 1"], threshold=LOW)
+    found = predictor.predict(text=ids, threshold=LOW)
+    same(found, words)
+    assert found.phrases == tuple(tuple(row) for row in ids.tolist())
+    alone = predictor.predict(text=[49406, 320, 2368, 49407], threshold=LOW)
+    same(alone, part(words, 0))
+
+
+def test_points_and_boxes_alone_are_the_word_visual(predictor: sam_rlx.ConceptPredictor) -> None:
+    for prompts in ({"boxes": BOX}, {"point_coords": [30, 40], "point_labels": 0}):
+        found = predictor.predict(**prompts, threshold=LOW)
+        same(found, predictor.predict(text="visual", **prompts, threshold=LOW))
+        assert found.phrases == ("visual",)
+
+
+def test_labels_are_positive_by_default(predictor: sam_rlx.ConceptPredictor) -> None:
+    default = predictor.predict(text="cat 1", boxes=[BOX], point_coords=[[3, 4]], threshold=LOW)
+    marks = {"box_labels": [True], "point_labels": np.array([1])}
+    prompts = {"text": "cat 1", "boxes": [BOX], "point_coords": [[3, 4]], "threshold": LOW}
+    same(default, predictor.predict(**prompts, **marks))
+    negative = predictor.predict(**prompts, box_labels=[0])
+    assert not np.array_equal(negative.scores, default.scores)
+
+
+def test_progress(predictor: sam_rlx.ConceptPredictor) -> None:
+    seen = []
+    predictor.predict(text=["a", "b", "c"], progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_long_phrases_are_cut(predictor: sam_rlx.ConceptPredictor) -> None:
+    with pytest.warns(TruncationWarning, match="expected at most 32 tokens"):
+        long = predictor.predict(text="word " * 40, threshold=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(long, predictor.predict(text="word " * 30, threshold=0.0))
+
+
+# ---------------------------------------------------------------- refusals
+
+
+REFUSED = {
+    "no prompt": ({}, "expected text, boxes or point_coords"),
+    "no phrase": ({"text": []}, "text: expected"),
+    "no word": ({"text": ["cat", 3]}, "text: expected"),
+    "a number": ({"text": 1.5}, "text: expected"),
+    "ids of float": ({"text": [[1.0, 2.0]]}, "text: expected"),
+    "an id that there is not": ({"text": [49406, 49408, 49407]}, "found 49408"),
+    "a negative id": ({"text": [49406, -1, 49407]}, "found -1"),
+    "padding alone": ({"text": [0, 0]}, "an id other than 0"),
+    "too many ids": ({"text": [49406] * 33}, "1 <= L <= 32"),
+    "a box of three": ({"boxes": [[1, 2, 3]]}, r"boxes: expected shape \(N, 4\)"),
+    "no box": ({"boxes": np.zeros((0, 4))}, r"N > 0, found \(0, 4\)"),
+    "an empty box": ({"boxes": [[5, 5, 5, 9]]}, "x0 < x1"),
+    "exchanged corners": ({"boxes": [[9, 9, 5, 5]]}, "x0 < x1"),
+    "a box outside": ({"boxes": [[1, 1, 385, 9]]}, "a picture of 384 x 303"),
+    "a point outside": ({"point_coords": [[-1, 1]]}, "point_coords: expected pixels"),
+    "nan": ({"boxes": [[1, 1, np.nan, 9]]}, "boxes: expected finite"),
+    "words as a box": ({"boxes": "left"}, "boxes: expected numbers"),
+    "labels alone": ({"text": "a", "box_labels": [1]}, "boxes: expected an array beside"),
+    "another label": ({"boxes": [BOX], "box_labels": [2]}, "box_labels: expected 1"),
+    "two labels": ({"boxes": [BOX], "box_labels": [1, 0]}, "expected 1 labels"),
+    "a high threshold": ({"text": "a", "threshold": 1.5}, "threshold: expected"),
+    "no threshold": ({"text": "a", "threshold": np.nan}, "threshold: expected"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("with_picture", [False, True])
+def test_refused(
+    predictor: sam_rlx.ConceptPredictor, image: np.ndarray, case: str, with_picture: bool
+) -> None:
+    prompts, message = REFUSED[case]
+    before = predictor._core.picture
+    with pytest.raises(InvalidArgumentError, match=message):
+        predictor.predict(image if with_picture else None, **prompts)
+    assert predictor._core.picture is before
+
+
+def test_another_family(tiny_checkpoint: Path) -> None:
+    with pytest.raises(UnsupportedError, match="expected a model of SAM 3, found sam"):
+        sam_rlx.ConceptPredictor(sam_rlx.load_model(tiny_checkpoint))
+    with pytest.raises(InvalidArgumentError, match=r"expected sam_rlx\.Model"):
+        sam_rlx.ConceptPredictor("sam3.pt")  # type: ignore[arg-type]
+
+
+def test_constructor(model: sam_rlx.Model) -> None:
+    with pytest.raises(InvalidArgumentError, match="num_threads"):
+        sam_rlx.ConceptPredictor(model, 0)
+    with pytest.raises(InvalidArgumentError, match=r'resize: expected "float" or "integer"'):
+        sam_rlx.ConceptPredictor(model, resize="pil")  # type: ignore[arg-type]
+
+
+class Stop(Exception):
+    """Raised from within a call."""
+
+
+def test_a_stopped_call_leaves_the_picture(
+    predictor: sam_rlx.ConceptPredictor, pictures: dict[str, np.ndarray]
+) -> None:
+    prompts = {"text": ["a cat", "cat 1"], "threshold": LOW}
+    before = predictor.predict(**prompts)
+
+    def stop(done: int, total: int) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        predictor.predict(pictures["tall 451x300"], progress=stop, **prompts)
+    assert predictor.orig_hw == (303, 384)
+    same(predictor.predict(**prompts), before)
+
+
+def test_one_call_at_a_time(predictor: sam_rlx.ConceptPredictor) -> None:
+    refused = []
+
+    def second(done: int, total: int) -> None:
+        def call() -> None:
+            with pytest.raises(StateError, match="in use"):
+                predictor.predict(text="cat 1")
+            refused.append(done)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+
+    predictor.predict(text="a cat", progress=second)
+    assert refused == [1]
+
+
+# ---------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_third_call_allocates_its_results_alone(
+    testing, path: Path, image: np.ndarray, threads: int
+) -> None:
+    ids = sam_rlx.Tokenizer()(["a cat", "cat 1", "nothing of this"])
+    counts = testing.concept_allocations(str(path), image, ids, LOW, threads, 4)
+    # The first call grows the scratch memory, the second may take it as one block.
+    for taken, results in counts[2:]:
+        assert taken == results
+        assert results > 0
+
+
+def test_phrases_that_were_used_last_are_known(predictor: sam_rlx.ConceptPredictor) -> None:
+    """More phrases than are kept: the first one is computed anew, with the same result."""
+    first = predictor.predict(text="a cat", threshold=LOW)
+    ids = np.full((4200, 4), 49407)
+    ids[:, 0], ids[:, 1], ids[:, 2] = 49406, np.arange(4200) + 300, 320
+    for begin in range(0, len(ids), 600):
+        predictor._core.encode_text(ids[begin : begin + 600])
+    same(predictor.predict(text="a cat", threshold=LOW), first)
