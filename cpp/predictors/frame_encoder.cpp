@@ -20,8 +20,8 @@ class Sam2FrameEncoder final : public FrameEncoder {
   void preprocess(Context& ctx, const ImageView& image, View input) const override {
     transform_.preprocess(ctx, image, input);
   }
-  void forward_image(Context& ctx, ConstView input, sam2::ImageFeatures& out) const override {
-    model_->sam2().forward_image(ctx, input, out);
+  void forward_image(Context& ctx, ConstView input, bool, EncodedFrame& out) const override {
+    model_->sam2().forward_image(ctx, input, out.features);
   }
 
  private:
@@ -51,8 +51,11 @@ class Sam3FrameEncoder final : public FrameEncoder {
   void preprocess(Context& ctx, const ImageView& image, View input) const override {
     transform_.preprocess(ctx, image, input);
   }
-  void forward_image(Context& ctx, ConstView input, sam2::ImageFeatures& out) const override {
-    model_->sam3().forward_image(ctx, input, {.tracker = &out});
+  void forward_image(Context& ctx, ConstView input, bool with_detector,
+                     EncodedFrame& out) const override {
+    model_->sam3().forward_image(
+        ctx, input,
+        {.detector = with_detector ? &out.detector : nullptr, .tracker = &out.features});
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/image.h"
 #include "models/sam2/sam2.h"
+#include "predictors/frame_cache.h"
 #include "predictors/image_transform.h"
 #include "predictors/model.h"
 
@@ -39,8 +40,10 @@ class FrameEncoder {
   virtual ConstView vision_pos_enc() const = 0;
   // uint8 RGB -> input (side, side, 3).
   virtual void preprocess(Context& ctx, const ImageView& image, View input) const = 0;
-  // Input (1, side, side, 3) -> out. Tensors of the right size are used again.
-  virtual void forward_image(Context& ctx, ConstView input, sam2::ImageFeatures& out) const = 0;
+  // Input (1, side, side, 3) -> features, and what the detector reads if `with_detector`, for which
+  // the model is SAM 3. Tensors of the right size are used again.
+  virtual void forward_image(Context& ctx, ConstView input, bool with_detector,
+                             EncodedFrame& out) const = 0;
 
   std::int64_t side() const { return heads().config.base.image_size; }
 };

@@ -19,6 +19,7 @@ HotStart::Result HotStart::process(const Frame& frame) {
 
 // Whether a masklet is so young that it can be removed.
 bool HotStart::is_within(std::int64_t obj_id, const Frame& frame) const {
+  if (confirmed_.contains(obj_id)) return false;
   const std::int64_t first = first_frame_.at(obj_id);
   return frame.reverse ? first < frame.frame_idx + config_.hotstart_delay
                        : first > frame.frame_idx - config_.hotstart_delay;

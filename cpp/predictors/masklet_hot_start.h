@@ -42,6 +42,8 @@ class HotStart {
   };
   Result process(const Frame& frame);
 
+  // Of a masklet that the user stands for: it is not removed.
+  void confirm(std::int64_t obj_id) { confirmed_.insert(obj_id); }
   // Upstream's trk_keep_alive: falls without a detection, rises with one.
   std::int64_t keep_alive(std::int64_t obj_id) const { return keep_alive_.at(obj_id); }
 
@@ -57,7 +59,7 @@ class HotStart {
   std::map<std::int64_t, std::int64_t> unmatched_frames_;  // how many
   // (earlier masklet, later one) to the number of frames on which they had one detection.
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> overlaps_;
-  std::set<std::int64_t> removed_;
+  std::set<std::int64_t> removed_, confirmed_;
 };
 
 }  // namespace sam_rlx

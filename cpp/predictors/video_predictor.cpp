@@ -51,6 +51,11 @@ Context VideoPredictor::context() {
 
 // ---------------------------------------------------------------- frames
 
+bool VideoPredictor::has_frame(std::int64_t index) const {
+  const EncodedFrame* const frame = cache_.peek(index);
+  return frame != nullptr && (frame->has_detector || !with_detector_);
+}
+
 void VideoPredictor::set_frame(std::int64_t index, const ImageView& image,
                                std::optional<Size> orig_hw) {
   const InUse guard(busy_, "VideoPredictor");
@@ -63,13 +68,15 @@ void VideoPredictor::set_frame(std::int64_t index, const ImageView& image,
   if (orig_hw_ && size != *orig_hw_) {
     fail(where, text(*orig_hw_) + " as in the first frame", text(size));
   }
-  if (cache_.find(index) != nullptr) return;
+  if (has_frame(index)) return;
+  cache_.drop(index);
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
   const View input = ctx.workspace.floats({1, side(), side(), 3});
   encoder_->preprocess(ctx, image, input[0]);
   EncodedFrame& frame = cache_.make_room();
-  encoder_->forward_image(ctx, input, frame.features);
+  encoder_->forward_image(ctx, input, with_detector_, frame);
+  frame.has_detector = with_detector_;
   cache_.adopt(frame, index);
   orig_hw_ = size;
 }
@@ -81,7 +88,7 @@ EncodedFrame& VideoPredictor::cached_frame(std::int64_t index, const char* where
 
 // ---------------------------------------------------------------- objects
 
-TrackedObject* VideoPredictor::find_object(std::int64_t handle) const {
+TrackedObject* VideoPredictor::object_named(std::int64_t handle) const {
   for (const auto& object : objects_) {
     if (object->handle == handle) return object.get();
   }
@@ -89,12 +96,12 @@ TrackedObject* VideoPredictor::find_object(std::int64_t handle) const {
 }
 
 TrackedObject& VideoPredictor::known_object(std::int64_t handle, const char* where) const {
-  if (TrackedObject* const object = find_object(handle)) return *object;
+  if (TrackedObject* const object = object_named(handle)) return *object;
   fail(where, "an object with prompts", "object " + std::to_string(handle));
 }
 
 TrackedObject& VideoPredictor::object_of(std::int64_t handle) {
-  if (TrackedObject* const object = find_object(handle)) return *object;
+  if (TrackedObject* const object = object_named(handle)) return *object;
   objects_.push_back(std::make_unique<TrackedObject>());
   objects_.back()->handle = handle;
   objects_.back()->batch = open_batch_;
@@ -169,7 +176,7 @@ bool VideoPredictor::add_points(const PointPrompt& prompt) {
   const InUse guard(busy_, "VideoPredictor");
   EncodedFrame& frame = cached_frame(prompt.frame, "add_prompt");
   const TrackedObject unknown;
-  const TrackedObject* const known = find_object(prompt.handle);
+  const TrackedObject* const known = object_named(prompt.handle);
   const TrackedObject& object = known != nullptr ? *known : unknown;
 
   ClickedPoints points = all_points(prompt, object);
@@ -197,7 +204,7 @@ bool VideoPredictor::add_points(const PointPrompt& prompt) {
 bool VideoPredictor::add_mask(std::int64_t index, std::int64_t handle, ConstView mask) {
   const InUse guard(busy_, "VideoPredictor");
   EncodedFrame& frame = cached_frame(index, "add_prompt");
-  const TrackedObject* const known = find_object(handle);
+  const TrackedObject* const known = object_named(handle);
   const bool is_cond = options_.add_all_frames_to_correct_as_cond || known == nullptr ||
                        !known->frames_tracked.contains(index);
   Context ctx = context();
@@ -255,7 +262,7 @@ std::vector<VideoPredictor::Shown> VideoPredictor::shown(std::int64_t frame, Sou
         if (output == nullptr) output = object->latest_output(frame, false);
         break;
     }
-    if (output != nullptr) result.push_back({object->handle, output});
+    if (output != nullptr && !object->is_masklet) result.push_back({object->handle, output});
   }
   return result;
 }

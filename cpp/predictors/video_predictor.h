@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/context.h"
@@ -58,7 +59,7 @@ class VideoPredictor {
 
   // ---- frames. All frames have the size of the first one; a picture that was resized before
   // comes with the size that it had.
-  bool has_frame(std::int64_t index) const { return cache_.contains(index); }
+  bool has_frame(std::int64_t index) const;
   void set_frame(std::int64_t index, const ImageView& image, std::optional<Size> orig_hw);
 
   // ---- prompts. Their frame is in the cache. An object that is not known is made.
@@ -89,6 +90,26 @@ class VideoPredictor {
   bool needs_frame(std::int64_t index) const;
   void track(std::int64_t frame, bool reverse);
 
+  // ---- objects that phrases name, which other calls on all objects leave out. SAM 3 only.
+  // From here on frames are encoded for the detector too.
+  void enable_detector();
+  const EncodedFrame& frame_for_detector(std::int64_t index);
+  // A new object of a phrase, or a new prompt for it. mask (S, S) of zeros and ones.
+  void add_masklet(std::int64_t frame, std::int64_t handle, ConstView mask);
+  struct MaskletStep {
+    std::int64_t frame = 0;
+    bool reverse = false;
+    std::span<const std::int64_t> handles;
+    bool run_mem_encoder = false;  // else `remember_masklets` follows
+  };
+  void track_masklets(const MaskletStep& step);
+  // Memory of the frame's outputs, made of masks (K, S, S) of logits in place of their own; an
+  // object is there where its mask is not empty.
+  void remember_masklets(std::int64_t frame, std::span<const std::int64_t> handles,
+                         ConstView masks);
+  // Null: there is none.
+  const TrackedObject* find_object(std::int64_t handle) const { return object_named(handle); }
+
   // ---- masks of a frame, of the objects that have one there.
   enum class Source {
     kTracked,     // of tracking
@@ -110,7 +131,23 @@ class VideoPredictor {
   // An output with room for its tensors.
   FrameOutputPtr make_output();
 
+  const Model& model() const { return *model_; }
+  // For work that belongs to the session: its scratch memory and threads.
+  Context context();
   void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }
+  // What happens while this lives is not interrupted.
+  class Uninterrupted {
+   public:
+    explicit Uninterrupted(VideoPredictor& video)
+        : video_(video), poll_(std::exchange(video.poll_interrupt_, nullptr)) {}
+    ~Uninterrupted() { video_.poll_interrupt_ = poll_; }
+    Uninterrupted(const Uninterrupted&) = delete;
+    Uninterrupted& operator=(const Uninterrupted&) = delete;
+
+   private:
+    VideoPredictor& video_;
+    void (*poll_)();
+  };
 
  private:
   // One object on one frame.
@@ -120,10 +157,9 @@ class VideoPredictor {
     bool is_init_cond_frame = false;  // a prompt on a frame that was never tracked
     bool reverse = false;
   };
-  Context context();
   SessionRules rules() const { return encoder_->rules(); }
   const sam2::Sam2Heads& heads() const { return encoder_->heads(); }
-  TrackedObject* find_object(std::int64_t handle) const;
+  TrackedObject* object_named(std::int64_t handle) const;
   TrackedObject& known_object(std::int64_t handle, const char* where) const;
   TrackedObject& object_of(std::int64_t handle);
   EncodedFrame& cached_frame(std::int64_t index, const char* where);
@@ -137,7 +173,9 @@ class VideoPredictor {
   FrameOutputPtr run_points(Context& ctx, const Step& step, const ClickedPoints& points,
                             const FrameOutput* before);
   FrameOutputPtr run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask);
-  FrameOutputPtr run_tracking(Context& ctx, const Step& step);
+  FrameOutputPtr run_tracking(Context& ctx, const Step& step, bool run_mem_encoder);
+  void track_objects(std::span<TrackedObject* const> objects, std::int64_t frame, bool reverse,
+                     bool run_mem_encoder);
   std::vector<std::int64_t> choose_frames(const TrackedObject& object, std::int64_t frame,
                                           bool reverse) const;
   void recycle(FrameOutputPtr output);
@@ -165,6 +203,7 @@ class VideoPredictor {
   Tensor maskmem_pos_enc_;  // (g, g, mem_dim)
   Workspace workspace_;
   FrameCache cache_;
+  bool with_detector_ = false;
   std::optional<Size> orig_hw_;
   std::optional<std::int64_t> num_frames_;
   std::vector<std::unique_ptr<TrackedObject>> objects_;  // in the order of their first prompts

@@ -170,7 +170,7 @@ FrameOutputPtr VideoPredictor::run_mask(Context& ctx, const EncodedFrame& frame,
                                               frame.features.high_res, mask));
 }
 
-FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step) {
+FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step, bool run_mem_encoder) {
   const Workspace::Scope scratch(ctx.workspace);
   const View features = condition(ctx, step);
   ctx.check_interrupt();
@@ -180,7 +180,7 @@ FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step) {
                                       .multimask_output = heads().use_multimask(false, 0)});
   FrameOutputPtr output = keep(ctx, outputs);
   // The memory is made of the mask as it was before its holes were filled.
-  keep_memory(ctx, step.frame, outputs.low_res_mask, false, *output);
+  if (run_mem_encoder) keep_memory(ctx, step.frame, outputs.low_res_mask, false, *output);
   return output;
 }
 
@@ -245,24 +245,32 @@ void VideoPredictor::preflight() {
 
 bool VideoPredictor::needs_frame(std::int64_t index) const {
   return std::any_of(objects_.begin(), objects_.end(), [&](const auto& object) {
-    return object->cond_frame_outputs.find(index) == nullptr;
+    return !object->is_masklet && object->cond_frame_outputs.find(index) == nullptr;
   });
 }
 
 void VideoPredictor::track(std::int64_t index, bool reverse) {
   const InUse guard(busy_, "VideoPredictor");
-  Context ctx = context();
-  std::vector<FrameOutputPtr> outputs(objects_.size());
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    if (objects_[i]->cond_frame_outputs.find(index) != nullptr) continue;
-    ctx.check_interrupt();
-    outputs[i] = run_tracking(ctx, {.frame = cached_frame(index, "propagate"),
-                                    .object = *objects_[i],
-                                    .is_init_cond_frame = false,
-                                    .reverse = reverse});
+  std::vector<TrackedObject*> objects;
+  for (const auto& object : objects_) {
+    if (!object->is_masklet) objects.push_back(object.get());
   }
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    TrackedObject& object = *objects_[i];
+  track_objects(objects, index, reverse, true);
+}
+
+void VideoPredictor::track_objects(std::span<TrackedObject* const> objects, std::int64_t index,
+                                   bool reverse, bool run_mem_encoder) {
+  Context ctx = context();
+  std::vector<FrameOutputPtr> outputs(objects.size());
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (objects[i]->cond_frame_outputs.find(index) != nullptr) continue;
+    ctx.check_interrupt();
+    const Step step{
+        .frame = cached_frame(index, "propagate"), .object = *objects[i], .reverse = reverse};
+    outputs[i] = run_tracking(ctx, step, run_mem_encoder);
+  }
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    TrackedObject& object = *objects[i];
     if (outputs[i]) {
       FrameOutputPtr& place = object.non_cond_frame_outputs[index];
       recycle(std::exchange(place, std::move(outputs[i])));
@@ -273,10 +281,10 @@ void VideoPredictor::track(std::int64_t index, bool reverse) {
   }
   if (options_.use_memory_selection) {
     std::set<std::int64_t> batches;
-    for (const auto& object : objects_) batches.insert(object->batch);
+    for (const TrackedObject* const object : objects) batches.insert(object->batch);
     for (const std::int64_t batch : batches) score_frame(batch, index);
   }
-  for (const auto& object : objects_) drop_old_outputs(*object, index);
+  for (TrackedObject* const object : objects) drop_old_outputs(*object, index);
 }
 
 // Tracked frames that a later frame can choose, when tracking goes on from here or starts anew at a

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.errors import CheckpointError, InvalidArgumentError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 from sam_rlx.exclusive import Exclusive
 from sam_rlx.files import atomic_write
 from sam_rlx.frames import FrameSource
 from sam_rlx.model import Model
+from sam_rlx.video_phrases import Phrases
 
 _FORMAT = "sam_rlx.video_session.1"
 _IDENTITY = ("family", "variant", "img_size")
@@ -36,6 +37,7 @@ class VideoFiles:
     _core: _core.VideoPredictor
     _source: FrameSource | None
     _handles: dict[Hashable, int]
+    _phrases: Phrases
     _options: dict[str, Any]
     _resize: str
     _next_handle: int
@@ -77,9 +79,13 @@ class VideoFiles:
         ------
         InvalidArgumentError
             The name of an object is no plain Python value (str, int, float, tuple, ...).
+        UnsupportedError
+            There is a phrase.
         StateError
             The predictor is in use.
         """
+        if self._phrases:
+            raise UnsupportedError("save: expected a session without phrases, found one with")
         names = {handle: repr(obj_id) for obj_id, handle in self._handles.items()}
         for obj_id, handle in self._handles.items():
             if _plain(names[handle]) != obj_id:

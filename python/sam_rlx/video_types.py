@@ -1,7 +1,7 @@
 """What the video predictor takes and gives."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,19 @@ class VideoFrame:
         are not in it.
     scores : dict
         By object: the model's logit for being visible. Where it is not above 0 the mask is empty.
+        Of an object that a phrase named: the probability with which it was found, 1 if it was
+        clicked; it is here only where it is seen.
     logits : dict, optional
         By object: float32 (H, W), on request.
+    phrases : dict
+        By object that a phrase named: the phrase.
     """
 
     frame_index: int
     masks: dict[Hashable, NDArray[np.bool_]]
     scores: dict[Hashable, float]
     logits: dict[Hashable, NDArray[np.float32]] | None = None
+    phrases: dict[Hashable, str] = field(default_factory=dict)
 
 
 def as_points(

@@ -82,6 +82,7 @@ _MODULES = (
     "sam3_tracker_utils",
     "sam3_tracking_predictor",
     "sam3_video_base",
+    "sam3_video_inference",
     "text_encoder_ve",
     "tokenizer_ve",
     "vitdet",
@@ -113,6 +114,7 @@ def _load_sam3() -> SimpleNamespace:
         model_misc=m.model_misc,
         nms=nms,
         tracker_utils=m.sam3_tracker_utils,
+        video_inference=m.sam3_video_inference,
         vitdet=m.vitdet,
         # Classes.
         DotProductScoring=m.model_misc.DotProductScoring,
