@@ -60,10 +60,10 @@ void set_examples(MaskletTracker& tracker, std::int64_t frame, const Array<doubl
 }
 
 void refine(MaskletTracker& tracker, const PointArguments& arguments, const Array<double>& coords,
-            const Array<std::int32_t>& labels) {
+            const Array<std::int32_t>& labels, bool may_be_new) {
   const VideoPredictor::PointPrompt prompt = point_prompt(arguments, coords, labels);
   const py::gil_scoped_release release;
-  tracker.refine(prompt);
+  tracker.refine(prompt, may_be_new);
 }
 
 // Objects, masks (K, H, W) and scores.
@@ -105,6 +105,7 @@ void register_masklet_tracker(py::module_& m) {
            }),
            py::arg("video"), py::arg("ids"), py::arg("has_phrase"), py::arg("options"))
       .def_property_readonly("obj_ids", &MaskletTracker::obj_ids)
+      .def_property_readonly("num_dropped", &MaskletTracker::num_dropped)
       .def_property_readonly(
           "hotstart_delay",
           [](const MaskletTracker& tracker) { return tracker.config().hot_start.hotstart_delay; })
@@ -126,11 +127,13 @@ void register_masklet_tracker(py::module_& m) {
           "refine",
           [](MaskletTracker& tracker, std::int64_t frame, std::int64_t obj_id,
              const Array<double>& coords, const Array<std::int32_t>& labels, bool clear_old_points,
-             bool normalize_coords) {
-            refine(tracker, {frame, obj_id, clear_old_points, normalize_coords}, coords, labels);
+             bool normalize_coords, bool may_be_new) {
+            refine(tracker, {frame, obj_id, clear_old_points, normalize_coords}, coords, labels,
+                   may_be_new);
           },
           py::arg("frame"), py::arg("obj_id"), py::arg("coords"), py::arg("labels"),
-          py::arg("clear_old_points") = true, py::arg("normalize_coords") = true)
+          py::arg("clear_old_points") = true, py::arg("normalize_coords") = true,
+          py::arg("may_be_new") = false)
       .def("remove_object", &MaskletTracker::remove_object, py::arg("obj_id"))
       .def("has_results", &MaskletTracker::has_results, py::arg("frame"))
       .def("drop_results_before", &MaskletTracker::drop_results_before, py::arg("frame"))

@@ -17,6 +17,12 @@ HotStart::Result HotStart::process(const Frame& frame) {
   return result;
 }
 
+void HotStart::confirm(std::int64_t obj_id, std::int64_t frame_idx) {
+  confirmed_.insert(obj_id);
+  first_frame_.emplace(obj_id, frame_idx);
+  keep_alive_.emplace(obj_id, config_.init_trk_keep_alive);
+}
+
 // Whether a masklet is so young that it can be removed.
 bool HotStart::is_within(std::int64_t obj_id, const Frame& frame) const {
   if (confirmed_.contains(obj_id)) return false;

@@ -42,8 +42,8 @@ class HotStart {
   };
   Result process(const Frame& frame);
 
-  // Of a masklet that the user stands for: it is not removed.
-  void confirm(std::int64_t obj_id) { confirmed_.insert(obj_id); }
+  // Of a masklet that the user stands for, new or not: it is not removed.
+  void confirm(std::int64_t obj_id, std::int64_t frame_idx);
   // Upstream's trk_keep_alive: falls without a detection, rises with one.
   std::int64_t keep_alive(std::int64_t obj_id) const { return keep_alive_.at(obj_id); }
 

@@ -14,10 +14,11 @@
 namespace sam_rlx {
 
 // Upstream: add_tracker_new_points.
-void MaskletTracker::refine(const VideoPredictor::PointPrompt& prompt) {
+void MaskletTracker::refine(const VideoPredictor::PointPrompt& prompt, bool may_be_new) {
   const auto results = results_.find(prompt.frame);
   const std::int64_t obj_id = prompt.handle;
-  if (!scores_.contains(obj_id)) {
+  const bool is_new = !scores_.contains(obj_id);
+  if (is_new && !may_be_new) {
     fail("add_prompt", "an object that was found", "object " + std::to_string(obj_id));
   }
   if (results == results_.end()) {
@@ -25,6 +26,10 @@ void MaskletTracker::refine(const VideoPredictor::PointPrompt& prompt) {
                      "frame " + std::to_string(prompt.frame));
   }
   video_->add_points(prompt);
+  if (is_new) {
+    video_->claim(obj_id);
+    obj_ids_.push_back(obj_id);
+  }
 
   const VideoPredictor::Uninterrupted whole(*video_);
   Context ctx = video_->context();
@@ -40,7 +45,7 @@ void MaskletTracker::refine(const VideoPredictor::PointPrompt& prompt) {
   results->second.masks[obj_id] = encode_rle(mask.data(), hw.height, hw.width, hw.width);
   results->second.tracker_scores[obj_id] = scores_[obj_id] = 1.0F;
   for (auto& [frame, found] : results_) found.suppressed.erase(obj_id);
-  hot_start_.confirm(obj_id);
+  hot_start_.confirm(obj_id, prompt.frame);
 
   video_->encode_pending(prompt.frame);
   video_->preflight();

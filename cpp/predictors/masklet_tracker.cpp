@@ -119,8 +119,10 @@ MaskletTracker::Plan MaskletTracker::make_plan(Context& ctx, const Step& step,
                                              {propagated.low_res_masks, obj_ids_})};
   std::vector<std::int64_t>& detections = plan.association.new_detections;
   const auto count = static_cast<std::int64_t>(obj_ids_.size());
+  num_dropped_ = static_cast<std::int64_t>(detections.size());
   detections =
       limit_new_detections(std::move(detections), found.scores, config_.max_num_objects - count);
+  num_dropped_ -= static_cast<std::int64_t>(detections.size());
   for (std::size_t i = 0; i < detections.size(); ++i) {
     plan.new_obj_ids.push_back(step.next_obj_id + static_cast<std::int64_t>(i));
   }

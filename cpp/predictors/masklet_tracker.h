@@ -66,12 +66,14 @@ class MaskletTracker {
   };
   // Finds and tracks. Returns how many objects are new.
   std::int64_t det_track_one_frame(const Step& step);
+  // How many there were too many on the last frame.
+  std::int64_t num_dropped() const { return num_dropped_; }
   // Tracks `obj_ids`, which were refined, and keeps the results of the others.
   void track_refined(std::int64_t frame, bool reverse, std::span<const std::int64_t> obj_ids);
 
-  // ---- one object. Raises InvalidArgument when it is not known, StateError where the frame of
-  // the prompt has no results.
-  void refine(const VideoPredictor::PointPrompt& prompt);
+  // ---- one object. Raises InvalidArgument when it is not known and may not be new, StateError
+  // where the frame of the prompt has no results.
+  void refine(const VideoPredictor::PointPrompt& prompt, bool may_be_new = false);
   void remove_object(std::int64_t obj_id);
 
   // ---- results, one for each frame that was computed.
@@ -133,6 +135,7 @@ class MaskletTracker {
   std::map<std::int64_t, float> scores_;
   HotStart hot_start_;
   LastOccluded last_occluded_;
+  std::int64_t num_dropped_ = 0;
   std::map<std::int64_t, FrameResults> results_;
 };
 

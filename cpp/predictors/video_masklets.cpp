@@ -31,7 +31,11 @@ const EncodedFrame& VideoPredictor::frame_for_detector(std::int64_t index) {
 
 void VideoPredictor::add_masklet(std::int64_t frame, std::int64_t handle, ConstView mask) {
   add_mask(frame, handle, mask);
-  object_named(handle)->is_masklet = true;
+  claim(handle);
+}
+
+void VideoPredictor::claim(std::int64_t handle) {
+  known_object(handle, "add_prompt").is_masklet = true;
 }
 
 void VideoPredictor::track_masklets(const MaskletStep& step) {

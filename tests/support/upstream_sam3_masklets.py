@@ -132,3 +132,32 @@ def run64(model: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
     perflib = _sam3.video_inference.perflib
     with upstream.float64(), mock.patch.object(perflib, "is_enabled", False):
         return _play(double, frames, script, _torch.float64)
+
+
+@contextmanager
+def request_handler(model: Any, pictures: Sequence[Any]) -> Iterator[Any]:
+    """Give upstream's handler of requests for PIL pictures, which are not rounded to 16 bits."""
+    side = model.image_size
+    frames = np.stack([np.array(picture.resize((side, side))) for picture in pictures])
+    images = upstream_sam3_video.pictures(frames, side, _torch.float32)
+    width, height = pictures[0].size
+
+    class Handler(_sam3.Sam3VideoPredictor):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.model = model
+            self.async_loading_frames = False
+            self.video_loader_type = "cv2"
+
+        def _get_session_stats(self) -> str:
+            return ""
+
+        def _get_torch_and_gpu_properties(self) -> str:
+            return ""
+
+    upstream_sam3.refresh(model)
+    with (
+        upstream_sam3_video.stand_ins(),
+        upstream_video.NoBFloat16(),
+        _frames(images, (height, width)),
+    ):
+        yield Handler()
