@@ -87,7 +87,11 @@ def test_text_prompt_examples_run(
         for line in block.splitlines():
             assert cli.main(shlex.split(line)[1:]) == 0
     assert (tmp_path / "found" / "overlay.png").exists()
-    assert {path.name for path in tmp_path.glob("*.*")} >= {"found.png", "found.json"}
+    assert {path.name for path in tmp_path.glob("*.*")} >= {
+        "found.png",
+        "found.json",
+        "tracked.mp4",
+    }
 
 
 def test_readme_commands_are_complete() -> None:
