@@ -53,11 +53,12 @@ py::array_t<float> stacked(const Entries& entries, Tensor FrameOutput::* member)
 }
 
 void export_outputs(py::dict& state, const std::string& name, const Entries& entries) {
-  Integers frames, has_memory, is_outdated;
+  Integers frames, has_memory, is_outdated, was_prompted;
   for (const auto& [frame, output] : entries) {
     frames.push_back(frame);
     has_memory.push_back(output->has_memory ? 1 : 0);
     is_outdated.push_back(output->is_outdated ? 1 : 0);
+    was_prompted.push_back(output->was_prompted ? 1 : 0);
     if (!output->video_mask.empty()) {
       fail<StateError>("session", "masks of prompts that tracking has read", "new ones");
     }
@@ -65,6 +66,7 @@ void export_outputs(py::dict& state, const std::string& name, const Entries& ent
   state[py::str(name + ".frames")] = integers(frames);
   state[py::str(name + ".has_memory")] = integers(has_memory);
   state[py::str(name + ".is_outdated")] = integers(is_outdated);
+  state[py::str(name + ".was_prompted")] = integers(was_prompted);
   for (const auto& [key, member] : kScores) {
     auto scores = make_array<float>({static_cast<std::int64_t>(entries.size())});
     float* score = scores.mutable_data();
@@ -143,6 +145,7 @@ void import_outputs(VideoPredictor& predictor, const py::dict& state, const std:
   const auto count = static_cast<std::int64_t>(frames.size());
   const Integers has_memory = integers_at(state, name + ".has_memory", count);
   const Integers is_outdated = integers_at(state, name + ".is_outdated", count);
+  const Integers was_prompted = integers_at(state, name + ".was_prompted", count);
   const auto memory = array_at<float>(state, name + ".maskmem_features", count);
   const auto pointers = array_at<float>(state, name + ".obj_ptr", count);
   const auto masks = array_at<float>(state, name + ".low_res_mask", count);
@@ -155,6 +158,7 @@ void import_outputs(VideoPredictor& predictor, const py::dict& state, const std:
       (*output).*member = array_at<float>(state, name + key, count).data()[i];
     }
     output->is_outdated = is_outdated[static_cast<std::size_t>(i)] != 0;
+    output->was_prompted = was_prompted[static_cast<std::size_t>(i)] != 0;
     output->has_memory = has_memory[static_cast<std::size_t>(i)] != 0;
     add(frames[static_cast<std::size_t>(i)], std::move(output));
   }

@@ -54,6 +54,7 @@ void TrackedObject::clear_prompts(std::int64_t frame) {
 
 void TrackedObject::downgrade(std::int64_t frame) {
   if (FrameOutputPtr output = cond_frame_outputs.take(frame)) {
+    output->was_prompted = true;
     non_cond_frame_outputs[frame] = std::move(output);
     frames_tracked.erase(frame);
   }

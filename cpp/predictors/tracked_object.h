@@ -20,7 +20,8 @@ struct FrameOutput {
   float iou_prediction = 0.0F;
   float eff_iou_score = -1.0F;  // of the frame, for the selection of memory; below 0: none
   bool has_memory = false;
-  bool is_outdated = false;  // no prompt of a later click: a prompt nearby changed the object
+  bool was_prompted = false;  // its frame conditioned others, until all of its prompts went
+  bool is_outdated = false;   // no prompt of a later click: a prompt nearby changed the object
   // A mask given as prompt, (H, W) of the video, that has not become a low_res_mask yet.
   std::vector<std::uint8_t> video_mask;
 };

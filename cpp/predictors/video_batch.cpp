@@ -191,16 +191,18 @@ void VideoPredictor::score_frame(std::int64_t batch, std::int64_t frame) {
     scores.push_back({outputs.back()->object_score_logits, outputs.back()->iou_prediction});
   }
   if (scores.empty()) return;
-  const float score = sam3::cal_mem_score(scores);
+  const float score = outputs.front()->was_prompted ? sam3::cal_prompted_mem_score(scores)
+                                                    : sam3::cal_mem_score(scores);
   for (FrameOutput* const output : outputs) output->eff_iou_score = score;
 }
 
-// Without an object that was removed, frames are worth something else. Upstream: remove_object.
+// Without an object that was removed, frames are worth something else, and those whose prompts went
+// with it get a score. Upstream: remove_object.
 void VideoPredictor::score_batch(std::int64_t batch) {
   std::set<std::int64_t> frames;
   for (const TrackedObject* const object : members_of(batch)) {
     for (const auto& [frame, output] : object->non_cond_frame_outputs) {
-      if (output->eff_iou_score >= 0.0F) frames.insert(frame);
+      if (output->eff_iou_score >= 0.0F || output->was_prompted) frames.insert(frame);
     }
   }
   for (const std::int64_t frame : frames) score_frame(batch, frame);

@@ -92,7 +92,7 @@ FrameOutputPtr VideoPredictor::make_output() {
   if (!spare_.empty()) {
     FrameOutputPtr output = std::move(spare_.back());
     spare_.pop_back();
-    output->has_memory = output->is_outdated = false;
+    output->has_memory = output->is_outdated = output->was_prompted = false;
     output->eff_iou_score = -1.0F;
     output->video_mask.clear();
     return output;

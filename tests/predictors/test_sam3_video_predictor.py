@@ -187,6 +187,18 @@ SCRIPTS = {
         ALL,
     ],
     "object removed": [CLICK, ("mask", 0, 5, MASK), ALL, ("remove", "disc"), ALL],
+    "an object removed with its corrections": [
+        CLICK,
+        ("mask", 0, 5, MASK),
+        ("box", 0, 7, [10, 15, 32, 42]),
+        ALL,
+        ("points", 4, "disc", [[30, 28]], [1]),
+        ALL,
+        ("remove", "disc"),
+        ("track", {"start_frame": 6}),
+        ("remove", 7),
+        ("track", {"start_frame": 6}),
+    ],
     "reset": [("mask", 0, 5, MASK), ALL, ("reset",), CLICK, ALL],
 }
 

@@ -4,16 +4,30 @@
 #include <cmath>
 
 namespace sam_rlx::sam3 {
+namespace {
+
+// How sure an object is visible, 0 to 1.
+double visibility(const ObjectScore& object) {
+  const double logit = object.object_score_logits;
+  return logit > 0.0 ? 2.0 / (1.0 + std::exp(-logit)) - 1.0 : 0.0;
+}
+
+}  // namespace
 
 float cal_mem_score(std::span<const ObjectScore> objects) {
   double visible = 0.0, good = 0.0;
   for (const ObjectScore& object : objects) {
-    const double logit = object.object_score_logits;
-    if (logit > 0.0) visible += 2.0 / (1.0 + std::exp(-logit)) - 1.0;
+    visible += visibility(object);
     good += object.iou_prediction;
   }
   const auto count = static_cast<double>(objects.size());
   return static_cast<float>(visible / count * (good / count));
+}
+
+float cal_prompted_mem_score(std::span<const ObjectScore> objects) {
+  double score = 0.0;
+  for (const ObjectScore& object : objects) score += visibility(object) * object.iou_prediction;
+  return static_cast<float>(score / static_cast<double>(objects.size()));
 }
 
 std::vector<std::int64_t> frame_filter(const FrameQuery& query,

@@ -21,6 +21,9 @@ struct ObjectScore {
 // sam3/model/sam3_tracker_base.py, Sam3TrackerBase.cal_mem_score, whose product of (B, 1) and (B,)
 // has a row for each object.
 float cal_mem_score(std::span<const ObjectScore> objects);
+// The same of a frame that had prompts: the mean over the objects of each one's product. Upstream's
+// factors are both (B, 1) there.
+float cal_prompted_mem_score(std::span<const ObjectScore> objects);
 
 // A tracked frame and its score; below 0: it has none.
 struct ScoredFrame {
