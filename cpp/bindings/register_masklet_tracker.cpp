@@ -10,7 +10,7 @@ namespace {
 
 using Ids = std::vector<std::int64_t>;
 
-bool set_number(MaskletConfig& config, const std::string& name, const py::handle& value) {
+bool set_option(MaskletConfig& config, const std::string& name, const py::handle& value) {
   const std::pair<const char*, float*> floats[] = {
       {"score_threshold_detection", &config.nms.prob},
       {"det_nms_thresh", &config.nms.iou},
@@ -26,6 +26,10 @@ bool set_number(MaskletConfig& config, const std::string& name, const py::handle
       {"fill_hole_area", &config.fill_hole_area},
       {"max_num_objects", &config.max_num_objects},
       {"recondition_every_nth_frame", &config.recondition_every_nth_frame}};
+  if (name == "new_det_thresh_without_masklets") {
+    config.association.new_det_thresh_without_masklets = value.cast<bool>();
+    return true;
+  }
   for (const auto& [key, place] : floats) {
     if (name == key) *place = value.cast<float>();
     if (name == key) return true;
@@ -41,7 +45,7 @@ MaskletConfig config_of(const py::dict& options) {
   MaskletConfig config;
   for (const auto& [key, value] : options) {
     const auto name = key.cast<std::string>();
-    if (!set_number(config, name, value)) {
+    if (!set_option(config, name, value)) {
       fail("MaskletTracker", "an option of upstream's video model", name);
     }
   }

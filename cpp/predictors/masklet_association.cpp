@@ -74,7 +74,10 @@ Association associate_det_trk(Context& ctx, const AssociationConfig& config,
   Association out;
   const std::int64_t count = detections.masks.shape[0], tracks = masklets.masks.shape[0];
   if (tracks == 0) {
-    for (std::int64_t d = 0; d < count; ++d) out.new_detections.push_back(d);
+    for (std::int64_t d = 0; d < count; ++d) {
+      const bool is_sure = detections.scores[at(d)] >= config.new_det_thresh;
+      if (is_sure || !config.new_det_thresh_without_masklets) out.new_detections.push_back(d);
+    }
     return out;
   }
   std::vector<float> ious;

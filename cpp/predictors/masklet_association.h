@@ -28,7 +28,9 @@ struct AssociationConfig {
   float assoc_iou_thresh = 0.1F;      // a finding and a masklet are the same object
   float trk_assoc_iou_thresh = 0.5F;  // the masklet is confirmed by the finding
   float new_det_thresh = 0.7F;        // score of a new object
-  float high_conf_thresh = 0.8F;      // score and IoU that allow a masklet to start anew
+  // False: while there are no masklets, any detection is new, as upstream.
+  bool new_det_thresh_without_masklets = false;
+  float high_conf_thresh = 0.8F;  // score and IoU that allow a masklet to start anew
   float high_iou_thresh = 0.8F;
 };
 
@@ -48,8 +50,8 @@ struct Association {
   std::map<std::int64_t, std::int64_t> confident;  // masklet to the last detection that is sure
 };
 
-// While there are no masklets all detections are new, whatever their score: `matched` is empty
-// then, and when there are no detections. Upstream: Sam3VideoBase._associate_det_trk.
+// While there are no masklets `matched` is empty, and when there are no detections. Upstream:
+// Sam3VideoBase._associate_det_trk.
 Association associate_det_trk(Context& ctx, const AssociationConfig& config,
                               const Detections& detections, const Masklets& masklets);
 

@@ -60,7 +60,8 @@ class VideoPredictor(VideoTracking, VideoFiles):
         For phrases: arguments of upstream's video model by their names, in place of the released
         values, such as ``score_threshold_detection`` (0.5), ``new_det_thresh`` (0.7),
         ``hotstart_delay`` (15), ``max_num_objects`` (10000; of one phrase),
-        ``recondition_every_nth_frame`` (16).
+        ``recondition_every_nth_frame`` (16). ``new_det_thresh_without_masklets`` (True) is ours:
+        False takes any finding for a new object while there is none, as upstream does.
 
     Raises
     ------

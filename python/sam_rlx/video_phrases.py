@@ -16,6 +16,8 @@ from sam_rlx.tokenizer import Tokenizer
 
 # The phrase of examples that come without one, as upstream.
 VISUAL = "visual"
+# Where nothing is followed yet, upstream takes any finding for a new object.
+_DEFAULTS = {"new_det_thresh_without_masklets": True}
 # Upstream's object of an example without a phrase is matched with nothing on other frames: its rule
 # for errors of the detector would remove it.
 _TRUSTED = {"hotstart_delay": 0}
@@ -66,7 +68,7 @@ class Phrases:
     ) -> None:
         self._model = model
         self._core = core
-        self._options = dict(options)
+        self._options = {**_DEFAULTS, **options}
         self._streaming = streaming
         self._phrases: list[Phrase] = []
         self._names: dict[int, int] = {}

@@ -18,6 +18,10 @@ TEXT = "person"
 ALL = ("track", {"start_frame_idx": 0})
 
 
+# Where nothing is followed yet, all findings are new, as upstream.
+ANY = {"new_det_thresh_without_masklets": False}
+
+
 def clip(count=14, dark=(6, 8)):
     frames = upstream_video.clip(count, HW)
     frames[slice(*dark)] = 0
@@ -83,7 +87,7 @@ def check(models, seed, steps, *, frames=None, **options):
     single = oracle.run(video, frames, oracle.play(steps))
     expected = oracle.run64(video, frames, oracle.play(steps))
     session = sam_rlx.VideoPredictor(
-        model, frames, resize="integer", history=None, phrase_options=options
+        model, frames, resize="integer", history=None, phrase_options={**ANY, **options}
     )
     ours = play(session, steps)
     assert [frame.frame_index for frame in ours] == [frame for frame, _ in expected]
@@ -172,7 +176,7 @@ def test_session(models, script, seed):
 
 
 def session(models, frames=None, seed=26, **options):
-    options = {"resize": "integer", "phrase_options": oracle.OPTIONS, **options}
+    options = {"resize": "integer", "phrase_options": {**ANY, **oracle.OPTIONS}, **options}
     return sam_rlx.VideoPredictor(models(seed)[0], frames, **options)
 
 
@@ -285,6 +289,16 @@ def test_clicks_in_a_stream(models):
         stream.add_prompt(0, obj, point_coords=[[70, 50]], point_labels=[0])
     with pytest.raises(StateError, match="frames of a video"):
         list(stream.propagate(reverse=True))
+
+
+def test_the_limit_for_new_objects_holds_on_the_first_frame(models):
+    frames = clip(2, (2, 2))
+    scores = list(session(models, frames, seed=44).add_text(TEXT).frame(0).scores.values())
+    assert scores
+    for limit in (min(scores) - 0.01, max(scores) + 0.01):
+        options = {**oracle.OPTIONS, "new_det_thresh": limit}
+        found = session(models, frames, seed=44, phrase_options=options).add_text(TEXT)
+        assert list(found.frame(0).scores.values()) == [s for s in scores if s >= limit]
 
 
 def test_reset(models):
