@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, m) {
   sam_rlx::register_mask_generator(m);
   sam_rlx::register_masks_api(m);
   sam_rlx::register_video_predictor(m);
+  sam_rlx::register_masklet_tracker(m);
   sam_rlx::register_concept_predictor(m);
   sam_rlx::register_tokenizer(m);
 }

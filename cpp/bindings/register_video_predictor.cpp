@@ -1,10 +1,10 @@
 #include <pybind11/stl.h>
 
-#include <cmath>
 #include <set>
 
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
+#include "bindings/point_prompt.h"
 #include "bindings/register.h"
 #include "bindings/video_state.h"
 #include "predictors/video_predictor.h"
@@ -31,6 +31,10 @@ VideoOptions options_of(const py::dict& options) {
       result.add_all_frames_to_correct_as_cond = value.cast<bool>();
     } else if (name == "bfloat16_memory") {
       result.bfloat16_memory = value.cast<bool>();
+    } else if (name == "use_memory_selection") {
+      result.use_memory_selection = value.cast<bool>();
+    } else if (name == "resize") {
+      result.resize = resize_named(value.cast<std::string>());
     } else if (name == "history") {
       result.history = value.cast<std::int64_t>();
     } else if (name == "streaming") {
@@ -47,39 +51,6 @@ void set_frame(VideoPredictor& predictor, std::int64_t index, const py::array& i
   const ImageArray pixels(image);
   const py::gil_scoped_release release;
   predictor.set_frame(index, pixels.view(), size_of(orig_hw));
-}
-
-struct PointArguments {
-  std::int64_t frame, handle;
-  bool clear_old_points, normalize_coords;
-};
-
-bool add_points(VideoPredictor& predictor, const PointArguments& arguments,
-                const Array<double>& coords, const Array<std::int32_t>& labels) {
-  if (coords.ndim() != 2 || coords.shape(1) != 2) {
-    fail("point_coords", "shape (N, 2)", shape_of(coords, "point_coords").str());
-  }
-  if (labels.ndim() != 1 || labels.shape(0) != coords.shape(0)) {
-    fail("point_labels", "shape " + Shape{coords.shape(0)}.str(),
-         shape_of(labels, "point_labels").str());
-  }
-  for (py::ssize_t i = 0; i < coords.size(); ++i) {
-    if (!std::isfinite(coords.data()[i])) fail("point_coords", "finite pixels", "nan or inf");
-  }
-  for (py::ssize_t i = 0; i < labels.size(); ++i) {
-    if (labels.data()[i] < -1 || labels.data()[i] > 3) {
-      fail("point_labels", "-1 to 3", std::to_string(labels.data()[i]));
-    }
-  }
-  const VideoPredictor::PointPrompt prompt{
-      .frame = arguments.frame,
-      .handle = arguments.handle,
-      .coords = {coords.data(), static_cast<std::size_t>(coords.size())},
-      .labels = {labels.data(), static_cast<std::size_t>(labels.size())},
-      .clear_old_points = arguments.clear_old_points,
-      .normalize_coords = arguments.normalize_coords};
-  const py::gil_scoped_release release;
-  return predictor.add_points(prompt);
 }
 
 bool add_mask(VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
@@ -130,7 +101,9 @@ py::tuple masks(VideoPredictor& predictor, std::int64_t frame, const std::string
 
 py::list objects(const VideoPredictor& predictor) {
   py::list handles;
-  for (const auto& object : predictor.objects()) handles.append(object->handle);
+  for (const auto& object : predictor.objects()) {
+    if (!object->is_masklet) handles.append(object->handle);
+  }
   return handles;
 }
 
@@ -138,6 +111,7 @@ py::list objects(const VideoPredictor& predictor) {
 py::dict prompts(const VideoPredictor& predictor) {
   py::dict result;
   for (const auto& object : predictor.objects()) {
+    if (object->is_masklet) continue;
     std::set<std::int64_t> given = object->mask_frames, cond;
     for (const auto& entry : object->points) given.insert(entry.first);
     for (const std::int64_t frame : object->cond_frames()) cond.insert(frame);
@@ -182,8 +156,10 @@ void register_video_predictor(py::module_& m) {
           [](VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
              const Array<double>& coords, const Array<std::int32_t>& labels, bool clear_old_points,
              bool normalize_coords) {
-            return add_points(predictor, {frame, handle, clear_old_points, normalize_coords},
-                              coords, labels);
+            const VideoPredictor::PointPrompt prompt =
+                point_prompt({frame, handle, clear_old_points, normalize_coords}, coords, labels);
+            const py::gil_scoped_release release;
+            return predictor.add_points(prompt);
           },
           py::arg("frame"), py::arg("handle"), py::arg("coords"), py::arg("labels"),
           py::arg("clear_old_points") = true, py::arg("normalize_coords") = true)

@@ -15,6 +15,7 @@ PYBIND11_MODULE(_testing, m) {
   sam_rlx::register_errors(m);
   sam_rlx::register_checkpoint(m);
   sam_rlx::register_layers(m);
+  sam_rlx::register_masklets(m);
   sam_rlx::register_masks(m);
   sam_rlx::register_ops(m);
   sam_rlx::register_detector_ops(m);

@@ -9,6 +9,7 @@ void register_bench(pybind11::module_& m);
 void register_checkpoint(pybind11::module_& m);
 void register_detector_ops(pybind11::module_& m);
 void register_layers(pybind11::module_& m);
+void register_masklets(pybind11::module_& m);
 void register_masks(pybind11::module_& m);
 void register_ops(pybind11::module_& m);
 void register_sam2(pybind11::module_& m);

@@ -13,6 +13,13 @@ namespace {
 using Entries = std::vector<std::pair<std::int64_t, FrameOutput*>>;
 using Integers = std::vector<std::int64_t>;
 
+// Numbers of an output, behind its name.
+constexpr std::pair<const char*, float FrameOutput::*> kScores[] = {
+    {".object_score_logits", &FrameOutput::object_score_logits},
+    {".iou_prediction", &FrameOutput::iou_prediction},
+    {".eff_iou_score", &FrameOutput::eff_iou_score},
+};
+
 template <class Container>
 Entries entries_of(const Container& outputs) {
   Entries entries;
@@ -46,17 +53,26 @@ py::array_t<float> stacked(const Entries& entries, Tensor FrameOutput::* member)
 }
 
 void export_outputs(py::dict& state, const std::string& name, const Entries& entries) {
-  Integers frames, has_memory;
-  auto scores = make_array<float>({static_cast<std::int64_t>(entries.size())});
-  float* score = scores.mutable_data();
+  Integers frames, has_memory, is_outdated, was_prompted;
   for (const auto& [frame, output] : entries) {
     frames.push_back(frame);
     has_memory.push_back(output->has_memory ? 1 : 0);
-    *score++ = output->object_score_logits;
+    is_outdated.push_back(output->is_outdated ? 1 : 0);
+    was_prompted.push_back(output->was_prompted ? 1 : 0);
+    if (!output->video_mask.empty()) {
+      fail<StateError>("session", "masks of prompts that tracking has read", "new ones");
+    }
   }
   state[py::str(name + ".frames")] = integers(frames);
   state[py::str(name + ".has_memory")] = integers(has_memory);
-  state[py::str(name + ".object_score_logits")] = scores;
+  state[py::str(name + ".is_outdated")] = integers(is_outdated);
+  state[py::str(name + ".was_prompted")] = integers(was_prompted);
+  for (const auto& [key, member] : kScores) {
+    auto scores = make_array<float>({static_cast<std::int64_t>(entries.size())});
+    float* score = scores.mutable_data();
+    for (const auto& entry : entries) *score++ = entry.second->*member;
+    state[py::str(name + key)] = scores;
+  }
   state[py::str(name + ".maskmem_features")] = stacked(entries, &FrameOutput::maskmem_features);
   state[py::str(name + ".obj_ptr")] = stacked(entries, &FrameOutput::obj_ptr);
   state[py::str(name + ".low_res_mask")] = stacked(entries, &FrameOutput::low_res_mask);
@@ -128,7 +144,8 @@ void import_outputs(VideoPredictor& predictor, const py::dict& state, const std:
   const Integers frames = integers_at(state, name + ".frames", -1);
   const auto count = static_cast<std::int64_t>(frames.size());
   const Integers has_memory = integers_at(state, name + ".has_memory", count);
-  const auto scores = array_at<float>(state, name + ".object_score_logits", count);
+  const Integers is_outdated = integers_at(state, name + ".is_outdated", count);
+  const Integers was_prompted = integers_at(state, name + ".was_prompted", count);
   const auto memory = array_at<float>(state, name + ".maskmem_features", count);
   const auto pointers = array_at<float>(state, name + ".obj_ptr", count);
   const auto masks = array_at<float>(state, name + ".low_res_mask", count);
@@ -137,7 +154,11 @@ void import_outputs(VideoPredictor& predictor, const py::dict& state, const std:
     fill(memory, i, output->maskmem_features, "maskmem_features");
     fill(pointers, i, output->obj_ptr, "obj_ptr");
     fill(masks, i, output->low_res_mask, "low_res_mask");
-    output->object_score_logits = scores.data()[i];
+    for (const auto& [key, member] : kScores) {
+      (*output).*member = array_at<float>(state, name + key, count).data()[i];
+    }
+    output->is_outdated = is_outdated[static_cast<std::size_t>(i)] != 0;
+    output->was_prompted = was_prompted[static_cast<std::size_t>(i)] != 0;
     output->has_memory = has_memory[static_cast<std::size_t>(i)] != 0;
     add(frames[static_cast<std::size_t>(i)], std::move(output));
   }
@@ -180,10 +201,11 @@ void import_prompts(const py::dict& state, const std::string& name, TrackedObjec
 
 py::dict export_video_state(const VideoPredictor& predictor) {
   py::dict state;
-  Integers handles;
+  Integers handles, batches;
   for (const auto& object : predictor.objects()) {
     const std::string name = std::to_string(handles.size());
     handles.push_back(object->handle);
+    batches.push_back(object->batch);
     export_prompts(state, name, *object);
     export_outputs(state, name + ".cond", entries_of(object->cond_frame_outputs));
     export_outputs(state, name + ".non_cond", entries_of(object->non_cond_frame_outputs));
@@ -191,6 +213,7 @@ py::dict export_video_state(const VideoPredictor& predictor) {
     export_outputs(state, name + ".temp_non_cond", entries_of(object->temp_non_cond));
   }
   state["handles"] = integers(handles);
+  state["batches"] = integers(batches);
   const Size size = predictor.orig_hw().value_or(Size{0, 0});
   state["orig_hw"] = integers({size.height, size.width});
   return state;
@@ -198,10 +221,13 @@ py::dict export_video_state(const VideoPredictor& predictor) {
 
 void import_video_state(VideoPredictor& predictor, const py::dict& state) {
   std::vector<std::unique_ptr<TrackedObject>> objects;
-  for (const std::int64_t handle : integers_at(state, "handles", -1)) {
-    const std::string name = std::to_string(objects.size());
+  const Integers handles = integers_at(state, "handles", -1);
+  const Integers batches = integers_at(state, "batches", static_cast<std::int64_t>(handles.size()));
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    const std::string name = std::to_string(i);
     auto object = std::make_unique<TrackedObject>();
-    object->handle = handle;
+    object->handle = handles[i];
+    object->batch = batches[i];
     import_prompts(state, name, *object);
     const auto into = [](OrderedOutputs& outputs) {
       return [&outputs](std::int64_t frame, FrameOutputPtr output) {

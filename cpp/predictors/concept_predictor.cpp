@@ -1,7 +1,6 @@
 #include "predictors/concept_predictor.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 
@@ -84,46 +83,14 @@ void ConceptPredictor::encode_text(const sam3::TokenIds& phrases) {
   }
 }
 
-// As fractions of the sides, in float32 from here on, as upstream.
-sam3::GeometricPrompt ConceptPredictor::geometric_prompt(Context& ctx,
-                                                         const ConceptGeometry& geometry) const {
-  const Size orig_hw = current("predict").orig_hw;
-  const std::array<double, 2> size{static_cast<double>(orig_hw.width),
-                                   static_cast<double>(orig_hw.height)};
-  sam3::GeometricPrompt prompt;
-  if (geometry.num_points > 0) {
-    const View points = ctx.workspace.floats({geometry.num_points, 2});
-    for (std::int64_t i = 0; i < points.numel(); ++i) {
-      const double scale = geometry.fractions ? 1.0 : size[static_cast<std::size_t>(i % 2)];
-      points.data[i] = static_cast<float>(geometry.points[i] / scale);
-    }
-    prompt.points = points;
-    prompt.point_labels = geometry.point_labels;
-  }
-  if (geometry.num_boxes > 0) {
-    const View boxes = ctx.workspace.floats({geometry.num_boxes, 4});
-    for (std::int64_t i = 0; i < geometry.num_boxes; ++i) {
-      const double* const in = geometry.boxes + 4 * i;
-      float* const out = boxes.data + 4 * i;
-      for (std::size_t axis = 0; axis < 2; ++axis) {
-        const double low = in[axis], high = in[axis + 2];
-        out[axis] = static_cast<float>(geometry.fractions ? low : (low + high) / 2 / size[axis]);
-        out[axis + 2] = static_cast<float>(geometry.fractions ? high : (high - low) / size[axis]);
-      }
-    }
-    prompt.boxes = boxes;
-    prompt.box_labels = geometry.box_labels;
-  }
-  return prompt;
-}
-
 // ---------------------------------------------------------------- instances
 
 std::vector<ConceptFindings> ConceptPredictor::find(const ConceptRequest& request) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  const sam3::GeometricPrompt geometry = geometric_prompt(ctx, request.geometry);
+  const sam3::GeometricPrompt geometry =
+      geometric_prompt(ctx, request.geometry, current("predict").orig_hw);
   const std::int64_t count = request.phrases.count;
   std::vector<ConceptFindings> out;
   out.reserve(static_cast<std::size_t>(count));

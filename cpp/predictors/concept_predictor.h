@@ -10,6 +10,7 @@
 #include "core/image.h"
 #include "models/sam3/detector.h"
 #include "ops/mask.h"
+#include "predictors/concept_geometry.h"
 #include "predictors/image_transform.h"
 #include "predictors/model.h"
 #include "predictors/text_cache.h"
@@ -20,18 +21,6 @@ namespace sam_rlx {
 struct ConceptPicture {
   sam3::DetectorFeatures features;
   Size orig_hw;
-};
-
-// Points and boxes of all phrases of a call. Labels are 1 for what is meant and 0 for what is not.
-struct ConceptGeometry {
-  std::int64_t num_points = 0, num_boxes = 0;
-  const double* points = nullptr;              // (P, 2): x, y
-  const std::int32_t* point_labels = nullptr;  // (P,)
-  const double* boxes = nullptr;               // (B, 4)
-  const std::int32_t* box_labels = nullptr;    // (B,)
-  // Coordinates are fractions of the sides, and boxes cx, cy, w, h as upstream's; else they are
-  // pixels of the picture, and boxes xyxy.
-  bool fractions = false;
 };
 
 struct ConceptRequest {
@@ -102,7 +91,6 @@ class ConceptPredictor {
   const sam3::VETextEncoder& language_backbone() const {
     return model_->sam3().detector.backbone.language_backbone;
   }
-  sam3::GeometricPrompt geometric_prompt(Context& ctx, const ConceptGeometry& geometry) const;
   ConceptFindings ground(Context& ctx, const TextCache::Phrase& phrase,
                          const sam3::GeometricPrompt& geometry,
                          const ConceptRequest& request) const;

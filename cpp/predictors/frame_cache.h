@@ -3,6 +3,7 @@
 #include <array>
 
 #include "models/sam2/sam2.h"
+#include "models/sam3/detector.h"
 
 namespace sam_rlx {
 
@@ -12,6 +13,8 @@ struct EncodedFrame {
   sam2::ImageFeatures features;
   Tensor begun;  // memory_attention.begin: (g * g, C); undefined while !has_begun
   bool has_begun = false;
+  sam3::DetectorFeatures detector;  // for phrases; undefined while !has_detector
+  bool has_detector = false;
   std::int64_t last_use = 0;
 };
 
@@ -29,11 +32,19 @@ class FrameCache {
     }
     return nullptr;
   }
-  bool contains(std::int64_t index) const {
+  // Does not count as a use.
+  const EncodedFrame* peek(std::int64_t index) const {
     for (const EncodedFrame& frame : frames_) {
-      if (frame.index == index) return true;
+      if (frame.index == index) return &frame;
     }
-    return false;
+    return nullptr;
+  }
+  void drop(std::int64_t index) {
+    for (EncodedFrame& frame : frames_) {
+      if (frame.index != index) continue;
+      frame.index = -1;
+      frame.last_use = 0;
+    }
   }
   // Room for a new frame: that of the one whose last use is longest ago. The caller fills it, and
   // gives it its index at the end.
@@ -43,7 +54,7 @@ class FrameCache {
       if (frame.last_use < oldest->last_use) oldest = &frame;
     }
     oldest->index = -1;
-    oldest->has_begun = false;
+    oldest->has_begun = oldest->has_detector = false;
     return *oldest;
   }
   void adopt(EncodedFrame& frame, std::int64_t index) {

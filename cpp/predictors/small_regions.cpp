@@ -1,6 +1,7 @@
 #include "predictors/small_regions.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "ops/components.h"
@@ -10,7 +11,8 @@ namespace sam_rlx {
 namespace {
 
 constexpr float kHoleLogit = 0.1F;  // upstream: a small positive score
-constexpr float kMargin = 10.0F;    // upstream: in the postprocessing of pictures
+constexpr float kIslandLogit = -0.1F;
+constexpr float kMargin = 10.0F;  // upstream: in the postprocessing of pictures
 
 Rle rle_above(ConstView logits, float threshold) {
   const std::int64_t height = logits.shape[0], width = logits.shape[1];
@@ -44,6 +46,15 @@ void set_small(View logits, const Components& components, double max_area, float
 void fill_holes_(View logits, std::int64_t max_area) {
   const Components holes = find_components(rle_above(logits, 0.0F), false);
   set_small(logits, holes, static_cast<double>(max_area), kHoleLogit);
+}
+
+void remove_small_components_(View logits, std::int64_t max_area) {
+  fill_holes_(logits, max_area);
+  const Components islands = find_components(rle_above(logits, 0.0F), true);
+  const std::int64_t total =
+      std::accumulate(islands.areas.begin(), islands.areas.end(), std::int64_t{0});
+  const std::int64_t most = std::min(total / 2, max_area);
+  set_small(logits, islands, static_cast<double>(most), kIslandLogit);
 }
 
 void remove_small_regions_(View logits, const SmallRegions& regions) {

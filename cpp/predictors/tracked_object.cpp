@@ -28,6 +28,11 @@ FrameOutputPtr OrderedOutputs::take(std::int64_t frame) {
   return output;
 }
 
+void OrderedOutputs::sort() {
+  std::sort(entries_.begin(), entries_.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
 FrameOutput* TrackedObject::tracked_output(std::int64_t frame) const {
   if (FrameOutput* const output = cond_frame_outputs.find(frame)) return output;
   const auto found = non_cond_frame_outputs.find(frame);
@@ -45,7 +50,11 @@ void TrackedObject::clear_prompts(std::int64_t frame) {
   mask_frames.erase(frame);
   temp_cond.take(frame);
   temp_non_cond.take(frame);
+}
+
+void TrackedObject::downgrade(std::int64_t frame) {
   if (FrameOutputPtr output = cond_frame_outputs.take(frame)) {
+    output->was_prompted = true;
     non_cond_frame_outputs[frame] = std::move(output);
     frames_tracked.erase(frame);
   }

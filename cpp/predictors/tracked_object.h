@@ -17,7 +17,13 @@ struct FrameOutput {
   Tensor obj_ptr;           // (C,)
   Tensor low_res_mask;      // (4g, 4g) logits, small holes filled
   float object_score_logits = 0.0F;
+  float iou_prediction = 0.0F;
+  float eff_iou_score = -1.0F;  // of the frame, for the selection of memory; below 0: none
   bool has_memory = false;
+  bool was_prompted = false;  // its frame conditioned others, until all of its prompts went
+  bool is_outdated = false;   // no prompt of a later click: a prompt nearby changed the object
+  // A mask given as prompt, (H, W) of the video, that has not become a low_res_mask yet.
+  std::vector<std::uint8_t> video_mask;
 };
 using FrameOutputPtr = std::unique_ptr<FrameOutput>;
 
@@ -31,6 +37,7 @@ class OrderedOutputs {
   std::vector<std::pair<std::int64_t, FrameOutputPtr>> take_all() {
     return std::exchange(entries_, {});
   }
+  void sort();  // by frame
   bool empty() const { return entries_.empty(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
@@ -49,6 +56,8 @@ struct ClickedPoints {
 // inference state: sam2/sam2_video_predictor.py.
 struct TrackedObject {
   std::int64_t handle = 0;
+  std::int64_t batch = 0;   // objects of one number run as one batch; see SessionRules
+  bool is_masklet = false;  // of a phrase, which says when it is tracked
   std::map<std::int64_t, ClickedPoints> points;  // by frame
   std::set<std::int64_t> mask_frames;            // frames whose prompt is a mask
   OrderedOutputs cond_frame_outputs;             // of frames with prompts
@@ -62,9 +71,14 @@ struct TrackedObject {
   // The same after that of a prompt.
   FrameOutput* latest_output(std::int64_t frame, bool is_cond) const;
   bool has_prompt() const { return !cond_frame_outputs.empty() || !temp_cond.empty(); }
-  // Forgets the prompts of a frame. What they gave stays as an output of tracking, and the frame
-  // counts as one that was never tracked.
+  bool is_prompted(std::int64_t frame) const {
+    return points.contains(frame) || mask_frames.contains(frame);
+  }
+  // Forgets the prompts of a frame, and what they gave since the last propagation.
   void clear_prompts(std::int64_t frame);
+  // What earlier prompts of the frame gave stays as an output of tracking, and the frame counts as
+  // one that was never tracked.
+  void downgrade(std::int64_t frame);
   std::vector<std::int64_t> cond_frames() const;
   std::vector<std::int64_t> non_cond_frames() const;
 };

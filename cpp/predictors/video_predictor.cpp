@@ -9,14 +9,11 @@
 #include "core/parallel.h"
 #include "layers/position_encoding.h"
 #include "ops/mask.h"
-#include "ops/resize_antialias.h"
+#include "predictors/small_regions.h"
 #include "predictors/video_masks.h"
 
 namespace sam_rlx {
 namespace {
-
-// A mask prompt of another size is resized, and is one from here on. Upstream: add_new_mask.
-constexpr float kMaskPromptThreshold = 0.5F;
 
 std::string text(Size size) {
   return std::to_string(size.height) + " x " + std::to_string(size.width) + " pixels";
@@ -26,18 +23,22 @@ std::string text(Size size) {
 
 VideoPredictor::VideoPredictor(std::shared_ptr<const Model> model, int num_threads,
                                const VideoOptions& options)
-    : model_(std::move(model)), options_(options), num_threads_(num_threads) {
-  if (!model_->is_sam2()) {
-    fail<UnsupportedError>("VideoPredictor.model", "a model of SAM 2", model_->info().family);
-  }
+    : model_(std::move(model)),
+      options_(options),
+      num_threads_(num_threads),
+      encoder_(make_frame_encoder(model_, options.resize)) {
   if (num_threads < 0 || num_threads > 1024) {
     fail("num_threads", "1 to 1024, or 0 for all cores", std::to_string(num_threads));
   }
   if (num_threads == 0) num_threads_ = available_cores();
-  const sam2::Sam2Config& config = model_->sam2().config;
-  transform_ = {config.heads.base.image_size, config.pixel_mean, config.pixel_std};
-  const PositionEmbeddingSine encoding{.num_pos_feats = config.heads.mem_dim()};
-  const std::int64_t g = config.heads.base.grid();
+  if (rules().batched && !options_.add_all_frames_to_correct_as_cond) {
+    fail<UnsupportedError>("add_all_frames_to_correct_as_cond", "true with SAM 3", "false");
+  }
+  if (!rules().batched && options_.use_memory_selection) {
+    fail<UnsupportedError>("use_memory_selection", "false with SAM 2", "true");
+  }
+  const PositionEmbeddingSine encoding{.num_pos_feats = heads().config.mem_dim()};
+  const std::int64_t g = heads().config.base.grid();
   maskmem_pos_enc_ = encoding.dense(g, g);
 }
 
@@ -49,6 +50,11 @@ Context VideoPredictor::context() {
 }
 
 // ---------------------------------------------------------------- frames
+
+bool VideoPredictor::has_frame(std::int64_t index) const {
+  const EncodedFrame* const frame = cache_.peek(index);
+  return frame != nullptr && (frame->has_detector || !with_detector_);
+}
 
 void VideoPredictor::set_frame(std::int64_t index, const ImageView& image,
                                std::optional<Size> orig_hw) {
@@ -62,13 +68,15 @@ void VideoPredictor::set_frame(std::int64_t index, const ImageView& image,
   if (orig_hw_ && size != *orig_hw_) {
     fail(where, text(*orig_hw_) + " as in the first frame", text(size));
   }
-  if (cache_.find(index) != nullptr) return;
+  if (has_frame(index)) return;
+  cache_.drop(index);
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  const View input = ctx.workspace.floats({1, transform_.side, transform_.side, 3});
-  transform_.preprocess(ctx, image, input[0]);
+  const View input = ctx.workspace.floats({1, side(), side(), 3});
+  encoder_->preprocess(ctx, image, input[0]);
   EncodedFrame& frame = cache_.make_room();
-  model_->sam2().forward_image(ctx, input, frame.features);
+  encoder_->forward_image(ctx, input, with_detector_, frame);
+  frame.has_detector = with_detector_;
   cache_.adopt(frame, index);
   orig_hw_ = size;
 }
@@ -80,7 +88,7 @@ EncodedFrame& VideoPredictor::cached_frame(std::int64_t index, const char* where
 
 // ---------------------------------------------------------------- objects
 
-TrackedObject* VideoPredictor::find_object(std::int64_t handle) const {
+TrackedObject* VideoPredictor::object_named(std::int64_t handle) const {
   for (const auto& object : objects_) {
     if (object->handle == handle) return object.get();
   }
@@ -88,27 +96,32 @@ TrackedObject* VideoPredictor::find_object(std::int64_t handle) const {
 }
 
 TrackedObject& VideoPredictor::known_object(std::int64_t handle, const char* where) const {
-  if (TrackedObject* const object = find_object(handle)) return *object;
+  if (TrackedObject* const object = object_named(handle)) return *object;
   fail(where, "an object with prompts", "object " + std::to_string(handle));
 }
 
 TrackedObject& VideoPredictor::object_of(std::int64_t handle) {
-  if (TrackedObject* const object = find_object(handle)) return *object;
+  if (TrackedObject* const object = object_named(handle)) return *object;
   objects_.push_back(std::make_unique<TrackedObject>());
   objects_.back()->handle = handle;
+  objects_.back()->batch = open_batch_;
   return *objects_.back();
 }
 
 void VideoPredictor::remove_object(std::int64_t handle) {
   const InUse guard(busy_, "VideoPredictor");
-  known_object(handle, "remove_object");
+  TrackedObject& removed = known_object(handle, "remove_object");
+  const std::int64_t batch = removed.batch;
+  if (rules().batched) leave_batch(removed);
   std::erase_if(objects_, [&](const auto& object) { return object->handle == handle; });
+  if (options_.use_memory_selection) score_batch(batch);
 }
 
 void VideoPredictor::reset() {
   const InUse guard(busy_, "VideoPredictor");
   objects_.clear();
   spare_.clear();
+  open_batch_ = 0;
 }
 
 void VideoPredictor::restore(std::vector<std::unique_ptr<TrackedObject>> objects,
@@ -116,6 +129,8 @@ void VideoPredictor::restore(std::vector<std::unique_ptr<TrackedObject>> objects
   const InUse guard(busy_, "VideoPredictor");
   objects_ = std::move(objects);
   orig_hw_ = orig_hw;
+  open_batch_ = 0;
+  for (const auto& object : objects_) open_batch_ = std::max(open_batch_, object->batch + 1);
 }
 
 // ---------------------------------------------------------------- prompts
@@ -128,8 +143,31 @@ ClickedPoints VideoPredictor::to_model_frame(const PointPrompt& prompt) const {
   for (std::size_t i = 0; i < prompt.coords.size(); ++i) {
     float value = static_cast<float>(prompt.coords[i]);
     if (prompt.normalize_coords) value /= size[i % 2];
-    value *= static_cast<float>(transform_.side);
+    value *= static_cast<float>(side());
     points.coords.push_back(static_cast<double>(value + 0.5F));
+  }
+  return points;
+}
+
+// Those of before stay in front if the prompt says so.
+ClickedPoints VideoPredictor::all_points(const PointPrompt& prompt,
+                                         const TrackedObject& object) const {
+  ClickedPoints points = to_model_frame(prompt);
+  const auto before = object.points.find(prompt.frame);
+  if (!prompt.clear_old_points && before != object.points.end()) {
+    const ClickedPoints& old = before->second;
+    points.coords.insert(points.coords.begin(), old.coords.begin(), old.coords.end());
+    points.labels.insert(points.labels.begin(), old.labels.begin(), old.labels.end());
+  }
+  const std::size_t most = rules().max_points, count = points.labels.size();
+  if (most > 0 && count > most) {
+    const auto cut = [&](auto& values, std::size_t width) {
+      const auto first = values.begin() + static_cast<std::ptrdiff_t>(width * (most / 2));
+      const auto last = values.end() - static_cast<std::ptrdiff_t>(width * (most - most / 2));
+      values.erase(first, last);
+    };
+    cut(points.coords, 2);
+    cut(points.labels, 1);
   }
   return points;
 }
@@ -138,16 +176,10 @@ bool VideoPredictor::add_points(const PointPrompt& prompt) {
   const InUse guard(busy_, "VideoPredictor");
   EncodedFrame& frame = cached_frame(prompt.frame, "add_prompt");
   const TrackedObject unknown;
-  const TrackedObject* const known = find_object(prompt.handle);
+  const TrackedObject* const known = object_named(prompt.handle);
   const TrackedObject& object = known != nullptr ? *known : unknown;
 
-  ClickedPoints points = to_model_frame(prompt);
-  const auto before = object.points.find(prompt.frame);
-  if (!prompt.clear_old_points && before != object.points.end()) {
-    const ClickedPoints& old = before->second;
-    points.coords.insert(points.coords.begin(), old.coords.begin(), old.coords.end());
-    points.labels.insert(points.labels.begin(), old.labels.begin(), old.labels.end());
-  }
+  ClickedPoints points = all_points(prompt, object);
   const auto tracked = object.frames_tracked.find(prompt.frame);
   const bool is_init_cond_frame = tracked == object.frames_tracked.end();
   const bool is_cond = is_init_cond_frame || options_.add_all_frames_to_correct_as_cond;
@@ -156,10 +188,11 @@ bool VideoPredictor::add_points(const PointPrompt& prompt) {
   const Workspace::Scope scratch(ctx.workspace);
   const Step step{.frame = frame,
                   .object = object,
-                  .is_init_cond_frame = is_init_cond_frame,
+                  .is_init_cond_frame = is_init_cond_frame || !rules().clicks_see_memory,
                   .reverse = !is_init_cond_frame && tracked->second};
-  FrameOutputPtr output =
-      run_points(ctx, step, points, object.latest_output(prompt.frame, is_cond));
+  const FrameOutput* before = object.latest_output(prompt.frame, is_cond);
+  if (before != nullptr && (before->is_outdated || !before->video_mask.empty())) before = nullptr;
+  FrameOutputPtr output = run_points(ctx, step, points, before);
 
   TrackedObject& target = object_of(prompt.handle);
   target.points[prompt.frame] = std::move(points);
@@ -171,32 +204,31 @@ bool VideoPredictor::add_points(const PointPrompt& prompt) {
 bool VideoPredictor::add_mask(std::int64_t index, std::int64_t handle, ConstView mask) {
   const InUse guard(busy_, "VideoPredictor");
   EncodedFrame& frame = cached_frame(index, "add_prompt");
-  const TrackedObject* const known = find_object(handle);
+  const TrackedObject* const known = object_named(handle);
   const bool is_cond = options_.add_all_frames_to_correct_as_cond || known == nullptr ||
                        !known->frames_tracked.contains(index);
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  const std::int64_t side = transform_.side;
-  if (mask.shape != Shape{side, side}) {
-    const View resized = ctx.workspace.floats({1, side, side});
-    resize_bilinear_antialias(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), resized);
-    std::transform(resized.data, resized.data + resized.numel(), resized.data,
-                   [](float value) { return value >= kMaskPromptThreshold ? 1.0F : 0.0F; });
-    mask = resized[0];
-  }
-  FrameOutputPtr output = keep(ctx, heads().use_mask_as_output(ctx, frame.features.embedding,
-                                                               frame.features.high_res, mask));
+  FrameOutputPtr output =
+      rules().batched ? run_video_mask(ctx, frame, mask) : run_mask(ctx, frame, mask);
 
   TrackedObject& target = object_of(handle);
   target.mask_frames.insert(index);
   target.points.erase(index);
   recycle((is_cond ? target.temp_cond : target.temp_non_cond).set(index, std::move(output)));
+  if (rules().batched) erase_from_others(target, index);
   return is_cond;
 }
 
 bool VideoPredictor::clear_prompts(std::int64_t frame, std::int64_t handle) {
   const InUse guard(busy_, "VideoPredictor");
-  known_object(handle, "clear_prompts").clear_prompts(frame);
+  TrackedObject& object = known_object(handle, "clear_prompts");
+  object.clear_prompts(frame);
+  if (rules().batched) {
+    downgrade_batch(object.batch, frame);
+  } else {
+    object.downgrade(frame);
+  }
   return has_new_prompt(frame);
 }
 
@@ -208,7 +240,7 @@ bool VideoPredictor::has_new_prompt(std::int64_t frame) const {
 // ---------------------------------------------------------------- masks
 
 MaskGeometry VideoPredictor::mask_geometry() const {
-  const std::int64_t low = 4 * model_->sam2().config.heads.base.grid();
+  const std::int64_t low = model_->info().mask_side;
   return {
       .low_height = low, .low_width = low, .height = orig_hw_->height, .width = orig_hw_->width};
 }
@@ -230,28 +262,45 @@ std::vector<VideoPredictor::Shown> VideoPredictor::shown(std::int64_t frame, Sou
         if (output == nullptr) output = object->latest_output(frame, false);
         break;
     }
-    if (output != nullptr) result.push_back({object->handle, output});
+    if (output != nullptr && !object->is_masklet) result.push_back({object->handle, output});
   }
   return result;
+}
+
+// (H, W) of the video.
+void VideoPredictor::logits_of(Context& ctx, const FrameOutput& output, View out) const {
+  if (!output.video_mask.empty()) {
+    std::transform(
+        output.video_mask.begin(), output.video_mask.end(), out.data,
+        [](std::uint8_t bit) { return bit != 0 ? -sam2::kNoObjScore : sam2::kNoObjScore; });
+    return;
+  }
+  const Workspace::Scope scratch(ctx.workspace);
+  const ConstView mask = output.low_res_mask;
+  postprocess_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(),
+                    out.reshape({1, out.shape[0], out.shape[1]}));
 }
 
 void VideoPredictor::upscale(const std::vector<Shown>& objects, View out) {
   const InUse guard(busy_, "VideoPredictor");
   Context ctx = context();
-  for (std::size_t i = 0; i < objects.size(); ++i) {
-    const Workspace::Scope scratch(ctx.workspace);
-    const ConstView mask = objects[i].output->low_res_mask;
-    const View target = out[static_cast<std::int64_t>(i)];
-    postprocess_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(),
-                      target.reshape({1, target.shape[0], target.shape[1]}));
+  const auto count = static_cast<std::int64_t>(objects.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    logits_of(ctx, *objects[static_cast<std::size_t>(i)].output, out[i]);
   }
   if (options_.non_overlap_masks) apply_non_overlapping_constraints_(ctx, out);
+  if (rules().fill_video_masks && options_.fill_hole_area > 0) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      remove_small_components_(out[i], options_.fill_hole_area);
+    }
+  }
 }
 
 void VideoPredictor::binarize(const std::vector<Shown>& objects, std::uint8_t* out) {
-  const float threshold = model_->sam2().config.mask_threshold;
+  const float threshold = model_->info().mask_threshold;
   const std::int64_t places = orig_hw_->height * orig_hw_->width;
-  if (options_.non_overlap_masks && objects.size() > 1) {
+  const bool filled = rules().fill_video_masks && options_.fill_hole_area > 0;
+  if (filled || (options_.non_overlap_masks && objects.size() > 1)) {
     const auto count = static_cast<std::int64_t>(objects.size());
     const Workspace::Scope scratch(workspace_);
     const View logits = workspace_.floats({count, orig_hw_->height, orig_hw_->width});
@@ -263,10 +312,15 @@ void VideoPredictor::binarize(const std::vector<Shown>& objects, std::uint8_t* o
   const InUse guard(busy_, "VideoPredictor");
   Context ctx = context();
   for (const Shown& object : objects) {
-    const Workspace::Scope scratch(ctx.workspace);
-    const ConstView mask = object.output->low_res_mask;
-    binarize_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(), threshold,
-                   out);
+    const FrameOutput& output = *object.output;
+    if (!output.video_mask.empty()) {
+      std::copy(output.video_mask.begin(), output.video_mask.end(), out);
+    } else {
+      const Workspace::Scope scratch(ctx.workspace);
+      const ConstView mask = output.low_res_mask;
+      binarize_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(),
+                     threshold, out);
+    }
     out += places;
   }
 }

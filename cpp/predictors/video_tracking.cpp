@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/sam3/memory_selection.h"
 #include "ops/elementwise.h"
+#include "ops/resize_antialias.h"
 #include "predictors/small_regions.h"
 #include "predictors/video_masks.h"
 #include "predictors/video_predictor.h"
@@ -15,6 +17,8 @@ namespace {
 
 // Logits of the mask before are a prompt of the next click. Upstream clamps them.
 constexpr float kLargestPromptLogit = 32.0F;
+// A mask prompt of another size is resized, and is one from here on. Upstream: add_new_mask.
+constexpr float kMaskPromptThreshold = 0.5F;
 // Outputs that are kept to be used again.
 constexpr std::size_t kMostSpare = 16;
 // The length of a video whose end is not known.
@@ -24,15 +28,35 @@ constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
 
 // ---------------------------------------------------------------- one frame, one object
 
+// Tracked frames of an object that are worth remembering on another one.
+std::vector<std::int64_t> VideoPredictor::choose_frames(const TrackedObject& object,
+                                                        std::int64_t frame, bool reverse) const {
+  std::vector<sam3::ScoredFrame> tracked;
+  for (const auto& [t, output] : object.non_cond_frame_outputs) {
+    tracked.push_back({t, output->eff_iou_score});
+  }
+  return sam3::frame_filter(
+      {.frame_idx = frame,
+       .num_frames = num_frames_.value_or(kEndless),
+       .track_in_reverse = reverse,
+       .max_obj_ptrs_in_encoder = heads().config.memory_bank.max_obj_ptrs_in_encoder},
+      tracked);
+}
+
 sam2::MemoryChoice VideoPredictor::choose_memory(const Step& step) const {
   const std::vector<std::int64_t> cond = step.object.cond_frames();
   const std::vector<std::int64_t> non_cond = step.object.non_cond_frames();
-  return sam2::select_memory(heads().config.memory_bank,
-                             {.frame_idx = step.frame.index,
-                              .num_frames = num_frames_.value_or(kEndless),
-                              .track_in_reverse = step.reverse,
-                              .cond_frames = cond,
-                              .non_cond_frames = non_cond});
+  std::vector<std::int64_t> chosen;
+  sam2::MemoryQuery query{.frame_idx = step.frame.index,
+                          .num_frames = num_frames_.value_or(kEndless),
+                          .track_in_reverse = step.reverse,
+                          .cond_frames = cond,
+                          .non_cond_frames = non_cond};
+  if (options_.use_memory_selection) {
+    chosen = choose_frames(step.object, step.frame.index, step.reverse);
+    query.chosen_frames = chosen;
+  }
+  return sam2::select_memory(heads().config.memory_bank, query);
 }
 
 // Features of the frame with what the object left behind on others.
@@ -47,7 +71,7 @@ View VideoPredictor::condition(Context& ctx, const Step& step) {
   if (!frame.has_begun) {
     const Workspace::Scope scratch(ctx.workspace);
     const Shape places{embedding.shape().rows(), embedding.shape().last()};
-    const ConstView encoding = model_->sam2().image_encoder.vision_pos_enc;
+    const ConstView encoding = encoder_->vision_pos_enc();
     const View begun = heads().memory_attention.begin(ctx, embedding.view().reshape(places),
                                                       encoding.reshape(places));
     if (frame.begun.shape() != places) frame.begun = Tensor(places);
@@ -68,7 +92,9 @@ FrameOutputPtr VideoPredictor::make_output() {
   if (!spare_.empty()) {
     FrameOutputPtr output = std::move(spare_.back());
     spare_.pop_back();
-    output->has_memory = false;
+    output->has_memory = output->is_outdated = output->was_prompted = false;
+    output->eff_iou_score = -1.0F;
+    output->video_mask.clear();
     return output;
   }
   const sam2::HeadsConfig& config = heads().config;
@@ -89,7 +115,10 @@ FrameOutputPtr VideoPredictor::keep(Context& ctx, const sam2::SamOutputs& output
   copy_(ctx, output->low_res_mask, outputs.low_res_mask);
   copy_(ctx, output->obj_ptr, outputs.obj_ptr);
   output->object_score_logits = outputs.object_score_logits;
-  if (options_.fill_hole_area > 0) fill_holes_(output->low_res_mask, options_.fill_hole_area);
+  output->iou_prediction = outputs.iou_prediction;
+  if (options_.fill_hole_area > 0 && !rules().fill_video_masks) {
+    fill_holes_(output->low_res_mask, options_.fill_hole_area);
+  }
   return output;
 }
 
@@ -128,7 +157,20 @@ FrameOutputPtr VideoPredictor::run_points(Context& ctx, const Step& step,
                                                        step.is_init_cond_frame, count)}));
 }
 
-FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step) {
+FrameOutputPtr VideoPredictor::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask) {
+  const std::int64_t size = side();
+  if (mask.shape != Shape{size, size}) {
+    const View resized = ctx.workspace.floats({1, size, size});
+    resize_bilinear_antialias(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), resized);
+    std::transform(resized.data, resized.data + resized.numel(), resized.data,
+                   [](float value) { return value >= kMaskPromptThreshold ? 1.0F : 0.0F; });
+    mask = resized[0];
+  }
+  return keep(ctx, heads().use_mask_as_output(ctx, frame.features.embedding,
+                                              frame.features.high_res, mask));
+}
+
+FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step, bool run_mem_encoder) {
   const Workspace::Scope scratch(ctx.workspace);
   const View features = condition(ctx, step);
   ctx.check_interrupt();
@@ -138,7 +180,7 @@ FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step) {
                                       .multimask_output = heads().use_multimask(false, 0)});
   FrameOutputPtr output = keep(ctx, outputs);
   // The memory is made of the mask as it was before its holes were filled.
-  keep_memory(ctx, step.frame, outputs.low_res_mask, false, *output);
+  if (run_mem_encoder) keep_memory(ctx, step.frame, outputs.low_res_mask, false, *output);
   return output;
 }
 
@@ -160,6 +202,15 @@ void VideoPredictor::encode_pending(std::int64_t index) {
   const InUse guard(busy_, "VideoPredictor");
   const EncodedFrame& frame = cached_frame(index, "propagate");
   Context ctx = context();
+  if (rules().batched) {
+    std::set<std::int64_t> batches;
+    for (const auto& object : objects_) {
+      const FrameOutput* const output = object->temp_cond.find(index);
+      if (output != nullptr && !output->has_memory) batches.insert(object->batch);
+    }
+    for (const std::int64_t batch : batches) encode_batch(ctx, frame, batch);
+    return;
+  }
   for (const auto& object : objects_) {
     for (const OrderedOutputs* outputs : {&object->temp_cond, &object->temp_non_cond}) {
       FrameOutput* const output = outputs->find(index);
@@ -176,6 +227,7 @@ void VideoPredictor::preflight() {
   if (!pending_frames().empty()) {
     fail<StateError>("propagate", "memory of all frames with prompts", "one without");
   }
+  if (rules().batched) close_batch();
   for (const auto& object : objects_) {
     for (auto& [frame, output] : object->temp_non_cond.take_all()) {
       object->non_cond_frame_outputs[frame] = std::move(output);
@@ -193,31 +245,65 @@ void VideoPredictor::preflight() {
 
 bool VideoPredictor::needs_frame(std::int64_t index) const {
   return std::any_of(objects_.begin(), objects_.end(), [&](const auto& object) {
-    return object->cond_frame_outputs.find(index) == nullptr;
+    return !object->is_masklet && object->cond_frame_outputs.find(index) == nullptr;
   });
 }
 
 void VideoPredictor::track(std::int64_t index, bool reverse) {
   const InUse guard(busy_, "VideoPredictor");
-  Context ctx = context();
-  std::vector<FrameOutputPtr> outputs(objects_.size());
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    if (objects_[i]->cond_frame_outputs.find(index) != nullptr) continue;
-    ctx.check_interrupt();
-    outputs[i] = run_tracking(ctx, {.frame = cached_frame(index, "propagate"),
-                                    .object = *objects_[i],
-                                    .is_init_cond_frame = false,
-                                    .reverse = reverse});
+  std::vector<TrackedObject*> objects;
+  for (const auto& object : objects_) {
+    if (!object->is_masklet) objects.push_back(object.get());
   }
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    TrackedObject& object = *objects_[i];
+  track_objects(objects, index, reverse, true);
+}
+
+void VideoPredictor::track_objects(std::span<TrackedObject* const> objects, std::int64_t index,
+                                   bool reverse, bool run_mem_encoder) {
+  Context ctx = context();
+  std::vector<FrameOutputPtr> outputs(objects.size());
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (objects[i]->cond_frame_outputs.find(index) != nullptr) continue;
+    ctx.check_interrupt();
+    const Step step{
+        .frame = cached_frame(index, "propagate"), .object = *objects[i], .reverse = reverse};
+    outputs[i] = run_tracking(ctx, step, run_mem_encoder);
+  }
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    TrackedObject& object = *objects[i];
     if (outputs[i]) {
       FrameOutputPtr& place = object.non_cond_frame_outputs[index];
       recycle(std::exchange(place, std::move(outputs[i])));
+    } else if (rules().batched) {
+      outdate_around(object, index);
     }
     object.frames_tracked[index] = reverse;
-    drop_old_outputs(object, index);
   }
+  if (options_.use_memory_selection) {
+    std::set<std::int64_t> batches;
+    for (const TrackedObject* const object : objects) batches.insert(object->batch);
+    for (const std::int64_t batch : batches) score_frame(batch, index);
+  }
+  for (TrackedObject* const object : objects) drop_old_outputs(*object, index);
+}
+
+// Tracked frames that a later frame can choose, when tracking goes on from here or starts anew at a
+// frame with prompts.
+std::set<std::int64_t> VideoPredictor::frames_to_choose(const TrackedObject& object,
+                                                        std::int64_t frame) const {
+  std::set<std::int64_t> frames;
+  const auto add = [&](std::int64_t from, bool reverse) {
+    const std::vector<std::int64_t> chosen = choose_frames(object, from, reverse);
+    frames.insert(chosen.begin(), chosen.end());
+  };
+  std::vector<std::int64_t> starts;
+  if (!options_.streaming) starts = object.cond_frames();
+  starts.push_back(frame);
+  for (const std::int64_t start : starts) {
+    add(start + 1, false);
+    if (!options_.streaming) add(start - 1, true);
+  }
+  return frames;
 }
 
 // Keeps outputs that a later frame can read, and those that a correction would.
@@ -229,6 +315,8 @@ void VideoPredictor::drop_old_outputs(TrackedObject& object, std::int64_t frame)
                bank.max_obj_ptrs_in_encoder - 1);
   const std::int64_t kept = std::max(options_.history, reach);
   const std::vector<std::int64_t> cond = object.cond_frames();
+  std::set<std::int64_t> chosen;
+  if (options_.use_memory_selection) chosen = frames_to_choose(object, frame);
   const auto is_near_prompt = [&](std::int64_t t) {
     return !options_.streaming && std::any_of(cond.begin(), cond.end(), [&](std::int64_t c) {
       return std::abs(t - c) <= reach;
@@ -236,7 +324,8 @@ void VideoPredictor::drop_old_outputs(TrackedObject& object, std::int64_t frame)
   };
   for (auto it = object.non_cond_frame_outputs.begin();
        it != object.non_cond_frame_outputs.end();) {
-    if (std::abs(it->first - frame) <= kept || is_near_prompt(it->first)) {
+    if (std::abs(it->first - frame) <= kept || is_near_prompt(it->first) ||
+        chosen.contains(it->first)) {
       ++it;
       continue;
     }

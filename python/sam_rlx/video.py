@@ -1,32 +1,35 @@
 """Objects through a video: prompts on any frame, masks on all of them."""
 
-from collections.abc import Hashable, Iterator
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sam_rlx import _core
-from sam_rlx.arrays import as_integer, as_num_threads, as_rgb
-from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
+from sam_rlx.arrays import Marks, as_integer, as_marks, as_num_threads
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.exclusive import Exclusive
-from sam_rlx.frames import EndOfFrames, FrameSource, open_frames
+from sam_rlx.frames import FrameSource, open_frames
 from sam_rlx.model import Model
 from sam_rlx.video_files import VideoFiles
-from sam_rlx.video_types import VideoFrame, as_mask, as_points
+from sam_rlx.video_phrases import Phrases, check_examples
+from sam_rlx.video_tracking import VideoTracking
+from sam_rlx.video_types import as_mask, as_points, core_options
 
 
-class VideoPredictor(VideoFiles):
-    """Follow objects through a video by clicks, boxes and masks. SAM 2 only.
+class VideoPredictor(VideoTracking, VideoFiles):
+    """Follow objects through a video: by clicks, boxes and masks, with SAM 3 also by phrases.
 
-    Prompts may be given on any frame, for any number of objects, before and after tracking.
-    Objects do not influence each other. A failed call leaves the session as it was; a call from a
-    second thread gets a `StateError`.
+    Prompts may be given on any frame, for any number of objects, before and after tracking. With
+    SAM 2 objects do not influence each other. With SAM 3 those that were first prompted before the
+    same `propagate` do, as upstream's: a prompt for one settles the masks of all on that frame,
+    and there they do not overlap in memory. A failed call leaves the session as it was; a call
+    from a second thread gets a `StateError`.
 
     Parameters
     ----------
     model : Model
-        From `sam_rlx.load_model`, of the family SAM 2.
+        From `sam_rlx.load_model`: of SAM 2, or of SAM 3 with the tracker.
     frames : path, sequence or iterable, optional
         A video file (extra ``video``; decoded frame by frame, never as a whole), a folder of
         pictures in the order of the numbers in their names, an array (T, H, W, 3), a sequence of
@@ -34,24 +37,36 @@ class VideoPredictor(VideoFiles):
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use. Results do not depend on
         it.
-    fill_hole_area : int
-        Holes of at most so many places of the low-resolution mask are filled, as upstream does on
-        a GPU; 0 leaves them. Upstream's CPU path always leaves them.
+    fill_hole_area : int, optional
+        Holes of at most so many places are filled; 0 leaves them. SAM 2: of the low-resolution
+        mask, by default 8, as upstream does on a GPU; its CPU path always leaves them. SAM 3: of
+        the mask as large as the video, where small islands go too, by default 0, as upstream.
     non_overlap_masks : bool
         True: where masks overlap, the one with the largest logit stays.
     keep_corrections : bool
         True: a prompt on a frame that was tracked before outlives the next `propagate`. False:
-        what upstream does by default, which computes that frame again without the prompt.
+        what SAM 2's predictor does by default, which computes that frame again without the prompt.
     history : int, optional
         Results of so many frames around the last one are kept for corrections and for tracking
         backwards, about 1.3 MB each for one object at a side of 1024. Results near prompts are
         kept in any case, and those that tracking reads (the last 15). With `push` no more than
         these are kept. None: all, as upstream.
+    memory_selection : bool, optional
+        SAM 3 only. True: of tracked frames, those that show the objects well are remembered, as
+        the tracker of upstream's video model does (default). False: the last ones, as SAM 2 does.
+    resize : {"float", "integer"}
+        As for `ImagePredictor`.
+    phrase_options : mapping, optional
+        For phrases: arguments of upstream's video model by their names, in place of the released
+        values, such as ``score_threshold_detection`` (0.5), ``new_det_thresh`` (0.7),
+        ``hotstart_delay`` (15), ``max_num_objects`` (10000; of one phrase),
+        ``recondition_every_nth_frame`` (16). ``new_det_thresh_without_masklets`` (True) is ours:
+        False takes any finding for a new object while there is none, as upstream does.
 
     Raises
     ------
     UnsupportedError
-        The model is of another family.
+        The model cannot follow objects, or not with these options.
     InvalidArgumentError
         An argument has the wrong type or range, or the frames cannot be read.
     FileNotFoundError
@@ -66,30 +81,33 @@ class VideoPredictor(VideoFiles):
         frames: Any = None,
         *,
         num_threads: int | None = None,
-        fill_hole_area: int = 8,
+        fill_hole_area: int | None = None,
         non_overlap_masks: bool = False,
         keep_corrections: bool = True,
         history: int | None = 64,
+        memory_selection: bool | None = None,
+        resize: Literal["float", "integer"] = "float",
+        phrase_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
-        if model.family != "sam2":
-            raise UnsupportedError(f"model: expected family sam2, found {model.family}")
+        is_sam3 = model.family == "sam3"
+        area = (0 if is_sam3 else 8) if fill_hole_area is None else fill_hole_area
         self._model = model
         self._options = {
-            "fill_hole_area": as_integer("fill_hole_area", fill_hole_area, 0),
+            "fill_hole_area": as_integer("fill_hole_area", area, 0),
             "non_overlap_masks": bool(non_overlap_masks),
             "keep_corrections": bool(keep_corrections),
             "history": -1 if history is None else as_integer("history", history, 0),
+            "memory_selection": is_sam3 if memory_selection is None else bool(memory_selection),
         }
+        self._resize = str(resize)
         self._source: FrameSource | None = None if frames is None else open_frames(frames)
-        streaming = self._source is None
-        core = {**self._options, "streaming": streaming}
-        core["add_all_frames_to_correct_as_cond"] = core.pop("keep_corrections")
-        core["history"] = 0 if streaming else core["history"]
+        core = core_options(self._options, self._resize, self._source is None)
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
         self._core.num_frames = None if self._source is None else self._source.count
+        self._phrases = Phrases(model, self._core, phrase_options or {}, self._source is None)
         self._handles: dict[Hashable, int] = {}
         self._next_handle = 0
         self._pushed = 0
@@ -114,8 +132,8 @@ class VideoPredictor(VideoFiles):
 
     @property
     def obj_ids(self) -> list[Hashable]:
-        """Objects in the order of their first prompts."""
-        return list(self._handles)
+        """Objects in the order of their first prompts, then those that phrases named."""
+        return [*self._handles, *self._phrases.obj_ids()]
 
     # ---------------------------------------------------------------- prompts
 
@@ -139,7 +157,8 @@ class VideoPredictor(VideoFiles):
         frame_index : int
             Number of the frame, from 0. With `push`: the last one.
         obj_id : hashable
-            Any name for the object; a new one makes a new object.
+            Any name for the object; a new one makes a new object. One that a phrase named is
+            corrected: by points or a box, on a frame that was tracked.
         point_coords : array (N, 2), optional
             Points (x, y) in pixels of the video.
         point_labels : array (N,), optional
@@ -161,7 +180,10 @@ class VideoPredictor(VideoFiles):
         InvalidArgumentError
             There is no such frame, it cannot be read, or a prompt is wrong.
         StateError
-            The frame is not at hand any more, or the predictor is in use.
+            The frame is not at hand any more, or has no results of the phrase that named the
+            object, or the predictor is in use.
+        UnsupportedError
+            A mask is given for an object that a phrase named.
         """
         index = as_integer("frame_index", frame_index, 0)
         try:
@@ -169,7 +191,10 @@ class VideoPredictor(VideoFiles):
         except TypeError as error:
             raise InvalidArgumentError(f"obj_id: expected a hashable, found {obj_id!r}") from error
         with self._exclusive:
+            found = self._phrases.find(obj_id) is not None
             if mask is not None:
+                if found:
+                    raise UnsupportedError("mask: expected points for what was found, found a mask")
                 given = (point_coords, point_labels, box)
                 if any(value is not None for value in given):
                     raise InvalidArgumentError("mask: expected it alone, found points or a box too")
@@ -179,11 +204,95 @@ class VideoPredictor(VideoFiles):
             else:
                 coords, labels = as_points(point_coords, point_labels, box, clear_old_points)
                 self._load(index)
+                if found:
+                    clear = bool(clear_old_points)
+                    self._phrases.refine(index, obj_id, (coords, labels), clear)
+                    return self
                 self._core.add_points(
                     index, self._handle(obj_id), coords, labels, bool(clear_old_points), True
                 )
             self._adopt(obj_id)
+            self._phrases.reserve(obj_id)
         return self
+
+    def add_text(
+        self,
+        text: str | Sequence[str] | None = None,
+        *,
+        frame_index: int | None = None,
+        boxes: ArrayLike | None = None,
+        box_labels: ArrayLike | None = None,
+    ) -> "VideoPredictor":
+        """Name what to look for on all frames, with SAM 3; everything of that kind is followed.
+
+        Each phrase is followed as if it were the only one: phrases do not influence each other,
+        and masks of one phrase do not overlap. Objects get the next free integers as names. Boxes
+        are examples of what is meant, or of what is not, and count on their frame only. Without a
+        phrase only their frame is searched, and what is found there is followed to the end, while
+        upstream's rule for errors of the detector would remove it.
+
+        Parameters
+        ----------
+        text : str or sequence of str, optional
+            Phrases. Default: the boxes alone.
+        frame_index : int, optional
+            The frame that is searched at once, and where `propagate` begins. Default: 0. With
+            `push` it is the last one; by default the search begins with the next one.
+        boxes : array (B, 4), optional
+            (x0, y0, x1, y1) in pixels of the video, within it and not empty. They belong to each
+            of the phrases.
+        box_labels : array (B,), optional
+            1: an example of what is meant (default for all), 0: of what is not.
+
+        Returns
+        -------
+        VideoPredictor
+            This predictor; `frame` shows what was found.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is neither text nor a box, there is no such frame, or a box is not valid.
+        UnsupportedError
+            The model is not of SAM 3.
+        StateError
+            The frame is not at hand any more, or the predictor is in use.
+
+        Warns
+        -----
+        TruncationWarning
+            A phrase is too long; its end has no effect.
+        """
+        phrases = _as_phrases(text)
+        examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
+        if text is None and examples is None:
+            raise InvalidArgumentError("add_text: expected text or boxes, found None for both")
+        if self._model.family != "sam3":
+            found = self._model.family
+            raise UnsupportedError(f"add_text: expected a model of family sam3, found {found}")
+        if frame_index is None and self._source is None and examples is not None:
+            raise InvalidArgumentError(
+                "frame_index: expected the last frame with boxes, found None"
+            )
+        with self._exclusive:
+            if self._handles:
+                self._prepare()
+            index = None if frame_index is None else as_integer("frame_index", frame_index, 0)
+            with self._phrases.all_or_none():
+                for phrase in phrases:
+                    self._add_phrase(phrase, index, examples)
+        return self
+
+    def _add_phrase(self, text: str | None, frame_index: int | None, boxes: Marks | None) -> None:
+        index = frame_index or 0
+        phrase = self._phrases.make(text, index)
+        if frame_index is not None or self._source is not None:
+            self._load(index)
+            if boxes is not None:
+                assert self._core.orig_hw is not None
+                check_examples(boxes, self._core.orig_hw)
+                phrase.core.set_examples(index, boxes.values, boxes.labels)
+            self._next_handle = self._phrases.search(phrase, index, False, self._next_handle)
 
     def clear_prompts(self, frame_index: int, obj_id: Hashable) -> None:
         """Forget the prompts of an object on one frame.
@@ -211,180 +320,23 @@ class VideoPredictor(VideoFiles):
             The predictor is in use.
         """
         with self._exclusive:
+            if self._phrases.remove(obj_id):
+                return
             self._core.remove_object(self._known(obj_id))
             del self._handles[obj_id]
 
     def reset(self) -> None:
-        """Forget all objects and results; the frames stay."""
+        """Forget all objects, phrases and results; the frames stay."""
         with self._exclusive:
             self._core.reset()
             self._handles.clear()
+            self._phrases.reset()
 
-    # ---------------------------------------------------------------- tracking
 
-    def _load(self, index: int) -> None:
-        """Make sure that the core has encoded a frame."""
-        if self._core.has_frame(index):
-            return
-        if self._source is None:
-            raise StateError(
-                f"frame_index: expected {self._pushed - 1}, the last frame pushed, found {index}"
-                if self._pushed
-                else "VideoPredictor: expected a frame from push, found none"
-            )
-        try:
-            pixels = self._source.read(index)
-        except EndOfFrames as end:
-            raise InvalidArgumentError(
-                f"frame_index: expected less than {end.args[0]}, found {index}"
-            ) from None
-        self._core.set_frame(index, pixels)
-
-    def _prepare(self) -> None:
-        """Encode the memory of frames with new prompts."""
-        if not self._handles:
-            raise StateError("propagate: expected an object with prompts, found none")
-        prompts = self._core.prompts
-        for obj_id, handle in self._handles.items():
-            if not prompts[handle][1]:
-                raise StateError(f"propagate: expected prompts for object {obj_id!r}, found none")
-        for index in self._core.pending_frames():
-            self._load(index)
-            self._core.encode_pending(index)
-        self._core.preflight()
-
-    def propagate(
-        self,
-        *,
-        start_frame: int | None = None,
-        max_frames: int | None = None,
-        reverse: bool = False,
-        return_logits: bool = False,
-    ) -> Iterator[VideoFrame]:
-        """Track all objects from frame to frame.
-
-        Prompts may be added while this runs: they count from the next frame on. Tracking
-        backwards reads results of later frames: those near prompts, and those within `history`.
-
-        Parameters
-        ----------
-        start_frame : int, optional
-            The first frame. Default: the earliest one with a prompt.
-        max_frames : int, optional
-            Stop after so many frames. Default: at the end of the video.
-        reverse : bool
-            True: towards frame 0.
-        return_logits : bool
-            True: `VideoFrame.logits` is filled.
-
-        Yields
-        ------
-        VideoFrame
-            One after the other.
-
-        Raises
-        ------
-        StateError
-            There is no prompt, frames come by `push`, or the predictor is in use.
-        InvalidArgumentError
-            There is no such frame, it cannot be read, or it has another size than the first one.
-        """
-        if self._source is None:
-            raise StateError("propagate: expected frames of a video, found a session of push")
-        count = self._source.count
-        start = None if start_frame is None else as_integer("start_frame", start_frame, 0)
-        if start is not None and count is not None and start >= count:
-            raise InvalidArgumentError(f"start_frame: expected 0 to {count - 1}, found {start}")
-        most = None if max_frames is None else as_integer("max_frames", max_frames, 1)
-        with self._exclusive:
-            self._prepare()
-            if start is None:
-                start = min(min(cond) for _, cond in self._core.prompts.values())
-        return self._propagate(start, most, bool(reverse), bool(return_logits))
-
-    def _propagate(
-        self, index: int, most: int | None, reverse: bool, return_logits: bool
-    ) -> Iterator[VideoFrame]:
-        assert self._source is not None
-        done = 0
-        while index >= 0 and (most is None or done < most):
-            if self._source.count is not None and index >= self._source.count:
-                return
-            with self._exclusive:
-                self._prepare()
-                if self._core.needs_frame(index) and not self._core.has_frame(index):
-                    try:
-                        self._core.set_frame(index, self._source.read(index))
-                    except EndOfFrames:
-                        return
-                self._core.track(index, reverse)
-                frame = self._frame(index, "tracked", return_logits)
-            yield frame
-            done += 1
-            index += -1 if reverse else 1
-
-    def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:
-        """Give the next frame of a stream, and track all objects on it.
-
-        Parameters
-        ----------
-        image : ndarray or PIL image
-            As for `ImagePredictor.set_image`; all frames have one size.
-        return_logits : bool
-            True: `VideoFrame.logits` is filled.
-
-        Returns
-        -------
-        VideoFrame
-            Empty before the first prompt. Prompts are given on the last frame that was pushed.
-
-        Raises
-        ------
-        StateError
-            The frames come from a video, the prompts of an object were all cleared, or the
-            predictor is in use.
-        InvalidArgumentError
-            The picture is not valid, or of another size than the first one.
-        """
-        if self._source is not None:
-            raise StateError("push: expected a session without frames, found a video")
-        pixels = as_rgb(image)
-        with self._exclusive:
-            if self._handles:
-                self._prepare()
-            index = self._pushed
-            self._core.set_frame(index, pixels)
-            if self._handles:
-                self._core.track(index, False)
-            self._pushed += 1
-            return self._frame(index, "tracked", bool(return_logits))
-
-    def frame(self, frame_index: int, *, return_logits: bool = False) -> VideoFrame:
-        """Return the latest masks on a frame, those of new prompts included.
-
-        Parameters
-        ----------
-        frame_index : int
-            Number of the frame.
-        return_logits : bool
-            True: `VideoFrame.logits` is filled.
-
-        Raises `StateError` if no frame was read so far, or the predictor is in use.
-        """
-        index = as_integer("frame_index", frame_index, 0)
-        with self._exclusive:
-            return self._frame(index, "latest", bool(return_logits))
-
-    def _frame(self, index: int, source: str, return_logits: bool) -> VideoFrame:
-        handles, masks, scores = self._core.masks(index, source, return_logits)
-        names = {handle: obj_id for obj_id, handle in self._handles.items()}
-        obj_ids = [names[handle] for handle in handles]
-        logits = dict(zip(obj_ids, masks, strict=True)) if return_logits else None
-        if return_logits:
-            masks = masks > np.float32(self._model.mask_threshold)
-        return VideoFrame(
-            frame_index=index,
-            masks=dict(zip(obj_ids, masks, strict=True)),
-            scores=dict(zip(obj_ids, scores, strict=True)),
-            logits=logits,
-        )
+def _as_phrases(text: str | Sequence[str] | None) -> list[str | None]:
+    if text is None or isinstance(text, str):
+        return [text]
+    phrases = list(text)
+    if not phrases or not all(isinstance(phrase, str) for phrase in phrases):
+        raise InvalidArgumentError(f"text: expected a str, or some in a sequence, found {text!r}")
+    return list(phrases)

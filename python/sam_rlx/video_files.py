@@ -11,14 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.errors import CheckpointError, InvalidArgumentError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 from sam_rlx.exclusive import Exclusive
 from sam_rlx.files import atomic_write
 from sam_rlx.frames import FrameSource
 from sam_rlx.model import Model
+from sam_rlx.video_phrases import Phrases
 
 _FORMAT = "sam_rlx.video_session.1"
-_OPTIONS = ("fill_hole_area", "non_overlap_masks", "keep_corrections", "history")
+_IDENTITY = ("family", "variant", "img_size")
+_OPTIONS = (
+    "fill_hole_area",
+    "non_overlap_masks",
+    "keep_corrections",
+    "history",
+    "memory_selection",
+)
 
 
 class VideoFiles:
@@ -29,7 +37,9 @@ class VideoFiles:
     _core: _core.VideoPredictor
     _source: FrameSource | None
     _handles: dict[Hashable, int]
+    _phrases: Phrases
     _options: dict[str, Any]
+    _resize: str
     _next_handle: int
     _pushed: int
 
@@ -69,9 +79,13 @@ class VideoFiles:
         ------
         InvalidArgumentError
             The name of an object is no plain Python value (str, int, float, tuple, ...).
+        UnsupportedError
+            There is a phrase.
         StateError
             The predictor is in use.
         """
+        if self._phrases:
+            raise UnsupportedError("save: expected a session without phrases, found one with")
         names = {handle: repr(obj_id) for obj_id, handle in self._handles.items()}
         for obj_id, handle in self._handles.items():
             if _plain(names[handle]) != obj_id:
@@ -89,14 +103,14 @@ class VideoFiles:
                 format=_FORMAT,
                 **self._identity(),
                 options=[self._options[name] for name in _OPTIONS],
+                resize=self._resize,
                 pushed=-1 if self._source is not None else self._pushed,
                 names=np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
                 **arrays,
             )
 
     def _identity(self) -> dict[str, Any]:
-        model = self._model
-        return {"family": model.family, "variant": model.variant, "img_size": model.img_size}
+        return {name: getattr(self._model, name) for name in _IDENTITY}
 
     @classmethod
     def load(
@@ -137,6 +151,7 @@ class VideoFiles:
             zip(_OPTIONS, fields["options"].astype(np.int64).tolist(), strict=True)
         )
         options["history"] = None if options["history"] < 0 else options["history"]
+        options["resize"] = fields["resize"].item()
         session = cls(model, frames, num_threads=num_threads, **options)
         for key, value in session._identity().items():
             if fields[key].item() != value:
@@ -174,7 +189,7 @@ def _read_session(name: str) -> dict[str, NDArray[Any]]:
             fields = {key: archive[key] for key in archive.files}
         if fields["format"].item() != _FORMAT:
             raise ValueError(f"format {fields['format'].item()!r}")
-        missing = {"options", "pushed", "names", "family", "variant", "img_size"} - fields.keys()
+        missing = {"options", "resize", "pushed", "names", *_IDENTITY} - fields.keys()
         if missing:
             raise ValueError(f"no {sorted(missing)}")
     except (ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:

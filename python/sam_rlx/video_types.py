@@ -1,7 +1,8 @@
 """What the video predictor takes and gives."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,14 +24,19 @@ class VideoFrame:
         are not in it.
     scores : dict
         By object: the model's logit for being visible. Where it is not above 0 the mask is empty.
+        Of an object that a phrase named: the probability with which it was found, 1 if it was
+        clicked; it is here only where it is seen.
     logits : dict, optional
         By object: float32 (H, W), on request.
+    phrases : dict
+        By object that a phrase named: the phrase.
     """
 
     frame_index: int
     masks: dict[Hashable, NDArray[np.bool_]]
     scores: dict[Hashable, float]
     logits: dict[Hashable, NDArray[np.float32]] | None = None
+    phrases: dict[Hashable, str] = field(default_factory=dict)
 
 
 def as_points(
@@ -63,3 +69,36 @@ def as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.floa
             f"mask: expected bool {orig_hw}, found {array.dtype} {array.shape}"
         )
     return array.astype(np.bool_).astype(np.float32)
+
+
+def core_options(options: dict[str, Any], resize: str, streaming: bool) -> dict[str, Any]:
+    """Return the options of a session under upstream's names."""
+    return {
+        "fill_hole_area": options["fill_hole_area"],
+        "non_overlap_masks": options["non_overlap_masks"],
+        "add_all_frames_to_correct_as_cond": options["keep_corrections"],
+        "history": 0 if streaming else options["history"],
+        "use_memory_selection": options["memory_selection"],
+        "resize": resize,
+        "streaming": streaming,
+    }
+
+
+def to_frame(
+    index: int,
+    names: dict[int, Hashable],
+    found: tuple[list[int], NDArray[Any], list[float]],
+    threshold: float | None,
+) -> VideoFrame:
+    """Name what the core found: handles, masks or, where a threshold is given, logits; scores."""
+    handles, masks, scores = found
+    obj_ids = [names[handle] for handle in handles]
+    logits = None if threshold is None else dict(zip(obj_ids, masks, strict=True))
+    if threshold is not None:
+        masks = masks > np.float32(threshold)
+    return VideoFrame(
+        frame_index=index,
+        masks=dict(zip(obj_ids, masks, strict=True)),
+        scores=dict(zip(obj_ids, scores, strict=True)),
+        logits=logits,
+    )

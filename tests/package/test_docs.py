@@ -71,9 +71,12 @@ def test_video_examples_run(
 
 
 @pytest.mark.parity
-def test_text_prompt_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_prompt_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clip: Path
+) -> None:
     concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
-    concepts.save(tmp_path / "sam3.pt", concepts.image_model())
+    concepts.save(tmp_path / "sam3.pt", concepts.image_model(clicks=True))
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
     (tmp_path / "street.jpg").write_bytes(demo.PICTURE.read_bytes())
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "text_prompts.md"
@@ -84,7 +87,11 @@ def test_text_prompt_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for line in block.splitlines():
             assert cli.main(shlex.split(line)[1:]) == 0
     assert (tmp_path / "found" / "overlay.png").exists()
-    assert {path.name for path in tmp_path.glob("*.*")} >= {"found.png", "found.json"}
+    assert {path.name for path in tmp_path.glob("*.*")} >= {
+        "found.png",
+        "found.json",
+        "tracked.mp4",
+    }
 
 
 def test_readme_commands_are_complete() -> None:

@@ -40,7 +40,9 @@ def test_stubtest_agrees(run_python: Callable[..., object], tmp_path: Path) -> N
         pytest.skip("needs mypy")
     allowed = tmp_path / "allowed"
     # The metaclass of pybind11's classes, and the constructors of classes that have none.
-    classes = r"(\w+Predictor|MaskGenerator|(Model|ConceptPicture)(\.__init__)?|Tokenizer)"
+    classes = (
+        r"(\w+Predictor|MaskGenerator|MaskletTracker|(Model|ConceptPicture)(\.__init__)?|Tokenizer)"
+    )
     allowed.write_text(rf"sam_rlx\._core\.{classes}" + "\n")
     options = ("--ignore-disjoint-bases", "--ignore-unused-allowlist")
     found = run_python(

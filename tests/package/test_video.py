@@ -266,7 +266,7 @@ def test_files_that_are_no_video(sam2_model: sam_rlx.Model, clip: Path, tmp_path
 
 
 def test_a_model_of_another_family(tiny_checkpoint: Path) -> None:
-    with pytest.raises(sam_rlx.UnsupportedError, match="family sam2, found sam"):
+    with pytest.raises(sam_rlx.UnsupportedError, match="a model of SAM 2 or SAM 3, found sam"):
         sam_rlx.VideoPredictor(sam_rlx.load_model(tiny_checkpoint))
 
 

@@ -17,9 +17,9 @@ from support import tiny_sam3, upstream, upstream_sam3
 CONFIG = replace(tiny_sam3.TINY, num_queries=40)
 
 
-def image_model(seed: int = 0, clicks: bool = False) -> Any:
+def image_model(seed: int = 0, clicks: bool = False, **options: Any) -> Any:
     """Build upstream's model with random weights that finds some of what it is asked for."""
-    model = upstream_sam3.image_model(CONFIG, seed=seed, clicks=clicks)
+    model = upstream_sam3.image_model(CONFIG, seed=seed, clicks=clicks, **options)
     with torch.no_grad():
         model.dot_prod_scoring.hs_proj.weight *= 10
         decoder = model.transformer.decoder

@@ -79,7 +79,11 @@ _MODULES = (
     "sam1_task_predictor",
     "sam3_image",
     "sam3_image_processor",
+    "sam3_tracker_utils",
     "sam3_tracking_predictor",
+    "sam3_video_base",
+    "sam3_video_inference",
+    "sam3_video_predictor",
     "text_encoder_ve",
     "tokenizer_ve",
     "vitdet",
@@ -93,19 +97,25 @@ def _load_sam3() -> SimpleNamespace:
         m = SimpleNamespace(
             **{name: importlib.import_module(f"sam3.model.{name}") for name in _MODULES}
         )
+        from sam3.perflib import connected_components, masks_ops, nms
         from sam3.sam import mask_decoder, prompt_encoder
         from sam3.sam import transformer as two_way
 
     return SimpleNamespace(
         # Modules, for what has no name of its own here.
         box_ops=m.box_ops,
+        connected_components=connected_components,
         data_misc=m.data_misc,
         decoder=m.decoder,
         encoder=m.encoder,
         geometry_encoders=m.geometry_encoders,
+        masks_ops=masks_ops,
         maskformer_segmentation=m.maskformer_segmentation,
         memory=m.memory,
         model_misc=m.model_misc,
+        nms=nms,
+        tracker_utils=m.sam3_tracker_utils,
+        video_inference=m.sam3_video_inference,
         vitdet=m.vitdet,
         # Classes.
         DotProductScoring=m.model_misc.DotProductScoring,
@@ -124,6 +134,8 @@ def _load_sam3() -> SimpleNamespace:
         Sam3Image=m.sam3_image.Sam3Image,
         Sam3ImageOnVideoMultiGPU=m.sam3_image.Sam3ImageOnVideoMultiGPU,
         Sam3Processor=m.sam3_image_processor.Sam3Processor,
+        Sam3VideoBase=m.sam3_video_base.Sam3VideoBase,
+        Sam3VideoPredictor=m.sam3_video_predictor.Sam3VideoPredictor,
         Sam3TrackerPredictor=m.sam3_tracking_predictor.Sam3TrackerPredictor,
         SequenceGeometryEncoder=m.geometry_encoders.SequenceGeometryEncoder,
         SimpleTokenizer=m.tokenizer_ve.SimpleTokenizer,

@@ -160,7 +160,7 @@ def run64(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[An
         return script(double, init_state(double, images, frames.shape[1:3]))
 
 
-def _score(state: Any, frame: int, obj: Any) -> float | None:
+def score(state: Any, frame: int, obj: Any) -> float | None:
     """Find the object score that upstream has for a frame, if any."""
     index = state["obj_id_to_idx"][obj]
     for outputs in ("temp_output_dict_per_obj", "output_dict_per_obj"):
@@ -209,7 +209,7 @@ def play_upstream(steps: Sequence[Step]) -> Session:
         results = []
         for step in steps:
             for frame, obj_ids, logits in _step(predictor, state, step):
-                scores = {obj: _score(state, frame, obj) for obj in obj_ids}
+                scores = {obj: score(state, frame, obj) for obj in obj_ids}
                 found = {obj: logits[i, 0].numpy() for i, obj in enumerate(obj_ids)}
                 results.append((frame, found, scores))
         return results
@@ -247,6 +247,26 @@ def iou(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
     return np.count_nonzero(a & b) / union if union else 1.0
 
 
+def hold(
+    parity: Any, ours: list[sam_rlx.VideoFrame], exact: list[Any], single: list[Any]
+) -> list[sam_rlx.VideoFrame]:
+    """Hold frames of ours to upstream's in float64, as good as upstream's own float32."""
+    assert [r.frame_index for r in ours] == [r[0] for r in exact]
+    for place, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
+        assert list(found.masks) == [k for k, score in right[2].items() if score is not None]
+        for obj, expected in right[2].items():
+            if expected is None:
+                assert (right[1][obj] == -1024).all()
+                continue
+            name = f"result {place}, frame {found.frame_index}, object {obj}"
+            assert abs(expected) > 1e-3, f"{name}: choose another seed"
+            assert found.scores[obj] == pytest.approx(expected, abs=1e-3), name
+            assert found.logits is not None
+            parity.close(found.logits[obj], right[1][obj], rough[1][obj], name)
+            assert iou(found.masks[obj], right[1][obj] > 0) >= 0.999, name
+    return ours
+
+
 def check(
     parity: Any,
     model: sam_rlx.Model,
@@ -255,22 +275,9 @@ def check(
     steps: Sequence[Step],
     **options: Any,
 ) -> list[sam_rlx.VideoFrame]:
-    """Hold every mask of a script to upstream in float64, as good as upstream's own float32."""
+    """Hold every mask of a script to upstream."""
     session = play_upstream(steps)
     single = run(predictor, frames, session)
     exact = run64(predictor, frames, session)
     ours = play_ours(sam_rlx.VideoPredictor(model, frames, **{"history": None, **options}), steps)
-    assert [r.frame_index for r in ours] == [r[0] for r in exact]
-    for place, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
-        assert list(found.masks) == [k for k, score in right[2].items() if score is not None]
-        for obj, score in right[2].items():
-            if score is None:
-                assert (right[1][obj] == -1024).all()
-                continue
-            name = f"result {place}, frame {found.frame_index}, object {obj}"
-            assert abs(score) > 1e-3, f"{name}: choose another seed"
-            assert found.scores[obj] == pytest.approx(score, abs=1e-3), name
-            assert found.logits is not None
-            parity.close(found.logits[obj], right[1][obj], rough[1][obj], name)
-            assert iou(found.masks[obj], right[1][obj] > 0) >= 0.999, name
-    return ours
+    return hold(parity, ours, exact, single)

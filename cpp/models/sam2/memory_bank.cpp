@@ -28,6 +28,28 @@ std::int64_t frame_back(const MemoryQuery& query, std::int64_t steps, std::int64
   return floor_divide(f - 2, stride) * stride - (steps - 2) * stride;
 }
 
+// The frame `steps` >= 1 memories back, if there can be one.
+std::optional<std::int64_t> memory_frame(const MemoryQuery& query, std::int64_t steps,
+                                         std::int64_t stride) {
+  if (!query.chosen_frames) return frame_back(query, steps, stride);
+  const auto count = static_cast<std::int64_t>(query.chosen_frames->size());
+  if (steps > count) return std::nullopt;
+  return (*query.chosen_frames)[static_cast<std::size_t>(count - steps)];
+}
+
+// The frame of the pointer at a distance; none: there are no more. Of chosen frames upstream leaves
+// the oldest out.
+std::optional<std::int64_t> pointer_frame(const MemoryQuery& query, std::int64_t distance) {
+  if (query.chosen_frames) {
+    const auto count = static_cast<std::int64_t>(query.chosen_frames->size());
+    if (distance >= count) return std::nullopt;
+    return (*query.chosen_frames)[static_cast<std::size_t>(count - distance)];
+  }
+  const std::int64_t t = query.frame_idx - (query.track_in_reverse ? -distance : distance);
+  if (t < 0 || t >= query.num_frames) return std::nullopt;
+  return t;
+}
+
 // Whether the tracked output of a frame is there, or one with prompts that was not selected: true
 // for the latter.
 std::optional<bool> find_output(const MemoryQuery& query, const CondFrames& cond,
@@ -79,9 +101,10 @@ MemoryChoice select_memory(const MemoryBankConfig& config, const MemoryQuery& qu
     choice.maps.push_back({t, true, config.num_maskmem - 1});
   }
   for (std::int64_t steps = config.num_maskmem - 1; steps >= 1; --steps) {
-    const std::int64_t t = frame_back(query, steps, config.memory_temporal_stride_for_eval);
-    if (const auto found = find_output(query, cond, t)) {
-      choice.maps.push_back({t, *found, steps - 1});
+    const auto t = memory_frame(query, steps, config.memory_temporal_stride_for_eval);
+    if (!t) continue;
+    if (const auto found = find_output(query, cond, *t)) {
+      choice.maps.push_back({*t, *found, steps - 1});
     }
   }
 
@@ -95,10 +118,10 @@ MemoryChoice select_memory(const MemoryBankConfig& config, const MemoryQuery& qu
         {t, true, config.use_signed_tpos_enc_to_obj_ptrs ? distance : std::abs(distance)});
   }
   for (std::int64_t distance = 1; distance < max_pointers; ++distance) {
-    const std::int64_t t = query.frame_idx - sign * distance;
-    if (t < 0 || t >= query.num_frames) break;
-    if (const auto found = find_output(query, cond, t)) {
-      choice.pointers.push_back({t, *found, distance});
+    const auto t = pointer_frame(query, distance);
+    if (!t) break;
+    if (const auto found = find_output(query, cond, *t)) {
+      choice.pointers.push_back({*t, *found, distance});
     }
   }
   return choice;

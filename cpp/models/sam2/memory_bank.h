@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct MemoryQuery {
   bool track_in_reverse = false;
   std::span<const std::int64_t> cond_frames;      // with prompts, in the order they came
   std::span<const std::int64_t> non_cond_frames;  // tracked, ascending
+  // With memory selection: the frames to look at, in place of those just before. The last is the
+  // newest.
+  std::optional<std::span<const std::int64_t>> chosen_frames = std::nullopt;
 };
 
 // What the frame attends to, in upstream's order. Upstream: sam2/modeling/sam2_base.py,

@@ -1,6 +1,7 @@
 #include "models/sam2/memory_encoder.h"
 
 #include "layers/mlp.h"
+#include "ops/resize_antialias.h"
 
 namespace sam_rlx::sam2 {
 namespace {
@@ -111,9 +112,18 @@ void MemoryEncoder::visit(ParamVisitor& v) {
   v("out_proj", out_proj);
 }
 
+ConstView MemoryEncoder::fitting_mask(Context& ctx, ConstView pix_feat, ConstView mask) const {
+  const std::int64_t side = config.total_stride * pix_feat.shape[0];
+  if (mask.shape == Shape{side, side}) return mask;
+  const View out = ctx.workspace.floats({1, side, side});
+  resize_bilinear_antialias(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), out);
+  return out[0];
+}
+
 View MemoryEncoder::forward(Context& ctx, ConstView pix_feat, ConstView mask) const {
   const View out = ctx.workspace.floats(pix_feat.shape.with_last(config.out_dim));
   const Workspace::Scope scratch(ctx.workspace);
+  mask = fitting_mask(ctx, pix_feat, mask);
   const View masks =
       mask_downsampler.forward(ctx, mask.reshape({1, mask.shape[0], mask.shape[1], 1}));
   const View x = pix_feat_proj.forward(ctx, batched(pix_feat), masks);

@@ -66,8 +66,12 @@ struct MemoryEncoder {
   explicit MemoryEncoder(const MemoryEncoderConfig& sizes);
   void visit(ParamVisitor& v);
   // pix_feat (g, g, in_dim), mask (S, S) as probabilities, scaled and shifted -> (g, g, out_dim),
-  // upstream's vision_features.
+  // upstream's vision_features. A mask of another side than total_stride * g is resized to that.
+  // Upstream: sam3/model/memory.py, SimpleMaskDownSampler, interpol_size.
   View forward(Context& ctx, ConstView pix_feat, ConstView mask) const;
+
+ private:
+  ConstView fitting_mask(Context& ctx, ConstView pix_feat, ConstView mask) const;
 };
 
 }  // namespace sam_rlx::sam2

@@ -167,7 +167,10 @@ SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, ConstView backbone_featur
 // Mask logits as the memory encoder takes them: (image_size, image_size).
 View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
   const Sam2BaseConfig& base = config.base;
-  const View out = ctx.workspace.floats({base.image_size, base.image_size});
+  const std::int64_t fitting = memory_encoder.config.total_stride * base.grid();
+  const bool fits = in.mask.shape == Shape{fitting, fitting};
+  const std::int64_t size = fits ? fitting : base.image_size;
+  const View out = ctx.workspace.floats({size, size});
   if (in.mask.shape == out.shape) {
     copy_(ctx, out, in.mask);
   } else {

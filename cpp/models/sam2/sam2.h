@@ -83,7 +83,7 @@ struct Sam2Heads {
                                 const HighResFeatures& high_res, ConstView mask) const;
 
   // What a frame leaves behind for later ones -> (g, g, mem_dim). pix_feat: plain features; mask:
-  // logits (4g, 4g) or (image_size, image_size).
+  // logits, square, resized to image_size unless they have the side that the memory encoder wants.
   struct NewMemory {
     ConstView pix_feat, mask;
     float object_score_logits = 0.0F;

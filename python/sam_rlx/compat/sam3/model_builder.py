@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
+from sam_rlx.compat.sam3.model.sam3_video_predictor import Sam3VideoPredictor
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import load_model
 
@@ -67,3 +68,30 @@ def build_sam3_image_model(
         )
     model = load_model(_HUB_ID if checkpoint_path is None else checkpoint_path)
     return Sam3Image(model, enable_inst_interactivity)
+
+
+def build_sam3_video_predictor(
+    *model_args: Any, gpus_to_use: Any = None, **model_kwargs: Any
+) -> Sam3VideoPredictor:
+    """Load a SAM 3 model for videos.
+
+    Parameters
+    ----------
+    *model_args, **model_kwargs
+        As for `Sam3VideoPredictor`.
+    gpus_to_use
+        None.
+
+    Returns
+    -------
+    Sam3VideoPredictor
+        It answers requests.
+
+    Raises
+    ------
+    UnsupportedError
+        An argument asks for what is not offered, or the model is not SAM 3.
+    """
+    if gpus_to_use is not None:
+        raise UnsupportedError(f"gpus_to_use: expected None, found {gpus_to_use!r}")
+    return Sam3VideoPredictor(*model_args, **model_kwargs)

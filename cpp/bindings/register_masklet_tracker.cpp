@@ -1,0 +1,148 @@
+#include <pybind11/stl.h>
+
+#include "bindings/numpy.h"
+#include "bindings/point_prompt.h"
+#include "bindings/register.h"
+#include "predictors/masklet_tracker.h"
+
+namespace sam_rlx {
+namespace {
+
+using Ids = std::vector<std::int64_t>;
+
+bool set_option(MaskletConfig& config, const std::string& name, const py::handle& value) {
+  const std::pair<const char*, float*> floats[] = {
+      {"score_threshold_detection", &config.nms.prob},
+      {"det_nms_thresh", &config.nms.iou},
+      {"assoc_iou_thresh", &config.association.assoc_iou_thresh},
+      {"trk_assoc_iou_thresh", &config.association.trk_assoc_iou_thresh},
+      {"new_det_thresh", &config.association.new_det_thresh},
+      {"suppress_overlapping_based_on_recent_occlusion_threshold",
+       &config.suppress_overlapping_based_on_recent_occlusion_threshold}};
+  const std::pair<const char*, std::int64_t*> integers[] = {
+      {"hotstart_delay", &config.hot_start.hotstart_delay},
+      {"hotstart_unmatch_thresh", &config.hot_start.hotstart_unmatch_thresh},
+      {"hotstart_dup_thresh", &config.hot_start.hotstart_dup_thresh},
+      {"fill_hole_area", &config.fill_hole_area},
+      {"max_num_objects", &config.max_num_objects},
+      {"recondition_every_nth_frame", &config.recondition_every_nth_frame}};
+  if (name == "new_det_thresh_without_masklets") {
+    config.association.new_det_thresh_without_masklets = value.cast<bool>();
+    return true;
+  }
+  for (const auto& [key, place] : floats) {
+    if (name == key) *place = value.cast<float>();
+    if (name == key) return true;
+  }
+  for (const auto& [key, place] : integers) {
+    if (name == key) *place = value.cast<std::int64_t>();
+    if (name == key) return true;
+  }
+  return false;
+}
+
+MaskletConfig config_of(const py::dict& options) {
+  MaskletConfig config;
+  for (const auto& [key, value] : options) {
+    const auto name = key.cast<std::string>();
+    if (!set_option(config, name, value)) {
+      fail("MaskletTracker", "an option of upstream's video model", name);
+    }
+  }
+  return config;
+}
+
+void set_examples(MaskletTracker& tracker, std::int64_t frame, const Array<double>& boxes,
+                  const Array<std::int32_t>& labels, bool fractions) {
+  if (boxes.ndim() != 2 || boxes.shape(1) != 4 || labels.ndim() != 1 ||
+      labels.shape(0) != boxes.shape(0)) {
+    fail("boxes", "(N, 4) with N labels", "other shapes");
+  }
+  tracker.set_examples(frame, {.boxes = {boxes.data(), boxes.data() + boxes.size()},
+                               .labels = {labels.data(), labels.data() + labels.size()},
+                               .fractions = fractions});
+}
+
+void refine(MaskletTracker& tracker, const PointArguments& arguments, const Array<double>& coords,
+            const Array<std::int32_t>& labels, bool may_be_new) {
+  const VideoPredictor::PointPrompt prompt = point_prompt(arguments, coords, labels);
+  const py::gil_scoped_release release;
+  tracker.refine(prompt, may_be_new);
+}
+
+// Objects, masks (K, H, W) and scores.
+py::tuple results(MaskletTracker& tracker, std::int64_t frame) {
+  const Ids obj_ids = tracker.seen(frame);
+  const Size hw = tracker.video().orig_hw().value_or(Size{});
+  auto masks = make_array<bool>({static_cast<std::int64_t>(obj_ids.size()), hw.height, hw.width});
+  auto* const pixels = reinterpret_cast<std::uint8_t*>(masks.mutable_data());
+  if (!obj_ids.empty()) {
+    const py::gil_scoped_release release;
+    tracker.draw(frame, obj_ids, pixels);
+  }
+  py::list scores;
+  for (const std::int64_t obj_id : obj_ids) scores.append(tracker.score(obj_id));
+  return py::make_tuple(obj_ids, std::move(masks), scores);
+}
+
+// Inclusive (x0, y0, x1, y1) of what is seen, before masks are cut where they overlap.
+py::array_t<std::int64_t> boxes(const MaskletTracker& tracker, std::int64_t frame) {
+  const Ids obj_ids = tracker.seen(frame);
+  auto out = make_array<std::int64_t>({static_cast<std::int64_t>(obj_ids.size()), 4});
+  std::int64_t* place = out.mutable_data();
+  for (const std::int64_t obj_id : obj_ids) {
+    const PixelBox box = tracker.box(frame, obj_id);
+    for (const std::int64_t side : {box.x0, box.y0, box.x1, box.y1}) *place++ = side;
+  }
+  return out;
+}
+
+}  // namespace
+
+void register_masklet_tracker(py::module_& m) {
+  using Released = py::call_guard<py::gil_scoped_release>;
+  py::classh<MaskletTracker>(m, "MaskletTracker")
+      .def(py::init([](std::shared_ptr<VideoPredictor> video, Ids ids, bool has_phrase,
+                       const py::dict& options) {
+             return std::make_unique<MaskletTracker>(
+                 std::move(video), MaskletPrompt{std::move(ids), has_phrase}, config_of(options));
+           }),
+           py::arg("video"), py::arg("ids"), py::arg("has_phrase"), py::arg("options"))
+      .def_property_readonly("obj_ids", &MaskletTracker::obj_ids)
+      .def_property_readonly("num_dropped", &MaskletTracker::num_dropped)
+      .def_property_readonly(
+          "hotstart_delay",
+          [](const MaskletTracker& tracker) { return tracker.config().hot_start.hotstart_delay; })
+      .def("set_examples", set_examples, py::arg("frame"), py::arg("boxes"), py::arg("labels"),
+           py::arg("fractions") = false)
+      .def(
+          "det_track_one_frame",
+          [](MaskletTracker& tracker, std::int64_t frame, bool reverse, std::int64_t next_obj_id) {
+            return tracker.det_track_one_frame({frame, reverse, next_obj_id});
+          },
+          py::arg("frame"), py::arg("reverse"), py::arg("next_obj_id"), Released())
+      .def(
+          "track_refined",
+          [](MaskletTracker& tracker, std::int64_t frame, bool reverse, const Ids& obj_ids) {
+            tracker.track_refined(frame, reverse, obj_ids);
+          },
+          py::arg("frame"), py::arg("reverse"), py::arg("obj_ids"), Released())
+      .def(
+          "refine",
+          [](MaskletTracker& tracker, std::int64_t frame, std::int64_t obj_id,
+             const Array<double>& coords, const Array<std::int32_t>& labels, bool clear_old_points,
+             bool normalize_coords, bool may_be_new) {
+            refine(tracker, {frame, obj_id, clear_old_points, normalize_coords}, coords, labels,
+                   may_be_new);
+          },
+          py::arg("frame"), py::arg("obj_id"), py::arg("coords"), py::arg("labels"),
+          py::arg("clear_old_points") = true, py::arg("normalize_coords") = true,
+          py::arg("may_be_new") = false)
+      .def("remove_object", &MaskletTracker::remove_object, py::arg("obj_id"))
+      .def("has_results", &MaskletTracker::has_results, py::arg("frame"))
+      .def("drop_results_before", &MaskletTracker::drop_results_before, py::arg("frame"))
+      .def("results", results, py::arg("frame"))
+      .def("boxes", boxes, py::arg("frame"));
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "core/context.h"
+
+namespace sam_rlx {
+
+// A masklet is an object that a phrase named, and its masks so far. On each frame the detector's
+// findings are compared with what tracking says. Masks are logits, scores are probabilities.
+
+// Of findings with a probability above the first threshold those that stay when one goes whose mask
+// has a larger IoU with that of a more probable one. masks (N, H, W); ascending indices. Of equally
+// probable ones the first is taken first; upstream leaves that open. Upstream:
+// sam3/perflib/nms.py, nms_masks.
+struct NmsThresholds {
+  float prob = 0.5F;
+  float iou = 0.1F;
+};
+std::vector<std::int64_t> nms_masks(Context& ctx, std::span<const float> probs, ConstView masks,
+                                    const NmsThresholds& thresholds);
+
+// Upstream: sam3/model_builder.py, build_sam3_video_model, and Sam3VideoBase._associate_det_trk.
+struct AssociationConfig {
+  float assoc_iou_thresh = 0.1F;      // a finding and a masklet are the same object
+  float trk_assoc_iou_thresh = 0.5F;  // the masklet is confirmed by the finding
+  float new_det_thresh = 0.7F;        // score of a new object
+  // False: while there are no masklets, any detection is new, as upstream.
+  bool new_det_thresh_without_masklets = false;
+  float high_conf_thresh = 0.8F;  // score and IoU that allow a masklet to start anew
+  float high_iou_thresh = 0.8F;
+};
+
+struct Detections {
+  ConstView masks;  // (N, H, W)
+  std::span<const float> scores;
+};
+struct Masklets {
+  ConstView masks;  // (M, h, w); of another size than that of detections, the larger ones shrink
+  std::span<const std::int64_t> obj_ids;
+};
+
+struct Association {
+  std::vector<std::int64_t> new_detections;        // indices, ascending
+  std::vector<std::int64_t> unmatched, empty;      // masklets
+  std::vector<std::vector<std::int64_t>> matched;  // masklets of each detection
+  std::map<std::int64_t, std::int64_t> confident;  // masklet to the last detection that is sure
+};
+
+// While there are no masklets `matched` is empty, and when there are no detections. Upstream:
+// Sam3VideoBase._associate_det_trk.
+Association associate_det_trk(Context& ctx, const AssociationConfig& config,
+                              const Detections& detections, const Masklets& masklets);
+
+// The `most` new detections with the best scores, best first; all of them in their order if they
+// are not more. Upstream: Sam3VideoBase._drop_new_det_with_obj_limit.
+std::vector<std::int64_t> limit_new_detections(std::vector<std::int64_t> detections,
+                                               std::span<const float> scores, std::int64_t most);
+
+}  // namespace sam_rlx

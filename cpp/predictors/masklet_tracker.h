@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "ops/rle.h"
+#include "predictors/concept_detector.h"
+#include "predictors/concept_geometry.h"
+#include "predictors/masklet_association.h"
+#include "predictors/masklet_hot_start.h"
+#include "predictors/masklet_overlap.h"
+#include "predictors/text_cache.h"
+#include "predictors/video_predictor.h"
+
+namespace sam_rlx {
+
+// Upstream: sam3/model_builder.py, build_sam3_video_model.
+struct MaskletConfig {
+  NmsThresholds nms;
+  AssociationConfig association;
+  HotStartConfig hot_start;
+  float suppress_overlapping_based_on_recent_occlusion_threshold = 0.7F;
+  std::int64_t fill_hole_area = 16;
+  std::int64_t max_num_objects = 10000;
+  std::int64_t recondition_every_nth_frame = 16;  // 0: never
+  std::int64_t refinement_detector_cond_frame_removal_window = 16;
+};
+
+// A phrase, or none, and examples on some frames.
+struct MaskletPrompt {
+  std::vector<std::int64_t> ids;  // of the tokenizer
+  // Without one, frames without examples are not searched: `ids` say "visual".
+  bool has_phrase = true;
+};
+struct MaskletExamples {
+  std::vector<double> boxes;         // (B, 4): xyxy in pixels
+  std::vector<std::int32_t> labels;  // (B,): 1 for what is meant, 0 for what is not
+  bool fractions = false;            // boxes are cx, cy, w, h as fractions of the sides
+};
+
+// All objects that one phrase names, through a video: found on each frame, followed by the tracker.
+// Frames are those of a VideoPredictor, which holds the objects; several trackers may share it and
+// do not influence each other. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase, and
+// sam3_video_inference.py, Sam3VideoInferenceWithInstanceInteractivity.
+class MaskletTracker {
+ public:
+  MaskletTracker(std::shared_ptr<VideoPredictor> video, MaskletPrompt prompt,
+                 const MaskletConfig& config);
+
+  const VideoPredictor& video() const { return *video_; }
+  const MaskletConfig& config() const { return config_; }
+  void set_examples(std::int64_t frame, MaskletExamples examples);
+  // Objects, in the order they were found.
+  const std::vector<std::int64_t>& obj_ids() const { return obj_ids_; }
+
+  // ---- one frame, which is in the cache of the video.
+  struct Step {
+    std::int64_t frame = 0;
+    bool reverse = false;
+    std::int64_t next_obj_id = 0;  // new objects get this number and those that follow
+  };
+  // Finds and tracks. Returns how many objects are new.
+  std::int64_t det_track_one_frame(const Step& step);
+  // How many there were too many on the last frame.
+  std::int64_t num_dropped() const { return num_dropped_; }
+  // Tracks `obj_ids`, which were refined, and keeps the results of the others.
+  void track_refined(std::int64_t frame, bool reverse, std::span<const std::int64_t> obj_ids);
+
+  // ---- one object. Raises InvalidArgument when it is not known and may not be new, StateError
+  // where the frame of the prompt has no results.
+  void refine(const VideoPredictor::PointPrompt& prompt, bool may_be_new = false);
+  void remove_object(std::int64_t obj_id);
+
+  // ---- results, one for each frame that was computed.
+  bool has_results(std::int64_t frame) const { return results_.contains(frame); }
+  void drop_results_before(std::int64_t frame);
+  // Objects that are seen on a frame, ascending. Those that hot start removed are seen nowhere.
+  std::vector<std::int64_t> seen(std::int64_t frame) const;
+  // With which probability an object was found; 1 if it was refined.
+  float score(std::int64_t obj_id) const { return scores_.at(obj_id); }
+  PixelBox box(std::int64_t frame, std::int64_t obj_id) const;  // before masks are cut
+  // Masks (K, H, W) of bytes 0 or 1, which do not overlap.
+  void draw(std::int64_t frame, std::span<const std::int64_t> obj_ids, std::uint8_t* out);
+
+ private:
+  // Masks and scores of the tracker, in the order of obj_ids_.
+  struct Propagated {
+    View low_res_masks;  // (M, S, S)
+    std::vector<float> object_score_logits = {};
+  };
+  struct FrameResults {
+    std::map<std::int64_t, Rle> masks = {};  // at the size of the video
+    std::map<std::int64_t, float> tracker_scores = {};
+    std::set<std::int64_t> suppressed;
+  };
+  // What is done with the findings of a frame.
+  struct Plan {
+    Association association;
+    std::vector<std::int64_t> new_obj_ids = {};  // of association.new_detections
+    HotStart::Result hot_start = {};
+  };
+
+  bool is_searched(std::int64_t frame) const;
+  FrameDetections run_detection(Context& ctx, std::int64_t frame);
+  Propagated run_propagation(Context& ctx, const Step& step);
+  Plan make_plan(Context& ctx, const Step& step, const FrameDetections& found,
+                 const Propagated& propagated);
+  void recondition(Context& ctx, const Step& step, const FrameDetections& found,
+                   const Propagated& propagated, const Plan& plan);
+  void update_memories(Context& ctx, std::int64_t frame, ConstView low_res_masks);
+  void add_new_objects(Context& ctx, std::int64_t frame, const FrameDetections& found,
+                       const Plan& plan);
+  void build_outputs(Context& ctx, std::int64_t frame, const FrameDetections& found,
+                     const Propagated& propagated, const Plan& plan);
+  View input_mask(Context& ctx, ConstView low_res_mask) const;
+  // Masks as the tracker has them, with small holes and islands gone: (M, S, S).
+  Propagated low_res_masks(Context& ctx, std::int64_t frame,
+                           std::span<const std::int64_t> obj_ids) const;
+  Rle video_mask(Context& ctx, ConstView low_res_mask) const;
+  void forget(std::int64_t obj_id);
+  void clear_cond_frames_of_detector(std::int64_t obj_id, std::int64_t refined_frame);
+  std::vector<std::int64_t> with_batches(std::span<const std::int64_t> obj_ids) const;
+
+  std::shared_ptr<VideoPredictor> video_;
+  MaskletPrompt prompt_;
+  MaskletConfig config_;
+  std::map<std::int64_t, MaskletExamples> examples_;
+  TextCache texts_;
+  std::vector<std::int64_t> obj_ids_;
+  std::map<std::int64_t, float> scores_;
+  HotStart hot_start_;
+  LastOccluded last_occluded_;
+  std::int64_t num_dropped_ = 0;
+  std::map<std::int64_t, FrameResults> results_;
+};
+
+}  // namespace sam_rlx

@@ -1,0 +1,386 @@
+"""Upstream's video model: ``sam3.model.sam3_video_inference``."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import _core
+from sam_rlx.compat.sam3.model.video_frames import open_frames
+from sam_rlx.errors import UnsupportedError
+from sam_rlx.model import Model
+from sam_rlx.tokenizer import Tokenizer
+
+State = dict[str, Any]
+Outputs = dict[str, Any]
+
+_FULL, _PARTIAL, _FETCH = "propagation_full", "propagation_partial", "propagation_fetch"
+_IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
+# A version without the rules against errors of the detector.
+_ABLATION = {
+    "hotstart_delay": 0,
+    "hotstart_unmatch_thresh": 0,
+    "hotstart_dup_thresh": 0,
+    "recondition_every_nth_frame": 0,
+}
+
+
+class Sam3VideoInferenceWithInstanceInteractivity:
+    """Everything that a phrase names through a video, with upstream's methods and results.
+
+    Does what upstream does, what it does wrong included: an object that a box alone found is
+    removed by the rule against errors of the detector, and a second propagation is taken from the
+    results of the first. Three things differ: memory and frames are not rounded to 16 bits, frames
+    of a video file are divided by 255, which upstream's loader forgets, and examples count on
+    their own frame only, where upstream's buffer carries them to the next one.
+    `sam_rlx.VideoPredictor` follows several phrases, and does not keep the results of all objects.
+
+    Parameters
+    ----------
+    model : Model
+        Of SAM 3, with the tracker.
+    **options
+        Arguments of upstream's class, as `sam_rlx.VideoPredictor` takes them in `phrase_options`.
+    """
+
+    device = "cpu"
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        if model.family != "sam3":
+            raise UnsupportedError(f"model: expected family sam3, found {model.family}")
+        self.model = model
+        self.image_size = model.img_size
+        self.hotstart_delay = int(options.get("hotstart_delay", 15))
+        self._options = options
+        self._tokenizer = Tokenizer(model.config["text"]["context_length"])
+
+    def eval(self) -> "Sam3VideoInferenceWithInstanceInteractivity":
+        """Return the model: it is always ready to run."""
+        return self
+
+    # ---------------------------------------------------------------- sessions
+
+    def init_state(
+        self,
+        resource_path: Any,
+        offload_video_to_cpu: bool = False,
+        async_loading_frames: bool = False,
+        video_loader_type: str = "cv2",
+    ) -> State:
+        """Begin a session.
+
+        Parameters
+        ----------
+        resource_path : str or list of PIL images
+            A picture, a folder of JPEG files, a video file, or pictures.
+        offload_video_to_cpu, async_loading_frames, video_loader_type
+            Without effect: frames are decoded when they are needed.
+
+        Returns
+        -------
+        dict
+            The state that the other methods take. Keys of upstream's: ``image_size``,
+            ``num_frames``, ``orig_height``, ``orig_width``, ``action_history``,
+            ``is_image_only``.
+        """
+        frames = open_frames(resource_path, self.image_size)
+        session = _core.VideoPredictor(
+            self.model.core,
+            0,
+            {
+                "fill_hole_area": 0,
+                "history": -1,
+                "use_memory_selection": True,
+                "resize": "integer",
+            },
+        )
+        session.num_frames = len(frames)
+        if isinstance(resource_path, list):
+            only = len(resource_path) == 1
+        else:
+            only = os.fspath(resource_path).lower().endswith(_IMAGES)
+        state: State = {
+            "image_size": self.image_size,
+            "num_frames": len(frames),
+            "orig_height": frames.height,
+            "orig_width": frames.width,
+            "is_image_only": only,
+            "images": frames,
+            "session": session,
+        }
+        self.reset_state(state)
+        return state
+
+    def reset_state(self, inference_state: State) -> None:
+        """Make a state what it was at first."""
+        inference_state["session"].reset()
+        inference_state.update(
+            tracker=None, text_prompt=None, action_history=[], frames_with_outputs=set(), next_id=0
+        )
+
+    def _load(self, state: State, frame_idx: int) -> None:
+        session: _core.VideoPredictor = state["session"]
+        if not session.has_frame(frame_idx):
+            frames = state["images"]
+            session.set_frame(frame_idx, frames[frame_idx], (frames.height, frames.width))
+
+    # ---------------------------------------------------------------- prompts
+
+    def add_prompt(
+        self,
+        inference_state: State,
+        frame_idx: int,
+        text_str: str | None = None,
+        boxes_xywh: ArrayLike | None = None,
+        box_labels: ArrayLike | None = None,
+        points: ArrayLike | None = None,
+        point_labels: ArrayLike | None = None,
+        obj_id: int | None = None,
+        rel_coordinates: bool = True,
+    ) -> tuple[int, Outputs]:
+        """Add a phrase or a box, which starts anew, or points on one object.
+
+        Parameters
+        ----------
+        inference_state : dict
+            From `init_state`.
+        frame_idx : int
+            The frame, which is run at once.
+        text_str : str, optional
+            A phrase, for all frames.
+        boxes_xywh : array (1, 4), optional
+            A box (x, y, w, h) in fractions of the sides, for this frame.
+        box_labels : array (1,), optional
+            1 or 0. Required with `boxes_xywh`.
+        points : array (N, 2), optional
+            (x, y) in fractions of the sides, or in pixels of the model's input without
+            `rel_coordinates`.
+        point_labels : array (N,), optional
+            1 or 0.
+        obj_id : int, optional
+            The object that the points are on; another number makes a new object.
+        rel_coordinates : bool
+            See `points`.
+
+        Returns
+        -------
+        tuple
+            The frame, and its outputs: see `propagate_in_video`.
+
+        Raises
+        ------
+        AssertionError, RuntimeError
+            As upstream: prompts do not fit together, or the frame has no outputs to refine.
+        """
+        if points is not None:
+            assert text_str is None and boxes_xywh is None, (  # noqa: PT018
+                "When points are provided, text_str and boxes_xywh must be None."
+            )
+            assert obj_id is not None, "When points are provided, obj_id must be provided."
+            scale = 1.0 if rel_coordinates else 1.0 / self.image_size
+            coords = np.asarray(points, np.float64) * scale
+            return self._add_points(
+                inference_state, frame_idx, obj_id, coords, np.asarray(point_labels, np.int32)
+            )
+        assert text_str is not None or boxes_xywh is not None, (
+            "at least one type of prompt (text, boxes) must be provided"
+        )
+        count = inference_state["num_frames"]
+        assert 0 <= frame_idx < count, f"{frame_idx=} is out of range for a total of {count} frames"
+        self.reset_state(inference_state)
+        text = None if text_str == "visual" else text_str
+        ids = self._tokenizer("visual" if text is None else text)[0].tolist()
+        options = dict(self._options)
+        if inference_state["is_image_only"]:
+            options["max_num_objects"] = np.iinfo(np.int32).max
+        tracker = _core.MaskletTracker(inference_state["session"], ids, text is not None, options)
+        assert (boxes_xywh is not None) == (box_labels is not None)
+        if boxes_xywh is not None:
+            boxes = _boxes_cxcywh(boxes_xywh)
+            labels = np.asarray(box_labels, np.int32)
+            assert labels.shape == boxes.shape[:1]
+            if len(boxes) != 1:
+                raise RuntimeError(
+                    "visual prompts (box as an initial prompt) should only have one box, "
+                    f"but got {len(boxes)}"
+                )
+            tracker.set_examples(frame_idx, boxes, labels, True)
+        inference_state.update(tracker=tracker, text_prompt=text)
+        stats = self._run_single_frame_inference(inference_state, frame_idx, False)
+        return frame_idx, self._outputs(inference_state, frame_idx, stats)
+
+    def _add_points(
+        self,
+        state: State,
+        frame_idx: int,
+        obj_id: int,
+        points: NDArray[np.float64],
+        labels: NDArray[np.int32],
+    ) -> tuple[int, Outputs]:
+        tracker: _core.MaskletTracker | None = state["tracker"]
+        assert tracker is not None and tracker.has_results(frame_idx), (  # noqa: PT018
+            "No cached outputs found. Ensure normal propagation has run first to populate the "
+            "cache."
+        )
+        kind = "refine" if obj_id in tracker.obj_ids else "add"
+        self._load(state, frame_idx)
+        tracker.refine(frame_idx, obj_id, points, labels, True, False, True)
+        state["next_id"] = max(state["next_id"], obj_id + 1)
+        self.add_action_history(state, kind, frame_idx, [obj_id])
+        return frame_idx, self._outputs(state, frame_idx)
+
+    def remove_object(
+        self, inference_state: State, obj_id: int, is_user_action: bool = False
+    ) -> None:
+        """Forget an object. Its number is not used again."""
+        tracker: _core.MaskletTracker | None = inference_state["tracker"]
+        assert tracker is not None and obj_id in tracker.obj_ids, (  # noqa: PT018
+            f"Object {obj_id} not found in any GPU."
+        )
+        tracker.remove_object(obj_id)
+        if is_user_action:
+            self.add_action_history(inference_state, "remove", None, [obj_id])
+
+    def add_action_history(
+        self,
+        inference_state: State,
+        action_type: str,
+        frame_idx: int | None = None,
+        obj_ids: list[int] | None = None,
+    ) -> None:
+        """Note what was done: the kind of the next propagation follows from it."""
+        inference_state["action_history"].append(
+            {"type": action_type, "frame_idx": frame_idx, "obj_ids": obj_ids}
+        )
+
+    def parse_action_history_for_propagation(
+        self, inference_state: State
+    ) -> tuple[str, list[int] | None]:
+        """Return the kind of the next propagation, and the objects of a partial one."""
+        history = inference_state["action_history"]
+        if not history:
+            return _FULL, None
+        last = history[-1]
+        if last["type"] == _FETCH:
+            return _FETCH, None
+        if last["type"] in (_FULL, _PARTIAL):
+            twice = len(history) > 1 and history[-2]["type"] in (_FULL, _PARTIAL)
+            if twice or last["frame_idx"] in (0, inference_state["num_frames"] - 1):
+                return _FETCH, None
+            return last["type"], last["obj_ids"]
+        refined: set[int] = set()
+        for action in reversed(history):
+            if "propagation" in action["type"]:
+                break
+            if action["type"] in ("add", "refine"):
+                refined.update(action["obj_ids"])
+        return (_PARTIAL, sorted(refined)) if refined else (_FETCH, None)
+
+    # ---------------------------------------------------------------- frames
+
+    def propagate_in_video(
+        self,
+        inference_state: State,
+        start_frame_idx: int | None = None,
+        max_frame_num_to_track: int | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[int, Outputs]]:
+        """Run all frames, or the part of it that earlier calls and clicks leave to do.
+
+        Parameters
+        ----------
+        inference_state : dict
+            From `init_state`.
+        start_frame_idx : int, optional
+            The first frame; in reverse, the one after it. Default: the earliest with outputs.
+        max_frame_num_to_track : int, optional
+            Stop so many frames on. Default: at the end of the video.
+        reverse : bool
+            True: towards frame 0.
+
+        Yields
+        ------
+        tuple
+            The frame, and its outputs: ``out_obj_ids`` int64 (N,), ``out_probs`` float32 (N,),
+            ``out_boxes_xywh`` float32 (N, 4) in fractions of the sides, ``out_binary_masks`` bool
+            (N, H, W), and ``frame_stats``.
+        """
+        kind, obj_ids = self.parse_action_history_for_propagation(inference_state)
+        self.add_action_history(inference_state, kind, start_frame_idx, obj_ids)
+        order = self._get_processing_order(
+            inference_state, start_frame_idx, max_frame_num_to_track, reverse
+        )
+        if kind != _FULL:
+            for frame_idx in order:
+                if kind == _PARTIAL:
+                    assert obj_ids is not None
+                    self._load(inference_state, frame_idx)
+                    inference_state["tracker"].track_refined(frame_idx, reverse, obj_ids)
+                yield frame_idx, self._outputs(inference_state, frame_idx)
+            return
+        held: list[tuple[int, dict[str, int]]] = []
+        for frame_idx in order:
+            stats = self._run_single_frame_inference(inference_state, frame_idx, reverse)
+            held.append((frame_idx, stats))
+            count = len(held) if frame_idx == order[-1] else int(len(held) >= self.hotstart_delay)
+            for index, counts in held[:count]:
+                yield index, self._outputs(inference_state, index, counts)
+            del held[:count]
+
+    def _get_processing_order(
+        self, state: State, start: int | None, most: int | None, reverse: bool
+    ) -> range:
+        if start is None:
+            if not state["frames_with_outputs"]:
+                raise RuntimeError(
+                    "No prompts are received on any frames. Please add prompt on at least one "
+                    "frame before propagation."
+                )
+            start = min(state["frames_with_outputs"])
+        count = state["num_frames"]
+        most = count if most is None else most
+        if reverse:
+            return range(start - 1, max(start - most, 0) - 1, -1)
+        return range(start, min(start + most, count - 1) + 1)
+
+    def _run_single_frame_inference(
+        self, state: State, frame_idx: int, reverse: bool
+    ) -> dict[str, int]:
+        tracker: _core.MaskletTracker = state["tracker"]
+        self._load(state, frame_idx)
+        state["next_id"] += tracker.det_track_one_frame(frame_idx, reverse, state["next_id"])
+        state["frames_with_outputs"].add(frame_idx)
+        return {"num_obj_tracked": len(tracker.obj_ids), "num_obj_dropped": tracker.num_dropped}
+
+    def _outputs(
+        self, state: State, frame_idx: int, stats: dict[str, int] | None = None
+    ) -> Outputs:
+        tracker: _core.MaskletTracker = state["tracker"]
+        obj_ids, masks, scores = tracker.results(frame_idx)
+        x0, y0, x1, y1 = tracker.boxes(frame_idx).astype(np.float32).T.reshape(4, -1)
+        size = np.array(2 * [state["orig_width"], state["orig_height"]], np.float32)
+        return {
+            "out_obj_ids": np.asarray(obj_ids, np.int64),
+            "out_probs": np.asarray(scores, np.float32),
+            "out_boxes_xywh": np.stack([x0, y0, x1 - x0, y1 - y0], axis=1) / size,
+            "out_binary_masks": masks,
+            "frame_stats": stats,
+        }
+
+
+def _boxes_cxcywh(boxes_xywh: ArrayLike) -> NDArray[np.float64]:
+    boxes = np.asarray(boxes_xywh, np.float32)
+    assert boxes.ndim == 2
+    assert boxes.shape[0] > 0
+    assert boxes.shape[1] == 4
+    centers = np.concatenate([boxes[:, :2] + boxes[:, 2:] / 2, boxes[:, 2:]], axis=1)
+    for values in (boxes, centers):
+        assert ((values >= 0) & (values <= 1)).all()
+    return centers.astype(np.float64)
+
+
+def ablation_options() -> dict[str, int]:
+    """Return the options of a model without `apply_temporal_disambiguation`."""
+    return dict(_ABLATION)

@@ -1,0 +1,50 @@
+"""Frames as upstream's session holds them: resized to the model's square."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx.compat.sam2.video_frames import JpegFolder, SquareClip, SquareFrames
+from sam_rlx.io import pillow
+
+_IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
+
+
+class Pictures:
+    """Pictures in memory, resized by Pillow (bicubic, its default)."""
+
+    def __init__(self, pictures: list[Any], side: int) -> None:
+        self._pictures = pictures
+        self._side = side
+        self.width, self.height = pictures[0].size
+
+    def __len__(self) -> int:
+        return len(self._pictures)
+
+    def __getitem__(self, index: int) -> NDArray[np.uint8]:
+        size = (self._side, self._side)
+        return np.array(self._pictures[index].convert("RGB").resize(size))
+
+
+def open_frames(resource: Any, side: int) -> SquareFrames:
+    """Open a picture, pictures, a folder of JPEG files or a video file.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    RuntimeError
+        There is no JPEG file in the folder.
+    """
+    if isinstance(resource, list):
+        return Pictures(resource, side)
+    path = Path(os.fspath(resource))
+    if path.suffix.lower() in _IMAGES:
+        with pillow("Image").open(path) as image:
+            return Pictures([image.convert("RGB")], side)
+    if path.is_dir():
+        return JpegFolder(path, side)
+    return SquareClip(path, side)

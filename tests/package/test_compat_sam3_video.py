@@ -1,0 +1,186 @@
+"""The video predictor of `sam_rlx.compat.sam3` beside upstream's: same requests, same answers."""
+
+import inspect
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx.compat.sam3 import build_sam3_video_predictor
+from sam_rlx.compat.sam3.model.sam3_video_inference import (
+    Sam3VideoInferenceWithInstanceInteractivity,
+)
+from sam_rlx.compat.sam3.model.sam3_video_predictor import Sam3VideoPredictor
+
+pytest.importorskip("support.upstream", reason="needs the reference packages")
+concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
+upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
+upstream_video = pytest.importorskip("support.upstream_video")
+oracle = pytest.importorskip("support.upstream_sam3_masklets", reason="needs sam3")
+pytestmark = pytest.mark.parity
+
+SEED = 44
+
+
+@pytest.fixture(scope="module")
+def detector():
+    return oracle.detector(SEED)
+
+
+@pytest.fixture(scope="module")
+def path(detector, tmp_path_factory):
+    return concepts.save(tmp_path_factory.mktemp("sam3") / "tiny.safetensors", detector)
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return [Image.fromarray(frame) for frame in upstream_video.clip(10, (72, 96))]
+
+
+@pytest.fixture
+def predictor(path):
+    """Ours, with the options of the tests."""
+    predictor = build_sam3_video_predictor(checkpoint_path=path)
+    predictor.model = Sam3VideoInferenceWithInstanceInteractivity(
+        predictor.model.model, **oracle.OPTIONS
+    )
+    yield predictor
+    predictor.shutdown()
+
+
+def agree(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    assert ours["frame_index"] == theirs["frame_index"]
+    found, expected = ours["outputs"], theirs["outputs"]
+    assert found.keys() == expected.keys()
+    assert found["out_obj_ids"].tolist() == expected["out_obj_ids"].tolist()
+    assert (found["frame_stats"] is None) == (expected["frame_stats"] is None)
+    if found["frame_stats"] is not None:
+        stats = {key: int(value) for key, value in expected["frame_stats"].items()}
+        assert found["frame_stats"] == stats
+    for name in found:
+        if name == "frame_stats":
+            continue
+        assert found[name].dtype == expected[name].dtype, name
+        assert found[name].shape == expected[name].shape, name
+    np.testing.assert_allclose(found["out_probs"], expected["out_probs"], atol=1e-3)
+    np.testing.assert_allclose(found["out_boxes_xywh"], expected["out_boxes_xywh"], atol=0.03)
+    for a, b in zip(found["out_binary_masks"], expected["out_binary_masks"], strict=True):
+        assert upstream_video.iou(a, b) >= 0.97
+
+
+def run(handler, requests):
+    """Answer requests in one session."""
+    answers = []
+    for request in requests:
+        request = {"session_id": "a", **request}
+        if request["type"] == "propagate_in_video":
+            answers += handler.handle_stream_request(request)
+        else:
+            answers.append(handler.handle_request(request))
+    return answers
+
+
+TRACK = {"type": "propagate_in_video"}
+TEXT = {"type": "add_prompt", "frame_index": 0, "text": "person"}
+CLICK = {
+    "type": "add_prompt",
+    "frame_index": 3,
+    "points": [[0.4, 0.5], [0.8, 0.8]],
+    "point_labels": [1, 0],
+    "obj_id": 0,
+}
+REQUESTS = {
+    "both directions": [{**TEXT, "frame_index": 4}, TRACK],
+    "forward, then backward": [
+        {**TEXT, "frame_index": 4},
+        {**TRACK, "propagation_direction": "forward", "start_frame_index": 4},
+        {**TRACK, "propagation_direction": "backward", "start_frame_index": 4},
+    ],
+    "a part": [TEXT, {**TRACK, "start_frame_index": 0, "max_frame_num_to_track": 3}],
+    "refined": [TEXT, TRACK, CLICK, TRACK, TRACK],
+    "another object": [TEXT, TRACK, {**CLICK, "obj_id": 7}, TRACK],
+    "removed": [TEXT, TRACK, {"type": "remove_object", "obj_id": 0}, TRACK],
+    "an example": [
+        {
+            "type": "add_prompt",
+            "frame_index": 0,
+            "bounding_boxes": [[0.05, 0.2, 0.35, 0.5]],
+            "bounding_box_labels": [1],
+        },
+        TRACK,
+    ],
+    "reset": [TEXT, TRACK, {"type": "reset_session"}, TEXT],
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_requests(detector, predictor, pictures, name):
+    start = {"type": "start_session", "resource_path": pictures}
+    requests = [start, *REQUESTS[name], {"type": "close_session"}]
+    with oracle.request_handler(oracle.video_model(detector, **oracle.OPTIONS), pictures) as other:
+        expected = run(other, requests)
+    found = run(predictor, requests)
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        if "outputs" in theirs:
+            agree(ours, theirs)
+        else:
+            assert ours == theirs
+    assert sum(len(answer["outputs"]["out_obj_ids"]) for answer in found if "outputs" in answer)
+
+
+def test_frames_of_a_folder_and_a_picture(predictor, pictures, tmp_path):
+    for index, picture in enumerate(pictures):
+        picture.save(tmp_path / f"{index}.jpg", quality=100, subsampling=0)
+    folder = predictor.start_session(str(tmp_path))["session_id"]
+    assert len(predictor.handle_request({**TEXT, "session_id": folder})["outputs"]) == 5
+    single = predictor.start_session(str(tmp_path / "3.jpg"))["session_id"]
+    answer = predictor.handle_request({**TEXT, "session_id": single})
+    assert answer["outputs"]["out_binary_masks"].shape[1:] == (72, 96)
+    answers = list(predictor.handle_stream_request({**TRACK, "session_id": single}))
+    assert [answer["frame_index"] for answer in answers] == [0]
+
+
+def test_errors(predictor, pictures):
+    session = predictor.start_session(pictures, "mine")["session_id"]
+    assert session == "mine"
+    with pytest.raises(RuntimeError, match="invalid request type"):
+        predictor.handle_request({"type": "sing"})
+    with pytest.raises(RuntimeError, match="Cannot find session"):
+        predictor.handle_request({**TEXT, "session_id": "other"})
+    with pytest.raises(RuntimeError, match="invalid request type"):
+        next(predictor.handle_stream_request({"type": "sing"}))
+    with pytest.raises(RuntimeError, match="No prompts"):
+        next(predictor.handle_stream_request({**TRACK, "session_id": session}))
+    sideways = {**TRACK, "session_id": session, "propagation_direction": "up"}
+    with pytest.raises(ValueError, match="direction"):
+        next(predictor.handle_stream_request(sideways))
+    with pytest.raises(AssertionError, match="cached outputs"):
+        predictor.handle_request({**CLICK, "session_id": session})
+    with pytest.raises(AssertionError, match="out of range"):
+        predictor.handle_request({**TEXT, "session_id": session, "frame_index": 99})
+    boxes = {"bounding_boxes": 2 * [[0, 0, 0.5, 0.5]], "bounding_box_labels": [1, 1]}
+    request = {"type": "add_prompt", "frame_index": 0, **boxes, "session_id": session}
+    with pytest.raises(RuntimeError, match="one box"):
+        predictor.handle_request(request)
+    assert predictor.close_session("none") == {"is_success": True}
+
+
+def test_what_is_not_offered(path):
+    with pytest.raises(sam_rlx.UnsupportedError, match="gpus_to_use"):
+        build_sam3_video_predictor(checkpoint_path=path, gpus_to_use=[0])
+    with pytest.raises(sam_rlx.UnsupportedError, match="has_presence_token"):
+        build_sam3_video_predictor(checkpoint_path=path, has_presence_token=False)
+    with pytest.raises(sam_rlx.UnsupportedError, match="family sam3"):
+        Sam3VideoInferenceWithInstanceInteractivity(sam_rlx.load_model("sam2-nano"))
+
+
+def test_names_are_upstreams():
+    theirs = upstream_sam3.sam3.Sam3VideoPredictor
+    for name, method in inspect.getmembers(theirs, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        ours = getattr(Sam3VideoPredictor, name)
+        names = list(inspect.signature(ours).parameters)
+        assert names == list(inspect.signature(method).parameters), name
