@@ -211,22 +211,22 @@ def test_errors_are_upstreams(sam: Sam, picture: np.ndarray, tiny_checkpoint: Pa
     predictor = ours.SamPredictor(sam)
     assert not predictor.is_image_set
     assert predictor.features is None
-    with pytest.raises(RuntimeError, match=r"An image must be set with .set_image\(...\) before"):
+    with pytest.raises(RuntimeError, match="expected a picture from set_image"):
         predictor.predict(point_coords=POINTS, point_labels=LABELS)
-    with pytest.raises(RuntimeError, match=r"An image must be set with .set_image\(...\) to gen"):
+    with pytest.raises(RuntimeError, match="get_image_embedding: expected a picture"):
         predictor.get_image_embedding()
-    with pytest.raises(AssertionError, match="image_format must be in"):
+    with pytest.raises(AssertionError, match="image_format: expected"):
         predictor.set_image(picture, image_format="HSV")
-    with pytest.raises(AssertionError, match="BCHW with long side 128"):
+    with pytest.raises(AssertionError, match="the longer side 128"):
         predictor.set_torch_image(np.zeros((1, 3, 64, 64)), (64, 64))
     predictor.set_image(picture)
-    with pytest.raises(AssertionError, match="point_labels must be supplied"):
+    with pytest.raises(AssertionError, match="point_labels: expected"):
         predictor.predict(point_coords=POINTS)
     predictor.reset_image()
     assert not predictor.is_image_set
-    with pytest.raises(AssertionError, match="Exactly one of points_per_side"):
+    with pytest.raises(AssertionError, match="expected points_per_side or point_grids"):
         ours.SamAutomaticMaskGenerator(sam, points_per_side=None)
-    with pytest.raises(AssertionError, match="Unknown output_mode"):
+    with pytest.raises(AssertionError, match="output_mode: expected"):
         ours.SamAutomaticMaskGenerator(sam, output_mode="png")
     with pytest.raises(sam_rlx.UnsupportedError, match="expected a checkpoint, found None"):
         ours.sam_model_registry["vit_b"]()

@@ -41,9 +41,11 @@ class SAM2AutomaticMaskGenerator:
         multimask_output: bool = True,
     ) -> None:
         assert (points_per_side is None) != (point_grids is None), (
-            "Exactly one of points_per_side or point_grid must be provided."
+            "expected points_per_side or point_grids, found both or neither"
         )
-        assert output_mode in OUTPUT_MODES, f"Unknown output_mode {output_mode}."
+        assert output_mode in OUTPUT_MODES, (
+            f"output_mode: expected one of {OUTPUT_MODES}, found {output_mode!r}"
+        )
         self.predictor = SAM2ImagePredictor(
             model, max_hole_area=min_mask_region_area, max_sprinkle_area=min_mask_region_area
         )

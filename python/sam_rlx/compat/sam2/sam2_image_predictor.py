@@ -65,9 +65,9 @@ class SAM2ImagePredictor:
 
     def set_image_batch(self, image_list: list[NDArray[Any]]) -> None:
         """Encode pictures (H, W, 3) for `predict_batch`; other types are ``AssertionError``."""
-        assert isinstance(image_list, list), "images must be given as a list"
+        assert isinstance(image_list, list), "image_list: expected a list"
         assert all(isinstance(image, np.ndarray) for image in image_list), (
-            "Images are expected to be an np.ndarray in RGB format, and of shape HWC"
+            "image_list: expected arrays (H, W, 3) alone"
         )
         pictures = []
         for image in image_list:
@@ -115,7 +115,7 @@ class SAM2ImagePredictor:
             `point_labels` is missing.
         """
         if self._core.orig_hw is None or self._is_batch:
-            raise StateError("An image must be set with .set_image(...) before mask prediction.")
+            raise StateError("predict: expected a picture from set_image, found none")
         return self._predict(
             (point_coords, point_labels, box, mask_input),
             multimask_output,
@@ -137,11 +137,9 @@ class SAM2ImagePredictor:
 
         Returns three lists of what `predict` gives. Without pictures: ``RuntimeError``.
         """
-        assert self._is_batch, "This function should only be used when in batched mode"
+        assert self._is_batch, "predict_batch: expected pictures from set_image_batch"
         if not self._pictures:
-            raise StateError(
-                "An image must be set with .set_image_batch(...) before mask prediction."
-            )
+            raise StateError("predict_batch: expected pictures from set_image_batch, found none")
         results = []
         for i, picture in enumerate(self._pictures):
             self._core.set_image_embeddings(*picture)
@@ -168,7 +166,7 @@ class SAM2ImagePredictor:
         side = self.model.model.mask_side
         logits = to_array(mask, np.float32)
         if points is not None:
-            assert marks is not None, "point_labels must be supplied if point_coords is supplied."
+            assert marks is not None, "point_labels: expected one for each point, found none"
             points = points[None] if points.ndim == 2 else points
             marks = marks[None] if marks.ndim == 1 else marks
         if boxes is not None:
@@ -206,7 +204,7 @@ class SAM2ImagePredictor:
     def get_image_embedding(self) -> TensorArray:
         """Return the picture's embedding (1, C, h, w); ``RuntimeError`` without a picture."""
         if self._core.orig_hw is None:
-            raise StateError("An image must be set with .set_image(...) to generate an embedding.")
+            raise StateError("get_image_embedding: expected a picture from set_image, found none")
         return as_tensor(self._core.image_embeddings[0])
 
     def reset_predictor(self) -> None:
@@ -218,4 +216,6 @@ class SAM2ImagePredictor:
 def _picture(image: Any) -> Any:
     if isinstance(image, np.ndarray) or hasattr(image, "convert"):
         return image
-    raise NotImplementedError("Image format not supported")
+    raise NotImplementedError(
+        f"image: expected an array or a PIL image, found {type(image).__name__}"
+    )

@@ -154,17 +154,15 @@ class SAM2VideoPredictor(SAM2Base):
         """
         handle = self._handle(inference_state, obj_id)
         if (points is not None) != (labels is not None):
-            raise ValueError("points and labels must be provided together")
+            raise ValueError("expected points and labels, found one of them")
         if points is None and box is None:
-            raise ValueError("at least one of points or box must be provided as input")
+            raise ValueError("expected points or box, found neither")
         coords = np.asarray(() if points is None else points, np.float32).reshape(-1, 2)
         kinds = np.asarray(() if labels is None else labels, np.int32).reshape(-1)
         if box is not None:
             if not clear_old_points:
                 raise ValueError(
-                    "cannot add box without clearing old points, since "
-                    "box prompt must be provided before any point prompt "
-                    "(please use clear_old_points=True instead)"
+                    "box: expected clear_old_points=True, for a box comes before points"
                 )
             corners = np.asarray(box, np.float32).reshape(2, 2)
             coords = np.concatenate([corners, coords])
@@ -215,8 +213,7 @@ class SAM2VideoPredictor(SAM2Base):
             if not strict:
                 return inference_state["obj_ids"], []
             raise RuntimeError(
-                f"Cannot remove object id {obj_id} as it doesn't exist. "
-                f"All existing object ids: {inference_state['obj_ids']}."
+                f"obj_id: expected one of {inference_state['obj_ids']}, found {obj_id}"
             )
         if len(inference_state["handles"]) == 1:
             self.reset_state(inference_state)
@@ -249,9 +246,7 @@ class SAM2VideoPredictor(SAM2Base):
         """Encode what was given since the last propagation."""
         session: _core.VideoPredictor = inference_state["session"]
         if not inference_state["handles"]:
-            raise RuntimeError(
-                "No input points or masks are provided for any object; please add inputs first."
-            )
+            raise RuntimeError("propagate_in_video: expected an object with prompts, found none")
         for frame_idx in session.pending_frames():
             self._load(inference_state, frame_idx)
             session.encode_pending(frame_idx)
@@ -262,8 +257,7 @@ class SAM2VideoPredictor(SAM2Base):
         for obj_id, handle in inference_state["handles"].items():
             if handle not in prompts or not prompts[handle][1]:
                 raise RuntimeError(
-                    f"No input points or masks are provided for object id {obj_id}; please add "
-                    "inputs first."
+                    f"propagate_in_video: expected prompts for object {obj_id}, found none"
                 )
 
     def propagate_in_video(

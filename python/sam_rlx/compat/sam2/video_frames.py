@@ -41,7 +41,9 @@ def open_video(video_path: str | bytes, side: int) -> SquareFrames:
         return SquareClip(Path(video_path), side)
     if isinstance(video_path, str) and Path(video_path).is_dir():
         return JpegFolder(Path(video_path), side)
-    raise NotImplementedError("Only MP4 video and JPEG folder are supported at this moment")
+    raise NotImplementedError(
+        f"video_path: expected an MP4 file or a folder of JPEG files, found {video_path}"
+    )
 
 
 class JpegFolder:
@@ -51,7 +53,7 @@ class JpegFolder:
         files = [path for path in folder.iterdir() if path.suffix in _JPEG]
         self._files = sorted(files, key=lambda path: int(path.stem))
         if not self._files:
-            raise RuntimeError(f"no images found in {folder}")
+            raise RuntimeError(f"video_path: expected JPEG files in {folder}, found none")
         self._side = side
         self._pillow = pillow("Image")
         with self._pillow.open(self._files[-1]) as image:

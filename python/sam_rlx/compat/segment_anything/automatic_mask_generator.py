@@ -38,9 +38,11 @@ class SamAutomaticMaskGenerator:
         output_mode: str = "binary_mask",
     ) -> None:
         assert (points_per_side is None) != (point_grids is None), (
-            "Exactly one of points_per_side or point_grid must be provided."
+            "expected points_per_side or point_grids, found both or neither"
         )
-        assert output_mode in OUTPUT_MODES, f"Unknown output_mode {output_mode}."
+        assert output_mode in OUTPUT_MODES, (
+            f"output_mode: expected one of {OUTPUT_MODES}, found {output_mode!r}"
+        )
         self.predictor = SamPredictor(model)
         self.output_mode = output_mode
         self._generator = MaskGenerator(

@@ -75,7 +75,7 @@ class SamPredictor:
             ``"RGB"`` or ``"BGR"``; anything else is an ``AssertionError``, as upstream.
         """
         assert image_format in ("RGB", "BGR"), (
-            f"image_format must be in ['RGB', 'BGR'], is {image_format}."
+            f"image_format: expected RGB or BGR, found {image_format!r}"
         )
         if image_format != self.model.image_format:
             image = image[..., ::-1]
@@ -89,12 +89,14 @@ class SamPredictor:
         array = np.asarray(transformed_image)
         side = self.model.image_encoder.img_size
         right = array.ndim == 4 and array.shape[:2] == (1, 3) and max(array.shape[2:]) == side
-        assert right, f"set_torch_image input must be BCHW with long side {side}."
+        assert right, (
+            f"transformed_image: expected (1, 3, h, w), the longer side {side}, found {array.shape}"
+        )
         self.model.set_resized(self._core, array[0], original_image_size)
 
     def _require_image(self, purpose: str) -> None:
         if not self.is_image_set:
-            raise StateError(f"An image must be set with .set_image(...) {purpose}.")
+            raise StateError(f"{purpose}: expected a picture from set_image, found none")
 
     def predict(
         self,
@@ -132,14 +134,12 @@ class SamPredictor:
         AssertionError
             `point_labels` is missing.
         """
-        self._require_image("before mask prediction")
+        self._require_image("predict")
         size = self.original_size
         assert size is not None
         coords = labels = boxes = logits = None  # coordinates go on in float32, as upstream
         if point_coords is not None:
-            assert point_labels is not None, (
-                "point_labels must be supplied if point_coords is supplied."
-            )
+            assert point_labels is not None, "point_labels: expected one for each point, found none"
             coords = self.transform.apply_coords(np.asarray(point_coords), size)[None]
             coords = coords.astype(np.float32)
             labels = np.asarray(point_labels)[None]
@@ -184,7 +184,7 @@ class SamPredictor:
         RuntimeError
             No picture is set.
         """
-        self._require_image("before mask prediction")
+        self._require_image("predict")
         low_res, iou = decode(
             self._core, point_coords, point_labels, boxes, mask_input, multimask_output
         )
@@ -193,7 +193,7 @@ class SamPredictor:
 
     def get_image_embedding(self) -> TensorArray:
         """Return the picture's embedding (1, C, h, w); a ``RuntimeError`` if none is set."""
-        self._require_image("to generate an embedding")
+        self._require_image("get_image_embedding")
         return as_tensor(self._core.image_embeddings[0])
 
     def reset_image(self) -> None:

@@ -93,7 +93,9 @@ class Sam3Processor:
         elif hasattr(image, "__array__"):
             height, width = np.shape(image)[-2:]
         else:
-            raise InvalidArgumentError("Image must be a PIL image or a tensor")
+            raise InvalidArgumentError(
+                f"image: expected a PIL image or a tensor, found {type(image).__name__}"
+            )
         out = self._encode([image], [(height, width)])
         state["original_height"] = height
         state["original_width"] = width
@@ -118,9 +120,11 @@ class Sam3Processor:
         if state is None:
             state = {}
         if not isinstance(images, list):
-            raise InvalidArgumentError("Images must be a list of PIL images or tensors")
-        assert len(images) > 0, "Images list must not be empty"
-        assert hasattr(images[0], "convert"), "Images must be a list of PIL images"
+            raise InvalidArgumentError(f"images: expected a list, found {type(images).__name__}")
+        assert len(images) > 0, "images: expected at least one, found none"
+        assert hasattr(images[0], "convert"), (
+            f"images: expected PIL images, found {type(images[0]).__name__}"
+        )
         sizes = [(image.height, image.width) for image in images]
         out = self._encode(images, sizes)
         state["original_heights"] = [height for height, _ in sizes]
@@ -164,7 +168,7 @@ class Sam3Processor:
             The state has no picture.
         """
         if "backbone_out" not in state:
-            raise InvalidArgumentError("You must call set_image before set_text_prompt")
+            raise InvalidArgumentError("state: expected one of set_image, found no picture in it")
         state["backbone_out"]["language_features"] = self._tokenizer([prompt])
         state.setdefault("geometric_prompt", GeometricPrompt())
         return self._forward_grounding(state)
@@ -181,7 +185,7 @@ class Sam3Processor:
             The state has no picture, or the box has not four numbers.
         """
         if "backbone_out" not in state:
-            raise InvalidArgumentError("You must call set_image before set_text_prompt")
+            raise InvalidArgumentError("state: expected one of set_image, found no picture in it")
         values = np.asarray(box, np.float32).ravel()
         if len(values) != 4:
             raise InvalidArgumentError(f"box: expected (cx, cy, w, h), found {box!r}")

@@ -176,19 +176,21 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         """
         if points is not None:
             assert text_str is None and boxes_xywh is None, (  # noqa: PT018
-                "When points are provided, text_str and boxes_xywh must be None."
+                "points: expected neither text_str nor boxes_xywh beside them"
             )
-            assert obj_id is not None, "When points are provided, obj_id must be provided."
+            assert obj_id is not None, (
+                "obj_id: expected the object that the points are on, found none"
+            )
             scale = 1.0 if rel_coordinates else 1.0 / self.image_size
             coords = np.asarray(points, np.float64) * scale
             return self._add_points(
                 inference_state, frame_idx, obj_id, coords, np.asarray(point_labels, np.int32)
             )
         assert text_str is not None or boxes_xywh is not None, (
-            "at least one type of prompt (text, boxes) must be provided"
+            "expected text_str, boxes_xywh or points, found none"
         )
         count = inference_state["num_frames"]
-        assert 0 <= frame_idx < count, f"{frame_idx=} is out of range for a total of {count} frames"
+        assert 0 <= frame_idx < count, f"frame_idx: expected 0 to {count - 1}, found {frame_idx}"
         self.reset_state(inference_state)
         text = None if text_str == "visual" else text_str
         ids = self._tokenizer("visual" if text is None else text)[0].tolist()
@@ -196,16 +198,13 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         if inference_state["is_image_only"]:
             options["max_num_objects"] = np.iinfo(np.int32).max
         tracker = _core.MaskletTracker(inference_state["session"], ids, text is not None, options)
-        assert (boxes_xywh is not None) == (box_labels is not None)
+        assert (box_labels is None) == (boxes_xywh is None), "expected boxes_xywh with box_labels"
         if boxes_xywh is not None:
             boxes = _boxes_cxcywh(boxes_xywh)
             labels = np.asarray(box_labels, np.int32)
             assert labels.shape == boxes.shape[:1]
             if len(boxes) != 1:
-                raise RuntimeError(
-                    "visual prompts (box as an initial prompt) should only have one box, "
-                    f"but got {len(boxes)}"
-                )
+                raise RuntimeError(f"boxes_xywh: expected one box, found {len(boxes)}")
             tracker.set_examples(frame_idx, boxes, labels, True)
         inference_state.update(tracker=tracker, text_prompt=text)
         stats = self._run_single_frame_inference(inference_state, frame_idx, False)
@@ -221,8 +220,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
     ) -> tuple[int, Outputs]:
         tracker: _core.MaskletTracker | None = state["tracker"]
         assert tracker is not None and tracker.has_results(frame_idx), (  # noqa: PT018
-            "No cached outputs found. Ensure normal propagation has run first to populate the "
-            "cache."
+            f"frame_idx: expected a frame that was searched for a phrase, found {frame_idx}"
         )
         kind = "refine" if obj_id in tracker.obj_ids else "add"
         self._load(state, frame_idx)
@@ -237,7 +235,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         """Forget an object. Its number is not used again."""
         tracker: _core.MaskletTracker | None = inference_state["tracker"]
         assert tracker is not None and obj_id in tracker.obj_ids, (  # noqa: PT018
-            f"Object {obj_id} not found in any GPU."
+            f"obj_id: expected an object that is tracked, found {obj_id}"
         )
         tracker.remove_object(obj_id)
         if is_user_action:
@@ -335,8 +333,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         if start is None:
             if not state["frames_with_outputs"]:
                 raise RuntimeError(
-                    "No prompts are received on any frames. Please add prompt on at least one "
-                    "frame before propagation."
+                    "propagate_in_video: expected a phrase or a box on a frame, found none"
                 )
             start = min(state["frames_with_outputs"])
         count = state["num_frames"]

@@ -90,12 +90,12 @@ class Sam3VideoPredictor:
             return self.reset_session(request["session_id"])
         if kind == "close_session":
             return self.close_session(request["session_id"])
-        raise RuntimeError(f"invalid request type: {kind}")
+        raise RuntimeError(f"type: expected the name of a request, found {kind!r}")
 
     def handle_stream_request(self, request: dict[str, Any]) -> Iterator[Answer]:
         """Answer ``propagate_in_video``, frame by frame."""
         if request["type"] != "propagate_in_video":
-            raise RuntimeError(f"invalid request type: {request['type']}")
+            raise RuntimeError(f"type: expected propagate_in_video, found {request['type']!r}")
         yield from self.propagate_in_video(
             session_id=request["session_id"],
             propagation_direction=request.get("propagation_direction", "both"),
@@ -149,7 +149,10 @@ class Sam3VideoPredictor:
         """Run frames forward, backward, or first forward and then backward ("both")."""
         state = self._get_session(session_id)
         if propagation_direction not in ("both", "forward", "backward"):
-            raise ValueError(f"invalid propagation direction: {propagation_direction}")
+            raise ValueError(
+                f"propagation_direction: expected both, forward or backward, "
+                f"found {propagation_direction!r}"
+            )
         for reverse, name in ((False, "forward"), (True, "backward")):
             if propagation_direction not in ("both", name):
                 continue
@@ -171,7 +174,7 @@ class Sam3VideoPredictor:
     def _get_session(self, session_id: str) -> dict[str, Any]:
         session = self._ALL_INFERENCE_STATES.get(session_id)
         if session is None:
-            raise RuntimeError(f"Cannot find session {session_id}; it might have expired")
+            raise RuntimeError(f"session_id: expected a session that is open, found {session_id!r}")
         state: dict[str, Any] = session["state"]
         return state
 

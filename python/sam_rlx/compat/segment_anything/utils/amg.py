@@ -76,7 +76,7 @@ def box_xyxy_to_xywh(box_xyxy: ArrayLike) -> NDArray[Any]:
 def batch_iterator(batch_size: int, *args: Any) -> Iterator[list[Any]]:
     """Yield slices of `batch_size` entries of all arguments together."""
     sizes = {len(arg) for arg in args}
-    assert len(sizes) == 1, "Batched iteration must have inputs of all the same size."
+    assert len(sizes) == 1, f"expected arguments of one length, found {sorted(sizes)}"
     for start in range(0, len(args[0]), batch_size):
         yield [arg[start : start + batch_size] for arg in args]
 
