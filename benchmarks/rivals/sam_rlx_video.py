@@ -50,6 +50,10 @@ def _remember(fields: dict[str, Any], name: str, past: tracks.Past) -> None:
     known = np.arange(1, tracks.POINTERS + 1)
     fields[f"{name}.non_cond.frames"] = known
     fields[f"{name}.non_cond.has_memory"] = np.ones_like(known)
+    for part in ("is_outdated", "was_prompted"):
+        fields[f"{name}.non_cond.{part}"] = np.zeros_like(known)
+    for part in ("iou_prediction", "eff_iou_score"):  # which SAM 3 alone reads
+        fields[f"{name}.non_cond.{part}"] = np.zeros(len(known), np.float32)
     for part, values in past._asdict().items():
         fields[f"{name}.non_cond.{part}"] = values
     fields[f"{name}.frames_tracked"] = np.arange(tracks.POINTERS + 1)
