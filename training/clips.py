@@ -112,6 +112,11 @@ class ClipMaker:
         layout = first_objects(self.draw.make(clips, side))
         if not stretched:
             layout = dataclasses.replace(layout, size=torch.full_like(layout.size, side))
+        return self.film(layout, frames)
+
+    def film(self, layout: Layout, frames: int, true_colours: bool = False) -> Clips:
+        """Set a layout in motion; `true_colours` as `finish.finish` takes it."""
+        clips, side = len(layout.size), layout.side
         time = torch.arange(frames, device=self.scenes.device, dtype=torch.float32).expand(
             clips, -1
         )
@@ -120,7 +125,8 @@ class ClipMaker:
         moved = self._move(layout, time)
         x, y = self._camera(layout, time, side)
         image, owner, part = self.scenes.paint(moved, x, y)
-        image = finish.finish(image, moved.coins, self.scenes.gen, frames)
+        coins = torch.zeros_like(moved.coins) if true_colours else moved.coins
+        image = finish.finish(image, coins, self.scenes.gen, frames, true_colours)
 
         def unflatten(m: Tensor) -> Tensor:
             return m.unflatten(0, (clips, frames))

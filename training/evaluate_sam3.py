@@ -20,7 +20,7 @@ from torch import Tensor
 from training import export
 from training.detection import goals
 from training.phrases import SAME, SURFACES, VISUAL, WORDS, Named, PhraseMaker, phrase_maker
-from training.sam3 import Found, Sam3
+from training.sam3 import Found, Sam3, Sam3Video
 
 SEED = 345_678
 PHRASES = 4
@@ -121,7 +121,9 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=100)
     args = parser.parse_args()
     maker = phrase_maker(torch.device("cpu"), SEED, 400, 40, 1)
-    groups = measure(export.load(args.checkpoint), maker, args.pictures)
+    model = export.load(args.checkpoint)
+    detector = model.detector if isinstance(model, Sam3Video) else model
+    groups = measure(detector, maker, args.pictures)
     print(" " * 26 + "".join(f"{group:>20s}" for group in groups))
     for name in groups["all"]:
         values = (f"{groups[group][name]:20.3f}" for group in groups)

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from training.model import Sam, SamConfig
 from training.sam2 import Sam2, Sam2Config
-from training.sam3 import Sam3, Sam3Config
+from training.sam3 import Sam3, Sam3Config, Sam3Video
 
 FAMILIES = {"sam": (SamConfig, Sam), "sam2": (Sam2Config, Sam2), "sam3": (Sam3Config, Sam3)}
 
@@ -30,12 +30,15 @@ def save(
     save_file(half, path, metadata)
 
 
-def load(path: Path) -> Sam | Sam2 | Sam3:
+def load(path: Path) -> Sam | Sam2 | Sam3 | Sam3Video:
     """Read a checkpoint into the PyTorch model, as float32."""
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
     config_class, model_class = FAMILIES[metadata["family"]]
-    model = model_class(config_class.from_json(metadata["config"]))
+    config = config_class.from_json(metadata["config"])
+    if isinstance(config, Sam3Config) and config.mem_dim:
+        model_class = Sam3Video
+    model = model_class(config)
     model.load_state_dict({k: v.float() for k, v in load_file(path).items()}, strict=True)
     return model.eval()
 

@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from training import train_sam2
+from training.clips import LIVELY, ClipMaker
 
 VIEWS = {
     "view", "reshape", "_unsafe_view", "permute", "transpose", "expand", "slice", "select", "t",
@@ -81,7 +82,8 @@ def main() -> None:
     args = parser.parse_args()
     run, maker = train_sam2.prepare(args)
     cuda = run.device.type == "cuda"
-    stage = train_sam2.Stage(run, maker, args.graphs and cuda)
+    clips = ClipMaker(maker, LIVELY)
+    stage = train_sam2.Stage(run, clips, args.graphs and cuda)
 
     def say(text: str) -> None:
         if run.team.rank == 0:

@@ -134,7 +134,7 @@ class PhraseMaker:
         that is meant, half of these without the phrase, and some with one of another object.
         """
         layout = self.draw.make(batch, side)
-        layout, attributes = self._paint_plan(layout)
+        layout, attributes = self.paint_plan(layout)
         # Networks see squares; half of the stretching keeps circles apart from ovals.
         aspect = 0.5 + 0.5 * layout.size / side
         x, y = grid(side, self.scenes.device)
@@ -143,15 +143,15 @@ class PhraseMaker:
         nothing = torch.zeros_like(layout.coins)
         pixels = finish.finish(image, nothing, self.scenes.gen, true_colours=True)
         seen = self._seen(layout, owner, aspect)
-        wanted = self._phrases(attributes, seen, phrases)
-        meant = _meant(attributes, seen, wanted)
-        ids, draw = self._tokens(wanted), self.draw
+        wanted = self.phrases(attributes, seen, phrases)
+        meant = meant_by(attributes, seen, wanted)
+        ids, draw = self.tokens(wanted), self.draw
         shown = draw.chance(0.4 * examples, batch, phrases) & meant.any(2)
         example = (draw.rand(*meant.shape) + meant).argmax(2)
         alike = attributes.gather(1, example[..., None].expand(-1, -1, 4)).clone()
         alike[..., 0].fill_(ANY)
         visual = (shown & draw.chance(0.5, batch, phrases))[..., None]
-        meant = _meant(attributes, seen, torch.where(visual, alike, wanted))
+        meant = meant_by(attributes, seen, torch.where(visual, alike, wanted))
         other = seen[:, None] & ~meant
         wrong = draw.chance(0.15 * examples, batch, phrases) & other.any(2)
         against = (draw.rand(*meant.shape) + other).argmax(2)
@@ -179,7 +179,7 @@ class PhraseMaker:
         shift = (self.draw.rand(*centre.shape) - 0.5) * 0.1 * size
         return torch.cat([centre + shift, size * self.draw.span(0.9, 1.1, *size.shape)], -1)
 
-    def _paint_plan(self, layout: Layout) -> tuple[Layout, Tensor]:
+    def paint_plan(self, layout: Layout) -> tuple[Layout, Tensor]:
         """Give objects colours and surfaces: the layout, and attributes (B, K, 4)."""
         draw, (b, k) = self.draw, layout.shape.shape
         colour, surface = draw.pick(len(COLOURS), b, k), draw.pick(len(SURFACES), b, k)
@@ -220,7 +220,7 @@ class PhraseMaker:
         change = torch.stack([stretch / wanted, wanted / stretch], -1)
         return inverse * change[..., None]
 
-    def _phrases(self, attributes: Tensor, seen: Tensor, count: int) -> Tensor:
+    def phrases(self, attributes: Tensor, seen: Tensor, count: int) -> Tensor:
         """Attributes that phrases name, (B, P, 4); about half of the phrases mean nothing."""
         draw, (b, k, _) = self.draw, attributes.shape
         n = b, count
@@ -255,7 +255,7 @@ class PhraseMaker:
         counts = torch.where(axis == 2, len(SURFACES), counts)
         return torch.where(axis == 3, len(NOUNS), counts)
 
-    def _tokens(self, wanted: Tensor) -> Tensor:
+    def tokens(self, wanted: Tensor) -> Tensor:
         """Tokens (B, P, L) of phrases, at times with an article or with other words."""
         draw, n = self.draw, wanted.shape[:2]
         axis = torch.arange(4, device=wanted.device)
@@ -273,7 +273,7 @@ class PhraseMaker:
         return torch.nn.functional.pad(ids, (0, LENGTH - ids.shape[2]))
 
 
-def _meant(attributes: Tensor, seen: Tensor, wanted: Tensor) -> Tensor:
+def meant_by(attributes: Tensor, seen: Tensor, wanted: Tensor) -> Tensor:
     """Objects (B, P, K) that are seen and have all attributes (B, P, 4) that are named."""
     same = (wanted[:, :, None] == attributes[:, None]) | (wanted[:, :, None] == ANY)
     return same.all(3) & seen[:, None]

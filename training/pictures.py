@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from training import losses, prompts
-from training.sam2 import Decoded, Features, Sam2
+from training.sam2 import Decoded, Features, Heads
 from training.sam2.sam2 import NOTHING, PADDING
 from training.scenes import Scenes
 from training.speed import compiled
@@ -22,12 +22,12 @@ ENCODED_AT_ONCE = 32 * 512**2
 
 
 @compiled("encoder")
-def encode_part(model: Sam2, pixels: Tensor) -> Features:
+def encode_part(model: Heads, pixels: Tensor) -> Features:
     """Encode pictures (B, 3, S, S) in 0..255."""
     return model.encode(model.normalise(pixels))
 
 
-def encode(model: Sam2, pixels: Tensor) -> Features:
+def encode(model: Heads, pixels: Tensor) -> Features:
     """Encode pictures in batches of one size, for which the encoder is compiled once."""
     size = max(ENCODED_AT_ONCE // pixels.shape[-1] ** 2, 1)
     parts = [encode_part(model, p) for p in pixels.split(size)]
@@ -38,7 +38,7 @@ def encode(model: Sam2, pixels: Tensor) -> Features:
 
 @compiled("decoder")
 def decode(
-    model: Sam2,
+    model: Heads,
     source: Tensor,
     features: Features,
     coords: Tensor,
@@ -81,7 +81,7 @@ class Answer(NamedTuple):
 
 
 def prompt_rounds(
-    model: Sam2,
+    model: Heads,
     source: Tensor,
     features: Features,
     scenes: Scenes,
@@ -117,7 +117,7 @@ def prompt_rounds(
         alone, other = torch.zeros_like(alone), goal
 
 
-def picture_loss(model: Sam2, scenes: Scenes, gen: torch.Generator) -> tuple[Tensor, Tensor]:
+def picture_loss(model: Heads, scenes: Scenes, gen: torch.Generator) -> tuple[Tensor, Tensor]:
     """Choose targets and prompt for each of them three times: the loss, and figures to print."""
     targets = prompts.choose_targets(scenes, TARGETS_PER_SCENE, gen)
     # One region for the whole step: weights are cast once.

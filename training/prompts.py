@@ -188,3 +188,30 @@ def correction(mask: Tensor, predicted: Tensor, gen: torch.Generator) -> tuple[T
     n = torch.arange(len(mask), device=mask.device)
     label = mask[n, place[:, 1], place[:, 0]].long()
     return to_pixels(place, gen)[:, None], label[:, None]
+
+
+def rough_masks(mask: Tensor, gen: torch.Generator) -> Tensor:
+    """Imitate masks that a detector found.
+
+    Parameters
+    ----------
+    mask : Tensor
+        (N, S, S) bool.
+    gen : torch.Generator
+        Source of chance.
+
+    Returns
+    -------
+    Tensor
+        (N, S, S) bool: cells of 4 pixels, enlarged as logits; the outline wavers, and thin parts
+        may be missing.
+    """
+    n, side = len(mask), mask.shape[-1]
+    soft = F.avg_pool2d(F.avg_pool2d(mask[:, None].float(), 4), 3, 1, 1)
+    noise = torch.randn(n, 1, 12, 12, generator=gen, device=mask.device).clamp(-1.5, 1.5)
+    noise = F.interpolate(noise, soft.shape[2:], mode="bilinear")
+    amount = 0.3 * torch.rand(n, 1, 1, 1, generator=gen, device=mask.device)
+    # Thin objects fill no cell: half of what they fill at most is inside.
+    most = soft.amax((2, 3), keepdim=True)
+    logits = soft + (amount * noise - 0.5) * most
+    return F.interpolate(logits, (side, side), mode="bilinear")[:, 0] > 0

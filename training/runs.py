@@ -89,7 +89,7 @@ class Run:
     Parameters
     ----------
     model : nn.Module
-        A model with a `config`.
+        A model with a `config`; weights that ask for no gradients stay as they are.
     peak_rate : float
         Highest learning rate.
     total_seconds : float
@@ -105,7 +105,7 @@ class Run:
         self.device = self.team.device
         self.peak_rate, self.total_seconds = peak_rate, total_seconds
         self.model = model.to(self.device)
-        self.params = dict(self.model.named_parameters())
+        self.params = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         self.flat = Flat(self.params, self.device)
         self.weights, self.grads, self.used = (self.flat.new() for _ in range(3))
         self.exp_avg, self.exp_avg_sq, self.count = (self.flat.new() for _ in range(3))

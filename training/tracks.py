@@ -21,7 +21,7 @@ from training.pictures import (
     prompt_rounds,
     shares,
 )  # fmt: skip
-from training.sam2 import Decoded, Features, Pointers, Sam2
+from training.sam2 import Decoded, Features, Heads, Pointers
 from training.sam2.memory import Stored
 from training.sam2.sam2 import NO_OBJECT, NOTHING, PADDING, no_points
 from training.speed import compiled
@@ -29,7 +29,6 @@ from training.speed import compiled
 TARGETS_PER_CLIP = 4
 FIRST_ROUNDS = 2
 ONE_ROUND = 0.7
-MASK_SHARE = 0.2
 CORRECTED_SHARE = 0.25
 LONG_SHARE = 0.75
 FAR_SHARE = 0.25
@@ -37,9 +36,24 @@ FAR = 60
 TRACKED_WEIGHT = 3.0
 
 
+class Habits(NamedTuple):
+    """How the first frame is prompted.
+
+    Attributes
+    ----------
+    mask : float
+        Share of the objects that are given as a mask.
+    rough : float
+        Share of these masks that are as rough as those of a detector.
+    """
+
+    mask: float = 0.2
+    rough: float = 0.0
+
+
 @compiled("memory")
 def remember(
-    model: Sam2, top: Tensor, mask: Tensor, present: Tensor
+    model: Heads, top: Tensor, mask: Tensor, present: Tensor
 ) -> tuple[tuple[Tensor, Tensor], ...]:
     """Encode a memory of one frame and prepare it for all layers: keys and values."""
     return tuple(tuple(s) for s in model.store(model.remember(top, mask, present)))
@@ -70,7 +84,7 @@ class Bank:
     objects were prompted for must not be older than that, for all objects share its place.
     """
 
-    def __init__(self, model: Sam2, frames: int, grid: int, gen: torch.Generator) -> None:
+    def __init__(self, model: Heads, frames: int, grid: int, gen: torch.Generator) -> None:
         config = model.config
         self.model, self.reach = model, config.num_maskmem - 1
         self.times = model.times(grid)
@@ -152,8 +166,8 @@ def enlarge(answer: Said, side: int) -> Tensor:
 class Tracker:
     """Follow the targets of clips and sum up the loss."""
 
-    def __init__(self, model: Sam2, clips: Clips, gen: torch.Generator) -> None:
-        self.model, self.gen, self.clips = model, gen, clips
+    def __init__(self, model: Heads, clips: Clips, gen: torch.Generator, habits: Habits) -> None:
+        self.model, self.gen, self.clips, self.habits = model, gen, clips, habits
         self.frames, self.side = clips.pixels.shape[1], clips.pixels.shape[-1]
         self.first = clips.frame(0)
         self.targets = prompts.choose_targets(self.first, TARGETS_PER_CLIP, gen, background=0.0)
@@ -191,8 +205,8 @@ class Tracker:
         first, last = (said(a.got, a.index) for a in answers)
         answer = either(self.chance(ONE_ROUND), first, last)
         mask = (enlarge(answer, self.side) > 0).float()
-        as_mask = self.chance(MASK_SHARE)
-        full = self.clips.first_masks(self.targets)[:, None].float()
+        as_mask = self.chance(self.habits.mask)
+        full = self.given_masks()
         token, presence = model.mask_token(features, full)
         total = total + losses.presence_loss(presence)
         mask = torch.where(_like(as_mask, mask), full, mask)
@@ -200,6 +214,14 @@ class Tracker:
         there = as_mask | answer.there
         self.bank.keep(top, mask, token, there)
         return total
+
+    def given_masks(self) -> Tensor:
+        """Masks of the first frame as prompts: (N, 1, S, S) of zeros and ones."""
+        full = self.clips.first_masks(self.targets)
+        if self.habits.rough:
+            rough = prompts.rough_masks(full, self.gen)
+            full = torch.where(_like(self.chance(self.habits.rough), full), rough, full)
+        return full[:, None].float()
 
     def follow(self, t: int, features: Features) -> Tensor:
         """Track into frame `t`; click once more on some objects in the middle of the clip."""
@@ -245,10 +267,12 @@ class Tracker:
         return said(got, torch.zeros_like(label[:, 0])), loss.total + extra
 
 
-def clip_loss(model: Sam2, clips: Clips, gen: torch.Generator) -> tuple[Tensor, Tensor]:
+def clip_loss(
+    model: Heads, clips: Clips, gen: torch.Generator, habits: Habits | None = None
+) -> tuple[Tensor, Tensor]:
     """Prompt on the first frame and follow the objects: the loss, and figures to print."""
     with torch.autocast(clips.pixels.device.type, torch.bfloat16):
-        tracker = Tracker(model, clips, gen)
+        tracker = Tracker(model, clips, gen, habits or Habits())
         total = tracker.run()
     rounds = tracker.rounds
     return total, figures([rounds[0], rounds[1], rounds[len(rounds) // 2], rounds[-1]])

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -115,9 +115,8 @@ class Lesson:
 class Stage:
     """Scenes and clips of one stage and the choice between them."""
 
-    def __init__(self, run: Run, maker: SceneMaker, capture: bool) -> None:
-        self.run, self.maker, self.clips = run, maker, ClipMaker(maker, LIVELY)
-        self.capture = capture
+    def __init__(self, run: Run, clips: ClipMaker, capture: bool) -> None:
+        self.run, self.clips, self.capture = run, clips, capture
         self.apply = speed.Step(run.apply, capture, warm_up=0)
         if run.device.type == "cuda":
             self.last = torch.cuda.Event(blocking=True)
@@ -143,11 +142,12 @@ class Stage:
 
     def lessons_of(self, phase: Phase) -> dict[str, Lesson]:
         """Lessons on pictures, and on clips if there are any in a phase."""
-        gen, side = self.maker.gen, phase.side
+        maker, side = self.clips.scenes, phase.side
+        gen = maker.gen
         lessons = {
             "pictures": Lesson(
                 self.run,
-                lambda: self.maker.make(phase.scenes, side, stretched=True),
+                lambda: maker.make(phase.scenes, side, stretched=True),
                 lambda model, scenes: picture_loss(model, scenes, gen),
                 self.capture,
             )
@@ -178,15 +178,15 @@ class Stage:
             print(f"step {self.run.step} at {self.run.seconds:.0f} s: {text}", flush=True)
 
 
-def arguments() -> argparse.ArgumentParser:
-    """The options of a stage."""
+def arguments(plans: Sequence[str] = tuple(PLANS)) -> argparse.ArgumentParser:
+    """The options of a stage; the first plan is the one to take where none is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path, help="folder to write")
     parser.add_argument("--resume", type=Path, help="folder of the stage before")
     parser.add_argument("--new-clock", action="store_true", help="start the rate's schedule anew")
     parser.add_argument("--seconds", type=float, required=True, help="time of this stage")
     parser.add_argument("--total-seconds", type=float, required=True, help="time of all stages")
-    parser.add_argument("--plan", choices=list(PLANS), default="new")
+    parser.add_argument("--plan", choices=plans, default=plans[0])
     parser.add_argument("--rate", type=float, default=PEAK_RATE, help="highest learning rate")
     parser.add_argument("--shapes", type=int, default=12000)
     parser.add_argument("--pools", type=Path, help="folder to keep pools of shapes in, or to use")
@@ -197,18 +197,28 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def prepare(args: argparse.Namespace) -> tuple[Run, SceneMaker]:
-    """Set the process up, and make or load weights and pools."""
+def set_up(args: argparse.Namespace) -> None:
+    """Set PyTorch up for fast steps."""
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     speed.switch_on(set(filter(None, args.compile.split(","))))
     torch.manual_seed(args.seed)
-    run = Run(Sam2(NANO), args.rate, args.total_seconds, Team())
+
+
+def carry_on(run: Run, args: argparse.Namespace) -> None:
+    """Load what the stage before left, if there was one."""
     if args.resume:
         run.load(args.resume)
     if args.new_clock:
         run.seconds = 0.0
+
+
+def prepare(args: argparse.Namespace) -> tuple[Run, SceneMaker]:
+    """Set the process up, and make or load weights and pools."""
+    set_up(args)
+    run = Run(Sam2(NANO), args.rate, args.total_seconds, Team())
+    carry_on(run, args)
     workers = max((os.cpu_count() or 1) // run.team.size, 1)
     seed = args.seed + 1000 * (run.step + 1) + run.team.rank
     pools = args.pools and args.pools / f"pools{run.team.rank}.pt"
@@ -219,13 +229,9 @@ def _phase(plan: tuple[Phase, ...], run: Run) -> Phase:
     return next(p for p in plan if run.seconds < p.until * run.total_seconds)
 
 
-def main() -> None:
-    """Run one stage."""
-    args = arguments().parse_args()
-    entered = time.time()
-    run, maker = prepare(args)
-    stage = Stage(run, maker, args.graphs and run.device.type == "cuda")
-    plan = PLANS[args.plan]
+def train(stage: Stage, plan: tuple[Phase, ...], args: argparse.Namespace, entered: float) -> None:
+    """Train for the time of one stage, which began when the process was entered."""
+    run = stage.run
     stage.prepare(_phase(plan, run))
     lead = run.team.agree(time.time() - entered)
     before, reported, saved = run.seconds, run.step, lead
@@ -243,6 +249,15 @@ def main() -> None:
     if run.device.type == "cuda" and run.team.rank == 0:
         peak = torch.cuda.max_memory_allocated() / 2**30
         print(f"{run.seconds:.0f} s trained, {time.time() - entered:.0f} s, {peak:.1f} GiB")
+
+
+def main() -> None:
+    """Run one stage."""
+    args = arguments().parse_args()
+    entered = time.time()
+    run, maker = prepare(args)
+    stage = Stage(run, ClipMaker(maker, LIVELY), args.graphs and run.device.type == "cuda")
+    train(stage, PLANS[args.plan], args, entered)
 
 
 if __name__ == "__main__":

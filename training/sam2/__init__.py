@@ -2,6 +2,6 @@
 
 from training.sam2.config import NANO, Sam2Config
 from training.sam2.decoder import Decoded
-from training.sam2.sam2 import Features, Memory, Pointers, Sam2
+from training.sam2.sam2 import Features, Heads, Memory, Pointers, Sam2
 
-__all__ = ["NANO", "Decoded", "Features", "Memory", "Pointers", "Sam2", "Sam2Config"]
+__all__ = ["NANO", "Decoded", "Features", "Heads", "Memory", "Pointers", "Sam2", "Sam2Config"]

@@ -55,17 +55,21 @@ class Pointers(NamedTuple):
     back: Tensor
 
 
-class Sam2(nn.Module):
-    """SAM 2.1: `state_dict` has the names and shapes of the published checkpoints."""
+class Heads(nn.Module):
+    """Everything but the image encoder.
+
+    `memory_attention` and `memory_encoder`, which have other names in SAM 3, and `encode` and
+    `normalise`, are the subclass's.
+    """
+
+    memory_attention: MemoryAttention
+    memory_encoder: MemoryEncoder
 
     def __init__(self, config: Sam2Config) -> None:
         super().__init__()
         self.config = config
         dim = config.d_model
-        self.image_encoder = ImageEncoder(config)
         self.mask_downsample = nn.Conv2d(1, 1, 4, 4)
-        self.memory_attention = MemoryAttention(config)
-        self.memory_encoder = MemoryEncoder(config)
         self.maskmem_tpos_enc = nn.Parameter(torch.zeros(config.num_maskmem, 1, 1, config.mem_dim))
         self.no_mem_embed = nn.Parameter(torch.zeros(1, 1, dim))
         self.no_mem_pos_enc = nn.Parameter(torch.zeros(1, 1, dim))
@@ -75,27 +79,16 @@ class Sam2(nn.Module):
         self.sam_mask_decoder = MaskDecoder(config)
         self.obj_ptr_proj = Mlp(dim, dim, dim, 3)
         self.obj_ptr_tpos_proj = nn.Linear(dim, config.mem_dim)
-        mean = torch.tensor(config.image_mean).reshape(3, 1, 1) * 255
-        std = torch.tensor(config.image_std).reshape(3, 1, 1) * 255
-        self.register_buffer("pixel_mean", mean, persistent=False)
-        self.register_buffer("pixel_std", std, persistent=False)
+
+    def initialise(self) -> None:
+        """Draw the first weights, once all parts are there."""
         self.apply(_initialise)
         for name in ("maskmem_tpos_enc", "no_mem_embed", "no_obj_ptr", "no_obj_embed_spatial"):
             nn.init.trunc_normal_(getattr(self, name), std=0.02)
-        for table in (
-            self.image_encoder.trunk.pos_embed,
-            self.image_encoder.trunk.pos_embed_window,
-        ):
-            nn.init.trunc_normal_(table, std=0.02)
         self.sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix.mul_(FOURIER_SCALE)
 
-    def normalise(self, pixels: Tensor) -> Tensor:
-        """Normalise (B, 3, S, S) pixels in 0..255."""
-        return (pixels - self.pixel_mean) / self.pixel_std
-
-    def encode(self, pixels: Tensor) -> Features:
-        """Encode normalised pictures (B, 3, S, S)."""
-        s0, s1, top = self.image_encoder(pixels)
+    def features(self, s0: Tensor, s1: Tensor, top: Tensor) -> Features:
+        """Project the finer two of the maps (B, C, ., .) of the image encoder."""
         decoder = self.sam_mask_decoder
         return Features(decoder.conv_s0(s0), decoder.conv_s1(s1), top)
 
@@ -216,6 +209,32 @@ class Sam2(nn.Module):
         stored = [layer.store_pointers(tokens.to(x.dtype), place) for layer in layers]
         x = self.memory_attention(x, memories, stored)
         return x.transpose(1, 2).unflatten(2, (h, w))
+
+
+class Sam2(Heads):
+    """SAM 2.1: `state_dict` has the names and shapes of the published checkpoints."""
+
+    def __init__(self, config: Sam2Config) -> None:
+        super().__init__(config)
+        self.image_encoder = ImageEncoder(config)
+        self.memory_attention = MemoryAttention(config)
+        self.memory_encoder = MemoryEncoder(config)
+        mean = torch.tensor(config.image_mean).reshape(3, 1, 1) * 255
+        std = torch.tensor(config.image_std).reshape(3, 1, 1) * 255
+        self.register_buffer("pixel_mean", mean, persistent=False)
+        self.register_buffer("pixel_std", std, persistent=False)
+        self.initialise()
+        trunk = self.image_encoder.trunk
+        for table in (trunk.pos_embed, trunk.pos_embed_window):
+            nn.init.trunc_normal_(table, std=0.02)
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Normalise (B, 3, S, S) pixels in 0..255."""
+        return (pixels - self.pixel_mean) / self.pixel_std
+
+    def encode(self, pixels: Tensor) -> Features:
+        """Encode normalised pictures (B, 3, S, S)."""
+        return self.features(*self.image_encoder(pixels))
 
 
 class _PromptSizes(NamedTuple):

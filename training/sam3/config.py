@@ -1,9 +1,11 @@
-"""Sizes of a SAM 3 detector, and the ones of `sam3-nano`."""
+"""Sizes of SAM 3, and the ones of `sam3-nano`."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+
+from training import sam2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,14 @@ class Sam3Config:
     num_queries: int = 40
     upsampling_stages: int = 3
 
+    # The tracker: there is none where memories have no width.
+    mem_dim: int = 0
+    memory_layers: int = 2
+    memory_feedforward: int = 128
+    fuser_layers: int = 1
+    decoder_mlp_dim: int = 112
+    iou_head_hidden_dim: int = 64
+
     family = "sam3"
     variant = "sam3-nano"
 
@@ -49,6 +59,25 @@ class Sam3Config:
     def grid(self) -> int:
         """Places along one side of the map of the image."""
         return self.img_size // self.patch_size
+
+    @property
+    def heads(self) -> sam2.Sam2Config:
+        """The tracker's sizes and switches under SAM 2's names."""
+        return dataclasses.replace(
+            sam2.NANO,
+            image_size=self.img_size,
+            backbone_stride=self.patch_size,
+            d_model=self.d_model,
+            decoder_num_heads=8,
+            decoder_mlp_dim=self.decoder_mlp_dim,
+            iou_head_hidden_dim=self.iou_head_hidden_dim,
+            mem_dim=self.mem_dim,
+            memory_attention_num_layers=self.memory_layers,
+            memory_attention_dim_feedforward=self.memory_feedforward,
+            rope_feat_sizes=(self.grid, self.grid),
+            fuser_num_layers=self.fuser_layers,
+            max_cond_frames_in_attn=4,
+        )
 
     def to_json(self) -> str:
         """Return the fields as the JSON text kept in the checkpoint's metadata."""
@@ -62,3 +91,7 @@ class Sam3Config:
 
 
 NANO = Sam3Config()
+# Without what nothing reads: the coarsest level of the neck, and the convolution after it.
+TRACKING = dataclasses.replace(
+    NANO, scale_factors=(4.0, 2.0, 1.0), scalp=0, upsampling_stages=2, mem_dim=48
+)

@@ -149,17 +149,29 @@ def level(dim: int, d_model: int, scale: float) -> nn.Sequential:
 
 
 class Vision(nn.Module):
-    """Trunk and neck."""
+    """Trunk and neck, with a second set of maps if there is a tracker."""
 
     def __init__(self, config: Sam3Config) -> None:
         super().__init__()
         self.trunk = ViT(config)
-        self.convs = nn.ModuleList(
-            level(config.embed_dim, config.d_model, scale) for scale in config.scale_factors
-        )
+        self.convs = neck(config)
+        if config.mem_dim:
+            self.sam2_convs = neck(config)
         self.used = len(config.scale_factors) - config.scalp
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Maps (B, C, ., .) of 4, 2 and 1 times the grid."""
         x = self.trunk(x)
         return [conv(x) for conv in self.convs[: self.used]]
+
+    def second(self, x: Tensor) -> list[Tensor]:
+        """The same for the tracker; the trunk does not learn."""
+        with torch.no_grad():
+            x = self.trunk(x)
+        return [conv(x) for conv in self.sam2_convs[: self.used]]
+
+
+def neck(config: Sam3Config) -> nn.ModuleList:
+    """One set of convolutions of the neck."""
+    width, dim = config.embed_dim, config.d_model
+    return nn.ModuleList(level(width, dim, scale) for scale in config.scale_factors)

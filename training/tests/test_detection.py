@@ -92,9 +92,9 @@ def test_about_half_of_the_phrases_mean_nothing(maker: PhraseMaker) -> None:
 def test_meant_objects_have_the_attributes(maker: PhraseMaker) -> None:
     """A phrase means exactly the visible objects with all that it names."""
     layout = maker.draw.make(3, 56)
-    _, attributes = maker._paint_plan(layout)
+    _, attributes = maker.paint_plan(layout)
     seen = torch.rand(attributes.shape[:2]) < 0.5
-    wanted = maker._phrases(attributes, seen, 10)
+    wanted = maker.phrases(attributes, seen, 10)
     assert ((wanted == ANY) | (wanted >= 0)).all()
     limits = torch.tensor([len(SIZES), len(COLOURS), len(SURFACES), len(NOUNS)])
     assert (wanted < limits).all()

@@ -110,6 +110,7 @@ def test_waiting_is_noticed() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_stand_in")
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning")
 @pytest.mark.parametrize("part", speed.PARTS)
@@ -197,7 +198,7 @@ def test_saved_runs_carry_on(run: Run, tmp_path: Path) -> None:
 
 def test_a_stage_learns(run: Run) -> None:
     """Pictures and clips in turn, through the program of a stage, lower the loss."""
-    stage = train_sam2.Stage(run, scene_maker(), capture=False)
+    stage = train_sam2.Stage(run, ClipMaker(scene_maker(), LIVELY), capture=False)
     phase = train_sam2.Phase(1.0, SIDE, 2, 1, 3, 0.5)
     for _ in range(4):
         stage.steps(phase)
