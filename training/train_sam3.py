@@ -15,7 +15,7 @@ from training.detection import detection_loss, goals
 from training.phrases import Named, PhraseMaker, phrase_maker
 from training.runs import Run, Team
 from training.sam3 import NANO, Found, Sam3
-from training.train_sam2 import Lesson
+from training.train_sam2 import Lesson, set_up
 
 PEAK_RATE = 8e-4
 PHRASES = 4
@@ -58,11 +58,7 @@ def main() -> None:
     args = parser.parse_args()
 
     entered = time.time()
-    torch.backends.cuda.matmul.allow_tf32 = True
-    torch.backends.cudnn.allow_tf32 = True
-    torch.backends.cudnn.benchmark = True
-    speed.switch_on(set(filter(None, args.compile.split(","))))
-    torch.manual_seed(args.seed)
+    set_up(args)
     run = Run(Sam3(NANO), PEAK_RATE, args.total_seconds, Team())
     if args.resume:
         run.load(args.resume)
