@@ -10,6 +10,7 @@
 #include "bindings/testing_register.h"
 #include "checkpoint/json.h"
 #include "checkpoint/key_map.h"
+#include "checkpoint/key_map_gguf.h"
 #include "checkpoint/loader.h"
 #include "checkpoint/open.h"
 #include "checkpoint/state_dict.h"
@@ -96,7 +97,7 @@ py::object json_to_python(const Json& json) {
 }
 
 void register_state_dict(py::module_& m) {
-  py::class_<StateDict>(m, "StateDict")
+  py::class_<StateDict>(m, "StateDict", py::module_local())
       .def_readonly("metadata", &StateDict::metadata)
       .def_readonly("skipped", &StateDict::skipped)
       .def("keys",
@@ -140,6 +141,8 @@ void register_checkpoint(py::module_& module) {
     }
     return result;
   });
+  module.def("to_short_name", &to_short_name);
+  module.def("from_short_name", &from_short_name);
   module.def("half_to_float", [](py::array_t<std::uint16_t, py::array::c_style> bits) {
     py::array_t<float> result(bits.size());
     for (py::ssize_t i = 0; i < bits.size(); ++i) {

@@ -96,9 +96,25 @@ std::vector<std::int64_t> allocations(const std::string& path, int calls) {
   return taken;
 }
 
+// Parameters of the released SAM 3 with its tracker: [(name, shape), ...].
+std::vector<std::pair<std::string, std::vector<std::int64_t>>> released_parameters() {
+  sam3::Sam3Config config;
+  config.vision.neck.add_sam2_neck = true;
+  config.tracker = sam3::tracker_heads(config.vision);
+  sam3::Sam3 network(config);
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> result;
+  for (const auto& [name, shape] : list_parameters(network)) {
+    std::vector<std::int64_t> sizes;
+    for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+    result.emplace_back(name, sizes);
+  }
+  return result;
+}
+
 }  // namespace
 
 void register_sam3(py::module_& m) {
+  m.def("sam3_parameters", released_parameters);
   m.def("sam3_allocations", allocations, py::arg("path"), py::arg("calls"));
   m.def("sam3_config", config_of, py::arg("path"), py::arg("variant") = py::none());
   m.def(

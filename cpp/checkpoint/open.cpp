@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/gguf.h"
 #include "checkpoint/json.h"
 #include "checkpoint/key_map.h"
 #include "checkpoint/safetensors.h"
@@ -40,17 +41,13 @@ bool looks_like_safetensors(std::string_view text) {
 [[noreturn]] void refuse_content(std::string_view text, const std::string& where) {
   std::string found = quoted(text.substr(0, 16)) + " at its beginning";
   if (text.empty()) found = "an empty file";
-  if (text.starts_with("GGUF"))
-    throw UnsupportedError(where +
-                           ": expected safetensors or "
-                           "PyTorch, found GGUF");
   if (text.size() > 262 && text.substr(257, 5) == "ustar") {
     throw UnsupportedError(where +
-                           ": expected safetensors or PyTorch from 0.4 on, found a tar "
+                           ": expected safetensors, GGUF, or PyTorch from 0.4 on, found a tar "
                            "file; save it again with a current PyTorch");
   }
   if (text.starts_with("version https://git-lfs")) found = "a Git LFS pointer, not the file itself";
-  fail<CheckpointError>(where, "a safetensors or PyTorch file", found);
+  fail<CheckpointError>(where, "a safetensors, GGUF or PyTorch file", found);
 }
 
 StateDict open_file(const fs::path& path);
@@ -92,6 +89,7 @@ StateDict read_content(std::span<const std::byte> bytes, const std::string& wher
     return read_torch_archive(bytes, where);
   }
   if (looks_like_safetensors(text)) return read_safetensors(bytes, where);
+  if (text.starts_with("GGUF")) return read_gguf(bytes, where);
   if (text.starts_with("\x80")) return read_torch_legacy(bytes, where);
   refuse_content(text, where);
 }
@@ -118,7 +116,8 @@ fs::path resolve_checkpoint(const fs::path& source) {
   for (const auto& item : fs::directory_iterator(source)) {
     if (!item.is_regular_file()) continue;
     if (has_suffix(item.path(), kIndexSuffix)) indices.push_back(item.path());
-    for (const std::string_view suffix : {".safetensors"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
+    for (const std::string_view suffix :
+         {".safetensors"sv, ".gguf"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
       if (has_suffix(item.path(), suffix)) candidates.push_back(item.path());
     }
   }
@@ -126,8 +125,8 @@ fs::path resolve_checkpoint(const fs::path& source) {
   std::sort(choice.begin(), choice.end());
   if (choice.size() != 1) {
     fail<CheckpointError>(printable(source.string()),
-                          "model.safetensors, one shard index, or one .safetensors, .pth, .pt or "
-                          ".bin file",
+                          "model.safetensors, one shard index, or one .safetensors, .gguf, .pth, "
+                          ".pt or .bin file",
                           list_names(choice));
   }
   return choice.front();

@@ -7,13 +7,13 @@
 namespace sam_rlx {
 
 // The file that a source stands for. A file stands for itself. A folder stands for its
-// model.safetensors, else for its only shard index, else for its only .safetensors, .pth, .pt or
-// .bin file; CheckpointError lists the candidates when there are none or several.
+// model.safetensors, else for its only shard index, else for its only .safetensors, .gguf, .pth,
+// .pt or .bin file; CheckpointError lists the candidates when there are none or several.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& source);
 
-// Opens a safetensors file, a shard index, or a PyTorch file, old or new; the content decides,
-// not the name. Names are those of the file, but for prefixes that wrapping classes put before
-// every name. Nothing of the tensors is read yet.
+// Opens a safetensors file, a shard index, a GGUF file, or a PyTorch file, old or new; the content
+// decides, not the name. Names are those of the file, but for GGUF's short names and prefixes that
+// wrapping classes put before every name. Nothing of the tensors is read yet.
 StateDict open_checkpoint(const std::filesystem::path& source);
 
 }  // namespace sam_rlx

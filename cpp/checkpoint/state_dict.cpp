@@ -17,9 +17,11 @@ struct DTypeFacts {
   std::int64_t bytes;
 };
 
-constexpr DTypeFacts kFacts[] = {{"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2},
-                                 {"I64", 8}, {"I32", 4},  {"I16", 2}, {"I8", 1},
-                                 {"U8", 1},  {"BOOL", 1}, {"C64", 8}};
+constexpr std::size_t kPlain = static_cast<std::size_t>(DType::kC64) + 1;
+
+constexpr DTypeFacts kFacts[kPlain] = {{"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2},
+                                       {"I64", 8}, {"I32", 4},  {"I16", 2}, {"I8", 1},
+                                       {"U8", 1},  {"BOOL", 1}, {"C64", 8}};
 
 template <class T>
 float widen(const std::byte* source) noexcept {
@@ -81,35 +83,38 @@ CopyRun run_copier(DType dtype) {
       return copy_run<widen<std::uint8_t>>;
     case DType::kBool:
       return copy_run<widen_bool>;
-    case DType::kC64:
-      break;
+    default:
+      fail_internal(std::string("a tensor of dtype ") + dtype_name(dtype) + " reached the copy");
   }
-  fail_internal("a complex tensor reached the copy");
 }
 
 void copy_contiguous(const StateDict& state_dict, const TensorEntry& entry, float* out) {
-  constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements
-  const CopyRun copy = run_copier(entry.dtype);
-  const std::int64_t bytes = dtype_bytes(entry.dtype);
+  constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements, whole blocks
+  const std::optional<BlockFormat> format = block_format(entry.dtype);
+  const CopyRun copy = format ? nullptr : run_copier(entry.dtype);
+  const std::int64_t bytes = dtype_bytes(entry.dtype), numbers = dtype_numbers(entry.dtype);
   const std::int64_t numel = entry.numel();
   for (std::int64_t begin = 0; begin < numel; begin += kChunk) {
     const std::int64_t count = std::min(kChunk, numel - begin);
-    const std::byte* const source = entry.data + begin * bytes;
-    copy(source, bytes, count, out + begin);
-    state_dict.release({source, static_cast<std::size_t>(count * bytes)});
+    const std::byte* const source = entry.data + begin / numbers * bytes;
+    if (format) {
+      unpack_blocks(*format, source, count, out + begin);
+    } else {
+      copy(source, bytes, count, out + begin);
+    }
+    state_dict.release({source, static_cast<std::size_t>(count / numbers * bytes)});
   }
 }
 
-void copy_strided(const TensorEntry& entry, float* out) {
-  const CopyRun copy = run_copier(entry.dtype);
-  const std::int64_t bytes = dtype_bytes(entry.dtype);
+// Calls run(place of the first element, index of the run) for the runs along the last axis.
+template <class Run>
+void for_each_run(const TensorEntry& entry, const Run& run) {
   const std::size_t outer_rank = entry.dims.size() - 1;
-  const std::int64_t run = entry.dims.back();
-  const std::int64_t runs = entry.numel() / run;
+  const std::int64_t runs = entry.numel() / entry.dims.back();
   std::vector<std::int64_t> place(outer_rank, 0);
   std::int64_t offset = 0;
   for (std::int64_t i = 0; i < runs; ++i) {
-    copy(entry.data + offset * bytes, entry.strides.back() * bytes, run, out + i * run);
+    run(entry.data + offset * dtype_bytes(entry.dtype), i);
     for (std::size_t axis = outer_rank; axis-- > 0;) {
       offset += entry.strides[axis];
       if (++place[axis] < entry.dims[axis]) break;
@@ -119,14 +124,57 @@ void copy_strided(const TensorEntry& entry, float* out) {
   }
 }
 
+void copy_strided(const TensorEntry& entry, float* out) {
+  const CopyRun copy = run_copier(entry.dtype);
+  const std::int64_t step = entry.strides.back() * dtype_bytes(entry.dtype);
+  const std::int64_t length = entry.dims.back();
+  for_each_run(entry, [&](const std::byte* source, std::int64_t i) {
+    copy(source, step, length, out + i * length);
+  });
+}
+
+void copy_stored_strided(const TensorEntry& entry, std::byte* out) {
+  const std::int64_t bytes = dtype_bytes(entry.dtype), length = entry.dims.back();
+  for_each_run(entry, [&](const std::byte* source, std::int64_t i) {
+    std::byte* const row = out + i * length * bytes;
+    for (std::int64_t j = 0; j < length; ++j) {
+      std::memcpy(row + j * bytes, source + j * entry.strides.back() * bytes,
+                  static_cast<std::size_t>(bytes));
+    }
+  });
+}
+
+// Lets go of the file's pages under a tensor.
+void release_tensor(const StateDict& state_dict, const TensorEntry& entry) {
+  std::int64_t last = 0;
+  for (std::size_t axis = 0; axis < entry.dims.size(); ++axis) {
+    last += (entry.dims[axis] - 1) * entry.strides[axis];
+  }
+  const std::int64_t bytes = last / dtype_numbers(entry.dtype) * dtype_bytes(entry.dtype);
+  state_dict.release({entry.data, static_cast<std::size_t>(bytes + dtype_bytes(entry.dtype))});
+}
+
 }  // namespace
 
+std::optional<BlockFormat> block_format(DType dtype) noexcept {
+  const auto index = static_cast<std::size_t>(dtype);
+  if (index < kPlain) return std::nullopt;
+  return static_cast<BlockFormat>(index - kPlain);
+}
+
 std::int64_t dtype_bytes(DType dtype) noexcept {
-  return kFacts[static_cast<std::size_t>(dtype)].bytes;
+  const std::optional<BlockFormat> format = block_format(dtype);
+  return format ? block_facts(*format).bytes : kFacts[static_cast<std::size_t>(dtype)].bytes;
+}
+
+std::int64_t dtype_numbers(DType dtype) noexcept {
+  const std::optional<BlockFormat> format = block_format(dtype);
+  return format ? block_facts(*format).numbers : 1;
 }
 
 const char* dtype_name(DType dtype) noexcept {
-  return kFacts[static_cast<std::size_t>(dtype)].name;
+  const std::optional<BlockFormat> format = block_format(dtype);
+  return format ? block_facts(*format).name : kFacts[static_cast<std::size_t>(dtype)].name;
 }
 
 std::int64_t TensorEntry::numel() const {
@@ -186,13 +234,18 @@ void StateDict::split(std::string_view name, const std::vector<std::string>& nam
   }
   TensorEntry part = *whole;
   part.dims[0] /= count;
+  const std::int64_t numbers = part.dims[0] * part.strides[0], block = dtype_numbers(part.dtype);
+  if (numbers % block != 0) {
+    fail<CheckpointError>(where, "parts of whole blocks of " + std::to_string(block),
+                          "parts of " + std::to_string(numbers) + " numbers");
+  }
   std::vector<std::string> kept;
   for (const TensorEntry& entry : tensors_) kept.push_back(entry.name == name ? "" : entry.name);
   rename(kept);
   for (const std::string& each : names) {
     part.name = each;
     add(part);
-    part.data += part.dims[0] * part.strides[0] * dtype_bytes(part.dtype);
+    part.data += numbers / block * dtype_bytes(part.dtype);
   }
 }
 
@@ -205,6 +258,7 @@ void StateDict::join(const std::vector<std::string>& names, std::string name) {
     if (part->dims.empty()) fail<CheckpointError>(where, "at least one axis", "none");
     if (whole.parts.empty()) {
       whole.dims = part->dims;
+      whole.dtype = part->dtype;
     } else if (!std::equal(part->dims.begin() + 1, part->dims.end(), whole.dims.begin() + 1,
                            whole.dims.end())) {
       fail<CheckpointError>(where,
@@ -252,12 +306,37 @@ void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float*
     return;
   }
   copy_strided(entry, out);
-  std::int64_t last = 0;
-  for (std::size_t axis = 0; axis < entry.dims.size(); ++axis) {
-    last += (entry.dims[axis] - 1) * entry.strides[axis];
+  release_tensor(state_dict, entry);
+}
+
+std::int64_t stored_bytes(const TensorEntry& entry) {
+  if (entry.parts.empty()) {
+    return entry.numel() / dtype_numbers(entry.dtype) * dtype_bytes(entry.dtype);
   }
-  const std::int64_t bytes = (last + 1) * dtype_bytes(entry.dtype);
-  state_dict.release({entry.data, static_cast<std::size_t>(bytes)});
+  std::int64_t bytes = 0;
+  for (const TensorEntry& part : entry.parts) {
+    if (part.dtype != entry.parts[0].dtype) {
+      fail<CheckpointError>(printable(entry.name),
+                            std::string("parts of dtype ") + dtype_name(entry.parts[0].dtype),
+                            dtype_name(part.dtype));
+    }
+    bytes += stored_bytes(part);
+  }
+  return bytes;
+}
+
+void copy_stored(const StateDict& state_dict, const TensorEntry& entry, std::byte* out) {
+  for (const TensorEntry& part : entry.parts) {
+    copy_stored(state_dict, part, out);
+    out += stored_bytes(part);
+  }
+  if (!entry.parts.empty() || entry.numel() == 0) return;
+  if (entry.contiguous()) {
+    std::memcpy(out, entry.data, static_cast<std::size_t>(stored_bytes(entry)));
+  } else {
+    copy_stored_strided(entry, out);
+  }
+  release_tensor(state_dict, entry);
 }
 
 }  // namespace sam_rlx

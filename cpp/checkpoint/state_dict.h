@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,21 +12,47 @@
 #include <vector>
 
 #include "checkpoint/mapped_file.h"
+#include "core/blocks.h"
 
 namespace sam_rlx {
 
-enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool, kC64 };
+// The last ones are GGUF's packed formats: blocks of numbers along the last axis.
+enum class DType {
+  kF64,
+  kF32,
+  kF16,
+  kBF16,
+  kI64,
+  kI32,
+  kI16,
+  kI8,
+  kU8,
+  kBool,
+  kC64,
+  kQ4_0,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kQ8_K
+};
 
+// Bytes and numbers of a block; a plain number is a block of its own.
 std::int64_t dtype_bytes(DType dtype) noexcept;
-// safetensors' spelling: "F32", "BF16", ...
+std::int64_t dtype_numbers(DType dtype) noexcept;
+// The spelling of safetensors and GGUF: "F32", "BF16", "Q4_K", ...
 const char* dtype_name(DType dtype) noexcept;
+// The format of a packed dtype, none for plain numbers.
+std::optional<BlockFormat> block_format(DType dtype) noexcept;
 
 // One tensor of a file, not yet read.
 struct TensorEntry {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> dims;     // any rank
-  std::vector<std::int64_t> strides;  // in elements
+  std::vector<std::int64_t> strides;  // in elements; row-major for a packed dtype
   const std::byte* data = nullptr;    // first element, of any alignment
   std::vector<TensorEntry> parts;     // of a joined tensor, which has no data and no strides itself
 
@@ -53,7 +80,7 @@ class StateDict {
   // two entries get the same name.
   void rename(const std::vector<std::string>& names);
   // Cuts a tensor along its first axis into equal parts with these names. Raises CheckpointError
-  // when it is not there or cannot be cut so.
+  // when it is not there or cannot be cut so; parts of packed tensors are whole blocks.
   void split(std::string_view name, const std::vector<std::string>& names);
   // Makes one tensor of several, one behind the other along the first axis. Raises CheckpointError
   // when one is not there or their other axes differ.
@@ -71,8 +98,14 @@ class StateDict {
 };
 
 // Writes the tensor as float32, row-major, into out[numel]. float16, bfloat16, bool and small
-// integers widen exactly; float64 and large integers round to nearest. File pages that were read
+// integers widen exactly; float64 and large integers round to nearest. Packed formats are unpacked
+// as ggml does it. File pages that were read
 // are released on the way, so that the tensor is never in memory twice.
 void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float* out);
+
+// The tensor as the file has it, row-major: its bytes, and a copy of them into out[stored_bytes].
+// Raises CheckpointError for a joined tensor of several dtypes.
+std::int64_t stored_bytes(const TensorEntry& entry);
+void copy_stored(const StateDict& state_dict, const TensorEntry& entry, std::byte* out);
 
 }  // namespace sam_rlx

@@ -9,6 +9,7 @@ import pytest
 import sam_rlx.errors
 from hypothesis import strategies as st
 from support import checkpoint_files as files
+from support import gguf_files
 
 CORPUS = {
     path.stem: path.read_bytes() for path in Path(__file__).parents[1].glob("data/corpus/*.bin")
@@ -35,7 +36,8 @@ def attempt(testing, tmp_path_factory):
             return str(error)
         except OSError:  # a shard index names files that are not there
             return str(path)
-        return str(path) if all(size <= 8 * len(content) for size in sizes) else ""
+        # Two bits become 32.
+        return str(path) if all(size <= 16 * len(content) for size in sizes) else ""
 
     def check(content):
         assert str(path) in use(content)
@@ -110,6 +112,31 @@ HEADERS = st.dictionaries(st.sampled_from(["w", "module.w", "__metadata__"]), EN
 @hypothesis.settings(max_examples=1000, **SETTINGS)
 def test_structured_safetensors(attempt, header, data, length):
     attempt(files.safetensors_bytes(json.dumps(header).encode(), data, length))
+
+
+GGUF_VALUES = st.recursive(
+    st.booleans() | st.integers(0, 9) | st.text(max_size=3) | st.floats(width=32),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+) | st.builds(gguf_files.Value, st.integers(0, 14), st.binary(max_size=24))
+GGUF_TENSORS = st.builds(
+    gguf_files.Tensor,
+    st.sampled_from([*gguf_files.TYPES, 3, 99]),
+    st.lists(st.sampled_from([0, 1, 2, 3, 32, 256, 512]) | NUMBERS, max_size=5),
+    st.binary(max_size=64) | st.sampled_from([bytes(84), bytes(210), bytes(292)]),
+    st.none() | st.integers(0, 256) | NUMBERS,
+)
+GGUF_KEYS = st.sampled_from(["sam.naming", "sam.conv_1x1", "sam.config", "general.alignment"])
+
+
+@hypothesis.given(
+    st.dictionaries(st.sampled_from(["w", "v.w", "p."]), GGUF_TENSORS, max_size=2),
+    st.dictionaries(GGUF_KEYS, GGUF_VALUES, max_size=3),
+    st.none() | st.tuples(NUMBERS, NUMBERS),
+)
+@hypothesis.settings(max_examples=1500, **SETTINGS)
+def test_structured_gguf(attempt, tensors, metadata, counts):
+    attempt(gguf_files.gguf_bytes(tensors, metadata, counts=counts))
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from([2**31, 2**62, 2**70])

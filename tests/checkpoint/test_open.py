@@ -22,6 +22,8 @@ def make(folder, *names):
         (["a.safetensors"], "a.safetensors"),
         (["sam_vit_b.pth", "config.json", "README.md"], "sam_vit_b.pth"),
         (["x.pt"], "x.pt"),
+        (["sam-q8_0.gguf", "config.json"], "sam-q8_0.gguf"),
+        (["model.safetensors", "sam-q8_0.gguf"], "model.safetensors"),
         (["pytorch_model.bin"], "pytorch_model.bin"),
         (["model.safetensors", "pytorch_model.bin", "other.pth"], "model.safetensors"),
         (
@@ -42,6 +44,7 @@ def test_a_folder_stands_for_one_file(testing, tmp_path, names, chosen):
         ([], "found none"),
         (["config.json"], "found none"),
         (["b.pth", "a.pt", "c.bin"], r"found a\.pt, b\.pth, c\.bin"),
+        (["sam-q8_0.gguf", "sam-q4_k.gguf"], r"found sam-q4_k\.gguf, sam-q8_0\.gguf"),
         (["a.safetensors.index.json", "b.safetensors.index.json"], r"found a\.safe.*, b\.safe"),
     ],
 )
@@ -82,7 +85,7 @@ def test_a_header_length_that_looks_like_json(testing, tmp_path):
 @pytest.mark.parametrize(
     ("content", "error", "found"),
     [
-        (b"GGUF\x03\0\0\0", sam_rlx.errors.UnsupportedError, "found GGUF"),
+        (b"GGUF\x01\0\0\0", sam_rlx.errors.UnsupportedError, "found version 1"),
         (b"version https://git-lfs.github.com/spec/v1\n", None, "a Git LFS pointer"),
         (b"<!DOCTYPE html><html>", None, r'"<!DOCTYPE html><" at its beginning'),
         (b"\x93NUMPY\x01\x00", None, r'"\\x93NUMPY\\x01\\x00" at its beginning'),

@@ -85,7 +85,7 @@ def test_refuses_overlaps_and_holes(refuse, header, message):
     ("header", "message"),
     [
         (b'{"a":1', "JSON"),
-        (b"[1]", "expected a safetensors or PyTorch file"),
+        (b"[1]", "expected a safetensors, GGUF or PyTorch file"),
         (b'{"a":[]}', "expected an object, found an array"),
         (b'{"__metadata__":{"a":1}}', "expected a string, found a whole number"),
         (b'{"__metadata__":{},"__metadata__":{}}', '"__metadata__" twice'),

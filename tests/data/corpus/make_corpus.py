@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from support import checkpoint_files as files
+from support import gguf_files
 from support.checkpoint_files import Call, Global, Raw
 
 FOLDER = Path(__file__).parent
@@ -44,6 +45,23 @@ def _overlapping() -> bytes:
     return files.safetensors_bytes(header, data)
 
 
+def _gguf() -> dict[str, bytes]:
+    whole = gguf_files.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    tensors = {"v.weight": whole, "steps": gguf_files.tensor(np.array([7]), "I64")}
+    metadata = {"sam.naming": "short-1", "sam.list": ["a", "b"], "sam.flag": True, "sam.size": 8}
+    packed = {}
+    for kind in ("Q4_0", "Q8_0", "Q2_K", "Q6_K"):
+        rows = gguf_files.random_blocks(kind, 1, 256)
+        packed[kind] = gguf_files.Tensor(kind, (1, 256), rows.tobytes())
+    lying = {"w": gguf_files.Tensor("F32", (2**31, 2**31), bytes(8), offset=2**63)}
+    return {
+        "good-gguf": gguf_files.gguf_bytes(tensors, metadata),
+        "good-gguf-packed": gguf_files.gguf_bytes(packed, {"general.alignment": 8}, alignment=8),
+        "bad-gguf-size": gguf_files.gguf_bytes(lying),
+        "bad-gguf-counts": gguf_files.gguf_bytes(tensors, counts=(2**40, 2**40)),
+    }
+
+
 def corpus() -> dict[str, bytes]:
     """All seed files by name."""
     system = Call(Global("os", "system"), ("true",))
@@ -63,6 +81,7 @@ def corpus() -> dict[str, bytes]:
         "bad-torch-memo": _torch(Raw(b"}q\x00(h\x00h\x00u(h\x07u")),
         "bad-torch-cut": files.torch_bytes(TENSORS, align=8)[:-30],
         "bad-gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
+        **_gguf(),
         "bad-index": b'{"weight_map": {"w": "../x"}}',
     }
 

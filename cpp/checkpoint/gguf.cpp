@@ -1,0 +1,223 @@
+#include "checkpoint/gguf.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "checkpoint/byte_reader.h"
+#include "checkpoint/gguf_values.h"
+#include "checkpoint/key_map_gguf.h"
+#include "checkpoint/text.h"
+#include "core/error.h"
+
+namespace sam_rlx {
+namespace {
+
+struct TypeRow {
+  std::uint32_t number;  // ggml's
+  DType dtype;
+};
+
+constexpr TypeRow kTypes[] = {
+    {0, DType::kF32},   {1, DType::kF16},   {2, DType::kQ4_0},  {8, DType::kQ8_0},
+    {10, DType::kQ2_K}, {11, DType::kQ3_K}, {12, DType::kQ4_K}, {13, DType::kQ5_K},
+    {14, DType::kQ6_K}, {15, DType::kQ8_K}, {24, DType::kI8},   {25, DType::kI16},
+    {26, DType::kI32},  {27, DType::kI64},  {28, DType::kF64},  {30, DType::kBF16},
+};
+
+constexpr std::uint64_t kMostAxes = 4, kLongestName = 1024;
+
+DType take_dtype(ByteReader& reader, const std::string& place) {
+  const auto number = reader.take<std::uint32_t>();
+  for (const TypeRow& row : kTypes) {
+    if (row.number == number) return row.dtype;
+  }
+  fail<UnsupportedError>(place,
+                         "type F32, F16, BF16, F64, I8, I16, I32, I64, Q4_0, Q8_0, Q2_K, Q3_K, "
+                         "Q4_K, Q5_K, Q6_K or Q8_K",
+                         "ggml type " + std::to_string(number));
+}
+
+void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& place) {
+  const auto rank = reader.take<std::uint32_t>();
+  if (rank > kMostAxes) fail<CheckpointError>(place, "at most 4 axes", std::to_string(rank));
+  for (std::uint32_t axis = 0; axis < rank; ++axis) {
+    const auto size = reader.take<std::uint64_t>();
+    if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      fail<CheckpointError>(place, "sizes that fit 63 bits", std::to_string(size));
+    }
+    entry.dims.insert(entry.dims.begin(), static_cast<std::int64_t>(size));  // innermost first
+  }
+}
+
+// Bytes of the tensor, and its strides. Raises when it is too large or its rows are no blocks.
+std::int64_t lay_out(TensorEntry& entry, const std::string& place) {
+  const std::int64_t block = dtype_numbers(entry.dtype), bytes = dtype_bytes(entry.dtype);
+  if (block > 1 && (entry.dims.empty() || entry.dims.back() % block != 0)) {
+    fail<CheckpointError>(place,
+                          std::string("rows of whole blocks of ") + std::to_string(block) +
+                              " numbers for " + dtype_name(entry.dtype),
+                          "shape " + dims_text(entry.dims));
+  }
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes;
+  entry.strides.resize(entry.dims.size());
+  std::int64_t numel = 1;
+  for (std::size_t axis = entry.dims.size(); axis-- > 0;) {
+    const std::int64_t size = std::max<std::int64_t>(entry.dims[axis], 1);
+    entry.strides[axis] = numel;
+    if (numel > most / size) {
+      fail<CheckpointError>(place, "a shape whose size fits 63 bits", dims_text(entry.dims));
+    }
+    numel *= size;
+  }
+  const bool empty = std::find(entry.dims.begin(), entry.dims.end(), 0) != entry.dims.end();
+  return empty ? 0 : numel / block * bytes;
+}
+
+struct Placed {
+  TensorEntry entry;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+Placed take_tensor(ByteReader& reader) {
+  Placed tensor;
+  tensor.entry.name = take_gguf_text(reader, reader.where() + ": tensor name", kLongestName);
+  const std::string place = reader.where() + ": " + printable(tensor.entry.name);
+  take_dims(reader, tensor.entry, place);
+  tensor.entry.dtype = take_dtype(reader, place);
+  tensor.offset = reader.take<std::uint64_t>();
+  tensor.size = static_cast<std::uint64_t>(lay_out(tensor.entry, place));
+  return tensor;
+}
+
+std::uint64_t aligned(std::uint64_t place, std::uint64_t alignment) {
+  return (place + alignment - 1) / alignment * alignment;
+}
+
+// Points the tensors into the data, and checks that they fill it: no holes, no overlaps.
+void place_tensors(std::vector<Placed>& tensors, std::span<const std::byte> data,
+                   std::uint64_t alignment, const std::string& where) {
+  std::vector<Placed*> order;
+  for (Placed& tensor : tensors) order.push_back(&tensor);
+  std::stable_sort(order.begin(), order.end(), [](const Placed* a, const Placed* b) {
+    return std::pair(a->offset, a->size) < std::pair(b->offset, b->size);
+  });
+  std::uint64_t end = 0;
+  for (Placed* const tensor : order) {
+    const std::string place = where + ": " + printable(tensor->entry.name);
+    const std::uint64_t begin = aligned(end, alignment);
+    if (tensor->offset != begin) {
+      fail<CheckpointError>(place, "data from byte " + std::to_string(begin),
+                            "data from byte " + std::to_string(tensor->offset));
+    }
+    if (begin > data.size() || tensor->size > data.size() - begin) {
+      fail<CheckpointError>(
+          place, std::to_string(tensor->size) + " bytes from byte " + std::to_string(begin),
+          std::to_string(data.size()) + " bytes of tensor data");
+    }
+    tensor->entry.data = data.data() + begin;
+    end = begin + tensor->size;
+  }
+  if (data.size() > aligned(end, alignment)) {
+    fail<CheckpointError>(where, std::to_string(end) + " bytes of tensor data",
+                          std::to_string(data.size()));
+  }
+}
+
+void check_version(ByteReader& reader) {
+  reader.take_bytes(4);  // "GGUF"
+  const auto version = reader.take<std::uint32_t>();
+  if (version == 2 || version == 3) return;
+  const bool swapped = version != 0 && (version & 0xFFFF) == 0;
+  fail<UnsupportedError>(reader.where(), "GGUF of version 2 or 3, little-endian",
+                         swapped ? "a big-endian file" : "version " + std::to_string(version));
+}
+
+std::string architecture_of(const GgufMetadata& metadata, const std::string& where) {
+  const std::string place = where + ": general.architecture", expected = "sam, sam2 or sam3";
+  const auto found = metadata.values.find("general.architecture");
+  if (found == metadata.values.end()) fail<CheckpointError>(place, expected, "none");
+  for (const std::string_view known : {"sam", "sam2", "sam3"}) {
+    if (found->second == known) return found->second;
+  }
+  fail<UnsupportedError>(place, expected, printable(found->second));
+}
+
+// What the rest of the library looks for has the same keys as in a safetensors file.
+void copy_metadata(const GgufMetadata& source, const std::string& architecture, StateDict& out) {
+  out.metadata = source.values;
+  out.metadata["family"] = architecture;
+  for (const char* const key : {"variant", "config"}) {
+    const auto found = source.values.find(architecture + "." + key);
+    if (found != source.values.end()) out.metadata[key] = found->second;
+  }
+}
+
+// GGUF packs the innermost axis, which has length 1 in a 1x1 convolution: those are matrices there.
+void restore_conv_1x1(const GgufMetadata& metadata, const std::string& architecture,
+                      std::vector<Placed>& tensors, const std::string& where) {
+  const auto listed = metadata.texts.find(architecture + ".conv_1x1");
+  if (listed == metadata.texts.end()) return;
+  std::vector<std::string> names = listed->second;
+  std::sort(names.begin(), names.end());
+  for (Placed& tensor : tensors) {
+    TensorEntry& entry = tensor.entry;
+    if (!std::binary_search(names.begin(), names.end(), entry.name)) continue;
+    if (entry.dims.size() != 2) {
+      fail<CheckpointError>(where + ": " + printable(entry.name), "a matrix",
+                            "shape " + dims_text(entry.dims));
+    }
+    entry.dims.insert(entry.dims.end(), 2, 1);
+    entry.strides.insert(entry.strides.end(), 2, 1);
+  }
+}
+
+bool has_short_names(const GgufMetadata& metadata, const std::string& architecture,
+                     const std::string& where) {
+  const std::string key = architecture + ".naming";
+  const auto found = metadata.values.find(key);
+  if (found == metadata.values.end() || found->second == "meta") return false;
+  if (found->second != "short-1") {
+    fail<UnsupportedError>(where + ": " + key, "meta or short-1", printable(found->second));
+  }
+  return true;
+}
+
+}  // namespace
+
+StateDict read_gguf(std::span<const std::byte> bytes, const std::string& where) {
+  constexpr std::uint64_t kSmallestTensor = 8 + 4 + 4 + 8;
+  ByteReader reader(bytes, where);
+  check_version(reader);
+  const auto tensor_count = reader.take<std::uint64_t>();
+  const auto key_count = reader.take<std::uint64_t>();
+  const GgufMetadata metadata = take_gguf_metadata(reader, key_count);
+  const std::string architecture = architecture_of(metadata, where);
+  if (tensor_count > reader.remaining() / kSmallestTensor) {
+    fail<CheckpointError>(where, "tensors that fit the file",
+                          std::to_string(tensor_count) + " tensors");
+  }
+  std::vector<Placed> tensors;
+  for (std::uint64_t i = 0; i < tensor_count; ++i) tensors.push_back(take_tensor(reader));
+
+  const auto alignment = static_cast<std::uint64_t>(metadata.alignment);
+  const std::uint64_t header = aligned(reader.position(), alignment);
+  // A file without tensors may end with its header.
+  const std::size_t begin = std::min<std::uint64_t>(header, bytes.size());
+  place_tensors(tensors, bytes.subspan(begin), alignment, where);
+  restore_conv_1x1(metadata, architecture, tensors, where);
+
+  StateDict result;
+  result.source = where;
+  copy_metadata(metadata, architecture, result);
+  const bool short_names = has_short_names(metadata, architecture, where);
+  for (Placed& tensor : tensors) {
+    if (short_names) tensor.entry.name = from_short_name(architecture, tensor.entry.name);
+    result.add(std::move(tensor.entry));
+  }
+  return result;
+}
+
+}  // namespace sam_rlx
