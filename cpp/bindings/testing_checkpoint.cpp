@@ -13,6 +13,7 @@
 #include "checkpoint/key_map_gguf.h"
 #include "checkpoint/loader.h"
 #include "checkpoint/open.h"
+#include "checkpoint/quantize.h"
 #include "checkpoint/state_dict.h"
 #include "core/half.h"
 
@@ -143,6 +144,18 @@ void register_checkpoint(py::module_& module) {
   });
   module.def("to_short_name", &to_short_name);
   module.def("from_short_name", &from_short_name);
+  module.def(
+      "quantize", [](const std::string& dtype, const py::array_t<float>& numbers, int num_threads) {
+        for (int i = 0; i <= static_cast<int>(DType::kQ8_K); ++i) {
+          const auto found = static_cast<DType>(i);
+          if (dtype != dtype_name(found)) continue;
+          py::array_t<std::uint8_t> result(quantized_bytes(found, numbers.size()));
+          quantize(found, {numbers.data(), static_cast<std::size_t>(numbers.size())},
+                   reinterpret_cast<std::byte*>(result.mutable_data()), num_threads, "numbers");
+          return result;
+        }
+        throw py::key_error(dtype);
+      });
   module.def("half_to_float", [](py::array_t<std::uint16_t, py::array::c_style> bits) {
     py::array_t<float> result(bits.size());
     for (py::ssize_t i = 0; i < bits.size(); ++i) {

@@ -15,4 +15,28 @@ float half_to_float(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
+std::uint16_t float_to_half(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000U, magnitude = bits & 0x7FFFFFFFU;
+  constexpr std::uint32_t kInfinity = 0x7F800000U, kTooLarge = 0x47800000U, kNormal = 0x38800000U;
+  std::uint32_t result = 0x7C00U;
+  if (magnitude > kInfinity) {
+    result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
+  } else if (magnitude < kNormal) {  // multiples of 2^-24: the sum rounds to a whole number
+    constexpr float kWhole = 0x1p23F;
+    const float scaled = std::bit_cast<float>(magnitude) * 0x1p24F;
+    result = std::bit_cast<std::uint32_t>(scaled + kWhole) - std::bit_cast<std::uint32_t>(kWhole);
+  } else if (magnitude < kTooLarge) {
+    constexpr std::uint32_t kRebias = (127U - 15U) << 23;
+    result = (magnitude - kRebias + 0xFFFU + ((magnitude >> 13) & 1U)) >> 13;
+  }
+  return static_cast<std::uint16_t>(sign | result);
+}
+
+std::uint16_t float_to_bfloat16(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+}
+
 }  // namespace sam_rlx

@@ -1,0 +1,149 @@
+#include "checkpoint/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/half.h"
+#include "core/parallel.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr float kLargest = 65504.0F;  // of float16, which scales are
+
+void store_half(float value, std::uint8_t* out) noexcept {
+  const std::uint16_t bits = float_to_half(value);
+  std::memcpy(out, &bits, sizeof bits);
+}
+
+float inverse(float d) noexcept {
+  const float id = d == 0.0F ? 0.0F : 1.0F / d;
+  return std::isfinite(id) ? id : 0.0F;
+}
+
+void quantize_f32(const float* x, std::uint8_t* out) noexcept { std::memcpy(out, x, 4); }
+
+void quantize_f16(const float* x, std::uint8_t* out) noexcept { store_half(*x, out); }
+
+void quantize_bf16(const float* x, std::uint8_t* out) noexcept {
+  const std::uint16_t bits = float_to_bfloat16(*x);
+  std::memcpy(out, &bits, sizeof bits);
+}
+
+// The number of the largest magnitude becomes -8.
+void quantize_q4_0(const float* x, std::uint8_t* out) noexcept {
+  float extreme = 0.0F;
+  for (int j = 0; j < 32; ++j) {
+    if (std::fabs(x[j]) > std::fabs(extreme)) extreme = x[j];
+  }
+  const float d = extreme / -8.0F, id = inverse(d);
+  store_half(d, out);
+  const auto level = [&](int j) {
+    return std::min(15, static_cast<int>(x[j] * id + 8.5F));  // never below zero
+  };
+  for (int j = 0; j < 16; ++j) {
+    out[2 + j] = static_cast<std::uint8_t>(level(j) | (level(16 + j) << 4));
+  }
+}
+
+// The largest magnitude becomes 127; halves round away from zero.
+void quantize_q8_0(const float* x, std::uint8_t* out) noexcept {
+  float largest = 0.0F;
+  for (int j = 0; j < 32; ++j) largest = std::max(largest, std::fabs(x[j]));
+  const float d = largest / 127.0F, id = inverse(d);
+  store_half(d, out);
+  for (int j = 0; j < 32; ++j) {
+    out[2 + j] = static_cast<std::uint8_t>(static_cast<std::int8_t>(std::round(x[j] * id)));
+  }
+}
+
+void quantize_q8_k(const float* x, std::uint8_t* out) noexcept {
+  const float d = fit_scale({x, 256}, -127, 127), id = inverse(d);
+  std::memcpy(out, &d, sizeof d);
+  for (int part = 0; part < 16; ++part) {
+    std::int16_t sum = 0;
+    for (int j = part * 16; j < part * 16 + 16; ++j) {
+      const float q = std::nearbyint(std::clamp(x[j] * id, -127.0F, 127.0F));
+      out[4 + j] = static_cast<std::uint8_t>(static_cast<std::int8_t>(q));
+      sum = static_cast<std::int16_t>(sum + static_cast<std::int16_t>(q));
+    }
+    std::memcpy(out + 260 + 2 * part, &sum, sizeof sum);
+  }
+}
+
+template <BlockFormat kFormat>
+void quantize_k(const float* x, std::uint8_t* out) noexcept {
+  quantize_k_block(kFormat, x, out);
+}
+
+using QuantizeBlock = void (*)(const float*, std::uint8_t*) noexcept;
+
+// Null for a dtype that is only read.
+QuantizeBlock block_quantizer(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kF32:
+      return quantize_f32;
+    case DType::kF16:
+      return quantize_f16;
+    case DType::kBF16:
+      return quantize_bf16;
+    case DType::kQ4_0:
+      return quantize_q4_0;
+    case DType::kQ8_0:
+      return quantize_q8_0;
+    case DType::kQ2_K:
+      return quantize_k<BlockFormat::kQ2_K>;
+    case DType::kQ3_K:
+      return quantize_k<BlockFormat::kQ3_K>;
+    case DType::kQ4_K:
+      return quantize_k<BlockFormat::kQ4_K>;
+    case DType::kQ5_K:
+      return quantize_k<BlockFormat::kQ5_K>;
+    case DType::kQ6_K:
+      return quantize_k<BlockFormat::kQ6_K>;
+    case DType::kQ8_K:
+      return quantize_q8_k;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+bool can_quantize(DType dtype) noexcept { return block_quantizer(dtype) != nullptr; }
+
+std::int64_t quantized_bytes(DType dtype, std::int64_t count) {
+  const std::int64_t block = dtype_numbers(dtype);
+  if (!can_quantize(dtype) || count % block != 0) {
+    fail(std::string("quantize to ") + dtype_name(dtype),
+         "whole blocks of " + std::to_string(block) + " numbers of a type for GGUF",
+         std::to_string(count) + " numbers");
+  }
+  return count / block * dtype_bytes(dtype);
+}
+
+void quantize(DType dtype, std::span<const float> numbers, std::byte* out, int num_threads,
+              const std::string& where) {
+  constexpr std::int64_t kChunk = std::int64_t{1} << 14;  // numbers, whole blocks
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  quantized_bytes(dtype, count);
+  const QuantizeBlock quantize_block = block_quantizer(dtype);
+  const std::int64_t block = dtype_numbers(dtype), bytes = dtype_bytes(dtype);
+  const bool any_size = dtype == DType::kF32 || dtype == DType::kBF16;
+  const auto held = [&](float x) { return any_size || std::fabs(x) <= kLargest; };
+  auto* const first = reinterpret_cast<std::uint8_t*>(out);
+  parallel_for(num_threads, count, kChunk, [&](std::int64_t begin, std::int64_t end, int) {
+    const auto bad = std::find_if_not(numbers.begin() + begin, numbers.begin() + end, held);
+    if (bad != numbers.begin() + end) {
+      fail<CheckpointError>(where, std::string("numbers up to 65504 for ") + dtype_name(dtype),
+                            std::to_string(*bad));
+    }
+    for (std::int64_t i = begin; i < end; i += block) {
+      quantize_block(numbers.data() + i, first + i / block * bytes);
+    }
+  });
+}
+
+}  // namespace sam_rlx
