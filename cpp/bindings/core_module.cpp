@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The compiled core of sam_rlx. Use the classes of sam_rlx instead.";
   sam_rlx::install_fork_handler();
   sam_rlx::register_errors(m);
+  sam_rlx::register_checkpoint(m);
   sam_rlx::register_model(m);
   sam_rlx::register_image_predictor(m);
   sam_rlx::register_mask_generator(m);

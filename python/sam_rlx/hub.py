@@ -10,7 +10,7 @@ from sam_rlx.errors import CheckpointError, HubError, MissingExtraError
 
 # Tried in this order: the first file of the repository that exists is the checkpoint.
 _FILES = ("model.safetensors", "pytorch_model.bin")
-_CHECKPOINT_SUFFIXES = (".pth", ".pt", ".bin", ".safetensors")
+_CHECKPOINT_SUFFIXES = (".pth", ".pt", ".bin", ".safetensors", ".gguf")
 
 
 def is_hub_id(name: str) -> bool:

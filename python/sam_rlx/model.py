@@ -129,8 +129,8 @@ def load_model(
     Parameters
     ----------
     source : str or path
-        An existing file or directory: Meta's ``.pth``, or safetensors with Meta's or Hugging
-        Face's tensor names. Or ``"sam-nano"``, ``"sam2-nano"`` or ``"sam3-nano"``, the small
+        An existing file or directory: Meta's ``.pth``, safetensors with Meta's or Hugging Face's
+        tensor names, or GGUF. Or ``"sam-nano"``, ``"sam2-nano"`` or ``"sam3-nano"``, the small
         models inside the package (write ``"./sam-nano"`` for a file of that name). Or a hub id
         such as ``"facebook/sam-vit-base"``, which needs the extra ``hub``.
     variant : str, optional
@@ -176,29 +176,48 @@ def load_model(
     >>> model.family, model.device
     ('sam', 'cpu')
     """
+    path = find_checkpoint(
+        source,
+        revision=revision,
+        token=token,
+        cache_dir=cache_dir,
+        local_files_only=local_files_only,
+    )
+    if image_size is not None:
+        image_size = as_integer("image_size", image_size, 1)
+    return Model(
+        _core.load_model(str(path), variant, precision, isa, strict, image_size), str(path)
+    )
+
+
+def find_checkpoint(
+    source: str | os.PathLike[str],
+    *,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    local_files_only: bool = False,
+) -> Path:
+    """Return the file or directory of a source; parameters and errors are `load_model`'s."""
     if not isinstance(source, (str, os.PathLike)):
         found = type(source).__name__
         raise InvalidArgumentError(f"load_model.source: expected str or path, found {found}")
     name = os.fspath(source)
     path = _local_path(name)
     if path is None:
-        path = hub.download(
+        return hub.download(
             name,
             revision=revision,
             token=token,
             cache_dir=cache_dir,
             local_files_only=local_files_only,
         )
-    elif revision is not None or token is not None or cache_dir is not None or local_files_only:
+    if revision is not None or token is not None or cache_dir is not None or local_files_only:
         raise InvalidArgumentError(
             "load_model: expected revision, token, cache_dir and local_files_only only with a "
             f"hub id, found the local source {name!r}"
         )
-    if image_size is not None:
-        image_size = as_integer("image_size", image_size, 1)
-    return Model(
-        _core.load_model(str(path), variant, precision, isa, strict, image_size), str(path)
-    )
+    return path
 
 
 def _local_path(name: str) -> Path | None:

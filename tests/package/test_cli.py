@@ -138,7 +138,9 @@ def test_info(run: Callable[..., tuple], tiny_checkpoint: Path) -> None:
     assert "image_encoder.patch_embed.proj.weight" in out
 
 
-@pytest.mark.parametrize("command", ["segment", "everything", "info", "demo"])
+@pytest.mark.parametrize(
+    "command", ["segment", "everything", "info", "convert", "quantize", "demo"]
+)
 def test_help_has_an_example(run: Callable[..., tuple], command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0

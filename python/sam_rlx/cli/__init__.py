@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sam_rlx.cli import demo, everything, info, segment, track
+from sam_rlx.cli import convert, demo, everything, info, quantize, segment, track
 from sam_rlx.cli.common import UsageError
 from sam_rlx.errors import SamRlxError
 
@@ -19,7 +19,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="example: sam-rlx demo --output demo.png",
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (segment, everything, track, info, demo):
+    for module in (segment, everything, track, info, convert, quantize, demo):
         module.add_parser(commands)
     return parser
 

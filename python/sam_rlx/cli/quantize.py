@@ -1,0 +1,116 @@
+"""``sam-rlx quantize``: a model as a smaller GGUF file."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sam_rlx import gguf_conversion
+from sam_rlx.cli import common
+from sam_rlx.cli.common import UsageError
+from sam_rlx.gguf_conversion import Progress, Written
+from sam_rlx.model import find_checkpoint
+
+_EXAMPLES = """examples:
+  sam-rlx quantize sam_vit_b_01ec64.pth sam_vit_b.gguf --type Q8_0
+  sam-rlx quantize sam3.pt sam3-q4_k.gguf --type Q4_K
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the sub-command to the parser."""
+    parser = commands.add_parser(
+        "quantize",
+        help="a model as a smaller GGUF file",
+        description="Write a model as a GGUF file with packed matrices. Matrices and 1x1 "
+        "convolutions are packed; what is small or delicate stays as it is. Rows that the format "
+        "does not fit get the nearest one that does, and are counted.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
+    parser.add_argument("output", metavar="OUT.gguf", type=Path, help="the file to write")
+    parser.add_argument(
+        "--type",
+        required=True,
+        choices=gguf_conversion.DTYPES,
+        help="number format of the matrices",
+    )
+    add_common_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``convert`` has too."""
+    parser.add_argument(
+        "--threads",
+        type=common.positive,
+        default=0,
+        metavar="N",
+        help="threads (default: all cores available)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON on stdout")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the command."""
+    if args.output.suffix != ".gguf":
+        raise UsageError(f"expected an output file that ends in .gguf, found {args.output}")
+    write_gguf(args, args.type)
+
+
+def write_gguf(args: argparse.Namespace, dtype: str) -> None:
+    """Write the GGUF file of the arguments and say what is in it."""
+    source = find_checkpoint(args.model)
+    with progress_bar() as progress:
+        written = gguf_conversion.to_gguf(
+            source, args.output, dtype, num_threads=args.threads, progress=progress
+        )
+    report(args, written)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress | None]:
+    """Give a bar on stderr if that is a terminal and ``tqdm`` is installed, else None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield None
+        return
+    with tqdm(unit="B", unit_scale=True, leave=False) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield progress
+
+
+def report(args: argparse.Namespace, written: Written) -> None:
+    """Print what was written: as JSON, or in words."""
+    if args.json:
+        document = {
+            "file": str(written.path),
+            "bytes": written.nbytes,
+            "tensors": written.dtypes,
+            "fell_back": [
+                {"name": name, "asked": asked, "got": got} for name, asked, got in written.fell_back
+            ],
+            "skipped": written.skipped,
+        }
+        print(json.dumps(document, indent=1))
+        return
+    counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(written.dtypes.items()))
+    print(f"wrote {written.path}: {written.nbytes / 1e6:,.1f} MB, tensors: {counts}")
+    pairs = sorted({(asked, got) for _, asked, got in written.fell_back})
+    for asked, got in pairs:
+        names = [name for name, *pair in written.fell_back if pair == [asked, got]]
+        print(f"{len(names)} tensors got {got}: rows do not fit {asked}, such as {names[0]}")
+    if written.skipped:
+        print(f"left out: {', '.join(written.skipped)}")

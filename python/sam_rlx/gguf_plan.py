@@ -1,0 +1,90 @@
+"""Which number format each tensor of a model gets in a GGUF file."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sam_rlx.gguf_file import FORMATS
+
+# What stays float32 besides tensors of one axis and single rows: tables of positions, embeddings
+# and tokens of prompts and queries, and heads whose few numbers decide about a whole mask.
+_EXACT = re.compile(
+    r"""
+    rel_pos_[hw]$ | pos_embed | positional | tpos_enc$ | boxRPB_embed
+    | point_embeddings | not_a_point_embed | no_mask_embed | label_embed | cls_embed
+    | iou_token | mask_tokens | obj_score_token | presence_token | query_embed
+    | reference_points | bbox_embed | iou_prediction_head | pred_obj_score_head
+    | output_hypernetworks_mlps
+    """,
+    re.VERBOSE,
+)
+# Formats of 32 numbers for rows that 256 does not divide, smallest first.
+_SMALL_BLOCKS = ("Q4_0", "Q8_0")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tensor with the format it gets. `wanted` is the one it would have got if it fitted."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    wanted: str
+
+    @property
+    def fell_back(self) -> bool:
+        """Whether the rows do not fit the blocks of the format that was asked for."""
+        return self.dtype != self.wanted
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Shape in the file: a packed 1x1 convolution is a matrix there."""
+        return self.shape[:2] if self.is_packed_conv else self.shape
+
+    @property
+    def is_packed_conv(self) -> bool:
+        """Whether this is a 1x1 convolution in a packed format."""
+        return FORMATS[self.dtype].numbers > 1 and len(self.shape) == 4
+
+
+def plan(tensors: Iterable[tuple[str, tuple[int, ...]]], dtype: str) -> list[Choice]:
+    """Choose a format for each tensor.
+
+    Matrices and 1x1 convolutions get `dtype`. If their rows are no multiple of its 256 numbers,
+    they get the format of 32 numbers that is nearest in size, and float16 if that does not fit
+    either. Larger convolutions are float16 at most, and everything small or delicate is float32.
+
+    Parameters
+    ----------
+    tensors : iterable of (str, tuple of int)
+        Meta's names, and shapes.
+    dtype : str
+        ``"F32"``, ``"F16"``, ``"BF16"``, ``"Q8_0"``, ``"Q4_0"``, or ``"Q2_K"`` to ``"Q8_K"``.
+    """
+    return [_choose(name, shape, dtype) for name, shape in tensors]
+
+
+def _choose(name: str, shape: tuple[int, ...], dtype: str) -> Choice:
+    plain = FORMATS[dtype].numbers == 1
+    is_matrix = len(shape) == 2 or (len(shape) == 4 and shape[2:] == (1, 1))
+    is_vector = len(shape) < 2 or shape[0] == 1 or 0 in shape
+    if is_vector or _EXACT.search(name) or not (is_matrix or len(shape) == 4):
+        return Choice(name, shape, "F32", "F32")
+    if plain or not is_matrix:
+        kept = dtype if plain else "F16"
+        return Choice(name, shape, kept, kept)
+    return Choice(name, shape, _fitting(shape[1], dtype), dtype)
+
+
+def _fitting(length: int, dtype: str) -> str:
+    if length % FORMATS[dtype].numbers == 0:
+        return dtype
+    if length % FORMATS[_SMALL_BLOCKS[0]].numbers != 0:
+        return "F16"
+    size = _bits(dtype)
+    return min(_SMALL_BLOCKS, key=lambda small: abs(_bits(small) - size))
+
+
+def _bits(dtype: str) -> float:
+    form = FORMATS[dtype]
+    return 8 * form.bytes / form.numbers

@@ -1,0 +1,308 @@
+"""GGUF and safetensors files that the library writes: what other tools and it itself read."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sam_rlx
+from sam_rlx import cli, gguf_conversion, gguf_plan, io
+from sam_rlx.cli import demo
+from support import checkpoint_files, tiny, tiny_sam2
+
+ASSETS = importlib.resources.files("sam_rlx") / "assets"
+POINTS = [[[100, 150]], [[346, 185]], [[200, 60]], [[60, 255]], [[290, 120]]]
+
+
+def wide_weights() -> tiny.Weights:
+    """A tiny SAM 2 with rows that 256 divides and rows that it does not."""
+    return tiny_sam2.weights(tiny_sam2.TINY, 3)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("sources")
+    return {
+        "sam": tiny.save_safetensors(folder / "sam.safetensors", tiny.sam_weights()),
+        "sam2": tiny_sam2.save_safetensors(
+            folder / "sam2.safetensors", tiny_sam2.TINY, wide_weights()
+        ),
+        "sam3": Path(str(ASSETS / "sam3-nano.safetensors")),
+    }
+
+
+# ---------------------------------------------------------------- other tools
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q6_K"])
+@pytest.mark.parametrize("family", ["sam", "sam2", "sam3"])
+def test_the_gguf_package_reads_what_is_written(
+    testing: Any, sources: dict[str, Path], tmp_path: Path, family: str, dtype: str
+) -> None:
+    gguf = pytest.importorskip("gguf")
+    path = tmp_path / "x.gguf"
+    written = gguf_conversion.to_gguf(sources[family], path, dtype)
+    reader = gguf.GGUFReader(path)
+    original = testing.open_checkpoint(sources[family])
+    ours = testing.open_checkpoint(path)
+    assert set(ours.keys()) == set(original.keys())
+    kinds: dict[str, int] = {}
+    for tensor in reader.tensors:
+        name = testing.from_short_name(family, tensor.name)
+        assert len(tensor.name.encode()) < 64
+        kind = tensor.tensor_type.name
+        kinds[kind] = kinds.get(kind, 0) + 1
+        theirs = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        assert theirs.size == ours[name].size
+        np.testing.assert_array_equal(theirs.reshape(ours[name].shape), ours[name])
+        assert ours[name].shape == original[name].shape
+        if kind == "F32":
+            np.testing.assert_array_equal(ours[name], original[name])
+    assert kinds == written.dtypes
+    assert sum(tensor.n_bytes for tensor in reader.tensors) == written.nbytes
+    values = {key: field.contents() for key, field in reader.fields.items()}
+    assert values["general.architecture"] == family
+    assert values["general.license"] == "apache-2.0"
+    assert values[f"{family}.naming"] == "short-1"
+    assert len(values[f"{family}.image_mean"]) == 3
+    assert values[f"{family}.vision.embedding_length"] > 0
+    assert json.loads(values[f"{family}.config"]) == json.loads(original.metadata["config"])
+
+
+@pytest.mark.parametrize("family", ["sam", "sam2", "sam3"])
+def test_an_exact_file_gives_the_same_model(
+    sources: dict[str, Path], tmp_path: Path, family: str, pictures: dict[str, np.ndarray]
+) -> None:
+    path = tmp_path / "x.gguf"
+    gguf_conversion.to_gguf(sources[family], path, "F32")
+    low_res = []
+    models = [sam_rlx.load_model(source) for source in (sources[family], path)]
+    for model in models:
+        predictor = sam_rlx.ImagePredictor(model, num_threads=1)
+        predictor.set_image(pictures["wide 400x600"])
+        low_res.append(predictor.predict(point_coords=[[300, 200]], point_labels=[1]).low_res_masks)
+    np.testing.assert_array_equal(*low_res)
+    assert models[0].config == models[1].config
+    assert models[0].variant == models[1].variant
+
+
+# ---------------------------------------------------------------- which tensors are packed
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "expected"),
+    [
+        ("image_encoder.blocks.0.attn.qkv.weight", (768, 256), "Q4_K", "Q4_K"),
+        ("image_encoder.blocks.0.attn.qkv.weight", (768, 192), "Q2_K", "Q4_0"),
+        ("image_encoder.blocks.0.attn.qkv.weight", (768, 192), "Q4_K", "Q4_0"),
+        ("image_encoder.blocks.0.attn.qkv.weight", (768, 192), "Q6_K", "Q8_0"),
+        ("image_encoder.blocks.0.attn.qkv.weight", (768, 192), "Q8_K", "Q8_0"),
+        ("image_encoder.blocks.0.attn.qkv.weight", (768, 192), "Q8_0", "Q8_0"),
+        ("image_encoder.blocks.0.attn.qkv.weight", (768, 48), "Q8_0", "F16"),
+        ("image_encoder.blocks.0.attn.qkv.weight", (768, 48), "BF16", "BF16"),
+        ("image_encoder.blocks.0.attn.qkv.bias", (768,), "Q4_0", "F32"),
+        ("image_encoder.blocks.0.attn.rel_pos_h", (27, 64), "Q4_0", "F32"),
+        ("image_encoder.neck.0.weight", (256, 768, 1, 1), "Q4_0", "Q4_0"),
+        ("image_encoder.neck.2.weight", (256, 256, 3, 3), "Q4_0", "F16"),
+        ("image_encoder.neck.2.weight", (256, 256, 3, 3), "F32", "F32"),
+        ("image_encoder.pos_embed", (1, 64, 64, 768), "F16", "F32"),
+        ("image_encoder.trunk.pos_embed", (1, 96, 7, 7), "F16", "F32"),
+        ("maskmem_tpos_enc", (7, 1, 1, 64), "F16", "F32"),
+        ("no_obj_ptr", (1, 256), "Q8_0", "F32"),
+        ("mask_decoder.mask_tokens.weight", (4, 256), "Q8_0", "F32"),
+        ("mask_decoder.iou_prediction_head.layers.0.weight", (256, 256), "Q8_0", "F32"),
+        ("mask_decoder.output_hypernetworks_mlps.0.layers.0.weight", (256, 256), "F16", "F32"),
+        ("detector.transformer.decoder.reference_points.weight", (200, 4), "F16", "F32"),
+        ("detector.transformer.decoder.bbox_embed.layers.0.weight", (256, 256), "Q8_0", "F32"),
+        (
+            "detector.backbone.language_backbone.encoder.token_embedding.weight",
+            (49408, 1024),
+            "Q4_K",
+            "Q4_K",
+        ),
+        (
+            "detector.backbone.vision_backbone.trunk.blocks.0.mlp.fc2.weight",
+            (1024, 4736),
+            "Q4_K",
+            "Q4_0",
+        ),
+    ],
+)
+def test_the_rule(name: str, shape: tuple[int, ...], dtype: str, expected: str) -> None:
+    (choice,) = gguf_plan.plan([(name, shape)], dtype)
+    assert choice.dtype == expected
+    assert choice.fell_back == (expected not in (dtype, "F32") and shape[2:] != (3, 3))
+
+
+# ---------------------------------------------------------------- masks
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least"), [("Q8_0", 0.98), ("Q6_K", 0.95), ("Q5_K", 0.95), ("Q4_K", 0.95)]
+)
+def test_masks_of_a_packed_nano_are_those_of_the_original(
+    tmp_path: Path, dtype: str, least: float
+) -> None:
+    path = tmp_path / "nano.gguf"
+    source = Path(str(ASSETS / "sam-nano.safetensors"))
+    written = gguf_conversion.to_gguf(source, path, dtype)
+    assert len(written.fell_back) == 1 if dtype == "Q8_0" else len(written.fell_back) > 60
+    image = io.read_image(demo.PICTURE)
+    masks = []
+    for model in (source, path):
+        predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(model))
+        predictor.set_image(image)
+        found = [predictor.predict(point_coords=p, point_labels=[1]) for p in POINTS]
+        masks.append(np.stack([f.masks[f.best()[0]] for f in found]))
+    union, common = (masks[0] | masks[1]).sum((1, 2)), (masks[0] & masks[1]).sum((1, 2))
+    assert (union > 500).all()
+    assert (common / union).mean() >= least, common / union
+
+
+# ---------------------------------------------------------------- safetensors
+
+
+def test_safetensors_keep_names_dtypes_and_bits(tmp_path: Path) -> None:
+    numpy_io = pytest.importorskip("safetensors.numpy")
+    rng = np.random.default_rng(0)
+    arrays = {
+        "module.b.weight": rng.standard_normal((3, 5)).astype(np.float32),
+        "module.a.half": rng.standard_normal(7).astype(np.float16),
+        "module.steps": np.array(5, np.int64),
+        "module.flags": np.array([True, False, True]),
+        "module.empty": np.zeros((0, 3), np.float32),
+    }
+    tensors = {name: checkpoint_files.stored(array) for name, array in arrays.items()}
+    tensors["module.complex"] = checkpoint_files.stored(np.ones(2, np.complex64))
+    storages = checkpoint_files.Storages()
+    value = {name: storages.tensor(tensor) for name, tensor in tensors.items()}
+    turned = np.ascontiguousarray(arrays["module.b.weight"].T)
+    view = checkpoint_files.Stored("F32", turned.tobytes(), (3, 5), (1, 3))
+    value["module.turned"] = storages.tensor(view)
+    source = tmp_path / "x.pth"
+    entries = checkpoint_files.torch_entries({"model": value}, storages)
+    source.write_bytes(checkpoint_files.zip_bytes(entries))
+    output = tmp_path / "x.safetensors"
+    written = gguf_conversion.to_safetensors(source, output)
+    assert written.skipped == ["complex: complex64"] or "complex64" in written.skipped[0]
+    found = numpy_io.load_file(output)
+    assert set(found) == {name.removeprefix("module.") for name in value} - {"complex"}
+    for name, array in {**arrays, "module.turned": arrays["module.b.weight"]}.items():
+        kept = found[name.removeprefix("module.")]
+        assert kept.dtype == array.dtype
+        np.testing.assert_array_equal(kept, array)
+
+
+def test_a_pth_and_its_conversion_are_the_same_model(
+    testing: Any, tiny_pth: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "x.safetensors"
+    gguf_conversion.to_safetensors(tiny_pth, output)
+    before, after = testing.open_checkpoint(tiny_pth), testing.open_checkpoint(output)
+    assert set(before.keys()) == set(after.keys())
+    for name in before.keys():  # noqa: SIM118
+        np.testing.assert_array_equal(before[name], after[name])
+
+
+# ---------------------------------------------------------------- failures and the command line
+
+
+def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
+    weights = tiny.sam_weights()
+    weights["image_encoder.blocks.1.mlp.lin2.weight"][3, 5] = np.nan
+    source = tiny.save_safetensors(tmp_path / "bad.safetensors", weights)
+    with pytest.raises(
+        sam_rlx.CheckpointError, match=r"blocks\.1\.mlp\.lin2\.weight: expected num"
+    ):
+        gguf_conversion.to_gguf(source, tmp_path / "x.gguf", "Q8_0")
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.safetensors"]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_quantize_says_what_it_did(
+    run: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.gguf"
+    code, out, err = run("quantize", sources["sam"], path, "--type", "Q4_K", "--threads", 1)
+    assert (code, err) == (0, "")
+    assert f"wrote {path}" in out
+    assert "rows do not fit Q4_K" in out
+    assert sam_rlx.load_model(path).family == "sam"
+    code, out, _ = run("quantize", sources["sam"], path, "--type", "Q4_K", "--json")
+    found = json.loads(out)
+    assert (code, found["file"]) == (0, str(path))
+    assert {item["got"] for item in found["fell_back"]} <= {"Q4_0", "Q8_0", "F16"}
+    assert [file.name for file in tmp_path.iterdir()] == ["x.gguf"]
+
+
+def test_convert_writes_both_kinds(
+    run: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
+) -> None:
+    for name, options in (("x.gguf", []), ("y.gguf", ["--type", "F16"]), ("x.safetensors", [])):
+        code, out, err = run("convert", sources["sam2"], tmp_path / name, *options)
+        assert (code, err) == (0, "")
+        assert name in out
+        assert sam_rlx.load_model(tmp_path / name).family == "sam2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["quantize", "sam-nano", "x.gguf"], 2),
+        (["quantize", "sam-nano", "x.gguf", "--type", "Q9"], 2),
+        (["quantize", "sam-nano", "x.bin", "--type", "Q8_0"], 2),
+        (["convert", "sam-nano", "x.pth"], 2),
+        (["convert", "sam-nano", "x.safetensors", "--type", "Q8_0"], 2),
+        (["quantize", "absent.pth", "x.gguf", "--type", "Q8_0"], 1),
+    ],
+)
+def test_wrong_usage(
+    run: Callable[..., tuple],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    code: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, _, err = run(*arguments)
+    assert found == code
+    assert "sam-rlx" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_safetensors_hold_no_packed_tensors(
+    run: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.gguf"
+    gguf_conversion.to_gguf(sources["sam"], path, "Q8_0")
+    code, _, err = run("convert", path, tmp_path / "x.safetensors")
+    assert code == 1
+    assert "expected plain numbers, found Q8_0" in err
+
+
+def test_a_gguf_file_can_be_packed_again(
+    run: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
+) -> None:
+    first, again = tmp_path / "a.gguf", tmp_path / "b.gguf"
+    gguf_conversion.to_gguf(sources["sam"], first, "F32")
+    gguf_conversion.to_gguf(first, again, "Q8_0")
+    direct = tmp_path / "c.gguf"
+    gguf_conversion.to_gguf(sources["sam"], direct, "Q8_0")
+    assert again.read_bytes() == direct.read_bytes()
