@@ -59,6 +59,8 @@ CpuFeatures detect() {
   features.avx2 = ymm && bit(one.c, 28) && bit(one.c, 12) && bit(one.c, 29) && bit(seven.b, 5);
   features.avx512 = features.avx2 && zmm && bit(seven.b, 16) && bit(seven.b, 17) &&
                     bit(seven.b, 30) && bit(seven.b, 31);
+  features.avx2_vnni = features.avx2 && seven.a >= 1 && bit(cpuid(7, 1).a, 4);
+  features.avx512_vnni = features.avx512 && bit(seven.c, 11);
 #elif defined(__aarch64__) || defined(_M_ARM64)
   features.neon = true;
 #endif

@@ -32,6 +32,49 @@ struct GemmArgs {
   std::int64_t residual_row_stride = 0;
 };
 
+// Rows of floats as bytes, each with a scale and a zero point of its own:
+//   x(r, p) ~ scale[r] * (out(r, p) - zero[r]), 0 <= out <= 255, 0 stays 0.
+// The range is [min(0, row), max(0, row)] and is rounded to nearest even, with the same integers on
+// every instruction set. A row whose range is below 255 * 1.2e-38 becomes zeros with scale 0; a row
+// that is not finite gets a scale that is no number, which makes the row of a product so.
+struct QuantiseRowsArgs {
+  std::int64_t rows = 0, cols = 0;
+  const float* x = nullptr;  // (rows, cols)
+  std::uint8_t* out = nullptr;
+  std::int64_t out_stride = 0;  // a multiple of 64, so that whole vectors may be written
+  float* scale = nullptr;       // (rows,)
+  std::int32_t* zero = nullptr;
+};
+
+// A weight (n, k) as bytes in [-64, 64], one scale for each of the n channels, packed into panels
+// of nr channels whose inner indices come in groups of four:
+//   out[((j / nr * groups + p / 4) * nr + j % nr) * 4 + p % 4],  groups = (k + 3) / 4.
+// Missing numbers are zero. 2 * 255 * 64 < 2^15: pairs of products can be added in 16 bits.
+struct PackInt8Args {
+  std::int64_t n = 0, k = 0;
+  const float* weight = nullptr;  // (n, k)
+  std::int8_t* out = nullptr;
+  float* scale = nullptr;       // (n rounded up to nr,)
+  std::int32_t* sum = nullptr;  // the same size: sums of a channel's bytes
+};
+
+// C (m, n) = activation(product + bias) + residual with
+//   product(i, j) = a_scale[i] * b_scale[j] * sum over p of (A(i, p) - a_zero[i]) * B(p, j),
+// the sum exact in 32 bits: k is at most kMaxInt8Depth. A is as quantise_rows leaves it, B as
+// pack_int8_weight does.
+struct Int8GemmArgs {
+  GemmArgs target;  // m, n, k and what C and its epilogue are; its A, B and partial sums
+                    // are not used
+  const std::uint8_t* a = nullptr;
+  std::int64_t a_row_stride = 0;
+  const float* a_scale = nullptr;        // (m,)
+  const std::int32_t* a_zero = nullptr;  // (m,)
+  const std::int8_t* b = nullptr;
+  const float* b_scale = nullptr;
+  const std::int32_t* b_sum = nullptr;
+};
+constexpr std::int64_t kMaxInt8Depth = 131072;  // 255 * 64 * kMaxInt8Depth < 2^31
+
 // One step of a streaming softmax over a tile of scores (keys, nr) whose columns are queries; base
 // 2 throughout. Each score x becomes 2^(y - running maximum) with
 //   y = scale * x + rel_h[h * nr + column] + rel_w[w * nr + column],
@@ -99,6 +142,7 @@ struct KernelTable {
   // The inner dimension is summed in blocks of at most gemm_kc, so a caller that packs A in such
   // blocks and accumulates gets the bits of one call.
   std::int32_t gemm_kc;
+  std::int32_t int8_mr;  // rows of the register tile of int8_gemm; its columns are gemm_nr
   // Function pointers from here to the end.
   void (*gemm)(const GemmArgs&) noexcept;
 
@@ -106,6 +150,10 @@ struct KernelTable {
   // columns: out[(j / nr) * k * nr + p * nr + j % nr]; missing columns are zero.
   void (*pack_weight)(const float* weight, std::int64_t ldw, std::int64_t n, std::int64_t k,
                       float* out) noexcept;
+
+  void (*quantise_rows)(const QuantiseRowsArgs&) noexcept;
+  void (*pack_int8_weight)(const PackInt8Args&) noexcept;
+  void (*int8_gemm)(const Int8GemmArgs&) noexcept;
 
   // Packs A (m, k) given by its columns: rows[p][i] for i < m, into panels of mr rows:
   // out[(i / mr) * panel_stride + p * mr + i % mr]; missing rows are zero.
@@ -164,5 +212,10 @@ const KernelTable& generic_kernels() noexcept;
 const KernelTable& avx2_kernels() noexcept;
 const KernelTable& avx512_kernels() noexcept;
 const KernelTable& neon_kernels() noexcept;
+
+// Rows of a table that processors with VNNI replace by better ones: byte products summed by one
+// instruction. The integers are the same.
+void avx2_vnni_kernels(KernelTable& table) noexcept;    // of avx2's
+void avx512_vnni_kernels(KernelTable& table) noexcept;  // of avx512's
 
 }  // namespace sam_rlx

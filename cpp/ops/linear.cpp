@@ -4,20 +4,34 @@
 
 #include "core/error.h"
 #include "kernels/kernel_table.h"
+#include "ops/int8_linear.h"
 #include "ops/packed_gemm.h"
 
 namespace sam_rlx {
 
-PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight) {
+const float* PackedMatrix::floats() const {
+  if (format != WeightFormat::kFloat32) fail_internal("a float32 weight was expected");
+  return panels.data();
+}
+
+PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight, WeightFormat format) {
   if (weight.shape.rank() != 2) {
     fail("pack_matrix", "a matrix (out, in)", weight.shape.str());
   }
   PackedMatrix result;
   result.kernels = &kernels;
+  result.format = format;
   result.rows = weight.shape[0];
   result.cols = weight.shape[1];
-  result.panels = Tensor({round_up(result.rows, kernels.gemm_nr), result.cols});
-  kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, result.panels.data());
+  switch (format) {
+    case WeightFormat::kFloat32:
+      result.panels = Tensor({round_up(result.rows, kernels.gemm_nr), result.cols});
+      kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, result.panels.data());
+      break;
+    case WeightFormat::kInt8:
+      pack_int8(weight, result);
+      break;
+  }
   return result;
 }
 
@@ -41,27 +55,30 @@ GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int6
       std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) / ctx.kernels.gemm_kc);
   plan.k_block = k_blocks == 1 ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
-  plan.row_block =
-      std::min(round_up(m, mr),
-               std::max(mr, kMaxPacked / std::max<std::int64_t>(plan.k_block, 256) / mr * mr));
-  plan.col_block = round_up(n, nr);
+  plan.row_block = std::max(mr, kMaxPacked / std::max<std::int64_t>(plan.k_block, 256) / mr * mr);
+  split_gemm(plan, {m, n}, {mr, nr});
+  return plan;
+}
+
+void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile) {
+  plan.row_block = std::min(plan.row_block, round_up(c.rows, tile.rows));
+  plan.col_block = round_up(c.cols, tile.cols);
   const auto count = [&] {
-    plan.row_tasks = (m + plan.row_block - 1) / plan.row_block;
-    plan.col_tasks = (n + plan.col_block - 1) / plan.col_block;
+    plan.row_tasks = (c.rows + plan.row_block - 1) / plan.row_block;
+    plan.col_tasks = (c.cols + plan.col_block - 1) / plan.col_block;
     return plan.row_tasks * plan.col_tasks;
   };
   // Enough tasks that a slow thread does not keep the others waiting.
   while (plan.threads > 1 && count() < 4 * plan.threads) {
-    if (plan.row_block > 4 * mr) {
-      plan.row_block = round_up(plan.row_block / 2, mr);
-    } else if (plan.col_block > 2 * nr) {
-      plan.col_block = round_up(plan.col_block / 2, nr);
+    if (plan.row_block > 4 * tile.rows) {
+      plan.row_block = round_up(plan.row_block / 2, tile.rows);
+    } else if (plan.col_block > 2 * tile.cols) {
+      plan.col_block = round_up(plan.col_block / 2, tile.cols);
     } else {
       break;
     }
   }
   count();
-  return plan;
 }
 
 void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
@@ -75,9 +92,17 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
   if (epilogue.residual && epilogue.residual.numel() != out.numel()) {
     fail("linear: residual", out.shape.str(), epilogue.residual.shape.str());
   }
-  const auto row = [&](std::int64_t i, std::int64_t) { return x.data + i * weight.cols; };
-  packed_gemm(ctx, x.shape.rows(), RowSegments<decltype(row)>{1, weight.cols, row}, weight,
-              epilogue, out.data);
+  switch (weight.format) {
+    case WeightFormat::kFloat32: {
+      const auto row = [&](std::int64_t i, std::int64_t) { return x.data + i * weight.cols; };
+      packed_gemm(ctx, x.shape.rows(), RowSegments<decltype(row)>{1, weight.cols, row}, weight,
+                  epilogue, out.data);
+      break;
+    }
+    case WeightFormat::kInt8:
+      int8_linear(ctx, x, weight, epilogue, out);
+      break;
+  }
 }
 
 }  // namespace sam_rlx

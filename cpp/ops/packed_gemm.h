@@ -27,6 +27,13 @@ struct GemmPlan {
 };
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k);
 
+// Cuts C into row blocks of at most plan.row_block rows, and smaller ones until plan.threads
+// threads have enough to do.
+struct GemmSize {
+  std::int64_t rows = 0, cols = 0;
+};
+void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile);
+
 GemmActivation gemm_activation(Activation activation);
 
 // The rows of A come in `count` segments of `length` numbers each: k = count * length.
@@ -67,6 +74,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
                  const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t n = weight.rows, k = weight.cols;
+  const float* const panels = weight.floats();
   if (m == 0 || n == 0) return;
   const GemmPlan plan = plan_gemm(ctx, m, n, k);
   // The blocks of k before the last leave partial sums in C, unless C still holds the residual.
@@ -92,7 +100,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
       g.k = std::min(plan.k_block, k - p0);
       g.a_panel_stride = g.k * kernels.gemm_mr;
       pack_segments(kernels, source, row, g.m, p0, g.k, packed);
-      g.b = weight.panels.data() + col * k + p0 * kernels.gemm_nr;
+      g.b = panels + col * k + p0 * kernels.gemm_nr;
       const bool last = p0 + g.k == k;
       g.accumulate = p0 > 0;
       g.c = out + row * n + col;
