@@ -68,7 +68,7 @@ void register_model(py::module_& m) {
       .def_property_readonly("family", [](const Model& x) { return x.info().family; })
       .def_property_readonly("variant", [](const Model& x) { return x.info().variant; })
       .def_property_readonly("version", [](const Model& x) { return x.info().version; })
-      .def_property_readonly("precision", [](const Model&) { return "float32"; })
+      .def_property_readonly("precision", &Model::precision)
       .def_property_readonly("isa", [](const Model& x) { return x.kernels().name; })
       .def_property_readonly("num_parameters", &Model::num_parameters)
       .def_property_readonly("img_size", [](const Model& x) { return x.info().img_size; })

@@ -66,7 +66,8 @@ py::tuple load_list(const StateDict& state_dict, const NamedShapes& parameters, 
                     const std::vector<std::string>& ignored, bool values) {
   ParameterList model(parameters);
   const std::vector<std::string_view> patterns(ignored.begin(), ignored.end());
-  const LoadReport report = load_parameters(model, state_dict, {strict, patterns});
+  const LoadReport report =
+      load_parameters(model, state_dict, {.strict = strict, .ignored = patterns, .packed = {}});
   py::dict arrays;
   for (std::size_t i = 0; values && i < model.names.size(); ++i) {
     std::vector<std::int64_t> dims;

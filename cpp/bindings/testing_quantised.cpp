@@ -1,11 +1,15 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "bindings/testing.h"
 #include "bindings/testing_register.h"
+#include "core/error.h"
 #include "kernels/kernel_table.h"
+#include "ops/elementwise.h"
 #include "ops/linear.h"
 
 namespace py = pybind11;
@@ -56,11 +60,50 @@ py::tuple pack_int8(const FloatArray& weight, const Isa& isa) {
                         py::array_t<std::int32_t>(n, packed.sums.data()));
 }
 
+BlockRows block_rows(const py::array_t<std::uint8_t, py::array::c_style>& bytes,
+                     const std::string& format, std::int64_t cols) {
+  for (int i = 0; i <= static_cast<int>(BlockFormat::kQ8_K); ++i) {
+    const auto found = static_cast<BlockFormat>(i);
+    if (format != block_facts(found).name) continue;
+    BlockRows rows{found, bytes.shape(0), cols,
+                   allocate_aligned(static_cast<std::size_t>(bytes.size()))};
+    std::copy_n(bytes.data(), bytes.size(), static_cast<std::uint8_t*>(rows.bytes.get()));
+    return rows;
+  }
+  fail("format", "a packed format of GGUF", format);
+}
+
+void register_block_linear(py::module_& ops) {
+  ops.def(
+      "linear_blocks",
+      [](const FloatArray& x, const py::array_t<std::uint8_t, py::array::c_style>& weight,
+         const std::string& format, const std::optional<FloatArray>& bias, bool gelu,
+         const std::optional<FloatArray>& residual, bool in_place, const Isa& isa,
+         int num_threads) {
+        TestContext test(isa, num_threads);
+        const PackedMatrix packed =
+            pack_blocks(test.context.kernels, block_rows(weight, format, x.shape(x.ndim() - 1)));
+        FloatArray out = make_array(shape_of(x).with_last(packed.rows));
+        Epilogue epilogue{.bias = data_of(bias),
+                          .activation = gelu ? Activation::kGelu : Activation::kNone,
+                          .residual = view_of(residual)};
+        if (in_place) {  // the residual is in the result's memory
+          copy_(test.context, mutable_view_of(out), epilogue.residual);
+          epilogue.residual = view_of(out);
+        }
+        linear(test.context, view_of(x), packed, epilogue, mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weight"_a, "format"_a, "bias"_a = py::none(), "gelu"_a = false,
+      "residual"_a = py::none(), "in_place"_a = false, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
 }  // namespace
 
 void register_quantised(py::module_& module) {
   py::module_ ops = module.attr("ops");
   ops.def("quantise_rows", &quantise_rows, "x"_a, "isa"_a = py::none());
+  register_block_linear(ops);
   ops.def("pack_int8", &pack_int8, "weight"_a, "isa"_a = py::none());
 }
 

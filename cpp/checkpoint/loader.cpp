@@ -62,13 +62,33 @@ LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& pa
   return report;
 }
 
-void ParameterCopier::parameter(const std::string& path, Tensor& value, const Shape& shape) {
+const TensorEntry& ParameterCopier::checked(const std::string& path, const Shape& shape) const {
   const TensorEntry* const entry = state_dict_.find(path);
   if (entry == nullptr || !same_shape(shape, entry->dims)) {
     fail_internal(path + ": a parameter was copied before it was checked");
   }
+  return *entry;
+}
+
+void ParameterCopier::parameter(const std::string& path, Tensor& value, const Shape& shape) {
   value = Tensor(shape);
-  copy_as_float(state_dict_, *entry, value.data());
+  copy_as_float(state_dict_, checked(path, shape), value.data());
+}
+
+void ParameterCopier::matrix_parameter(const std::string& path, Matrix matrix, const Shape& shape) {
+  const TensorEntry& entry = checked(path, shape);
+  const std::optional<BlockFormat> format = block_format(entry.dtype);
+  const bool stays = std::any_of(packed_.begin(), packed_.end(), [&](std::string_view pattern) {
+    return lies_below(pattern, path);
+  });
+  if (!format || !stays || !entry.parts.empty()) {
+    parameter(path, matrix.value, shape);
+    return;
+  }
+  const auto bytes = static_cast<std::size_t>(stored_bytes(entry));
+  matrix.blocks = {*format, shape[0], shape[1], allocate_aligned(bytes)};
+  copy_stored(state_dict_, entry, static_cast<std::byte*>(matrix.blocks.bytes.get()));
+  packed_numbers_[block_facts(*format).name] += shape.numel();
 }
 
 }  // namespace sam_rlx

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,11 +23,15 @@ struct LoadReport {
   std::vector<std::string> misshaped;   // "name: expected shape (2, 3), found (3, 2)"
   std::vector<std::string> ignored;     // left out by LoadOptions::ignored
   std::vector<std::string> skipped;     // see StateDict::skipped
+  // Numbers of the matrices that stay in the blocks of their file, by format.
+  std::map<std::string, std::int64_t> packed;
 };
 
 struct LoadOptions {
   bool strict = true;                         // unexpected tensors are an error
   std::span<const std::string_view> ignored;  // patterns of matches_key: no error in any case
+  // Patterns of lies_below: matrices of these layers stay in the blocks of their file.
+  std::span<const std::string_view> packed;
 };
 
 // Names and shapes of a model's parameters, in the order of its visit.
@@ -41,14 +46,22 @@ class ParameterLister final : public ParamVisitor {
   std::vector<std::pair<std::string, Shape>> parameters_;
 };
 
-// Fills each parameter with the tensor of its name, widened to float32.
+// Fills each parameter with the tensor of its name, widened to float32 or in blocks.
 class ParameterCopier final : public ParamVisitor {
  public:
-  explicit ParameterCopier(const StateDict& state_dict) : state_dict_(state_dict) {}
+  ParameterCopier(const StateDict& state_dict, std::span<const std::string_view> packed)
+      : state_dict_(state_dict), packed_(packed) {}
+
+  const std::map<std::string, std::int64_t>& packed_numbers() const { return packed_numbers_; }
 
  private:
   void parameter(const std::string& path, Tensor& value, const Shape& shape) override;
+  void matrix_parameter(const std::string& path, Matrix matrix, const Shape& shape) override;
+  const TensorEntry& checked(const std::string& path, const Shape& shape) const;
+
   const StateDict& state_dict_;
+  std::span<const std::string_view> packed_;
+  std::map<std::string, std::int64_t> packed_numbers_;
 };
 
 // Compares the parameters of a model with a file. Raises one CheckpointError that lists every
@@ -75,8 +88,9 @@ template <class Model>
 LoadReport load_parameters(Model& model, const StateDict& state_dict,
                            const LoadOptions& options = {}) {
   LoadReport report = check_parameters(list_parameters(model), state_dict, options);
-  ParameterCopier copier(state_dict);
+  ParameterCopier copier(state_dict, options.packed);
   copier.walk(model);
+  report.packed = copier.packed_numbers();
   return report;
 }
 

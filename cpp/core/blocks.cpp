@@ -151,6 +151,11 @@ void unpack_blocks(BlockFormat format, const std::byte* blocks, std::int64_t cou
   }
 }
 
+std::int64_t BlockRows::row_bytes() const {
+  const BlockFacts& facts = block_facts(format);
+  return cols / facts.numbers * facts.bytes;
+}
+
 void unpack_scales_and_minima(const std::uint8_t* packed, std::uint8_t* scales,
                               std::uint8_t* minima) noexcept {
   for (int i = 0; i < 4; ++i) {

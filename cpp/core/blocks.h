@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/tensor.h"
+
 namespace sam_rlx {
 
 // GGUF's packed number formats: a row is cut into blocks of 32 or 256 numbers that share scales.
@@ -19,6 +21,19 @@ const BlockFacts& block_facts(BlockFormat format) noexcept;
 // any alignment.
 void unpack_blocks(BlockFormat format, const std::byte* blocks, std::int64_t count,
                    float* out) noexcept;
+
+// A matrix in blocks: its rows one behind the other. Empty while there are no bytes.
+struct BlockRows {
+  BlockFormat format = BlockFormat::kQ8_0;
+  std::int64_t rows = 0, cols = 0;
+  AlignedBlock bytes;
+
+  explicit operator bool() const { return bytes != nullptr; }
+  std::int64_t row_bytes() const;
+  const std::byte* row(std::int64_t i) const {
+    return static_cast<const std::byte*>(bytes.get()) + i * row_bytes();
+  }
+};
 
 // Eight scales and eight minima of six bits each, as Q4_K and Q5_K store them in 12 bytes.
 void unpack_scales_and_minima(const std::uint8_t* packed, std::uint8_t* scales,

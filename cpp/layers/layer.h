@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/blocks.h"
 #include "core/tensor.h"
 
 namespace sam_rlx {
@@ -21,6 +24,12 @@ class ParamVisitor {
   // A parameter and the shape that the config asks for.
   void operator()(const char* name, Tensor& parameter, const Shape& shape) {
     this->parameter(join(name), parameter, shape);
+  }
+
+  // A weight (out, in) that may stay in the blocks of its file: then `blocks` is filled and `value`
+  // stays empty.
+  void matrix(const char* name, Tensor& value, BlockRows& blocks, const Shape& shape) {
+    this->matrix_parameter(join(name), {value, blocks}, shape);
   }
 
   // A child layer.
@@ -57,6 +66,13 @@ class ParamVisitor {
 
  protected:
   virtual void parameter(const std::string& path, Tensor& value, const Shape& shape) = 0;
+  struct Matrix {
+    Tensor& value;
+    BlockRows& blocks;
+  };
+  virtual void matrix_parameter(const std::string& path, Matrix matrix, const Shape& shape) {
+    parameter(path, matrix.value, shape);
+  }
   // Not null while the walk finalizes: each layer is finalized after its children.
   virtual const KernelTable* finalizing() const { return nullptr; }
 
@@ -66,6 +82,21 @@ class ParamVisitor {
   }
   std::string prefix_;
 };
+
+// Whether a path is `pattern` or lies below it; "*" stands for one name, such as a number.
+inline bool lies_below(std::string_view pattern, std::string_view path) {
+  const auto next = [](std::string_view& rest) {
+    const std::string_view name = rest.substr(0, rest.find('.'));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    return name;
+  };
+  while (!pattern.empty()) {
+    if (path.empty()) return false;
+    const std::string_view expected = next(pattern), found = next(path);
+    if (expected != "*" && expected != found) return false;
+  }
+  return true;
+}
 
 // Runs finalize() over a loaded model, children first.
 class Finalizer final : public ParamVisitor {

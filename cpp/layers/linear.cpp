@@ -1,14 +1,56 @@
 #include "layers/linear.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace sam_rlx {
+namespace {
+
+// Rows of `bytes` bytes in another order.
+void copy_rows(const std::vector<std::int64_t>& order, const void* from, std::int64_t bytes,
+               void* to) {
+  const auto* const source = static_cast<const std::byte*>(from);
+  auto* out = static_cast<std::byte*>(to);
+  for (const std::int64_t row : order) out = std::copy_n(source + row * bytes, bytes, out);
+}
+
+Tensor reordered(const std::vector<std::int64_t>& order, const Tensor& rows) {
+  Tensor result(rows.shape());
+  const std::int64_t width = rows.numel() / rows.shape()[0];
+  copy_rows(order, rows.data(), width * static_cast<std::int64_t>(sizeof(float)), result.data());
+  return result;
+}
+
+BlockRows reordered(const std::vector<std::int64_t>& order, const BlockRows& rows) {
+  const std::int64_t bytes = rows.row_bytes();
+  BlockRows result{rows.format, rows.rows, rows.cols,
+                   allocate_aligned(static_cast<std::size_t>(rows.rows * bytes))};
+  copy_rows(order, rows.bytes.get(), bytes, result.bytes.get());
+  return result;
+}
+
+}  // namespace
 
 void Linear::visit(ParamVisitor& v) {
-  v("weight", weight, {out_features, in_features});
+  if (keep_weight) {
+    v("weight", weight, {out_features, in_features});
+  } else {
+    v.matrix("weight", weight, blocks, {out_features, in_features});
+  }
   if (has_bias) v("bias", bias, {out_features});
 }
 
 void Linear::finalize(const KernelTable& kernels) {
-  packed = pack_matrix(kernels, weight);
+  if (!row_order.empty()) {
+    if (blocks) {
+      blocks = reordered(row_order, blocks);
+    } else {
+      weight = reordered(row_order, weight);
+    }
+    if (has_bias) bias = reordered(row_order, bias);
+    row_order.clear();
+  }
+  packed = blocks ? pack_blocks(kernels, std::move(blocks)) : pack_matrix(kernels, weight);
   if (!keep_weight) weight = Tensor();
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "layers/layer.h"
 #include "ops/linear.h"
@@ -16,8 +18,13 @@ struct Linear {
   // otherwise it is dropped once it is packed.
   bool keep_weight = false;
 
-  Tensor weight;  // (out, in)
-  Tensor bias;    // (out,)
+  // Row i is the file's row row_order[i], in weight and bias, once finalized; empty: as in the
+  // file.
+  std::vector<std::int64_t> row_order;
+
+  Tensor weight;     // (out, in)
+  BlockRows blocks;  // instead of the weight, if it stays in the blocks of its file
+  Tensor bias;       // (out,)
   PackedMatrix packed;
   std::string path;
 

@@ -28,8 +28,7 @@ Tensor AxialRope::pairs_to_halves(ConstView rows) {
   Tensor out(rows.shape);
   const std::int64_t count = rows.shape[0], width = count == 0 ? 0 : rows.numel() / count;
   for (std::int64_t r = 0; r < count; ++r) {
-    const std::int64_t from = r < count / 2 ? 2 * r : 2 * (r - count / 2) + 1;
-    std::copy_n(rows.data + from * width, width, out.data() + r * width);
+    std::copy_n(rows.data + pair_of(r, count) * width, width, out.data() + r * width);
   }
   return out;
 }

@@ -29,6 +29,10 @@ struct AxialRope {
   // The rows of a projection (dim, in), or its bias (dim,), in the order that rotate_ expects:
   // upstream's pairs are neighbours.
   static Tensor pairs_to_halves(ConstView rows);
+  // The row that becomes row `i` of `count` there.
+  static std::int64_t pair_of(std::int64_t i, std::int64_t count) {
+    return i < count / 2 ? 2 * i : 2 * (i - count / 2) + 1;
+  }
 };
 
 }  // namespace sam_rlx

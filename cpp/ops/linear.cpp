@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "kernels/kernel_table.h"
+#include "ops/block_linear.h"
 #include "ops/int8_linear.h"
 #include "ops/packed_gemm.h"
 
@@ -31,6 +32,8 @@ PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight, WeightFor
     case WeightFormat::kInt8:
       pack_int8(weight, result);
       break;
+    case WeightFormat::kBlocks:
+      fail_internal("pack_matrix: blocks come from a file, see pack_blocks");
   }
   return result;
 }
@@ -101,6 +104,9 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
     }
     case WeightFormat::kInt8:
       int8_linear(ctx, x, weight, epilogue, out);
+      break;
+    case WeightFormat::kBlocks:
+      block_linear(ctx, x, weight, epilogue, out);
       break;
   }
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/blocks.h"
 #include "core/context.h"
 #include "ops/activation.h"
 #include "ops/weight_format.h"
@@ -22,6 +23,8 @@ struct PackedMatrix {
   Tensor scales;
   std::vector<std::int32_t> sums;
 
+  BlockRows blocks;  // kBlocks
+
   // The panels of a float32 weight. Raises InternalError for another one: the caller computes with
   // the numbers themselves.
   const float* floats() const;
@@ -30,6 +33,9 @@ struct PackedMatrix {
 // Packs a weight (out, in).
 PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight,
                          WeightFormat format = WeightFormat::kFloat32);
+
+// Takes over a weight (out, in) in blocks. Raises InvalidArgument when they do not fit the rows.
+PackedMatrix pack_blocks(const KernelTable& kernels, BlockRows weight);
 
 // What is fused behind the product: activation(x W^T + bias) + residual.
 struct Epilogue {

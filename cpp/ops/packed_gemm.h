@@ -68,13 +68,19 @@ void pack_segments(const KernelTable& kernels, const RowSegments<At>& source, st
   }
 }
 
-// out (m, n) = activation(A W^T + bias) + residual.
+// Float32 panels of a weight, of k inner indices: columns [first, first + count) of a result that
+// has `columns`.
+struct Panels {
+  const float* data = nullptr;
+  std::int64_t first = 0, count = 0, k = 0, columns = 0;
+};
+
+// out (m, columns) = activation(A W^T + bias) + residual, in the columns of the panels.
 template <class At>
-void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
-                 const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
+void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, const Panels& weight,
+                 const Epilogue& epilogue, float* out) {
   const KernelTable& kernels = ctx.kernels;
-  const std::int64_t n = weight.rows, k = weight.cols;
-  const float* const panels = weight.floats();
+  const std::int64_t n = weight.count, k = weight.k, stride = weight.columns;
   if (m == 0 || n == 0) return;
   const GemmPlan plan = plan_gemm(ctx, m, n, k);
   // The blocks of k before the last leave partial sums in C, unless C still holds the residual.
@@ -88,6 +94,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
     float* const packed = buffers + thread * (pack_size + partial_size);
     const std::int64_t row = index / plan.col_tasks * plan.row_block;
     const std::int64_t col = index % plan.col_tasks * plan.col_block;
+    const std::int64_t place = row * stride + weight.first + col;
     GemmArgs g;
     g.m = std::min(plan.row_block, m - row);
     g.n = std::min(plan.col_block, n - col);
@@ -100,11 +107,11 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
       g.k = std::min(plan.k_block, k - p0);
       g.a_panel_stride = g.k * kernels.gemm_mr;
       pack_segments(kernels, source, row, g.m, p0, g.k, packed);
-      g.b = panels + col * k + p0 * kernels.gemm_nr;
+      g.b = weight.data + col * k + p0 * kernels.gemm_nr;
       const bool last = p0 + g.k == k;
       g.accumulate = p0 > 0;
-      g.c = out + row * n + col;
-      g.c_row_stride = n;
+      g.c = out + place;
+      g.c_row_stride = stride;
       if (partial_outside) {
         float* const partial = packed + pack_size;
         g.partial = last ? partial : nullptr;
@@ -115,10 +122,10 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
         }
       }
       if (last) {
-        g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + col;
+        g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + weight.first + col;
         g.activation = gemm_activation(epilogue.activation);
-        if (epilogue.residual) g.residual = epilogue.residual.data + row * n + col;
-        g.residual_row_stride = n;
+        if (epilogue.residual) g.residual = epilogue.residual.data + place;
+        g.residual_row_stride = stride;
       }
       kernels.gemm(g);
     }
@@ -127,6 +134,14 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  for (std::int64_t i = begin; i < end; ++i) task(i, thread);
                });
+}
+
+// The same with all columns of a float32 weight.
+template <class At>
+void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
+                 const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
+  const Panels panels{weight.floats(), 0, weight.rows, weight.cols, weight.rows};
+  packed_gemm(ctx, m, source, panels, epilogue, out);
 }
 
 }  // namespace sam_rlx

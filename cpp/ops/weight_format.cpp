@@ -15,6 +15,8 @@ const char* weight_format_name(WeightFormat format) {
   switch (format) {
     case WeightFormat::kInt8:
       return "int8";
+    case WeightFormat::kBlocks:
+      return "blocks";
     case WeightFormat::kFloat32:
       break;
   }

@@ -1,5 +1,7 @@
 #include "predictors/model.h"
 
+#include <algorithm>
+
 #include "checkpoint/key_map.h"
 #include "checkpoint/open.h"
 #include "core/error.h"
@@ -72,13 +74,21 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   }
   std::visit(
       [&](auto& network) {
-        model->report_ =
-            load_parameters(network, state_dict, {.strict = options.strict, .ignored = ignored});
+        LoadOptions how{.strict = options.strict, .ignored = ignored, .packed = {}};
+        if (!options.precision) how.packed = network.config.reduced_layers();
+        model->report_ = load_parameters(network, state_dict, how);
         model->num_parameters_ = count_parameters(network);
         Finalizer(kernels).walk(network);
       },
       model->network_);
   return model;
+}
+
+std::string Model::precision() const {
+  const auto most =
+      std::max_element(report_.packed.begin(), report_.packed.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == report_.packed.end() ? "float32" : most->first;
 }
 
 }  // namespace sam_rlx

@@ -16,7 +16,8 @@ struct KernelTable;
 
 struct ModelOptions {
   std::optional<std::string> variant;
-  std::optional<std::string> precision;  // "float32"
+  // "float32"; if not given, packed matrices of a GGUF file stay packed.
+  std::optional<std::string> precision;
   std::optional<std::string> isa;
   std::optional<std::int64_t> image_size;
   bool strict = true;
@@ -47,6 +48,8 @@ class Model {
   const sam3::Sam3& sam3() const { return std::get<sam3::Sam3>(network_); }
   const KernelTable& kernels() const { return kernels_; }
   const LoadReport& report() const { return report_; }
+  // "float32", or the packed format that most numbers in blocks have: "Q4_K".
+  std::string precision() const;
   std::int64_t num_parameters() const { return num_parameters_; }
 
  private:

@@ -66,7 +66,11 @@ class Model:
 
     @property
     def precision(self) -> str:
-        """Number format that the weights have in memory."""
+        """Number format of the weights in memory: ``"float32"``.
+
+        Or that of most packed weights of a GGUF file, such as ``"Q4_K"``; what is computed with
+        them is float32.
+        """
         return self._core.precision
 
     @property
@@ -137,7 +141,8 @@ def load_model(
         Expected variant, such as ``"vit_b"``. Found from the tensors if not given; a
         contradiction is an error.
     precision : str, optional
-        ``"float32"``, the default for float files.
+        ``"float32"``, the default for float files. Without it, large matrices of a GGUF file stay
+        packed in memory and are unpacked while they are multiplied, which changes no bit.
     isa : str, optional
         Instruction set. Default: the environment variable ``SAM_RLX_ISA`` if it is set, else the
         best one of this CPU. `sam_rlx.build_info` lists them.

@@ -91,6 +91,40 @@ def test_an_exact_file_gives_the_same_model(
     assert models[0].variant == models[1].variant
 
 
+def answers(model: sam_rlx.Model, picture: np.ndarray, threads: int) -> list[np.ndarray]:
+    predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
+    predictor.set_image(picture)
+    found = [predictor.predict(point_coords=[[300, 200]], point_labels=[1]).low_res_masks]
+    if model.family == "sam3":
+        concepts = sam_rlx.ConceptPredictor(model, num_threads=threads)
+        phrase = concepts.predict(picture, text="a red square", threshold=0.0)
+        found += [phrase.boxes, phrase.scores, phrase.masks]
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["Q8_0", "Q4_K"])
+@pytest.mark.parametrize("family", ["sam", "sam2", "sam3"])
+def test_packed_weights_in_memory_change_no_bit(
+    sources: dict[str, Path],
+    tmp_path: Path,
+    pictures: dict[str, np.ndarray],
+    family: str,
+    dtype: str,
+) -> None:
+    path = tmp_path / "x.gguf"
+    gguf_conversion.to_gguf(sources[family], path, dtype)
+    packed = sam_rlx.load_model(path)
+    assert packed.precision in ("Q8_0", "Q4_0", "Q4_K")
+    widened = sam_rlx.load_model(path, precision="float32")
+    assert widened.precision == "float32"
+    assert packed.num_parameters == widened.num_parameters
+    picture = pictures["wide 400x600"]
+    expected = answers(widened, picture, 1)
+    for threads in (1, 2, 3):
+        for ours, theirs in zip(answers(packed, picture, threads), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 # ---------------------------------------------------------------- which tensors are packed
 
 

@@ -32,6 +32,24 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
   return keys;
 }
 
+// Nearly all of the work is there. Attention between the picture and the prompt reads plain
+// weights; queries, boxes, scores and masks stay exact, and so does what clicks and examples are
+// encoded with.
+std::span<const std::string_view> Sam3Config::reduced_layers() {
+  static constexpr std::string_view kLayers[]{
+      "detector.backbone.vision_backbone.trunk.blocks",
+      "detector.backbone.language_backbone.encoder.transformer.resblocks",
+      "detector.backbone.language_backbone.encoder.token_embedding",
+      "detector.transformer.encoder.layers.*.self_attn",
+      "detector.transformer.encoder.layers.*.linear1",
+      "detector.transformer.encoder.layers.*.linear2",
+      "detector.transformer.decoder.layers.*.linear1",
+      "detector.transformer.decoder.layers.*.linear2",
+      "tracker.transformer.encoder.layers",
+  };
+  return kLayers;
+}
+
 // ---------------------------------------------------------------- parts
 
 void VLBackbone::visit(ParamVisitor& v) {

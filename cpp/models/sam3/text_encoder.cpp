@@ -14,7 +14,8 @@ namespace sam_rlx::sam3 {
 // ---------------------------------------------------------------- TextAttention
 
 void TextAttention::visit(ParamVisitor& v) {
-  v("in_proj_weight", in_proj.weight, {in_proj.out_features, in_proj.in_features});
+  v.matrix("in_proj_weight", in_proj.weight, in_proj.blocks,
+           {in_proj.out_features, in_proj.in_features});
   v("in_proj_bias", in_proj.bias, {in_proj.out_features});
   v("out_proj", out_proj);
 }
@@ -76,7 +77,8 @@ TextTransformer::TextTransformer(const TextEncoderConfig& sizes)
 
 void TextTransformer::visit(ParamVisitor& v) {
   v("positional_embedding", positional_embedding, {config.context_length, config.width});
-  v("token_embedding.weight", token_embedding, {config.vocab_size, config.width});
+  v.matrix("token_embedding.weight", token_embedding, token_blocks,
+           {config.vocab_size, config.width});
   v("transformer", transformer);
   v("ln_final", ln_final);
 }
@@ -87,7 +89,11 @@ View TextTransformer::forward(Context& ctx, const TokenIds& ids, Begins begins) 
     const std::int64_t first = begins[static_cast<std::size_t>(i)];
     const Shape rows{begins[static_cast<std::size_t>(i) + 1] - first, config.width};
     const View phrase{x.data + first * config.width, rows};
-    embedding(ctx, token_embedding, ids.phrase(i), phrase);
+    if (token_blocks) {
+      embedding(ctx, token_blocks, ids.phrase(i), phrase);
+    } else {
+      embedding(ctx, token_embedding, ids.phrase(i), phrase);
+    }
     add_(ctx, phrase, {positional_embedding.data(), rows});
   }
   for (const ResidualAttentionBlock& block : transformer.resblocks) {

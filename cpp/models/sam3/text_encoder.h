@@ -72,6 +72,7 @@ struct TextTransformer {
   TextEncoderConfig config;
   Tensor positional_embedding;  // (context_length, width)
   Tensor token_embedding;       // (vocab_size, width)
+  BlockRows token_blocks;       // instead of the table, if it stays in the blocks of its file
   Transformer transformer;
   LayerNorm ln_final;
   std::string path;

@@ -38,7 +38,13 @@ Attention::Attention(const ViTConfig& config, bool global)
       proj(config.embed_dim, config.embed_dim),
       rope(global ? config.grid() : config.window_size, config.head_dim(), ViTConfig::kRopeTheta) {
   rope.scale = static_cast<double>(config.window_size) / static_cast<double>(rope.side);
-  qkv.keep_weight = true;
+  // Queries and keys of each head in the order that the rotation expects; their products do not
+  // depend on it.
+  const std::int64_t dim = rope.dim, turned = 2 * config.embed_dim;
+  for (std::int64_t row = 0; row < qkv.out_features; ++row) {
+    const std::int64_t head = row / dim * dim;
+    qkv.row_order.push_back(row < turned ? head + AxialRope::pair_of(row - head, dim) : row);
+  }
 }
 
 void Attention::visit(ParamVisitor& v) {
@@ -48,19 +54,6 @@ void Attention::visit(ParamVisitor& v) {
 
 void Attention::finalize(const KernelTable& kernels) {
   rope.build();
-  // Queries and keys of each head in the order that the rotation expects; their products do not
-  // depend on it.
-  const std::int64_t dim = rope.dim, width = qkv.in_features;
-  for (std::int64_t head = 0; head < 2 * num_heads; ++head) {
-    float* const rows = qkv.weight.data() + head * dim * width;
-    float* const bias = qkv.bias.data() + head * dim;
-    const Tensor weight_halves = AxialRope::pairs_to_halves({rows, {dim, width}});
-    const Tensor bias_halves = AxialRope::pairs_to_halves({bias, {dim}});
-    std::copy_n(weight_halves.data(), dim * width, rows);
-    std::copy_n(bias_halves.data(), dim, bias);
-  }
-  qkv.keep_weight = false;
-  qkv.finalize(kernels);
   if (window_size == 0 || grid % window_size == 0) return;
   // Upstream pads after the norm: padded places project to the bias, and turn as others do.
   const std::int64_t channels = qkv.out_features;
