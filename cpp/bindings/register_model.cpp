@@ -81,6 +81,12 @@ void register_model(py::module_& m) {
         py::arg("precision") = py::none(), py::arg("isa") = py::none(), py::arg("strict") = true,
         py::arg("image_size") = py::none());
   m.def("list_tensors", list_tensors, py::arg("path"));
+  m.def(
+      "preferred_checkpoint",
+      [](const std::string& folder, const std::string& prefer) {
+        return resolve_checkpoint(folder, prefer).string();
+      },
+      py::arg("folder"), py::arg("prefer"));
   m.def("build_info", build_info);
 }
 

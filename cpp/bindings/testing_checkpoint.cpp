@@ -127,7 +127,7 @@ void register_state_dict(py::module_& m) {
 void register_checkpoint(py::module_& module) {
   register_state_dict(module);
   module.def("open_checkpoint", &open_checkpoint);
-  module.def("resolve_checkpoint", &resolve_checkpoint);
+  module.def("resolve_checkpoint", &resolve_checkpoint, py::arg("source"), py::arg("prefer") = "");
   module.def("parse_json",
              [](const std::string& text) { return json_to_python(Json::parse(text, "json")); });
   module.def("map_key", [](const std::vector<std::pair<std::string, std::string>>& rows,

@@ -1,6 +1,7 @@
 #include "checkpoint/gguf.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -185,37 +186,104 @@ bool has_short_names(const GgufMetadata& metadata, const std::string& architectu
   return true;
 }
 
-}  // namespace
+// What stands before the list of tensors, where the reader is left.
+struct Header {
+  ByteReader reader;
+  std::uint64_t tensor_count;
+  GgufMetadata metadata;
+};
 
-StateDict read_gguf(std::span<const std::byte> bytes, const std::string& where) {
-  constexpr std::uint64_t kSmallestTensor = 8 + 4 + 4 + 8;
-  ByteReader reader(bytes, where);
+Header take_header(const GgufFile& file) {
+  ByteReader reader(file.bytes, file.where);
   check_version(reader);
   const auto tensor_count = reader.take<std::uint64_t>();
   const auto key_count = reader.take<std::uint64_t>();
-  const GgufMetadata metadata = take_gguf_metadata(reader, key_count);
-  const std::string architecture = architecture_of(metadata, where);
-  if (tensor_count > reader.remaining() / kSmallestTensor) {
-    fail<CheckpointError>(where, "tensors that fit the file",
-                          std::to_string(tensor_count) + " tensors");
+  GgufMetadata metadata = take_gguf_metadata(reader, key_count);
+  return {reader, tensor_count, std::move(metadata)};
+}
+
+std::vector<Placed> take_tensors(Header& header, const GgufFile& file) {
+  constexpr std::uint64_t kSmallestTensor = 8 + 4 + 4 + 8;
+  ByteReader& reader = header.reader;
+  if (header.tensor_count > reader.remaining() / kSmallestTensor) {
+    fail<CheckpointError>(file.where, "tensors that fit the file",
+                          std::to_string(header.tensor_count) + " tensors");
   }
   std::vector<Placed> tensors;
-  for (std::uint64_t i = 0; i < tensor_count; ++i) tensors.push_back(take_tensor(reader));
-
-  const auto alignment = static_cast<std::uint64_t>(metadata.alignment);
-  const std::uint64_t header = aligned(reader.position(), alignment);
+  for (std::uint64_t i = 0; i < header.tensor_count; ++i) tensors.push_back(take_tensor(reader));
+  const auto alignment = static_cast<std::uint64_t>(header.metadata.alignment);
   // A file without tensors may end with its header.
-  const std::size_t begin = std::min<std::uint64_t>(header, bytes.size());
-  place_tensors(tensors, bytes.subspan(begin), alignment, where);
-  restore_conv_1x1(metadata, architecture, tensors, where);
+  const std::size_t begin =
+      std::min<std::uint64_t>(aligned(reader.position(), alignment), file.bytes.size());
+  place_tensors(tensors, file.bytes.subspan(begin), alignment, file.where);
+  return tensors;
+}
 
+std::int64_t whole_number(const GgufMetadata& metadata, const std::string& key, std::int64_t absent,
+                          const std::string& where) {
+  const auto found = metadata.values.find(key);
+  if (found == metadata.values.end()) return absent;
+  const std::string& text = found->second;
+  std::int64_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    fail<CheckpointError>(where + ": " + key, "a whole number", printable(text));
+  }
+  return value;
+}
+
+// Checks that this is file `part` of those that a checkpoint is split into, and returns how many.
+std::int64_t check_split(const GgufMetadata& metadata, std::int64_t part,
+                         const std::string& where) {
+  constexpr std::int64_t kMostFiles = 1000;
+  const std::int64_t count = whole_number(metadata, "split.count", 1, where);
+  if (count > kMostFiles) {
+    fail<CheckpointError>(where + ": split.count", "at most 1000 files", std::to_string(count));
+  }
+  const std::int64_t found = whole_number(metadata, "split.no", 0, where);
+  if (found != part) {
+    fail<CheckpointError>(where + ": split.no",
+                          std::to_string(part) + " of " + std::to_string(count) + " files",
+                          std::to_string(found));
+  }
+  return count;
+}
+
+}  // namespace
+
+StateDict read_gguf(const GgufFile& first, const OpenGgufPart& open_part) {
+  Header header = take_header(first);
+  const GgufMetadata& metadata = header.metadata;
+  const std::int64_t count = check_split(metadata, 0, first.where);
+  const std::string architecture = architecture_of(metadata, first.where);
   StateDict result;
-  result.source = where;
+  result.source = first.where;
   copy_metadata(metadata, architecture, result);
-  const bool short_names = has_short_names(metadata, architecture, where);
-  for (Placed& tensor : tensors) {
-    if (short_names) tensor.entry.name = from_short_name(architecture, tensor.entry.name);
-    result.add(std::move(tensor.entry));
+  const bool short_names = has_short_names(metadata, architecture, first.where);
+  const auto add = [&](Header& part, const GgufFile& file) {
+    std::vector<Placed> tensors = take_tensors(part, file);
+    restore_conv_1x1(metadata, architecture, tensors, file.where);
+    for (Placed& tensor : tensors) {
+      if (short_names) tensor.entry.name = from_short_name(architecture, tensor.entry.name);
+      result.add(std::move(tensor.entry));
+    }
+  };
+  add(header, first);
+  for (std::int64_t part = 1; part < count; ++part) {
+    const GgufFile file = open_part(part, count);
+    Header other = take_header(file);
+    const std::int64_t others = check_split(other.metadata, part, file.where);
+    if (others != count) {
+      fail<CheckpointError>(file.where + ": split.count", std::to_string(count),
+                            std::to_string(others));
+    }
+    add(other, file);
+  }
+  const auto tensors = static_cast<std::int64_t>(result.tensors().size());
+  const std::int64_t expected = whole_number(metadata, "split.tensors.count", tensors, first.where);
+  if (tensors != expected) {
+    fail<CheckpointError>(first.where, std::to_string(expected) + " tensors in all files",
+                          std::to_string(tensors));
   }
   return result;
 }

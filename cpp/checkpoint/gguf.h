@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -8,14 +10,24 @@
 
 namespace sam_rlx {
 
+struct GgufFile {
+  std::span<const std::byte> bytes;
+  std::string where;  // names it in messages
+};
+// Opens file `part` of `count`, counted from 0, of a checkpoint that is split.
+using OpenGgufPart = std::function<GgufFile(std::int64_t part, std::int64_t count)>;
+
 // Reads a GGUF file, version 2 or 3, little-endian: metadata, names and places of the tensors, and
-// their data, aligned, one behind the other. `where` names the file in messages. The entries point
-// into `bytes` and have Meta's names where the file says that its own are the short ones.
+// their data, aligned, one behind the other. The entries point into the bytes and have Meta's names
+// where the file says that its own are the short ones.
 //
 // Texts and plain values of the metadata come under their own keys, lists are left out.
 // general.architecture ("sam", "sam2" or "sam3"; UnsupportedError for any other) comes as "family"
 // too, and <architecture>.variant and .config as "variant" and "config", as in safetensors files.
 // Tensors that <architecture>.conv_1x1 lists get the two axes of length 1 that GGUF cannot pack.
-StateDict read_gguf(std::span<const std::byte> bytes, const std::string& where);
+//
+// A file whose split.count is above 1 must be the first of so many (split.no is 0); the others are
+// opened in their order, and the metadata of the first holds for all.
+StateDict read_gguf(const GgufFile& first, const OpenGgufPart& open_part);
 
 }  // namespace sam_rlx

@@ -1,6 +1,9 @@
 #include "checkpoint/open.h"
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <regex>
 #include <string_view>
 
 #include "checkpoint/byte_reader.h"
@@ -89,13 +92,41 @@ StateDict read_content(std::span<const std::byte> bytes, const std::string& wher
     return read_torch_archive(bytes, where);
   }
   if (looks_like_safetensors(text)) return read_safetensors(bytes, where);
-  if (text.starts_with("GGUF")) return read_gguf(bytes, where);
   if (text.starts_with("\x80")) return read_torch_legacy(bytes, where);
   refuse_content(text, where);
 }
 
+// How the name of one of several GGUF files ends; `part` counts from 0.
+std::string part_suffix(std::int64_t part, std::int64_t count) {
+  const auto digits = [](std::int64_t number) {
+    const std::string text = std::to_string(number);
+    return std::string(5 - std::min<std::size_t>(5, text.size()), '0') + text;
+  };
+  return "-" + digits(part + 1) + "-of-" + digits(count) + ".gguf";
+}
+
+// A file, and with it the others that it says it is the first of.
+StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile>& first) {
+  std::vector<std::shared_ptr<const MappedFile>> files{first};
+  const std::string name = path.filename().string(), where = printable(path.string());
+  const auto open_part = [&](std::int64_t part, std::int64_t count) -> GgufFile {
+    const std::string suffix = part_suffix(0, count);
+    if (!name.ends_with(suffix)) {
+      fail<CheckpointError>(where, "a name that ends in " + suffix, printable(name));
+    }
+    const std::string stem = name.substr(0, name.size() - suffix.size());
+    const fs::path other = path.parent_path() / (stem + part_suffix(part, count));
+    files.push_back(std::make_shared<const MappedFile>(other));
+    return {files.back()->bytes(), printable(other.string())};
+  };
+  StateDict result = read_gguf({first->bytes(), where}, open_part);
+  result.files = std::move(files);
+  return result;
+}
+
 StateDict open_file(const fs::path& path) {
   const auto file = std::make_shared<const MappedFile>(path);
+  if (as_text(file->bytes()).starts_with("GGUF")) return open_gguf(path, file);
   StateDict result = read_content(file->bytes(), printable(path.string()));
   result.files.push_back(file);
   return result;
@@ -105,21 +136,48 @@ bool has_suffix(const fs::path& path, std::string_view suffix) {
   return path.filename().string().ends_with(suffix);
 }
 
+// Whether this is one of several GGUF files, but not their first: "x-00002-of-00003.gguf".
+bool is_later_part(const fs::path& path) {
+  static const std::regex kPart(".*-[0-9]{5}-of-[0-9]{5}\\.gguf"),
+      kFirst(".*-00001-of-[0-9]{5}\\.gguf");
+  const std::string name = path.filename().string();
+  return std::regex_match(name, kPart) && !std::regex_match(name, kFirst);
+}
+
+bool contains_text(const fs::path& path, std::string_view text) {
+  const auto lower = [](unsigned char c) { return std::tolower(c); };
+  const std::string name = path.filename().string();
+  return std::search(name.begin(), name.end(), text.begin(), text.end(), [&](char a, char b) {
+           return lower(static_cast<unsigned char>(a)) == lower(static_cast<unsigned char>(b));
+         }) != name.end();
+}
+
 }  // namespace
 
-fs::path resolve_checkpoint(const fs::path& source) {
+fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   if (!fs::is_directory(source)) return source;
   const fs::path usual = source / "model.safetensors";
-  if (fs::exists(usual)) return usual;
+  if (prefer.empty() && fs::exists(usual)) return usual;
   std::vector<fs::path> indices;
   std::vector<fs::path> candidates;
   for (const auto& item : fs::directory_iterator(source)) {
-    if (!item.is_regular_file()) continue;
+    if (!item.is_regular_file() || is_later_part(item.path())) continue;
     if (has_suffix(item.path(), kIndexSuffix)) indices.push_back(item.path());
     for (const std::string_view suffix :
          {".safetensors"sv, ".gguf"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
       if (has_suffix(item.path(), suffix)) candidates.push_back(item.path());
     }
+  }
+  if (!prefer.empty()) {
+    candidates.insert(candidates.end(), indices.begin(), indices.end());
+    std::sort(candidates.begin(), candidates.end());
+    std::vector<fs::path> preferred;
+    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(preferred),
+                 [&](const fs::path& path) { return contains_text(path, prefer); });
+    if (preferred.size() == 1) return preferred.front();
+    fail<CheckpointError>(printable(source.string()),
+                          "one checkpoint with " + quoted(prefer) + " in its name",
+                          list_names(preferred.empty() ? candidates : preferred));
   }
   std::vector<fs::path>& choice = indices.empty() ? candidates : indices;
   std::sort(choice.begin(), choice.end());

@@ -123,6 +123,7 @@ def load_model(
     isa: str | None = None,
     image_size: int | None = None,
     strict: bool = True,
+    prefer: str | None = None,
     revision: str | None = None,
     token: str | bool | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -153,6 +154,9 @@ def load_model(
     strict : bool
         With True, a tensor of the file that the network lacks is an error. With False it is only
         listed by `Model.report`. A missing tensor is always an error.
+    prefer : str, optional
+        For a directory with several checkpoints: text in the name of the one to load, such as
+        ``"q8_0"``, in small or capital letters. Exactly one must have it.
     revision, token, cache_dir, local_files_only
         Passed on to ``huggingface_hub`` for a hub id, and refused for anything else.
 
@@ -166,11 +170,13 @@ def load_model(
     FileNotFoundError
         `source` is no existing path, no packaged name and no hub id.
     CheckpointError
-        The file is damaged, or its tensors are not those of a known network.
+        The file is damaged, its tensors are not those of a known network, or a directory has no
+        checkpoint or several to choose from, which are listed.
     UnsupportedError
         The variant, precision or instruction set is not available here.
     InvalidArgumentError
-        An argument has the wrong type, or a hub argument is given for a local file.
+        An argument has the wrong type, a hub argument is given for a local file, or `prefer` for
+        anything but a directory.
     MissingExtraError, HubError
         The hub cannot be used, or does not give the model.
 
@@ -183,6 +189,7 @@ def load_model(
     """
     path = find_checkpoint(
         source,
+        prefer=prefer,
         revision=revision,
         token=token,
         cache_dir=cache_dir,
@@ -198,6 +205,7 @@ def load_model(
 def find_checkpoint(
     source: str | os.PathLike[str],
     *,
+    prefer: str | None = None,
     revision: str | None = None,
     token: str | bool | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -209,6 +217,8 @@ def find_checkpoint(
         raise InvalidArgumentError(f"load_model.source: expected str or path, found {found}")
     name = os.fspath(source)
     path = _local_path(name)
+    if prefer is not None:
+        return _preferred(name, path, prefer)
     if path is None:
         return hub.download(
             name,
@@ -223,6 +233,19 @@ def find_checkpoint(
             f"hub id, found the local source {name!r}"
         )
     return path
+
+
+def _preferred(name: str, path: Path | None, prefer: str) -> Path:
+    """Return the checkpoint of a directory whose name contains `prefer`."""
+    if not isinstance(prefer, str) or not prefer:
+        raise InvalidArgumentError(
+            f"load_model.prefer: expected part of a file's name, found {prefer!r}"
+        )
+    if path is None or not path.is_dir():
+        raise InvalidArgumentError(
+            f"load_model: expected prefer only with a directory, found the source {name!r}"
+        )
+    return Path(_core.preferred_checkpoint(str(path), prefer))
 
 
 def _local_path(name: str) -> Path | None:

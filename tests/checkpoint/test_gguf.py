@@ -293,3 +293,81 @@ def test_parts_of_packed_tensors_are_whole_blocks(testing, tmp_path):
         for i in range(4):
             part = state_dict[f"sam_prompt_encoder.point_embeddings.{i}.weight"]
             np.testing.assert_array_equal(part, whole[i : i + 1])
+
+
+# ---------------------------------------------------------------- several files
+
+
+def split(number, count, **more):
+    pairs = {"split.no": Value(2, struct.pack("<H", number))}
+    pairs["split.count"] = Value(2, struct.pack("<H", count))
+    return pairs | {f"split.{key}": value for key, value in more.items()}
+
+
+def write_parts(folder, *metadata):
+    for i, pairs in enumerate(metadata):
+        path = folder / f"x-{i + 1:05}-of-{len(metadata):05}.gguf"
+        path.write_bytes(gguf_bytes({f"part{i}.weight": files.tensor(W + i)}, pairs))
+    return folder / f"x-00001-of-{len(metadata):05}.gguf"
+
+
+def test_the_first_of_several_files_stands_for_all(testing, tmp_path):
+    tensors = {"tensors.count": Value(5, struct.pack("<i", 3))}
+    first = write_parts(tmp_path, split(0, 3, **tensors), split(1, 3), split(2, 3))
+    for source in (first, tmp_path):
+        state_dict = testing.open_checkpoint(source)
+        assert state_dict.keys() == ["part0.weight", "part1.weight", "part2.weight"]
+        for i in range(3):
+            np.testing.assert_array_equal(state_dict[f"part{i}.weight"], W + i)
+
+
+def test_files_that_the_gguf_package_splits(testing, tmp_path):
+    """Only the first of them has metadata, and in this case no tensors."""
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter(
+        tmp_path / "x.gguf", "sam2", split_max_tensors=2, small_first_shard=True
+    )
+    writer.add_string("sam2.naming", "short-1")
+    writer.add_array("sam2.conv_1x1", ["vn.0.conv.weight"])
+    blocks = files.random_blocks("Q8_0", 3, 64)
+    arrays = {f"v.blocks.{i}.norm1.weight": W[0] + i for i in range(4)}
+    for name, array in arrays.items():
+        writer.add_tensor(name, array)
+    writer.add_tensor("vn.0.conv.weight", blocks, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert len(list(tmp_path.glob("x-*-of-00004.gguf"))) == 4
+    state_dict = testing.open_checkpoint(tmp_path)
+    assert len(state_dict.keys()) == 5
+    for i in range(4):
+        found = state_dict[f"image_encoder.trunk.blocks.{i}.norm1.weight"]
+        np.testing.assert_array_equal(found, W[0] + i)
+    assert state_dict["image_encoder.neck.convs.0.conv.weight"].shape == (3, 64, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "found"),
+    [
+        ([split(1, 2), split(0, 2)], r"split\.no: expected 0 of 2 files, found 1"),
+        ([split(0, 2), split(0, 2)], r"split\.no: expected 1 of 2 files, found 0"),
+        ([split(0, 2), split(1, 3)], r"split\.count: expected 2, found 3"),
+        ([split(0, 2), {}], r"split\.no: expected 1 of 1 files, found 0"),
+        ([split(0, 3), split(1, 3)], "expected a name that ends in -00001-of-00003.gguf"),
+        ([split(0, 2, **{"tensors.count": 3}), split(1, 2)], "expected 3 tensors in all files"),
+        ([split(0, 1001), split(1, 1001)], "expected at most 1000 files, found 1001"),
+        ([{"split.count": "two"}, {}], r"split\.count: expected a whole number, found two"),
+        ([{"split.count": Value(5, struct.pack("<i", -1))}, {}], "a whole number, found -1"),
+    ],
+)
+def test_files_that_do_not_belong_together(testing, tmp_path, metadata, found):
+    with pytest.raises(sam_rlx.errors.CheckpointError, match=found):
+        testing.open_checkpoint(write_parts(tmp_path, *metadata))
+
+
+def test_a_part_that_is_not_there(testing, tmp_path):
+    first = write_parts(tmp_path, split(0, 2), split(1, 2))
+    (tmp_path / "x-00002-of-00002.gguf").unlink()
+    with pytest.raises(FileNotFoundError, match="x-00002-of-00002"):
+        testing.open_checkpoint(first)

@@ -24,6 +24,7 @@ def make(folder, *names):
         (["x.pt"], "x.pt"),
         (["sam-q8_0.gguf", "config.json"], "sam-q8_0.gguf"),
         (["model.safetensors", "sam-q8_0.gguf"], "model.safetensors"),
+        (["x-00001-of-00002.gguf", "x-00002-of-00002.gguf"], "x-00001-of-00002.gguf"),
         (["pytorch_model.bin"], "pytorch_model.bin"),
         (["model.safetensors", "pytorch_model.bin", "other.pth"], "model.safetensors"),
         (
@@ -53,6 +54,46 @@ def test_an_ambiguous_folder_lists_its_candidates(testing, tmp_path, names, foun
     (tmp_path / "folder.pth").mkdir()
     with pytest.raises(sam_rlx.errors.CheckpointError, match=found):
         testing.open_checkpoint(tmp_path)
+
+
+SEVERAL = ["sam-Q8_0.gguf", "sam-Q4_K.gguf", "model.safetensors", "x-Q2_K-00001-of-00002.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("prefer", "chosen"),
+    [("q8_0", 0), ("Q4_K.gguf", 1), ("model", 2), ("safetensors", 2), ("q2_k", 3)],
+)
+def test_a_text_chooses_from_a_folder(testing, tmp_path, prefer, chosen):
+    make(tmp_path, *SEVERAL, "x-Q2_K-00002-of-00002.gguf", "q8_0.txt")
+    assert testing.resolve_checkpoint(tmp_path, prefer) == tmp_path / SEVERAL[chosen]
+    assert sam_rlx.model.find_checkpoint(tmp_path, prefer=prefer) == tmp_path / SEVERAL[chosen]
+
+
+@pytest.mark.parametrize(
+    ("prefer", "found"),
+    [
+        ("sam-q", r'"sam-q" in its name, found sam-Q4_K\.gguf, sam-Q8_0\.gguf$'),
+        ("q5_k", r"found model\.safetensors, sam-Q4_K\.gguf, .*x-Q2_K-00001-of-00002\.gguf$"),
+    ],
+)
+def test_a_text_that_fits_several_or_none_lists_them(testing, tmp_path, prefer, found):
+    make(tmp_path, *SEVERAL)
+    with pytest.raises(sam_rlx.errors.CheckpointError, match=found):
+        sam_rlx.load_model(tmp_path, prefer=prefer)
+
+
+@pytest.mark.parametrize(
+    ("source", "prefer", "found"),
+    [
+        ("sam-nano", "q8_0", "only with a directory, found the source 'sam-nano'"),
+        ("owner/name", "q8_0", "only with a directory, found the source 'owner/name'"),
+        (".", "", "part of a file's name, found ''"),
+        (".", 8, "part of a file's name, found 8"),
+    ],
+)
+def test_a_text_needs_a_folder(source, prefer, found):
+    with pytest.raises(sam_rlx.errors.InvalidArgumentError, match=found):
+        sam_rlx.load_model(source, prefer=prefer)
 
 
 @pytest.mark.parametrize("name", ["model.pth", "model.bin", "model", "model.safetensors"])
