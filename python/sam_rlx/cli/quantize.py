@@ -27,7 +27,7 @@ def add_parser(commands: Any) -> None:
         help="a model as a smaller GGUF file",
         description="Write a model as a GGUF file with packed matrices. Matrices and 1x1 "
         "convolutions are packed; what is small or delicate stays as it is. Rows that the format "
-        "does not fit get the nearest one that does, and are counted.",
+        "does not fit get a finer one that does, and are counted.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
