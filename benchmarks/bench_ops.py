@@ -29,6 +29,7 @@ LINEAR = [  # m, k, n, what is fused
     (7, 256, 2048, ""),
     (7, 2048, 256, ""),
 ]
+BLOCKS = ["Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0"]
 ATTENTION = [(0, False), (0, True), (14, False), (14, True)]  # window, relative position
 MEMORY = [(1, False), (2, False), (2, True), (7, False), (7, True)]  # maps, without keys
 
@@ -65,6 +66,17 @@ def memory_rows(bench, threads, common):
         yield f"{name}{', no keys' if factored else ''}", work, "FLOP", best(times, threads)
 
 
+def block_rows(bench, threads, common):
+    """A layer of SAM 3's trunk, its weight as float32 and as GGUF's blocks."""
+    m, k, n = 4096, 1024, 4096
+    work = 2 * m * k * n
+    common = {"repetitions": repetitions(work), **common}
+    yield f"linear {m}x{k}x{n}", work, "FLOP", best(bench.linear(m, k, n, **common), threads)
+    for name in BLOCKS:
+        times = bench.linear_blocks(m, k, n, name, **common)
+        yield f"linear {m}x{k}x{n} {name}", work, "FLOP", best(times, threads)
+
+
 def ours(isa, threads):
     """Rows (name, operations or bytes, unit, seconds)."""
     from sam_rlx import _testing
@@ -81,6 +93,7 @@ def ours(isa, threads):
         options = {fused: True} if fused else {}
         times = bench.linear(m, k, n, repetitions=repetitions(work), **options, **common)
         yield f"linear {m}x{k}x{n} {fused}", work, "FLOP", best(times, threads)
+    yield from block_rows(bench, threads, common)
     for window, rel_pos in ATTENTION:
         work = 4 * 12 * 64 * 4096 * (window * window or 4096)
         times = bench.window_attention(

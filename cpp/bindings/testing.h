@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "core/blocks.h"
 #include "core/context.h"
+#include "core/error.h"
 #include "kernels/select.h"
 
 namespace sam_rlx {
@@ -46,5 +48,13 @@ inline FloatArray make_array(const Shape& shape) {
   return FloatArray(sizes);
 }
 inline View mutable_view_of(FloatArray& array) { return {array.mutable_data(), shape_of(array)}; }
+
+inline BlockFormat block_format_named(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(BlockFormat::kQ8_K); ++i) {
+    const auto format = static_cast<BlockFormat>(i);
+    if (name == block_facts(format).name) return format;
+  }
+  fail("format", "a packed format of GGUF", name);
+}
 
 }  // namespace sam_rlx

@@ -84,6 +84,24 @@ Times time_linear(std::int64_t m, std::int64_t k, std::int64_t n, bool gelu, boo
   return measure(repetitions, [&] { linear(test.context, x, packed, epilogue, out); });
 }
 
+// The same with a weight in blocks of random bytes, too small for the halves to be infinite.
+Times time_linear_blocks(std::int64_t m, std::int64_t k, std::int64_t n, const std::string& format,
+                         int repetitions, const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const BlockFormat found = block_format_named(format);
+  const std::int64_t bytes = n * k / block_facts(found).numbers * block_facts(found).bytes;
+  BlockRows rows{found, n, k, allocate_aligned(static_cast<std::size_t>(bytes))};
+  std::uint32_t state = 1;
+  for (std::int64_t i = 0; i < bytes; ++i) {
+    state = state * 1664525U + 1013904223U;
+    static_cast<std::uint8_t*>(rows.bytes.get())[i] = static_cast<std::uint8_t>(state >> 26);
+  }
+  const PackedMatrix packed = pack_blocks(test.context.kernels, std::move(rows));
+  const Tensor x = random_tensor({m, k});
+  Tensor out({m, n});
+  return measure(repetitions, [&] { linear(test.context, x, packed, {}, out); });
+}
+
 Times time_conv3x3(std::int64_t side, std::int64_t in, std::int64_t out_channels, int repetitions,
                    const Isa& isa, int num_threads) {
   TestContext test(isa, num_threads);
@@ -239,6 +257,8 @@ void register_bench(py::module_& module) {
   py::module_ bench = module.def_submodule("bench", "Times of ops, without Python around them.");
   bench.def("peak", &time_peak, "repetitions"_a, "isa"_a = py::none());
   bench.def("linear", &time_linear, "m"_a, "k"_a, "n"_a, "gelu"_a = false, "residual"_a = false,
+            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("linear_blocks", &time_linear_blocks, "m"_a, "k"_a, "n"_a, "format"_a,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("conv3x3", &time_conv3x3, "side"_a, "in_channels"_a, "out_channels"_a,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);

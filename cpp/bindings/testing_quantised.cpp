@@ -7,7 +7,6 @@
 
 #include "bindings/testing.h"
 #include "bindings/testing_register.h"
-#include "core/error.h"
 #include "kernels/kernel_table.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
@@ -62,15 +61,10 @@ py::tuple pack_int8(const FloatArray& weight, const Isa& isa) {
 
 BlockRows block_rows(const py::array_t<std::uint8_t, py::array::c_style>& bytes,
                      const std::string& format, std::int64_t cols) {
-  for (int i = 0; i <= static_cast<int>(BlockFormat::kQ8_K); ++i) {
-    const auto found = static_cast<BlockFormat>(i);
-    if (format != block_facts(found).name) continue;
-    BlockRows rows{found, bytes.shape(0), cols,
-                   allocate_aligned(static_cast<std::size_t>(bytes.size()))};
-    std::copy_n(bytes.data(), bytes.size(), static_cast<std::uint8_t*>(rows.bytes.get()));
-    return rows;
-  }
-  fail("format", "a packed format of GGUF", format);
+  BlockRows rows{block_format_named(format), bytes.shape(0), cols,
+                 allocate_aligned(static_cast<std::size_t>(bytes.size()))};
+  std::copy_n(bytes.data(), bytes.size(), static_cast<std::uint8_t*>(rows.bytes.get()));
+  return rows;
 }
 
 void register_block_linear(py::module_& ops) {
