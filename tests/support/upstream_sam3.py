@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
+import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 
 from support import tiny, tiny_sam3, upstream
 from support.upstream_sam3_package import on_cpu as on_cpu
 from support.upstream_sam3_package import sam3 as sam3
+
+NANO = files("sam_rlx") / "assets/sam3-nano.safetensors"
 
 
 def refresh(module: Any) -> Any:
@@ -277,6 +283,27 @@ def memory_encoder(config: tiny_sam3.Sam3Config) -> Any:
     ).eval()
 
 
+def mask_decoder(config: tiny_sam3.Sam3Config) -> Any:
+    """Build the tracker's `MaskDecoder`, some of whose sizes the tracker itself fixes."""
+    transformer = sam3.TwoWayTransformer(
+        depth=2, embedding_dim=config.d_model, mlp_dim=config.decoder_mlp_dim, num_heads=8
+    )
+    return sam3.MaskDecoder(
+        transformer_dim=config.d_model,
+        transformer=transformer,
+        iou_head_depth=3,
+        iou_head_hidden_dim=config.iou_head_hidden_dim,
+        use_high_res_features=True,
+        iou_prediction_use_sigmoid=True,
+        pred_obj_scores=True,
+        pred_obj_scores_mlp=True,
+        use_multimask_token_for_obj_ptr=True,
+        dynamic_multimask_via_stability=True,
+        dynamic_multimask_stability_delta=0.05,
+        dynamic_multimask_stability_thresh=0.98,
+    )
+
+
 def tracker(config: tiny_sam3.Sam3Config, backbone: Any = None, **switches: Any) -> Any:
     """Build upstream's `Sam3TrackerPredictor`; switches override the released ones."""
     released = {
@@ -292,11 +319,6 @@ def tracker(config: tiny_sam3.Sam3Config, backbone: Any = None, **switches: Any)
         "non_overlap_masks_for_mem_enc": False,
         "non_overlap_masks_for_output": False,
         "max_cond_frames_in_attn": 4,
-        "sam_mask_decoder_extra_args": {
-            "dynamic_multimask_via_stability": True,
-            "dynamic_multimask_stability_delta": 0.05,
-            "dynamic_multimask_stability_thresh": 0.98,
-        },
         "clear_non_cond_mem_around_input": True,
         "fill_hole_area": 0,
         "use_memory_selection": False,
@@ -313,7 +335,8 @@ def tracker(config: tiny_sam3.Sam3Config, backbone: Any = None, **switches: Any)
         ).eval()
         # Upstream turns autocast on for good. Without a GPU it does nothing, but is left open.
         model.bf16_context.__exit__(None, None, None)
-    return model
+        model.sam_mask_decoder = mask_decoder(config)
+    return model.eval()
 
 
 def click_predictor(config: tiny_sam3.Sam3Config) -> Any:
@@ -359,12 +382,38 @@ def image_model(
     return model if seed is None else upstream.randomise(model, seed)
 
 
+def nano_config() -> tiny_sam3.Sam3Config:
+    """Sizes of the package's own checkpoint."""
+    with safe_open(str(NANO), "np") as file:
+        fields = json.loads(file.metadata()["config"])
+    names = {field.name for field in dataclasses.fields(tiny_sam3.Sam3Config)}
+    known: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in fields.items() if k in names
+    }
+    return tiny_sam3.Sam3Config(**known)
+
+
+def nano_model(kind: Any = None, **switches: Any) -> Any:
+    """Build the same with the trained weights of the package."""
+    model = image_model(nano_config(), seed=None, clicks=True, kind=kind, **switches)
+    weights = {upstream_name(n): w for n, w in upstream.packaged_weights("sam3-nano").items()}
+    upstream.load_state_dict(model, weights)
+    return model
+
+
 def meta_name(name: str) -> str:
     """Return the name that Meta's checkpoint has for a tensor of the image model."""
     tracker = "inst_interactive_predictor.model."
     if name.startswith(tracker):
         return f"tracker.{name.removeprefix(tracker)}"
     return f"detector.{name}"
+
+
+def upstream_name(name: str) -> str:
+    """Return the name that the image model has for a tensor of Meta's checkpoint."""
+    if name.startswith("tracker."):
+        return f"inst_interactive_predictor.model.{name.removeprefix('tracker.')}"
+    return name.removeprefix("detector.")
 
 
 def meta_weights(model: Any) -> tiny.Weights:
