@@ -99,7 +99,7 @@ def ours(order: dict[str, Any]) -> dict[str, Any]:
 
 def upstream_model(workload: Workload, order: dict[str, Any]) -> Any:
     import torch
-    from support import upstream_sam3, upstream_sam3_masklets
+    from support import upstream_sam3, upstream_sam3_masklets, upstream_sam3_nano
 
     torch.set_num_threads(order["threads"])
     detector = upstream_sam3.image_model(
@@ -110,7 +110,7 @@ def upstream_model(workload: Workload, order: dict[str, Any]) -> Any:
         supervise_joint_box_scores=True,
     )
     stored = torch.load(workload.weights, mmap=True, weights_only=True)
-    named = {upstream_sam3.upstream_name(name): value for name, value in stored.items()}
+    named = {upstream_sam3_nano.upstream_name(name): value for name, value in stored.items()}
     lacking = detector.load_state_dict(named, strict=False, assign=True)
     if lacking.unexpected_keys or any("freqs_cis" not in key for key in lacking.missing_keys):
         raise KeyError(f"weights do not fit: {lacking}")

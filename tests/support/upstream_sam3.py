@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
-import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 
 from support import tiny, tiny_sam3, upstream
 from support.upstream_sam3_package import on_cpu as on_cpu
 from support.upstream_sam3_package import sam3 as sam3
-
-NANO = files("sam_rlx") / "assets/sam3-nano.safetensors"
 
 
 def refresh(module: Any) -> Any:
@@ -382,38 +376,12 @@ def image_model(
     return model if seed is None else upstream.randomise(model, seed)
 
 
-def nano_config() -> tiny_sam3.Sam3Config:
-    """Sizes of the package's own checkpoint."""
-    with safe_open(str(NANO), "np") as file:
-        fields = json.loads(file.metadata()["config"])
-    names = {field.name for field in dataclasses.fields(tiny_sam3.Sam3Config)}
-    known: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in fields.items() if k in names
-    }
-    return tiny_sam3.Sam3Config(**known)
-
-
-def nano_model(kind: Any = None, **switches: Any) -> Any:
-    """Build the same with the trained weights of the package."""
-    model = image_model(nano_config(), seed=None, clicks=True, kind=kind, **switches)
-    weights = {upstream_name(n): w for n, w in upstream.packaged_weights("sam3-nano").items()}
-    upstream.load_state_dict(model, weights)
-    return model
-
-
 def meta_name(name: str) -> str:
     """Return the name that Meta's checkpoint has for a tensor of the image model."""
     tracker = "inst_interactive_predictor.model."
     if name.startswith(tracker):
         return f"tracker.{name.removeprefix(tracker)}"
     return f"detector.{name}"
-
-
-def upstream_name(name: str) -> str:
-    """Return the name that the image model has for a tensor of Meta's checkpoint."""
-    if name.startswith("tracker."):
-        return f"inst_interactive_predictor.model.{name.removeprefix('tracker.')}"
-    return name.removeprefix("detector.")
 
 
 def meta_weights(model: Any) -> tiny.Weights:

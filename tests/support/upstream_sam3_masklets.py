@@ -10,7 +10,14 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from support import sam3_concepts, upstream, upstream_sam3, upstream_sam3_video, upstream_video
+from support import (
+    sam3_concepts,
+    upstream,
+    upstream_sam3,
+    upstream_sam3_nano,
+    upstream_sam3_video,
+    upstream_video,
+)
 
 _torch: Any = vars(upstream)["torch"]
 _sam3: Any = upstream_sam3.sam3
@@ -57,7 +64,7 @@ def detector(seed: int = 0, presence: float = 1.0) -> Any:
 
 def nano_detector() -> Any:
     """Build the same with the trained weights of the package."""
-    return upstream_sam3.nano_model(
+    return upstream_sam3_nano.image_model(
         kind=_sam3.Sam3ImageOnVideoMultiGPU, supervise_joint_box_scores=True
     )
 

@@ -11,6 +11,7 @@ from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
+nano = pytest.importorskip("support.upstream_sam3_nano", reason="needs sam3")
 parts = pytest.importorskip("support.sam3_detector", reason="needs sam3")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
@@ -44,7 +45,7 @@ PICTURES = {"square": painted(336, 336), "wide": painted(300, 400), "tall": pain
 @pytest.fixture(scope="module")
 def network():
     """Upstream's model at the sizes and with the weights of the package."""
-    return upstream_sam3.nano_model()
+    return nano.image_model()
 
 
 @pytest.fixture(scope="module")
