@@ -13,16 +13,14 @@ features of frame 0 again. Takes a quarter of an hour on two cores, and 8 GB.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
 import client
 import rivals
-from workloads import Workload
+from workloads import PHRASE_VIDEO, Workload
 
 ENGINES = ("sam_rlx", "pytorch")
 
@@ -39,16 +37,9 @@ def arguments() -> argparse.Namespace:
 
 def in_process(task: str, order: dict[str, Any], engine: str = "pytorch") -> dict[str, Any]:
     """Do a task in a process of its own."""
-    variables = {"TQDM_DISABLE": "1"} | importlib.import_module(rivals.ENGINES[engine]).environment(
-        order["threads"]
+    return client.answer_of(
+        "rivals.phrase_video", [task, json.dumps(order)], engine, order["threads"]
     )
-    command = ["-m", "rivals.phrase_video", task, json.dumps(order)]
-    process = client.python(command, variables, stdout=subprocess.PIPE, text=True)
-    shown, _ = process.communicate()
-    if process.returncode != 0:
-        sys.exit(f"phrase_video.py: {task} failed")
-    found: dict[str, Any] = json.loads(shown.splitlines()[-1])
-    return found
 
 
 def main() -> None:
@@ -56,7 +47,7 @@ def main() -> None:
     if missing := rivals.missing_packages("pytorch"):
         sys.exit(f"phrase_video.py: the weights are made with PyTorch, missing {missing}")
     variant = "tiny" if options.quick else "sam3"
-    workload = Workload("sam3-video", variant, objects=options.objects)
+    workload = Workload(PHRASE_VIDEO, variant, objects=options.objects)
     order = {"workload": workload.to_json(), "threads": options.threads, "warmup": options.warmup}
     in_process("weights", order)
     order |= in_process("threshold", order, "sam_rlx")

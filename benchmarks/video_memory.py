@@ -18,10 +18,8 @@ discs that cross the picture again and again. Upstream takes no frames one by on
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -72,16 +70,7 @@ def follow(engine: str, workload: Workload, options: argparse.Namespace) -> dict
         "threads": options.threads,
         "phrase": options.phrase,
     }
-    variables = {"TQDM_DISABLE": "1"} | importlib.import_module(rivals.ENGINES[engine]).environment(
-        options.threads
-    )
-    command = ["-m", "rivals.long_video", json.dumps(order)]
-    process = client.python(command, variables, stdout=subprocess.PIPE, text=True)
-    shown, _ = process.communicate()
-    if process.returncode != 0:
-        sys.exit(f"video_memory.py: {engine} failed")
-    found: dict[str, Any] = json.loads(shown.splitlines()[-1])
-    return found
+    return client.answer_of("rivals.long_video", [json.dumps(order)], engine, options.threads)
 
 
 def row(engine: str, found: dict[str, Any], frames: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import resident
-import tracks
+from rivals import export
 from workloads import BUILD, SEED, Workload, phrases, picture, scores_of, threshold_for
 
 TEXT = phrases(1)[0]
@@ -35,14 +35,14 @@ def options(order: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def clip(workload: Workload) -> Any:
-    return np.stack([picture(workload.side, workload.side)] * 2)[np.zeros(tracks.POINTERS, int)]
+def clip(workload: Workload, count: int) -> Any:
+    return np.repeat(picture(workload.side, workload.side)[None], count, axis=0)
 
 
 def weights(order: dict[str, Any]) -> dict[str, Any]:
     """Write the checkpoint; objects are there on every frame."""
     import torch
-    from support import tiny_sam3, upstream, upstream_sam3
+    from support import upstream_sam3
 
     workload = Workload.from_json(order["workload"])
     if workload.ours.exists():
@@ -52,12 +52,7 @@ def weights(order: dict[str, Any]) -> dict[str, Any]:
     head = model.inst_interactive_predictor.model.sam_mask_decoder.pred_obj_score_head
     with torch.no_grad():
         head.layers[-1].bias += 8
-    tensors = upstream_sam3.meta_weights(model)
-    if workload.ours != workload.weights:
-        tiny_sam3.save_safetensors(workload.ours, workload.config, tensors)
-    partial = workload.weights.with_suffix(".part")
-    upstream.save_pth(partial, tensors)
-    partial.rename(workload.weights)
+    export.save_sam3(workload, model)
     return {}
 
 
@@ -85,11 +80,11 @@ def ours(order: dict[str, Any]) -> dict[str, Any]:
         phrase_options={"new_det_thresh_without_masklets": False, **options(order)},
     )
     session.add_text(TEXT)
-    frames = clip(workload)
-    for frame in frames[: order["warmup"]]:
+    *frames, last = clip(workload, order["warmup"] + 1)
+    for frame in frames:
         session.push(frame)
     start = time.perf_counter()
-    session.push(frames[order["warmup"]])
+    session.push(last)
     seconds = time.perf_counter() - start
     parts = session._phrases._phrases[0].core.seconds
     encoder = {"image encoder": seconds - sum(parts.values())}  # with resizing and the results
@@ -139,7 +134,7 @@ def upstream(order: dict[str, Any]) -> dict[str, Any]:
         return encode(*args, **kwargs)
 
     # Upstream searches a frame while it is asked for the one before: one more has to follow.
-    frames = clip(workload)[: order["warmup"] + 2]
+    frames = clip(workload, order["warmup"] + 2)
     images = upstream_sam3_video.pictures(frames[:1], model.image_size, torch.float32)
     images = images.expand(len(frames), *images.shape[1:])
     with (

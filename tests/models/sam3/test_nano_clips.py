@@ -7,7 +7,6 @@ import sam_rlx
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 phrase_clips = pytest.importorskip("support.phrase_clips", reason="needs sam3")
 oracle = pytest.importorskip("support.upstream_sam3_masklets", reason="needs sam3")
-upstream_video = pytest.importorskip("support.upstream_video")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 RED, BLUE = (215, 40, 35), (40, 60, 210)
