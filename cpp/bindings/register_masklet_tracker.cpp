@@ -25,7 +25,8 @@ bool set_option(MaskletConfig& config, const std::string& name, const py::handle
       {"hotstart_dup_thresh", &config.hot_start.hotstart_dup_thresh},
       {"fill_hole_area", &config.fill_hole_area},
       {"max_num_objects", &config.max_num_objects},
-      {"recondition_every_nth_frame", &config.recondition_every_nth_frame}};
+      {"recondition_every_nth_frame", &config.recondition_every_nth_frame},
+      {"forget_unseen_after", &config.forget_unseen_after}};
   if (name == "new_det_thresh_without_masklets") {
     config.association.new_det_thresh_without_masklets = value.cast<bool>();
     return true;

@@ -87,6 +87,7 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
   watch.add_to(seconds.tracker);
   seconds_ = seconds;
   for (const std::int64_t obj_id : plan.hot_start.removed) forget(obj_id);
+  if (config_.forget_unseen_after > 0) forget_unseen(step.frame, plan.hot_start.removed);
   return static_cast<std::int64_t>(plan.new_obj_ids.size());
 }
 
@@ -204,6 +205,20 @@ void MaskletTracker::add_new_objects(Context& ctx, std::int64_t frame, const Fra
   }
   video_->encode_pending(frame);
   video_->preflight();
+}
+
+void MaskletTracker::forget_unseen(std::int64_t frame, const std::set<std::int64_t>& removed) {
+  for (const std::int64_t obj_id : removed) hot_start_.forget(obj_id);
+  for (const std::int64_t obj_id : seen(frame)) last_seen_[obj_id] = frame;
+  std::vector<std::int64_t> lost;
+  for (const std::int64_t obj_id : obj_ids_) {
+    const std::int64_t last = last_seen_.try_emplace(obj_id, frame).first->second;
+    if (frame - last > config_.forget_unseen_after) lost.push_back(obj_id);
+  }
+  for (const std::int64_t obj_id : lost) {
+    forget(obj_id);
+    hot_start_.forget(obj_id);
+  }
 }
 
 // ---------------------------------------------------------------- results

@@ -271,6 +271,10 @@ def test_what_is_refused(models, tmp_path):
         one.add_prompt(9, obj, point_coords=[[3, 3]], point_labels=[1])
     with pytest.raises(InvalidArgumentError, match="option"):
         session(models, clip(), phrase_options={"hot": 1}).add_text(TEXT)
+    with pytest.raises(InvalidArgumentError, match="with pushed frames only"):
+        session(models, clip(), phrase_options={"forget_unseen_after": 1})
+    with pytest.raises(InvalidArgumentError, match="forget_unseen_after: expected"):
+        session(models, phrase_options={"forget_unseen_after": -1})
     with pytest.raises(InvalidArgumentError, match="last frame"):
         session(models).add_text(TEXT, boxes=[[1, 1, 9, 9]])
     with warnings.catch_warnings():
