@@ -158,7 +158,7 @@ def test_video_memory():
 
 
 def test_video_memory_with_a_phrase():
-    shown = script("video_memory.py", *("--phrase", "red circle", "--frames", "51"))
+    shown = script("video_memory.py", *("--phrase", "red circle", "--frames", "3", "--early", "2"))
     assert "what 'red circle' names" in shown
     assert shown.count(" MB |") == 3
 
