@@ -2,6 +2,7 @@
 
     python benchmarks/video_memory.py
     python benchmarks/video_memory.py --frames 1000 --image-size 1024 --engine sam_rlx
+    python benchmarks/video_memory.py --phrase "red circle"
 
 Hiera-T with random weights. At its own side of 1024 a thousand frames take more than an hour on
 two cores, so the default is a side of 128, which takes a few minutes: how many frames are kept does
@@ -9,15 +10,18 @@ not depend on the side, what one frame leaves behind grows with its square. Fram
 both engines one at a time; upstream's own loader would hold all of them. Ours keeps the results of
 64 frames, so it grows for 14 frames more after the first figure. Pages of the mapped checkpoint do
 not count. Each engine runs in a process of its own. Needs Linux.
+
+With a phrase, frames are pushed one by one to a session of sam3-nano, which follows what it names:
+discs that cross the picture again and again. It forgets who was not seen for 300 frames, so the
+first figure comes after 400: from then on as many leave as come. Upstream takes no frames one by
+one.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -27,20 +31,25 @@ import rivals
 from workloads import Workload
 
 EARLY = 50  # frames after which everything that is allocated once is there
+EARLY_WITH_PHRASE = 400  # and all objects that are remembered
 ENGINES = ("sam_rlx", "pytorch")
 HEAD = ("engine", "after {early} frames", "after {frames}", "growth", "per frame", "ms a frame")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frames", type=int, default=1000, help=f"more than {EARLY}")
+    parser.add_argument("--frames", type=int, default=1000)
+    parser.add_argument("--early", type=int, help="frames before the first figure")
     parser.add_argument("--image-size", type=int, default=128, help="a multiple of 32")
     parser.add_argument("--objects", type=int, default=1)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--phrase", help="follow what it names on pushed frames, with sam3-nano")
     parser.add_argument("--engine", nargs="+", choices=ENGINES, default=list(ENGINES))
     options = parser.parse_args()
-    if options.frames <= EARLY:
-        parser.error(f"--frames: expected more than {EARLY}, found {options.frames}")
+    if options.early is None:
+        options.early = EARLY_WITH_PHRASE if options.phrase else EARLY
+    if options.frames <= options.early:
+        parser.error(f"--frames: expected more than {options.early}, found {options.frames}")
     if options.image_size % 32 or options.image_size < 32:
         parser.error(f"--image-size: expected a multiple of 32, found {options.image_size}")
     return options
@@ -63,31 +72,23 @@ def follow(engine: str, workload: Workload, options: argparse.Namespace) -> dict
         "engine": engine,
         "workload": workload.to_json(),
         "frames": options.frames,
-        "early": EARLY,
+        "early": options.early,
         "threads": options.threads,
+        "phrase": options.phrase,
     }
-    variables = {"TQDM_DISABLE": "1"} | importlib.import_module(rivals.ENGINES[engine]).environment(
-        options.threads
-    )
-    command = ["-m", "rivals.long_video", json.dumps(order)]
-    process = client.python(command, variables, stdout=subprocess.PIPE, text=True)
-    shown, _ = process.communicate()
-    if process.returncode != 0:
-        sys.exit(f"video_memory.py: {engine} failed")
-    found: dict[str, Any] = json.loads(shown.splitlines()[-1])
-    return found
+    return client.answer_of("rivals.long_video", [json.dumps(order)], engine, options.threads)
 
 
-def row(engine: str, found: dict[str, Any], frames: int) -> str:
+def row(engine: str, found: dict[str, Any], options: argparse.Namespace) -> str:
     early, late = found["early"], found["late"]
-    growth = late - early
+    growth, frames = late - early, options.frames - options.early
     cells = (
         engine,
         f"{early / 1e6:.1f} MB",
         f"{late / 1e6:.1f} MB",
         f"{growth / 1e6:+.1f} MB",
-        f"{growth / (frames - EARLY) / 1e3:+.1f} kB",
-        f"{1e3 * found['seconds'] / (frames - EARLY):.0f}",
+        f"{growth / frames / 1e3:+.1f} kB",
+        f"{1e3 * found['seconds'] / frames:.0f}",
     )
     return "| " + " | ".join(cells) + " |"
 
@@ -101,18 +102,23 @@ def main() -> None:
     workload = Workload(
         "video-1", "hiera_t", picture_hw=hw, objects=options.objects, image_size=side
     )
-    write_weights(workload)
+    title = f"Hiera-T at {side} x {side}, {options.objects} object(s)"
+    if options.phrase:
+        title = f"sam3-nano, what {options.phrase!r} names on pushed frames"
+        options.engine = ["sam_rlx"]
+    else:
+        write_weights(workload)
     print(
-        f"Hiera-T at {side} x {side}, {options.objects} object(s), {options.threads} threads: "
+        f"{title}, {options.threads} threads: "
         f"resident memory while {options.frames} frames are tracked.\n"
     )
-    print("| " + " | ".join(HEAD).format(early=EARLY, frames=options.frames) + " |")
+    print("| " + " | ".join(HEAD).format(early=options.early, frames=options.frames) + " |")
     print("| " + " | ".join("---" for _ in HEAD) + " |", flush=True)
     for engine in options.engine:
         if missing := rivals.missing_packages(engine):
             print(f"| {engine} | not measured: needs {', '.join(missing)} | | | | |", flush=True)
             continue
-        print(row(engine, follow(engine, workload, options), options.frames), flush=True)
+        print(row(engine, follow(engine, workload, options), options), flush=True)
 
 
 if __name__ == "__main__":

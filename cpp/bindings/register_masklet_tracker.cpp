@@ -25,7 +25,8 @@ bool set_option(MaskletConfig& config, const std::string& name, const py::handle
       {"hotstart_dup_thresh", &config.hot_start.hotstart_dup_thresh},
       {"fill_hole_area", &config.fill_hole_area},
       {"max_num_objects", &config.max_num_objects},
-      {"recondition_every_nth_frame", &config.recondition_every_nth_frame}};
+      {"recondition_every_nth_frame", &config.recondition_every_nth_frame},
+      {"forget_unseen_after", &config.forget_unseen_after}};
   if (name == "new_det_thresh_without_masklets") {
     config.association.new_det_thresh_without_masklets = value.cast<bool>();
     return true;
@@ -113,6 +114,13 @@ void register_masklet_tracker(py::module_& m) {
       .def_property_readonly(
           "hotstart_delay",
           [](const MaskletTracker& tracker) { return tracker.config().hot_start.hotstart_delay; })
+      .def_property_readonly("seconds",
+                             [](const MaskletTracker& tracker) {
+                               using namespace py::literals;
+                               const MaskletTracker::Seconds& s = tracker.seconds();
+                               return py::dict("detector"_a = s.detector, "tracker"_a = s.tracker,
+                                               "association"_a = s.association);
+                             })
       .def("set_examples", set_examples, py::arg("frame"), py::arg("boxes"), py::arg("labels"),
            py::arg("fractions") = false)
       .def(

@@ -23,6 +23,17 @@ void HotStart::confirm(std::int64_t obj_id, std::int64_t frame_idx) {
   keep_alive_.emplace(obj_id, config_.init_trk_keep_alive);
 }
 
+void HotStart::forget(std::int64_t obj_id) {
+  first_frame_.erase(obj_id);
+  keep_alive_.erase(obj_id);
+  unmatched_frames_.erase(obj_id);
+  removed_.erase(obj_id);
+  confirmed_.erase(obj_id);
+  std::erase_if(overlaps_, [&](const auto& entry) {
+    return entry.first.first == obj_id || entry.first.second == obj_id;
+  });
+}
+
 // Whether a masklet is so young that it can be removed.
 bool HotStart::is_within(std::int64_t obj_id, const Frame& frame) const {
   if (confirmed_.contains(obj_id)) return false;

@@ -44,6 +44,8 @@ class HotStart {
 
   // Of a masklet that the user stands for, new or not: it is not removed.
   void confirm(std::int64_t obj_id, std::int64_t frame_idx);
+  // Of a masklet that is no longer tracked, where frames only go forwards: nothing is left of it.
+  void forget(std::int64_t obj_id);
   // Upstream's trk_keep_alive: falls without a detection, rises with one.
   std::int64_t keep_alive(std::int64_t obj_id) const { return keep_alive_.at(obj_id); }
 

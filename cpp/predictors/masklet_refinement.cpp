@@ -117,6 +117,7 @@ void MaskletTracker::forget(std::int64_t obj_id) {
   if (std::erase(obj_ids_, obj_id) == 0) return;
   video_->remove_object(obj_id);
   scores_.erase(obj_id);
+  last_seen_.erase(obj_id);
   last_occluded_.erase(obj_id);
   for (auto& [frame, found] : results_) {
     found.masks.erase(obj_id);

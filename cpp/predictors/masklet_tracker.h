@@ -29,6 +29,9 @@ struct MaskletConfig {
   std::int64_t max_num_objects = 10000;
   std::int64_t recondition_every_nth_frame = 16;  // 0: never
   std::int64_t refinement_detector_cond_frame_removal_window = 16;
+  // Ours, for streams, which go one way: an object that was hidden on more frames than this is
+  // forgotten. 0: never, as upstream.
+  std::int64_t forget_unseen_after = 0;
 };
 
 // A phrase, or none, and examples on some frames.
@@ -66,6 +69,12 @@ class MaskletTracker {
   };
   // Finds and tracks. Returns how many objects are new.
   std::int64_t det_track_one_frame(const Step& step);
+  // Where the time of the last frame went, after its features were there; objects that are new
+  // count for the tracker.
+  struct Seconds {
+    double detector = 0, tracker = 0, association = 0;
+  };
+  const Seconds& seconds() const { return seconds_; }
   // How many there were too many on the last frame.
   std::int64_t num_dropped() const { return num_dropped_; }
   // Tracks `obj_ids`, which were refined, and keeps the results of the others.
@@ -123,6 +132,7 @@ class MaskletTracker {
                            std::span<const std::int64_t> obj_ids) const;
   Rle video_mask(Context& ctx, ConstView low_res_mask) const;
   void forget(std::int64_t obj_id);
+  void forget_unseen(std::int64_t frame, const std::set<std::int64_t>& removed);
   void clear_cond_frames_of_detector(std::int64_t obj_id, std::int64_t refined_frame);
   std::vector<std::int64_t> with_batches(std::span<const std::int64_t> obj_ids) const;
 
@@ -133,9 +143,11 @@ class MaskletTracker {
   TextCache texts_;
   std::vector<std::int64_t> obj_ids_;
   std::map<std::int64_t, float> scores_;
+  std::map<std::int64_t, std::int64_t> last_seen_;  // frame, by object
   HotStart hot_start_;
   LastOccluded last_occluded_;
   std::int64_t num_dropped_ = 0;
+  Seconds seconds_;
   std::map<std::int64_t, FrameResults> results_;
 };
 

@@ -62,6 +62,8 @@ class VideoPredictor(VideoTracking, VideoFiles):
         ``hotstart_delay`` (15), ``max_num_objects`` (10000; of one phrase),
         ``recondition_every_nth_frame`` (16). ``new_det_thresh_without_masklets`` (True) is ours:
         False takes any finding for a new object while there is none, as upstream does.
+        ``forget_unseen_after`` (300; with `push` only) is ours too: an object that was hidden on
+        more frames than this is forgotten, and has a new name if it returns; 0 keeps all.
 
     Raises
     ------

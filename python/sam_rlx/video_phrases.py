@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.arrays import Marks
+from sam_rlx.arrays import Marks, as_integer
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -21,6 +21,9 @@ _DEFAULTS = {"new_det_thresh_without_masklets": True}
 # Upstream's object of an example without a phrase is matched with nothing on other frames: its rule
 # for errors of the detector would remove it.
 _TRUSTED = {"hotstart_delay": 0}
+# Of a stream, which may have no end: frames after which an object that is not seen is forgotten.
+_FORGET = "forget_unseen_after"
+_STREAM = {_FORGET: 300}
 
 
 @dataclass
@@ -68,7 +71,12 @@ class Phrases:
     ) -> None:
         self._model = model
         self._core = core
-        self._options = {**_DEFAULTS, **options}
+        if _FORGET in options and not streaming:
+            raise InvalidArgumentError(
+                f"phrase_options: expected {_FORGET} with pushed frames only, found frames"
+            )
+        self._options = {**_DEFAULTS, **(_STREAM if streaming else {}), **options}
+        as_integer(_FORGET, self._options.get(_FORGET, 0), 0)
         self._streaming = streaming
         self._phrases: list[Phrase] = []
         self._names: dict[int, int] = {}
@@ -182,6 +190,7 @@ class Phrases:
                 next_handle = self.search(phrase, index, reverse, next_handle)
                 if self._streaming:
                     phrase.core.drop_results_before(index)
+                    self._drop_forgotten(phrase)
                 else:
                     phrase.done.add(index)
                 pending = list(phrase.refined)
@@ -191,6 +200,11 @@ class Phrases:
                 for handle in pending:
                     phrase.refined[handle].add(index)
         return next_handle
+
+    def _drop_forgotten(self, phrase: Phrase) -> None:
+        alive = {handle for other in self._phrases for handle in other.core.obj_ids}
+        self._names = {h: name for h, name in self._names.items() if h in alive}
+        phrase.refined = {h: done for h, done in phrase.refined.items() if h in alive}
 
     def search(self, phrase: Phrase, index: int, reverse: bool, next_handle: int) -> int:
         """Search a frame for one phrase; returns the next number of an object."""
