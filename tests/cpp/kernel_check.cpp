@@ -1,6 +1,7 @@
 // Compares one kernel table with the generic one over many shapes. Links kernels only, so that it
 // can be built for another processor and run in an emulator. Exit status 0: all agree.
 //   g++ -std=c++20 -Icpp -DSAM_RLX_TABLE=neon_kernels kernel_check.cpp generic.o neon.o
+// -DSAM_RLX_REPLACE=avx512_vnni_kernels puts the rows of such a function into the table.
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,15 @@ namespace {
 using Floats = std::vector<float>;
 
 const sam_rlx::KernelTable& generic = sam_rlx::generic_kernels();
+#if defined(SAM_RLX_REPLACE)
+const sam_rlx::KernelTable table = [] {
+  sam_rlx::KernelTable replaced = sam_rlx::SAM_RLX_TABLE();
+  sam_rlx::SAM_RLX_REPLACE(replaced);
+  return replaced;
+}();
+#else
 const sam_rlx::KernelTable& table = sam_rlx::SAM_RLX_TABLE();
+#endif
 int failures = 0;
 
 Floats random_floats(std::size_t count) {
@@ -93,6 +102,98 @@ void check_gemm() {
         const Floats truth = run_gemm(generic, m, n, k, a, w, bias, residual, false);
         compare("gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, false), 3e-6F);
         compare("plain gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, true), 3e-6F);
+      }
+    }
+  }
+}
+
+using Bytes = std::vector<std::uint8_t>;
+
+// Rows as bytes, their scales and zero points.
+struct Rows {
+  std::int64_t stride = 0;
+  Bytes bytes;
+  Floats scale;
+  std::vector<std::int32_t> zero;
+};
+
+Rows run_quantise(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t k, const Floats& x) {
+  Rows rows;
+  rows.stride = (k + 63) / 64 * 64;
+  rows.bytes.resize(static_cast<std::size_t>(m * rows.stride));
+  rows.scale.resize(static_cast<std::size_t>(m));
+  rows.zero.resize(static_cast<std::size_t>(m));
+  t.quantise_rows({.rows = m,
+                   .cols = k,
+                   .x = x.data(),
+                   .out = rows.bytes.data(),
+                   .out_stride = rows.stride,
+                   .scale = rows.scale.data(),
+                   .zero = rows.zero.data()});
+  return rows;
+}
+
+// C = relu(A W^T + bias) + residual of bytes.
+Floats run_int8(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& target, const Rows& rows,
+                const Floats& w) {
+  const std::int64_t n = (target.n + t.gemm_nr - 1) / t.gemm_nr * t.gemm_nr;
+  std::vector<std::int8_t> panels(static_cast<std::size_t>(n * ((target.k + 3) / 4 * 4)));
+  Floats scale(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> sum(static_cast<std::size_t>(n));
+  t.pack_int8_weight({.n = target.n,
+                      .k = target.k,
+                      .weight = w.data(),
+                      .out = panels.data(),
+                      .scale = scale.data(),
+                      .sum = sum.data()});
+  Floats c(static_cast<std::size_t>(target.m * target.n), -1.0F);
+  sam_rlx::Int8GemmArgs g;
+  g.target = target;
+  g.target.c = c.data();
+  g.a = rows.bytes.data();
+  g.a_row_stride = rows.stride;
+  g.a_scale = rows.scale.data();
+  g.a_zero = rows.zero.data();
+  g.b = panels.data();
+  g.b_scale = scale.data();
+  g.b_sum = sum.data();
+  t.int8_gemm(g);
+  return c;
+}
+
+// Integers and what follows them have the same bits everywhere.
+void check_int8() {
+  const std::int64_t sizes[] = {1, 3, 8, 13, 29, 64};
+  for (const std::int64_t m : sizes) {
+    for (const std::int64_t n : sizes) {
+      for (const std::int64_t k : {1, 7, 64, 1000}) {
+        const Floats a = random_floats(static_cast<std::size_t>(m * k));
+        const Floats w = random_floats(static_cast<std::size_t>(n * k));
+        const Floats bias = random_floats(static_cast<std::size_t>(n));
+        const Floats residual = random_floats(static_cast<std::size_t>(m * n));
+        const Rows rows = run_quantise(generic, m, k, a), same = run_quantise(table, m, k, a);
+        for (std::int64_t i = 0; i < m; ++i) {
+          const auto begin = static_cast<std::size_t>(i * rows.stride);
+          if (std::memcmp(&rows.bytes[begin], &same.bytes[begin], static_cast<std::size_t>(k))) {
+            std::printf("quantise_rows: row %d differs\n", static_cast<int>(i));
+            ++failures;
+          }
+        }
+        if (rows.scale != same.scale || rows.zero != same.zero) {
+          std::printf("quantise_rows: scales differ\n");
+          ++failures;
+        }
+        sam_rlx::GemmArgs target;
+        target.m = m;
+        target.n = n;
+        target.k = k;
+        target.c_row_stride = n;
+        target.column_bias = bias.data();
+        target.activation = sam_rlx::kGemmRelu;
+        target.residual = residual.data();
+        target.residual_row_stride = n;
+        compare("int8_gemm", run_int8(generic, target, rows, w), run_int8(table, target, rows, w),
+                0.0F);
       }
     }
   }
@@ -180,6 +281,7 @@ void check_softmax() {
 
 int main() {
   check_gemm();
+  check_int8();
   check_rowwise();
   check_softmax();
   std::printf("%s: %d failures\n", table.name, failures);

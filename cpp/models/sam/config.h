@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sam_rlx::sam {
@@ -69,6 +71,9 @@ struct SamConfig {
 
   // Another input side: tables are resized when the model is finalized.
   void set_img_size(std::int64_t size);
+
+  // Layers that another precision than float32 holds in its format, as patterns of lies_below.
+  static std::span<const std::string_view> reduced_layers();
 };
 
 // Released sizes: "vit_b", "vit_l", "vit_h". Upstream: segment_anything/build_sam.py. Raises

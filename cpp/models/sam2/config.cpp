@@ -97,4 +97,11 @@ void Sam2Config::set_image_size(std::int64_t size) {
   heads.memory_attention.feat_size = heads.base.grid();
 }
 
+// Nearly all of the work is there; prompts, mask decoder and what makes a memory stay exact.
+std::span<const std::string_view> Sam2Config::reduced_layers() {
+  static constexpr std::string_view kLayers[]{"image_encoder.trunk.blocks",
+                                              "memory_attention.layers"};
+  return kLayers;
+}
+
 }  // namespace sam_rlx::sam2

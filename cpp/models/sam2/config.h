@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/sam/config.h"
@@ -159,6 +161,9 @@ struct Sam2Config {
 
   // Another input side: position tables are made for it when the model is finalized.
   void set_image_size(std::int64_t size);
+
+  // Layers that another precision than float32 holds in its format, as patterns of lies_below.
+  static std::span<const std::string_view> reduced_layers();
 };
 
 }  // namespace sam_rlx::sam2

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,9 @@ struct Sam3Config {
 
   // Patterns of names that checkpoints have and the network has not.
   std::vector<std::string_view> ignored_keys() const;
+
+  // Layers that another precision than float32 holds in its format, as patterns of lies_below.
+  static std::span<const std::string_view> reduced_layers();
 };
 
 // Upstream: sam3/model/vl_combiner.py, SAM3VLBackbone.
