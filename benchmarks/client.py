@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import statistics
@@ -51,6 +52,19 @@ def python(arguments: list[str], variables: dict[str, str], **options: Any) -> A
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**inherited, "PYTHONPATH": path, **variables}
     return subprocess.Popen([sys.executable, *arguments], env=environment, cwd=HERE, **options)
+
+
+def answer_of(module: str, arguments: list[str], engine: str, threads: int) -> dict[str, Any]:
+    """Run a module in an engine's environment to its end: the JSON of its last line."""
+    variables = {"TQDM_DISABLE": "1"} | importlib.import_module(rivals.ENGINES[engine]).environment(
+        threads
+    )
+    process = python(["-m", module, *arguments], variables, stdout=subprocess.PIPE, text=True)
+    shown, _ = process.communicate()
+    if process.returncode != 0:
+        sys.exit(f"{Path(sys.argv[0]).name}: {engine} failed in {module}")
+    found: dict[str, Any] = json.loads(shown.splitlines()[-1])
+    return found
 
 
 class Worker:

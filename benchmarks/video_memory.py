@@ -2,6 +2,7 @@
 
     python benchmarks/video_memory.py
     python benchmarks/video_memory.py --frames 1000 --image-size 1024 --engine sam_rlx
+    python benchmarks/video_memory.py --phrase "red circle"
 
 Hiera-T with random weights. At its own side of 1024 a thousand frames take more than an hour on
 two cores, so the default is a side of 128, which takes a few minutes: how many frames are kept does
@@ -9,15 +10,16 @@ not depend on the side, what one frame leaves behind grows with its square. Fram
 both engines one at a time; upstream's own loader would hold all of them. Ours keeps the results of
 64 frames, so it grows for 14 frames more after the first figure. Pages of the mapped checkpoint do
 not count. Each engine runs in a process of its own. Needs Linux.
+
+With a phrase, frames are pushed one by one to a session of sam3-nano, which follows what it names:
+discs that cross the picture again and again. Upstream takes no frames one by one.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -37,6 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--image-size", type=int, default=128, help="a multiple of 32")
     parser.add_argument("--objects", type=int, default=1)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--phrase", help="follow what it names on pushed frames, with sam3-nano")
     parser.add_argument("--engine", nargs="+", choices=ENGINES, default=list(ENGINES))
     options = parser.parse_args()
     if options.frames <= EARLY:
@@ -65,17 +68,9 @@ def follow(engine: str, workload: Workload, options: argparse.Namespace) -> dict
         "frames": options.frames,
         "early": EARLY,
         "threads": options.threads,
+        "phrase": options.phrase,
     }
-    variables = {"TQDM_DISABLE": "1"} | importlib.import_module(rivals.ENGINES[engine]).environment(
-        options.threads
-    )
-    command = ["-m", "rivals.long_video", json.dumps(order)]
-    process = client.python(command, variables, stdout=subprocess.PIPE, text=True)
-    shown, _ = process.communicate()
-    if process.returncode != 0:
-        sys.exit(f"video_memory.py: {engine} failed")
-    found: dict[str, Any] = json.loads(shown.splitlines()[-1])
-    return found
+    return client.answer_of("rivals.long_video", [json.dumps(order)], engine, options.threads)
 
 
 def row(engine: str, found: dict[str, Any], frames: int) -> str:
@@ -101,9 +96,14 @@ def main() -> None:
     workload = Workload(
         "video-1", "hiera_t", picture_hw=hw, objects=options.objects, image_size=side
     )
-    write_weights(workload)
+    title = f"Hiera-T at {side} x {side}, {options.objects} object(s)"
+    if options.phrase:
+        title = f"sam3-nano, what {options.phrase!r} names on pushed frames"
+        options.engine = ["sam_rlx"]
+    else:
+        write_weights(workload)
     print(
-        f"Hiera-T at {side} x {side}, {options.objects} object(s), {options.threads} threads: "
+        f"{title}, {options.threads} threads: "
         f"resident memory while {options.frames} frames are tracked.\n"
     )
     print("| " + " | ".join(HEAD).format(early=EARLY, frames=options.frames) + " |")

@@ -30,6 +30,7 @@ MEMORY_ATTENTION = "memory-attention"
 VIDEOS = {f"video-{n}": n for n in (1, 3, 10)}  # to the number of objects
 # Parts of SAM 3 on a picture. The text of a phrase and the picture are encoded before the others.
 CONCEPTS = ("sam3-encoder", "sam3-text", "sam3-phrase", "sam3-phrases-20")
+PHRASE_VIDEO = "sam3-video"  # of phrase_video.py, with the tracker's weights
 SAM = ("encoder", "decode-1", "decode-64", "everything", "everything-with-encoder")
 NAMES = (*SAM, *HIERA, MEMORY_ATTENTION, *VIDEOS, *CONCEPTS)
 # Instances of each phrase that are kept.
@@ -54,7 +55,7 @@ class Workload:
 
     @property
     def family(self) -> str:
-        if self.name in CONCEPTS:
+        if self.name in (*CONCEPTS, PHRASE_VIDEO):
             return "sam3"
         return "sam" if self.name in SAM else "sam2"
 
@@ -75,7 +76,8 @@ class Workload:
 
     @property
     def weights(self) -> Path:
-        return weights_path(self.variant, self.family)
+        family = "sam3_video" if self.name == PHRASE_VIDEO else self.family
+        return weights_path(self.variant, family)
 
     @property
     def ours(self) -> Path:

@@ -12,7 +12,7 @@ from training.named_clips import NamedClips
 from training.phrases import phrase_maker
 from training.pictures import picture_loss
 from training.runs import Run, Team
-from training.sam3 import TRACKING, on_detector
+from training.sam3 import TRACKING, Sam3, Sam3Video, on_detector
 from training.tracks import Habits, clip_loss
 from training.train_sam2 import Lesson, Phase, Stage, arguments, carry_on, set_up, train
 
@@ -52,6 +52,11 @@ class NamedStage(Stage):
         }
 
 
+def _detector(path: Path) -> Sam3:
+    model = export.load(path)
+    return model.detector if isinstance(model, Sam3Video) else model
+
+
 def main() -> None:
     """Run one stage."""
     parser = arguments(tuple(PLANS))
@@ -60,7 +65,7 @@ def main() -> None:
     args = parser.parse_args()
     entered = time.time()
     set_up(args)
-    model = on_detector(TRACKING, export.load(args.detector))
+    model = on_detector(TRACKING, _detector(args.detector))
     run = Run(model, args.rate, args.total_seconds, Team())
     carry_on(run, args)
     workers = max((os.cpu_count() or 1) // run.team.size, 1)

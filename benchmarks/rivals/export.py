@@ -54,10 +54,17 @@ def write_weights(workload: Workload) -> None:
 
 
 def write_sam3(workload: Workload) -> None:
-    """The same for SAM 3's picture model, under the names of Meta's file."""
+    """The same for SAM 3's picture model."""
+    from support import upstream_sam3
+
+    save_sam3(workload, upstream_sam3.image_model(workload.config, SEED))
+
+
+def save_sam3(workload: Workload, model: Any) -> None:
+    """Write a model of SAM 3 under the names of Meta's file."""
     from support import upstream, upstream_sam3
 
-    weights = upstream_sam3.meta_weights(upstream_sam3.image_model(workload.config, SEED))
+    weights = upstream_sam3.meta_weights(model)
     if workload.ours != workload.weights:
         tiny_sam3.save_safetensors(workload.ours, workload.config, weights)
     partial = workload.weights.with_suffix(".part")

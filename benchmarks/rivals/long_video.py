@@ -14,8 +14,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 import resident
-from workloads import Workload
+from workloads import Workload, picture
+
+RED, BLUE = (215, 40, 35), (40, 60, 210)
 
 
 def ours(workload: Workload, frames: int, threads: int) -> Iterator[Any]:
@@ -40,6 +44,22 @@ def upstream(workload: Workload, frames: int, threads: int) -> Iterator[Any]:
     return tracked
 
 
+def pushed(phrase: str, frames: int, threads: int) -> Iterator[Any]:
+    """Three discs that cross the picture, each with other pauses between."""
+    import sam_rlx
+
+    session = sam_rlx.VideoPredictor(sam_rlx.load_model("sam3-nano"), num_threads=threads)
+    session.add_text(phrase)
+    y, x = np.mgrid[:240, :320]
+    ground = picture(240, 320) // 4 + 90
+    for t in range(frames):
+        frame = ground.copy()
+        for row, pause, colour in ((50, 45, RED), (120, 60, RED), (190, 75, BLUE)):
+            column = 10 * (t % pause) - 30
+            frame[(x - column) ** 2 + (y - row) ** 2 < 25**2] = colour
+        yield session.push(frame)
+
+
 START = {"sam_rlx": ours, "pytorch": upstream}
 
 
@@ -55,7 +75,10 @@ def settled() -> int | None:
 def main() -> None:
     order = json.loads(sys.argv[1])
     workload = Workload.from_json(order["workload"])
-    tracked = START[order["engine"]](workload, order["frames"], order["threads"])
+    if order["phrase"]:
+        tracked = pushed(order["phrase"], order["frames"], order["threads"])
+    else:
+        tracked = START[order["engine"]](workload, order["frames"], order["threads"])
     found: dict[str, Any] = {}
     start, done = 0.0, 0
     for _ in tracked:  # which holds the session: memory is read before it ends

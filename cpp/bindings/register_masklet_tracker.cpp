@@ -113,6 +113,13 @@ void register_masklet_tracker(py::module_& m) {
       .def_property_readonly(
           "hotstart_delay",
           [](const MaskletTracker& tracker) { return tracker.config().hot_start.hotstart_delay; })
+      .def_property_readonly("seconds",
+                             [](const MaskletTracker& tracker) {
+                               using namespace py::literals;
+                               const MaskletTracker::Seconds& s = tracker.seconds();
+                               return py::dict("detector"_a = s.detector, "tracker"_a = s.tracker,
+                                               "association"_a = s.association);
+                             })
       .def("set_examples", set_examples, py::arg("frame"), py::arg("boxes"), py::arg("labels"),
            py::arg("fractions") = false)
       .def(

@@ -1,6 +1,7 @@
 #include "predictors/masklet_tracker.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "core/error.h"
@@ -17,6 +18,20 @@ namespace {
 constexpr float kReconditionLogit = 0.8F;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+class Stopwatch {
+ public:
+  // Adds the time since the call before, or since the start.
+  void add_to(double& seconds) {
+    const Clock::time_point now = Clock::now();
+    seconds += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_ = Clock::now();
+};
 
 ConstView plane(ConstView map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 
@@ -42,8 +57,12 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
   Context ctx = video_->context();
   const Workspace::Scope scratch(ctx.workspace);
 
+  Seconds seconds;
+  Stopwatch watch;
   const FrameDetections found = run_detection(ctx, step.frame);
+  watch.add_to(seconds.detector);
   const Propagated propagated = run_propagation(ctx, step);
+  watch.add_to(seconds.tracker);
 
   // From here on the frame counts whole.
   const VideoPredictor::Uninterrupted whole(*video_);
@@ -58,10 +77,15 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
          .obj_ids = obj_ids_,
          .removed = plan.hot_start.removed,
          .before = last_occluded_});
+    watch.add_to(seconds.association);
     update_memories(ctx, step.frame, propagated.low_res_masks);
+    watch.add_to(seconds.tracker);
   }
   build_outputs(ctx, step.frame, found, propagated, plan);
+  watch.add_to(seconds.association);
   add_new_objects(ctx, step.frame, found, plan);
+  watch.add_to(seconds.tracker);
+  seconds_ = seconds;
   for (const std::int64_t obj_id : plan.hot_start.removed) forget(obj_id);
   return static_cast<std::int64_t>(plan.new_obj_ids.size());
 }

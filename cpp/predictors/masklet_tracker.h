@@ -66,6 +66,12 @@ class MaskletTracker {
   };
   // Finds and tracks. Returns how many objects are new.
   std::int64_t det_track_one_frame(const Step& step);
+  // Where the time of the last frame went, after its features were there; objects that are new
+  // count for the tracker.
+  struct Seconds {
+    double detector = 0, tracker = 0, association = 0;
+  };
+  const Seconds& seconds() const { return seconds_; }
   // How many there were too many on the last frame.
   std::int64_t num_dropped() const { return num_dropped_; }
   // Tracks `obj_ids`, which were refined, and keeps the results of the others.
@@ -136,6 +142,7 @@ class MaskletTracker {
   HotStart hot_start_;
   LastOccluded last_occluded_;
   std::int64_t num_dropped_ = 0;
+  Seconds seconds_;
   std::map<std::int64_t, FrameResults> results_;
 };
 

@@ -157,6 +157,20 @@ def test_video_memory():
         assert float(row[1].removesuffix(" MB")) > 10
 
 
+def test_video_memory_with_a_phrase():
+    shown = script("video_memory.py", *("--phrase", "red circle", "--frames", "51"))
+    assert "what 'red circle' names" in shown
+    assert shown.count(" MB |") == 3
+
+
+@pytest.mark.parity
+def test_phrase_video():
+    shown = script("phrase_video.py", *("--quick", "--objects", "2", "--warmup", "1"))
+    assert shown.count("a frame with 2 objects and 1 frames before it") == 2
+    assert "association" in shown
+    assert "ratio sam_rlx / pytorch:" in shown
+
+
 def test_video_memory_refuses_what_it_cannot_do():
     for arguments in (("--frames", "50"), ("--image-size", "100")):
         command = [sys.executable, str(BENCHMARKS / "video_memory.py"), *arguments]

@@ -44,9 +44,9 @@ def run(
     checkpoint: Path, moving: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
     def run(*arguments: object, model: object = checkpoint) -> tuple[int, str, str]:
-        words = ["track", str(moving), *map(str, arguments)]
+        words = ["track", str(moving), *map(str, arguments), "--threads", "1"]
         try:
-            code = cli.main([*words, "--model", str(model), "--threads", "1"])
+            code = cli.main(words if model is None else [*words, "--model", str(model)])
         except SystemExit as stop:
             code = int(stop.code or 0)
         out, err = capsys.readouterr()
@@ -97,13 +97,20 @@ def test_a_part_on_stdout(run: Callable[..., tuple[int, str, str]]) -> None:
     assert document["annotations"]
 
 
+def test_the_packaged_model(run: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = run("--text", "red circle", "--max-frames", 3, "--json", "-", model=None)
+    assert code == 0
+    found = json.loads(out)["annotations"]
+    assert [entry["image_id"] for entry in found] == [1, 2, 3]  # the disc, not the square
+    assert {entry["object"] for entry in found} == {"0"}
+
+
 def test_what_is_refused(run: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     for words, model, text in (
-        (["--threshold", "2", "--text", "cat"], None, "expected 0 to 1"),
+        (["--threshold", "2", "--text", "cat"], "sam3-nano", "expected 0 to 1"),
         (["--text", "cat"], "sam2-nano", "--text: expected a checkpoint of SAM 3"),
-        ([], None, "--mask or --text"),
+        ([], "sam3-nano", "--mask or --text"),
     ):
-        options = {} if model is None else {"model": model}
-        code, _, err = run(*words, "--output", tmp_path / "a.mp4", **options)
+        code, _, err = run(*words, "--output", tmp_path / "a.mp4", model=model)
         assert code == 2
         assert text in err

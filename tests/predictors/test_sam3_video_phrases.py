@@ -10,6 +10,7 @@ from sam_rlx import InvalidArgumentError, StateError, UnsupportedError
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 upstream_video = pytest.importorskip("support.upstream_video")
+phrase_clips = pytest.importorskip("support.phrase_clips", reason="needs sam3")
 oracle = pytest.importorskip("support.upstream_sam3_masklets", reason="needs sam3")
 pytestmark = pytest.mark.parity
 
@@ -18,11 +19,7 @@ TEXT = "person"
 ALL = ("track", {"start_frame_idx": 0})
 
 
-# Where nothing is followed yet, all findings are new, as upstream.
-ANY = {"new_det_thresh_without_masklets": False}
-
-
-def clip(count=14, dark=(6, 8)):
+def clip(count=20, dark=(6, 8)):
     frames = upstream_video.clip(count, HW)
     frames[slice(*dark)] = 0
     return frames
@@ -43,72 +40,10 @@ def models(tmp_path_factory):
     return get
 
 
-def pixels(points):
-    return np.asarray(points) * HW[::-1]
-
-
-def play(session, steps):
-    """Do the steps of upstream's script; a list of frames."""
-    results = []
-    for kind, *args in steps:
-        if kind == "text":
-            frame, text = args
-            session.add_text(text, frame_index=frame)
-        elif kind == "box":
-            frame, text, box = args
-            session.add_text(text, frame_index=frame, boxes=[np.tile(HW[::-1], 2) * box])
-        elif kind == "points":
-            frame, obj, points, labels = args
-            session.add_prompt(frame, obj, point_coords=pixels(points), point_labels=labels)
-        elif kind == "track":
-            start = args[0]["start_frame_idx"]
-            if args[0].get("reverse"):
-                start -= 1  # upstream begins after it
-            options = {"start_frame": start, "reverse": args[0].get("reverse", False)}
-            results += session.propagate(**options)
-            continue
-        else:
-            session.remove_object(args[0])
-            continue
-        results.append(session.frame(frame))
-    return results
-
-
-def check(models, seed, steps, *, frames=None, **options):
-    """Hold identities, masks and scores of a script to upstream in float64.
-
-    An IoU may be below 0.99 only where masks of upstream's own float32 differ in a fourth as many
-    pixels: random weights make masks with wide borders.
-    """
-    model, detector = models(seed)
-    frames = clip() if frames is None else frames
-    options = {**oracle.OPTIONS, **options}
-    video = oracle.video_model(detector, **options)
-    single = oracle.run(video, frames, oracle.play(steps))
-    expected = oracle.run64(video, frames, oracle.play(steps))
-    session = sam_rlx.VideoPredictor(
-        model, frames, resize="integer", history=None, phrase_options={**ANY, **options}
+def check(models, seed, steps, **options):
+    return phrase_clips.check(
+        *models(seed), clip(), steps, {**oracle.OPTIONS, **options}, wide_borders=True
     )
-    ours = play(session, steps)
-    assert [frame.frame_index for frame in ours] == [frame for frame, _ in expected]
-    most = 4 * max(
-        np.count_nonzero(mask ^ rough)
-        for (_, right), (_, other) in zip(expected, single, strict=True)
-        for mask, rough in zip(right["out_binary_masks"], other["out_binary_masks"], strict=False)
-    )
-    for found, (index, right) in zip(ours, expected, strict=True):
-        assert list(found.masks) == right["out_obj_ids"].tolist(), f"frame {index}"
-        for obj, mask, score in zip(
-            right["out_obj_ids"].tolist(),
-            right["out_binary_masks"],
-            right["out_probs"],
-            strict=True,
-        ):
-            name = f"frame {index}, object {obj}"
-            if upstream_video.iou(found.masks[obj], mask) < 0.99:
-                assert np.count_nonzero(found.masks[obj] ^ mask) <= most, name
-            assert found.scores[obj] == pytest.approx(float(score), abs=1e-3), name
-    return ours
 
 
 def identities(frames):
@@ -176,7 +111,11 @@ def test_session(models, script, seed):
 
 
 def session(models, frames=None, seed=26, **options):
-    options = {"resize": "integer", "phrase_options": {**ANY, **oracle.OPTIONS}, **options}
+    options = {
+        "resize": "integer",
+        "phrase_options": {**phrase_clips.ANY, **oracle.OPTIONS},
+        **options,
+    }
     return sam_rlx.VideoPredictor(models(seed)[0], frames, **options)
 
 

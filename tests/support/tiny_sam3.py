@@ -54,6 +54,8 @@ class Sam3Config:
     memory_layers: int = 4
     memory_feedforward: int = 2048
     fuser_layers: int = 2
+    decoder_mlp_dim: int = 2048
+    iou_head_hidden_dim: int = 256
 
     @property
     def grid(self) -> int:

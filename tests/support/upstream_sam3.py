@@ -277,6 +277,27 @@ def memory_encoder(config: tiny_sam3.Sam3Config) -> Any:
     ).eval()
 
 
+def mask_decoder(config: tiny_sam3.Sam3Config) -> Any:
+    """Build the tracker's `MaskDecoder`, some of whose sizes the tracker itself fixes."""
+    transformer = sam3.TwoWayTransformer(
+        depth=2, embedding_dim=config.d_model, mlp_dim=config.decoder_mlp_dim, num_heads=8
+    )
+    return sam3.MaskDecoder(
+        transformer_dim=config.d_model,
+        transformer=transformer,
+        iou_head_depth=3,
+        iou_head_hidden_dim=config.iou_head_hidden_dim,
+        use_high_res_features=True,
+        iou_prediction_use_sigmoid=True,
+        pred_obj_scores=True,
+        pred_obj_scores_mlp=True,
+        use_multimask_token_for_obj_ptr=True,
+        dynamic_multimask_via_stability=True,
+        dynamic_multimask_stability_delta=0.05,
+        dynamic_multimask_stability_thresh=0.98,
+    )
+
+
 def tracker(config: tiny_sam3.Sam3Config, backbone: Any = None, **switches: Any) -> Any:
     """Build upstream's `Sam3TrackerPredictor`; switches override the released ones."""
     released = {
@@ -292,11 +313,6 @@ def tracker(config: tiny_sam3.Sam3Config, backbone: Any = None, **switches: Any)
         "non_overlap_masks_for_mem_enc": False,
         "non_overlap_masks_for_output": False,
         "max_cond_frames_in_attn": 4,
-        "sam_mask_decoder_extra_args": {
-            "dynamic_multimask_via_stability": True,
-            "dynamic_multimask_stability_delta": 0.05,
-            "dynamic_multimask_stability_thresh": 0.98,
-        },
         "clear_non_cond_mem_around_input": True,
         "fill_hole_area": 0,
         "use_memory_selection": False,
@@ -313,7 +329,8 @@ def tracker(config: tiny_sam3.Sam3Config, backbone: Any = None, **switches: Any)
         ).eval()
         # Upstream turns autocast on for good. Without a GPU it does nothing, but is left open.
         model.bf16_context.__exit__(None, None, None)
-    return model
+        model.sam_mask_decoder = mask_decoder(config)
+    return model.eval()
 
 
 def click_predictor(config: tiny_sam3.Sam3Config) -> Any:

@@ -10,7 +10,14 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from support import sam3_concepts, upstream, upstream_sam3, upstream_sam3_video, upstream_video
+from support import (
+    sam3_concepts,
+    upstream,
+    upstream_sam3,
+    upstream_sam3_nano,
+    upstream_sam3_video,
+    upstream_video,
+)
 
 _torch: Any = vars(upstream)["torch"]
 _sam3: Any = upstream_sam3.sam3
@@ -55,13 +62,20 @@ def detector(seed: int = 0, presence: float = 1.0) -> Any:
     return model
 
 
+def nano_detector() -> Any:
+    """Build the same with the trained weights of the package."""
+    return upstream_sam3_nano.image_model(
+        kind=_sam3.Sam3ImageOnVideoMultiGPU, supervise_joint_box_scores=True
+    )
+
+
 def video_model(model: Any, **options: Any) -> Any:
     """Build the video model around a detector."""
     with upstream_sam3.on_cpu():
         return _sam3.video_inference.Sam3VideoInferenceWithInstanceInteractivity(
             detector=model,
             tracker=upstream_sam3_video.tracker(model, use_memory_selection=True),
-            image_size=sam3_concepts.CONFIG.img_size,
+            image_size=model.inst_interactive_predictor.model.image_size,
             **{**_RELEASED, **OPTIONS, **options},
         ).eval()
 

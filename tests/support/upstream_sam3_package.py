@@ -144,6 +144,7 @@ def _load_sam3() -> SimpleNamespace:
         TransformerEncoderFusion=m.encoder.TransformerEncoderFusion,
         TransformerEncoderLayer=m.encoder.TransformerEncoderLayer,
         TransformerWrapper=m.model_misc.TransformerWrapper,
+        TwoWayTransformer=two_way.TwoWayTransformer,
         UniversalSegmentationHead=m.maskformer_segmentation.UniversalSegmentationHead,
         VETextEncoder=m.text_encoder_ve.VETextEncoder,
         ViT=m.vitdet.ViT,

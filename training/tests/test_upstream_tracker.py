@@ -28,26 +28,7 @@ def upstream_of(config: Sam3Config) -> Any:
     """Build the published tracker at the sizes of `config`."""
     sizes = {f.name for f in dataclasses.fields(tiny.Sam3Config)}
     fields = {k: v for k, v in dataclasses.asdict(config).items() if k in sizes}
-    model = support.tracker(tiny.Sam3Config(**fields))
-    # The published class fixes these sizes of the decoder.
-    transformer = type(model.sam_mask_decoder.transformer)(
-        depth=2, embedding_dim=config.d_model, mlp_dim=config.decoder_mlp_dim, num_heads=8
-    )
-    model.sam_mask_decoder = support.sam3.MaskDecoder(
-        transformer_dim=config.d_model,
-        transformer=transformer,
-        iou_head_depth=3,
-        iou_head_hidden_dim=config.iou_head_hidden_dim,
-        use_high_res_features=True,
-        iou_prediction_use_sigmoid=True,
-        pred_obj_scores=True,
-        pred_obj_scores_mlp=True,
-        use_multimask_token_for_obj_ptr=True,
-        dynamic_multimask_via_stability=True,
-        dynamic_multimask_stability_delta=0.05,
-        dynamic_multimask_stability_thresh=0.98,
-    )
-    return model.eval()
+    return support.tracker(tiny.Sam3Config(**fields))
 
 
 def agreeing(own: Sam3Video, upstream: Any) -> None:

@@ -37,7 +37,7 @@ def add_model_arguments(
     The model defaults to a packaged one. With `phrases` as another for phrases the attribute is
     None where none was named.
     """
-    packaged = f"{default}, or {phrases} for phrases and examples" if phrases else default
+    packaged = f"{default}, or {phrases} for phrases" if phrases else default
     parser.add_argument(
         "--model",
         default=None if phrases else default,

@@ -22,6 +22,7 @@ from sam_rlx.frames import ClipFrames, FrameSource, open_frames
 from sam_rlx.video import VideoPredictor
 from sam_rlx.video_types import VideoFrame
 
+_PACKAGED = ("sam2-nano", "sam3-nano")
 _EXAMPLES = """examples:
   sam-rlx track clip.mp4 --model sam2.1_hiera_tiny.pt --point 210,350 --output results/
   sam-rlx track clip.mp4 --model sam2.1_hiera_tiny.pt --frame 12 --object cat --box 10,20,90,80 \\
@@ -57,7 +58,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("video", metavar="VIDEO", type=Path, help="video file, or folder of frames")
-    common.add_model_arguments(parser, "sam2-nano")
+    common.add_model_arguments(parser, *_PACKAGED)
     parser.set_defaults(prompts=None)
     for name, kind, metavar, text in (
         (
@@ -247,6 +248,7 @@ def run(args: argparse.Namespace) -> None:
     source = open_frames(args.video)
     # With phrases results come late: their frames are decoded a second time, not out of order.
     shown = open_frames(args.video) if prompts.phrases else source
+    args.model = args.model or _PACKAGED[bool(prompts.phrases)]
     model = common.load(args, outputs)
     if prompts.phrases and model.family != "sam3":
         raise UsageError(f"--text: expected a checkpoint of SAM 3 as --model, found {args.model}")

@@ -1,7 +1,5 @@
 """The trained weights of sam3-nano beside upstream: every number, and whole sessions."""
 
-import dataclasses
-import json
 from importlib.resources import files
 
 import numpy as np
@@ -10,11 +8,10 @@ import sam_rlx
 from PIL import Image
 from sam_rlx.compat.sam3 import build_sam3_image_model
 from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
-from support import tiny_sam3
 
-safetensors = pytest.importorskip("safetensors", reason="needs the reference packages")
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
+nano = pytest.importorskip("support.upstream_sam3_nano", reason="needs sam3")
 parts = pytest.importorskip("support.sam3_detector", reason="needs sam3")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
@@ -48,18 +45,7 @@ PICTURES = {"square": painted(336, 336), "wide": painted(300, 400), "tall": pain
 @pytest.fixture(scope="module")
 def network():
     """Upstream's model at the sizes and with the weights of the package."""
-    with safetensors.safe_open(str(CHECKPOINT), "np") as file:
-        config = json.loads(file.metadata()["config"])
-    names = {field.name for field in dataclasses.fields(tiny_sam3.Sam3Config)}
-    config = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in names}
-    model = upstream_sam3.image_model(tiny_sam3.Sam3Config(**config), seed=None)
-    weights = upstream.packaged_weights("sam3-nano")
-    weights = {name: upstream.tensor(value) for name, value in weights.items()}
-    missing, unexpected = model.load_state_dict(weights, strict=False)
-    assert not unexpected
-    # These it computes.
-    assert all(name.endswith(("freqs_cis", "attn_mask")) for name in missing), missing
-    return model
+    return nano.image_model()
 
 
 @pytest.fixture(scope="module")
