@@ -15,7 +15,7 @@ REPETITIONS, ROUNDS = 2500, 10  # of a tenth of a second each: the best one had 
 
 def flop(isa: str) -> int:
     """Arithmetic of one repetition of `_testing.bench.peak`."""
-    return 2**15 * 16 * LANES.get(isa, 4)
+    return 2**15 * 16 * LANES.get(isa.partition("_")[0], 4)
 
 
 def gflops(threads: int) -> float:

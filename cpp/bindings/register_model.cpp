@@ -58,7 +58,7 @@ py::dict build_info() {
 #endif
                   "cores"_a = available_cores(), "device"_a = "cpu",
                   "families"_a = std::vector<std::string>{"sam", "sam2", "sam3"},
-                  "precisions"_a = std::vector<std::string>{"float32"});
+                  "precisions"_a = std::vector<std::string>{"float32", "bfloat16", "int8"});
 }
 
 }  // namespace

@@ -151,6 +151,9 @@ struct KernelTable {
   void (*pack_weight)(const float* weight, std::int64_t ldw, std::int64_t n, std::int64_t k,
                       float* out) noexcept;
 
+  // out[i] = x[i] for i < n, where x are the upper halves of float32.
+  void (*widen_bfloat16)(const std::uint16_t* x, std::int64_t n, float* out) noexcept;
+
   void (*quantise_rows)(const QuantiseRowsArgs&) noexcept;
   void (*pack_int8_weight)(const PackInt8Args&) noexcept;
   void (*int8_gemm)(const Int8GemmArgs&) noexcept;

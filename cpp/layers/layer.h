@@ -1,12 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/blocks.h"
 #include "core/tensor.h"
+#include "ops/weight_format.h"
 
 namespace sam_rlx {
 
@@ -16,6 +18,7 @@ struct KernelTable;
 //   void visit(ParamVisitor& v);                 lists its parts, with upstream's names
 //   void finalize(const KernelTable& kernels);   optional: packs weights, builds tables
 //   std::string path;                            optional: set to the upstream module path
+//   WeightFormat weight_format;                  optional: set before finalize, which packs with it
 // The same list serves loading, counting, checking and finalizing.
 class ParamVisitor {
  public:
@@ -60,7 +63,12 @@ class ParamVisitor {
     if constexpr (requires { layer.path; }) layer.path = prefix_;
     layer.visit(*this);
     if constexpr (requires(const KernelTable& k) { layer.finalize(k); }) {
-      if (const KernelTable* const kernels = finalizing()) layer.finalize(*kernels);
+      if (const KernelTable* const kernels = finalizing()) {
+        if constexpr (requires { layer.weight_format; }) {
+          layer.weight_format = weight_format(prefix_);
+        }
+        layer.finalize(*kernels);
+      }
     }
   }
 
@@ -75,6 +83,9 @@ class ParamVisitor {
   }
   // Not null while the walk finalizes: each layer is finalized after its children.
   virtual const KernelTable* finalizing() const { return nullptr; }
+  virtual WeightFormat weight_format(const std::string& /*path*/) const {
+    return WeightFormat::kFloat32;
+  }
 
  private:
   std::string join(const char* name) const {
@@ -98,15 +109,32 @@ inline bool lies_below(std::string_view pattern, std::string_view path) {
   return true;
 }
 
+// Layers whose weights are held in another format than float32.
+struct WeightRule {
+  WeightFormat format = WeightFormat::kFloat32;
+  std::span<const std::string_view> patterns;  // see lies_below
+  std::span<const std::string_view> exact;     // those below the patterns that stay float32
+
+  WeightFormat of(std::string_view path) const {
+    const auto matches = [&](std::string_view pattern) { return lies_below(pattern, path); };
+    const bool reduced = std::any_of(patterns.begin(), patterns.end(), matches) &&
+                         std::none_of(exact.begin(), exact.end(), matches);
+    return reduced ? format : WeightFormat::kFloat32;
+  }
+};
+
 // Runs finalize() over a loaded model, children first.
 class Finalizer final : public ParamVisitor {
  public:
-  explicit Finalizer(const KernelTable& kernels) : kernels_(kernels) {}
+  explicit Finalizer(const KernelTable& kernels, const WeightRule& rule = {})
+      : kernels_(kernels), rule_(rule) {}
 
  private:
   void parameter(const std::string&, Tensor&, const Shape&) override {}
   const KernelTable* finalizing() const override { return &kernels_; }
+  WeightFormat weight_format(const std::string& path) const override { return rule_.of(path); }
   const KernelTable& kernels_;
+  WeightRule rule_;
 };
 
 }  // namespace sam_rlx

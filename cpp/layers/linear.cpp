@@ -50,7 +50,8 @@ void Linear::finalize(const KernelTable& kernels) {
     if (has_bias) bias = reordered(row_order, bias);
     row_order.clear();
   }
-  packed = blocks ? pack_blocks(kernels, std::move(blocks)) : pack_matrix(kernels, weight);
+  const WeightFormat format = keep_weight ? WeightFormat::kFloat32 : weight_format;
+  packed = blocks ? pack_blocks(kernels, std::move(blocks)) : pack_matrix(kernels, weight, format);
   if (!keep_weight) weight = Tensor();
 }
 

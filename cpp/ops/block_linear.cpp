@@ -67,8 +67,8 @@ void block_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const E
   for (std::int64_t first = 0; first < n; first += most) {
     const std::int64_t count = std::min(most, n - first);
     unpack(ctx.kernels, {weight, first, count, threads, rows, panels});
-    packed_gemm(ctx, m, RowSegments<decltype(row)>{1, k, row}, Panels{panels, first, count, k, n},
-                epilogue, out.data);
+    packed_gemm(ctx, m, RowSegments<decltype(row)>{1, k, row},
+                Panels{panels, nullptr, first, count, k, n}, epilogue, out.data);
   }
 }
 

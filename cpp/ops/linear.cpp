@@ -3,12 +3,26 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/half.h"
 #include "kernels/kernel_table.h"
 #include "ops/block_linear.h"
 #include "ops/int8_linear.h"
 #include "ops/packed_gemm.h"
 
 namespace sam_rlx {
+
+namespace {
+
+void pack_bfloat16(ConstView weight, PackedMatrix& result) {
+  const KernelTable& kernels = *result.kernels;
+  Tensor panels({round_up(result.rows, kernels.gemm_nr), result.cols});
+  kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, panels.data());
+  result.bytes = allocate_aligned(static_cast<std::size_t>(panels.numel()) * sizeof(std::uint16_t));
+  std::transform(panels.data(), panels.data() + panels.numel(),
+                 static_cast<std::uint16_t*>(result.bytes.get()), float_to_bfloat16);
+}
+
+}  // namespace
 
 const float* PackedMatrix::floats() const {
   if (format != WeightFormat::kFloat32) fail_internal("a float32 weight was expected");
@@ -29,6 +43,9 @@ PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight, WeightFor
       result.panels = Tensor({round_up(result.rows, kernels.gemm_nr), result.cols});
       kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, result.panels.data());
       break;
+    case WeightFormat::kBFloat16:
+      pack_bfloat16(weight, result);
+      break;
     case WeightFormat::kInt8:
       pack_int8(weight, result);
       break;
@@ -36,6 +53,40 @@ PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight, WeightFor
       fail_internal("pack_matrix: blocks come from a file, see pack_blocks");
   }
   return result;
+}
+
+Panels panels_of(const PackedMatrix& weight) {
+  Panels panels{.first = 0, .count = weight.rows, .k = weight.cols, .columns = weight.rows};
+  if (weight.format == WeightFormat::kBFloat16) {
+    panels.halves = static_cast<const std::uint16_t*>(weight.bytes.get());
+  } else {
+    panels.floats = weight.floats();
+  }
+  return panels;
+}
+
+void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPlace place, GemmArgs g,
+                     float* widened) {
+  const std::int64_t nr = kernels.gemm_nr, k = panels.k, first = place.col * k + place.p0 * nr;
+  g.b_k_stride = nr;
+  g.b_panel_stride = k * nr;
+  if (panels.floats != nullptr) {
+    g.b = panels.floats + first;
+    kernels.gemm(g);
+    return;
+  }
+  // Panel by panel: a widened one stays in the first-level cache for all rows of A.
+  const std::int64_t cols = g.n;
+  for (std::int64_t col = 0; col < cols; col += nr) {
+    kernels.widen_bfloat16(panels.halves + first + col * k, g.k * nr, widened);
+    g.n = std::min(nr, cols - col);
+    g.b = widened;
+    kernels.gemm(g);
+    g.c += nr;
+    if (g.partial != nullptr) g.partial += nr;
+    if (g.column_bias != nullptr) g.column_bias += nr;
+    if (g.residual != nullptr) g.residual += nr;
+  }
 }
 
 GemmActivation gemm_activation(Activation activation) {
@@ -96,7 +147,8 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
     fail("linear: residual", out.shape.str(), epilogue.residual.shape.str());
   }
   switch (weight.format) {
-    case WeightFormat::kFloat32: {
+    case WeightFormat::kFloat32:
+    case WeightFormat::kBFloat16: {
       const auto row = [&](std::int64_t i, std::int64_t) { return x.data + i * weight.cols; };
       packed_gemm(ctx, x.shape.rows(), RowSegments<decltype(row)>{1, weight.cols, row}, weight,
                   epilogue, out.data);

@@ -16,11 +16,9 @@ struct PackedMatrix {
   WeightFormat format = WeightFormat::kFloat32;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  Tensor panels;  // kFloat32
-
-  // kInt8: see PackInt8Args.
-  AlignedBlock bytes;
-  Tensor scales;
+  Tensor panels;       // kFloat32
+  AlignedBlock bytes;  // other formats: kBFloat16 has the same panels, kInt8 those of PackInt8Args
+  Tensor scales;       // kInt8: of PackInt8Args too
   std::vector<std::int32_t> sums;
 
   BlockRows blocks;  // kBlocks

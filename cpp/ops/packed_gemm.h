@@ -34,6 +34,25 @@ struct GemmSize {
 };
 void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile);
 
+// Panels of a weight with k inner indices, columns [first, first + count) of a result that has
+// `columns`: float32, or else bfloat16.
+struct Panels {
+  const float* floats = nullptr;
+  const std::uint16_t* halves = nullptr;
+  std::int64_t first = 0, count = 0, k = 0, columns = 0;
+};
+// All columns of a weight of either format.
+Panels panels_of(const PackedMatrix& weight);
+
+// Where a block of panels begins: column (a multiple of the tile's) and inner index.
+struct PanelPlace {
+  std::int64_t col = 0, p0 = 0;
+};
+// kernels.gemm with the block of the panels that fits g. `widened` has room for g.k rows of a
+// panel, unless they are float32.
+void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPlace place, GemmArgs g,
+                     float* widened);
+
 GemmActivation gemm_activation(Activation activation);
 
 // The rows of A come in `count` segments of `length` numbers each: k = count * length.
@@ -68,13 +87,6 @@ void pack_segments(const KernelTable& kernels, const RowSegments<At>& source, st
   }
 }
 
-// Float32 panels of a weight, of k inner indices: columns [first, first + count) of a result that
-// has `columns`.
-struct Panels {
-  const float* data = nullptr;
-  std::int64_t first = 0, count = 0, k = 0, columns = 0;
-};
-
 // out (m, columns) = activation(A W^T + bias) + residual, in the columns of the panels.
 template <class At>
 void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, const Panels& weight,
@@ -88,10 +100,12 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, co
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t pack_size = plan.row_block * plan.k_block;
   const std::int64_t partial_size = partial_outside ? plan.row_block * plan.col_block : 0;
-  float* const buffers = ctx.workspace.array<float>(plan.threads * (pack_size + partial_size));
+  const std::int64_t widened_size = weight.floats != nullptr ? 0 : plan.k_block * kernels.gemm_nr;
+  const std::int64_t thread_size = pack_size + partial_size + widened_size;
+  float* const buffers = ctx.workspace.array<float>(plan.threads * thread_size);
 
   const auto task = [&](std::int64_t index, int thread) {
-    float* const packed = buffers + thread * (pack_size + partial_size);
+    float* const packed = buffers + thread * thread_size;
     const std::int64_t row = index / plan.col_tasks * plan.row_block;
     const std::int64_t col = index % plan.col_tasks * plan.col_block;
     const std::int64_t place = row * stride + weight.first + col;
@@ -101,13 +115,10 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, co
     g.a = packed;
     g.a_row_stride = 1;
     g.a_k_stride = kernels.gemm_mr;
-    g.b_k_stride = kernels.gemm_nr;
-    g.b_panel_stride = k * kernels.gemm_nr;
     for (std::int64_t p0 = 0; p0 < k; p0 += plan.k_block) {
       g.k = std::min(plan.k_block, k - p0);
       g.a_panel_stride = g.k * kernels.gemm_mr;
       pack_segments(kernels, source, row, g.m, p0, g.k, packed);
-      g.b = weight.data + col * k + p0 * kernels.gemm_nr;
       const bool last = p0 + g.k == k;
       g.accumulate = p0 > 0;
       g.c = out + place;
@@ -127,7 +138,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, co
         if (epilogue.residual) g.residual = epilogue.residual.data + place;
         g.residual_row_stride = stride;
       }
-      kernels.gemm(g);
+      multiply_packed(kernels, weight, {col, p0}, g, packed + pack_size + partial_size);
     }
   };
   parallel_for(plan.threads, plan.row_tasks * plan.col_tasks, 1,
@@ -136,12 +147,11 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, co
                });
 }
 
-// The same with all columns of a float32 weight.
+// The same with all columns of a weight of floats.
 template <class At>
 void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
                  const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
-  const Panels panels{weight.floats(), 0, weight.rows, weight.cols, weight.rows};
-  packed_gemm(ctx, m, source, panels, epilogue, out);
+  packed_gemm(ctx, m, source, panels_of(weight), epilogue, out);
 }
 
 }  // namespace sam_rlx

@@ -47,19 +47,20 @@ ModelInfo info_of(const sam3::Sam3Config& config) {
 }  // namespace
 
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
-  if (options.precision && *options.precision != "float32") {
-    fail<UnsupportedError>("precision", "float32", *options.precision);
-  }
+  const WeightFormat precision =
+      options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
   StateDict state_dict = open_checkpoint(path);
   const std::string family = to_meta_names(state_dict);
 
   std::shared_ptr<Model> model;
   std::vector<std::string_view> ignored;
+  std::span<const std::string_view> exact;
   if (family == "sam3") {
     sam3::Sam3Config config = sam3_config_of(state_dict, options.variant);
     if (options.image_size) config.set_image_size(*options.image_size);
     ignored = config.ignored_keys();
+    exact = config.exact_layers();
     model.reset(
         new Model(kernels, Network(std::in_place_type<sam3::Sam3>, config), info_of(config)));
   } else if (family == "sam2") {
@@ -72,13 +73,14 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
     if (options.image_size) config.set_img_size(*options.image_size);
     model.reset(new Model(kernels, Network(std::in_place_type<sam::Sam>, config), info_of(config)));
   }
+  model->precision_ = precision;
   std::visit(
       [&](auto& network) {
         LoadOptions how{.strict = options.strict, .ignored = ignored, .packed = {}};
         if (!options.precision) how.packed = network.config.reduced_layers();
         model->report_ = load_parameters(network, state_dict, how);
         model->num_parameters_ = count_parameters(network);
-        Finalizer(kernels).walk(network);
+        Finalizer(kernels, {precision, network.config.reduced_layers(), exact}).walk(network);
       },
       model->network_);
   return model;
@@ -88,7 +90,7 @@ std::string Model::precision() const {
   const auto most =
       std::max_element(report_.packed.begin(), report_.packed.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == report_.packed.end() ? "float32" : most->first;
+  return most == report_.packed.end() ? weight_format_name(precision_) : most->first;
 }
 
 }  // namespace sam_rlx

@@ -9,6 +9,7 @@
 #include "models/sam/sam.h"
 #include "models/sam2/sam2.h"
 #include "models/sam3/sam3.h"
+#include "ops/weight_format.h"
 
 namespace sam_rlx {
 
@@ -16,7 +17,8 @@ struct KernelTable;
 
 struct ModelOptions {
   std::optional<std::string> variant;
-  // "float32"; if not given, packed matrices of a GGUF file stay packed.
+  // Of weight_format_named. If not given, packed matrices of a GGUF file stay packed and all others
+  // are float32.
   std::optional<std::string> precision;
   std::optional<std::string> isa;
   std::optional<std::int64_t> image_size;
@@ -48,7 +50,8 @@ class Model {
   const sam3::Sam3& sam3() const { return std::get<sam3::Sam3>(network_); }
   const KernelTable& kernels() const { return kernels_; }
   const LoadReport& report() const { return report_; }
-  // "float32", or the packed format that most numbers in blocks have: "Q4_K".
+  // How the layers of the config's reduced_layers() hold their weights: "float32", "bfloat16",
+  // "int8", or the format that most numbers of a GGUF file's blocks have: "Q4_K".
   std::string precision() const;
   std::int64_t num_parameters() const { return num_parameters_; }
 
@@ -61,6 +64,7 @@ class Model {
   const KernelTable& kernels_;
   Network network_;
   ModelInfo info_;
+  WeightFormat precision_ = WeightFormat::kFloat32;
   LoadReport report_;
   std::int64_t num_parameters_ = 0;
 };

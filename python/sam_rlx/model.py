@@ -66,10 +66,10 @@ class Model:
 
     @property
     def precision(self) -> str:
-        """Number format of the weights in memory: ``"float32"``.
+        """Precision of the large linear layers: ``"float32"``, ``"bfloat16"`` or ``"int8"``.
 
-        Or that of most packed weights of a GGUF file, such as ``"Q4_K"``; what is computed with
-        them is float32.
+        Or the format of most packed weights of a GGUF file, such as ``"Q4_K"``; what is computed
+        with them is float32.
         """
         return self._core.precision
 
@@ -142,8 +142,12 @@ def load_model(
         Expected variant, such as ``"vit_b"``. Found from the tensors if not given; a
         contradiction is an error.
     precision : str, optional
-        ``"float32"``, the default for float files. Without it, large matrices of a GGUF file stay
-        packed in memory and are unpacked while they are multiplied, which changes no bit.
+        How the large linear layers hold their weights and compute, whatever the file holds.
+        ``"float32"``, the default for float files. ``"bfloat16"`` halves the weights in memory;
+        arithmetic is float32. ``"int8"`` rounds weights to 7 bits and, while they run, inputs to
+        8; it is faster and smaller, and masks differ a little. The docs tell which layers
+        (precision). Without it, large matrices of a GGUF file stay packed in memory and are
+        unpacked while they are multiplied, which changes no bit.
     isa : str, optional
         Instruction set. Default: the environment variable ``SAM_RLX_ISA`` if it is set, else the
         best one of this CPU. `sam_rlx.build_info` lists them.

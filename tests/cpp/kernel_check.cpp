@@ -1,6 +1,7 @@
-// Compares one kernel table with the generic one over many shapes. Links kernels only, so that it
-// can be built for another processor and run in an emulator. Exit status 0: all agree.
-//   g++ -std=c++20 -Icpp -DSAM_RLX_TABLE=neon_kernels kernel_check.cpp generic.o neon.o
+// Compares each kernel table that this processor can run with the generic one over many shapes, and
+// says which ones of the build it cannot run. Needs kernels, kernels/select.cpp and core/cpu.cpp
+// only, so that it can be built for another processor and run in an emulator. Exit status 0: all
+// agree.
 
 #include <algorithm>
 #include <cmath>
@@ -8,16 +9,17 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "kernels/kernel_table.h"
+#include "kernels/select.h"
 
 namespace {
 
 using Floats = std::vector<float>;
 
 const sam_rlx::KernelTable& generic = sam_rlx::generic_kernels();
-const sam_rlx::KernelTable& table = sam_rlx::SAM_RLX_TABLE();
 int failures = 0;
 
 Floats random_floats(std::size_t count) {
@@ -28,6 +30,11 @@ Floats random_floats(std::size_t count) {
     v = static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0F;
   }
   return values;
+}
+
+void fail(const char* what) {
+  std::printf("%s\n", what);
+  ++failures;
 }
 
 void compare(const char* what, const Floats& expected, const Floats& found, float tolerance) {
@@ -81,7 +88,7 @@ Floats run_gemm(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t n, s
   return c;
 }
 
-void check_gemm() {
+void check_gemm(const sam_rlx::KernelTable& table) {
   const std::int64_t sizes[] = {1, 3, 8, 13, 29, 64};
   for (const std::int64_t m : sizes) {
     for (const std::int64_t n : sizes) {
@@ -98,7 +105,143 @@ void check_gemm() {
   }
 }
 
-void check_rowwise() {
+using Bytes = std::vector<std::uint8_t>;
+
+// Rows as bytes, their scales and zero points.
+struct Rows {
+  std::int64_t stride = 0;
+  Bytes bytes;
+  Floats scale;
+  std::vector<std::int32_t> zero;
+};
+
+Rows run_quantise(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t k, const Floats& x) {
+  Rows rows;
+  rows.stride = (k + 63) / 64 * 64;
+  rows.bytes.resize(static_cast<std::size_t>(m * rows.stride));
+  rows.scale.resize(static_cast<std::size_t>(m));
+  rows.zero.resize(static_cast<std::size_t>(m));
+  t.quantise_rows({.rows = m,
+                   .cols = k,
+                   .x = x.data(),
+                   .out = rows.bytes.data(),
+                   .out_stride = rows.stride,
+                   .scale = rows.scale.data(),
+                   .zero = rows.zero.data()});
+  return rows;
+}
+
+// C = relu(A W^T + bias) + residual of bytes.
+Floats run_int8(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& target, const Rows& rows,
+                const Floats& w) {
+  const std::int64_t n = (target.n + t.gemm_nr - 1) / t.gemm_nr * t.gemm_nr;
+  std::vector<std::int8_t> panels(static_cast<std::size_t>(n * ((target.k + 3) / 4 * 4)));
+  Floats scale(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> sum(static_cast<std::size_t>(n));
+  t.pack_int8_weight({.n = target.n,
+                      .k = target.k,
+                      .weight = w.data(),
+                      .out = panels.data(),
+                      .scale = scale.data(),
+                      .sum = sum.data()});
+  Floats c(static_cast<std::size_t>(target.m * target.n), -1.0F);
+  sam_rlx::Int8GemmArgs g;
+  g.target = target;
+  g.target.c = c.data();
+  g.a = rows.bytes.data();
+  g.a_row_stride = rows.stride;
+  g.a_scale = rows.scale.data();
+  g.a_zero = rows.zero.data();
+  g.b = panels.data();
+  g.b_scale = scale.data();
+  g.b_sum = sum.data();
+  t.int8_gemm(g);
+  return c;
+}
+
+// Rows as bytes are the same everywhere.
+void check_bytes(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t m : {1, 5}) {
+    for (const std::int64_t k : {1, 3, 15, 16, 17, 64, 129, 1000}) {
+      Floats x = random_floats(static_cast<std::size_t>(m * k));
+      std::fill_n(x.begin(), k, m == 1 ? -3.0F : 0.0F);
+      const Rows rows = run_quantise(generic, m, k, x), same = run_quantise(table, m, k, x);
+      for (std::int64_t i = 0; i < m; ++i) {
+        const auto begin = static_cast<std::size_t>(i * rows.stride);
+        if (std::memcmp(&rows.bytes[begin], &same.bytes[begin], static_cast<std::size_t>(k)) != 0) {
+          fail("quantise_rows: bytes differ");
+        }
+      }
+      if (rows.scale != same.scale || rows.zero != same.zero) fail("quantise_rows: scales differ");
+    }
+  }
+}
+
+// Sums of bytes have the same bits everywhere; behind GELU the rounding of its polynomial differs.
+void check_int8_shape(const sam_rlx::KernelTable& table, std::int64_t m, std::int64_t n,
+                      std::int64_t k) {
+  const Floats a = random_floats(static_cast<std::size_t>(m * k));
+  const Floats w = random_floats(static_cast<std::size_t>(n * k));
+  const Floats bias = random_floats(static_cast<std::size_t>(n));
+  const Floats residual = random_floats(static_cast<std::size_t>(m * n));
+  const Rows rows = run_quantise(generic, m, k, a);
+  sam_rlx::GemmArgs target;
+  target.m = m;
+  target.n = n;
+  target.k = k;
+  target.c_row_stride = n;
+  const auto check = [&](const char* what, float tolerance) {
+    compare(what, run_int8(generic, target, rows, w), run_int8(table, target, rows, w), tolerance);
+  };
+  check("int8_gemm", 0.0F);
+  target.column_bias = bias.data();
+  target.activation = sam_rlx::kGemmGelu;
+  check("int8_gemm, gelu", 3e-6F);
+  target.activation = sam_rlx::kGemmRelu;
+  target.residual = residual.data();
+  target.residual_row_stride = n;
+  check("int8_gemm, relu and residual", 0.0F);
+}
+
+void check_int8(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 13, 29, 64}) {
+    for (const std::int64_t n : {1, 8, 15, 16, 17, 31, 32, 33, 70}) {
+      for (const std::int64_t k : {1, 2, 3, 4, 5, 7, 64, 130, 1001}) {
+        check_int8_shape(table, m, n, k);
+      }
+    }
+  }
+  // Bytes and weights at their limits, as far as the sums go.
+  for (const float sign : {1.0F, -1.0F}) {
+    const Floats x(64, 1.0F), w(static_cast<std::size_t>(3 * 64), sign);
+    sam_rlx::GemmArgs target;
+    target.m = 1;
+    target.n = 3;
+    target.k = 64;
+    target.c_row_stride = 3;
+    compare("int8_gemm, limits", Floats(3, 64.0F * sign),
+            run_int8(table, target, run_quantise(table, 1, 64, x), w), 1e-6F);
+  }
+}
+
+void check_bfloat16(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t n : {1, 15, 16, 33, 256}) {
+    std::vector<std::uint16_t> bits(static_cast<std::size_t>(n));
+    const Floats x = random_floats(bits.size());
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, &x[i], sizeof(word));
+      bits[i] = static_cast<std::uint16_t>(word >> 16);
+    }
+    Floats expected(bits.size()), found(bits.size());
+    generic.widen_bfloat16(bits.data(), n, expected.data());
+    table.widen_bfloat16(bits.data(), n, found.data());
+    compare("widen_bfloat16, near", x, found, 0.01F);
+    compare("widen_bfloat16", expected, found, 0.0F);
+  }
+}
+
+void check_rowwise(const sam_rlx::KernelTable& table) {
   for (const std::int64_t cols : {1, 5, 16, 67, 256}) {
     const auto size = static_cast<std::size_t>(3 * cols);
     const Floats x = random_floats(size);
@@ -167,7 +310,7 @@ Floats run_softmax(const sam_rlx::KernelTable& t, std::int64_t keys, const Float
   return out;
 }
 
-void check_softmax() {
+void check_softmax(const sam_rlx::KernelTable& table) {
   const std::int64_t columns = std::min(table.gemm_nr, generic.gemm_nr);
   for (const std::int64_t keys : {1, 2, 9, 50}) {
     const Floats scores = random_floats(static_cast<std::size_t>(keys * columns));
@@ -179,9 +322,25 @@ void check_softmax() {
 }  // namespace
 
 int main() {
-  check_gemm();
-  check_rowwise();
-  check_softmax();
-  std::printf("%s: %d failures\n", table.name, failures);
-  return failures == 0 ? 0 : 1;
+  const std::vector<const sam_rlx::KernelTable*> tables = sam_rlx::available_kernels();
+  int all_failures = 0;
+  for (const std::string& name : sam_rlx::compiled_isas()) {
+    const auto found = std::find_if(tables.begin(), tables.end(),
+                                    [&](const auto* table) { return name == table->name; });
+    if (name == generic.name) continue;
+    if (found == tables.end()) {
+      std::printf("%s: skipped, this processor does not have it\n", name.c_str());
+      continue;
+    }
+    failures = 0;
+    check_gemm(**found);
+    check_bytes(**found);
+    check_int8(**found);
+    check_bfloat16(**found);
+    check_rowwise(**found);
+    check_softmax(**found);
+    std::printf("%s: %d failures\n", name.c_str(), failures);
+    all_failures += failures;
+  }
+  return all_failures == 0 ? 0 : 1;
 }

@@ -173,7 +173,7 @@ def test_too_deep(isa):
 
 
 def test_unknown_format():
-    with pytest.raises(NotImplementedError, match="precision: expected float32 or int8"):
+    with pytest.raises(NotImplementedError, match="precision: expected float32, bfloat16 or int8"):
         op("linear", np.ones((1, 1)), np.ones((1, 1)), format="int3")
 
 

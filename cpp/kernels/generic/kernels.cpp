@@ -17,6 +17,7 @@ constexpr int kMaxKc = 768;
 #include "kernels/bodies/pack.inl"
 #include "kernels/bodies/gemm_result.inl"
 #include "kernels/bodies/gemm.inl"
+#include "kernels/bodies/widen.inl"
 #include "kernels/bodies/quantise.inl"
 #include "kernels/bodies/int8_gemm.inl"
 #include "kernels/bodies/attention.inl"
@@ -36,6 +37,7 @@ constexpr sam_rlx::KernelTable kTable{
     .int8_mr = kInt8Mr,
     .gemm = gemm,
     .pack_weight = pack_weight,
+    .widen_bfloat16 = widen_bfloat16,
     .quantise_rows = quantise_rows,
     .pack_int8_weight = pack_int8_weight,
     .int8_gemm = int8_gemm,

@@ -75,8 +75,9 @@ SAM_RLX_INLINE Bytes set1_bytes(const std::uint8_t* p) {
 // Whole numbers from 0 to 255.
 SAM_RLX_INLINE void store_bytes(std::uint8_t* p, Vec x) {
   const uint16x4_t words = vqmovun_s32(vcvtnq_s32_f32(x.v));
-  const uint8x8_t bytes = vqmovn_u16(vcombine_u16(words, words));
-  for (int i = 0; i < kLanes; ++i) p[i] = vget_lane_u8(bytes, i);
+  std::uint8_t bytes[2 * kLanes];
+  vst1_u8(bytes, vqmovn_u16(vcombine_u16(words, words)));
+  for (int i = 0; i < kLanes; ++i) p[i] = bytes[i];
 }
 
 // c + the four products of each group of unsigned a and signed b, |b| <= 64: two products fit into

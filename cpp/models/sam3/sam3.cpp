@@ -50,6 +50,15 @@ std::span<const std::string_view> Sam3Config::reduced_layers() {
   return kLayers;
 }
 
+// On sam3-nano, rounding one of these blocks moves masks more than rounding all of attention.
+std::span<const std::string_view> Sam3Config::exact_layers() {
+  static constexpr std::string_view kLayers[]{
+      "detector.backbone.vision_backbone.trunk.blocks.0",
+      "detector.backbone.vision_backbone.trunk.blocks.1",
+  };
+  return kLayers;
+}
+
 // ---------------------------------------------------------------- parts
 
 void VLBackbone::visit(ParamVisitor& v) {
