@@ -220,5 +220,6 @@ const KernelTable& neon_kernels() noexcept;
 // instruction. The integers are the same.
 void avx2_vnni_kernels(KernelTable& table) noexcept;    // of avx2's
 void avx512_vnni_kernels(KernelTable& table) noexcept;  // of avx512's
+void amx_kernels(KernelTable& table) noexcept;          // of avx512's
 
 }  // namespace sam_rlx

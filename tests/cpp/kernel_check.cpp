@@ -204,7 +204,7 @@ void check_int8_shape(const sam_rlx::KernelTable& table, std::int64_t m, std::in
 }
 
 void check_int8(const sam_rlx::KernelTable& table) {
-  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 13, 29, 64}) {
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 13, 29, 45, 64}) {
     for (const std::int64_t n : {1, 8, 15, 16, 17, 31, 32, 33, 70}) {
       for (const std::int64_t k : {1, 2, 3, 4, 5, 7, 64, 130, 1001}) {
         check_int8_shape(table, m, n, k);
