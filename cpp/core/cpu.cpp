@@ -77,8 +77,8 @@ CpuFeatures detect() {
   features.avx2_vnni = features.avx2 && seven.a >= 1 && bit(cpuid(7, 1).a, 4);
   features.avx512_vnni = features.avx512 && bit(seven.c, 11);
   const bool tile_states = (states & 0x60000) == 0x60000;
-  features.amx = features.avx512_vnni && tile_states && bit(seven.d, 24) && bit(seven.d, 25) &&
-                 may_use_tiles();
+  features.amx = features.avx512_vnni && tile_states && bit(seven.d, 22) && bit(seven.d, 24) &&
+                 bit(seven.d, 25) && may_use_tiles();
 #elif defined(__aarch64__) || defined(_M_ARM64)
   features.neon = true;
 #endif

@@ -34,6 +34,10 @@ struct GemmSize {
 };
 void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile);
 
+// The part of C that a task of a plan makes in one step, with the epilogue.
+GemmArgs output_block(const GemmPlan& plan, std::int64_t task, GemmSize c, const Epilogue& epilogue,
+                      float* out);
+
 // Where a block of a packed weight begins: columns of C (a multiple of the tile's) and inner index.
 struct PanelPlace {
   std::int64_t col = 0, p0 = 0;

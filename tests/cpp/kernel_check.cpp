@@ -241,6 +241,73 @@ void check_bfloat16(const sam_rlx::KernelTable& table) {
   }
 }
 
+// Rows of bfloat16 and panels of pairs, of the sizes that kernels may read.
+struct Pairs {
+  std::int64_t stride = 0;
+  std::vector<std::uint16_t> rows, panels;
+};
+
+Pairs pairs_of(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& size, const Floats& a,
+               const Floats& w) {
+  const auto up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by * by; };
+  const std::int64_t nr = t.gemm_nr;
+  Pairs out;
+  out.stride = up(size.k, sam_rlx::kBFloat16Depth);
+  out.rows.resize(static_cast<std::size_t>(up(size.m, sam_rlx::kBFloat16Rows) * out.stride));
+  out.panels.resize(static_cast<std::size_t>(up(size.n, nr) * out.stride));
+  for (std::int64_t i = 0; i < size.m; ++i) {
+    t.round_bfloat16(&a[static_cast<std::size_t>(i * size.k)], size.k,
+                     &out.rows[static_cast<std::size_t>(i * out.stride)]);
+  }
+  std::vector<std::uint16_t> row(static_cast<std::size_t>(size.k));
+  for (std::int64_t j = 0; j < size.n; ++j) {
+    t.round_bfloat16(&w[static_cast<std::size_t>(j * size.k)], size.k, row.data());
+    for (std::int64_t p = 0; p < size.k; ++p) {
+      const std::int64_t place = ((j / nr * out.stride / 2 + p / 2) * nr + j % nr) * 2 + p % 2;
+      out.panels[static_cast<std::size_t>(place)] = row[static_cast<std::size_t>(p)];
+    }
+  }
+  return out;
+}
+
+Floats run_bfloat16(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& target, const Floats& a,
+                    const Floats& w) {
+  const Pairs pairs = pairs_of(t, target, a, w);
+  Floats c(static_cast<std::size_t>(target.m * target.n), -1.0F);
+  sam_rlx::BFloat16GemmArgs g;
+  g.target = target;
+  g.target.c = c.data();
+  g.a = pairs.rows.data();
+  g.a_row_stride = pairs.stride;
+  g.b = pairs.panels.data();
+  t.bfloat16_gemm(g);
+  return c;
+}
+
+void check_bfloat16_gemm(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t m : {1, 5, 31, 32, 45, 64}) {
+    for (const std::int64_t n : {1, 15, 32, 33, 70}) {
+      for (const std::int64_t k : {1, 2, 31, 32, 33, 129, 1000}) {
+        const Floats a = random_floats(static_cast<std::size_t>(m * k));
+        const Floats w = random_floats(static_cast<std::size_t>(n * k));
+        const Floats bias = random_floats(static_cast<std::size_t>(n));
+        const Floats residual = random_floats(static_cast<std::size_t>(m * n));
+        sam_rlx::GemmArgs target;
+        target.m = m;
+        target.n = n;
+        target.k = k;
+        target.c_row_stride = n;
+        target.column_bias = bias.data();
+        target.activation = sam_rlx::kGemmGelu;
+        target.residual = residual.data();
+        target.residual_row_stride = n;
+        compare("bfloat16_gemm", run_bfloat16(generic, target, a, w),
+                run_bfloat16(table, target, a, w), 1e-5F);
+      }
+    }
+  }
+}
+
 void check_rowwise(const sam_rlx::KernelTable& table) {
   for (const std::int64_t cols : {1, 5, 16, 67, 256}) {
     const auto size = static_cast<std::size_t>(3 * cols);
@@ -337,6 +404,7 @@ int main() {
     check_bytes(**found);
     check_int8(**found);
     check_bfloat16(**found);
+    check_bfloat16_gemm(**found);
     check_rowwise(**found);
     check_softmax(**found);
     std::printf("%s: %d failures\n", name.c_str(), failures);

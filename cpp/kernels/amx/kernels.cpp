@@ -147,10 +147,60 @@ void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
   if (whole < g.target.m) int8_gemm(rows_from(g, whole));
 }
 
+// The same for pairs of bfloat16: sums (kBFloat16Rows, kNr) over `steps` times 32 inner indices.
+void multiply_pairs(const std::uint16_t* a, Index a_stride, const std::uint16_t* b, Index steps,
+                    float* sums) {
+  constexpr Index kPanelRow = 4 * kNr;  // bytes of a pair of inner indices
+  constexpr Index kTileNumbers = kTileBytes / 2;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (Index step = 0; step < steps; ++step) {
+    _tile_loadd(4, a, 2 * a_stride);
+    _tile_loadd(6, b, kPanelRow);
+    _tile_loadd(7, b + kTileNumbers, kPanelRow);
+    _tile_loadd(5, a + kTileRows * a_stride, 2 * a_stride);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    a += kTileNumbers;
+    b += kTileRows * kPanelRow / 2;
+  }
+  constexpr Index kSumBytes = 4 * kNr;
+  _tile_stored(0, sums, kSumBytes);
+  _tile_stored(1, sums + kTileRows, kSumBytes);
+  _tile_stored(2, sums + kTileRows * kNr, kSumBytes);
+  _tile_stored(3, sums + kTileRows * kNr + kTileRows, kSumBytes);
+}
+static_assert(sam_rlx::kBFloat16Rows == kBlockRows && sam_rlx::kBFloat16Depth * 2 == kTileBytes);
+
+void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
+  const Index steps = (g.target.k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth;
+  TileArgs t{};
+  t.g = &g.target;
+  t.last = true;
+  t.partial = g.target.c;
+  const Tiles tiles;
+  alignas(64) float sums[kBlockRows * kNr];
+  for (t.col = 0; t.col < g.target.n; t.col += kNr) {
+    t.cols = smaller(g.target.n - t.col, kNr);
+    const std::uint16_t* const b = g.b + t.col * steps * sam_rlx::kBFloat16Depth;
+    for (t.row = 0; t.row < g.target.m; t.row += kBlockRows) {
+      t.rows = smaller(g.target.m - t.row, kBlockRows);
+      multiply_pairs(g.a + t.row * g.a_row_stride, g.a_row_stride, b, steps, sums);
+      finish_tile(t, sums);
+    }
+  }
+}
+
 }  // namespace
 
 void sam_rlx::amx_kernels(KernelTable& table) noexcept {
   table.name = "amx";
   table.int8_mr = kBlockRows;
   table.int8_gemm = int8_gemm_tiles;
+  table.bfloat16_inputs = true;
+  table.bfloat16_gemm = bfloat16_gemm_tiles;
 }
