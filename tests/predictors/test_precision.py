@@ -101,8 +101,10 @@ PATTERNS = {
 @pytest.mark.parametrize("name", PATTERNS)
 def test_every_pattern_means_layers(name):
     """A name that is none would leave its layers float32 without a word."""
-    block = PATTERNS[name].read_text().partition("kLayers[]{")[2].partition("};")[0]
-    patterns = re.findall(r'"([^"]+)"', block)
+    blocks = re.findall(
+        r"string_view k(?:Layers|Exact)\[\]\{(.*?)\}", PATTERNS[name].read_text(), re.S
+    )
+    patterns = re.findall(r'"([^"]+)"', "".join(blocks))
     assert patterns
     tensors = [tensor for tensor, *_ in sam_rlx.model.list_tensors(sam_rlx.load_model(name).source)]
     for pattern in patterns:
