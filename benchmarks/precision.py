@@ -6,9 +6,9 @@
 Each picture gets a grid of single clicks, of which the mask is compared that float32 thinks best,
 and the boxes around these masks, each of which has one mask. SAM 3 gets phrases too: a found
 instance is the same where its mask has an IoU above 0.5 with float32's; the others, which one of
-the two did not find, are counted. Without --pictures the photographs of scikit-image serve (each
-whole, at half its size, and its middle) and held-out scenes of `training`, which need PyTorch.
-Nothing is timed.
+the two did not find, are counted as unmatched. Without --pictures the photographs of scikit-image
+serve (each whole, at half its size, and its middle) and held-out scenes of `training`, which need
+PyTorch. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -175,10 +175,8 @@ def main() -> None:
     pictures = [Picture(io.read_image(p), tuple(args.phrases)) for p in args.pictures or ()]
     pictures = pictures or [*photographs(), *scenes()]
     print(f"{len(pictures)} pictures\n")
-    print(
-        "| model | precision | prompts | masks | mean IoU | 10th percentile | found by one only |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    columns = ("model", "precision", "prompts", "masks", "mean IoU", "10th percentile", "unmatched")
+    print(f"| {' | '.join(columns)} |\n" + "| --- " * len(columns) + "|")
     for source in args.models:
         for precision in args.precisions:
             for kind, (ious, alone) in compare(source, precision, pictures).items():
