@@ -95,14 +95,25 @@ inline bool lies_below(std::string_view pattern, std::string_view path) {
   return true;
 }
 
+// Layers below one of `within` and below none of `except`: patterns of lies_below.
+struct LayerSet {
+  std::span<const std::string_view> within;
+  std::span<const std::string_view> except;
+
+  bool holds(std::string_view path) const {
+    const auto matches = [&](std::string_view pattern) { return lies_below(pattern, path); };
+    return std::any_of(within.begin(), within.end(), matches) &&
+           std::none_of(except.begin(), except.end(), matches);
+  }
+};
+
 // Layers whose weights are held in another format than float32.
 struct WeightRule {
   WeightFormat format = WeightFormat::kFloat32;
-  std::span<const std::string_view> patterns;  // see lies_below
+  LayerSet layers;
 
   WeightFormat of(std::string_view path) const {
-    const auto matches = [&](std::string_view pattern) { return lies_below(pattern, path); };
-    return std::any_of(patterns.begin(), patterns.end(), matches) ? format : WeightFormat::kFloat32;
+    return layers.holds(path) ? format : WeightFormat::kFloat32;
   }
 };
 

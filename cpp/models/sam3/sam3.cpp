@@ -1,7 +1,5 @@
 #include "models/sam3/sam3.h"
 
-#include <iterator>
-
 #include "core/error.h"
 
 namespace sam_rlx::sam3 {
@@ -34,30 +32,22 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
   return keys;
 }
 
-// Nearly all of the work is there. Attention between the picture and the prompt reads plain
-// weights; queries, boxes, scores and masks stay exact, and so does what clicks and examples are
-// encoded with. The first blocks of the trunk stay exact too: on sam3-nano, rounding one of them
-// moves masks more than rounding all of attention.
-std::span<const std::string_view> Sam3Config::reduced_layers() {
-  static constexpr std::int64_t kExactBlocks = 2;
+// Nearly all of the work is there. What clicks and examples are encoded with, the rest of the
+// detector, boxes, scores and masks stay exact: the linear layers of the detector's encoder and
+// decoder that could be rounded are less than a fifth of a phrase's work, and with them instances
+// of sam3-nano's phrases fall below a mean IoU of 0.98 with float32's. The first blocks of the
+// trunk stay exact too: rounding the first one moves masks more than rounding all attention does.
+LayerSet Sam3Config::reduced_layers() {
   static constexpr std::string_view kLayers[]{
+      "detector.backbone.vision_backbone.trunk.blocks",
       "detector.backbone.language_backbone.encoder.transformer.resblocks",
-      "detector.transformer.encoder.layers.*.self_attn",
-      "detector.transformer.encoder.layers.*.linear1",
-      "detector.transformer.encoder.layers.*.linear2",
-      "detector.transformer.decoder.layers.*.linear1",
-      "detector.transformer.decoder.layers.*.linear2",
       "tracker.transformer.encoder.layers",
   };
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all(std::begin(kLayers), std::end(kLayers));
-    for (std::int64_t i = kExactBlocks; i < ViTConfig{}.depth; ++i) {  // the release's
-      all.push_back("detector.backbone.vision_backbone.trunk.blocks." + std::to_string(i));
-    }
-    return all;
-  }();
-  static const std::vector<std::string_view> patterns(names.begin(), names.end());
-  return patterns;
+  static constexpr std::string_view kExact[]{
+      "detector.backbone.vision_backbone.trunk.blocks.0",
+      "detector.backbone.vision_backbone.trunk.blocks.1",
+  };
+  return {.within = kLayers, .except = kExact};
 }
 
 // ---------------------------------------------------------------- parts

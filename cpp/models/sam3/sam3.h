@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +33,8 @@ struct Sam3Config {
   // Patterns of names that checkpoints have and the network has not.
   std::vector<std::string_view> ignored_keys() const;
 
-  // Layers that another precision than float32 holds in its format, as patterns of lies_below.
-  static std::span<const std::string_view> reduced_layers();
+  // Layers that another precision than float32 holds in its format.
+  static LayerSet reduced_layers();
 };
 
 // Upstream: sam3/model/vl_combiner.py, SAM3VLBackbone.
