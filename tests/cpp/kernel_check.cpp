@@ -37,19 +37,30 @@ void fail(const char* what) {
   if (++failures <= 20) std::printf("%s\n", what);
 }
 
-void compare(const char* what, const Floats& expected, const Floats& found, float tolerance) {
-  float largest = 0.0F, error = 0.0F;
+// Expects a largest error of at most `bound`; a NaN is refused.
+void expect_close(const char* what, const Floats& expected, const Floats& found, float bound) {
+  float error = 0.0F;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    largest = std::max(largest, std::abs(expected[i]));
     const float difference = std::abs(expected[i] - found[i]);
     error = difference <= error ? error : difference;  // a NaN stays
   }
-  if (!(error <= tolerance * std::max(largest, 1e-30F))) {
-    char text[128];
-    std::snprintf(text, sizeof(text), "%s: error %g of %g", what, static_cast<double>(error),
-                  static_cast<double>(largest));
-    fail(text);
-  }
+  if (error <= bound) return;
+  char text[128];
+  std::snprintf(text, sizeof(text), "%s: error %g, allowed %g", what, static_cast<double>(error),
+                static_cast<double>(bound));
+  fail(text);
+}
+
+// The same, as a part of the largest number.
+void compare(const char* what, const Floats& expected, const Floats& found, float tolerance) {
+  float largest = 0.0F;
+  for (const float x : expected) largest = std::max(largest, std::abs(x));
+  expect_close(what, expected, found, tolerance * std::max(largest, 1e-30F));
+}
+
+// Sums of k products of numbers up to 1, and two more: what is left of them may be small.
+void compare_sums(const char* what, const Floats& expected, const Floats& found, std::int64_t k) {
+  expect_close(what, expected, found, 1e-6F * (1.0F + std::sqrt(static_cast<float>(k))));
 }
 
 // C = gelu(A W^T + bias) + residual with A packed by the table, or in place when `plain`.
@@ -99,8 +110,8 @@ void check_gemm(const sam_rlx::KernelTable& table) {
         const Floats bias = random_floats(static_cast<std::size_t>(n));
         const Floats residual = random_floats(static_cast<std::size_t>(m * n));
         const Floats truth = run_gemm(generic, m, n, k, a, w, bias, residual, false);
-        compare("gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, false), 3e-6F);
-        compare("plain gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, true), 3e-6F);
+        compare_sums("gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, false), k);
+        compare_sums("plain gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, true), k);
       }
     }
   }
@@ -205,13 +216,13 @@ void check_int8_shape(const sam_rlx::KernelTable& table, std::int64_t m, std::in
 }
 
 void check_int8(const sam_rlx::KernelTable& table) {
-  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 13, 29, 45, 64}) {
-    for (const std::int64_t n : {1, 8, 15, 16, 17, 31, 32, 33, 70}) {
-      for (const std::int64_t k : {1, 2, 3, 4, 5, 7, 64, 130, 1001}) {
-        check_int8_shape(table, m, n, k);
-      }
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 13}) {
+    for (const std::int64_t n : {1, 8, 16, 17, 31, 33, 70}) {
+      for (const std::int64_t k : {1, 3, 4, 6, 64, 131}) check_int8_shape(table, m, n, k);
     }
   }
+  check_int8_shape(table, 45, 33, 131);
+  check_int8_shape(table, 64, 70, 1001);
   // Bytes and weights at their limits, as far as the sums go.
   for (const float sign : {1.0F, -1.0F}) {
     const Floats x(64, 1.0F), w(static_cast<std::size_t>(3 * 64), sign);
@@ -286,9 +297,9 @@ Floats run_bfloat16(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& targ
 }
 
 void check_bfloat16_gemm(const sam_rlx::KernelTable& table) {
-  for (const std::int64_t m : {1, 5, 31, 32, 45, 64}) {
-    for (const std::int64_t n : {1, 15, 32, 33, 70}) {
-      for (const std::int64_t k : {1, 2, 31, 32, 33, 129, 1000}) {
+  for (const std::int64_t m : {1, 5, 32, 45}) {
+    for (const std::int64_t n : {1, 15, 33}) {
+      for (const std::int64_t k : {1, 2, 32, 33, 129}) {
         const Floats a = random_floats(static_cast<std::size_t>(m * k));
         const Floats w = random_floats(static_cast<std::size_t>(n * k));
         const Floats bias = random_floats(static_cast<std::size_t>(n));
@@ -302,8 +313,8 @@ void check_bfloat16_gemm(const sam_rlx::KernelTable& table) {
         target.activation = sam_rlx::kGemmGelu;
         target.residual = residual.data();
         target.residual_row_stride = n;
-        compare("bfloat16_gemm", run_bfloat16(generic, target, a, w),
-                run_bfloat16(table, target, a, w), 1e-5F);
+        compare_sums("bfloat16_gemm", run_bfloat16(generic, target, a, w),
+                     run_bfloat16(table, target, a, w), k);
       }
     }
   }
