@@ -81,6 +81,11 @@ def ours(isa, threads):
         options = {fused: True} if fused else {}
         times = bench.linear(m, k, n, repetitions=repetitions(work), **options, **common)
         yield f"linear {m}x{k}x{n} {fused}", work, "FLOP", best(times, threads)
+        for weights in ("int8", "bfloat16"):
+            times = bench.linear(
+                m, k, n, format=weights, repetitions=repetitions(work), **options, **common
+            )
+            yield f"linear {m}x{k}x{n} {fused} {weights}", work, "FLOP", best(times, threads)
     for window, rel_pos in ATTENTION:
         work = 4 * 12 * 64 * 4096 * (window * window or 4096)
         times = bench.window_attention(

@@ -9,13 +9,13 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-LANES = {"avx512": 16, "avx2": 8}  # floats of a register, 4 elsewhere
+LANES = {"amx": 16, "avx512": 16, "avx2": 8}  # floats of a register, 4 elsewhere
 REPETITIONS, ROUNDS = 2500, 10  # of a tenth of a second each: the best one had the machine alone
 
 
 def flop(isa: str) -> int:
     """Arithmetic of one repetition of `_testing.bench.peak`."""
-    return 2**15 * 16 * LANES.get(isa, 4)
+    return 2**15 * 16 * LANES.get(isa.partition("_")[0], 4)
 
 
 def gflops(threads: int) -> float:

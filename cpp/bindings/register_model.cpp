@@ -112,7 +112,7 @@ py::dict build_info() {
 #endif
                   "cores"_a = available_cores(), "device"_a = "cpu",
                   "families"_a = std::vector<std::string>{"sam", "sam2", "sam3"},
-                  "precisions"_a = std::vector<std::string>{"float32"});
+                  "precisions"_a = std::vector<std::string>{"float32", "bfloat16", "int8"});
 }
 
 }  // namespace
@@ -122,7 +122,8 @@ void register_model(py::module_& m) {
       .def_property_readonly("family", [](const Model& x) { return x.info().family; })
       .def_property_readonly("variant", [](const Model& x) { return x.info().variant; })
       .def_property_readonly("version", [](const Model& x) { return x.info().version; })
-      .def_property_readonly("precision", [](const Model&) { return "float32"; })
+      .def_property_readonly("precision",
+                             [](const Model& x) { return weight_format_name(x.precision()); })
       .def_property_readonly("isa", [](const Model& x) { return x.kernels().name; })
       .def_property_readonly("num_parameters", &Model::num_parameters)
       .def_property_readonly("img_size", [](const Model& x) { return x.info().img_size; })

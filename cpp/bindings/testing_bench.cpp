@@ -73,11 +73,12 @@ Times time_peak(int repetitions, const Isa& isa) {
 }
 
 Times time_linear(std::int64_t m, std::int64_t k, std::int64_t n, bool gelu, bool residual,
-                  int repetitions, const Isa& isa, int num_threads) {
+                  const std::string& format, int repetitions, const Isa& isa, int num_threads) {
   TestContext test(isa, num_threads);
   const Tensor x = random_tensor({m, k}), weight = random_tensor({n, k});
   const Tensor bias = random_tensor({n}), other = random_tensor({residual ? m : 0, n});
-  const PackedMatrix packed = pack_matrix(test.context.kernels, weight);
+  const PackedMatrix packed =
+      pack_matrix(test.context.kernels, weight, weight_format_named(format));
   Epilogue epilogue{bias.data(), gelu ? Activation::kGelu : Activation::kNone, {}};
   if (residual) epilogue.residual = other;
   Tensor out({m, n});
@@ -210,12 +211,16 @@ std::int64_t steady_state_allocations(const std::string& isa, int num_threads) {
   TestContext test(isa, num_threads);
   const Tensor x = random_tensor({1, 20, 24, 48}), weight = random_tensor({144, 48});
   const Tensor table = random_tensor({47, 16}), pad = random_tensor({144});
-  const PackedMatrix packed = pack_matrix(test.context.kernels, weight);
+  std::vector<PackedMatrix> formats;
+  for (const WeightFormat format :
+       {WeightFormat::kFloat32, WeightFormat::kBFloat16, WeightFormat::kInt8}) {
+    formats.push_back(pack_matrix(test.context.kernels, weight, format));
+  }
   const PackedMatrix conv = pack_conv(test.context.kernels, random_tensor({8, 48, 3, 3}));
   const auto pass = [&] {
     const Workspace::Scope scratch(test.context.workspace);
     const View qkv = test.context.workspace.floats({1, 20, 24, 144});
-    linear(test.context, x, packed, {}, qkv);
+    for (const PackedMatrix& packed : formats) linear(test.context, x, packed, {}, qkv);
     const View out = test.context.workspace.floats({1, 20, 24, 48});
     for (const std::int64_t window : {0, 14}) {
       window_attention(test.context,
@@ -239,7 +244,7 @@ void register_bench(py::module_& module) {
   py::module_ bench = module.def_submodule("bench", "Times of ops, without Python around them.");
   bench.def("peak", &time_peak, "repetitions"_a, "isa"_a = py::none());
   bench.def("linear", &time_linear, "m"_a, "k"_a, "n"_a, "gelu"_a = false, "residual"_a = false,
-            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+            "format"_a = "float32", "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("conv3x3", &time_conv3x3, "side"_a, "in_channels"_a, "out_channels"_a,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("conv_patch", &time_conv_patch, "side"_a, "patch"_a, "out_channels"_a,

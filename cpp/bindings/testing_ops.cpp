@@ -46,9 +46,10 @@ void register_linear(py::module_& m) {
       "linear",
       [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
          const std::string& activation, const OptionalArray& residual, bool in_place,
-         const Isa& isa, int num_threads) {
+         const std::string& format, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_matrix(test.context.kernels, view_of(weight));
+        const PackedMatrix packed =
+            pack_matrix(test.context.kernels, view_of(weight), weight_format_named(format));
         FloatArray out = make_array(shape_of(x).with_last(packed.rows));
         Epilogue epilogue = make_epilogue(bias, activation, residual);
         if (in_place) {  // the residual is in the result's memory
@@ -59,7 +60,7 @@ void register_linear(py::module_& m) {
         return out;
       },
       "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
-      "in_place"_a = false, "isa"_a = py::none(), "num_threads"_a = 1);
+      "in_place"_a = false, "format"_a = "float32", "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_conv(py::module_& m) {

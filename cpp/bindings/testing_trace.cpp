@@ -48,8 +48,9 @@ py::list run_trace(const std::shared_ptr<const Model>& model, const py::array& i
 
 // Blocks of memory that each of `calls` rounds of one picture and `batch` clicks took.
 std::vector<std::int64_t> allocations(const std::string& path, const py::array& image,
-                                      std::int64_t batch, int num_threads, int calls) {
-  ImagePredictor predictor(Model::load(path, {}), num_threads);
+                                      std::int64_t batch, int num_threads, int calls,
+                                      std::optional<std::string> precision) {
+  ImagePredictor predictor(Model::load(path, {.precision = std::move(precision)}), num_threads);
   const ImageArray pixels(image);
   const std::vector<double> points(static_cast<std::size_t>(2 * batch), 5.0);
   const std::vector<std::int32_t> labels(static_cast<std::size_t>(batch), 1);
@@ -102,7 +103,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
 
 void register_trace(py::module_& m) {
   m.def("allocations", allocations, py::arg("path"), py::arg("image"), py::arg("batch"),
-        py::arg("num_threads"), py::arg("calls"));
+        py::arg("num_threads"), py::arg("calls"), py::arg("precision") = py::none());
   m.def("concept_allocations", concept_allocations, py::arg("path"), py::arg("image"),
         py::arg("ids"), py::arg("threshold"), py::arg("num_threads"), py::arg("calls"));
   m.def(

@@ -4,8 +4,11 @@ namespace sam_rlx {
 
 // What the processor and the operating system together allow.
 struct CpuFeatures {
-  bool avx2 = false;    // AVX2, FMA and F16C, and the OS saves YMM registers
-  bool avx512 = false;  // AVX-512 F, BW, DQ and VL, and the OS saves ZMM registers
+  bool avx2 = false;         // AVX2, FMA and F16C, and the OS saves YMM registers
+  bool avx512 = false;       // AVX-512 F, BW, DQ and VL, and the OS saves ZMM registers
+  bool avx2_vnni = false;    // avx2 and AVX-VNNI
+  bool avx512_vnni = false;  // avx512 and AVX-512 VNNI
+  bool amx = false;          // avx512_vnni and AMX's tiles of bytes and bfloat16
   bool neon = false;
 };
 

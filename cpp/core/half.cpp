@@ -15,4 +15,10 @@ float half_to_float(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
+std::uint16_t float_to_bfloat16(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (value != value) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // stays quiet
+  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+}
+
 }  // namespace sam_rlx

@@ -32,6 +32,63 @@ struct GemmArgs {
   std::int64_t residual_row_stride = 0;
 };
 
+// Rows of floats as bytes, each with a scale and a zero point of its own:
+//   x(r, p) ~ scale[r] * (out(r, p) - zero[r]), 0 <= out <= 255, 0 stays 0.
+// The range is [min(0, row), max(0, row)] and is rounded to nearest even, with the same integers on
+// every instruction set. A row whose range is below 255 * 1.2e-38 becomes zeros with scale 0; a row
+// that is not finite gets a scale that is no number, which makes the row of a product so.
+struct QuantiseRowsArgs {
+  std::int64_t rows = 0, cols = 0;
+  const float* x = nullptr;  // (rows, cols)
+  std::uint8_t* out = nullptr;
+  std::int64_t out_stride = 0;  // a multiple of 64, so that whole vectors may be written
+  float* scale = nullptr;       // (rows,)
+  std::int32_t* zero = nullptr;
+};
+
+// A weight (n, k) as bytes in [-64, 64], one scale for each of the n channels, packed into panels
+// of nr channels whose inner indices come in groups of four:
+//   out[((j / nr * groups + p / 4) * nr + j % nr) * 4 + p % 4],  groups = (k + 3) / 4.
+// Missing numbers are zero. 2 * 255 * 64 < 2^15: pairs of products can be added in 16 bits.
+struct PackInt8Args {
+  std::int64_t n = 0, k = 0;
+  const float* weight = nullptr;  // (n, k)
+  std::int8_t* out = nullptr;
+  float* scale = nullptr;       // (n rounded up to nr,)
+  std::int32_t* sum = nullptr;  // the same size: sums of a channel's bytes
+};
+
+// C (m, n) = activation(product + bias) + residual with
+//   product(i, j) = a_scale[i] * b_scale[j] * sum over p of (A(i, p) - a_zero[i]) * B(p, j),
+// the sum exact in 32 bits: k is at most kMaxInt8Depth. A is as quantise_rows leaves it, B as
+// pack_int8_weight does.
+struct Int8GemmArgs {
+  GemmArgs target;  // m, n, k and what C and its epilogue are; its A, B and partial sums
+                    // are not used
+  const std::uint8_t* a = nullptr;
+  std::int64_t a_row_stride = 0;
+  const float* a_scale = nullptr;        // (m,)
+  const std::int32_t* a_zero = nullptr;  // (m,)
+  const std::int8_t* b = nullptr;
+  const float* b_scale = nullptr;
+  const std::int32_t* b_sum = nullptr;
+};
+constexpr std::int64_t kMaxInt8Depth = 131072;  // 255 * 64 * kMaxInt8Depth < 2^31
+
+// C (m, n) = activation(A (m, k) B (k, n) + bias) + residual of bfloat16 numbers, summed in
+// float32.
+//   A(i, p) = a[i * a_row_stride + p]: rows up to a multiple of kBFloat16Rows may be read, numbers
+//   up to a multiple of kBFloat16Depth are; these are zero beyond k.
+//   B(p, j) = b[((j / nr * pairs + p / 2) * nr + j % nr) * 2 + p % 2], where pairs is half of k
+//   rounded up to kBFloat16Depth, and zeros fill what is missing.
+struct BFloat16GemmArgs {
+  GemmArgs target;  // as of Int8GemmArgs
+  const std::uint16_t* a = nullptr;
+  std::int64_t a_row_stride = 0;
+  const std::uint16_t* b = nullptr;
+};
+constexpr std::int64_t kBFloat16Rows = 32, kBFloat16Depth = 32;
+
 // One step of a streaming softmax over a tile of scores (keys, nr) whose columns are queries; base
 // 2 throughout. Each score x becomes 2^(y - running maximum) with
 //   y = scale * x + rel_h[h * nr + column] + rel_w[w * nr + column],
@@ -99,6 +156,9 @@ struct KernelTable {
   // The inner dimension is summed in blocks of at most gemm_kc, so a caller that packs A in such
   // blocks and accumulates gets the bits of one call.
   std::int32_t gemm_kc;
+  std::int32_t int8_mr;  // rows of the register tile of int8_gemm; its columns are gemm_nr
+  // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights.
+  bool bfloat16_inputs;
   // Function pointers from here to the end.
   void (*gemm)(const GemmArgs&) noexcept;
 
@@ -106,6 +166,17 @@ struct KernelTable {
   // columns: out[(j / nr) * k * nr + p * nr + j % nr]; missing columns are zero.
   void (*pack_weight)(const float* weight, std::int64_t ldw, std::int64_t n, std::int64_t k,
                       float* out) noexcept;
+
+  // out[i] = x[i] for i < n, where x are the upper halves of float32.
+  void (*widen_bfloat16)(const std::uint16_t* x, std::int64_t n, float* out) noexcept;
+
+  // out[i] = x[i] rounded to nearest even; numbers that are none stay so.
+  void (*round_bfloat16)(const float* x, std::int64_t n, std::uint16_t* out) noexcept;
+  void (*bfloat16_gemm)(const BFloat16GemmArgs&) noexcept;
+
+  void (*quantise_rows)(const QuantiseRowsArgs&) noexcept;
+  void (*pack_int8_weight)(const PackInt8Args&) noexcept;
+  void (*int8_gemm)(const Int8GemmArgs&) noexcept;
 
   // Packs A (m, k) given by its columns: rows[p][i] for i < m, into panels of mr rows:
   // out[(i / mr) * panel_stride + p * mr + i % mr]; missing rows are zero.
@@ -164,5 +235,11 @@ const KernelTable& generic_kernels() noexcept;
 const KernelTable& avx2_kernels() noexcept;
 const KernelTable& avx512_kernels() noexcept;
 const KernelTable& neon_kernels() noexcept;
+
+// Rows of a table that processors with VNNI replace by better ones: byte products summed by one
+// instruction. The integers are the same.
+void avx2_vnni_kernels(KernelTable& table) noexcept;    // of avx2's
+void avx512_vnni_kernels(KernelTable& table) noexcept;  // of avx512's
+void amx_kernels(KernelTable& table) noexcept;          // of avx512's
 
 }  // namespace sam_rlx

@@ -9,12 +9,33 @@
 #include "kernels/kernel_table.h"
 
 namespace sam_rlx {
+namespace {
+
+// `table` with the rows that `replace` fills anew.
+[[maybe_unused]] KernelTable with_rows(KernelTable table, void (*replace)(KernelTable&) noexcept) {
+  replace(table);
+  return table;
+}
+
+}  // namespace
 
 std::vector<const KernelTable*> available_kernels() {
   std::vector<const KernelTable*> tables;  // best first
   [[maybe_unused]] const CpuFeatures& cpu = cpu_features();
+#if defined(SAM_RLX_HAVE_AMX)
+  static const KernelTable amx = with_rows(avx512_kernels(), amx_kernels);
+  if (cpu.amx) tables.push_back(&amx);
+#endif
+#if defined(SAM_RLX_HAVE_AVX512_VNNI)
+  static const KernelTable avx512_vnni = with_rows(avx512_kernels(), avx512_vnni_kernels);
+  if (cpu.avx512_vnni) tables.push_back(&avx512_vnni);
+#endif
 #if defined(SAM_RLX_HAVE_AVX512)
   if (cpu.avx512) tables.push_back(&avx512_kernels());
+#endif
+#if defined(SAM_RLX_HAVE_AVX2_VNNI)
+  static const KernelTable avx2_vnni = with_rows(avx2_kernels(), avx2_vnni_kernels);
+  if (cpu.avx2_vnni) tables.push_back(&avx2_vnni);
 #endif
 #if defined(SAM_RLX_HAVE_AVX2)
   if (cpu.avx2) tables.push_back(&avx2_kernels());
@@ -28,8 +49,17 @@ std::vector<const KernelTable*> available_kernels() {
 
 std::vector<std::string> compiled_isas() {
   return {
+#if defined(SAM_RLX_HAVE_AMX)
+      "amx",
+#endif
+#if defined(SAM_RLX_HAVE_AVX512_VNNI)
+      "avx512_vnni",
+#endif
 #if defined(SAM_RLX_HAVE_AVX512)
       "avx512",
+#endif
+#if defined(SAM_RLX_HAVE_AVX2_VNNI)
+      "avx2_vnni",
 #endif
 #if defined(SAM_RLX_HAVE_AVX2)
       "avx2",

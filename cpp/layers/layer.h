@@ -1,9 +1,13 @@
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/tensor.h"
+#include "ops/weight_format.h"
 
 namespace sam_rlx {
 
@@ -13,6 +17,7 @@ struct KernelTable;
 //   void visit(ParamVisitor& v);                 lists its parts, with upstream's names
 //   void finalize(const KernelTable& kernels);   optional: packs weights, builds tables
 //   std::string path;                            optional: set to the upstream module path
+//   WeightFormat weight_format;                  optional: set before finalize, which packs with it
 // The same list serves loading, counting, checking and finalizing.
 class ParamVisitor {
  public:
@@ -51,7 +56,12 @@ class ParamVisitor {
     if constexpr (requires { layer.path; }) layer.path = prefix_;
     layer.visit(*this);
     if constexpr (requires(const KernelTable& k) { layer.finalize(k); }) {
-      if (const KernelTable* const kernels = finalizing()) layer.finalize(*kernels);
+      if (const KernelTable* const kernels = finalizing()) {
+        if constexpr (requires { layer.weight_format; }) {
+          layer.weight_format = weight_format(prefix_);
+        }
+        layer.finalize(*kernels);
+      }
     }
   }
 
@@ -59,6 +69,9 @@ class ParamVisitor {
   virtual void parameter(const std::string& path, Tensor& value, const Shape& shape) = 0;
   // Not null while the walk finalizes: each layer is finalized after its children.
   virtual const KernelTable* finalizing() const { return nullptr; }
+  virtual WeightFormat weight_format(const std::string& /*path*/) const {
+    return WeightFormat::kFloat32;
+  }
 
  private:
   std::string join(const char* name) const {
@@ -67,15 +80,55 @@ class ParamVisitor {
   std::string prefix_;
 };
 
+// Whether a path is `pattern` or lies below it; "*" stands for one name, such as a number.
+inline bool lies_below(std::string_view pattern, std::string_view path) {
+  const auto next = [](std::string_view& rest) {
+    const std::string_view name = rest.substr(0, rest.find('.'));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    return name;
+  };
+  while (!pattern.empty()) {
+    if (path.empty()) return false;
+    const std::string_view expected = next(pattern), found = next(path);
+    if (expected != "*" && expected != found) return false;
+  }
+  return true;
+}
+
+// Layers below one of `within` and below none of `except`: patterns of lies_below.
+struct LayerSet {
+  std::span<const std::string_view> within;
+  std::span<const std::string_view> except;
+
+  bool holds(std::string_view path) const {
+    const auto matches = [&](std::string_view pattern) { return lies_below(pattern, path); };
+    return std::any_of(within.begin(), within.end(), matches) &&
+           std::none_of(except.begin(), except.end(), matches);
+  }
+};
+
+// Layers whose weights are held in another format than float32.
+struct WeightRule {
+  WeightFormat format = WeightFormat::kFloat32;
+  LayerSet layers;
+
+  WeightFormat of(std::string_view path) const {
+    return layers.holds(path) ? format : WeightFormat::kFloat32;
+  }
+};
+
 // Runs finalize() over a loaded model, children first.
 class Finalizer final : public ParamVisitor {
  public:
-  explicit Finalizer(const KernelTable& kernels) : kernels_(kernels) {}
+  explicit Finalizer(const KernelTable& kernels, const WeightRule& rule = {})
+      : kernels_(kernels), rule_(rule) {}
 
  private:
   void parameter(const std::string&, Tensor&, const Shape&) override {}
   const KernelTable* finalizing() const override { return &kernels_; }
+  WeightFormat weight_format(const std::string& path) const override { return rule_.of(path); }
   const KernelTable& kernels_;
+  WeightRule rule_;
 };
 
 }  // namespace sam_rlx

@@ -8,7 +8,7 @@ void Linear::visit(ParamVisitor& v) {
 }
 
 void Linear::finalize(const KernelTable& kernels) {
-  packed = pack_matrix(kernels, weight);
+  packed = pack_matrix(kernels, weight, keep_weight ? WeightFormat::kFloat32 : weight_format);
   if (!keep_weight) weight = Tensor();
 }
 

@@ -13,8 +13,9 @@ struct Linear {
   std::int64_t out_features = 0;
   bool has_bias = true;
   // Rewrites that move this projection to the other side of a product read the plain weight too;
-  // otherwise it is dropped once it is packed.
+  // otherwise it is dropped once it is packed. A weight that is kept is packed as float32.
   bool keep_weight = false;
+  WeightFormat weight_format = WeightFormat::kFloat32;
 
   Tensor weight;  // (out, in)
   Tensor bias;    // (out,)

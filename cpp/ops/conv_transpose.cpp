@@ -76,7 +76,7 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
         g.activation = gemm_activation(activation);
       }
       for (std::int64_t dy = 0; dy < 2; ++dy) {
-        g.b = weight.rows[static_cast<std::size_t>(dy)].panels.data() + p0 * nr;
+        g.b = weight.rows[static_cast<std::size_t>(dy)].floats() + p0 * nr;
         g.c = out.data + ((2 * line + dy) * width + first) * n;
         kernels.gemm(g);
       }

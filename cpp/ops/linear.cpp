@@ -3,22 +3,84 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/half.h"
 #include "kernels/kernel_table.h"
+#include "ops/bfloat16_linear.h"
+#include "ops/int8_linear.h"
 #include "ops/packed_gemm.h"
 
 namespace sam_rlx {
 
-PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight) {
+namespace {
+
+void pack_bfloat16(ConstView weight, PackedMatrix& result) {
+  const KernelTable& kernels = *result.kernels;
+  if (kernels.bfloat16_inputs) {
+    pack_bfloat16_pairs(weight, result);
+    return;
+  }
+  Tensor panels({round_up(result.rows, kernels.gemm_nr), result.cols});
+  kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, panels.data());
+  result.bytes = allocate_aligned(static_cast<std::size_t>(panels.numel()) * sizeof(std::uint16_t));
+  std::transform(panels.data(), panels.data() + panels.numel(),
+                 static_cast<std::uint16_t*>(result.bytes.get()), float_to_bfloat16);
+}
+
+}  // namespace
+
+const float* PackedMatrix::floats() const {
+  if (format != WeightFormat::kFloat32) fail_internal("a float32 weight was expected");
+  return panels.data();
+}
+
+PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight, WeightFormat format) {
   if (weight.shape.rank() != 2) {
     fail("pack_matrix", "a matrix (out, in)", weight.shape.str());
   }
   PackedMatrix result;
   result.kernels = &kernels;
+  result.format = format;
   result.rows = weight.shape[0];
   result.cols = weight.shape[1];
-  result.panels = Tensor({round_up(result.rows, kernels.gemm_nr), result.cols});
-  kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, result.panels.data());
+  switch (format) {
+    case WeightFormat::kFloat32:
+      result.panels = Tensor({round_up(result.rows, kernels.gemm_nr), result.cols});
+      kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, result.panels.data());
+      break;
+    case WeightFormat::kBFloat16:
+      pack_bfloat16(weight, result);
+      break;
+    case WeightFormat::kInt8:
+      pack_int8(weight, result);
+      break;
+  }
   return result;
+}
+
+void multiply_packed(const PackedMatrix& weight, PanelPlace place, GemmArgs g, float* widened) {
+  const KernelTable& kernels = *weight.kernels;
+  const std::int64_t nr = kernels.gemm_nr, first = place.col * weight.cols + place.p0 * nr;
+  g.b_k_stride = nr;
+  g.b_panel_stride = weight.cols * nr;
+  if (weight.format == WeightFormat::kFloat32) {
+    g.b = weight.floats() + first;
+    kernels.gemm(g);
+    return;
+  }
+  if (weight.format != WeightFormat::kBFloat16) fail_internal("a weight of floats was expected");
+  // Panel by panel: a widened one stays in the first-level cache for all rows of A.
+  const auto* const panels = static_cast<const std::uint16_t*>(weight.bytes.get()) + first;
+  const std::int64_t cols = g.n;
+  for (std::int64_t col = 0; col < cols; col += nr) {
+    kernels.widen_bfloat16(panels + col * weight.cols, g.k * nr, widened);
+    g.n = std::min(nr, cols - col);
+    g.b = widened;
+    kernels.gemm(g);
+    g.c += nr;
+    if (g.partial != nullptr) g.partial += nr;
+    if (g.column_bias != nullptr) g.column_bias += nr;
+    if (g.residual != nullptr) g.residual += nr;
+  }
 }
 
 GemmActivation gemm_activation(Activation activation) {
@@ -41,27 +103,46 @@ GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int6
       std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) / ctx.kernels.gemm_kc);
   plan.k_block = k_blocks == 1 ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
-  plan.row_block =
-      std::min(round_up(m, mr),
-               std::max(mr, kMaxPacked / std::max<std::int64_t>(plan.k_block, 256) / mr * mr));
-  plan.col_block = round_up(n, nr);
+  plan.row_block = std::max(mr, kMaxPacked / std::max<std::int64_t>(plan.k_block, 256) / mr * mr);
+  split_gemm(plan, {m, n}, {mr, nr});
+  return plan;
+}
+
+void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile) {
+  plan.row_block = std::min(plan.row_block, round_up(c.rows, tile.rows));
+  plan.col_block = round_up(c.cols, tile.cols);
   const auto count = [&] {
-    plan.row_tasks = (m + plan.row_block - 1) / plan.row_block;
-    plan.col_tasks = (n + plan.col_block - 1) / plan.col_block;
+    plan.row_tasks = (c.rows + plan.row_block - 1) / plan.row_block;
+    plan.col_tasks = (c.cols + plan.col_block - 1) / plan.col_block;
     return plan.row_tasks * plan.col_tasks;
   };
   // Enough tasks that a slow thread does not keep the others waiting.
   while (plan.threads > 1 && count() < 4 * plan.threads) {
-    if (plan.row_block > 4 * mr) {
-      plan.row_block = round_up(plan.row_block / 2, mr);
-    } else if (plan.col_block > 2 * nr) {
-      plan.col_block = round_up(plan.col_block / 2, nr);
+    if (plan.row_block > 4 * tile.rows) {
+      plan.row_block = round_up(plan.row_block / 2, tile.rows);
+    } else if (plan.col_block > 2 * tile.cols) {
+      plan.col_block = round_up(plan.col_block / 2, tile.cols);
     } else {
       break;
     }
   }
   count();
-  return plan;
+}
+
+GemmArgs output_block(const GemmPlan& plan, std::int64_t task, GemmSize c, const Epilogue& epilogue,
+                      float* out) {
+  const std::int64_t row = task / plan.col_tasks * plan.row_block;
+  const std::int64_t col = task % plan.col_tasks * plan.col_block;
+  GemmArgs g;
+  g.m = std::min(plan.row_block, c.rows - row);
+  g.n = std::min(plan.col_block, c.cols - col);
+  g.c = out + row * c.cols + col;
+  g.c_row_stride = c.cols;
+  g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + col;
+  g.activation = gemm_activation(epilogue.activation);
+  if (epilogue.residual) g.residual = epilogue.residual.data + row * c.cols + col;
+  g.residual_row_stride = c.cols;
+  return g;
 }
 
 void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
@@ -75,9 +156,22 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
   if (epilogue.residual && epilogue.residual.numel() != out.numel()) {
     fail("linear: residual", out.shape.str(), epilogue.residual.shape.str());
   }
-  const auto row = [&](std::int64_t i, std::int64_t) { return x.data + i * weight.cols; };
-  packed_gemm(ctx, x.shape.rows(), RowSegments<decltype(row)>{1, weight.cols, row}, weight,
-              epilogue, out.data);
+  if (weight.format == WeightFormat::kBFloat16 && ctx.kernels.bfloat16_inputs) {
+    bfloat16_linear(ctx, x, weight, epilogue, out);
+    return;
+  }
+  switch (weight.format) {
+    case WeightFormat::kFloat32:
+    case WeightFormat::kBFloat16: {
+      const auto row = [&](std::int64_t i, std::int64_t) { return x.data + i * weight.cols; };
+      packed_gemm(ctx, x.shape.rows(), RowSegments<decltype(row)>{1, weight.cols, row}, weight,
+                  epilogue, out.data);
+      break;
+    }
+    case WeightFormat::kInt8:
+      int8_linear(ctx, x, weight, epilogue, out);
+      break;
+  }
 }
 
 }  // namespace sam_rlx

@@ -1,20 +1,34 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "core/context.h"
 #include "ops/activation.h"
+#include "ops/weight_format.h"
 
 namespace sam_rlx {
 
 // A weight (rows = out features, cols = in features) in the panel layout of one kernel table.
 struct PackedMatrix {
   const KernelTable* kernels = nullptr;
+  WeightFormat format = WeightFormat::kFloat32;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  Tensor panels;
+  Tensor panels;       // kFloat32
+  AlignedBlock bytes;  // kBFloat16: the same panels, or those of BFloat16GemmArgs where the table
+                       // has bfloat16_inputs; kInt8: those of PackInt8Args
+  Tensor scales;       // kInt8: of PackInt8Args too
+  std::vector<std::int32_t> sums;
+
+  // The panels of a float32 weight. Raises InternalError for another one: the caller computes with
+  // the numbers themselves.
+  const float* floats() const;
 };
 
 // Packs a weight (out, in).
-PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight);
+PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight,
+                         WeightFormat format = WeightFormat::kFloat32);
 
 // What is fused behind the product: activation(x W^T + bias) + residual.
 struct Epilogue {
@@ -24,6 +38,10 @@ struct Epilogue {
 };
 
 // x (..., in) -> out (..., out). Raises InternalError when `weight` was packed for another table.
+//
+// With an int8 weight each row of x is rounded to 8 bits between its smallest and largest number,
+// and each row of the weight to 7 bits; their products are summed exactly. What is fused behind is
+// float32. A row of x that is not finite gives a row of no numbers.
 void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
             View out);
 

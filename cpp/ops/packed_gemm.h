@@ -27,6 +27,25 @@ struct GemmPlan {
 };
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k);
 
+// Cuts C into row blocks of at most plan.row_block rows, and smaller ones until plan.threads
+// threads have enough to do.
+struct GemmSize {
+  std::int64_t rows = 0, cols = 0;
+};
+void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile);
+
+// The part of C that a task of a plan makes in one step, with the epilogue.
+GemmArgs output_block(const GemmPlan& plan, std::int64_t task, GemmSize c, const Epilogue& epilogue,
+                      float* out);
+
+// Where a block of a packed weight begins: columns of C (a multiple of the tile's) and inner index.
+struct PanelPlace {
+  std::int64_t col = 0, p0 = 0;
+};
+// kernels.gemm with the block of `weight` that fits g. `widened` has room for g.k rows of a panel,
+// unless the weight is float32.
+void multiply_packed(const PackedMatrix& weight, PanelPlace place, GemmArgs g, float* widened);
+
 GemmActivation gemm_activation(Activation activation);
 
 // The rows of A come in `count` segments of `length` numbers each: k = count * length.
@@ -74,10 +93,13 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t pack_size = plan.row_block * plan.k_block;
   const std::int64_t partial_size = partial_outside ? plan.row_block * plan.col_block : 0;
-  float* const buffers = ctx.workspace.array<float>(plan.threads * (pack_size + partial_size));
+  const std::int64_t widened_size =
+      weight.format == WeightFormat::kFloat32 ? 0 : plan.k_block * kernels.gemm_nr;
+  const std::int64_t thread_size = pack_size + partial_size + widened_size;
+  float* const buffers = ctx.workspace.array<float>(plan.threads * thread_size);
 
   const auto task = [&](std::int64_t index, int thread) {
-    float* const packed = buffers + thread * (pack_size + partial_size);
+    float* const packed = buffers + thread * thread_size;
     const std::int64_t row = index / plan.col_tasks * plan.row_block;
     const std::int64_t col = index % plan.col_tasks * plan.col_block;
     GemmArgs g;
@@ -86,13 +108,10 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
     g.a = packed;
     g.a_row_stride = 1;
     g.a_k_stride = kernels.gemm_mr;
-    g.b_k_stride = kernels.gemm_nr;
-    g.b_panel_stride = k * kernels.gemm_nr;
     for (std::int64_t p0 = 0; p0 < k; p0 += plan.k_block) {
       g.k = std::min(plan.k_block, k - p0);
       g.a_panel_stride = g.k * kernels.gemm_mr;
       pack_segments(kernels, source, row, g.m, p0, g.k, packed);
-      g.b = weight.panels.data() + col * k + p0 * kernels.gemm_nr;
       const bool last = p0 + g.k == k;
       g.accumulate = p0 > 0;
       g.c = out + row * n + col;
@@ -112,7 +131,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
         if (epilogue.residual) g.residual = epilogue.residual.data + row * n + col;
         g.residual_row_stride = n;
       }
-      kernels.gemm(g);
+      multiply_packed(weight, {col, p0}, g, packed + pack_size + partial_size);
     }
   };
   parallel_for(plan.threads, plan.row_tasks * plan.col_tasks, 1,

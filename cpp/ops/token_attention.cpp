@@ -283,7 +283,7 @@ void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, float* 
                   .a_row_stride = inner,
                   .a_k_stride = 1,
                   .a_panel_stride = inner * kernels.gemm_mr,
-                  .b = args.out_proj.packed->panels.data() + h * dim * kernels.gemm_nr,
+                  .b = args.out_proj.packed->floats() + h * dim * kernels.gemm_nr,
                   .b_k_stride = kernels.gemm_nr,
                   .b_panel_stride = kernels.gemm_nr * inner,
                   .c = values + h * channels,

@@ -45,9 +45,8 @@ ModelInfo info_of(const sam3::Sam3Config& config) {
 }  // namespace
 
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
-  if (options.precision && *options.precision != "float32") {
-    fail<UnsupportedError>("precision", "float32", *options.precision);
-  }
+  const WeightFormat precision =
+      options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
   StateDict state_dict = open_checkpoint(path);
   const std::string family = to_meta_names(state_dict);
@@ -70,12 +69,13 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
     if (options.image_size) config.set_img_size(*options.image_size);
     model.reset(new Model(kernels, Network(std::in_place_type<sam::Sam>, config), info_of(config)));
   }
+  model->precision_ = precision;
   std::visit(
       [&](auto& network) {
         model->report_ =
             load_parameters(network, state_dict, {.strict = options.strict, .ignored = ignored});
         model->num_parameters_ = count_parameters(network);
-        Finalizer(kernels).walk(network);
+        Finalizer(kernels, {precision, network.config.reduced_layers()}).walk(network);
       },
       model->network_);
   return model;

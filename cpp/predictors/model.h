@@ -9,6 +9,7 @@
 #include "models/sam/sam.h"
 #include "models/sam2/sam2.h"
 #include "models/sam3/sam3.h"
+#include "ops/weight_format.h"
 
 namespace sam_rlx {
 
@@ -16,7 +17,7 @@ struct KernelTable;
 
 struct ModelOptions {
   std::optional<std::string> variant;
-  std::optional<std::string> precision;  // "float32"
+  std::optional<std::string> precision;  // of weight_format_named; float32 if not given
   std::optional<std::string> isa;
   std::optional<std::int64_t> image_size;
   bool strict = true;
@@ -46,6 +47,8 @@ class Model {
   const sam2::Sam2& sam2() const { return std::get<sam2::Sam2>(network_); }
   const sam3::Sam3& sam3() const { return std::get<sam3::Sam3>(network_); }
   const KernelTable& kernels() const { return kernels_; }
+  // How the layers of the config's reduced_layers() hold their weights; all others are float32.
+  WeightFormat precision() const { return precision_; }
   const LoadReport& report() const { return report_; }
   std::int64_t num_parameters() const { return num_parameters_; }
 
@@ -58,6 +61,7 @@ class Model {
   const KernelTable& kernels_;
   Network network_;
   ModelInfo info_;
+  WeightFormat precision_ = WeightFormat::kFloat32;
   LoadReport report_;
   std::int64_t num_parameters_ = 0;
 };

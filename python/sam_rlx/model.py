@@ -66,7 +66,7 @@ class Model:
 
     @property
     def precision(self) -> str:
-        """Number format that the weights have in memory."""
+        """Precision of the large linear layers: ``"float32"``, ``"bfloat16"`` or ``"int8"``."""
         return self._core.precision
 
     @property
@@ -137,7 +137,11 @@ def load_model(
         Expected variant, such as ``"vit_b"``. Found from the tensors if not given; a
         contradiction is an error.
     precision : str, optional
-        ``"float32"``, the default for float files.
+        How the large linear layers hold their weights and compute, whatever the file holds.
+        ``"float32"``, the default for float files. ``"bfloat16"`` halves the weights in memory;
+        arithmetic is float32. ``"int8"`` rounds weights to 7 bits and, while they run, inputs to
+        8; it is faster and smaller, and masks differ a little. The docs tell which layers
+        (precision).
     isa : str, optional
         Instruction set. Default: the environment variable ``SAM_RLX_ISA`` if it is set, else the
         best one of this CPU. `sam_rlx.build_info` lists them.

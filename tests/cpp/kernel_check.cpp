@@ -1,6 +1,7 @@
-// Compares one kernel table with the generic one over many shapes. Links kernels only, so that it
-// can be built for another processor and run in an emulator. Exit status 0: all agree.
-//   g++ -std=c++20 -Icpp -DSAM_RLX_TABLE=neon_kernels kernel_check.cpp generic.o neon.o
+// Compares each kernel table that this processor can run with the generic one over many shapes, and
+// says which ones of the build it cannot run. Needs kernels, kernels/select.cpp and core/cpu.cpp
+// only, so that it can be built for another processor and run in an emulator. Exit status 0: all
+// agree.
 
 #include <algorithm>
 #include <cmath>
@@ -8,16 +9,17 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "kernels/kernel_table.h"
+#include "kernels/select.h"
 
 namespace {
 
 using Floats = std::vector<float>;
 
 const sam_rlx::KernelTable& generic = sam_rlx::generic_kernels();
-const sam_rlx::KernelTable& table = sam_rlx::SAM_RLX_TABLE();
 int failures = 0;
 
 Floats random_floats(std::size_t count) {
@@ -30,18 +32,35 @@ Floats random_floats(std::size_t count) {
   return values;
 }
 
-void compare(const char* what, const Floats& expected, const Floats& found, float tolerance) {
-  float largest = 0.0F, error = 0.0F;
+// Says the first ones only.
+void fail(const char* what) {
+  if (++failures <= 20) std::printf("%s\n", what);
+}
+
+// Expects a largest error of at most `bound`; a NaN is refused.
+void expect_close(const char* what, const Floats& expected, const Floats& found, float bound) {
+  float error = 0.0F;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    largest = std::max(largest, std::abs(expected[i]));
     const float difference = std::abs(expected[i] - found[i]);
     error = difference <= error ? error : difference;  // a NaN stays
   }
-  if (!(error <= tolerance * std::max(largest, 1e-30F))) {
-    std::printf("%s: error %g of %g\n", what, static_cast<double>(error),
-                static_cast<double>(largest));
-    ++failures;
-  }
+  if (error <= bound) return;
+  char text[128];
+  std::snprintf(text, sizeof(text), "%s: error %g, allowed %g", what, static_cast<double>(error),
+                static_cast<double>(bound));
+  fail(text);
+}
+
+// The same, as a part of the largest number.
+void compare(const char* what, const Floats& expected, const Floats& found, float tolerance) {
+  float largest = 0.0F;
+  for (const float x : expected) largest = std::max(largest, std::abs(x));
+  expect_close(what, expected, found, tolerance * std::max(largest, 1e-30F));
+}
+
+// Sums of k products of numbers up to 1, and two more: what is left of them may be small.
+void compare_sums(const char* what, const Floats& expected, const Floats& found, std::int64_t k) {
+  expect_close(what, expected, found, 1e-6F * (1.0F + std::sqrt(static_cast<float>(k))));
 }
 
 // C = gelu(A W^T + bias) + residual with A packed by the table, or in place when `plain`.
@@ -81,7 +100,7 @@ Floats run_gemm(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t n, s
   return c;
 }
 
-void check_gemm() {
+void check_gemm(const sam_rlx::KernelTable& table) {
   const std::int64_t sizes[] = {1, 3, 8, 13, 29, 64};
   for (const std::int64_t m : sizes) {
     for (const std::int64_t n : sizes) {
@@ -91,14 +110,217 @@ void check_gemm() {
         const Floats bias = random_floats(static_cast<std::size_t>(n));
         const Floats residual = random_floats(static_cast<std::size_t>(m * n));
         const Floats truth = run_gemm(generic, m, n, k, a, w, bias, residual, false);
-        compare("gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, false), 3e-6F);
-        compare("plain gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, true), 3e-6F);
+        compare_sums("gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, false), k);
+        compare_sums("plain gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, true), k);
       }
     }
   }
 }
 
-void check_rowwise() {
+using Bytes = std::vector<std::uint8_t>;
+
+// Rows as bytes, their scales and zero points.
+struct Rows {
+  std::int64_t stride = 0;
+  Bytes bytes;
+  Floats scale;
+  std::vector<std::int32_t> zero;
+};
+
+Rows run_quantise(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t k, const Floats& x) {
+  Rows rows;
+  rows.stride = (k + 63) / 64 * 64;
+  rows.bytes.resize(static_cast<std::size_t>(m * rows.stride));
+  rows.scale.resize(static_cast<std::size_t>(m));
+  rows.zero.resize(static_cast<std::size_t>(m));
+  t.quantise_rows({.rows = m,
+                   .cols = k,
+                   .x = x.data(),
+                   .out = rows.bytes.data(),
+                   .out_stride = rows.stride,
+                   .scale = rows.scale.data(),
+                   .zero = rows.zero.data()});
+  return rows;
+}
+
+// C = relu(A W^T + bias) + residual of bytes.
+Floats run_int8(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& target, const Rows& rows,
+                const Floats& w) {
+  const std::int64_t n = (target.n + t.gemm_nr - 1) / t.gemm_nr * t.gemm_nr;
+  std::vector<std::int8_t> panels(static_cast<std::size_t>(n * ((target.k + 3) / 4 * 4)));
+  Floats scale(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> sum(static_cast<std::size_t>(n));
+  t.pack_int8_weight({.n = target.n,
+                      .k = target.k,
+                      .weight = w.data(),
+                      .out = panels.data(),
+                      .scale = scale.data(),
+                      .sum = sum.data()});
+  Floats c(static_cast<std::size_t>(target.m * target.n), -1.0F);
+  sam_rlx::Int8GemmArgs g;
+  g.target = target;
+  g.target.c = c.data();
+  g.a = rows.bytes.data();
+  g.a_row_stride = rows.stride;
+  g.a_scale = rows.scale.data();
+  g.a_zero = rows.zero.data();
+  g.b = panels.data();
+  g.b_scale = scale.data();
+  g.b_sum = sum.data();
+  t.int8_gemm(g);
+  return c;
+}
+
+// Rows as bytes are the same everywhere.
+void check_bytes(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t m : {1, 5}) {
+    for (const std::int64_t k : {1, 3, 15, 16, 17, 64, 129, 1000}) {
+      Floats x = random_floats(static_cast<std::size_t>(m * k));
+      std::fill_n(x.begin(), k, m == 1 ? -3.0F : 0.0F);
+      const Rows rows = run_quantise(generic, m, k, x), same = run_quantise(table, m, k, x);
+      for (std::int64_t i = 0; i < m; ++i) {
+        const auto begin = static_cast<std::size_t>(i * rows.stride);
+        if (std::memcmp(&rows.bytes[begin], &same.bytes[begin], static_cast<std::size_t>(k)) != 0) {
+          fail("quantise_rows: bytes differ");
+        }
+      }
+      if (rows.scale != same.scale || rows.zero != same.zero) fail("quantise_rows: scales differ");
+    }
+  }
+}
+
+// Sums of bytes have the same bits everywhere; behind GELU the rounding of its polynomial differs.
+void check_int8_shape(const sam_rlx::KernelTable& table, std::int64_t m, std::int64_t n,
+                      std::int64_t k) {
+  const Floats a = random_floats(static_cast<std::size_t>(m * k));
+  const Floats w = random_floats(static_cast<std::size_t>(n * k));
+  const Floats bias = random_floats(static_cast<std::size_t>(n));
+  const Floats residual = random_floats(static_cast<std::size_t>(m * n));
+  const Rows rows = run_quantise(generic, m, k, a);
+  sam_rlx::GemmArgs target;
+  target.m = m;
+  target.n = n;
+  target.k = k;
+  target.c_row_stride = n;
+  const auto check = [&](const char* what, float tolerance) {
+    compare(what, run_int8(generic, target, rows, w), run_int8(table, target, rows, w), tolerance);
+  };
+  check("int8_gemm", 0.0F);
+  target.column_bias = bias.data();
+  target.activation = sam_rlx::kGemmGelu;
+  check("int8_gemm, gelu", 3e-6F);
+  target.activation = sam_rlx::kGemmRelu;
+  target.residual = residual.data();
+  target.residual_row_stride = n;
+  check("int8_gemm, relu and residual", 0.0F);
+}
+
+void check_int8(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 13}) {
+    for (const std::int64_t n : {1, 8, 16, 17, 31, 33, 70}) {
+      for (const std::int64_t k : {1, 3, 4, 6, 64, 131}) check_int8_shape(table, m, n, k);
+    }
+  }
+  check_int8_shape(table, 45, 33, 131);
+  check_int8_shape(table, 64, 70, 1001);
+  // Bytes and weights at their limits, as far as the sums go.
+  for (const float sign : {1.0F, -1.0F}) {
+    const Floats x(64, 1.0F), w(static_cast<std::size_t>(3 * 64), sign);
+    sam_rlx::GemmArgs target;
+    target.m = 1;
+    target.n = 3;
+    target.k = 64;
+    target.c_row_stride = 3;
+    compare("int8_gemm, limits", Floats(3, 64.0F * sign),
+            run_int8(table, target, run_quantise(table, 1, 64, x), w), 1e-6F);
+  }
+}
+
+void check_bfloat16(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t n : {1, 15, 16, 33, 256}) {
+    std::vector<std::uint16_t> bits(static_cast<std::size_t>(n));
+    const Floats x = random_floats(bits.size());
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, &x[i], sizeof(word));
+      bits[i] = static_cast<std::uint16_t>(word >> 16);
+    }
+    Floats expected(bits.size()), found(bits.size());
+    generic.widen_bfloat16(bits.data(), n, expected.data());
+    table.widen_bfloat16(bits.data(), n, found.data());
+    compare("widen_bfloat16, near", x, found, 0.01F);
+    compare("widen_bfloat16", expected, found, 0.0F);
+  }
+}
+
+// Rows of bfloat16 and panels of pairs, of the sizes that kernels may read.
+struct Pairs {
+  std::int64_t stride = 0;
+  std::vector<std::uint16_t> rows, panels;
+};
+
+Pairs pairs_of(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& size, const Floats& a,
+               const Floats& w) {
+  const auto up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by * by; };
+  const std::int64_t nr = t.gemm_nr;
+  Pairs out;
+  out.stride = up(size.k, sam_rlx::kBFloat16Depth);
+  out.rows.resize(static_cast<std::size_t>(up(size.m, sam_rlx::kBFloat16Rows) * out.stride));
+  out.panels.resize(static_cast<std::size_t>(up(size.n, nr) * out.stride));
+  for (std::int64_t i = 0; i < size.m; ++i) {
+    t.round_bfloat16(&a[static_cast<std::size_t>(i * size.k)], size.k,
+                     &out.rows[static_cast<std::size_t>(i * out.stride)]);
+  }
+  std::vector<std::uint16_t> row(static_cast<std::size_t>(size.k));
+  for (std::int64_t j = 0; j < size.n; ++j) {
+    t.round_bfloat16(&w[static_cast<std::size_t>(j * size.k)], size.k, row.data());
+    for (std::int64_t p = 0; p < size.k; ++p) {
+      const std::int64_t place = ((j / nr * out.stride / 2 + p / 2) * nr + j % nr) * 2 + p % 2;
+      out.panels[static_cast<std::size_t>(place)] = row[static_cast<std::size_t>(p)];
+    }
+  }
+  return out;
+}
+
+Floats run_bfloat16(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& target, const Floats& a,
+                    const Floats& w) {
+  const Pairs pairs = pairs_of(t, target, a, w);
+  Floats c(static_cast<std::size_t>(target.m * target.n), -1.0F);
+  sam_rlx::BFloat16GemmArgs g;
+  g.target = target;
+  g.target.c = c.data();
+  g.a = pairs.rows.data();
+  g.a_row_stride = pairs.stride;
+  g.b = pairs.panels.data();
+  t.bfloat16_gemm(g);
+  return c;
+}
+
+void check_bfloat16_gemm(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t m : {1, 5, 32, 45}) {
+    for (const std::int64_t n : {1, 15, 33}) {
+      for (const std::int64_t k : {1, 2, 32, 33, 129}) {
+        const Floats a = random_floats(static_cast<std::size_t>(m * k));
+        const Floats w = random_floats(static_cast<std::size_t>(n * k));
+        const Floats bias = random_floats(static_cast<std::size_t>(n));
+        const Floats residual = random_floats(static_cast<std::size_t>(m * n));
+        sam_rlx::GemmArgs target;
+        target.m = m;
+        target.n = n;
+        target.k = k;
+        target.c_row_stride = n;
+        target.column_bias = bias.data();
+        target.activation = sam_rlx::kGemmGelu;
+        target.residual = residual.data();
+        target.residual_row_stride = n;
+        compare_sums("bfloat16_gemm", run_bfloat16(generic, target, a, w),
+                     run_bfloat16(table, target, a, w), k);
+      }
+    }
+  }
+}
+
+void check_rowwise(const sam_rlx::KernelTable& table) {
   for (const std::int64_t cols : {1, 5, 16, 67, 256}) {
     const auto size = static_cast<std::size_t>(3 * cols);
     const Floats x = random_floats(size);
@@ -167,7 +389,7 @@ Floats run_softmax(const sam_rlx::KernelTable& t, std::int64_t keys, const Float
   return out;
 }
 
-void check_softmax() {
+void check_softmax(const sam_rlx::KernelTable& table) {
   const std::int64_t columns = std::min(table.gemm_nr, generic.gemm_nr);
   for (const std::int64_t keys : {1, 2, 9, 50}) {
     const Floats scores = random_floats(static_cast<std::size_t>(keys * columns));
@@ -179,9 +401,26 @@ void check_softmax() {
 }  // namespace
 
 int main() {
-  check_gemm();
-  check_rowwise();
-  check_softmax();
-  std::printf("%s: %d failures\n", table.name, failures);
-  return failures == 0 ? 0 : 1;
+  const std::vector<const sam_rlx::KernelTable*> tables = sam_rlx::available_kernels();
+  int all_failures = 0;
+  for (const std::string& name : sam_rlx::compiled_isas()) {
+    const auto found = std::find_if(tables.begin(), tables.end(),
+                                    [&](const auto* table) { return name == table->name; });
+    if (name == generic.name) continue;
+    if (found == tables.end()) {
+      std::printf("%s: skipped, this processor does not have it\n", name.c_str());
+      continue;
+    }
+    failures = 0;
+    check_gemm(**found);
+    check_bytes(**found);
+    check_int8(**found);
+    check_bfloat16(**found);
+    check_bfloat16_gemm(**found);
+    check_rowwise(**found);
+    check_softmax(**found);
+    std::printf("%s: %d failures\n", name.c_str(), failures);
+    all_failures += failures;
+  }
+  return all_failures == 0 ? 0 : 1;
 }

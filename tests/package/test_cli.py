@@ -57,6 +57,15 @@ def test_segment_writes_a_directory(run: Callable[..., tuple], photo: Path, tmp_
     assert str(tmp_path / "out" / "overlay.png") in out
 
 
+def test_precision(run: Callable[..., tuple], photo: Path, tmp_path: Path) -> None:
+    npz = tmp_path / "masks.npz"
+    code, out, _ = run("segment", photo, *POINT, "--npz", npz, "--precision", "int8")
+    assert code == 0
+    assert "int8" in out
+    assert npz.is_file()
+    assert run("segment", photo, *POINT, "--npz", npz, "--precision", "int3")[0] == 2
+
+
 def test_segment_npz_goes_in_again_as_a_mask(
     run: Callable[..., tuple], photo: Path, tmp_path: Path
 ) -> None:

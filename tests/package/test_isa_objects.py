@@ -37,7 +37,7 @@ def test_isa_object(path):
         pytest.skip("baseline flags")
     found = symbols(path)
     exported = [name for kind, name in found if kind in "TDBRVC"]
-    assert exported == [f"sam_rlx::{path.parent.name}_kernels()"]
+    assert [name.partition("(")[0] for name in exported] == [f"sam_rlx::{path.parent.name}_kernels"]
     assert not [name for kind, name in found if kind in "wWvVu"], "weak symbols"
     initialisers = [name for _, name in found if re.search(r"_GLOBAL__|__cxx_global|_init", name)]
     assert not initialisers

@@ -8,15 +8,22 @@ namespace {
 // clang-format off
 #include "kernels/bodies/prelude.inl"
 #include "kernels/avx2/simd.inl"
+#include "kernels/avx2/dot4.inl"
 
 constexpr int kMr = 6;
 constexpr int kNv = 2;
+constexpr int kInt8Mr = 4;
 // 16 columns of so many rows of B leave room in a first-level cache of 32 KB for A and C.
 constexpr int kMaxKc = 256;
 
 #include "kernels/bodies/math.inl"
+#include "kernels/bodies/lanes.inl"
 #include "kernels/bodies/pack.inl"
+#include "kernels/bodies/gemm_result.inl"
 #include "kernels/bodies/gemm.inl"
+#include "kernels/bodies/bfloat16.inl"
+#include "kernels/bodies/quantise.inl"
+#include "kernels/bodies/int8_gemm.inl"
 #include "kernels/bodies/attention.inl"
 #include "kernels/bodies/elementwise.inl"
 #include "kernels/bodies/norm.inl"
@@ -31,8 +38,16 @@ constexpr sam_rlx::KernelTable kTable{
     .gemm_mr = kMr,
     .gemm_nr = kNr,
     .gemm_kc = kMaxKc,
+    .int8_mr = kInt8Mr,
+    .bfloat16_inputs = false,
     .gemm = gemm,
     .pack_weight = pack_weight,
+    .widen_bfloat16 = widen_bfloat16,
+    .round_bfloat16 = round_bfloat16,
+    .bfloat16_gemm = bfloat16_gemm,
+    .quantise_rows = quantise_rows,
+    .pack_int8_weight = pack_int8_weight,
+    .int8_gemm = int8_gemm,
     .pack_a_columns = pack_a_columns,
     .pack_a_rows = pack_a_rows,
     .pack_b_rows = pack_b_rows,

@@ -68,3 +68,35 @@ SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
     r[i + 4].v = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
   }
 }
+
+// 8 32-bit integers, and 8 groups of four bytes.
+struct IntVec {
+  __m256i v;
+};
+struct Bytes {
+  __m256i v;
+};
+SAM_RLX_INLINE IntVec int_zero() { return {_mm256_setzero_si256()}; }
+SAM_RLX_INLINE IntVec int_set1(std::int32_t x) { return {_mm256_set1_epi32(x)}; }
+SAM_RLX_INLINE IntVec int_load(const std::int32_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+}
+// c - a * b.
+SAM_RLX_INLINE IntVec int_fnma(IntVec a, IntVec b, IntVec c) {
+  return {_mm256_sub_epi32(c.v, _mm256_mullo_epi32(a.v, b.v))};
+}
+SAM_RLX_INLINE Vec to_float(IntVec a) { return {_mm256_cvtepi32_ps(a.v)}; }
+SAM_RLX_INLINE Bytes load_bytes(const std::int8_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+}
+// The same four bytes in each group.
+SAM_RLX_INLINE Bytes set1_bytes(const std::uint8_t* p) {
+  return {_mm256_broadcastd_epi32(_mm_loadu_si32(p))};
+}
+// Whole numbers from 0 to 255.
+SAM_RLX_INLINE void store_bytes(std::uint8_t* p, Vec x) {
+  const __m256i words = _mm256_cvtps_epi32(x.v);
+  const __m128i halves =
+      _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(halves, halves));
+}

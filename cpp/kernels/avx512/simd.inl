@@ -69,3 +69,28 @@ SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
     r[i + 12].v = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xDD);
   }
 }
+
+// 16 32-bit integers, and 16 groups of four bytes.
+struct IntVec {
+  __m512i v;
+};
+struct Bytes {
+  __m512i v;
+};
+SAM_RLX_INLINE IntVec int_zero() { return {_mm512_setzero_si512()}; }
+SAM_RLX_INLINE IntVec int_set1(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
+SAM_RLX_INLINE IntVec int_load(const std::int32_t* p) { return {_mm512_loadu_si512(p)}; }
+// c - a * b.
+SAM_RLX_INLINE IntVec int_fnma(IntVec a, IntVec b, IntVec c) {
+  return {_mm512_sub_epi32(c.v, _mm512_mullo_epi32(a.v, b.v))};
+}
+SAM_RLX_INLINE Vec to_float(IntVec a) { return {_mm512_cvtepi32_ps(a.v)}; }
+SAM_RLX_INLINE Bytes load_bytes(const std::int8_t* p) { return {_mm512_loadu_si512(p)}; }
+// The same four bytes in each group.
+SAM_RLX_INLINE Bytes set1_bytes(const std::uint8_t* p) {
+  return {_mm512_broadcastd_epi32(_mm_loadu_si32(p))};
+}
+// Whole numbers from 0 to 255.
+SAM_RLX_INLINE void store_bytes(std::uint8_t* p, Vec x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(x.v)));
+}

@@ -6,130 +6,10 @@ constexpr Index gemm_k_block(Index k) {
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
-// One tile of C: `rows` x `cols`, and the A and B panels it comes from.
-struct TileArgs {
-  const sam_rlx::GemmArgs* g;
-  const float* a;  // packed: A(i, p) = a[p * kMr + i]
-  const float* b;
-  Index k;
-  Index row, col, rows, cols;  // place and size in C
-  bool accumulate, last;       // last: of the k blocks, so the epilogue follows
-  const float* partial;        // what is accumulated, by rows of partial_stride
-  Index partial_stride;
-};
-
-// Adds bias, activation and residual to a stored tile and writes it to C.
-void finish_tile(const TileArgs& t, const float* tile) noexcept {
-  const sam_rlx::GemmArgs& g = *t.g;
-  for (Index i = 0; i < t.rows; ++i) {
-    float* const c = g.c + (t.row + i) * g.c_row_stride + t.col;
-    const float* const partial = t.partial + (t.row + i) * t.partial_stride + t.col;
-    for (Index j = 0; j < t.cols; j += kLanes) {
-      const Index n = smaller(t.cols - j, kLanes);
-      Vec x = load(tile + i * kNr + j);
-      if (t.accumulate) x = add(x, load_cols(partial + j, n));
-      if (t.last) {
-        if (g.column_bias != nullptr) x = add(x, load_cols(g.column_bias + t.col + j, n));
-        if (g.row_bias != nullptr) x = add(x, set1(g.row_bias[t.row + i]));
-        if (g.activation == sam_rlx::kGemmRelu) x = max(zero(), x);
-        if (g.activation == sam_rlx::kGemmGelu) x = gelu(x);
-        if (g.residual != nullptr) {
-          const float* const r = g.residual + (t.row + i) * g.residual_row_stride + t.col;
-          x = add(x, load_cols(r + j, n));
-        }
-      }
-      if (n == kLanes) {
-        store(c + j, x);
-      } else {
-        store_n(c + j, x, n);
-      }
-    }
-  }
-}
-
-// C and the residual arrive while the products are summed, unless that takes no longer.
-constexpr Index kPrefetchFrom = 128;
-template <int R, int V>
-SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
-  const sam_rlx::GemmArgs& g = *t.g;
-  const float* const c = g.c + t.row * g.c_row_stride + t.col;
-  const bool add_residual = t.last && g.residual != nullptr;
-  const float* const residual =
-      add_residual ? g.residual + t.row * g.residual_row_stride + t.col : c;
-  const Index residual_stride = add_residual ? g.residual_row_stride : g.c_row_stride;
-  for_each<R>([&](auto r) {
-    for_each<V>([&](auto v) {
-      SAM_RLX_PREFETCH_WRITE(c + r.value * g.c_row_stride + v.value * kLanes);
-      if (add_residual) SAM_RLX_PREFETCH(residual + r.value * residual_stride + v.value * kLanes);
-    });
-  });
-}
-
-// What finish_tile does, for a tile of whole vectors that still lies in registers.
-template <int R, int V>
-SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
-  const sam_rlx::GemmArgs& g = *t.g;
-  const auto each = [&](auto change) {
-    for_each<R>([&](auto r) {
-      for_each<V>([&](auto v) { change(acc[r.value][v.value], r.value, v.value * kLanes); });
-    });
-  };
-  if (t.accumulate) {
-    const float* const partial = t.partial + t.row * t.partial_stride + t.col;
-    each([&](Vec& x, Index i, Index j) { x = add(x, load(partial + i * t.partial_stride + j)); });
-  }
-  if (t.last) {
-    if (g.column_bias != nullptr) {
-      const float* const bias = g.column_bias + t.col;
-      each([&](Vec& x, Index, Index j) { x = add(x, load(bias + j)); });
-    }
-    if (g.row_bias != nullptr) {
-      const float* const bias = g.row_bias + t.row;
-      each([&](Vec& x, Index i, Index) { x = add(x, set1(bias[i])); });
-    }
-    if (g.activation == sam_rlx::kGemmRelu) {
-      each([&](Vec& x, Index, Index) { x = max(zero(), x); });
-    }
-    if (g.residual != nullptr) {
-      const float* const residual = g.residual + t.row * g.residual_row_stride + t.col;
-      each([&](Vec& x, Index i, Index j) {
-        x = add(x, load(residual + i * g.residual_row_stride + j));
-      });
-    }
-  }
-  float* const c = g.c + t.row * g.c_row_stride + t.col;
-  each([&](const Vec& x, Index i, Index j) { store(c + i * g.c_row_stride + j, x); });
-}
-
-// The same for GELU, which needs registers of its own: the tile goes through memory. Nothing
-// follows, so that the vectors do not wait for each other.
-template <int R, int V>
-SAM_RLX_INLINE void finish_gelu(const TileArgs& t, Vec (&acc)[R][V]) {
-  const sam_rlx::GemmArgs& g = *t.g;
-  const float* const partial = t.partial + t.row * t.partial_stride + t.col;
-  alignas(64) float tile[R * V * kLanes];
-  for_each<V>([&](auto v) {
-    const Vec bias =
-        g.column_bias == nullptr ? zero() : load(g.column_bias + t.col + v.value * kLanes);
-    for_each<R>([&](auto r) {
-      Vec x = acc[r.value][v.value];
-      if (t.accumulate) x = add(x, load(partial + r.value * t.partial_stride + v.value * kLanes));
-      store(tile + (r.value * V + v.value) * kLanes, add(x, bias));
-    });
-  });
-  float* c = g.c + t.row * g.c_row_stride + t.col;
-  for (Index r = 0; r < R; ++r, c += g.c_row_stride) {
-    for_each<V>([&](auto v) {
-      store(c + v.value * kLanes, gelu(load(tile + (r * V + v.value) * kLanes)));
-    });
-  }
-}
-
 template <int R, int V>
 void multiply_tile(const TileArgs& t) noexcept {
   Vec acc[R][V];
   for_each<R>([&](auto r) { for_each<V>([&](auto v) { acc[r.value][v.value] = zero(); }); });
-  const sam_rlx::GemmArgs& g = *t.g;
   if (t.k >= kPrefetchFrom) prefetch_tile<R, V>(t);
   const float* a = t.a;
   const float* b = t.b;
@@ -153,22 +33,7 @@ void multiply_tile(const TileArgs& t) noexcept {
     step();
   }
   for (; p > 0; --p) step();
-  const bool whole = t.cols == V * kLanes;
-  if (t.last && g.activation == sam_rlx::kGemmGelu) {
-    if (whole && g.row_bias == nullptr && g.residual == nullptr) {
-      finish_gelu<R, V>(t, acc);
-      return;
-    }
-  } else if (whole) {
-    finish_registers<R, V>(t, acc);
-    return;
-  }
-  alignas(64) float tile[R * kNr];
-  for_each<R>([&](auto r) {
-    for_each<V>(
-        [&](auto v) { store(tile + r.value * kNr + v.value * kLanes, acc[r.value][v.value]); });
-  });
-  finish_tile(t, tile);
+  finish_sums<R, V>(t, acc);
 }
 
 // Same for a tile whose B panel cannot be read in whole vectors: plain B, last columns.

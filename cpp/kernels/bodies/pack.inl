@@ -1,19 +1,3 @@
-constexpr int kNr = kNv * kLanes;
-
-// n lanes, or all of them; missing lanes are zero.
-SAM_RLX_INLINE Vec load_cols(const float* p, Index n) {
-  return n >= kLanes ? load(p) : load_n(p, n);
-}
-
-// Stores n lanes, or more where that is harmless: masked stores are slow.
-SAM_RLX_INLINE void store_row(float* p, Vec x, Index n, bool harmless) {
-  if (n == kLanes || harmless) {
-    store(p, x);
-  } else {
-    store_n(p, x, n);
-  }
-}
-
 // Rows become the lanes of a panel: out[p * W + i] = rows[i][p], and 0 where rows[i] is null.
 // out has k * W numbers.
 template <int W>

@@ -1,8 +1,10 @@
 // What every body needs; included first, inside the unnamed namespace.
 #if defined(_MSC_VER)
 #define SAM_RLX_INLINE __forceinline
+#define SAM_RLX_NOINLINE __declspec(noinline)
 #else
 #define SAM_RLX_INLINE inline __attribute__((always_inline))
+#define SAM_RLX_NOINLINE __attribute__((noinline))
 #endif
 
 #if defined(_MSC_VER)

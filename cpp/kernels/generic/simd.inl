@@ -81,3 +81,45 @@ SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
     }
   }
 }
+
+// 4 32-bit integers, and 4 groups of four bytes.
+struct IntVec {
+  std::int32_t v[kLanes];
+};
+struct Bytes {
+  std::uint8_t v[4 * kLanes];
+};
+SAM_RLX_INLINE IntVec int_set1(std::int32_t x) { return {{x, x, x, x}}; }
+SAM_RLX_INLINE IntVec int_zero() { return int_set1(0); }
+SAM_RLX_INLINE IntVec int_load(const std::int32_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
+// c - a * b.
+SAM_RLX_INLINE IntVec int_fnma(IntVec a, IntVec b, IntVec c) {
+  for (int i = 0; i < kLanes; ++i) c.v[i] -= a.v[i] * b.v[i];
+  return c;
+}
+SAM_RLX_INLINE Vec to_float(IntVec a) {
+  return each_lane([&](int i) { return static_cast<float>(a.v[i]); });
+}
+SAM_RLX_INLINE Bytes load_bytes(const std::int8_t* p) {
+  Bytes x;
+  for (int i = 0; i < 4 * kLanes; ++i) x.v[i] = static_cast<std::uint8_t>(p[i]);
+  return x;
+}
+// The same four bytes in each group.
+SAM_RLX_INLINE Bytes set1_bytes(const std::uint8_t* p) {
+  Bytes x;
+  for (int i = 0; i < 4 * kLanes; ++i) x.v[i] = p[i % 4];
+  return x;
+}
+// Whole numbers from 0 to 255.
+SAM_RLX_INLINE void store_bytes(std::uint8_t* p, Vec x) {
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<std::uint8_t>(x.v[i]);
+}
+
+// c + the four products of each group of unsigned a and signed b.
+SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
+  for (int i = 0; i < kLanes; ++i) {
+    for (int j = 4 * i; j < 4 * i + 4; ++j) c.v[i] += a.v[j] * static_cast<std::int8_t>(b.v[j]);
+  }
+  return c;
+}

@@ -49,3 +49,44 @@ SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
   r[2].v = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
   r[3].v = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
+
+// 4 32-bit integers, and 4 groups of four bytes.
+struct IntVec {
+  int32x4_t v;
+};
+struct Bytes {
+  uint8x16_t v;
+};
+SAM_RLX_INLINE IntVec int_zero() { return {vdupq_n_s32(0)}; }
+SAM_RLX_INLINE IntVec int_set1(std::int32_t x) { return {vdupq_n_s32(x)}; }
+SAM_RLX_INLINE IntVec int_load(const std::int32_t* p) { return {vld1q_s32(p)}; }
+// c - a * b.
+SAM_RLX_INLINE IntVec int_fnma(IntVec a, IntVec b, IntVec c) { return {vmlsq_s32(c.v, a.v, b.v)}; }
+SAM_RLX_INLINE Vec to_float(IntVec a) { return {vcvtq_f32_s32(a.v)}; }
+SAM_RLX_INLINE Bytes load_bytes(const std::int8_t* p) {
+  return {vld1q_u8(reinterpret_cast<const std::uint8_t*>(p))};
+}
+// The same four bytes in each group.
+SAM_RLX_INLINE Bytes set1_bytes(const std::uint8_t* p) {
+  const std::uint32_t group =
+      p[0] | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 | std::uint32_t{p[3]} << 24;
+  return {vreinterpretq_u8_u32(vdupq_n_u32(group))};
+}
+// Whole numbers from 0 to 255.
+SAM_RLX_INLINE void store_bytes(std::uint8_t* p, Vec x) {
+  const uint16x4_t words = vqmovun_s32(vcvtnq_s32_f32(x.v));
+  std::uint8_t bytes[2 * kLanes];
+  vst1_u8(bytes, vqmovn_u16(vcombine_u16(words, words)));
+  for (int i = 0; i < kLanes; ++i) p[i] = bytes[i];
+}
+
+// c + the four products of each group of unsigned a and signed b, |b| <= 64: two products fit into
+// 16 bits.
+SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
+  const int16x8_t a_low = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(a.v)));
+  const int16x8_t a_high = vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(a.v)));
+  const int8x16_t b_signed = vreinterpretq_s8_u8(b.v);
+  const int16x8_t low = vmulq_s16(a_low, vmovl_s8(vget_low_s8(b_signed)));
+  const int16x8_t high = vmulq_s16(a_high, vmovl_s8(vget_high_s8(b_signed)));
+  return {vpadalq_s16(c.v, vpaddq_s16(low, high))};
+}

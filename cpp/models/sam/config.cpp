@@ -45,4 +45,10 @@ SamConfig released_config(const std::string& variant) {
   return config;
 }
 
+// Nearly all of the work is there; the prompt encoder and the mask decoder stay exact.
+LayerSet SamConfig::reduced_layers() {
+  static constexpr std::string_view kLayers[]{"image_encoder.blocks"};
+  return {.within = kLayers, .except = {}};
+}
+
 }  // namespace sam_rlx::sam

@@ -3,7 +3,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "layers/layer.h"
 
 namespace sam_rlx::sam {
 
@@ -69,6 +72,9 @@ struct SamConfig {
 
   // Another input side: tables are resized when the model is finalized.
   void set_img_size(std::int64_t size);
+
+  // Layers that another precision than float32 holds in its format.
+  static LayerSet reduced_layers();
 };
 
 // Released sizes: "vit_b", "vit_l", "vit_h". Upstream: segment_anything/build_sam.py. Raises

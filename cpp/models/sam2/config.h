@@ -3,8 +3,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "layers/layer.h"
 #include "models/sam/config.h"
 
 namespace sam_rlx::sam2 {
@@ -159,6 +161,9 @@ struct Sam2Config {
 
   // Another input side: position tables are made for it when the model is finalized.
   void set_image_size(std::int64_t size);
+
+  // Layers that another precision than float32 holds in its format.
+  static LayerSet reduced_layers();
 };
 
 }  // namespace sam_rlx::sam2

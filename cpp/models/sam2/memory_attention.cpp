@@ -63,7 +63,7 @@ void RoPEAttention::finalize(const KernelTable& kernels) {
       folded.data()[r * kv_in_dim + static_cast<std::int64_t>(c)] = static_cast<float>(row[c]);
     }
   }
-  value_out = pack_matrix(kernels, folded);
+  value_out = pack_matrix(kernels, folded, out_proj.weight_format);
   for (Linear* const linear : {&v_proj, &out_proj}) {
     linear->weight = Tensor();
     linear->packed = PackedMatrix();

@@ -32,6 +32,9 @@ struct Sam3Config {
 
   // Patterns of names that checkpoints have and the network has not.
   std::vector<std::string_view> ignored_keys() const;
+
+  // Layers that another precision than float32 holds in its format.
+  static LayerSet reduced_layers();
 };
 
 // Upstream: sam3/model/vl_combiner.py, SAM3VLBackbone.

@@ -18,6 +18,7 @@ using Begins = std::span<const std::int64_t>;
 // Causal self-attention of each phrase. Upstream: torch.nn.MultiheadAttention.
 struct TextAttention {
   std::int64_t num_heads = 0;
+  WeightFormat weight_format = WeightFormat::kFloat32;
   Linear in_proj;  // queries, keys and values; its keys are in_proj_weight and in_proj_bias
   Linear out_proj;
   std::string path;
@@ -26,7 +27,10 @@ struct TextAttention {
   TextAttention(std::int64_t width, std::int64_t heads)
       : num_heads(heads), in_proj(width, 3 * width), out_proj(width, width) {}
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels) { in_proj.finalize(kernels); }
+  void finalize(const KernelTable& kernels) {
+    in_proj.weight_format = weight_format;
+    in_proj.finalize(kernels);
+  }
   // x (R, C) gets the attention of `input` (R, C) added.
   void forward_add_(Context& ctx, ConstView input, Begins begins, View x) const;
 };

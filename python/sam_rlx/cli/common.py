@@ -32,7 +32,7 @@ def positive(text: str) -> int:
 def add_model_arguments(
     parser: argparse.ArgumentParser, default: str = "sam-nano", phrases: str | None = None
 ) -> None:
-    """Add ``--model`` and ``--threads``.
+    """Add ``--model``, ``--precision`` and ``--threads``.
 
     The model defaults to a packaged one. With `phrases` as another for phrases the attribute is
     None where none was named.
@@ -43,6 +43,11 @@ def add_model_arguments(
         default=None if phrases else default,
         metavar="MODEL",
         help=f"checkpoint file, hub id, or a packaged model (default: {packaged})",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16", "int8"),
+        help="of the large linear layers (default: float32 for float files)",
     )
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="threads (default: all cores available)"
@@ -133,7 +138,7 @@ class Speaker(Protocol):
 
 def load(args: argparse.Namespace, outputs: Speaker) -> Model:
     """Load the model of ``--model`` and say which one it is."""
-    model = load_model(args.model)
+    model = load_model(args.model, precision=args.precision)
     outputs.say(describe(model))
     return model
 

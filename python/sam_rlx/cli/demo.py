@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         )
     image = io.read_image(PICTURE)
     start = time.perf_counter()
-    model = load_model(args.model)
+    model = load_model(args.model, precision=args.precision)
     loaded = time.perf_counter()
     predictor = ImagePredictor(model, num_threads=args.threads)
     predictor.set_image(image)

@@ -1,0 +1,98 @@
+#include "ops/int8_linear.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr std::int64_t kRowAlign = 64;            // see QuantiseRowsArgs::out_stride
+constexpr std::int64_t kBlockBytes = 160 * 1024;  // of A: a third of a second-level cache
+
+// Rows of x as bytes, in the caller's scope.
+struct QuantisedRows {
+  std::uint8_t* bytes = nullptr;
+  std::int64_t stride = 0;
+  float* scale = nullptr;
+  std::int32_t* zero = nullptr;
+};
+
+QuantisedRows quantise(Context& ctx, ConstView x, int threads) {
+  const std::int64_t rows = x.shape.rows(), cols = x.shape.last();
+  QuantisedRows out;
+  out.stride = round_up(cols, kRowAlign);
+  out.bytes = ctx.workspace.array<std::uint8_t>(rows * out.stride);
+  out.scale = ctx.workspace.array<float>(rows);
+  out.zero = ctx.workspace.array<std::int32_t>(rows);
+  parallel_for(threads, rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
+    ctx.kernels.quantise_rows({.rows = end - begin,
+                               .cols = cols,
+                               .x = x.data + begin * cols,
+                               .out = out.bytes + begin * out.stride,
+                               .out_stride = out.stride,
+                               .scale = out.scale + begin,
+                               .zero = out.zero + begin});
+  });
+  return out;
+}
+
+}  // namespace
+
+void pack_int8(ConstView weight, PackedMatrix& result) {
+  const KernelTable& kernels = *result.kernels;
+  if (result.cols > kMaxInt8Depth) {
+    fail<UnsupportedError>("pack_matrix: int8",
+                           "at most " + std::to_string(kMaxInt8Depth) + " input features",
+                           std::to_string(result.cols));
+  }
+  const std::int64_t rows = round_up(result.rows, kernels.gemm_nr);
+  result.bytes =
+      allocate_aligned(static_cast<std::size_t>(checked_multiply(rows, round_up(result.cols, 4))));
+  result.scales = Tensor({rows});
+  result.sums.resize(static_cast<std::size_t>(rows));
+  kernels.pack_int8_weight({.n = result.rows,
+                            .k = result.cols,
+                            .weight = weight.data,
+                            .out = static_cast<std::int8_t*>(result.bytes.get()),
+                            .scale = result.scales.data(),
+                            .sum = result.sums.data()});
+}
+
+void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
+                 View out) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t m = x.shape.rows(), n = weight.rows, k = weight.cols;
+  if (m == 0 || n == 0) return;
+  GemmPlan plan;
+  plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  const std::int64_t mr = kernels.int8_mr;
+  plan.row_block = std::max(mr, kBlockBytes / std::max<std::int64_t>(k, 256) / mr * mr);
+  split_gemm(plan, {m, n}, {mr, kernels.gemm_nr});
+
+  const Workspace::Scope scratch(ctx.workspace);
+  const QuantisedRows rows = quantise(ctx, x, plan.threads);
+  const auto* const panels = static_cast<const std::int8_t*>(weight.bytes.get());
+  parallel_for(plan.threads, plan.row_tasks * plan.col_tasks, 1,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t row = i / plan.col_tasks * plan.row_block;
+                   const std::int64_t col = i % plan.col_tasks * plan.col_block;
+                   Int8GemmArgs g;
+                   g.target = output_block(plan, i, {m, n}, epilogue, out.data);
+                   g.target.k = k;
+                   g.a = rows.bytes + row * rows.stride;
+                   g.a_row_stride = rows.stride;
+                   g.a_scale = rows.scale + row;
+                   g.a_zero = rows.zero + row;
+                   g.b = panels + col * round_up(k, 4);
+                   g.b_scale = weight.scales.data() + col;
+                   g.b_sum = weight.sums.data() + col;
+                   kernels.int8_gemm(g);
+                 }
+               });
+}
+
+}  // namespace sam_rlx

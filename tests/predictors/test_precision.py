@@ -1,0 +1,112 @@
+"""Models in other precisions than float32: which layers, how close, and that nothing else moves."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sam_rlx
+from support.ops import ISAS, THREADS
+
+ROOT = Path(__file__).parents[2]
+
+
+def _benchmark():
+    spec = importlib.util.spec_from_file_location("precision", ROOT / "benchmarks/precision.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    return _benchmark()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_the_model_tells_its_precision(tiny_checkpoint, precision):
+    model = sam_rlx.load_model(tiny_checkpoint, precision=precision)
+    assert model.precision == precision
+    assert precision in repr(model)
+    assert precision in sam_rlx.build_info()["precisions"]
+
+
+def test_an_unknown_precision_is_refused(tiny_checkpoint):
+    with pytest.raises(sam_rlx.UnsupportedError, match="float32, bfloat16 or int8, found int4"):
+        sam_rlx.load_model(tiny_checkpoint, precision="int4")
+
+
+# The least that a mean IoU may be.
+BOUNDS = {"int8": 0.98, "bfloat16": 0.99}
+
+
+@pytest.mark.slow
+@pytest.mark.parity  # the scenes are made with PyTorch
+@pytest.mark.parametrize("name", ["sam-nano", "sam2-nano", "sam3-nano"])
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+def test_masks_are_those_of_float32(benchmark, name, precision):
+    pictures = [*benchmark.photographs(["chelsea", "coins"]), *benchmark.scenes(6)]
+    found = benchmark.compare(name, precision, pictures)
+    assert set(found) == {"clicks", "boxes"} | ({"phrases"} if name == "sam3-nano" else set())
+    for kind, (ious, alone) in found.items():
+        assert len(ious) >= 10, kind
+        assert BOUNDS[precision] <= ious.mean() < 1, kind  # 1: nothing was rounded
+        assert alone < len(ious) / 10, kind
+
+
+def test_instances_are_matched_one_to_one(benchmark):
+    def strip(begin, end):
+        return (np.arange(100) >= begin) & (np.arange(100) < end)
+
+    first = np.array([strip(0, 10), strip(50, 90), strip(51, 91)])
+    second = np.array([strip(50, 91), strip(0, 8), strip(95, 99), strip(9, 30)])
+    assert benchmark.matched(first, second) == pytest.approx([40 / 41, 0.8])
+    assert benchmark.matched(first, second[:0]) == []
+
+
+def embedding(path, precision, isa=None, threads=1):
+    model = sam_rlx.load_model(path, precision=precision, isa=isa)
+    predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
+    predictor.set_image(np.random.default_rng(1).integers(0, 256, (70, 90, 3), np.uint8))
+    return predictor.image_embedding
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_threads_change_nothing(tiny_checkpoint, precision):
+    first, *others = (embedding(tiny_checkpoint, precision, threads=n) for n in THREADS)
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+    exact = embedding(tiny_checkpoint, "float32")
+    error = np.abs(first - exact).max() / np.abs(exact).max()
+    assert 1e-4 < error < 0.2
+    for isa in ISAS:  # roundings of float32 tip some integers over
+        assert np.abs(embedding(tiny_checkpoint, precision, isa) - first).max() < 0.1
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_a_third_call_allocates_nothing(tiny_checkpoint, testing, precision):
+    image = np.random.default_rng(0).integers(0, 256, (97, 150, 3), np.uint8)
+    counts = testing.allocations(str(tiny_checkpoint), image, 1, 2, 4, precision)
+    assert counts[2:] == [0, 0], counts
+
+
+PATTERNS = {
+    "sam-nano": ROOT / "cpp/models/sam/config.cpp",
+    "sam2-nano": ROOT / "cpp/models/sam2/config.cpp",
+    "sam3-nano": ROOT / "cpp/models/sam3/sam3.cpp",
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_every_pattern_means_layers(name):
+    """A name that is none would leave its layers float32 without a word."""
+    blocks = re.findall(
+        r"string_view k(?:Layers|Exact)\[\]\{(.*?)\}", PATTERNS[name].read_text(), re.S
+    )
+    patterns = re.findall(r'"([^"]+)"', "".join(blocks))
+    assert patterns
+    tensors = [tensor for tensor, *_ in sam_rlx.model.list_tensors(sam_rlx.load_model(name).source)]
+    for pattern in patterns:
+        expression = re.compile(re.escape(pattern).replace(r"\*", r"\d+") + r"\..*weight$")
+        assert any(map(expression.match, tensors)), pattern
