@@ -9,7 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-LANES = {"avx512": 16, "avx2": 8}  # floats of a register, 4 elsewhere
+LANES = {"amx": 16, "avx512": 16, "avx2": 8}  # floats of a register, 4 elsewhere
 REPETITIONS, ROUNDS = 2500, 10  # of a tenth of a second each: the best one had the machine alone
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 HEAD = ("engine", "seconds, median", "[min, max]", "against best rival", "GFLOP/s", "peak memory")
 OURS = "sam_rlx"
+REDUCED = ("int8", "bfloat16")
 # Results of float32 engines differ by rounding; more than this is another computation.
 AGREEMENT = 1e-3
 # Upstream keeps memories of videos in bfloat16, which every later frame inherits.
@@ -27,12 +28,20 @@ def gflops(workload: dict[str, Any], median: float, peak: float | None) -> str:
     return f"{speed:.0f}" + (f" ({100 * speed / peak:.0f} %)" if peak else "")
 
 
-def best_rival(rows: list[dict[str, Any]]) -> float | None:
-    """Median of the fastest other engine."""
+def precision(engine: str) -> str:
+    last = engine.rsplit("-", 1)[-1]
+    return last if last in REDUCED else "float32"
+
+
+def best_rival(engine: str, rows: list[dict[str, Any]]) -> float | None:
+    """Median of the fastest other engine that is as exact, or more so."""
+    allowed = {"float32", precision(engine)}
     medians = [
         statistics.median(row["seconds"])
         for row in rows
-        if row["engine"] != OURS and not row["failure"]
+        if row["engine"].split("-")[0] != OURS
+        and precision(row["engine"]) in allowed
+        and not row["failure"]
     ]
     return min(medians, default=None)
 
@@ -52,7 +61,8 @@ def disagreement(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | Non
 def cells(workload: dict[str, Any], row: dict[str, Any], peak: float | None) -> list[str]:
     if row["failure"]:
         return [row["engine"], f"failed: {row['failure']}", "", "", "", ""]
-    median, rival = statistics.median(row["seconds"]), best_rival(workload["rows"])
+    median = statistics.median(row["seconds"])
+    rival = best_rival(row["engine"], workload["rows"])
     return [
         row["engine"],
         seconds(median),

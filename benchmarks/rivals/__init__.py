@@ -31,8 +31,11 @@ ENGINES = {
     "onnxruntime": "rivals.onnxruntime",
     "openvino": "rivals.openvino",
     "transformers": "rivals.transformers",
+    "sam_rlx-int8": "rivals.sam_rlx_int8",
+    "sam_rlx-bfloat16": "rivals.sam_rlx_bfloat16",
+    "onnxruntime-int8": "rivals.onnxruntime_int8",
+    "pytorch-bfloat16": "rivals.pytorch_bfloat16",
 }
-OURS = "sam_rlx"
 
 # Large temporaries are mapped anew in each call of most engines. With 4 KB pages the faults cost
 # PyTorch half of its time on the encoder, so the rivals get huge pages; the row "pytorch" shows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rivals import HUGE_PAGES, Task
 from rivals.export import EXPORTED, inputs_for, onnx_path
 from workloads import Workload
@@ -16,7 +18,8 @@ def environment(threads: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(threads)} | HUGE_PAGES
 
 
-def prepare(workload: Workload, threads: int) -> Task:
+def prepare(workload: Workload, threads: int, path: Path | None = None) -> Task:
+    """Load the exported graph, or another one with its inputs."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -26,7 +29,7 @@ def prepare(workload: Workload, threads: int) -> Task:
     # Threads may spin while a run lasts, and not when other engines have their turn.
     options.add_session_config_entry("session.intra_op.allow_spinning", "1")
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    path = str(onnx_path(workload))
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    graph = str(path or onnx_path(workload))
+    session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     inputs = inputs_for(workload)
     return Task(lambda: session.run(None, inputs), lambda out: out[0])

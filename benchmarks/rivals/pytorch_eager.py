@@ -74,7 +74,7 @@ def _task(
         # them would be compiled once more.
         call(module)
         run = wrap(module)
-    return Task(lambda: call(run), lambda out: pick(out).numpy())
+    return Task(lambda: call(run), lambda out: pick(out).float().numpy())
 
 
 def _everything(model: Any, workload: Workload) -> Task:

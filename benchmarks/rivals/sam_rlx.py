@@ -27,12 +27,12 @@ def environment(threads: int) -> dict[str, str]:
     return {}
 
 
-def prepare(workload: Workload, threads: int) -> Task:
+def prepare(workload: Workload, threads: int, precision: str = "float32") -> Task:
     import sam_rlx
 
     if workload.name == MEMORY_ATTENTION:
         return _memory_attention(workload, threads)
-    model = sam_rlx.load_model(workload.ours)
+    model = sam_rlx.load_model(workload.ours, precision=precision)
     if workload.name in CONCEPTS:
         return sam_rlx_concepts.prepare(workload, model, threads)
     if workload.objects:

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <version>
+
+#if !defined(__cpp_lib_to_chars)
 #include <cmath>
 #include <locale>
 #include <sstream>
+#endif
 
 #include "checkpoint/text.h"
 #include "core/error.h"
@@ -14,6 +18,18 @@ namespace {
 
 constexpr int kMaxDepth = 32;
 constexpr int kMaxValues = 1'000'000;
+
+// False if it is out of range. Streams are the last choice: where the C++ library is linked into
+// the extension, their locale can be another one's, of a library that the process also holds.
+bool read_double(std::string_view digits, double& result) {
+#if defined(__cpp_lib_to_chars)
+  return std::from_chars(digits.data(), digits.data() + digits.size(), result).ec == std::errc();
+#else
+  std::istringstream stream{std::string(digits)};
+  stream.imbue(std::locale::classic());
+  return (stream >> result) && std::isfinite(result);
+#endif
+}
 
 class Parser {
  public:
@@ -217,10 +233,8 @@ class Parser {
       const char* const end = digits.data() + digits.size();
       if (std::from_chars(digits.data(), end, result).ec == std::errc()) return Json(result);
     }
-    std::istringstream stream{std::string(digits)};  // std::from_chars lacks double in some STLs
-    stream.imbue(std::locale::classic());
     double result = 0;
-    if (!(stream >> result) || !std::isfinite(result)) refuse("a number in the range of a double");
+    if (!read_double(digits, result)) refuse("a number in the range of a double");
     return Json(result);
   }
 

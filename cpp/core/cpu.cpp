@@ -10,6 +10,10 @@
 #include <cpuid.h>
 #endif
 #endif
+#if defined(SAM_RLX_X86) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace sam_rlx {
 namespace {
@@ -44,6 +48,17 @@ std::uint64_t enabled_states() {
 }
 
 bool bit(std::uint32_t word, int position) { return ((word >> position) & 1U) != 0; }
+
+// Whether this process may use the tile registers of AMX: Linux wants to be asked, once.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 #endif
 
 CpuFeatures detect() {
@@ -61,6 +76,9 @@ CpuFeatures detect() {
                     bit(seven.b, 30) && bit(seven.b, 31);
   features.avx2_vnni = features.avx2 && seven.a >= 1 && bit(cpuid(7, 1).a, 4);
   features.avx512_vnni = features.avx512 && bit(seven.c, 11);
+  const bool tile_states = (states & 0x60000) == 0x60000;
+  features.amx = features.avx512_vnni && tile_states && bit(seven.d, 22) && bit(seven.d, 24) &&
+                 bit(seven.d, 25) && may_use_tiles();
 #elif defined(__aarch64__) || defined(_M_ARM64)
   features.neon = true;
 #endif

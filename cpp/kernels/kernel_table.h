@@ -75,6 +75,20 @@ struct Int8GemmArgs {
 };
 constexpr std::int64_t kMaxInt8Depth = 131072;  // 255 * 64 * kMaxInt8Depth < 2^31
 
+// C (m, n) = activation(A (m, k) B (k, n) + bias) + residual of bfloat16 numbers, summed in
+// float32.
+//   A(i, p) = a[i * a_row_stride + p]: rows up to a multiple of kBFloat16Rows may be read, numbers
+//   up to a multiple of kBFloat16Depth are; these are zero beyond k.
+//   B(p, j) = b[((j / nr * pairs + p / 2) * nr + j % nr) * 2 + p % 2], where pairs is half of k
+//   rounded up to kBFloat16Depth, and zeros fill what is missing.
+struct BFloat16GemmArgs {
+  GemmArgs target;  // as of Int8GemmArgs
+  const std::uint16_t* a = nullptr;
+  std::int64_t a_row_stride = 0;
+  const std::uint16_t* b = nullptr;
+};
+constexpr std::int64_t kBFloat16Rows = 32, kBFloat16Depth = 32;
+
 // One step of a streaming softmax over a tile of scores (keys, nr) whose columns are queries; base
 // 2 throughout. Each score x becomes 2^(y - running maximum) with
 //   y = scale * x + rel_h[h * nr + column] + rel_w[w * nr + column],
@@ -143,6 +157,8 @@ struct KernelTable {
   // blocks and accumulates gets the bits of one call.
   std::int32_t gemm_kc;
   std::int32_t int8_mr;  // rows of the register tile of int8_gemm; its columns are gemm_nr
+  // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights.
+  bool bfloat16_inputs;
   // Function pointers from here to the end.
   void (*gemm)(const GemmArgs&) noexcept;
 
@@ -153,6 +169,10 @@ struct KernelTable {
 
   // out[i] = x[i] for i < n, where x are the upper halves of float32.
   void (*widen_bfloat16)(const std::uint16_t* x, std::int64_t n, float* out) noexcept;
+
+  // out[i] = x[i] rounded to nearest even; numbers that are none stay so.
+  void (*round_bfloat16)(const float* x, std::int64_t n, std::uint16_t* out) noexcept;
+  void (*bfloat16_gemm)(const BFloat16GemmArgs&) noexcept;
 
   void (*quantise_rows)(const QuantiseRowsArgs&) noexcept;
   void (*pack_int8_weight)(const PackInt8Args&) noexcept;
@@ -220,5 +240,6 @@ const KernelTable& neon_kernels() noexcept;
 // instruction. The integers are the same.
 void avx2_vnni_kernels(KernelTable& table) noexcept;    // of avx2's
 void avx512_vnni_kernels(KernelTable& table) noexcept;  // of avx512's
+void amx_kernels(KernelTable& table) noexcept;          // of avx512's
 
 }  // namespace sam_rlx

@@ -22,6 +22,10 @@ namespace {
 std::vector<const KernelTable*> available_kernels() {
   std::vector<const KernelTable*> tables;  // best first
   [[maybe_unused]] const CpuFeatures& cpu = cpu_features();
+#if defined(SAM_RLX_HAVE_AMX)
+  static const KernelTable amx = with_rows(avx512_kernels(), amx_kernels);
+  if (cpu.amx) tables.push_back(&amx);
+#endif
 #if defined(SAM_RLX_HAVE_AVX512_VNNI)
   static const KernelTable avx512_vnni = with_rows(avx512_kernels(), avx512_vnni_kernels);
   if (cpu.avx512_vnni) tables.push_back(&avx512_vnni);
@@ -45,6 +49,9 @@ std::vector<const KernelTable*> available_kernels() {
 
 std::vector<std::string> compiled_isas() {
   return {
+#if defined(SAM_RLX_HAVE_AMX)
+      "amx",
+#endif
 #if defined(SAM_RLX_HAVE_AVX512_VNNI)
       "avx512_vnni",
 #endif

@@ -109,17 +109,25 @@ inline bool lies_below(std::string_view pattern, std::string_view path) {
   return true;
 }
 
+// Layers below one of `within` and below none of `except`: patterns of lies_below.
+struct LayerSet {
+  std::span<const std::string_view> within;
+  std::span<const std::string_view> except;
+
+  bool holds(std::string_view path) const {
+    const auto matches = [&](std::string_view pattern) { return lies_below(pattern, path); };
+    return std::any_of(within.begin(), within.end(), matches) &&
+           std::none_of(except.begin(), except.end(), matches);
+  }
+};
+
 // Layers whose weights are held in another format than float32.
 struct WeightRule {
   WeightFormat format = WeightFormat::kFloat32;
-  std::span<const std::string_view> patterns;  // see lies_below
-  std::span<const std::string_view> exact;     // those below the patterns that stay float32
+  LayerSet layers;
 
   WeightFormat of(std::string_view path) const {
-    const auto matches = [&](std::string_view pattern) { return lies_below(pattern, path); };
-    const bool reduced = std::any_of(patterns.begin(), patterns.end(), matches) &&
-                         std::none_of(exact.begin(), exact.end(), matches);
-    return reduced ? format : WeightFormat::kFloat32;
+    return layers.holds(path) ? format : WeightFormat::kFloat32;
   }
 };
 

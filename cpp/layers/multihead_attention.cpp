@@ -12,10 +12,9 @@ void MultiheadAttention::visit(ParamVisitor& v) {
 
 void MultiheadAttention::finalize(const KernelTable& kernels) {
   const ConstView parts = in_proj_weight.view().reshape({3, embed_dim, embed_dim});
-  const WeightFormat format = keep_weight ? WeightFormat::kFloat32 : weight_format;
-  q_proj = pack_matrix(kernels, parts[0], format);
-  k_proj = pack_matrix(kernels, parts[1], format);
-  v_proj = pack_matrix(kernels, parts[2], format);
+  q_proj = pack_matrix(kernels, parts[0]);
+  k_proj = pack_matrix(kernels, parts[1]);
+  v_proj = pack_matrix(kernels, parts[2]);
   if (!keep_weight) in_proj_weight = Tensor();
 }
 

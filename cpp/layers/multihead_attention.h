@@ -15,9 +15,8 @@ namespace sam_rlx {
 struct MultiheadAttention {
   std::int64_t embed_dim = 0, num_heads = 0;
   // Attention between few tokens and a map reads the plain weights: attend_to_map_add_ and
-  // attend_to_tokens_add_. They are float32, and so must be out_proj.
+  // attend_to_tokens_add_.
   bool keep_weight = false;
-  WeightFormat weight_format = WeightFormat::kFloat32;
 
   Tensor in_proj_weight;  // (3C, C): queries, keys, values
   Tensor in_proj_bias;    // (3C,)

@@ -81,16 +81,8 @@ void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Ep
                    const std::int64_t row = i / plan.col_tasks * plan.row_block;
                    const std::int64_t col = i % plan.col_tasks * plan.col_block;
                    Int8GemmArgs g;
-                   g.target.m = std::min(plan.row_block, m - row);
-                   g.target.n = std::min(plan.col_block, n - col);
+                   g.target = output_block(plan, i, {m, n}, epilogue, out.data);
                    g.target.k = k;
-                   g.target.c = out.data + row * n + col;
-                   g.target.c_row_stride = n;
-                   g.target.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + col;
-                   g.target.activation = gemm_activation(epilogue.activation);
-                   if (epilogue.residual)
-                     g.target.residual = epilogue.residual.data + row * n + col;
-                   g.target.residual_row_stride = n;
                    g.a = rows.bytes + row * rows.stride;
                    g.a_row_stride = rows.stride;
                    g.a_scale = rows.scale + row;

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "kernels/kernel_table.h"
+#include "ops/bfloat16_linear.h"
 #include "ops/block_linear.h"
 #include "ops/int8_linear.h"
 #include "ops/packed_gemm.h"
@@ -15,6 +16,10 @@ namespace {
 
 void pack_bfloat16(ConstView weight, PackedMatrix& result) {
   const KernelTable& kernels = *result.kernels;
+  if (kernels.bfloat16_inputs) {
+    pack_bfloat16_pairs(weight, result);
+    return;
+  }
   Tensor panels({round_up(result.rows, kernels.gemm_nr), result.cols});
   kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, panels.data());
   result.bytes = allocate_aligned(static_cast<std::size_t>(panels.numel()) * sizeof(std::uint16_t));
@@ -135,6 +140,22 @@ void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile) {
   count();
 }
 
+GemmArgs output_block(const GemmPlan& plan, std::int64_t task, GemmSize c, const Epilogue& epilogue,
+                      float* out) {
+  const std::int64_t row = task / plan.col_tasks * plan.row_block;
+  const std::int64_t col = task % plan.col_tasks * plan.col_block;
+  GemmArgs g;
+  g.m = std::min(plan.row_block, c.rows - row);
+  g.n = std::min(plan.col_block, c.cols - col);
+  g.c = out + row * c.cols + col;
+  g.c_row_stride = c.cols;
+  g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + col;
+  g.activation = gemm_activation(epilogue.activation);
+  if (epilogue.residual) g.residual = epilogue.residual.data + row * c.cols + col;
+  g.residual_row_stride = c.cols;
+  return g;
+}
+
 void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
             View out) {
   if (weight.kernels != &ctx.kernels) fail_internal("linear: weight packed for another table");
@@ -145,6 +166,10 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
   if (out.shape != expected) fail("linear: result", expected.str(), out.shape.str());
   if (epilogue.residual && epilogue.residual.numel() != out.numel()) {
     fail("linear: residual", out.shape.str(), epilogue.residual.shape.str());
+  }
+  if (weight.format == WeightFormat::kBFloat16 && ctx.kernels.bfloat16_inputs) {
+    bfloat16_linear(ctx, x, weight, epilogue, out);
+    return;
   }
   switch (weight.format) {
     case WeightFormat::kFloat32:

@@ -17,7 +17,8 @@ struct PackedMatrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   Tensor panels;       // kFloat32
-  AlignedBlock bytes;  // other formats: kBFloat16 has the same panels, kInt8 those of PackInt8Args
+  AlignedBlock bytes;  // kBFloat16: the same panels, or those of BFloat16GemmArgs where the table
+                       // has bfloat16_inputs; kInt8: those of PackInt8Args
   Tensor scales;       // kInt8: of PackInt8Args too
   std::vector<std::int32_t> sums;
 

@@ -34,6 +34,10 @@ struct GemmSize {
 };
 void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile);
 
+// The part of C that a task of a plan makes in one step, with the epilogue.
+GemmArgs output_block(const GemmPlan& plan, std::int64_t task, GemmSize c, const Epilogue& epilogue,
+                      float* out);
+
 // Panels of a weight with k inner indices, columns [first, first + count) of a result that has
 // `columns`: float32, or else bfloat16.
 struct Panels {

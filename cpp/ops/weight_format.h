@@ -7,7 +7,8 @@ namespace sam_rlx {
 // How a packed weight is held, and with it what a product with it computes.
 enum class WeightFormat {
   kFloat32,
-  kBFloat16,  // the upper halves of float32, widened while they are multiplied
+  kBFloat16,  // the upper halves of float32: widened while they are multiplied, or inputs become
+              // such halves too, where the processor multiplies these faster
   kInt8,      // bytes and one scale a row; inputs become bytes too, see ops/linear.h
   kBlocks,    // as a GGUF file packs them; the product is that of the unpacked numbers, to the bit
 };

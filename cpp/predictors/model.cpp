@@ -55,12 +55,10 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
 
   std::shared_ptr<Model> model;
   std::vector<std::string_view> ignored;
-  std::span<const std::string_view> exact;
   if (family == "sam3") {
     sam3::Sam3Config config = sam3_config_of(state_dict, options.variant);
     if (options.image_size) config.set_image_size(*options.image_size);
     ignored = config.ignored_keys();
-    exact = config.exact_layers();
     model.reset(
         new Model(kernels, Network(std::in_place_type<sam3::Sam3>, config), info_of(config)));
   } else if (family == "sam2") {
@@ -77,10 +75,10 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   std::visit(
       [&](auto& network) {
         LoadOptions how{.strict = options.strict, .ignored = ignored, .packed = {}};
-        if (!options.precision) how.packed = network.config.reduced_layers();
+        if (!options.precision) how.packed = network.config.packed_layers();
         model->report_ = load_parameters(network, state_dict, how);
         model->num_parameters_ = count_parameters(network);
-        Finalizer(kernels, {precision, network.config.reduced_layers(), exact}).walk(network);
+        Finalizer(kernels, {precision, network.config.reduced_layers()}).walk(network);
       },
       model->network_);
   return model;

@@ -103,6 +103,29 @@ def test_other_engines_run_sam2(tmp_path, engine, packages):
 
 
 @pytest.mark.parity
+def test_run_measures_reduced_precision(tmp_path):
+    engines = ["pytorch", "pytorch-bfloat16", "sam_rlx-int8", "sam_rlx-bfloat16"]
+    if all(importlib.util.find_spec(name) for name in ("onnxruntime", "onnx")):
+        engines.append("onnxruntime-int8")
+    found, shown = run_quickly(tmp_path, engines, ["encoder"])
+    (workload,) = found["workloads"]
+    assert {row["engine"]: row["failure"] for row in workload["rows"]} == dict.fromkeys(engines, "")
+    # Each computes something else, and the report says so.
+    for engine in set(engines) - {"pytorch"}:
+        assert f"{engine}: result differs from PyTorch's" in shown
+
+
+def test_an_engine_is_compared_with_those_that_are_as_exact(importable):
+    import report
+
+    seconds = {"sam_rlx": 9, "pytorch": 8, "pytorch-bfloat16": 5, "onnxruntime-int8": 4}
+    rows = [row(engine, [time], []) for engine, time in seconds.items()]
+    assert report.best_rival("sam_rlx", rows) == 8
+    assert report.best_rival("sam_rlx-bfloat16", rows) == 5
+    assert report.best_rival("sam_rlx-int8", rows) == 4
+
+
+@pytest.mark.parity
 @pytest.mark.parametrize("name", ["sam3-encoder", "sam3-text", "sam3-phrase"])
 def test_transformers_finds_what_pytorch_finds(importable, name):
     pytest.importorskip("transformers")

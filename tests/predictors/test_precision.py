@@ -42,15 +42,27 @@ BOUNDS = {"int8": 0.98, "bfloat16": 0.99}
 
 
 @pytest.mark.slow
+@pytest.mark.parity  # the scenes are made with PyTorch
 @pytest.mark.parametrize("name", ["sam-nano", "sam2-nano", "sam3-nano"])
 @pytest.mark.parametrize("precision", ["int8", "bfloat16"])
 def test_masks_are_those_of_float32(benchmark, name, precision):
-    pictures = benchmark.packaged_pictures()[:4]
+    pictures = [*benchmark.photographs(["chelsea", "coins"]), *benchmark.scenes(6)]
     found = benchmark.compare(name, precision, pictures)
-    assert set(found) == ({"clicks", "phrases"} if name == "sam3-nano" else {"clicks"})
-    for kind, ious in found.items():
-        assert len(ious) >= 4, kind
+    assert set(found) == {"clicks", "boxes"} | ({"phrases"} if name == "sam3-nano" else set())
+    for kind, (ious, alone) in found.items():
+        assert len(ious) >= 10, kind
         assert BOUNDS[precision] <= ious.mean() < 1, kind  # 1: nothing was rounded
+        assert alone < len(ious) / 10, kind
+
+
+def test_instances_are_matched_one_to_one(benchmark):
+    def strip(begin, end):
+        return (np.arange(100) >= begin) & (np.arange(100) < end)
+
+    first = np.array([strip(0, 10), strip(50, 90), strip(51, 91)])
+    second = np.array([strip(50, 91), strip(0, 8), strip(95, 99), strip(9, 30)])
+    assert benchmark.matched(first, second) == pytest.approx([40 / 41, 0.8])
+    assert benchmark.matched(first, second[:0]) == []
 
 
 def embedding(path, precision, isa=None, threads=1):
@@ -89,10 +101,12 @@ PATTERNS = {
 @pytest.mark.parametrize("name", PATTERNS)
 def test_every_pattern_means_layers(name):
     """A name that is none would leave its layers float32 without a word."""
-    block = PATTERNS[name].read_text().partition("kLayers[]{")[2].partition("};")[0]
-    patterns = re.findall(r'"([^"]+)"', block)
+    blocks = re.findall(
+        r"string_view k(?:Layers|Exact)\[\]\{(.*?)\}", PATTERNS[name].read_text(), re.S
+    )
+    patterns = re.findall(r'"([^"]+)"', "".join(blocks))
     assert patterns
-    tensors = [tensor for tensor, *_ in sam_rlx.list_tensors(sam_rlx.load_model(name).source)]
+    tensors = [tensor for tensor, *_ in sam_rlx.model.list_tensors(sam_rlx.load_model(name).source)]
     for pattern in patterns:
         expression = re.compile(re.escape(pattern).replace(r"\*", r"\d+") + r"\..*weight$")
         assert any(map(expression.match, tensors)), pattern

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ def check(
     truth: NDArray[np.float64],
     *args: Any,
     bound: float | None = None,
+    isas: Sequence[str] = ISAS,
     **kwargs: Any,
 ) -> None:
     """Run an op with every ISA and thread count and hold it to `truth` (float64).
@@ -59,7 +61,7 @@ def check(
     """
     largest = float(np.abs(truth).max(initial=0))
     bound = (5e-6 * largest if bound is None else bound) + 1e-6 * largest
-    for isa in ISAS:
+    for isa in isas:
         results = [op(name, *args, isa=isa, num_threads=n, **kwargs) for n in THREADS]
         assert results[0].dtype == np.float32
         assert results[0].shape == truth.shape

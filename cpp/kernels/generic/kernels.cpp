@@ -17,7 +17,7 @@ constexpr int kMaxKc = 768;
 #include "kernels/bodies/pack.inl"
 #include "kernels/bodies/gemm_result.inl"
 #include "kernels/bodies/gemm.inl"
-#include "kernels/bodies/widen.inl"
+#include "kernels/bodies/bfloat16.inl"
 #include "kernels/bodies/quantise.inl"
 #include "kernels/bodies/int8_gemm.inl"
 #include "kernels/bodies/attention.inl"
@@ -35,9 +35,12 @@ constexpr sam_rlx::KernelTable kTable{
     .gemm_nr = kNr,
     .gemm_kc = kMaxKc,
     .int8_mr = kInt8Mr,
+    .bfloat16_inputs = false,
     .gemm = gemm,
     .pack_weight = pack_weight,
     .widen_bfloat16 = widen_bfloat16,
+    .round_bfloat16 = round_bfloat16,
+    .bfloat16_gemm = bfloat16_gemm,
     .quantise_rows = quantise_rows,
     .pack_int8_weight = pack_int8_weight,
     .int8_gemm = int8_gemm,

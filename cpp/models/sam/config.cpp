@@ -46,7 +46,13 @@ SamConfig released_config(const std::string& variant) {
 }
 
 // Nearly all of the work is there; the prompt encoder and the mask decoder stay exact.
-std::span<const std::string_view> SamConfig::reduced_layers() {
+LayerSet SamConfig::reduced_layers() {
+  static constexpr std::string_view kLayers[]{"image_encoder.blocks"};
+  return {.within = kLayers, .except = {}};
+}
+
+// They lose nothing in memory.
+std::span<const std::string_view> SamConfig::packed_layers() {
   static constexpr std::string_view kLayers[]{"image_encoder.blocks"};
   return kLayers;
 }

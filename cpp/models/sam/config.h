@@ -2,10 +2,11 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "layers/layer.h"
 
 namespace sam_rlx::sam {
 
@@ -72,8 +73,10 @@ struct SamConfig {
   // Another input side: tables are resized when the model is finalized.
   void set_img_size(std::int64_t size);
 
-  // Layers that another precision than float32 holds in its format, as patterns of lies_below.
-  static std::span<const std::string_view> reduced_layers();
+  // Layers that another precision than float32 holds in its format.
+  static LayerSet reduced_layers();
+  // Layers, as patterns of lies_below, whose matrices stay in the blocks of a GGUF file.
+  static std::span<const std::string_view> packed_layers();
 };
 
 // Released sizes: "vit_b", "vit_l", "vit_h". Upstream: segment_anything/build_sam.py. Raises

@@ -97,8 +97,18 @@ void Sam2Config::set_image_size(std::int64_t size) {
   heads.memory_attention.feat_size = heads.base.grid();
 }
 
-// Nearly all of the work is there; prompts, mask decoder and what makes a memory stay exact.
-std::span<const std::string_view> Sam2Config::reduced_layers() {
+// Nearly all of the work is there; prompts, mask decoder and what makes a memory stay exact. So do
+// the few projections from one stage of the trunk to the next: all that follows is added to what
+// they give. With them masks of sam2-nano's clicks fall below a mean IoU of 0.98 with float32's.
+LayerSet Sam2Config::reduced_layers() {
+  static constexpr std::string_view kLayers[]{"image_encoder.trunk.blocks",
+                                              "memory_attention.layers"};
+  static constexpr std::string_view kExact[]{"image_encoder.trunk.blocks.*.proj"};
+  return {.within = kLayers, .except = kExact};
+}
+
+// They lose nothing in memory.
+std::span<const std::string_view> Sam2Config::packed_layers() {
   static constexpr std::string_view kLayers[]{"image_encoder.trunk.blocks",
                                               "memory_attention.layers"};
   return kLayers;

@@ -2,11 +2,11 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "layers/layer.h"
 #include "models/sam/config.h"
 
 namespace sam_rlx::sam2 {
@@ -162,8 +162,10 @@ struct Sam2Config {
   // Another input side: position tables are made for it when the model is finalized.
   void set_image_size(std::int64_t size);
 
-  // Layers that another precision than float32 holds in its format, as patterns of lies_below.
-  static std::span<const std::string_view> reduced_layers();
+  // Layers that another precision than float32 holds in its format.
+  static LayerSet reduced_layers();
+  // Layers, as patterns of lies_below, whose matrices stay in the blocks of a GGUF file.
+  static std::span<const std::string_view> packed_layers();
 };
 
 }  // namespace sam_rlx::sam2

@@ -32,10 +32,26 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
   return keys;
 }
 
-// Nearly all of the work is there. Attention between the picture and the prompt reads plain
-// weights; queries, boxes, scores and masks stay exact, and so does what clicks and examples are
-// encoded with.
-std::span<const std::string_view> Sam3Config::reduced_layers() {
+// Nearly all of the work is there. What clicks and examples are encoded with, the rest of the
+// detector, boxes, scores and masks stay exact: the linear layers of the detector's encoder and
+// decoder that could be rounded are less than a fifth of a phrase's work, and with them instances
+// of sam3-nano's phrases fall below a mean IoU of 0.98 with float32's. The first blocks of the
+// trunk stay exact too: rounding the first one moves masks more than rounding all attention does.
+LayerSet Sam3Config::reduced_layers() {
+  static constexpr std::string_view kLayers[]{
+      "detector.backbone.vision_backbone.trunk.blocks",
+      "detector.backbone.language_backbone.encoder.transformer.resblocks",
+      "tracker.transformer.encoder.layers",
+  };
+  static constexpr std::string_view kExact[]{
+      "detector.backbone.vision_backbone.trunk.blocks.0",
+      "detector.backbone.vision_backbone.trunk.blocks.1",
+  };
+  return {.within = kLayers, .except = kExact};
+}
+
+// They lose nothing in memory: more of them than what other precisions round.
+std::span<const std::string_view> Sam3Config::packed_layers() {
   static constexpr std::string_view kLayers[]{
       "detector.backbone.vision_backbone.trunk.blocks",
       "detector.backbone.language_backbone.encoder.transformer.resblocks",
@@ -46,15 +62,6 @@ std::span<const std::string_view> Sam3Config::reduced_layers() {
       "detector.transformer.decoder.layers.*.linear1",
       "detector.transformer.decoder.layers.*.linear2",
       "tracker.transformer.encoder.layers",
-  };
-  return kLayers;
-}
-
-// On sam3-nano, rounding one of these blocks moves masks more than rounding all of attention.
-std::span<const std::string_view> Sam3Config::exact_layers() {
-  static constexpr std::string_view kLayers[]{
-      "detector.backbone.vision_backbone.trunk.blocks.0",
-      "detector.backbone.vision_backbone.trunk.blocks.1",
   };
   return kLayers;
 }

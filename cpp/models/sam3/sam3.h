@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,11 +33,10 @@ struct Sam3Config {
   // Patterns of names that checkpoints have and the network has not.
   std::vector<std::string_view> ignored_keys() const;
 
-  // Layers that another precision than float32 holds in its format, as patterns of lies_below; and
-  // those below them that int8 and bfloat16 leave as they are. Blocks of a GGUF file are kept in
-  // both: they lose nothing in memory.
-  static std::span<const std::string_view> reduced_layers();
-  static std::span<const std::string_view> exact_layers();
+  // Layers that another precision than float32 holds in its format.
+  static LayerSet reduced_layers();
+  // Layers, as patterns of lies_below, whose matrices stay in the blocks of a GGUF file.
+  static std::span<const std::string_view> packed_layers();
 };
 
 // Upstream: sam3/model/vl_combiner.py, SAM3VLBackbone.

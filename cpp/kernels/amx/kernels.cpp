@@ -1,0 +1,206 @@
+#include <immintrin.h>
+
+#include "kernels/kernel_table.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC's own header reads what it calls undefined on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace {
+
+// Order matters: each body uses what stands above it.
+// clang-format off
+#include "kernels/bodies/prelude.inl"
+#include "kernels/avx512/simd.inl"
+// clang-format on
+
+constexpr int kNv = 2;
+constexpr int kInt8Mr = 8;
+
+// c + the four products of each group of unsigned a and signed b.
+SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
+  return {_mm512_dpbusd_epi32(c.v, a.v, b.v)};
+}
+
+// clang-format off
+#include "kernels/bodies/math.inl"
+#include "kernels/bodies/lanes.inl"
+#include "kernels/bodies/gemm_result.inl"
+#include "kernels/bodies/int8_gemm.inl"
+// clang-format on
+
+// ---- products of matrices in tile registers, each of 16 rows of 64 bytes.
+
+constexpr Index kTileRows = 16;
+constexpr Index kTileBytes = 64;
+constexpr Index kBlockRows = 2 * kTileRows;
+static_assert(kNr == 2 * kTileRows, "two tiles are as wide as a panel");
+
+// A constant: GCC takes the instruction that reads it for a read of its first bytes.
+struct alignas(64) TileShapes {
+  std::uint8_t palette, first_row, reserved[14];
+  std::uint16_t row_bytes[16];
+  std::uint8_t rows[16];
+};
+constexpr TileShapes kWholeTiles{
+    1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+
+// The calling thread's tile registers, whole ones; empty again at the end of the scope, so that
+// the system need not save them.
+class Tiles {
+ public:
+  Tiles() { _tile_loadconfig(&kWholeTiles); }
+  ~Tiles() { _tile_release(); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+};
+
+// Sums (kBlockRows, kNr) over the inner indices that fill whole tiles, `steps` times 64 of them.
+void multiply_tiles(const std::uint8_t* a, Index a_stride, const std::int8_t* b, Index steps,
+                    std::int32_t* sums) {
+  constexpr Index kPanelRow = 4 * kNr;  // bytes of a group of four inner indices
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (Index step = 0; step < steps; ++step) {
+    _tile_loadd(4, a, a_stride);
+    _tile_loadd(6, b, kPanelRow);
+    _tile_loadd(7, b + kTileBytes, kPanelRow);
+    _tile_loadd(5, a + kTileRows * a_stride, a_stride);
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
+    a += kTileBytes;
+    b += kTileRows * kPanelRow;
+  }
+  constexpr Index kSumBytes = 4 * kNr;
+  _tile_stored(0, sums, kSumBytes);
+  _tile_stored(1, sums + kTileRows, kSumBytes);
+  _tile_stored(2, sums + kTileRows * kNr, kSumBytes);
+  _tile_stored(3, sums + kTileRows * kNr + kTileRows, kSumBytes);
+}
+
+// Adds what does not fill a tile to kInt8Mr rows of sums, and brings these to C.
+void finish_block_rows(const TileArgs& t, const sam_rlx::Int8GemmArgs& g, Index done,
+                       const std::int32_t* sums) {
+  const Index groups = (t.k + 3) / 4;
+  const std::int8_t* b = g.b + t.col * groups * 4 + done * kNr;
+  IntVec products[kInt8Mr][kNv];
+  for_each<kInt8Mr>([&](auto r) {
+    for_each<kNv>([&](auto v) {
+      products[r.value][v.value] = int_load(sums + r.value * kNr + v.value * kLanes);
+    });
+  });
+  for (Index p = done; p < groups * 4; p += 4, b += 4 * kNr) {
+    for_each<kInt8Mr>([&](auto r) {
+      const Bytes av = set1_bytes(g.a + (t.row + r.value) * g.a_row_stride + p);
+      for_each<kNv>([&](auto v) {
+        products[r.value][v.value] =
+            dot4(products[r.value][v.value], av, load_bytes(b + v.value * 4 * kLanes));
+      });
+    });
+  }
+  finish_int8_tile<kInt8Mr>(t, g, products);
+}
+
+// What is left of a product from a row on.
+sam_rlx::Int8GemmArgs rows_from(const sam_rlx::Int8GemmArgs& g, Index row) {
+  sam_rlx::Int8GemmArgs rest = g;
+  rest.target.m -= row;
+  rest.target.c += row * g.target.c_row_stride;
+  if (g.target.row_bias != nullptr) rest.target.row_bias += row;
+  if (g.target.residual != nullptr) rest.target.residual += row * g.target.residual_row_stride;
+  rest.a += row * g.a_row_stride;
+  rest.a_scale += row;
+  rest.a_zero += row;
+  return rest;
+}
+
+void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
+  const Index whole = g.target.m / kBlockRows * kBlockRows;
+  const Index steps = g.target.k / kTileBytes;
+  TileArgs t{};
+  t.g = &g.target;
+  t.k = g.target.k;
+  t.last = true;
+  t.partial = g.target.c;
+  t.rows = kInt8Mr;
+  if (whole > 0) {
+    const Tiles tiles;
+    alignas(64) std::int32_t sums[kBlockRows * kNr];
+    for (t.col = 0; t.col < g.target.n; t.col += kNr) {
+      t.cols = smaller(g.target.n - t.col, kNr);
+      const std::int8_t* const b = g.b + t.col * ((t.k + 3) / 4) * 4;
+      for (Index row = 0; row < whole; row += kBlockRows) {
+        multiply_tiles(g.a + row * g.a_row_stride, g.a_row_stride, b, steps, sums);
+        for (Index r = 0; r < kBlockRows; r += kInt8Mr) {
+          t.row = row + r;
+          finish_block_rows(t, g, steps * kTileBytes, sums + r * kNr);
+        }
+      }
+    }
+  }
+  if (whole < g.target.m) int8_gemm(rows_from(g, whole));
+}
+
+// The same for pairs of bfloat16: sums (kBFloat16Rows, kNr) over `steps` times 32 inner indices.
+void multiply_pairs(const std::uint16_t* a, Index a_stride, const std::uint16_t* b, Index steps,
+                    float* sums) {
+  constexpr Index kPanelRow = 4 * kNr;  // bytes of a pair of inner indices
+  constexpr Index kTileNumbers = kTileBytes / 2;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (Index step = 0; step < steps; ++step) {
+    _tile_loadd(4, a, 2 * a_stride);
+    _tile_loadd(6, b, kPanelRow);
+    _tile_loadd(7, b + kTileNumbers, kPanelRow);
+    _tile_loadd(5, a + kTileRows * a_stride, 2 * a_stride);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    a += kTileNumbers;
+    b += kTileRows * kPanelRow / 2;
+  }
+  constexpr Index kSumBytes = 4 * kNr;
+  _tile_stored(0, sums, kSumBytes);
+  _tile_stored(1, sums + kTileRows, kSumBytes);
+  _tile_stored(2, sums + kTileRows * kNr, kSumBytes);
+  _tile_stored(3, sums + kTileRows * kNr + kTileRows, kSumBytes);
+}
+static_assert(sam_rlx::kBFloat16Rows == kBlockRows && sam_rlx::kBFloat16Depth * 2 == kTileBytes);
+
+void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
+  const Index steps = (g.target.k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth;
+  TileArgs t{};
+  t.g = &g.target;
+  t.last = true;
+  t.partial = g.target.c;
+  const Tiles tiles;
+  alignas(64) float sums[kBlockRows * kNr];
+  for (t.col = 0; t.col < g.target.n; t.col += kNr) {
+    t.cols = smaller(g.target.n - t.col, kNr);
+    const std::uint16_t* const b = g.b + t.col * steps * sam_rlx::kBFloat16Depth;
+    for (t.row = 0; t.row < g.target.m; t.row += kBlockRows) {
+      t.rows = smaller(g.target.m - t.row, kBlockRows);
+      multiply_pairs(g.a + t.row * g.a_row_stride, g.a_row_stride, b, steps, sums);
+      finish_tile(t, sums);
+    }
+  }
+}
+
+}  // namespace
+
+void sam_rlx::amx_kernels(KernelTable& table) noexcept {
+  table.name = "amx";
+  table.int8_mr = kBlockRows;
+  table.int8_gemm = int8_gemm_tiles;
+  table.bfloat16_inputs = true;
+  table.bfloat16_gemm = bfloat16_gemm_tiles;
+}

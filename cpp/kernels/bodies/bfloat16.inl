@@ -1,0 +1,52 @@
+// bfloat16: the upper half of a float32.
+
+union FloatBits {
+  std::uint32_t bits;
+  float value;
+};
+
+SAM_RLX_INLINE float widened(std::uint16_t x) {
+  FloatBits word;
+  word.bits = std::uint32_t{x} << 16;
+  return word.value;
+}
+
+void widen_bfloat16(const std::uint16_t* x, Index n, float* out) noexcept {
+  for (Index i = 0; i < n; ++i) out[i] = widened(x[i]);
+}
+
+void round_bfloat16(const float* x, Index n, std::uint16_t* out) noexcept {
+  constexpr std::uint32_t kInfinity = 0x7F800000U, kQuiet = 0x00400000U;
+  for (Index i = 0; i < n; ++i) {
+    FloatBits word;
+    word.value = x[i];
+    const std::uint32_t even = word.bits + 0x7FFFU + ((word.bits >> 16) & 1U);
+    const bool no_number = (word.bits & 0x7FFFFFFFU) > kInfinity;
+    out[i] = static_cast<std::uint16_t>((no_number ? word.bits | kQuiet : even) >> 16);
+  }
+}
+
+// Plain: where a processor has no instruction for it, weights are widened instead.
+void bfloat16_gemm(const sam_rlx::BFloat16GemmArgs& g) noexcept {
+  const Index pairs = (g.target.k + 31) / 32 * 16;
+  TileArgs t{};
+  t.g = &g.target;
+  t.last = true;
+  t.partial = g.target.c;
+  t.rows = 1;
+  for (t.col = 0; t.col < g.target.n; t.col += kNr) {
+    t.cols = smaller(g.target.n - t.col, kNr);
+    for (t.row = 0; t.row < g.target.m; ++t.row) {
+      const std::uint16_t* const a = g.a + t.row * g.a_row_stride;
+      const std::uint16_t* b = g.b + t.col * pairs * 2;
+      alignas(64) float sums[kNr] = {};
+      for (Index p = 0; p < pairs; ++p, b += 2 * kNr) {
+        const float even = widened(a[2 * p]), odd = widened(a[2 * p + 1]);
+        for (Index j = 0; j < kNr; ++j) {
+          sums[j] += even * widened(b[2 * j]) + odd * widened(b[2 * j + 1]);
+        }
+      }
+      finish_tile(t, sums);
+    }
+  }
+}

@@ -1,0 +1,75 @@
+#include "ops/bfloat16_linear.h"
+
+#include <algorithm>
+
+#include "core/half.h"
+#include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr std::int64_t kBlockNumbers = 80 * 1024;  // of A: a third of a second-level cache
+
+// Rows of x (rows, cols) rounded, each followed by zeros up to `stride`; there is room for whole
+// blocks of rows.
+std::uint16_t* round_rows(Context& ctx, ConstView x, std::int64_t stride, int threads) {
+  const std::int64_t rows = x.shape.rows(), cols = x.shape.last();
+  auto* const out = ctx.workspace.array<std::uint16_t>(round_up(rows, kBFloat16Rows) * stride);
+  parallel_for(threads, rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::uint16_t* const place = out + row * stride;
+      ctx.kernels.round_bfloat16(x.data + row * cols, cols, place);
+      std::fill(place + cols, place + stride, std::uint16_t{0});
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+void pack_bfloat16_pairs(ConstView weight, PackedMatrix& result) {
+  const std::int64_t nr = result.kernels->gemm_nr;
+  const std::int64_t depth = round_up(result.cols, kBFloat16Depth);
+  const std::int64_t size = round_up(result.rows, nr) * depth;
+  result.bytes = allocate_aligned(static_cast<std::size_t>(size) * sizeof(std::uint16_t));
+  auto* const out = static_cast<std::uint16_t*>(result.bytes.get());
+  std::fill(out, out + size, std::uint16_t{0});
+  for (std::int64_t j = 0; j < result.rows; ++j) {
+    const float* const row = weight.data + j * result.cols;
+    std::uint16_t* const place = out + j / nr * nr * depth + j % nr * 2;
+    for (std::int64_t p = 0; p < result.cols; ++p) {
+      place[p / 2 * nr * 2 + p % 2] = float_to_bfloat16(row[p]);
+    }
+  }
+}
+
+void bfloat16_linear(Context& ctx, ConstView x, const PackedMatrix& weight,
+                     const Epilogue& epilogue, View out) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t m = x.shape.rows(), n = weight.rows, k = weight.cols;
+  if (m == 0 || n == 0) return;
+  const std::int64_t stride = round_up(k, kBFloat16Depth);
+  GemmPlan plan;
+  plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  plan.row_block = std::max(kBFloat16Rows, kBlockNumbers / stride / kBFloat16Rows * kBFloat16Rows);
+  split_gemm(plan, {m, n}, {kBFloat16Rows, kernels.gemm_nr});
+
+  const Workspace::Scope scratch(ctx.workspace);
+  const std::uint16_t* const rows = round_rows(ctx, x, stride, plan.threads);
+  const auto* const panels = static_cast<const std::uint16_t*>(weight.bytes.get());
+  parallel_for(plan.threads, plan.row_tasks * plan.col_tasks, 1,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   BFloat16GemmArgs g;
+                   g.target = output_block(plan, i, {m, n}, epilogue, out.data);
+                   g.target.k = k;
+                   g.a = rows + i / plan.col_tasks * plan.row_block * stride;
+                   g.a_row_stride = stride;
+                   g.b = panels + i % plan.col_tasks * plan.col_block * stride;
+                   kernels.bfloat16_gemm(g);
+                 }
+               });
+}
+
+}  // namespace sam_rlx
