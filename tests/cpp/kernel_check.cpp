@@ -3,8 +3,9 @@
 // only, so that it can be built for another processor and run in an emulator. Exit status 0: all
 // agree.
 
+#include "kernel_check.h"
+
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -12,78 +13,26 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel_table.h"
 #include "kernels/select.h"
 
 namespace {
 
-using Floats = std::vector<float>;
-
-const sam_rlx::KernelTable& generic = sam_rlx::generic_kernels();
-int failures = 0;
-
-Floats random_floats(std::size_t count) {
-  static std::uint32_t state = 1;
-  Floats values(count);
-  for (float& v : values) {
-    state = state * 1664525U + 1013904223U;
-    v = static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0F;
-  }
-  return values;
-}
-
-// Says the first ones only.
-void fail(const char* what) {
-  if (++failures <= 20) std::printf("%s\n", what);
-}
-
-// Expects a largest error of at most `bound`; a NaN is refused.
-void expect_close(const char* what, const Floats& expected, const Floats& found, float bound) {
-  float error = 0.0F;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const float difference = std::abs(expected[i] - found[i]);
-    error = difference <= error ? error : difference;  // a NaN stays
-  }
-  if (error <= bound) return;
-  char text[128];
-  std::snprintf(text, sizeof(text), "%s: error %g, allowed %g", what, static_cast<double>(error),
-                static_cast<double>(bound));
-  fail(text);
-}
-
-// The same, as a part of the largest number.
-void compare(const char* what, const Floats& expected, const Floats& found, float tolerance) {
-  float largest = 0.0F;
-  for (const float x : expected) largest = std::max(largest, std::abs(x));
-  expect_close(what, expected, found, tolerance * std::max(largest, 1e-30F));
-}
-
-// Sums of k products of numbers up to 1, and two more: what is left of them may be small.
-void compare_sums(const char* what, const Floats& expected, const Floats& found, std::int64_t k) {
-  expect_close(what, expected, found, 1e-6F * (1.0F + std::sqrt(static_cast<float>(k))));
-}
-
-// C = gelu(A W^T + bias) + residual with A packed by the table, or in place when `plain`.
-Floats run_gemm(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t n, std::int64_t k,
-                const Floats& a, const Floats& w, const Floats& bias, const Floats& residual,
-                bool plain) {
-  const std::int64_t mr = t.gemm_mr, nr = t.gemm_nr;
-  Floats packed_w(static_cast<std::size_t>((n + nr - 1) / nr * nr * k));
-  t.pack_weight(w.data(), k, n, k, packed_w.data());
+// With A packed by the table, or in place when `plain`.
+Floats run_gemm(const sam_rlx::KernelTable& t, const Product& p, bool plain) {
+  const std::int64_t m = p.m, k = p.k, mr = t.gemm_mr, nr = t.gemm_nr;
+  Floats packed_w(static_cast<std::size_t>((p.n + nr - 1) / nr * nr * k));
+  t.pack_weight(p.w.data(), k, p.n, k, packed_w.data());
   Floats packed_a(static_cast<std::size_t>((m + mr - 1) / mr * mr * k));
   for (std::int64_t i = 0; i < m; i += mr) {
     std::vector<const float*> rows(static_cast<std::size_t>(mr), nullptr);
     for (std::int64_t r = 0; r < std::min(mr, m - i); ++r) {
-      rows[static_cast<std::size_t>(r)] = a.data() + (i + r) * k;
+      rows[static_cast<std::size_t>(r)] = p.a.data() + (i + r) * k;
     }
     t.pack_a_rows(rows.data(), k, packed_a.data() + i * k);
   }
-  Floats c(static_cast<std::size_t>(m * n), -1.0F);
-  sam_rlx::GemmArgs g;
-  g.m = m;
-  g.n = n;
-  g.k = k;
-  g.a = plain ? a.data() : packed_a.data();
+  Floats c(static_cast<std::size_t>(m * p.n), -1.0F);
+  sam_rlx::GemmArgs g = p.target();
+  g.a = plain ? p.a.data() : packed_a.data();
   g.a_row_stride = plain ? k : 1;
   g.a_k_stride = plain ? 1 : mr;
   g.a_panel_stride = mr * k;
@@ -91,11 +40,6 @@ Floats run_gemm(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t n, s
   g.b_k_stride = nr;
   g.b_panel_stride = nr * k;
   g.c = c.data();
-  g.c_row_stride = n;
-  g.column_bias = bias.data();
-  g.activation = sam_rlx::kGemmGelu;
-  g.residual = residual.data();
-  g.residual_row_stride = n;
   t.gemm(g);
   return c;
 }
@@ -105,13 +49,10 @@ void check_gemm(const sam_rlx::KernelTable& table) {
   for (const std::int64_t m : sizes) {
     for (const std::int64_t n : sizes) {
       for (const std::int64_t k : {1, 7, 64, 1000}) {
-        const Floats a = random_floats(static_cast<std::size_t>(m * k));
-        const Floats w = random_floats(static_cast<std::size_t>(n * k));
-        const Floats bias = random_floats(static_cast<std::size_t>(n));
-        const Floats residual = random_floats(static_cast<std::size_t>(m * n));
-        const Floats truth = run_gemm(generic, m, n, k, a, w, bias, residual, false);
-        compare_sums("gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, false), k);
-        compare_sums("plain gemm", truth, run_gemm(table, m, n, k, a, w, bias, residual, true), k);
+        const Product product(m, n, k);
+        const Floats truth = run_gemm(generic, product, false);
+        compare_sums("gemm", truth, run_gemm(table, product, false), k);
+        compare_sums("plain gemm", truth, run_gemm(table, product, true), k);
       }
     }
   }
@@ -192,27 +133,21 @@ void check_bytes(const sam_rlx::KernelTable& table) {
 // Sums of bytes have the same bits everywhere; behind GELU the rounding of its polynomial differs.
 void check_int8_shape(const sam_rlx::KernelTable& table, std::int64_t m, std::int64_t n,
                       std::int64_t k) {
-  const Floats a = random_floats(static_cast<std::size_t>(m * k));
-  const Floats w = random_floats(static_cast<std::size_t>(n * k));
-  const Floats bias = random_floats(static_cast<std::size_t>(n));
-  const Floats residual = random_floats(static_cast<std::size_t>(m * n));
-  const Rows rows = run_quantise(generic, m, k, a);
-  sam_rlx::GemmArgs target;
-  target.m = m;
-  target.n = n;
-  target.k = k;
-  target.c_row_stride = n;
+  const Product product(m, n, k);
+  const Rows rows = run_quantise(generic, m, k, product.a);
+  sam_rlx::GemmArgs target = product.target();
   const auto check = [&](const char* what, float tolerance) {
-    compare(what, run_int8(generic, target, rows, w), run_int8(table, target, rows, w), tolerance);
+    compare(what, run_int8(generic, target, rows, product.w),
+            run_int8(table, target, rows, product.w), tolerance);
   };
-  check("int8_gemm", 0.0F);
-  target.column_bias = bias.data();
+  target.activation = sam_rlx::kGemmRelu;
+  check("int8_gemm, relu and residual", 0.0F);
+  target.residual = nullptr;
   target.activation = sam_rlx::kGemmGelu;
   check("int8_gemm, gelu", 3e-6F);
-  target.activation = sam_rlx::kGemmRelu;
-  target.residual = residual.data();
-  target.residual_row_stride = n;
-  check("int8_gemm, relu and residual", 0.0F);
+  target.activation = sam_rlx::kGemmNone;
+  target.column_bias = nullptr;
+  check("int8_gemm", 0.0F);
 }
 
 void check_int8(const sam_rlx::KernelTable& table) {
@@ -259,22 +194,20 @@ struct Pairs {
   std::vector<std::uint16_t> rows, panels;
 };
 
-Pairs pairs_of(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& size, const Floats& a,
-               const Floats& w) {
+Pairs pairs_of(const sam_rlx::KernelTable& t, const Product& product) {
   const auto up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by * by; };
-  const std::int64_t nr = t.gemm_nr;
+  const std::int64_t nr = t.gemm_nr, k = product.k;
   Pairs out;
-  out.stride = up(size.k, sam_rlx::kBFloat16Depth);
-  out.rows.resize(static_cast<std::size_t>(up(size.m, sam_rlx::kBFloat16Rows) * out.stride));
-  out.panels.resize(static_cast<std::size_t>(up(size.n, nr) * out.stride));
-  for (std::int64_t i = 0; i < size.m; ++i) {
-    t.round_bfloat16(&a[static_cast<std::size_t>(i * size.k)], size.k,
-                     &out.rows[static_cast<std::size_t>(i * out.stride)]);
+  out.stride = up(k, sam_rlx::kBFloat16Depth);
+  out.rows.resize(static_cast<std::size_t>(up(product.m, sam_rlx::kBFloat16Rows) * out.stride));
+  out.panels.resize(static_cast<std::size_t>(up(product.n, nr) * out.stride));
+  for (std::int64_t i = 0; i < product.m; ++i) {
+    t.round_bfloat16(product.a.data() + i * k, k, out.rows.data() + i * out.stride);
   }
-  std::vector<std::uint16_t> row(static_cast<std::size_t>(size.k));
-  for (std::int64_t j = 0; j < size.n; ++j) {
-    t.round_bfloat16(&w[static_cast<std::size_t>(j * size.k)], size.k, row.data());
-    for (std::int64_t p = 0; p < size.k; ++p) {
+  std::vector<std::uint16_t> row(static_cast<std::size_t>(k));
+  for (std::int64_t j = 0; j < product.n; ++j) {
+    t.round_bfloat16(product.w.data() + j * k, k, row.data());
+    for (std::int64_t p = 0; p < k; ++p) {
       const std::int64_t place = ((j / nr * out.stride / 2 + p / 2) * nr + j % nr) * 2 + p % 2;
       out.panels[static_cast<std::size_t>(place)] = row[static_cast<std::size_t>(p)];
     }
@@ -282,12 +215,11 @@ Pairs pairs_of(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& size, con
   return out;
 }
 
-Floats run_bfloat16(const sam_rlx::KernelTable& t, const sam_rlx::GemmArgs& target, const Floats& a,
-                    const Floats& w) {
-  const Pairs pairs = pairs_of(t, target, a, w);
-  Floats c(static_cast<std::size_t>(target.m * target.n), -1.0F);
+Floats run_bfloat16(const sam_rlx::KernelTable& t, const Product& product) {
+  const Pairs pairs = pairs_of(t, product);
+  Floats c(static_cast<std::size_t>(product.m * product.n), -1.0F);
   sam_rlx::BFloat16GemmArgs g;
-  g.target = target;
+  g.target = product.target();
   g.target.c = c.data();
   g.a = pairs.rows.data();
   g.a_row_stride = pairs.stride;
@@ -300,21 +232,9 @@ void check_bfloat16_gemm(const sam_rlx::KernelTable& table) {
   for (const std::int64_t m : {1, 5, 32, 45}) {
     for (const std::int64_t n : {1, 15, 33}) {
       for (const std::int64_t k : {1, 2, 32, 33, 129}) {
-        const Floats a = random_floats(static_cast<std::size_t>(m * k));
-        const Floats w = random_floats(static_cast<std::size_t>(n * k));
-        const Floats bias = random_floats(static_cast<std::size_t>(n));
-        const Floats residual = random_floats(static_cast<std::size_t>(m * n));
-        sam_rlx::GemmArgs target;
-        target.m = m;
-        target.n = n;
-        target.k = k;
-        target.c_row_stride = n;
-        target.column_bias = bias.data();
-        target.activation = sam_rlx::kGemmGelu;
-        target.residual = residual.data();
-        target.residual_row_stride = n;
-        compare_sums("bfloat16_gemm", run_bfloat16(generic, target, a, w),
-                     run_bfloat16(table, target, a, w), k);
+        const Product product(m, n, k);
+        compare_sums("bfloat16_gemm", run_bfloat16(generic, product), run_bfloat16(table, product),
+                     k);
       }
     }
   }

@@ -57,31 +57,34 @@ class Tiles {
   Tiles& operator=(const Tiles&) = delete;
 };
 
-// Sums (kBlockRows, kNr) over the inner indices that fill whole tiles, `steps` times 64 of them.
-void multiply_tiles(const std::uint8_t* a, Index a_stride, const std::int8_t* b, Index steps,
-                    std::int32_t* sums) {
-  constexpr Index kPanelRow = 4 * kNr;  // bytes of a group of four inner indices
+// Sums (kBlockRows, kNr) of 32 bits over `steps` tiles of inner indices, of bytes or of bfloat16:
+// both have four bytes of a column side by side. `multiply` adds the products of tiles 4 and 5 with
+// tiles 6 and 7 to tiles 0 to 3.
+template <class Multiply>
+SAM_RLX_INLINE void multiply_tiles(const void* a, Index a_row_bytes, const void* b, Index steps,
+                                   void* sums, Multiply multiply) {
+  constexpr Index kPanelRow = 4 * kNr;
+  const auto* rows = static_cast<const std::uint8_t*>(a);
+  const auto* panel = static_cast<const std::uint8_t*>(b);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
   for (Index step = 0; step < steps; ++step) {
-    _tile_loadd(4, a, a_stride);
-    _tile_loadd(6, b, kPanelRow);
-    _tile_loadd(7, b + kTileBytes, kPanelRow);
-    _tile_loadd(5, a + kTileRows * a_stride, a_stride);
-    _tile_dpbusd(0, 4, 6);
-    _tile_dpbusd(1, 4, 7);
-    _tile_dpbusd(2, 5, 6);
-    _tile_dpbusd(3, 5, 7);
-    a += kTileBytes;
-    b += kTileRows * kPanelRow;
+    _tile_loadd(4, rows, a_row_bytes);
+    _tile_loadd(6, panel, kPanelRow);
+    _tile_loadd(7, panel + kTileBytes, kPanelRow);
+    _tile_loadd(5, rows + kTileRows * a_row_bytes, a_row_bytes);
+    multiply();
+    rows += kTileBytes;
+    panel += kTileRows * kPanelRow;
   }
-  constexpr Index kSumBytes = 4 * kNr;
-  _tile_stored(0, sums, kSumBytes);
-  _tile_stored(1, sums + kTileRows, kSumBytes);
-  _tile_stored(2, sums + kTileRows * kNr, kSumBytes);
-  _tile_stored(3, sums + kTileRows * kNr + kTileRows, kSumBytes);
+  constexpr Index kSumsRow = 4 * kNr;
+  auto* const out = static_cast<std::uint8_t*>(sums);
+  _tile_stored(0, out, kSumsRow);
+  _tile_stored(1, out + kTileBytes, kSumsRow);
+  _tile_stored(2, out + kTileRows * kSumsRow, kSumsRow);
+  _tile_stored(3, out + kTileRows * kSumsRow + kTileBytes, kSumsRow);
 }
 
 // Adds what does not fill a tile to kInt8Mr rows of sums, and brings these to C.
@@ -136,7 +139,12 @@ void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
       t.cols = smaller(g.target.n - t.col, kNr);
       const std::int8_t* const b = g.b + t.col * ((t.k + 3) / 4) * 4;
       for (Index row = 0; row < whole; row += kBlockRows) {
-        multiply_tiles(g.a + row * g.a_row_stride, g.a_row_stride, b, steps, sums);
+        multiply_tiles(g.a + row * g.a_row_stride, g.a_row_stride, b, steps, sums, [] {
+          _tile_dpbusd(0, 4, 6);
+          _tile_dpbusd(1, 4, 7);
+          _tile_dpbusd(2, 5, 6);
+          _tile_dpbusd(3, 5, 7);
+        });
         for (Index r = 0; r < kBlockRows; r += kInt8Mr) {
           t.row = row + r;
           finish_block_rows(t, g, steps * kTileBytes, sums + r * kNr);
@@ -147,33 +155,6 @@ void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
   if (whole < g.target.m) int8_gemm(rows_from(g, whole));
 }
 
-// The same for pairs of bfloat16: sums (kBFloat16Rows, kNr) over `steps` times 32 inner indices.
-void multiply_pairs(const std::uint16_t* a, Index a_stride, const std::uint16_t* b, Index steps,
-                    float* sums) {
-  constexpr Index kPanelRow = 4 * kNr;  // bytes of a pair of inner indices
-  constexpr Index kTileNumbers = kTileBytes / 2;
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (Index step = 0; step < steps; ++step) {
-    _tile_loadd(4, a, 2 * a_stride);
-    _tile_loadd(6, b, kPanelRow);
-    _tile_loadd(7, b + kTileNumbers, kPanelRow);
-    _tile_loadd(5, a + kTileRows * a_stride, 2 * a_stride);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-    a += kTileNumbers;
-    b += kTileRows * kPanelRow / 2;
-  }
-  constexpr Index kSumBytes = 4 * kNr;
-  _tile_stored(0, sums, kSumBytes);
-  _tile_stored(1, sums + kTileRows, kSumBytes);
-  _tile_stored(2, sums + kTileRows * kNr, kSumBytes);
-  _tile_stored(3, sums + kTileRows * kNr + kTileRows, kSumBytes);
-}
 static_assert(sam_rlx::kBFloat16Rows == kBlockRows && sam_rlx::kBFloat16Depth * 2 == kTileBytes);
 
 void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
@@ -189,7 +170,12 @@ void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
     const std::uint16_t* const b = g.b + t.col * steps * sam_rlx::kBFloat16Depth;
     for (t.row = 0; t.row < g.target.m; t.row += kBlockRows) {
       t.rows = smaller(g.target.m - t.row, kBlockRows);
-      multiply_pairs(g.a + t.row * g.a_row_stride, g.a_row_stride, b, steps, sums);
+      multiply_tiles(g.a + t.row * g.a_row_stride, 2 * g.a_row_stride, b, steps, sums, [] {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+      });
       finish_tile(t, sums);
     }
   }
