@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 # term is for results that PyTorch happens to get exactly right.
 FACTOR = 4.0
 FLOOR = 1e-6
+# How wrong float32 is on fewer numbers than these is a matter of luck, and of PyTorch's kernels for
+# the processor at hand: so many more results are made of inputs that differ in their last bit.
+FEW, NUDGES = 64, 4
 THREADS = (1, 2, 3)
 SEEDS = (0, 1)
 
@@ -53,9 +56,15 @@ def _cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
     return float(np.vdot(a, b)) / norm if norm else 1.0
 
 
-def difference(ours: Any, reference64: Any, reference32: Any, name: str) -> Difference:
-    """Measure one tensor. Wrong shapes, types and non-finite values fail at once."""
-    found, exact, single = np.asarray(ours), np.asarray(reference64), np.asarray(reference32)
+def difference(
+    ours: Any, reference64: Any, reference32: Any, name: str, more32: Sequence[Any] = ()
+) -> Difference:
+    """Measure one tensor. Wrong shapes, types and non-finite values fail at once.
+
+    The worst of `reference32` and `more32` tells how wrong float32 is.
+    """
+    found, exact = np.asarray(ours), np.asarray(reference64)
+    singles = [np.asarray(single, np.float64) for single in (reference32, *more32)]
     assert exact.dtype == np.float64, f"{name}: the reference is {exact.dtype}, not float64"
     assert found.dtype == np.float32, f"{name}: expected float32, found {found.dtype}"
     assert found.shape == exact.shape, f"{name}: expected shape {exact.shape}, found {found.shape}"
@@ -65,19 +74,25 @@ def difference(ours: Any, reference64: Any, reference32: Any, name: str) -> Diff
     return Difference(
         name=name,
         error=_largest(wide - exact),
-        reference_error=_largest(single.astype(np.float64) - exact),
+        reference_error=max(_largest(single - exact) for single in singles),
         scale=_largest(exact),
         cosine=_cosine(wide.ravel(), exact.ravel()),
     )
 
 
-def close(ours: Any, reference64: Any, reference32: Any, name: str = "result") -> None:
+def close(
+    ours: Any,
+    reference64: Any,
+    reference32: Any,
+    name: str = "result",
+    more32: Sequence[Any] = (),
+) -> None:
     """Assert that ours is as good a float32 result as PyTorch's.
 
     The largest error against the float64 reference may be four times PyTorch's own in float32,
-    plus 1e-6 of the largest value of the reference.
+    plus 1e-6 of the largest value of the reference. `more32` are further results in float32.
     """
-    found = difference(ours, reference64, reference32, name)
+    found = difference(ours, reference64, reference32, name, more32)
     assert found.ok, str(found)
 
 
@@ -132,6 +147,20 @@ def _awkward(value: Any) -> Any:
     return view
 
 
+def _nudged(inputs: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Move each float32 number by its last bit, but not whole ones: they may be flags."""
+    generator = np.random.default_rng([seed, 79])
+
+    def move(value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or value.dtype != np.float32:
+            return value
+        towards = np.float32([-np.inf, np.inf])[generator.integers(0, 2, value.shape)]
+        fixed = ~np.isfinite(value) | (value == np.rint(value))
+        return np.where(fixed, value, np.nextafter(value, towards))
+
+    return {name: move(value) for name, value in inputs.items()}
+
+
 class Parity:
     """Holds our layers to upstream's. The fixture `parity` gives one."""
 
@@ -177,7 +206,10 @@ class Parity:
         for seed in seeds:
             upstream.randomise(module, seed)
             drawn = _inputs(np.random.default_rng([seed, 77]), inputs)
-            reference32 = upstream.run(module, drawn, adapt)
+            references32 = [upstream.run(module, drawn, adapt)]
+            if any(np.size(part) < FEW for part in _parts(references32[0])):
+                nudged = (_nudged(drawn, i) for i in range(NUDGES))
+                references32 += [upstream.run(module, inputs, adapt) for inputs in nudged]
             reference64 = upstream.run64(upstream.double(module), drawn, adapt)
             weights = upstream.state_dict(module)
 
@@ -189,7 +221,7 @@ class Parity:
                 )
                 return layer.forward(**arrays)
 
-            self._compare(f"{name} seed {seed}", forward, drawn, reference64, reference32)
+            self._compare(f"{name} seed {seed}", forward, drawn, reference64, references32)
 
     def check_op(
         self,
@@ -210,12 +242,12 @@ class Parity:
             drawn = _inputs(np.random.default_rng([seed, 78]), inputs)
             wide = {k: self._widened(v) for k, v in drawn.items()}
             reference64 = formula(**wide, **fixed)
-            reference32 = formula(**drawn, **fixed)
+            references32 = [formula(**drawn, **fixed)]
 
             def forward(isa: str, threads: int, arrays: dict[str, Any]) -> Any:
                 return self.testing.op(name, isa=isa, num_threads=threads, **arrays, **fixed)
 
-            self._compare(f"{name} seed {seed}", forward, drawn, reference64, reference32)
+            self._compare(f"{name} seed {seed}", forward, drawn, reference64, references32)
 
     @staticmethod
     def _widened(value: Any) -> Any:
@@ -228,16 +260,17 @@ class Parity:
         forward: Callable[[str, int, dict[str, Any]], Any],
         inputs: dict[str, Any],
         reference64: Any,
-        reference32: Any,
+        references32: Sequence[Any],
     ) -> None:
-        exact, single = _parts(reference64), _parts(reference32)
+        exact = _parts(reference64)
+        singles = list(zip(*map(_parts, references32), strict=True))
         for isa in self.isas:
             where = f"{label} isa {isa}"
             ours = forward(isa, 1, inputs)
             parts = _parts(ours)
             assert len(parts) == len(exact), f"{where}: {len(parts)} results, not {len(exact)}"
             for i, found in enumerate(parts):
-                close(found, exact[i], single[i], f"{where} result {i}")
+                close(found, exact[i], singles[i][0], f"{where} result {i}", singles[i][1:])
             for threads in THREADS[1:]:
                 same_bits(ours, forward(isa, threads, inputs), f"{where}, {threads} threads")
         awkward = {key: _awkward(value) for key, value in inputs.items()}
