@@ -156,22 +156,35 @@ void copy_metadata(const GgufMetadata& source, const std::string& architecture, 
   }
 }
 
-// GGUF packs the innermost axis, which has length 1 in a 1x1 convolution: those are matrices there.
-void restore_conv_1x1(const GgufMetadata& metadata, const std::string& architecture,
-                      std::vector<Placed>& tensors, const std::string& where) {
-  const auto listed = metadata.texts.find(architecture + ".conv_1x1");
-  if (listed == metadata.texts.end()) return;
-  std::vector<std::string> names = listed->second;
-  std::sort(names.begin(), names.end());
-  for (Placed& tensor : tensors) {
-    TensorEntry& entry = tensor.entry;
-    if (!std::binary_search(names.begin(), names.end(), entry.name)) continue;
-    if (entry.dims.size() != 2) {
-      fail<CheckpointError>(where + ": " + printable(entry.name), "a matrix",
-                            "shape " + dims_text(entry.dims));
+// GGUF packs the innermost axis, which is short in a convolution: these are matrices there, listed
+// by the side of their kernels. A matrix (out, in * side * side) becomes (out, in, side, side).
+void restore_kernel(TensorEntry& entry, std::int64_t side, const std::string& where) {
+  const std::int64_t places = side * side;
+  if (entry.dims.size() != 2 || entry.dims[1] % places != 0) {
+    fail<CheckpointError>(where + ": " + printable(entry.name),
+                          "a matrix of kernels of " + std::to_string(places) + " numbers",
+                          "shape " + dims_text(entry.dims));
+  }
+  const std::int64_t channels = entry.dims[1] / places;
+  entry.dims = {entry.dims[0], channels, side, side};
+  entry.strides = {channels * places, places, side, 1};
+}
+
+void restore_convolutions(const GgufMetadata& metadata, const std::string& architecture,
+                          std::vector<Placed>& tensors, const std::string& where) {
+  constexpr std::int64_t kLargestSide = 16;
+  for (std::int64_t side = 1; side <= kLargestSide; ++side) {
+    const std::string text = std::to_string(side);
+    const auto listed = metadata.texts.find(architecture + ".conv_" + text + "x" + text);
+    if (listed == metadata.texts.end()) continue;
+    std::vector<std::string> names = listed->second;
+    std::sort(names.begin(), names.end());
+    for (Placed& tensor : tensors) {
+      TensorEntry& entry = tensor.entry;
+      if (std::binary_search(names.begin(), names.end(), entry.name)) {
+        restore_kernel(entry, side, where);
+      }
     }
-    entry.dims.insert(entry.dims.end(), 2, 1);
-    entry.strides.insert(entry.strides.end(), 2, 1);
   }
 }
 
@@ -262,7 +275,7 @@ StateDict read_gguf(const GgufFile& first, const OpenGgufPart& open_part) {
   const bool short_names = has_short_names(metadata, architecture, first.where);
   const auto add = [&](Header& part, const GgufFile& file) {
     std::vector<Placed> tensors = take_tensors(part, file);
-    restore_conv_1x1(metadata, architecture, tensors, file.where);
+    restore_convolutions(metadata, architecture, tensors, file.where);
     for (Placed& tensor : tensors) {
       if (short_names) tensor.entry.name = from_short_name(architecture, tensor.entry.name);
       result.add(std::move(tensor.entry));

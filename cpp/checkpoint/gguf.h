@@ -24,7 +24,8 @@ using OpenGgufPart = std::function<GgufFile(std::int64_t part, std::int64_t coun
 // Texts and plain values of the metadata come under their own keys, lists are left out.
 // general.architecture ("sam", "sam2" or "sam3"; UnsupportedError for any other) comes as "family"
 // too, and <architecture>.variant and .config as "variant" and "config", as in safetensors files.
-// Tensors that <architecture>.conv_1x1 lists get the two axes of length 1 that GGUF cannot pack.
+// Tensors that <architecture>.conv_1x1 to .conv_16x16 list get the two axes of a kernel, which GGUF
+// cannot pack.
 //
 // A file whose split.count is above 1 must be the first of so many (split.no is 0); the others are
 // opened in their order, and the metadata of the first holds for all.

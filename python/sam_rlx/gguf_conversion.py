@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def to_gguf(
     output: str | os.PathLike[str],
     dtype: str,
     *,
+    overrides: Sequence[tuple[str, str]] = (),
     num_threads: int = 0,
     progress: Progress | None = None,
 ) -> Written:
@@ -64,6 +66,9 @@ def to_gguf(
         The file, written under another name first: a failure leaves nothing.
     dtype : str
         One of `DTYPES`. Which tensors get it is the rule of `sam_rlx.gguf_plan.plan`.
+    overrides : sequence of (str, str)
+        Regular expressions and formats: a tensor of at least two axes with a name in which the
+        first of these expressions is found gets that format instead.
     num_threads : int
         0 takes all cores available.
     progress : callable, optional
@@ -77,23 +82,22 @@ def to_gguf(
         The source is damaged, no model of these families, or has numbers that the format cannot
         hold.
     InvalidArgumentError
-        No such format.
+        No such format, or no regular expression.
     """
-    if dtype not in DTYPES:
-        raise InvalidArgumentError(f"dtype: expected one of {list(DTYPES)}, found {dtype!r}")
+    _check(dtype, overrides)
     checkpoint = _core.Checkpoint(os.fspath(source))
     family = checkpoint.to_meta_names()
     metadata = gguf_metadata.build(family, checkpoint.describe(), checkpoint.metadata, dtype)
-    choices = gguf_plan.plan([(name, shape) for name, _, shape in checkpoint.tensors], dtype)
+    choices = gguf_plan.plan(checkpoint.tensors, dtype, overrides)
     infos = [
         gguf_file.TensorInfo(
             _core.to_short_name(family, choice.name), choice.dtype, choice.stored_shape
         )
         for choice in choices
     ]
-    packed = [i.name for i, c in zip(infos, choices, strict=True) if c.is_packed_conv]
-    if packed:
-        metadata[f"{family}.conv_1x1"] = packed
+    for info, choice in zip(infos, choices, strict=True):
+        if side := choice.packed_side:
+            metadata.setdefault(f"{family}.conv_{side}x{side}", []).append(info.name)
     meter = _Meter(sum(info.nbytes for info in infos), progress)
 
     def encode(index: int) -> NDArray[np.uint8]:
@@ -109,6 +113,19 @@ def to_gguf(
         [(c.name, c.wanted, c.dtype) for c in choices if c.fell_back],
         checkpoint.skipped,
     )
+
+
+def _check(dtype: str, overrides: Sequence[tuple[str, str]]) -> None:
+    for found in (dtype, *(wanted for _, wanted in overrides)):
+        if found not in DTYPES:
+            raise InvalidArgumentError(f"dtype: expected one of {list(DTYPES)}, found {found!r}")
+    for pattern, _ in overrides:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise InvalidArgumentError(
+                f"overrides: expected regular expressions, found {pattern!r}: {error}"
+            ) from error
 
 
 def to_safetensors(

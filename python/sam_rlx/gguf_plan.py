@@ -1,7 +1,7 @@
 """Which number format each tensor of a model gets in a GGUF file."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sam_rlx.gguf_file import FORMATS
@@ -26,6 +26,11 @@ _HALF = re.compile(r"mask_decoder\.")
 _FINE = re.compile(r"vision_backbone\.trunk\.blocks\.[01]\.")
 # For rows that 256 does not divide: finer than every format of 256 numbers, so nothing is lost.
 _SMALL_BLOCKS = "Q8_0"
+_HALVES = ("F16", "BF16")
+
+
+# How wide kernels may be that a reader gives back.
+_LARGEST_SIDE = 16
 
 
 @dataclass(frozen=True)
@@ -44,44 +49,75 @@ class Choice:
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """Shape in the file: a packed 1x1 convolution is a matrix there."""
-        return self.shape[:2] if self.is_packed_conv else self.shape
+        """Shape in the file: a packed convolution is a matrix there."""
+        return _as_matrix(self.shape) if self.packed_side else self.shape
 
     @property
-    def is_packed_conv(self) -> bool:
-        """Whether this is a 1x1 convolution in a packed format."""
-        return FORMATS[self.dtype].numbers > 1 and len(self.shape) == 4
+    def packed_side(self) -> int:
+        """Side of the kernel if this is a convolution in a packed format, else 0."""
+        return _kernel_side(self.shape) if FORMATS[self.dtype].numbers > 1 else 0
 
 
-def plan(tensors: Iterable[tuple[str, tuple[int, ...]]], dtype: str) -> list[Choice]:
+def plan(
+    tensors: Iterable[tuple[str, str, tuple[int, ...]]],
+    dtype: str,
+    overrides: Sequence[tuple[str, str]] = (),
+) -> list[Choice]:
     """Choose a format for each tensor.
 
     Matrices and 1x1 convolutions get `dtype`. Rows that are no multiple of its 256 numbers get
     Q8_0, and float16 if 32 does not divide them either. With a packed `dtype`, larger convolutions
     and the mask decoder of clicks are float16, and the first two blocks of SAM 3's trunk at least
-    Q8_0. Everything small or delicate is float32.
+    Q8_0. Everything small or delicate is float32, or what the source has if that is narrower and
+    `dtype` is not F32.
 
     Parameters
     ----------
-    tensors : iterable of (str, tuple of int)
-        Meta's names, and shapes.
+    tensors : iterable of (str, str, tuple of int)
+        Meta's names, number formats of the source, and shapes.
     dtype : str
         ``"F32"``, ``"F16"``, ``"BF16"``, ``"Q8_0"``, ``"Q4_0"``, or ``"Q2_K"`` to ``"Q8_K"``.
+    overrides : sequence of (str, str)
+        Regular expressions and formats: a tensor of at least two axes with a name in which the
+        first of these expressions is found gets that format instead.
     """
-    return [_choose(name, shape, dtype) for name, shape in tensors]
+    rules = [(re.compile(pattern), wanted) for pattern, wanted in overrides]
+    choices = []
+    for name, source, shape in tensors:
+        wanted = next((wanted for rule, wanted in rules if rule.search(name)), None)
+        if wanted is None or len(shape) < 2:
+            choices.append(_choose(name, source, shape, dtype))
+        else:
+            choices.append(Choice(name, shape, _fitting(_row_length(shape), wanted), wanted))
+    return choices
 
 
-def _choose(name: str, shape: tuple[int, ...], dtype: str) -> Choice:
+def _choose(name: str, source: str, shape: tuple[int, ...], dtype: str) -> Choice:
     plain = FORMATS[dtype].numbers == 1
     is_matrix = len(shape) == 2 or (len(shape) == 4 and shape[2:] == (1, 1))
     is_vector = len(shape) < 2 or shape[0] == 1 or 0 in shape
+    narrow = source if source in _HALVES and dtype != "F32" else None
     if is_vector or _EXACT.search(name) or not (is_matrix or len(shape) == 4):
-        return Choice(name, shape, "F32", "F32")
+        kept = narrow or "F32"
+        return Choice(name, shape, kept, kept)
     if plain or not is_matrix or _HALF.search(name):
-        kept = dtype if plain else "F16"
+        kept = dtype if plain else narrow or "F16"
         return Choice(name, shape, kept, kept)
     wanted = "Q8_0" if _FINE.search(name) and dtype != "Q8_K" else dtype
-    return Choice(name, shape, _fitting(shape[1], wanted), wanted)
+    return Choice(name, shape, _fitting(_row_length(shape), wanted), wanted)
+
+
+def _kernel_side(shape: tuple[int, ...]) -> int:
+    square = len(shape) == 4 and shape[2] == shape[3]
+    return shape[3] if square and 1 <= shape[3] <= _LARGEST_SIDE else 0
+
+
+def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    return shape[0], shape[1] * shape[2] * shape[3]
+
+
+def _row_length(shape: tuple[int, ...]) -> int:
+    return _as_matrix(shape)[1] if _kernel_side(shape) else shape[-1]
 
 
 def _fitting(length: int, dtype: str) -> str:

@@ -262,15 +262,31 @@ def test_refuses_a_file_without_an_architecture(refuse):
 # ---------------------------------------------------------------- shapes and names
 
 
-def test_listed_convolutions_get_their_axes_back(opened, refuse):
-    blocks = files.random_blocks("Q8_0", 5, 64)
-    tensors = {"v.neck.0.weight": Tensor("Q8_0", (5, 64), blocks.tobytes()), **ONE}
-    metadata = {"sam.conv_1x1": ["v.neck.0.weight"], "sam.naming": "short-1"}
+@pytest.mark.parametrize("side", [1, 2, 3, 16])
+def test_listed_convolutions_get_their_axes_back(opened, refuse, side):
+    shape = (5, 64, side, side)
+    blocks = files.random_blocks("Q8_0", 5, 64 * side**2)
+    tensors = {"v.neck.0.weight": Tensor("Q8_0", (5, 64 * side**2), blocks.tobytes()), **ONE}
+    metadata = {f"sam.conv_{side}x{side}": ["v.neck.0.weight"], "sam.naming": "short-1"}
     state_dict = opened(gguf_bytes(tensors, metadata))
-    assert state_dict["image_encoder.neck.0.weight"].shape == (5, 64, 1, 1)
+    kernel = state_dict["image_encoder.neck.0.weight"]
+    assert kernel.shape == shape
     assert state_dict["w.weight"].shape == (2, 3)
-    tensors["v.neck.0.weight"] = files.tensor(W[0])
-    assert "v.neck.0.weight: expected a matrix" in refuse(gguf_bytes(tensors, metadata))
+    del metadata[f"sam.conv_{side}x{side}"]
+    matrix = opened(gguf_bytes(tensors, metadata))["image_encoder.neck.0.weight"]
+    np.testing.assert_array_equal(kernel, matrix.reshape(shape))
+
+
+@pytest.mark.parametrize(
+    ("shape", "side"), [((3,), 1), ((2, 3, 4), 1), ((2, 10), 3), ((2, 3, 1, 1), 1)]
+)
+def test_refuses_convolutions_that_are_no_matrices_of_kernels(refuse, shape, side):
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    content = gguf_bytes(
+        {"neck.weight": files.tensor(values)}, {f"sam.conv_{side}x{side}": ["neck.weight"]}
+    )
+    expected = f"neck.weight: expected a matrix of kernels of {side**2} numbers, found shape"
+    assert expected in refuse(content)
 
 
 def test_parts_of_packed_tensors_are_whole_blocks(testing, tmp_path):

@@ -171,7 +171,7 @@ def test_packed_weights_in_memory_change_no_bit(
     ],
 )
 def test_the_rule(name: str, shape: tuple[int, ...], dtype: str, expected: str) -> None:
-    (choice,) = gguf_plan.plan([(name, shape)], dtype)
+    (choice,) = gguf_plan.plan([(name, "F32", shape)], dtype)
     assert choice.dtype == expected
     assert choice.fell_back == (expected not in (dtype, "F32") and shape[2:] != (3, 3))
 
@@ -193,9 +193,78 @@ def test_the_rule(name: str, shape: tuple[int, ...], dtype: str, expected: str) 
     ],
 )
 def test_what_is_finer_than_asked_for(name: str, dtype: str, expected: str) -> None:
-    (choice,) = gguf_plan.plan([(name, (512, 256))], dtype)
+    (choice,) = gguf_plan.plan([(name, "F32", (512, 256))], dtype)
     assert choice.dtype == expected
     assert not choice.fell_back
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "source", "dtype", "expected"),
+    [
+        ("image_encoder.pos_embed", (1, 48, 48, 192), "F16", "Q8_0", "F16"),
+        ("image_encoder.pos_embed", (1, 48, 48, 192), "BF16", "F16", "BF16"),
+        ("image_encoder.pos_embed", (1, 48, 48, 192), "F16", "F32", "F32"),
+        ("image_encoder.blocks.0.norm1.weight", (192,), "F16", "Q4_K", "F16"),
+        ("image_encoder.neck.2.weight", (64, 64, 3, 3), "BF16", "Q4_K", "BF16"),
+        ("image_encoder.neck.2.weight", (64, 64, 3, 3), "I8", "Q4_K", "F16"),
+    ],
+)
+def test_nothing_gets_wider_than_its_source(
+    name: str, shape: tuple[int, ...], source: str, dtype: str, expected: str
+) -> None:
+    (choice,) = gguf_plan.plan([(name, source, shape)], dtype)
+    assert choice.dtype == expected
+
+
+def test_overrides_hold_for_what_has_rows() -> None:
+    tensors = [
+        ("image_encoder.pos_embed", "F16", (1, 48, 48, 192)),
+        ("image_encoder.neck.2.weight", "F16", (64, 32, 3, 3)),
+        ("image_encoder.neck.3.weight", "F16", (64,)),
+        ("image_encoder.blocks.0.attn.qkv.weight", "F16", (576, 192)),
+        ("mask_decoder.iou_token.weight", "F16", (1, 24)),
+    ]
+    rules = [("neck", "Q4_0"), ("pos_embed|iou_token", "Q8_0"), ("image", "F32")]
+    choices = gguf_plan.plan(tensors, "Q6_K", rules)
+    assert [c.dtype for c in choices] == ["Q8_0", "Q4_0", "F16", "F32", "F16"]
+    assert [c.packed_side for c in choices] == [0, 3, 0, 0, 0]
+    assert choices[1].stored_shape == (64, 288)
+    assert [c.fell_back for c in choices] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ([("neck", "Q9")], "dtype: expected one of .*found 'Q9'"),
+        ([("ne(ck", "Q8_0")], r"expected regular expressions, found 'ne\(ck'"),
+    ],
+)
+def test_wrong_overrides_are_refused(
+    tmp_path: Path, overrides: list[tuple[str, str]], message: str
+) -> None:
+    with pytest.raises(sam_rlx.InvalidArgumentError, match=message):
+        gguf_conversion.to_gguf(
+            find_checkpoint("sam-nano"), tmp_path / "x.gguf", "Q8_0", overrides=overrides
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_packed_kernels_have_their_shape_again(tmp_path: Path) -> None:
+    path = tmp_path / "x.gguf"
+    rules = [(r"neck|output_upscaling\.\d\.weight|mask_downscaling", "Q8_0")]
+    gguf_conversion.to_gguf(find_checkpoint("sam-nano"), path, "F16", overrides=rules)
+    source, packed = _core.Checkpoint(str(find_checkpoint("sam-nano"))), _core.Checkpoint(str(path))
+    shapes = {name: shape for name, _, shape in source.tensors}
+    sides = set()
+    for name, dtype, shape in packed.tensors:
+        assert shape == shapes[name], name
+        if dtype != "Q8_0" or len(shape) != 4:
+            continue
+        sides.add(shape[-1])
+        expected = source.encode(name, "F32", 1).view(np.float32)
+        found = packed.encode(name, "F32", 1).view(np.float32)
+        np.testing.assert_allclose(found, expected, atol=np.abs(expected).max() / 250)
+    assert sides == {1, 2, 3}
 
 
 # ---------------------------------------------------------------- masks

@@ -1,7 +1,8 @@
 """Models in other precisions than float32: which layers, how close, and that nothing else moves."""
 
-import importlib.util
+import importlib
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,12 @@ from support.ops import ISAS, THREADS
 ROOT = Path(__file__).parents[2]
 
 
-def _benchmark():
-    spec = importlib.util.spec_from_file_location("precision", ROOT / "benchmarks/precision.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def benchmark():
-    return _benchmark()
+    folder = str(ROOT / "benchmarks")
+    sys.path.insert(0, folder)
+    yield importlib.import_module("precision")
+    sys.path.remove(folder)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
@@ -38,20 +35,23 @@ def test_an_unknown_precision_is_refused(tiny_checkpoint):
 
 
 # The least that a mean IoU may be.
-BOUNDS = {"int8": 0.98, "bfloat16": 0.99}
+BOUNDS = {"int8": 0.98, "bfloat16": 0.99, "packaged": 0.98}
 
 
 @pytest.mark.slow
 @pytest.mark.parity  # the scenes are made with PyTorch
 @pytest.mark.parametrize("name", ["sam-nano", "sam2-nano", "sam3-nano"])
-@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
-def test_masks_are_those_of_float32(benchmark, name, precision):
+@pytest.mark.parametrize("precision", BOUNDS)
+def test_masks_are_those_of_float32(benchmark, tmp_path, name, precision):
     pictures = [*benchmark.photographs(["chelsea", "coins"]), *benchmark.scenes(6)]
-    found = benchmark.compare(name, precision, pictures)
+    trained = benchmark.TRAINED / f"{name}.safetensors"
+    variants = {v.label: v for v in benchmark.variants(trained, ["int8", "bfloat16"], tmp_path)}
+    found = benchmark.compare(variants["float32"], variants[precision], pictures)
     assert set(found) == {"clicks", "boxes"} | ({"phrases"} if name == "sam3-nano" else set())
-    for kind, (ious, alone) in found.items():
+    for kind, (ious, scores, alone) in found.items():
         assert len(ious) >= 10, kind
-        assert BOUNDS[precision] <= ious.mean() < 1, kind  # 1: nothing was rounded
+        assert BOUNDS[precision] <= np.mean(ious) < 1, kind  # 1: nothing was rounded
+        assert 0 < np.mean(scores) < 0.01
         assert alone < len(ious) / 10, kind
 
 
@@ -61,8 +61,12 @@ def test_instances_are_matched_one_to_one(benchmark):
 
     first = np.array([strip(0, 10), strip(50, 90), strip(51, 91)])
     second = np.array([strip(50, 91), strip(0, 8), strip(95, 99), strip(9, 30)])
-    assert benchmark.matched(first, second) == pytest.approx([40 / 41, 0.8])
-    assert benchmark.matched(first, second[:0]) == []
+    scores = np.array([0.5, 0.6, 0.7]), np.array([0.8, 0.9, 0.1, 0.2])
+    found = benchmark.matched(first, second, *scores)
+    assert found.ious == pytest.approx([40 / 41, 0.8])
+    assert found.scores == pytest.approx([0.1, 0.4])
+    assert found.alone == 3
+    assert benchmark.matched(first, second[:0], scores[0], scores[1][:0]) == ([], [], 3)
 
 
 def embedding(path, precision, isa=None, threads=1):
