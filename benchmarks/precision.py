@@ -1,22 +1,32 @@
-"""Accuracy of int8, bfloat16 and packed files against float32: mask IoU, as a Markdown table.
+"""What reduced precision costs in accuracy and what it saves, as two Markdown tables.
 
-    python benchmarks/precision.py                          # the packaged models
+    python benchmarks/precision.py                          # the small models as they were trained
+    python benchmarks/precision.py --full --precisions int8 Q4_K
     python benchmarks/precision.py --models sam_vit_b.pth --pictures street.jpg beach.jpg
+
+int8 and bfloat16 are asked of `load_model`, the other formats are written as GGUF files first.
 
 Each picture gets a grid of single clicks, of which the mask is compared that float32 thinks best,
 and the boxes around these masks, each of which has one mask. SAM 3 gets phrases too: a found
 instance is the same where its mask has an IoU above 0.5 with float32's; the others, which one of
-the two did not find, are counted as unmatched. Without --pictures the photographs of scikit-image
-serve (each whole, at half its size, and its middle) and held-out scenes of `training`, which need
-PyTorch. A format of GGUF (Q8_0, Q4_K) stands for a file that is written for the comparison. Nothing
-is timed.
+the two did not find, are counted as unmatched. "Score" is the mean difference of the predicted IoU
+or of the instances' scores. Without --pictures the photographs of scikit-image serve (each whole,
+at half its size, and its middle) and held-out scenes of `training`, which need PyTorch.
+
+The second table has the size of the file, the memory of a process that loaded the model and encoded
+a picture (without pages of the mapped file), and the seconds of that: medians of processes that
+alternate between the precisions.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +37,13 @@ from numpy.typing import NDArray
 from sam_rlx import gguf_conversion, io
 from sam_rlx.model import find_checkpoint
 
+import client
+from workloads import Workload, all_workloads, picture
+
 ROOT = Path(__file__).resolve().parents[1]
+TRAINED = ROOT / "training" / "checkpoints"
+PRECISIONS = ("bfloat16", "int8", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
+Chosen = tuple[NDArray[np.int64], NDArray[np.int64]]  # prompts, and a mask of each
 GRID = 5  # clicks a side
 PHRASES = ("object", "red object", "black object", "white thing")
 PHOTOGRAPHS = (
@@ -37,7 +53,6 @@ PHOTOGRAPHS = (
 SEED, SCENES = 345_678, 14
 SIDE = 336
 SAME = 0.5  # the IoU of one instance found twice; above a half it has no rival
-PRECISIONS = ("int8", "bfloat16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
 
 
 class Picture(NamedTuple):
@@ -47,11 +62,24 @@ class Picture(NamedTuple):
     phrases: tuple[str, ...] = PHRASES
 
 
-class Compared(NamedTuple):
-    """IoU of each pair of masks, and the number of instances that one side did not find."""
+class Variant(NamedTuple):
+    """A model in one precision: the file, and what `load_model` is asked for."""
 
-    ious: NDArray[np.float64]
+    label: str
+    path: Path
+    precision: str = "float32"
+
+
+class Pairs(NamedTuple):
+    """IoU and difference of scores of masks that both have, and the number of the others."""
+
+    ious: list[float]
+    scores: list[float]
     alone: int = 0
+
+    def and_also(self, more: Pairs) -> Pairs:
+        """Return these and others together."""
+        return Pairs(self.ious + more.ious, self.scores + more.scores, self.alone + more.alone)
 
 
 def photographs(names: Sequence[str] = PHOTOGRAPHS) -> Iterator[Picture]:
@@ -101,15 +129,15 @@ def box_around(mask: NDArray[np.bool_]) -> list[int]:
 class Engines:
     """A model in float32 and in another precision, on one picture after the other."""
 
-    def __init__(self, source: str, precision: str) -> None:
-        models = [sam_rlx.load_model(source), load(source, precision)]
+    def __init__(self, exact: Variant, other: Variant) -> None:
+        models = [sam_rlx.load_model(v.path, precision=v.precision) for v in (exact, other)]
         self.clicked = [sam_rlx.ImagePredictor(model) for model in models]
         self.named = []
         if models[0].family == "sam3":
             self.named = [sam_rlx.ConceptPredictor(model) for model in models]
 
-    def clicks_and_boxes(self, picture: Picture) -> tuple[list[float], list[float]]:
-        """IoU of the masks of a grid of clicks, and of those of boxes around them."""
+    def compare(self, picture: Picture) -> dict[str, Pairs]:
+        """Compare the masks of a grid of clicks, of boxes around them, and of phrases."""
         height, width = picture.pixels.shape[:2]
         places = (np.arange(GRID) + 0.5) / GRID
         points = np.array([[[width * x, height * y]] for y in places for x in places])
@@ -118,88 +146,212 @@ class Engines:
             predictor.set_image(picture.pixels)
         truth, found = (predictor.predict(**prompts) for predictor in self.clicked)
         best = np.arange(len(points)), truth.iou_predictions.argmax(1)
-        masks = truth.masks[best]
-        clicks = list(map(mask_iou, masks, found.masks[best]))
-        boxes = np.array([box_around(mask) for mask in masks if mask.any()])
-        if not len(boxes):
-            return clicks, []
-        results = (p.predict(box=boxes, multimask_output=False) for p in self.clicked)
-        first, second = (result.masks[:, 0] for result in results)
-        return clicks, list(map(mask_iou, first, second))
+        pairs = {"clicks": _pairs(truth, found, best), "boxes": Pairs([], [])}
+        boxes = np.array([box_around(mask) for mask in truth.masks[best] if mask.any()])
+        if len(boxes):
+            truth, found = (p.predict(box=boxes, multimask_output=False) for p in self.clicked)
+            pairs["boxes"] = _pairs(
+                truth, found, (np.arange(len(boxes)), np.zeros(len(boxes), int))
+            )
+        if self.named:
+            pairs["phrases"] = self._phrases(picture)
+        return pairs
 
-    def phrases(self, picture: Picture) -> tuple[list[float], int]:
-        """IoU of instances that both found, and the number of the others."""
-        first, second = (p.predict(picture.pixels, text=picture.phrases) for p in self.named)
-        ious: list[float] = []
-        alone = 0
+    def _phrases(self, picture: Picture) -> Pairs:
+        results = [p.predict(picture.pixels, text=picture.phrases) for p in self.named]
+        pairs = Pairs([], [])
         for phrase in range(len(picture.phrases)):
-            masks = [result.masks[result.labels == phrase] for result in (first, second)]
-            same = matched(*masks)
-            ious += same
-            alone += len(masks[0]) + len(masks[1]) - 2 * len(same)
-        return ious, alone
+            of_phrase = [result.labels == phrase for result in results]
+            pairs = pairs.and_also(
+                matched(
+                    *(r.masks[chosen] for r, chosen in zip(results, of_phrase, strict=True)),
+                    *(r.scores[chosen] for r, chosen in zip(results, of_phrase, strict=True)),
+                )
+            )
+        return pairs
 
 
-def load(source: str, precision: str) -> sam_rlx.Model:
-    """Load the model in a precision, or through a GGUF file of that format."""
-    if precision not in gguf_conversion.DTYPES:
-        return sam_rlx.load_model(source, precision=precision)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.gguf"
-        gguf_conversion.to_gguf(find_checkpoint(source), path, precision)
-        return sam_rlx.load_model(path)
+def _pairs(truth: sam_rlx.Prediction, found: sam_rlx.Prediction, chosen: Chosen) -> Pairs:
+    ious = list(map(mask_iou, truth.masks[chosen], found.masks[chosen]))
+    return Pairs(ious, list(abs(truth.iou_predictions - found.iou_predictions)[chosen]))
 
 
-def matched(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> list[float]:
-    """IoU of masks that are the same instance, each mask once, the closest first."""
+def matched(
+    first: NDArray[np.bool_],
+    second: NDArray[np.bool_],
+    first_scores: NDArray[np.float32],
+    second_scores: NDArray[np.float32],
+) -> Pairs:
+    """Compare masks that are the same instance, each mask once, the closest first."""
     pairs = [(mask_iou(a, b), i, j) for i, a in enumerate(first) for j, b in enumerate(second)]
     used: tuple[set[int], set[int]] = (set(), set())
-    ious = []
+    ious, scores = [], []
     for iou, i, j in sorted(pairs, reverse=True):
         if iou > SAME and i not in used[0] and j not in used[1]:
             used[0].add(i)
             used[1].add(j)
             ious.append(iou)
-    return ious
+            scores.append(abs(float(first_scores[i]) - float(second_scores[j])))
+    return Pairs(ious, scores, len(first) + len(second) - 2 * len(ious))
 
 
-def compare(source: str, precision: str, pictures: Sequence[Picture]) -> dict[str, Compared]:
+def compare(exact: Variant, other: Variant, pictures: Sequence[Picture]) -> dict[str, Pairs]:
     """Compare with float32 on all pictures, for each kind of prompts that the model takes."""
-    engines = Engines(source, precision)
-    pairs = [engines.clicks_and_boxes(picture) for picture in pictures]
-    found = {
-        kind: Compared(np.array([iou for pair in pairs for iou in pair[i]]))
-        for i, kind in enumerate(("clicks", "boxes"))
-    }
-    if engines.named:
-        parts = [engines.phrases(picture) for picture in pictures]
-        ious = np.array([iou for part in parts for iou in part[0]])
-        found["phrases"] = Compared(ious, sum(alone for _, alone in parts))
+    engines = Engines(exact, other)
+    total: dict[str, Pairs] = {}
+    for one in pictures:
+        for kind, pairs in engines.compare(one).items():
+            total[kind] = total[kind].and_also(pairs) if kind in total else pairs
+    return total
+
+
+def variants(path: Path, precisions: Sequence[str], folder: Path) -> list[Variant]:
+    """Return a model in float32, in other precisions, written into `folder` if need be.
+
+    A small model as it was trained is followed by the one that the package has of it.
+    """
+    found = [Variant("float32", path)]
+    for precision in precisions:
+        if precision not in gguf_conversion.DTYPES:
+            found.append(Variant(precision, path, precision))
+            continue
+        packed = folder / f"{path.stem}-{precision}.gguf"
+        gguf_conversion.to_gguf(path, packed, precision)
+        found.append(Variant(precision, packed))
+    if path.parent == TRAINED:
+        found.append(Variant("packaged", find_checkpoint(path.stem)))
     return found
+
+
+def random_models() -> dict[str, Path]:
+    """Write a model of each family at full size with random weights, unless it is there."""
+    table = all_workloads("vit_b", False)
+    chosen: list[Workload] = [table[n] for n in ("encoder", "hiera-base-plus", "sam3-encoder")]
+    for workload in chosen:
+        if not workload.ours.exists():
+            order = json.dumps({**workload.to_json(), "onnx": False})
+            if client.python(["-m", "rivals.export", order], {}).wait() != 0:
+                sys.exit("precision.py: random weights need PyTorch and upstream's packages")
+    return {f"{w.variant}, random": w.ours for w in chosen}
+
+
+def trained_models() -> dict[str, Path]:
+    """Return the small models as they were trained."""
+    return {path.stem: path for path in sorted(TRAINED.glob("*-nano.safetensors"))}
+
+
+def encode(path: str, precision: str, threads: str) -> None:
+    """Print memory in bytes and seconds of a picture, in a process of its own."""
+    import resident
+
+    model = sam_rlx.load_model(path, precision=precision)
+    predictor = sam_rlx.ImagePredictor(model, num_threads=int(threads))
+    image = picture(480, 640)
+    seconds = []
+    for _ in range(1 if model.family == "sam3" and "nano" not in model.variant else 3):
+        start = time.perf_counter()
+        predictor.set_image(image)
+        seconds.append(time.perf_counter() - start)
+    print(json.dumps([resident.own() or resident.peak(), min(seconds)]))
+
+
+def cost(found: Sequence[Variant], threads: int, rounds: int) -> list[tuple[float, float]]:
+    """Memory in bytes and seconds of each precision, from processes in alternation."""
+    measured: list[list[list[float]]] = [[] for _ in found]
+    for _ in range(rounds):
+        for variant, results in zip(found, measured, strict=True):
+            arguments = ["encode", str(variant.path), variant.precision, str(threads)]
+            process = client.python(
+                ["precision.py", *arguments], {}, stdout=subprocess.PIPE, text=True
+            )
+            shown, _ = process.communicate()
+            if process.returncode != 0:
+                sys.exit(f"precision.py: {variant.path} in {variant.label} could not be timed")
+            results.append(json.loads(shown))
+    return [
+        (statistics.median(r[0] for r in results), statistics.median(r[1] for r in results))
+        for results in measured
+    ]
+
+
+def table(columns: Sequence[str]) -> None:
+    """Print the head of a table."""
+    print(f"| {' | '.join(columns)} |\n" + "| --- " * len(columns) + "|", flush=True)
+
+
+def accuracy_rows(name: str, found: Sequence[Variant], pictures: Sequence[Picture]) -> None:
+    """Print how far each precision is from float32, which stands first."""
+    for variant in found[1:]:
+        for kind, (ious, scores, alone) in compare(found[0], variant, pictures).items():
+            if not ious:
+                print(f"| {name} | {variant.label} | {kind} | 0 | - | - | - | {alone} |")
+                continue
+            print(
+                f"| {name} | {variant.label} | {kind} | {len(ious)} | {np.mean(ious):.4f} | "
+                f"{np.percentile(ious, 10):.3f} | {np.mean(scores):.4f} | "
+                f"{alone if kind == 'phrases' else '-'} |",
+                flush=True,
+            )
+
+
+def cost_rows(name: str, found: Sequence[Variant], threads: int, rounds: int) -> None:
+    """Print size, memory and seconds of each precision, float32 first."""
+    costs = cost(found, threads, rounds)
+    for variant, (memory, seconds) in zip(found, costs, strict=True):
+        print(
+            f"| {name} | {variant.label} | {variant.path.stat().st_size / 1e6:.1f} | "
+            f"{memory / 1e6:.0f} | {seconds:.3f} | {seconds / costs[0][1]:.2f} |",
+            flush=True,
+        )
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--models", nargs="+", help="checkpoints (default: the small ones)")
+    parser.add_argument("--full", action="store_true", help="random weights at full size instead")
+    parser.add_argument("--pictures", nargs="+")
+    parser.add_argument("--count", type=int, help="so many pictures, spread over all")
+    parser.add_argument("--phrases", nargs="+", default=PHRASES, help="for --pictures")
+    parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS))
+    parser.add_argument("--threads", type=int, default=2, help="for the second table")
+    parser.add_argument("--rounds", type=int, default=3, help="for the second table; 0: none")
+    return parser.parse_args()
+
+
+def chosen_pictures(options: argparse.Namespace) -> list[Picture]:
+    """Return the pictures of the command line, or all that there are."""
+    named = options.pictures or ()
+    found = [Picture(io.read_image(p), tuple(options.phrases)) for p in named]
+    found = found or [*photographs(), *scenes()]
+    step = max(1, len(found) // (options.count or len(found)))
+    return found[::step][: options.count]
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--models", nargs="+", default=["sam-nano", "sam2-nano", "sam3-nano"])
-    parser.add_argument("--pictures", nargs="+")
-    parser.add_argument("--phrases", nargs="+", default=PHRASES, help="for --pictures")
-    parser.add_argument("--precisions", nargs="+", default=PRECISIONS)
-    args = parser.parse_args()
-    pictures = [Picture(io.read_image(p), tuple(args.phrases)) for p in args.pictures or ()]
-    pictures = pictures or [*photographs(), *scenes()]
-    print(f"{len(pictures)} pictures\n")
-    columns = ("model", "precision", "prompts", "masks", "mean IoU", "10th percentile", "unmatched")
-    print(f"| {' | '.join(columns)} |\n" + "| --- " * len(columns) + "|")
-    for source in args.models:
-        for precision in args.precisions:
-            for kind, (ious, alone) in compare(source, precision, pictures).items():
-                print(
-                    f"| {Path(source).name} | {precision} | {kind} | {len(ious)} | "
-                    f"{ious.mean():.4f} | {np.percentile(ious, 10):.3f} | "
-                    f"{alone if kind == 'phrases' else '-'} |",
-                    flush=True,
-                )
+    if sys.argv[1:2] == ["encode"]:
+        encode(*sys.argv[2:])
+        return
+    options = arguments()
+    pictures = chosen_pictures(options)
+    models = random_models() if options.full else trained_models()
+    if options.models:
+        models = {Path(name).name: find_checkpoint(name) for name in options.models}
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            name: variants(path, options.precisions, Path(folder)) for name, path in models.items()
+        }
+        print(f"{len(pictures)} pictures\n")
+        columns = ("masks", "mean IoU", "10th percentile", "score", "unmatched")
+        table(("model", "precision", "prompts", *columns))
+        for name, precisions in found.items():
+            accuracy_rows(name, precisions, pictures)
+        if options.rounds:
+            print()
+            table(("model", "precision", "file, MB", "memory, MB", "seconds", "ratio"))
+            for name, precisions in found.items():
+                cost_rows(name, precisions, options.threads, options.rounds)
 
 
 if __name__ == "__main__":
