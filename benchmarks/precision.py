@@ -131,13 +131,18 @@ class Engines:
 
     def __init__(self, exact: Variant, other: Variant) -> None:
         models = [sam_rlx.load_model(v.path, precision=v.precision) for v in (exact, other)]
-        self.clicked = [sam_rlx.ImagePredictor(model) for model in models]
-        self.named = []
+        self.clicked, self.named = [], []
+        if takes_clicks(models[0]):
+            self.clicked = [sam_rlx.ImagePredictor(model) for model in models]
         if models[0].family == "sam3":
             self.named = [sam_rlx.ConceptPredictor(model) for model in models]
 
     def compare(self, picture: Picture) -> dict[str, Pairs]:
         """Compare the masks of a grid of clicks, of boxes around them, and of phrases."""
+        pairs = self._clicks_and_boxes(picture) if self.clicked else {}
+        return pairs | ({"phrases": self._phrases(picture)} if self.named else {})
+
+    def _clicks_and_boxes(self, picture: Picture) -> dict[str, Pairs]:
         height, width = picture.pixels.shape[:2]
         places = (np.arange(GRID) + 0.5) / GRID
         points = np.array([[[width * x, height * y]] for y in places for x in places])
@@ -153,8 +158,6 @@ class Engines:
             pairs["boxes"] = _pairs(
                 truth, found, (np.arange(len(boxes)), np.zeros(len(boxes), int))
             )
-        if self.named:
-            pairs["phrases"] = self._phrases(picture)
         return pairs
 
     def _phrases(self, picture: Picture) -> Pairs:
@@ -169,6 +172,11 @@ class Engines:
                 )
             )
         return pairs
+
+
+def takes_clicks(model: sam_rlx.Model) -> bool:
+    """Tell whether it is not SAM 3's detector alone."""
+    return model.family != "sam3" or model.config["tracker"] is not None
 
 
 def _pairs(truth: sam_rlx.Prediction, found: sam_rlx.Prediction, chosen: Chosen) -> Pairs:
@@ -218,7 +226,7 @@ def variants(path: Path, precisions: Sequence[str], folder: Path) -> list[Varian
         packed = folder / f"{path.stem}-{precision}.gguf"
         gguf_conversion.to_gguf(path, packed, precision)
         found.append(Variant(precision, packed))
-    if path.parent == TRAINED:
+    if path.resolve().parent == TRAINED:
         found.append(Variant("packaged", find_checkpoint(path.stem)))
     return found
 
@@ -245,10 +253,11 @@ def encode(path: str, precision: str, threads: str) -> None:
     import resident
 
     model = sam_rlx.load_model(path, precision=precision)
-    predictor = sam_rlx.ImagePredictor(model, num_threads=int(threads))
+    kind = sam_rlx.ImagePredictor if takes_clicks(model) else sam_rlx.ConceptPredictor
+    predictor = kind(model, num_threads=int(threads))
     image = picture(480, 640)
     seconds = []
-    for _ in range(1 if model.family == "sam3" and "nano" not in model.variant else 3):
+    for _ in range(3):
         start = time.perf_counter()
         predictor.set_image(image)
         seconds.append(time.perf_counter() - start)
@@ -313,7 +322,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pictures", nargs="+")
     parser.add_argument("--count", type=int, help="so many pictures, spread over all")
     parser.add_argument("--phrases", nargs="+", default=PHRASES, help="for --pictures")
-    parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS))
+    parser.add_argument("--precisions", nargs="*", default=list(PRECISIONS))
     parser.add_argument("--threads", type=int, default=2, help="for the second table")
     parser.add_argument("--rounds", type=int, default=3, help="for the second table; 0: none")
     return parser.parse_args()

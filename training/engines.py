@@ -14,7 +14,8 @@ from PIL import Image
 
 from training import export
 
-CHECKPOINT = Path(__file__).parents[1] / "python" / "sam_rlx" / "assets" / "sam-nano.safetensors"
+TRAINED = Path(__file__).parent / "checkpoints"
+CHECKPOINT = TRAINED / "sam-nano.safetensors"
 
 
 @dataclasses.dataclass
@@ -105,9 +106,7 @@ class SamRlxEngine:
     def __init__(self, checkpoint: Path) -> None:
         import sam_rlx
 
-        known = checkpoint.resolve().parent == CHECKPOINT.resolve().parent
-        model = sam_rlx.load_model(checkpoint.stem if known else str(checkpoint))
-        self.predictor = sam_rlx.ImagePredictor(model)
+        self.predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(checkpoint))
 
     def set_image(self, image: np.ndarray) -> None:
         """Encode a picture."""

@@ -13,12 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from training import export
-from training.engines import Answer
+from training.engines import TRAINED, Answer
 from training.sam2 import Decoded, Features, Memory, Pointers, Sam2
 from training.sam2.sam2 import NO_OBJECT, PADDING, no_points
 
-ASSETS = Path(__file__).parents[1] / "python" / "sam_rlx" / "assets"
-CHECKPOINT = ASSETS / "sam2-nano.safetensors"
+CHECKPOINT = TRAINED / "sam2-nano.safetensors"
 
 
 @dataclasses.dataclass
@@ -295,8 +294,7 @@ class SamRlxClips:
         import sam_rlx
 
         self.module = sam_rlx
-        known = checkpoint.resolve() == CHECKPOINT.resolve()
-        self.model = sam_rlx.load_model("sam2-nano" if known else str(checkpoint))
+        self.model = sam_rlx.load_model(checkpoint)
 
     def open(self, frames: Sequence[np.ndarray]) -> ClipEngine:
         """Begin with a clip of (H, W, 3) uint8 frames."""

@@ -180,7 +180,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=list(CHECKPOINTS), default="sam-nano")
     parser.add_argument("--engine", choices=list(ENGINES), default=default_engine())
-    parser.add_argument("--checkpoint", type=Path, help="another file than the packaged one")
+    parser.add_argument("--checkpoint", type=Path, help="another file than the trained one")
     parser.add_argument("--scenes", type=int, default=100)
     parser.add_argument("--objects", type=int, default=3, help="objects per scene or clip at most")
     parser.add_argument("--clips", type=int, default=24, help="held-out clips, for sam2-nano")

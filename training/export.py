@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -30,16 +31,31 @@ def save(
     save_file(half, path, metadata)
 
 
+def read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+    """Return metadata and float32 tensors of a checkpoint; a packed one needs the package."""
+    if path.suffix != ".gguf":
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+        return metadata, {k: v.float() for k, v in load_file(path).items()}
+    from sam_rlx import _core
+
+    packed = _core.Checkpoint(str(path))
+    tensors = {
+        name: torch.from_numpy(packed.encode(name, "F32", 0).view(np.float32)).reshape(shape)
+        for name, _, shape in packed.tensors
+    }
+    return dict(packed.metadata), tensors
+
+
 def load(path: Path) -> Sam | Sam2 | Sam3 | Sam3Video:
     """Read a checkpoint into the PyTorch model, as float32."""
-    with safe_open(path, "pt") as file:
-        metadata = file.metadata()
+    metadata, tensors = read(path)
     config_class, model_class = FAMILIES[metadata["family"]]
     config = config_class.from_json(metadata["config"])
     if isinstance(config, Sam3Config) and config.mem_dim:
         model_class = Sam3Video
     model = model_class(config)
-    model.load_state_dict({k: v.float() for k, v in load_file(path).items()}, strict=True)
+    model.load_state_dict(tensors, strict=True)
     return model.eval()
 
 

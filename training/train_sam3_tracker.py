@@ -8,6 +8,7 @@ from pathlib import Path
 
 from training import export
 from training.clips import LIVELY
+from training.engines import TRAINED
 from training.named_clips import NamedClips
 from training.phrases import phrase_maker
 from training.pictures import picture_loss
@@ -16,7 +17,7 @@ from training.sam3 import TRACKING, Sam3, Sam3Video, on_detector
 from training.tracks import Habits, clip_loss
 from training.train_sam2 import Lesson, Phase, Stage, arguments, carry_on, set_up, train
 
-DETECTOR = Path(__file__).parents[1] / "python" / "sam_rlx" / "assets" / "sam3-nano.safetensors"
+DETECTOR = TRAINED / "sam3-nano.safetensors"
 TEXTURES = 400
 HABITS = Habits(mask=0.4, rough=0.7)
 """Objects of a phrase are followed from the detector's masks."""

@@ -18,17 +18,19 @@ _EXACT = re.compile(
     """,
     re.VERBOSE,
 )
-# What is float16 in packed files: the few numbers that turn each click into its mask. On sam3-nano
-# in Q8_0 they take more of the mask IoU than all others do.
-_HALF = re.compile(r"mask_decoder\.")
+# What is float16 in packed files: the few numbers that turn each click into its mask, and those
+# that turn a phrase into instances. On sam3-nano in Q8_0 they take more of the mask IoU of clicks,
+# and as much of that of phrases, as all others do.
+_HALF = re.compile(
+    r"mask_decoder\. | ^detector\.(transformer|geometry_encoder|segmentation_head|dot_prod)",
+    re.VERBOSE,
+)
 # What is Q8_0 at least: the first two blocks of SAM 3's trunk, since all others work on what they
 # have rounded. On sam3-nano in Q4_0 they take four tenths of the mask IoU that is lost.
 _FINE = re.compile(r"vision_backbone\.trunk\.blocks\.[01]\.")
 # For rows that 256 does not divide: finer than every format of 256 numbers, so nothing is lost.
 _SMALL_BLOCKS = "Q8_0"
 _HALVES = ("F16", "BF16")
-
-
 # How wide kernels may be that a reader gives back.
 _LARGEST_SIDE = 16
 
@@ -66,10 +68,10 @@ def plan(
     """Choose a format for each tensor.
 
     Matrices and 1x1 convolutions get `dtype`. Rows that are no multiple of its 256 numbers get
-    Q8_0, and float16 if 32 does not divide them either. With a packed `dtype`, larger convolutions
-    and the mask decoder of clicks are float16, and the first two blocks of SAM 3's trunk at least
-    Q8_0. Everything small or delicate is float32, or what the source has if that is narrower and
-    `dtype` is not F32.
+    Q8_0, and float16 if 32 does not divide them either. With a packed `dtype`, larger convolutions,
+    the mask decoder of clicks and SAM 3's detector behind trunk and text are float16, and the first
+    two blocks of its trunk at least Q8_0. Everything small or delicate is float32, or what the
+    source has if that is narrower and `dtype` is not F32.
 
     Parameters
     ----------

@@ -256,7 +256,7 @@ def _preferred(name: str, path: Path | None, prefer: str) -> Path:
 def _local_path(name: str) -> Path | None:
     """Return the file or directory behind `name`, or None if it is a hub id."""
     if name in _PACKAGED:
-        asset = _ASSETS / f"{name}.safetensors"
+        asset = _ASSETS / f"{name}.gguf"
         if not asset.is_file():
             raise UnsupportedError(
                 f"load_model: expected packaged weights {asset.name}, found a build without them"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +12,11 @@ import numpy as np
 import pytest
 import sam_rlx
 from numpy.typing import NDArray
-from sam_rlx import cli, gguf_conversion, gguf_plan, io
+from sam_rlx import _core, cli, gguf_conversion, gguf_plan, io
 from sam_rlx.cli import demo
 from support import checkpoint_files, tiny, tiny_sam2
+from support.trained import trained
 
-ASSETS = importlib.resources.files("sam_rlx") / "assets"
 POINTS = [[[100, 150]], [[346, 185]], [[200, 60]], [[60, 255]], [[290, 120]]]
 
 
@@ -34,7 +33,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "sam2": tiny_sam2.save_safetensors(
             folder / "sam2.safetensors", tiny_sam2.TINY, wide_weights()
         ),
-        "sam3": Path(str(ASSETS / "sam3-nano.safetensors")),
+        "sam3": trained("sam3-nano"),
     }
 
 
@@ -183,6 +182,9 @@ def test_the_rule(name: str, shape: tuple[int, ...], dtype: str, expected: str) 
         ("sam_mask_decoder.conv_s0.weight", "Q8_0", "F16"),
         ("tracker.sam_mask_decoder.transformer.layers.0.mlp.lin1.weight", "Q8_0", "F16"),
         ("tracker.sam_mask_decoder.transformer.layers.0.mlp.lin1.weight", "BF16", "BF16"),
+        ("detector.transformer.decoder.layers.0.linear1.weight", "Q4_K", "F16"),
+        ("detector.dot_prod_scoring.prompt_mlp.layers.0.weight", "Q8_0", "F16"),
+        ("tracker.transformer.encoder.layers.0.linear1.weight", "Q8_0", "Q8_0"),
         ("detector.backbone.vision_backbone.trunk.blocks.1.mlp.fc1.weight", "Q4_0", "Q8_0"),
         ("detector.backbone.vision_backbone.trunk.blocks.1.mlp.fc1.weight", "Q6_K", "Q8_0"),
         ("detector.backbone.vision_backbone.trunk.blocks.1.mlp.fc1.weight", "Q8_K", "Q8_K"),
@@ -244,7 +246,7 @@ def test_wrong_overrides_are_refused(
 ) -> None:
     with pytest.raises(sam_rlx.InvalidArgumentError, match=message):
         gguf_conversion.to_gguf(
-            find_checkpoint("sam-nano"), tmp_path / "x.gguf", "Q8_0", overrides=overrides
+            trained("sam-nano"), tmp_path / "x.gguf", "Q8_0", overrides=overrides
         )
     assert not list(tmp_path.iterdir())
 
@@ -252,8 +254,8 @@ def test_wrong_overrides_are_refused(
 def test_packed_kernels_have_their_shape_again(tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     rules = [(r"neck|output_upscaling\.\d\.weight|mask_downscaling", "Q8_0")]
-    gguf_conversion.to_gguf(find_checkpoint("sam-nano"), path, "F16", overrides=rules)
-    source, packed = _core.Checkpoint(str(find_checkpoint("sam-nano"))), _core.Checkpoint(str(path))
+    gguf_conversion.to_gguf(trained("sam-nano"), path, "F16", overrides=rules)
+    source, packed = _core.Checkpoint(str(trained("sam-nano"))), _core.Checkpoint(str(path))
     shapes = {name: shape for name, _, shape in source.tensors}
     sides = set()
     for name, dtype, shape in packed.tensors:
@@ -299,7 +301,7 @@ def test_masks_of_a_packed_nano_are_those_of_the_original(
     least: float,
 ) -> None:
     path = tmp_path / "nano.gguf"
-    gguf_conversion.to_gguf(Path(str(ASSETS / f"{name}.safetensors")), path, dtype)
+    gguf_conversion.to_gguf(trained(name), path, dtype)
     expected, best = exact_masks(name)
     masks, _ = click_masks(path, best)
     union, common = (masks | expected).sum((1, 2)), (masks & expected).sum((1, 2))

@@ -12,7 +12,6 @@ import sys
 import unittest.mock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from support import tiny, tiny_sam2
 from support.roi_align import within_the_map
+from support.trained import trained
 
 # The declarations of torchvision's operators, if we had to make them: they end with the object.
 _declared: list[torch.library.Library] = []
@@ -372,16 +372,16 @@ def build_sam(config: tiny.SamConfig, seed: int | None = 0) -> Any:
 
 
 def build_sam_nano() -> Any:
-    """Build upstream's `Sam` with the trained weights of the package."""
+    """Build upstream's `Sam` with its trained weights."""
     model = build_sam(tiny.NANO, seed=None)
-    load_state_dict(model, packaged_weights("sam-nano"))
+    load_state_dict(model, trained_weights("sam-nano"))
     return model
 
 
-def packaged_weights(name: str) -> dict[str, NDArray[np.float32]]:
-    """Return the weights of a model of the package."""
-    file = files("sam_rlx") / f"assets/{name}.safetensors"
-    return {name: t.float().numpy() for name, t in safetensors.torch.load_file(str(file)).items()}
+def trained_weights(name: str) -> dict[str, NDArray[np.float32]]:
+    """Return the weights of a small model as it was trained."""
+    found = safetensors.torch.load_file(trained(name))
+    return {name: t.float().numpy() for name, t in found.items()}
 
 
 def build_sam2_image_encoder(config: tiny_sam2.ImageEncoderConfig) -> Any:

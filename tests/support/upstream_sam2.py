@@ -132,7 +132,7 @@ def build_sam2_nano(kind: Any = None, **switches: Any) -> Any:
         dynamic_multimask_via_stability=True,
         dynamic_multimask_stability_thresh=0.98,
     ).eval()
-    upstream.load_state_dict(model, upstream.packaged_weights("sam2-nano"))
+    upstream.load_state_dict(model, upstream.trained_weights("sam2-nano"))
     return model
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from importlib.resources import files
 from typing import Any
 
 from safetensors import safe_open
 
 from support import tiny_sam3, upstream, upstream_sam3
+from support.trained import trained
 
-NANO = files("sam_rlx") / "assets/sam3-nano.safetensors"
+NANO = trained("sam3-nano")
 
 
 def config() -> tiny_sam3.Sam3Config:
@@ -35,6 +35,6 @@ def upstream_name(name: str) -> str:
 def image_model(kind: Any = None, **switches: Any) -> Any:
     """Build upstream's image model, or a class made from it, with clicks."""
     model = upstream_sam3.image_model(config(), seed=None, clicks=True, kind=kind, **switches)
-    weights = {upstream_name(n): w for n, w in upstream.packaged_weights("sam3-nano").items()}
+    weights = {upstream_name(n): w for n, w in upstream.trained_weights("sam3-nano").items()}
     upstream.load_state_dict(model, weights)
     return model

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny
+from support.trained import trained
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 pytestmark = pytest.mark.parity
@@ -114,7 +115,7 @@ def test_trained_weights_give_the_same_records_in_the_same_order(pictures, pictu
         theirs = upstream.sam.SamAutomaticMaskGenerator(
             upstream.build_sam_nano(), **options
         ).generate(pictures[picture])
-    ours = sam_rlx.MaskGenerator(sam_rlx.load_model("sam-nano"), **options).generate(
+    ours = sam_rlx.MaskGenerator(sam_rlx.load_model(trained("sam-nano")), **options).generate(
         pictures[picture]
     )
     assert len(theirs) >= 3, "the reference finds too little: the case proves nothing"

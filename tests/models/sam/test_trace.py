@@ -1,10 +1,9 @@
 """A whole tiny SAM, layer by layer: the first layer that differs is named."""
 
-from importlib.resources import files
-
 import numpy as np
 import pytest
 from support import tiny
+from support.trained import trained
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 pytestmark = pytest.mark.parity
@@ -114,7 +113,7 @@ def test_trace(parity, testing, tiny_checkpoint, pictures, picture, prompt):
 @pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["point", "points and box"])
 def test_trace_of_trained_weights(parity, testing, pictures, prompt):
-    checkpoint = files("sam_rlx") / "assets/sam-nano.safetensors"
+    checkpoint = trained("sam-nano")
     image, multimask = pictures["wide 400x600"], prompt == "point"
     model = upstream.build_sam_nano()
     check(parity, testing, model, checkpoint, image, PROMPTS[prompt], multimask)

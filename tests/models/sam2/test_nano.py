@@ -1,17 +1,16 @@
 """The trained weights of sam2-nano beside upstream: every layer of a picture, and whole clips."""
 
-from importlib.resources import files
-
 import numpy as np
 import pytest
 import sam_rlx
+from support.trained import trained
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam2 = pytest.importorskip("support.upstream_sam2")
 upstream_video = pytest.importorskip("support.upstream_video")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
-CHECKPOINT = files("sam_rlx") / "assets/sam2-nano.safetensors"
+CHECKPOINT = trained("sam2-nano")
 CLICKS = {"point_coords": np.array([[360.0, 190.0], [40.0, 40.0]]), "point_labels": [1, 0]}
 TRUNK, NECK, DECODER = "image_encoder.trunk", "image_encoder.neck", "sam_mask_decoder"
 
@@ -109,7 +108,7 @@ STEPS = [
 def test_clips(parity):
     """Two objects, one of them hidden for a while, then removed; a correction; backwards."""
     predictor = upstream_video.build_nano(add_all_frames_to_correct_as_cond=True)
-    model = sam_rlx.load_model("sam2-nano")
+    model = sam_rlx.load_model(CHECKPOINT)
     found = upstream_video.check(parity, model, predictor, crossing(20), STEPS)
     tracked = found[2:22]
     areas = [int(frame.masks["disc"].sum()) for frame in tracked]

@@ -58,7 +58,7 @@ def check(parity, arrays, config="TINY", seeds=(0, 1), change=None, **switches):
             )
             return layer.forward(**inputs)
 
-        parity._compare(f"detector seed {seed}", run, arrays, exact, single)
+        parity._compare(f"detector seed {seed}", run, arrays, exact, [single])
 
 
 MASKS = {"kept": [0, 3, 9], "semantic": True}

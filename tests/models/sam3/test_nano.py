@@ -1,13 +1,12 @@
 """The trained weights of sam3-nano beside upstream: every number, and whole sessions."""
 
-from importlib.resources import files
-
 import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx.compat.sam3 import build_sam3_image_model
 from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
+from support.trained import trained
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
@@ -16,7 +15,7 @@ parts = pytest.importorskip("support.sam3_detector", reason="needs sam3")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
-CHECKPOINT = files("sam_rlx") / "assets/sam3-nano.safetensors"
+CHECKPOINT = trained("sam3-nano")
 PHRASES = ["red circle", "a small blue object", "yellow ring"]
 RED, BLUE = (215, 40, 35), (40, 60, 210)
 
@@ -50,7 +49,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def model():
-    return sam_rlx.load_model("sam3-nano")
+    return sam_rlx.load_model(CHECKPOINT)
 
 
 def test_picture_to_masks(parity, testing, network):
@@ -66,7 +65,7 @@ def test_picture_to_masks(parity, testing, network):
             str(CHECKPOINT), arrays["image"], ids, arrays["kept"], isa=isa, num_threads=threads
         )
 
-    parity._compare("sam3-nano", run, inputs, exact, single)
+    parity._compare("sam3-nano", run, inputs, exact, [single])
 
 
 def agree(ours, theirs):

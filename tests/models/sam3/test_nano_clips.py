@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sam_rlx
+from support.trained import trained
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 phrase_clips = pytest.importorskip("support.phrase_clips", reason="needs sam3")
@@ -51,7 +52,7 @@ def paint(count=20, hw=(240, 320)):
 
 @pytest.fixture(scope="module")
 def models():
-    return sam_rlx.load_model("sam3-nano"), oracle.nano_detector()
+    return sam_rlx.load_model(trained("sam3-nano")), oracle.nano_detector()
 
 
 def shown(frames, obj):

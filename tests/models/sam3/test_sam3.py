@@ -40,7 +40,7 @@ def check(parity, path, module, config=TINY, seed=0):
             str(path), arrays["image"], ids, arrays["kept"], isa=isa, num_threads=threads
         )
 
-    parity._compare(f"sam3 seed {seed}", run, inputs, exact, single)
+    parity._compare(f"sam3 seed {seed}", run, inputs, exact, [single])
 
 
 @pytest.mark.parametrize("clicks", [True, False])
