@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -206,6 +207,39 @@ def test_video_memory_refuses_what_it_cannot_do():
 def test_own_tables(testing, name):
     shown = script(name, "--variant", "tiny", "--rounds", "1")
     assert shown.count("\n|") >= 6
+
+
+def test_table_of_kernels(testing):
+    shown = script("bench_ops.py", "--kernels", "--isa", "generic")
+    for name, size in testing.bench.kernels():
+        assert re.search(rf"^{re.escape(f'{name} {size}'.strip())} +G[BF]/s +\d", shown, re.M), name
+    missing = set(testing.compiled_isas()) - set(testing.available_isas())
+    assert shown.count(": skipped, this processor does not have it") == len(missing)
+
+
+def test_table_of_ops(importable, capsys, monkeypatch):
+    import bench_ops
+
+    tables = {
+        "avx2": {
+            "peak": (100e9, "FLOP", 1.0),
+            "copy": (10e9, "B", 1.0),
+            "linear": (60e9, "FLOP", 0.5),
+            "gelu": (6e9, "B", 1.0),
+        },
+        "generic": {},  # failed
+        "numpy": {"linear": (60e9, "FLOP", 2.0), "matmul": (1e9, "FLOP", 1.0)},
+        "torch": {},  # not installed
+    }
+    monkeypatch.setattr(bench_ops, "run_apart", lambda name, *_: tables[name])
+    bench_ops.report(["avx2", "generic"], 2)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[-4:] == [
+        "avx2 numpy",
+        "linear GF/s 120.0 60% 30.0 15%",
+        "gelu GB/s 6.0 60% -",
+        "matmul GF/s - 1.0 0%",
+    ]
 
 
 def test_run_names_engines_that_are_missing(importable):
