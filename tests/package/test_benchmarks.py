@@ -251,6 +251,64 @@ def test_table_of_ops(importable, capsys, monkeypatch):
     ]
 
 
+def test_run_prints_its_tables_without_pytorch(importable, monkeypatch, tmp_path):
+    import report
+    import run
+    import workloads
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "torch" else found(name)
+    )
+    monkeypatch.setattr(workloads, "BUILD", tmp_path)
+    monkeypatch.setattr(run, "measured_peak", lambda threads: None)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--quick", "--workloads", "encoder", "sam3-text"])
+    shown = report.render(run.measure(run.arguments()))
+    assert "Not measured: pytorch, needs torch" in shown
+    for name, file in (("encoder", "sam_tiny_seed2"), ("sam3-text", "sam3_tiny_seed2")):
+        assert f"### {name} (tiny" in shown
+        reason = f"sam_rlx, needs {tmp_path / file}.safetensors, which is made where PyTorch"
+        assert f"Not measured: {reason}" in shown
+
+
+def test_an_engine_that_fails_leaves_the_others_standing(importable, monkeypatch):
+    import client
+    import rivals
+    from workloads import BUILD, SEED, all_workloads, tiny
+
+    workload = all_workloads("tiny", True)["encoder"]
+    BUILD.mkdir(parents=True, exist_ok=True)
+    tiny.save_safetensors(workload.ours, tiny.sam_weights(workload.config, SEED))
+    monkeypatch.setitem(rivals.ENGINES, "broken", "rivals.sam_rlx")  # its process has no such
+    broken, ours = client.interleave(["broken", "sam_rlx"], workload, 1, 1, 0)
+    assert broken.failure == "exit code 1: KeyError: 'broken'"
+    assert ours.failure == ""
+    assert len(ours.seconds) == 1
+
+
+@pytest.mark.parity
+def test_a_file_that_cannot_be_made_leaves_the_others_standing(importable, monkeypatch, tmp_path):
+    import workloads
+    from rivals import export
+
+    written = []
+
+    def write(workload):
+        if workload.family == "sam2":
+            raise ModuleNotFoundError("No module named 'sam2'")
+        written.append(workload.name)
+
+    monkeypatch.setattr(export, "BUILD", tmp_path)
+    monkeypatch.setattr(export, "write_weights", write)
+    table = workloads.all_workloads("tiny", True)
+    chosen = [table[name] for name in ("encoder", "hiera-tiny", "decode-1")]
+    orders = [json.dumps({**workload.to_json(), "onnx": False}) for workload in chosen]
+    monkeypatch.setattr(sys, "argv", ["export", *orders])
+    with pytest.raises(SystemExit, match="1"):
+        export.main()
+    assert written == ["encoder", "decode-1"]
+
+
 def test_run_names_engines_that_are_missing(importable):
     import report
 
