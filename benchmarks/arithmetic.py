@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from support.tiny import SamConfig
     from support.tiny_sam2 import ImageEncoderConfig
+    from support.tiny_sam3 import Sam3Config
 
 
 def vit_gflop(config: SamConfig) -> float:
@@ -120,3 +121,60 @@ def tracking_gflop(config: ImageEncoderConfig, objects: int, maps: int, tokens: 
     decoder = _decoder_gflop(config.d_model, config.image_size // 16, 2048, 8)
     memory = memory_attention_gflop(config, maps, tokens) + memory_encoder_gflop(config)
     return sam2_encoder_gflop(config) + objects * (memory + decoder)
+
+
+def sam3_encoder_gflop(config: Sam3Config) -> float:
+    """A picture: the trunk, and the neck with the level that is dropped."""
+    width, grid, d_model = config.embed_dim, config.grid, config.d_model
+    places = grid * grid
+    total = places * width * 3 * config.patch_size**2
+    for block in range(config.depth):
+        side = grid if block in config.global_att_blocks else config.window_size
+        seen = (-(-grid // side) * side) ** 2  # tokens of all windows, padding included
+        total += seen * 4 * width * width + 2 * seen * side * side * width
+        total += 2 * places * width * int(width * config.mlp_ratio)
+    for factor in config.scale_factors:
+        inner, side = width, grid
+        while factor > 1:
+            total += side * side * inner * 2 * inner  # four places of half the width
+            inner, side, factor = inner // 2, 2 * side, factor / 2
+        level = int(side * factor) ** 2
+        total += level * (inner * d_model + 9 * d_model * d_model)
+    return 2e-9 * total
+
+
+def sam3_text_gflop(config: Sam3Config) -> float:
+    """A phrase: every place of the context, also those that are padding.
+
+    Upstream also projects them to 512 channels, which nothing reads.
+    """
+    width, tokens = config.text_width, config.context_length
+    layer = tokens * 12 * width * width + 2 * tokens * tokens * width
+    return 2e-9 * (config.text_layers * layer + tokens * width * (512 + config.d_model))
+
+
+def sam3_phrase_gflop(config: Sam3Config) -> float:
+    """A phrase without boxes on a picture, features and text given; masks of all queries."""
+    width, hidden, places = config.d_model, config.dim_feedforward, config.grid**2
+    prompt = config.context_length + 1  # the token of no geometry
+
+    def attention(queries: int, keys: int) -> int:
+        return 2 * (queries + keys) * width * width + 2 * queries * keys * width
+
+    def layer(queries: int, *others: int) -> int:
+        products = attention(queries, queries) + 2 * queries * width * hidden
+        return products + sum(attention(queries, keys) for keys in others)
+
+    total = config.geometry_layers * layer(1, places)
+    total += config.encoder_layers * layer(places, prompt)
+    queries = config.num_queries
+    decoder = layer(queries + 1, prompt, places)
+    # Places of boxes, their refinement, which upstream computes twice, and scores.
+    decoder += queries * 8 * width * width + 8 * queries * width
+    decoder += 2 * queries * config.grid * (2 + config.nheads) * width  # bias of distances
+    decoder += 2 * width * width  # presence
+    total += config.decoder_layers * decoder + 2 * prompt * width * hidden
+    total += attention(places, prompt)
+    total += (4 + 16) * places * 9 * width * width  # pixel decoder
+    total += 16 * places * (width * width + width + queries * width)  # masks
+    return 2e-9 * (total + queries * 3 * width * width)

@@ -1,15 +1,19 @@
-"""Speed of the ops on the sizes of SAM's layers, against the measured peak of the machine.
+"""Speed of ops and of kernels on the sizes of SAM's layers, against the measured peak.
 
     python benchmarks/bench_ops.py --threads 1 2 --isa avx512 avx2
+    python benchmarks/bench_ops.py --kernels
 
 Needs an editable install (`sam_rlx._testing`). NumPy and PyTorch run the same products, each in a
 process of its own, when they are installed. A figure is the best of several runs; with one thread
-it counts processor time, so that other work on the machine does not enter.
+it counts processor time, so that other work on the machine does not enter. GFLOP/s are compared
+with the machine's float32 multiply-adds, GB/s with a plain copy. Every kernel of every instruction
+set is measured alone, too, on one core and on blocks that stay in the cache.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -32,6 +36,11 @@ LINEAR = [  # m, k, n, what is fused
 BLOCKS = ["Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0"]
 ATTENTION = [(0, False), (0, True), (14, False), (14, True)]  # window, relative position
 MEMORY = [(1, False), (2, False), (2, True), (7, False), (7, True)]  # maps, without keys
+
+
+COPIED = 4096 * 768  # numbers that the copy of the ops moves, from and to memory
+CACHED = 128 * 768  # and the copy of the kernels: the size of their blocks
+KERNEL_REPETITIONS = 40
 
 
 def best(times, threads):
@@ -77,17 +86,45 @@ def block_rows(bench, threads, common):
         yield f"linear {m}x{k}x{n} {name}", work, "FLOP", best(times, threads)
 
 
+def moving_rows(bench, threads, common):
+    """Ops that are bound by what they read and write."""
+    size = 4096 * 768
+    times = bench.layer_norm(4096, 768, 50, **common)
+    yield "layer_norm 4096x768", 8 * size, "B", best(times, threads)
+    times = bench.gelu(4 * size, 20, **common)
+    yield "gelu 4096x3072", 16 * size * 2, "B", best(times, threads)
+    times = bench.rotate(64, 256, 50, **common)
+    yield "rotate 64x64 256", 8 * 4096 * 256, "B", best(times, threads)
+    times = bench.max_pool(256, 96, 20, **common)
+    yield "max_pool 2x2 256x256 96", 5 * 256 * 256 * 96, "B", best(times, threads)
+    for side, out, antialias in ((256, 1024, False), (1500, 1008, True)):
+        times = bench.resize(side, out, antialias, 10, **common)
+        name = f"resize{' antialias' if antialias else ''} 3 x {side} -> {out}"
+        yield name, 12 * (side * side + out * out), "B", best(times, threads)
+
+
+def peak_rows(bench, isa, threads, copied):
+    yield "peak", peak.flop(isa), "FLOP", best(bench.peak(200, isa=isa), 1)
+    yield "copy", 8 * copied, "B", best(bench.copy(copied, 20, num_threads=threads), threads)
+
+
+def kernels(isa):
+    """Rows of the kernels alone, as those of `ours`."""
+    from sam_rlx import _testing
+
+    bench = _testing.bench
+    yield from peak_rows(bench, isa, 1, CACHED)
+    for name, size in bench.kernels():
+        work, unit, times = bench.kernel(name, KERNEL_REPETITIONS, isa=isa)
+        yield f"{name} {size}".strip(), work, unit, best(times, 1)
+
+
 def ours(isa, threads):
     """Rows (name, operations or bytes, unit, seconds)."""
     from sam_rlx import _testing
 
     bench, common = _testing.bench, {"isa": isa, "num_threads": threads}
-    yield (
-        "peak",
-        peak.flop(isa),
-        "FLOP",
-        best(bench.peak(200, isa=isa), 1),
-    )
+    yield from peak_rows(bench, isa, threads, COPIED)
     for m, k, n, fused in LINEAR:
         work = 2 * m * k * n
         options = {fused: True} if fused else {}
@@ -121,14 +158,7 @@ def ours(isa, threads):
         best(bench.conv_patch(1024, 16, 768, 10, **common), threads),
     )
     yield from memory_rows(bench, threads, common)
-    size = 4096 * 768
-    yield (
-        "layer_norm 4096x768",
-        8 * size,
-        "B",
-        best(bench.layer_norm(4096, 768, 50, **common), threads),
-    )
-    yield "gelu 4096x3072", 16 * size * 2, "B", best(bench.gelu(4 * size, 20, **common), threads)
+    yield from moving_rows(bench, threads, common)
 
 
 def clock(run, work, threads):
@@ -194,19 +224,22 @@ def torch_rows(threads):
         yield "conv3x3 64x64 256->256", work, "FLOP", clock(run, work, threads)
 
 
-def engine(name, threads):
+def engine(name, threads, alone):
     if name == "numpy":
         return numpy_rows(threads)
     if name == "torch":
         return torch_rows(threads)
-    return ours(name, threads)
+    return kernels(name) if alone else ours(name, threads)
 
 
-def run_apart(name, threads):
+def run_apart(name, threads, *options):
     """Rows of an engine by name, measured in a process of its own."""
+    if name in ("numpy", "torch") and importlib.util.find_spec(name) is None:
+        print(f"{name}: left out: it is not installed")
+        return {}
     limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(limits, str(threads))}
-    command = [sys.executable, __file__, "--engine", name, "--threads", str(threads)]
+    command = [sys.executable, __file__, "--engine", name, "--threads", str(threads), *options]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         reason = result.stderr.strip().splitlines()[-1:] or ["no message"]
@@ -215,44 +248,74 @@ def run_apart(name, threads):
     return {row[0]: row[1:] for row in json.loads(result.stdout)}
 
 
-def figure(row, peak):
+def rate(row):
+    """Thousands of millions of operations or bytes a second."""
+    work, _, seconds = row
+    return 1e-9 * work / seconds
+
+
+def figure(row, peaks):
     if row is None:
         return f"{'-':>16}"
-    work, unit, seconds = row
-    rate = work / seconds * 1e-9
-    if unit == "B":
-        return f"{rate:>8.1f} GB/s   "
-    return f"{rate:>9.1f} {100 * rate / peak:5.1f}%"
+    return f"{rate(row):>9.1f} {100 * rate(row) / peaks[row[1]]:5.0f}%"
+
+
+def show(columns, peaks):
+    """Print a table: a column for each engine, a row for each name that any of them has."""
+    print(f"{'':38}{'':6}" + "".join(f"{name:>16}" for name in columns))
+    rows = {name: row for table in reversed(columns.values()) for name, row in table.items()}
+    names = dict.fromkeys(name for table in columns.values() for name in table)
+    for name in names:
+        if name not in ("peak", "copy"):
+            unit = "GB/s" if rows[name][1] == "B" else "GF/s"
+            cells = [figure(table.get(name), peaks) for table in columns.values()]
+            print(f"{name:38}{unit:6}" + "".join(cells))
+
+
+def peaks_of(tables, cores):
+    """What each unit is compared with: the best that any instruction set reached."""
+    for isa, table in tables.items():
+        print(f"{isa}: {rate(table['peak']):.1f} GFLOP/s a core")
+    flop = cores * max(rate(table["peak"]) for table in tables.values())
+    return {"FLOP": flop, "B": max(rate(table["copy"]) for table in tables.values())}
 
 
 def report(isas, threads):
-    rows = {isa: run_apart(isa, threads) for isa in isas}
-    rivals = {name: run_apart(name, threads) for name in ("numpy", "torch")}
-    peaks = {isa: table["peak"][0] / table["peak"][2] * 1e-9 for isa, table in rows.items()}
-    peak = threads * max(peaks.values())
-    print(f"\n{threads} thread{'s' if threads > 1 else ''}; GFLOP/s (% of peak) or GB/s")
-    print(", ".join(f"{isa}: {value:.1f} GFLOP/s a core" for isa, value in peaks.items()))
-    columns = {**rows, **rivals}
-    print(f"{'':38}" + "".join(f"{name:>16}" for name in columns))
-    for name in next(iter(rows.values())):
-        if name != "peak":
-            cells = [figure(table.get(name), peak) for table in columns.values()]
-            print(f"{name:38}" + "".join(cells))
+    """Print the table of the ops, or of the kernels alone if `threads` is 0."""
+    options, count = ([], threads) if threads else (["--kernels"], 1)
+    tables = {isa: run_apart(isa, count, *options) for isa in isas}
+    tables = {isa: table for isa, table in tables.items() if table}
+    if not tables:
+        sys.exit("bench_ops.py: no instruction set could be measured")
+    rivals = {name: run_apart(name, count) for name in ("numpy", "torch")} if threads else {}
+    title = f"Ops, {threads} thread{'s' if threads > 1 else ''}" if threads else "Kernels, one core"
+    print(f"\n{title}: GFLOP/s or GB/s, and how much of the peak or of a copy that is")
+    peaks = peaks_of(tables, count)
+    print(f"peak {peaks['FLOP']:.1f} GFLOP/s, copy {peaks['B']:.1f} GB/s")
+    show({**tables, **{name: table for name, table in rivals.items() if table}}, peaks)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--isa", nargs="+", help="default: all that this processor runs")
+    parser.add_argument("--kernels", action="store_true", help="the kernels alone, not the ops")
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.engine:
-        print(json.dumps(list(engine(options.engine, options.threads[0]))))
+        rows = engine(options.engine, options.threads[0], options.kernels)
+        print(json.dumps(list(rows)))
         return
+    if not all(map(importlib.util.find_spec, ("sam_rlx", "sam_rlx._testing"))):
+        sys.exit("bench_ops.py: needs sam_rlx._testing: install with pip install -e")
     from sam_rlx import _testing
 
-    for threads in options.threads:
-        report(options.isa or _testing.available_isas(), threads)
+    available = _testing.available_isas()
+    for isa in _testing.compiled_isas():
+        if isa not in available:
+            print(f"{isa}: skipped, this processor does not have it")
+    for threads in [0] if options.kernels else [*options.threads, 0]:
+        report(options.isa or available, threads)
 
 
 if __name__ == "__main__":

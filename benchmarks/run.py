@@ -64,18 +64,20 @@ def installed(names: list[str], workload: str | None = None) -> tuple[list[str],
 
 
 def write_files(engines: list[str], workloads: list[Workload]) -> None:
-    """Make the checkpoint and the ONNX files, in a process that ends before the measurement."""
+    """Make the checkpoints and the ONNX files, in a process that ends before the measurement."""
     onnx = any(getattr(rivals.adapter(engine), "ONNX", False) for engine in engines)
     orders = [json.dumps({**workload.to_json(), "onnx": onnx}) for workload in workloads]
     if client.python(["-m", "rivals.export", *orders], {}).wait() != 0:
-        sys.exit("run.py: the checkpoint or an ONNX file could not be made")
+        print("run.py: not every checkpoint and ONNX file could be made", file=sys.stderr)
 
 
-def need_weights(workloads: list[Workload]) -> None:
-    """Check that the checkpoint is there: only PyTorch can write it."""
-    for path in sorted({workload.ours for workload in workloads}):
-        if not path.exists():
-            sys.exit(f"run.py: {path} has to be made once where PyTorch is installed")
+def able_engines(engines: list[str], workload: Workload) -> tuple[list[str], dict[str, str]]:
+    """Engines that can run a workload, and why others cannot that it was made for."""
+    able = [e for e in engines if workload.name in rivals.adapter(e).WORKLOADS]
+    if not workload.ours.exists():
+        reason = f"needs {workload.ours}, which is made where PyTorch and upstream are installed"
+        return [], dict.fromkeys(able, reason)
+    return installed(able, workload.name)
 
 
 def cpu_name() -> str:
@@ -111,7 +113,7 @@ def machine() -> dict[str, Any]:
 
 
 def measured_peak(threads: int) -> float | None:
-    """GFLOP/s of float32 multiply-adds, where the testing module is there to measure it."""
+    """GFLOP/s of float32 multiply-adds, if the testing module is there and measures it."""
     if importlib.util.find_spec("sam_rlx") is None:
         return None
     if importlib.util.find_spec("sam_rlx._testing") is None:
@@ -119,7 +121,8 @@ def measured_peak(threads: int) -> float | None:
     process = client.python(["-m", "peak", str(threads)], {}, stdout=subprocess.PIPE, text=True)
     shown, _ = process.communicate()
     if process.returncode != 0:
-        sys.exit("run.py: the peak of the machine could not be measured")
+        print("run.py: the peak of the machine could not be measured", file=sys.stderr)
+        return None
     return float(shown)
 
 
@@ -128,16 +131,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     table = all_workloads(variant, options.quick)
     chosen = [table[name] for name in options.workloads]
     engines, skipped = installed(options.engines)
-    if rivals.missing_packages("pytorch"):
-        need_weights(chosen)
-    else:
+    if not rivals.missing_packages("pytorch"):  # which all files are made with
         write_files(engines, chosen)
     peak = measured_peak(options.threads)
     results = []
     for workload in chosen:
-        able = [e for e in engines if workload.name in rivals.adapter(e).WORKLOADS]
-        able, lacking = installed(able, workload.name)
-        print(f"{workload.name}: {', '.join(able)}", file=sys.stderr, flush=True)
+        able, lacking = able_engines(engines, workload)
+        print(f"{workload.name}: {', '.join(able) or 'no engine'}", file=sys.stderr, flush=True)
         rows = client.interleave(able, workload, options.threads, options.rounds, options.warmup)
         results.append(
             {

@@ -92,10 +92,14 @@ class Workload:
         return Workload(**{**fields, "picture_hw": tuple(fields["picture_hw"])})
 
     def gflop(self) -> float:
-        """Arithmetic of upstream's own formulation: 2 for each multiply-add. 0: not counted."""
-        if self.family == "sam3":
-            return 0.0
+        """Arithmetic of upstream's own formulation: 2 for each multiply-add."""
         config, tokens = self.config, 4 * POINTERS
+        if self.name == "sam3-encoder":
+            return arithmetic.sam3_encoder_gflop(config)
+        if self.name == "sam3-text":
+            return arithmetic.sam3_text_gflop(config)
+        if self.name in CONCEPTS:
+            return self.prompts * arithmetic.sam3_phrase_gflop(config)
         if self.name in HIERA:
             return arithmetic.sam2_encoder_gflop(config)
         if self.name == MEMORY_ATTENTION:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
@@ -127,13 +128,20 @@ def inputs_for(workload: Workload) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Make all files that can be made: what is absent afterwards cannot be measured."""
     BUILD.mkdir(parents=True, exist_ok=True)
+    failed = False
     for text in sys.argv[1:]:
         fields = json.loads(text)
         onnx, workload = fields.pop("onnx"), Workload.from_json(fields)
-        write_weights(workload)
-        if workload.name in EXPORTED and onnx:
-            export(workload)
+        try:
+            write_weights(workload)
+            if workload.name in EXPORTED and onnx:
+                export(workload)
+        except Exception:
+            failed = True
+            traceback.print_exc()
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

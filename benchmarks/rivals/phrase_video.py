@@ -96,6 +96,8 @@ def upstream_model(workload: Workload, order: dict[str, Any]) -> Any:
     import torch
     from support import upstream_sam3, upstream_sam3_masklets, upstream_sam3_nano
 
+    from rivals import sam3_models
+
     torch.set_num_threads(order["threads"])
     detector = upstream_sam3.image_model(
         workload.config,
@@ -106,9 +108,7 @@ def upstream_model(workload: Workload, order: dict[str, Any]) -> Any:
     )
     stored = torch.load(workload.weights, mmap=True, weights_only=True)
     named = {upstream_sam3_nano.upstream_name(name): value for name, value in stored.items()}
-    lacking = detector.load_state_dict(named, strict=False, assign=True)
-    if lacking.unexpected_keys or any("freqs_cis" not in key for key in lacking.missing_keys):
-        raise KeyError(f"weights do not fit: {lacking}")
+    sam3_models.fill(detector, named)
     upstream_sam3.refresh(detector)
     return upstream_sam3_masklets.video_model(
         detector.eval().requires_grad_(False), **options(order)

@@ -15,6 +15,13 @@ from rivals import Task
 from workloads import Workload, phrases, picture, scores_of, threshold_for
 
 
+def fill(model: Any, weights: dict[str, Any]) -> None:
+    """Let a model have its weights: all but the tables that it computes, and no others."""
+    lacking = model.load_state_dict(weights, strict=False, assign=True)
+    if lacking.unexpected_keys or any("freqs_cis" not in key for key in lacking.missing_keys):
+        raise KeyError(f"weights do not fit: {lacking}")
+
+
 def load(workload: Workload) -> Any:
     """Build upstream's network on the weights that all engines share, mapped from the file."""
     # Upstream reads numbers of a small table while it builds the trunk.
@@ -22,10 +29,7 @@ def load(workload: Workload) -> Any:
     with torch.device("meta"), mock.patch.object(torch, "linspace", table):
         model = upstream_sam3.image_model(workload.config, seed=None)
     stored = torch.load(workload.weights, mmap=True, weights_only=True)
-    weights = {name.removeprefix("detector."): value for name, value in stored.items()}
-    lacking = model.load_state_dict(weights, strict=False, assign=True)
-    if lacking.unexpected_keys or any("freqs_cis" not in key for key in lacking.missing_keys):
-        raise KeyError(f"weights do not fit: {lacking}")
+    fill(model, {name.removeprefix("detector."): value for name, value in stored.items()})
     # Tables that are computed stand beside the weights.
     text = model.backbone.language_backbone.encoder
     text.attn_mask = text.build_causal_mask()

@@ -1,15 +1,12 @@
-#include <pybind11/stl.h>
+#include "bindings/testing_bench.h"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <ctime>
-#include <utility>
 #include <vector>
 
-#include "bindings/testing.h"
 #include "bindings/testing_register.h"
+#include "core/parallel.h"
 #include "core/tensor.h"
 #include "kernels/kernel_table.h"
 #include "ops/activation.h"
@@ -18,53 +15,16 @@
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/place_attention.h"
+#include "ops/pool.h"
+#include "ops/resize.h"
+#include "ops/resize_antialias.h"
+#include "ops/rope.h"
 
 namespace py = pybind11;
 using namespace py::literals;
 
 namespace sam_rlx {
 namespace {
-
-using Isa = std::optional<std::string>;
-
-// (wall seconds, processor seconds of the calling thread) of each repetition. The second is what
-// one thread needs when others compete for the cores.
-using Times = std::vector<std::pair<double, double>>;
-
-template <class F>
-Times measure(int repetitions, F run) {
-  using Clock = std::chrono::steady_clock;
-  const auto thread_seconds = [] {
-#if defined(CLOCK_THREAD_CPUTIME_ID)
-    std::timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-#else
-    return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-#endif
-  };
-  Times times;
-  const py::gil_scoped_release release;
-  run();  // grows the workspace, touches the pages
-  for (int i = 0; i < repetitions; ++i) {
-    const double cpu = thread_seconds();
-    const Clock::time_point wall = Clock::now();
-    run();
-    times.emplace_back(std::chrono::duration<double>(Clock::now() - wall).count(),
-                       thread_seconds() - cpu);
-  }
-  return times;
-}
-
-Tensor random_tensor(const Shape& shape) {
-  Tensor tensor(shape);
-  std::uint32_t state = 1;
-  for (std::int64_t i = 0; i < shape.numel(); ++i) {
-    state = state * 1664525U + 1013904223U;
-    tensor.data()[i] = static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0F;
-  }
-  return tensor;
-}
 
 Times time_peak(int repetitions, const Isa& isa) {
   const TestContext test(isa, 1);
@@ -211,6 +171,43 @@ Times time_gelu(std::int64_t count, int repetitions, const Isa& isa, int num_thr
   return measure(repetitions, [&] { activation_(test.context, Activation::kGelu, out); });
 }
 
+Times time_copy(std::int64_t count, int repetitions, int num_threads) {
+  constexpr std::int64_t kGrain = 1 << 16;
+  const Tensor x = random_tensor({count});
+  Tensor out({count});
+  return measure(repetitions, [&] {
+    parallel_for(num_threads, count, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+      std::memcpy(out.data() + begin, x.data() + begin,
+                  static_cast<std::size_t>(end - begin) * sizeof(float));
+    });
+  });
+}
+
+Times time_rotate(std::int64_t side, std::int64_t channels, int repetitions, const Isa& isa,
+                  int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor angles = random_tensor({side, channels / 4});
+  Tensor x = random_tensor({side * side, channels});
+  return measure(repetitions, [&] { rotate_(test.context, {side, angles, angles}, x); });
+}
+
+Times time_max_pool(std::int64_t side, std::int64_t channels, int repetitions, const Isa& isa,
+                    int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({1, side, side, channels});
+  Tensor out({1, side / 2, side / 2, channels});
+  return measure(repetitions, [&] { max_pool2x2(test.context, x, out); });
+}
+
+Times time_resize(std::int64_t side, std::int64_t out_side, bool antialias, int repetitions,
+                  const Isa& isa, int num_threads) {
+  TestContext test(isa, num_threads);
+  const Tensor x = random_tensor({3, side, side});
+  Tensor out({3, out_side, out_side});
+  const auto resize = antialias ? resize_bilinear_antialias : resize_bilinear;
+  return measure(repetitions, [&] { resize(test.context, x, out); });
+}
+
 // Indices of the rows of a table that hold no function.
 std::vector<std::size_t> missing_kernels(const std::string& isa) {
   const KernelTable& table = select_kernels(isa.c_str());
@@ -282,6 +279,13 @@ void register_bench(py::module_& module) {
             "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("gelu", &time_gelu, "count"_a, "repetitions"_a = 5, "isa"_a = py::none(),
             "num_threads"_a = 1);
+  bench.def("copy", &time_copy, "count"_a, "repetitions"_a = 5, "num_threads"_a = 1);
+  bench.def("rotate", &time_rotate, "side"_a, "channels"_a, "repetitions"_a = 5,
+            "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("max_pool", &time_max_pool, "side"_a, "channels"_a, "repetitions"_a = 5,
+            "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("resize", &time_resize, "side"_a, "out_side"_a, "antialias"_a = false,
+            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   module.def("missing_kernels", &missing_kernels, "isa"_a);
   module.def("steady_state_allocations", &steady_state_allocations, "isa"_a, "num_threads"_a = 1);
 }

@@ -297,6 +297,7 @@ void register_layers(py::module_& m) {
   py::classh<TestLayer>(m, "Layer")
       .def("forward", &TestLayer::forward)
       .def("trace", &TestLayer::trace)
+      .def_readwrite("num_threads", &TestLayer::num_threads)
       .def_property_readonly("workspace_bytes",
                              [](const TestLayer& x) { return x.workspace.capacity_bytes(); });
   m.def(

@@ -1,4 +1,5 @@
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "bindings/errors.h"
 #include "bindings/testing_register.h"
@@ -22,10 +23,12 @@ PYBIND11_MODULE(_testing, m) {
   sam_rlx::register_quantised(m);
   sam_rlx::register_sam2_image(m);
   sam_rlx::register_bench(m);
+  sam_rlx::register_kernel_bench(m);
   sam_rlx::register_sam2(m);
   sam_rlx::register_sam3(m);
   sam_rlx::register_trace(m);
   m.def("allocation_count", sam_rlx::allocation_count);
+  m.def("compiled_isas", [] { return py::cast(sam_rlx::compiled_isas()); });
   m.def("available_isas", [] {
     py::list names;
     for (const sam_rlx::KernelTable* table : sam_rlx::available_kernels()) {

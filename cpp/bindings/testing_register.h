@@ -8,6 +8,7 @@ namespace sam_rlx {
 void register_bench(pybind11::module_& m);
 void register_checkpoint(pybind11::module_& m);
 void register_detector_ops(pybind11::module_& m);
+void register_kernel_bench(pybind11::module_& m);
 void register_layers(pybind11::module_& m);
 void register_masklets(pybind11::module_& m);
 void register_masks(pybind11::module_& m);

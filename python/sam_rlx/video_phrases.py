@@ -190,7 +190,6 @@ class Phrases:
                 next_handle = self.search(phrase, index, reverse, next_handle)
                 if self._streaming:
                     phrase.core.drop_results_before(index)
-                    self._drop_forgotten(phrase)
                 else:
                     phrase.done.add(index)
                 pending = list(phrase.refined)
@@ -199,12 +198,15 @@ class Phrases:
             if not self._streaming:
                 for handle in pending:
                     phrase.refined[handle].add(index)
+        if self._streaming:
+            self._drop_forgotten()
         return next_handle
 
-    def _drop_forgotten(self, phrase: Phrase) -> None:
-        alive = {handle for other in self._phrases for handle in other.core.obj_ids}
+    def _drop_forgotten(self) -> None:
+        alive = {handle for phrase in self._phrases for handle in phrase.core.obj_ids}
         self._names = {h: name for h, name in self._names.items() if h in alive}
-        phrase.refined = {h: done for h, done in phrase.refined.items() if h in alive}
+        for phrase in self._phrases:
+            phrase.refined = {h: done for h, done in phrase.refined.items() if h in alive}
 
     def search(self, phrase: Phrase, index: int, reverse: bool, next_handle: int) -> int:
         """Search a frame for one phrase; returns the next number of an object."""

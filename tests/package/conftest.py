@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
+from sam_rlx import cli
 from sam_rlx.clip_writer import ClipWriter
 from sam_rlx.pytest_plugin import sam_rlx_parity  # noqa: F401
 from support import tiny_sam2
@@ -50,6 +51,21 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
             timeout=300,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def run_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run ``sam-rlx`` in this process: its exit code and what it printed."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
 
     return run
 

@@ -26,20 +26,13 @@ def photo() -> Path:
 
 @pytest.fixture
 def run(
-    tiny_checkpoint: Path, capsys: pytest.CaptureFixture[str]
+    tiny_checkpoint: Path, run_cli: Callable[..., tuple[int, str, str]]
 ) -> Callable[..., tuple[int, str, str]]:
     """Run a command in this process on the tiny model."""
 
-    def run(*arguments: object) -> tuple[int, str, str]:
-        words = [str(argument) for argument in arguments]
-        if words[0] in ("segment", "everything", "demo"):
-            words += ["--model", str(tiny_checkpoint), "--threads", "1"]
-        try:
-            code = cli.main(words)
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
+    def run(*words: object) -> tuple[int, str, str]:
+        takes_model = words[0] in ("segment", "everything", "demo")
+        return run_cli(*words, *(["--model", tiny_checkpoint, "--threads", 1] * takes_model))
 
     return run
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx import cli, io
+from sam_rlx import io
 from sam_rlx.cli import demo
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
@@ -27,15 +27,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple]:
+def run(checkpoint: Path, run_cli: Callable[..., tuple]) -> Callable[..., tuple]:
     def run(*arguments: object, model: Path = checkpoint) -> tuple[int, str, str]:
-        words = ["segment", str(demo.PICTURE), *map(str, arguments)]
-        try:
-            code = cli.main([*words, "--model", str(model), "--threads", "1"])
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
+        return run_cli("segment", demo.PICTURE, *arguments, "--model", model, "--threads", 1)
 
     return run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx import cli, io
+from sam_rlx import io
 from sam_rlx.clip_writer import ClipWriter
 from sam_rlx.frames import ClipFrames
 
@@ -41,16 +41,11 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(
-    checkpoint: Path, moving: Path, capsys: pytest.CaptureFixture[str]
+    checkpoint: Path, moving: Path, run_cli: Callable[..., tuple[int, str, str]]
 ) -> Callable[..., tuple[int, str, str]]:
     def run(*arguments: object, model: object = checkpoint) -> tuple[int, str, str]:
-        words = ["track", str(moving), *map(str, arguments), "--threads", "1"]
-        try:
-            code = cli.main(words if model is None else [*words, "--model", str(model)])
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
+        chosen = [] if model is None else ["--model", model]
+        return run_cli("track", moving, *arguments, "--threads", 1, *chosen)
 
     return run
 

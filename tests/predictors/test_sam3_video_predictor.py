@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import sam_rlx
-from support import tiny_sam3
+from support import tiny_sam3, video_scripts
+from support.video_scripts import ALL, BACK, CLICK, HW, MASK
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
@@ -12,14 +13,8 @@ oracle = pytest.importorskip("support.upstream_sam3_video", reason="needs sam3")
 torch = pytest.importorskip("torch", reason="needs the reference packages")
 pytestmark = pytest.mark.parity
 
-HW = (72, 96)
-CLICK = ("points", 0, "disc", [[20, 28]], [1])
-MASK = np.zeros(HW, np.bool_)
-MASK[36:60, 58:84] = True
 WIDE = np.zeros(HW, np.bool_)
 WIDE[20:50, 10:70] = True
-ALL = ("track", {})
-BACK = ("track", {"reverse": True})
 # A network whose object is not there on dark frames.
 LEAVING = {"seed": 9, "presence": 0.03}
 
@@ -116,20 +111,7 @@ def check(parity, models, steps, *, frames=8, options=None, **switches):
 
 
 SCRIPTS = {
-    "one click": [CLICK, ALL],
-    "two clicks": [("points", 0, 1, [[20, 28], [70, 50]], [1, 0]), ALL],
-    "clicks added one by one": [CLICK, ("points", 0, "disc", [[60, 8]], [0], False), ALL],
-    "clicks replaced": [CLICK, ("points", 0, "disc", [[60, 8]], [1]), ALL],
-    "box": [("box", 0, 7, [10, 15, 32, 42]), ALL],
-    "box, then clicks": [
-        ("box", 0, 7, [10, 15, 32, 42]),
-        ("points", 0, 7, [[22, 30]], [1], False),
-        ALL,
-    ],
-    "mask": [("mask", 0, 1, MASK), ALL],
-    "empty mask": [("mask", 0, 1, np.zeros(HW, np.bool_)), ALL],
-    "click replaces mask": [("mask", 0, "disc", MASK), CLICK, ALL],
-    "mask replaces click": [CLICK, ("mask", 0, "disc", MASK), ALL],
+    **video_scripts.SCRIPTS,
     "two objects": [CLICK, ("box", 0, 2, [60, 30, 84, 62]), ALL],
     "a mask ends where a later one was given": [
         ("mask", 0, 1, WIDE),
@@ -156,17 +138,7 @@ SCRIPTS = {
         ("points", 6, 5, [[60, 40]], [0]),
         ALL,
     ],
-    "correction by a mask": [CLICK, ALL, ("mask", 4, "disc", MASK), ("track", {"start_frame": 2})],
-    "correction of a prompt": [CLICK, ALL, ("points", 0, "disc", [[24, 30]], [1], False), ALL],
-    "correction backwards": [
-        ("points", 5, "disc", [[32, 28]], [1]),
-        BACK,
-        ("points", 2, "disc", [[25, 28]], [1]),
-        BACK,
-    ],
-    "forwards, then backwards": [("points", 3, "disc", [[27, 28]], [1]), ALL, BACK],
     "backwards from the first frame": [CLICK, BACK],
-    "start and end": [CLICK, ("track", {"start_frame": 2, "max_frames": 3})],
     "prompts cleared": [
         CLICK,
         ("mask", 0, 5, MASK),
@@ -186,7 +158,6 @@ SCRIPTS = {
         ("clear", 4, "disc"),
         ALL,
     ],
-    "object removed": [CLICK, ("mask", 0, 5, MASK), ALL, ("remove", "disc"), ALL],
     "an object removed with its corrections": [
         CLICK,
         ("mask", 0, 5, MASK),
@@ -199,7 +170,6 @@ SCRIPTS = {
         ("remove", 7),
         ("track", {"start_frame": 6}),
     ],
-    "reset": [("mask", 0, 5, MASK), ALL, ("reset",), CLICK, ALL],
 }
 
 

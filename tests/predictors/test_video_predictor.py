@@ -3,17 +3,14 @@
 import numpy as np
 import pytest
 import sam_rlx
-from support import tiny_sam2
+from support import tiny_sam2, video_scripts
+from support.video_scripts import ALL, BACK, CLICK, HW, MASK
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_video = pytest.importorskip("support.upstream_video")
 pytestmark = pytest.mark.parity
 
-HW = (72, 96)
 SEED = 0
-CLICK = ("points", 0, "disc", [[20, 28]], [1])
-MASK = np.zeros(HW, np.bool_)
-MASK[36:60, 58:84] = True
 
 
 def weights_of(version="2.1", seed=SEED, presence=1.0):
@@ -44,23 +41,8 @@ def check(parity, models, steps, *, frames=8, version="2.1", options=None, **swi
     return upstream_video.check(parity, model, predictor, frames, steps, **(options or {}))
 
 
-ALL = ("track", {})
-BACK = ("track", {"reverse": True})
 SCRIPTS = {
-    "one click": [CLICK, ALL],
-    "two clicks": [("points", 0, 1, [[20, 28], [70, 50]], [1, 0]), ALL],
-    "clicks added one by one": [CLICK, ("points", 0, "disc", [[60, 8]], [0], False), ALL],
-    "clicks replaced": [CLICK, ("points", 0, "disc", [[60, 8]], [1]), ALL],
-    "box": [("box", 0, 7, [10, 15, 32, 42]), ALL],
-    "box, then clicks": [
-        ("box", 0, 7, [10, 15, 32, 42]),
-        ("points", 0, 7, [[22, 30]], [1], False),
-        ALL,
-    ],
-    "mask": [("mask", 0, 1, MASK), ALL],
-    "empty mask": [("mask", 0, 1, np.zeros(HW, np.bool_)), ALL],
-    "click replaces mask": [("mask", 0, "disc", MASK), CLICK, ALL],
-    "mask replaces click": [CLICK, ("mask", 0, "disc", MASK), ALL],
+    **video_scripts.SCRIPTS,
     "two objects, one with a prompt only in the future": [
         CLICK,
         ("mask", 2, 5, MASK),
@@ -80,16 +62,6 @@ SCRIPTS = {
         ("points", 4, "disc", [[70, 60]], [0], False),
         ALL,
     ],
-    "correction by a mask": [CLICK, ALL, ("mask", 4, "disc", MASK), ("track", {"start_frame": 2})],
-    "correction of a prompt": [CLICK, ALL, ("points", 0, "disc", [[24, 30]], [1], False), ALL],
-    "correction backwards": [
-        ("points", 5, "disc", [[32, 28]], [1]),
-        BACK,
-        ("points", 2, "disc", [[25, 28]], [1]),
-        BACK,
-    ],
-    "forwards, then backwards": [("points", 3, "disc", [[27, 28]], [1]), ALL, BACK],
-    "start and end": [CLICK, ("track", {"start_frame": 2, "max_frames": 3})],
     "prompts cleared": [
         CLICK,
         ("points", 4, "disc", [[30, 28]], [1]),
@@ -97,8 +69,6 @@ SCRIPTS = {
         ("clear", 4, "disc"),
         ALL,
     ],
-    "object removed": [CLICK, ("mask", 0, 5, MASK), ALL, ("remove", "disc"), ALL],
-    "reset": [("mask", 0, 5, MASK), ALL, ("reset",), CLICK, ALL],
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -213,13 +214,14 @@ class Parity:
             reference64 = upstream.run64(upstream.double(module), drawn, adapt)
             weights = upstream.state_dict(module)
 
-            def forward(
-                isa: str, threads: int, arrays: dict[str, Any], weights: Any = weights
-            ) -> Any:
-                layer = self.testing.layer(
-                    name, dict(config), weights, isa=isa, num_threads=threads
-                )
-                return layer.forward(**arrays)
+            @functools.lru_cache(maxsize=1)
+            def layer(isa: str, weights: Any = weights) -> Any:
+                return self.testing.layer(name, dict(config), weights, isa=isa)
+
+            def forward(isa: str, threads: int, arrays: dict[str, Any], layer: Any = layer) -> Any:
+                built = layer(isa)
+                built.num_threads = threads
+                return built.forward(**arrays)
 
             self._compare(f"{name} seed {seed}", forward, drawn, reference64, references32)
 
