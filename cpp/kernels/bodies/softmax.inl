@@ -12,17 +12,17 @@ SAM_RLX_INLINE void for_lanes(Index count, Step step) {
 
 void exp_columns(float* x, Index rows, Index cols, float* max_out, float* sum_out) noexcept {
   for_lanes(cols, [&](Index c, Index n) {
-    Vec largest = load_n(x + c, n);
-    for (Index r = 1; r < rows; ++r) largest = max(largest, load_n(x + r * cols + c, n));
+    Vec largest = load_cols(x + c, n);
+    for (Index r = 1; r < rows; ++r) largest = max(largest, load_cols(x + r * cols + c, n));
     Vec total = zero();
     for (Index r = 0; r < rows; ++r) {
       float* const p = x + r * cols + c;
-      const Vec e = exp(sub(load_n(p, n), largest));
+      const Vec e = exp(sub(load_cols(p, n), largest));
       total = add(total, e);
-      store_n(p, e, n);
+      store_cols(p, e, n);
     }
-    store_n(max_out + c, largest, n);
-    store_n(sum_out + c, total, n);
+    store_cols(max_out + c, largest, n);
+    store_cols(sum_out + c, total, n);
   });
 }
 
@@ -41,32 +41,34 @@ void softmax_rows(float* x, Index rows, Index cols, float scale) noexcept {
       store(x + c, e);
     }
     if (c < cols) {
-      store_n(x + c, exp(mul(sub(load_n(x + c, cols - c), offset), factor)), cols - c);
+      store_cols(x + c, exp(mul(sub(load_cols(x + c, cols - c), offset), factor)), cols - c);
       for (Index i = c; i < cols; ++i) tail += x[i];
     }
     const Vec inverse = set1(1.0F / (reduce_add(total) + tail));
-    for_lanes(cols, [&](Index i, Index n) { store_n(x + i, mul(load_n(x + i, n), inverse), n); });
+    for_lanes(cols,
+              [&](Index i, Index n) { store_cols(x + i, mul(load_cols(x + i, n), inverse), n); });
   }
 }
 
+// The group of zeros takes part in maximum and sum.
 void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
   for (Index r = 0; r < rows; ++r, x += groups * lanes) {
     for_lanes(lanes, [&](Index c, Index n) {
-      Vec largest = load_n(x + c, n);
-      for (Index g = 1; g < groups; ++g) {
-        largest = max(largest, load_n(x + g * lanes + c, n));
+      Vec largest = zero();
+      for (Index g = 0; g < groups; ++g) {
+        largest = max(largest, load_cols(x + g * lanes + c, n));
       }
-      Vec total = zero();
+      Vec total = exp(sub(zero(), largest));
       for (Index g = 0; g < groups; ++g) {
         float* const p = x + g * lanes + c;
-        const Vec e = exp(sub(load_n(p, n), largest));
+        const Vec e = exp(sub(load_cols(p, n), largest));
         total = add(total, e);
-        store_n(p, e, n);
+        store_cols(p, e, n);
       }
       const Vec inverse = div(set1(1.0F), total);
       for (Index g = 0; g < groups; ++g) {
         float* const p = x + g * lanes + c;
-        store_n(p, mul(load_n(p, n), inverse), n);
+        store_cols(p, mul(load_cols(p, n), inverse), n);
       }
     });
   }
@@ -78,11 +80,11 @@ void layer_norm_columns(float* x, Index channels, Index cols, const float* weigh
   const Vec inverse_count = set1(1.0F / static_cast<float>(channels));
   for_lanes(cols, [&](Index c, Index n) {
     Vec sum = zero();
-    for (Index k = 0; k < channels; ++k) sum = add(sum, load_n(x + k * cols + c, n));
+    for (Index k = 0; k < channels; ++k) sum = add(sum, load_cols(x + k * cols + c, n));
     const Vec mean = mul(sum, inverse_count);
     Vec squares = zero();
     for (Index k = 0; k < channels; ++k) {
-      const Vec d = sub(load_n(x + k * cols + c, n), mean);
+      const Vec d = sub(load_cols(x + k * cols + c, n), mean);
       squares = fma(d, d, squares);
     }
     float variance[kLanes];
@@ -91,8 +93,8 @@ void layer_norm_columns(float* x, Index channels, Index cols, const float* weigh
     const Vec inverse = load(variance);
     for (Index k = 0; k < channels; ++k) {
       float* const p = x + k * cols + c;
-      const Vec scaled = mul(mul(sub(load_n(p, n), mean), inverse), set1(weight[k]));
-      store_n(p, add(scaled, set1(bias[k])), n);
+      const Vec scaled = mul(mul(sub(load_cols(p, n), mean), inverse), set1(weight[k]));
+      store_cols(p, add(scaled, set1(bias[k])), n);
     }
   });
 }

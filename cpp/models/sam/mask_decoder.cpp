@@ -49,7 +49,7 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in) const {
   const std::int64_t masks = config.num_mask_tokens();
   const std::int64_t channels = config.transformer.embedding_dim;
   const std::int64_t count = 1 + masks + in.sparse.shape[0];
-  const Decoded out{ctx.workspace.floats({count, channels}), ctx.workspace.floats(in.map.shape),
+  const Decoded out{ctx.workspace.floats({1 + masks, channels}), ctx.workspace.floats(in.map.shape),
                     ctx.workspace.floats({masks})};
   const Workspace::Scope scratch(ctx.workspace);
 
