@@ -14,6 +14,8 @@ namespace {
 // Places of the map that are processed at once: part of the result's definition, because sums are
 // made part by part, in order, whatever the number of threads.
 constexpr std::int64_t kPart = 256;
+// Rows of a work item when the parts are joined.
+constexpr std::int64_t kJoinedRows = 8;
 
 float* thread_slice(float* base, std::int64_t stride, int thread) { return base + stride * thread; }
 
@@ -93,23 +95,22 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
                 .c_row_stride = channels});
 }
 
-// Joins the parts into part 0: value = softmax-weighted mean of the places.
-void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows, std::int64_t channels) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float largest = all.max[r];
-    for (std::int64_t p = 1; p < parts; ++p) largest = std::max(largest, all.max[p * rows + r]);
-    float total = 0.0F;
-    for (std::int64_t p = 0; p < parts; ++p) {
-      total += all.sum[p * rows + r] * std::exp(all.max[p * rows + r] - largest);
-    }
-    float* const out = all.value + r * channels;
-    const float first = std::exp(all.max[r] - largest) / total;
-    for (std::int64_t c = 0; c < channels; ++c) out[c] *= first;
-    for (std::int64_t p = 1; p < parts; ++p) {
-      const float weight = std::exp(all.max[p * rows + r] - largest) / total;
-      const float* const in = all.value + (p * rows + r) * channels;
-      for (std::int64_t c = 0; c < channels; ++c) out[c] += weight * in[c];
-    }
+// Joins the parts of a row into part 0: value = softmax-weighted mean of the places.
+void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows, std::int64_t channels,
+                std::int64_t r) {
+  float largest = all.max[r];
+  for (std::int64_t p = 1; p < parts; ++p) largest = std::max(largest, all.max[p * rows + r]);
+  float total = 0.0F;
+  for (std::int64_t p = 0; p < parts; ++p) {
+    total += all.sum[p * rows + r] * std::exp(all.max[p * rows + r] - largest);
+  }
+  float* const out = all.value + r * channels;
+  const float first = std::exp(all.max[r] - largest) / total;
+  for (std::int64_t c = 0; c < channels; ++c) out[c] *= first;
+  for (std::int64_t p = 1; p < parts; ++p) {
+    const float weight = std::exp(all.max[p * rows + r] - largest) / total;
+    const float* const in = all.value + (p * rows + r) * channels;
+    for (std::int64_t c = 0; c < channels; ++c) out[c] += weight * in[c];
   }
 }
 
@@ -148,7 +149,12 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
                 thread_slice(slices, slice, thread),
                 {all.max + part * rows, all.sum + part * rows, all.value + part * rows * channels});
   });
-  join_parts(all, parts, rows, channels);
+  parallel_for(ctx.num_threads, rows, kJoinedRows,
+               [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
+                 for (std::int64_t r = begin; r < end; ++r) {
+                   join_parts(all, parts, rows, channels, r);
+                 }
+               });
 
   // Project the means with every head's weights and keep each row's own head.
   const View projected = ctx.workspace.floats({rows, inner});
@@ -220,7 +226,7 @@ namespace {
 struct FoldedTokens {
   const float* keys;         // packed (C, rows), rows n * heads + h; or (tokens, inner)
   const float* bias;         // (rows,), with packed keys
-  const float* values;       // (rows, C), rows as the scores have them
+  const float* values;       // packed (rows, C), rows as the scores have them
   const float* first_value;  // (C,): what the first token adds
   std::int64_t tokens, rows;
 };
@@ -293,8 +299,8 @@ void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const Fold
                 .a_k_stride = by_place ? 1 : count,
                 .a_panel_stride = row_stride * kernels.gemm_mr,
                 .b = folded.values,
-                .b_k_stride = channels,
-                .b_panel_stride = kernels.gemm_nr,
+                .b_k_stride = kernels.gemm_nr,
+                .b_panel_stride = kernels.gemm_nr * folded.rows,
                 .c = out,
                 .c_row_stride = channels,
                 .column_bias = folded.first_value,
@@ -315,25 +321,28 @@ View relative_tokens(Context& ctx, ConstView tokens, float scale) {
   return out;
 }
 
-// Rows value[n, head h] . out_proj[:, head h]^T, in the order of the scores.
+// Rows value[n, head h] . out_proj[:, head h]^T in the order of the scores, in panels.
 void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, ConstView value,
                  float* values) {
   const std::int64_t tokens = value.shape[0], inner = value.shape[1], heads = args.num_heads;
-  const std::int64_t channels = args.keys.shape[1], dim = inner / heads;
+  const std::int64_t channels = args.keys.shape[1], dim = inner / heads, nr = kernels.gemm_nr;
   const bool by_place = static_cast<bool>(args.query_input);
-  for (std::int64_t h = 0; h < heads; ++h) {
-    kernels.gemm({.m = tokens,
-                  .n = channels,
-                  .k = dim,
-                  .a = value.data + h * dim,
-                  .a_row_stride = inner,
-                  .a_k_stride = 1,
-                  .a_panel_stride = inner * kernels.gemm_mr,
-                  .b = args.out_proj.packed->floats() + h * dim * kernels.gemm_nr,
-                  .b_k_stride = kernels.gemm_nr,
-                  .b_panel_stride = kernels.gemm_nr * inner,
-                  .c = values + (by_place ? h : h * tokens) * channels,
-                  .c_row_stride = (by_place ? heads : 1) * channels});
+  for (std::int64_t col = 0; col < channels; col += nr) {
+    float* const panel = values + col * tokens * heads;
+    for (std::int64_t h = 0; h < heads; ++h) {
+      kernels.gemm({.m = tokens,
+                    .n = nr,
+                    .k = dim,
+                    .a = value.data + h * dim,
+                    .a_row_stride = inner,
+                    .a_k_stride = 1,
+                    .a_panel_stride = inner * kernels.gemm_mr,
+                    .b = args.out_proj.packed->floats() + col * inner + h * dim * nr,
+                    .b_k_stride = nr,
+                    .b_panel_stride = nr * inner,
+                    .c = panel + (by_place ? h : h * tokens) * nr,
+                    .c_row_stride = (by_place ? heads : 1) * nr});
+    }
   }
 }
 
@@ -362,7 +371,7 @@ void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View 
   const View first_value = ctx.workspace.floats({1, channels});
   linear(ctx, {args.value.data, Shape{1, inner}}, *args.out_proj.packed,
          {.bias = args.out_proj.bias.data}, first_value);
-  float* const values = ctx.workspace.array<float>(rows * channels);
+  float* const values = ctx.workspace.array<float>(panels_size(kernels, channels, rows));
   fold_values(kernels, args, relative_tokens(ctx, args.value, 1.0F), values);
   FoldedTokens folded{key.data, nullptr, values, first_value.data, tokens, rows};
   if (args.query_input) {

@@ -42,7 +42,7 @@ void multiply_tile(const TileArgs& t) noexcept {
   for_each<R>([&](auto r) SAM_RLX_INLINED {
     for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
   });
-  if (t.k >= kPrefetchFrom) prefetch_tile<R, V>(t);
+  prefetch_tile<R, V>(t);
   if (t.packed) {
     add_products<true>(t, acc);
   } else {

@@ -39,20 +39,25 @@ void finish_tile(const TileArgs& t, const float* tile) noexcept {
   }
 }
 
-// C and the residual arrive while the products are summed, unless that takes no longer.
-constexpr Index kPrefetchFrom = 128;
+// C and the residual arrive while the products are summed, unless that takes no longer. A residual
+// may come from afar.
+constexpr Index kPrefetchFrom = 128, kPrefetchResidualFrom = 32;
 template <int R, int V>
 SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
   const sam_rlx::GemmArgs& g = *t.g;
+  if (t.last && g.residual != nullptr && t.k >= kPrefetchResidualFrom) {
+    const float* const residual = g.residual + t.row * g.residual_row_stride + t.col;
+    for_each<R>([&](auto r) SAM_RLX_INLINED {
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        SAM_RLX_PREFETCH(residual + r.value * g.residual_row_stride + v.value * kLanes);
+      });
+    });
+  }
+  if (t.k < kPrefetchFrom) return;
   const float* const c = g.c + t.row * g.c_row_stride + t.col;
-  const bool add_residual = t.last && g.residual != nullptr;
-  const float* const residual =
-      add_residual ? g.residual + t.row * g.residual_row_stride + t.col : c;
-  const Index residual_stride = add_residual ? g.residual_row_stride : g.c_row_stride;
   for_each<R>([&](auto r) SAM_RLX_INLINED {
     for_each<V>([&](auto v) SAM_RLX_INLINED {
       SAM_RLX_PREFETCH_WRITE(c + r.value * g.c_row_stride + v.value * kLanes);
-      if (add_residual) SAM_RLX_PREFETCH(residual + r.value * residual_stride + v.value * kLanes);
     });
   });
 }

@@ -74,19 +74,31 @@ void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
   }
 }
 
+// Sum of f(vector, sum) over the channels of some columns, in four chains as in sum_row.
+template <class F>
+SAM_RLX_INLINE Vec sum_channels(const float* x, Index channels, Index cols, Index n, F f) {
+  Vec s[4] = {zero(), zero(), zero(), zero()};
+  Index k = 0;
+  for (; k + 4 <= channels; k += 4) {
+    for_each<4>([&](auto i) SAM_RLX_INLINED {
+      s[i.value] = f(load_cols(x + (k + i.value) * cols, n), s[i.value]);
+    });
+  }
+  for (; k < channels; ++k) s[0] = f(load_cols(x + k * cols, n), s[0]);
+  return add(add(s[0], s[1]), add(s[2], s[3]));
+}
+
 // Channel norm of a channels-first block: lanes are columns.
 void layer_norm_columns(float* x, Index channels, Index cols, const float* weight,
                         const float* bias, float eps) noexcept {
   const Vec inverse_count = set1(1.0F / static_cast<float>(channels));
   for_lanes(cols, [&](Index c, Index n) {
-    Vec sum = zero();
-    for (Index k = 0; k < channels; ++k) sum = add(sum, load_cols(x + k * cols + c, n));
+    const Vec sum = sum_channels(x + c, channels, cols, n, [](Vec v, Vec s) { return add(s, v); });
     const Vec mean = mul(sum, inverse_count);
-    Vec squares = zero();
-    for (Index k = 0; k < channels; ++k) {
-      const Vec d = sub(load_cols(x + k * cols + c, n), mean);
-      squares = fma(d, d, squares);
-    }
+    const Vec squares = sum_channels(x + c, channels, cols, n, [&](Vec v, Vec s) {
+      const Vec d = sub(v, mean);
+      return fma(d, d, s);
+    });
     float variance[kLanes];
     store(variance, fma(squares, inverse_count, set1(eps)));
     for (float& v : variance) v = 1.0F / __builtin_sqrtf(v);
