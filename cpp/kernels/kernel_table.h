@@ -212,7 +212,8 @@ struct KernelTable {
                       float* sum) noexcept;
   // x(r, :) = softmax(x(r, :) * scale). Row stride is cols.
   void (*softmax_rows)(float* x, std::int64_t rows, std::int64_t cols, float scale) noexcept;
-  // Each row holds `groups` runs of `lanes` numbers; softmax over the groups, for each lane.
+  // Each row holds `groups` runs of `lanes` numbers; softmax over the groups and one of zeros that
+  // is not stored, for each lane.
   void (*softmax_groups)(float* x, std::int64_t rows, std::int64_t groups,
                          std::int64_t lanes) noexcept;
   // Channel norm of a channels-first block (channels, cols), in place: each column is normalised

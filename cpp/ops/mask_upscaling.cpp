@@ -1,23 +1,27 @@
 #include "ops/mask_upscaling.h"
 
+#include <vector>
+
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
 
 namespace sam_rlx {
 
-Tensor fold_conv_transpose2x2(ConstView weight) {
-  const std::int64_t in = weight.shape[0];
-  const std::int64_t out = weight.shape[1];
-  Tensor folded({4 * out, in});
+Tensor fold_conv_transpose2x2(const KernelTable& kernels, ConstView weight) {
+  const std::int64_t in = weight.shape[0], out = weight.shape[1], mr = kernels.gemm_mr;
+  Tensor columns({in, 4 * out});
+  std::vector<const float*> pointers;
   for (std::int64_t i = 0; i < in; ++i) {
-    for (std::int64_t o = 0; o < out; ++o) {
-      for (std::int64_t d = 0; d < 4; ++d) {
-        folded.data()[(d * out + o) * in + i] = weight.data[(i * out + o) * 4 + d];
-      }
+    pointers.push_back(columns.data() + i * 4 * out);
+    for (std::int64_t r = 0; r < 4 * out; ++r) {
+      columns.data()[i * 4 * out + r] = weight.data[(i * out + r % out) * 4 + r / out];
     }
   }
-  return folded;
+  Tensor packed({round_up(4 * out, mr), in});
+  kernels.pack_a_columns(pointers.data(), in, 4 * out, packed.data(), in * mr);
+  return packed;
 }
 
 Tensor repeat_bias2x2(ConstView bias) {
@@ -126,8 +130,8 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                 .n = width,
                 .k = channels,
                 .a = args.weight1.data,
-                .a_row_stride = channels,
-                .a_k_stride = 1,
+                .a_row_stride = 1,
+                .a_k_stride = kernels.gemm_mr,
                 .a_panel_stride = channels * kernels.gemm_mr,
                 .b = s.map,
                 .b_k_stride = kernels.gemm_nr,
@@ -147,8 +151,8 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                   .n = width,
                   .k = c1,
                   .a = args.weight2.data,
-                  .a_row_stride = c1,
-                  .a_k_stride = 1,
+                  .a_row_stride = 1,
+                  .a_k_stride = kernels.gemm_mr,
                   .a_panel_stride = c1 * kernels.gemm_mr,
                   .b = first,
                   .b_k_stride = width,
@@ -170,10 +174,9 @@ void upscale_masks(Context& ctx, const MaskUpscalingArgs& args, View masks) {
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t width = args.map.shape[1];
   const std::int64_t channels = args.map.shape[2];
-  const std::int64_t nr = kernels.gemm_nr;
-  const std::int64_t map_size = (width + nr - 1) / nr * nr * channels;
-  const std::int64_t first_size = args.weight1.shape[0] * width;
-  const std::int64_t second_size = args.weight2.shape[0] * width;
+  const std::int64_t map_size = round_up(width, kernels.gemm_nr) * channels;
+  const std::int64_t first_size = args.bias1.numel() * width;
+  const std::int64_t second_size = args.bias2.numel() * width;
   const std::int64_t slice = map_size + first_size + second_size + args.hyper.shape[0] * width;
 
   const Workspace::Scope scratch(ctx.workspace);

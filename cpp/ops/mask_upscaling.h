@@ -16,10 +16,10 @@ namespace sam_rlx {
 // steps, so the upscaled map is never stored.
 struct MaskUpscalingArgs {
   ConstView map;                     // (H, W, C)
-  ConstView weight1, bias1;          // (4 * C1, C) rows (dy, dx, c1), (4 * C1,)
+  ConstView weight1, bias1;          // of fold_conv_transpose2x2, (4 * C1,)
   ConstView norm_weight, norm_bias;  // (C1,)
   float norm_eps = 1e-6F;
-  ConstView weight2, bias2;  // (4 * C2, C1) rows (dy, dx, c2), (4 * C2,)
+  ConstView weight2, bias2;  // of fold_conv_transpose2x2, (4 * C2,)
   ConstView hyper;           // (K, C2)
   ConstView skip1 = {};      // (H, 4 * C1, W), or none; see split_places
   ConstView skip0 = {};      // (H, 4 * 4 * C2, W), or none
@@ -33,9 +33,9 @@ void split_places(Context& ctx, ConstView map, View out);
 // The way back: rows (H, 4^n C, W) -> map (2^n H, 2^n W, C).
 void merge_places(Context& ctx, ConstView rows, View map);
 
-// A transposed-convolution weight (in, out, 2, 2) as rows (dy, dx, out), and a bias (out,) four
-// times.
-Tensor fold_conv_transpose2x2(ConstView weight);
+// A transposed-convolution weight (in, out, 2, 2) as a left operand with rows (dy, dx, out), in
+// panels of gemm_mr rows, and a bias (out,) four times.
+Tensor fold_conv_transpose2x2(const KernelTable& kernels, ConstView weight);
 Tensor repeat_bias2x2(ConstView bias);
 
 // masks (K, 4H, 4W)

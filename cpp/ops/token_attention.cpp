@@ -14,6 +14,8 @@ namespace {
 // Places of the map that are processed at once: part of the result's definition, because sums are
 // made part by part, in order, whatever the number of threads.
 constexpr std::int64_t kPart = 256;
+// Rows of a work item when the parts are joined.
+constexpr std::int64_t kJoinedRows = 8;
 
 float* thread_slice(float* base, std::int64_t stride, int thread) { return base + stride * thread; }
 
@@ -25,9 +27,11 @@ void add_rows(const float* a, const float* b, std::int64_t n, float* out) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
 }
 
-// folded (N * heads, C): row n * heads + h is scale * tokens[n, head h] . weight[head h, :].
+float score_scale(std::int64_t dim) { return 1.0F / std::sqrt(static_cast<float>(dim)); }
+
+// folded (N * heads, C): row n * heads + h is tokens[n, head h] . weight[head h, :].
 void fold_tokens(const KernelTable& kernels, ConstView tokens, ConstView weight, std::int64_t heads,
-                 float scale, float* folded) {
+                 float* folded) {
   const std::int64_t n = tokens.shape[0];
   const std::int64_t inner = tokens.shape[1];
   const std::int64_t channels = weight.shape[1];
@@ -46,7 +50,6 @@ void fold_tokens(const KernelTable& kernels, ConstView tokens, ConstView weight,
                   .c = folded + h * channels,
                   .c_row_stride = heads * channels});
   }
-  for (std::int64_t i = 0; i < n * heads * channels; ++i) folded[i] *= scale;
 }
 
 // Sums of one part of the map for every folded row: largest score, sum of exponentials, and the
@@ -92,23 +95,22 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
                 .c_row_stride = channels});
 }
 
-// Joins the parts into part 0: value = softmax-weighted mean of the places.
-void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows, std::int64_t channels) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float largest = all.max[r];
-    for (std::int64_t p = 1; p < parts; ++p) largest = std::max(largest, all.max[p * rows + r]);
-    float total = 0.0F;
-    for (std::int64_t p = 0; p < parts; ++p) {
-      total += all.sum[p * rows + r] * std::exp(all.max[p * rows + r] - largest);
-    }
-    float* const out = all.value + r * channels;
-    const float first = std::exp(all.max[r] - largest) / total;
-    for (std::int64_t c = 0; c < channels; ++c) out[c] *= first;
-    for (std::int64_t p = 1; p < parts; ++p) {
-      const float weight = std::exp(all.max[p * rows + r] - largest) / total;
-      const float* const in = all.value + (p * rows + r) * channels;
-      for (std::int64_t c = 0; c < channels; ++c) out[c] += weight * in[c];
-    }
+// Joins the parts of a row into part 0: value = softmax-weighted mean of the places.
+void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows, std::int64_t channels,
+                std::int64_t r) {
+  float largest = all.max[r];
+  for (std::int64_t p = 1; p < parts; ++p) largest = std::max(largest, all.max[p * rows + r]);
+  float total = 0.0F;
+  for (std::int64_t p = 0; p < parts; ++p) {
+    total += all.sum[p * rows + r] * std::exp(all.max[p * rows + r] - largest);
+  }
+  float* const out = all.value + r * channels;
+  const float first = std::exp(all.max[r] - largest) / total;
+  for (std::int64_t c = 0; c < channels; ++c) out[c] *= first;
+  for (std::int64_t p = 1; p < parts; ++p) {
+    const float weight = std::exp(all.max[p * rows + r] - largest) / total;
+    const float* const in = all.value + (p * rows + r) * channels;
+    for (std::int64_t c = 0; c < channels; ++c) out[c] += weight * in[c];
   }
 }
 
@@ -135,8 +137,10 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
 
   // The term q . bias is the same for all places: softmax does not see it.
-  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
-  fold_tokens(kernels, args.query, args.k_proj.weight, args.num_heads, scale, plain);
+  const View query = ctx.workspace.floats(args.query.shape);
+  const float scale = score_scale(dim);
+  for (std::int64_t i = 0; i < query.numel(); ++i) query.data[i] = scale * args.query.data[i];
+  fold_tokens(kernels, query, args.k_proj.weight, args.num_heads, plain);
   kernels.pack_weight(plain, channels, rows, channels, folded);
 
   parallel_for(ctx.num_threads, parts, 1, [&](std::int64_t part, std::int64_t, int thread) {
@@ -145,7 +149,12 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
                 thread_slice(slices, slice, thread),
                 {all.max + part * rows, all.sum + part * rows, all.value + part * rows * channels});
   });
-  join_parts(all, parts, rows, channels);
+  parallel_for(ctx.num_threads, rows, kJoinedRows,
+               [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
+                 for (std::int64_t r = begin; r < end; ++r) {
+                   join_parts(all, parts, rows, channels, r);
+                 }
+               });
 
   // Project the means with every head's weights and keep each row's own head.
   const View projected = ctx.workspace.floats({rows, inner});
@@ -159,6 +168,16 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
   }
 }
 
+void pack_places_t(Context& ctx, ConstView x, Tensor& out) {
+  const std::int64_t places = x.shape[0], inner = x.shape[1], nr = ctx.kernels.gemm_nr;
+  const Shape shape{(places + nr - 1) / nr * nr, inner};
+  if (out.shape() != shape) out = Tensor(shape);
+  parallel_for(ctx.num_threads, places, kPart, [&](std::int64_t begin, std::int64_t end, int) {
+    ctx.kernels.pack_weight(x.data + begin * inner, inner, end - begin, inner,
+                            out.data() + begin * inner);
+  });
+}
+
 void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args, View out) {
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t tokens = args.query.shape[0];
@@ -166,7 +185,7 @@ void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args
   const std::int64_t dim = inner / args.num_heads;
   const std::int64_t places = args.value.shape[0];
   if (tokens == 0) return;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
+  const float scale = score_scale(dim);
 
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t slice = tokens * places;
@@ -180,9 +199,9 @@ void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args
                   .a_row_stride = inner,
                   .a_k_stride = 1,
                   .a_panel_stride = inner * kernels.gemm_mr,
-                  .b = args.key_t.data + h * dim * places,
-                  .b_k_stride = places,
-                  .b_panel_stride = kernels.gemm_nr,
+                  .b = args.key_t.data + h * dim * kernels.gemm_nr,
+                  .b_k_stride = kernels.gemm_nr,
+                  .b_panel_stride = kernels.gemm_nr * inner,
                   .c = scores,
                   .c_row_stride = places});
     kernels.softmax_rows(scores, tokens, places, scale);
@@ -203,66 +222,88 @@ void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args
 
 namespace {
 
-// What the token side contributes to every place.
+// What the token side contributes to every place; tokens without the first one, relative to it.
 struct FoldedTokens {
-  const float* keys;    // packed (query width, rows)
-  const float* bias;    // (rows,) or null
-  const float* values;  // (rows, C)
+  const float* keys;         // packed (C, rows), rows n * heads + h; or (tokens, inner)
+  const float* bias;         // (rows,), with packed keys
+  const float* values;       // packed (rows, C), rows as the scores have them
+  const float* first_value;  // (C,): what the first token adds
+  std::int64_t tokens, rows;
 };
 
-// rows (N * heads, inner) that hold each token's own head and zeros elsewhere, scaled.
-void spread_heads(ConstView tokens, std::int64_t heads, float scale, float* out) {
-  const std::int64_t inner = tokens.shape[1];
-  const std::int64_t dim = inner / heads;
-  const std::int64_t rows = tokens.shape[0] * heads;
-  std::fill(out, out + rows * inner, 0.0F);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t h = r % heads;
-    const float* const token = tokens.data + (r / heads) * inner + h * dim;
-    for (std::int64_t d = 0; d < dim; ++d) out[r * inner + h * dim + d] = scale * token[d];
+// Scores of some places -> weights (count, rows).
+void weigh_folded(const KernelTable& kernels, const MapToTokenArgs& args,
+                  const FoldedTokens& folded, std::int64_t begin, std::int64_t count, float* sum,
+                  float* scores) {
+  const std::int64_t channels = args.query_input.shape[1];
+  const float* query = args.query_input.data + begin * channels;
+  if (args.query_pe) {
+    add_rows(query, args.query_pe.data + begin * channels, count * channels, sum);
+    query = sum;
   }
+  kernels.gemm({.m = count,
+                .n = folded.rows,
+                .k = channels,
+                .a = query,
+                .a_row_stride = channels,
+                .a_k_stride = 1,
+                .a_panel_stride = channels * kernels.gemm_mr,
+                .b = folded.keys,
+                .b_k_stride = kernels.gemm_nr,
+                .b_panel_stride = kernels.gemm_nr * channels,
+                .c = scores,
+                .c_row_stride = folded.rows,
+                .column_bias = folded.bias});
+  kernels.softmax_groups(scores, count, folded.tokens, args.num_heads);
+}
+
+// Scores of some places, head by head -> weights (rows, count), rows h * tokens + n.
+void weigh_projected(const KernelTable& kernels, const MapToTokenArgs& args,
+                     const FoldedTokens& folded, std::int64_t begin, std::int64_t count,
+                     float* scores) {
+  const std::int64_t inner = args.key.shape[1], dim = inner / args.num_heads;
+  for (std::int64_t h = 0; h < args.num_heads; ++h) {
+    kernels.gemm({.m = folded.tokens,
+                  .n = count,
+                  .k = dim,
+                  .a = folded.keys + h * dim,
+                  .a_row_stride = inner,
+                  .a_k_stride = 1,
+                  .a_panel_stride = inner * kernels.gemm_mr,
+                  .b = args.query_t.data + begin * inner + h * dim * kernels.gemm_nr,
+                  .b_k_stride = kernels.gemm_nr,
+                  .b_panel_stride = kernels.gemm_nr * inner,
+                  .c = scores + h * folded.tokens * count,
+                  .c_row_stride = count});
+  }
+  kernels.softmax_groups(scores, args.num_heads, folded.tokens, count);
 }
 
 void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const FoldedTokens& folded,
               std::int64_t begin, std::int64_t count, float* scratch, View keys_out) {
-  const std::int64_t rows = args.key.shape[0] * args.num_heads;
-  const std::int64_t width = args.query_input.shape[1];
   const std::int64_t channels = args.keys.shape[1];
-  const float* query = args.query_input.data + begin * width;
-  float* const scores = scratch;  // (count, rows)
-  if (args.query_pe) {
-    float* const sum = scratch + kPart * rows;
-    add_rows(query, args.query_pe.data + begin * width, count * width, sum);
-    query = sum;
+  const bool by_place = static_cast<bool>(args.query_input);
+  float* const scores = scratch;
+  if (by_place) {
+    weigh_folded(kernels, args, folded, begin, count, scratch + kPart * folded.rows, scores);
+  } else {
+    weigh_projected(kernels, args, folded, begin, count, scores);
   }
-  kernels.gemm({.m = count,
-                .n = rows,
-                .k = width,
-                .a = query,
-                .a_row_stride = width,
-                .a_k_stride = 1,
-                .a_panel_stride = width * kernels.gemm_mr,
-                .b = folded.keys,
-                .b_k_stride = kernels.gemm_nr,
-                .b_panel_stride = kernels.gemm_nr * width,
-                .c = scores,
-                .c_row_stride = rows,
-                .column_bias = folded.bias});
-  kernels.softmax_groups(scores, count, args.key.shape[0], args.num_heads);
+  const std::int64_t row_stride = by_place ? folded.rows : 1;
   float* const out = keys_out.data + begin * channels;
   kernels.gemm({.m = count,
                 .n = channels,
-                .k = rows,
+                .k = folded.rows,
                 .a = scores,
-                .a_row_stride = rows,
-                .a_k_stride = 1,
-                .a_panel_stride = rows * kernels.gemm_mr,
+                .a_row_stride = row_stride,
+                .a_k_stride = by_place ? 1 : count,
+                .a_panel_stride = row_stride * kernels.gemm_mr,
                 .b = folded.values,
-                .b_k_stride = channels,
-                .b_panel_stride = kernels.gemm_nr,
+                .b_k_stride = kernels.gemm_nr,
+                .b_panel_stride = kernels.gemm_nr * folded.rows,
                 .c = out,
                 .c_row_stride = channels,
-                .column_bias = args.out_proj.bias.data,
+                .column_bias = folded.first_value,
                 .residual = args.keys.data + begin * channels,
                 .residual_row_stride = channels});
   if (!args.norm_weight) return;
@@ -270,24 +311,50 @@ void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const Fold
                           args.norm_eps, out);
 }
 
-// values (N * heads, C): row n * heads + h is value[n, head h] . out_proj[:, head h]^T.
-void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, float* values) {
-  const std::int64_t inner = args.value.shape[1];
-  const std::int64_t channels = args.keys.shape[1];
-  const std::int64_t dim = inner / args.num_heads;
-  for (std::int64_t h = 0; h < args.num_heads; ++h) {
-    kernels.gemm({.m = args.value.shape[0],
-                  .n = channels,
-                  .k = dim,
-                  .a = args.value.data + h * dim,
-                  .a_row_stride = inner,
-                  .a_k_stride = 1,
-                  .a_panel_stride = inner * kernels.gemm_mr,
-                  .b = args.out_proj.packed->floats() + h * dim * kernels.gemm_nr,
-                  .b_k_stride = kernels.gemm_nr,
-                  .b_panel_stride = kernels.gemm_nr * inner,
-                  .c = values + h * channels,
-                  .c_row_stride = args.num_heads * channels});
+// Projected tokens without the first one, relative to it, times `scale`.
+View relative_tokens(Context& ctx, ConstView tokens, float scale) {
+  const std::int64_t inner = tokens.shape[1];
+  const View out = ctx.workspace.floats({tokens.shape[0] - 1, inner});
+  for (std::int64_t i = 0; i < out.numel(); ++i) {
+    out.data[i] = scale * (tokens.data[inner + i] - tokens.data[i % inner]);
+  }
+  return out;
+}
+
+// Rows value[n, head h] . out_proj[:, head h]^T in the order of the scores, in panels.
+void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, ConstView value,
+                 float* values) {
+  const std::int64_t tokens = value.shape[0], inner = value.shape[1], heads = args.num_heads;
+  const std::int64_t channels = args.keys.shape[1], dim = inner / heads, nr = kernels.gemm_nr;
+  const bool by_place = static_cast<bool>(args.query_input);
+  for (std::int64_t col = 0; col < channels; col += nr) {
+    float* const panel = values + col * tokens * heads;
+    for (std::int64_t h = 0; h < heads; ++h) {
+      kernels.gemm({.m = tokens,
+                    .n = nr,
+                    .k = dim,
+                    .a = value.data + h * dim,
+                    .a_row_stride = inner,
+                    .a_k_stride = 1,
+                    .a_panel_stride = inner * kernels.gemm_mr,
+                    .b = args.out_proj.packed->floats() + col * inner + h * dim * nr,
+                    .b_k_stride = nr,
+                    .b_panel_stride = nr * inner,
+                    .c = panel + (by_place ? h : h * tokens) * nr,
+                    .c_row_stride = (by_place ? heads : 1) * nr});
+    }
+  }
+}
+
+// bias (N * heads,): row n * heads + h is key[n, head h] . bias[head h].
+void fold_bias(ConstView key, ConstView bias, std::int64_t heads, float* out) {
+  const std::int64_t inner = key.shape[1], dim = inner / heads;
+  for (std::int64_t r = 0; r < key.shape[0] * heads; ++r) {
+    const std::int64_t offset = (r % heads) * dim;
+    const float* const token = key.data + (r / heads) * inner + offset;
+    float dot = 0.0F;
+    for (std::int64_t d = 0; d < dim; ++d) dot += token[d] * bias.data[offset + d];
+    out[r] = dot;
   }
 }
 
@@ -295,38 +362,31 @@ void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, float* 
 
 void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View keys_out) {
   const KernelTable& kernels = ctx.kernels;
-  const std::int64_t heads = args.num_heads;
-  const std::int64_t inner = args.key.shape[1];
-  const std::int64_t dim = inner / heads;
-  const std::int64_t rows = args.key.shape[0] * heads;
-  const std::int64_t width = args.query_input.shape[1];
-  const std::int64_t places = args.keys.shape[0];
-  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
+  const std::int64_t heads = args.num_heads, inner = args.key.shape[1];
+  const std::int64_t channels = args.keys.shape[1], places = args.keys.shape[0];
+  const std::int64_t tokens = args.key.shape[0] - 1, rows = tokens * heads;
 
   const Workspace::Scope scratch(ctx.workspace);
-  float* const plain = ctx.workspace.array<float>(rows * width);
-  float* const packed = ctx.workspace.array<float>(panels_size(kernels, rows, width));
-  float* const values = ctx.workspace.array<float>(rows * args.keys.shape[1]);
-  float* bias = nullptr;
-  if (args.q_proj.packed != nullptr) {
-    bias = ctx.workspace.array<float>(rows);
-    fold_tokens(kernels, args.key, args.q_proj.weight, heads, scale, plain);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t offset = (r % heads) * dim;
-      const float* const token = args.key.data + (r / heads) * inner + offset;
-      float dot = 0.0F;
-      for (std::int64_t d = 0; d < dim; ++d) dot += token[d] * args.q_proj.bias.data[offset + d];
-      bias[r] = scale * dot;
-    }
-  } else {
-    spread_heads(args.key, heads, scale, plain);
+  const View key = relative_tokens(ctx, args.key, score_scale(inner / heads));
+  const View first_value = ctx.workspace.floats({1, channels});
+  linear(ctx, {args.value.data, Shape{1, inner}}, *args.out_proj.packed,
+         {.bias = args.out_proj.bias.data}, first_value);
+  float* const values = ctx.workspace.array<float>(panels_size(kernels, channels, rows));
+  fold_values(kernels, args, relative_tokens(ctx, args.value, 1.0F), values);
+  FoldedTokens folded{key.data, nullptr, values, first_value.data, tokens, rows};
+  if (args.query_input) {
+    float* const plain = ctx.workspace.array<float>(rows * channels);
+    float* const packed = ctx.workspace.array<float>(panels_size(kernels, rows, channels));
+    float* const bias = ctx.workspace.array<float>(rows);
+    fold_tokens(kernels, key, args.q_proj.weight, heads, plain);
+    kernels.pack_weight(plain, channels, rows, channels, packed);
+    fold_bias(key, args.q_proj.bias, heads, bias);
+    folded.keys = packed;
+    folded.bias = bias;
   }
-  kernels.pack_weight(plain, width, rows, width, packed);
-  fold_values(kernels, args, values);
 
-  const std::int64_t slice = kPart * (rows + width);
+  const std::int64_t slice = kPart * (rows + channels);
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
-  const FoldedTokens folded{packed, bias, values};
   parallel_for(ctx.num_threads, places, kPart,
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  map_part(kernels, args, folded, begin, end - begin,

@@ -33,8 +33,12 @@ struct TokenToMapArgs {
 };
 void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out);
 
+// A map's projection x (M, inner) as a right operand (inner, M), in panels of gemm_nr places. A
+// tensor of the right size is used again.
+void pack_places_t(Context& ctx, ConstView x, Tensor& out);
+
 // The same when the map's projections are at hand:
-//   key_t (inner, M)  projected keys, transposed; value (M, inner)
+//   key_t  projected keys, of pack_places_t; value (M, inner)
 struct ProjectedMapArgs {
   std::int64_t num_heads = 0;
   ConstView query, key_t, value;
@@ -43,14 +47,19 @@ void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args
 
 // The map attends to the tokens: keys_out = layer_norm(keys + out_proj(attention)), or without the
 // norm where norm_weight is none.
-//   key, value (N, inner)   projected tokens
-//   query_input, query_pe   the map's queries are q_proj(query_input + query_pe), (M, C) each; with
-//                           q_proj.packed null, query_input (M, inner) is projected already
+//   key, value (N, inner)   projected tokens, N > 0
+//   query_input, query_pe   the map's queries are q_proj(query_input + query_pe), (M, C) each
+//   query_t                 or, where query_input is none, projected queries, of pack_places_t
 //   keys (M, C)             residual; keys_out may be keys
+//
+// A softmax does not see what all its scores have in common, and its weights have the sum 1. So
+// everything is relative to the first token, which costs nothing:
+//   softmax(q . k_n) = softmax(q . (k_n - k_0)),  sum p_n v_n = v_0 + sum over n > 0 of p_n (v_n -
+//   v_0)
 struct MapToTokenArgs {
   std::int64_t num_heads = 0;
   ConstView key, value;
-  ConstView query_input, query_pe;
+  ConstView query_input = {}, query_pe = {}, query_t = {};
   Projection q_proj, out_proj;
   ConstView norm_weight = {}, norm_bias = {};
   float norm_eps = 1e-5F;

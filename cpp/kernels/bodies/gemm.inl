@@ -6,23 +6,24 @@ constexpr Index gemm_k_block(Index k) {
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
-template <int R, int V>
-void multiply_tile(const TileArgs& t) noexcept {
-  Vec acc[R][V];
-  for_each<R>([&](auto r) { for_each<V>([&](auto v) { acc[r.value][v.value] = zero(); }); });
-  if (t.k >= kPrefetchFrom) prefetch_tile<R, V>(t);
+// Adds the products of a tile. Packed: A(r, p) = a[p * kMr + r]; otherwise any strides.
+template <bool Packed, int R, int V>
+SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
   const float* a = t.a;
   const float* b = t.b;
+  const Index a_row = Packed ? 1 : t.g->a_row_stride;
+  const Index a_step = Packed ? kMr : t.g->a_k_stride;
   const Index b_step = t.g->b_k_stride;
-  const auto step = [&] {
+  const auto step = [&]() SAM_RLX_INLINED {
     Vec bv[V];
-    for_each<V>([&](auto v) { bv[v.value] = load(b + v.value * kLanes); });
-    for_each<R>([&](auto r) {
-      const Vec av = set1(a[r.value]);
-      for_each<V>(
-          [&](auto v) { acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]); });
+    for_each<V>([&](auto v) SAM_RLX_INLINED { bv[v.value] = load(b + v.value * kLanes); });
+    for_each<R>([&](auto r) SAM_RLX_INLINED {
+      const Vec av = set1(a[r.value * a_row]);
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]);
+      });
     });
-    a += kMr;
+    a += a_step;
     b += b_step;
   };
   Index p = t.k;  // written out four times: a tenth faster than one step a turn
@@ -33,6 +34,20 @@ void multiply_tile(const TileArgs& t) noexcept {
     step();
   }
   for (; p > 0; --p) step();
+}
+
+template <int R, int V>
+void multiply_tile(const TileArgs& t) noexcept {
+  Vec acc[R][V];
+  for_each<R>([&](auto r) SAM_RLX_INLINED {
+    for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
+  });
+  prefetch_tile<R, V>(t);
+  if (t.packed) {
+    add_products<true>(t, acc);
+  } else {
+    add_products<false>(t, acc);
+  }
   finish_sums<R, V>(t, acc);
 }
 
@@ -40,11 +55,12 @@ void multiply_tile(const TileArgs& t) noexcept {
 void multiply_tile_edge(const TileArgs& t) noexcept {
   alignas(64) float tile[kMr * kNr];
   for (Index i = 0; i < t.rows; ++i) {
+    const float* const a = t.a + i * t.g->a_row_stride;
     for (Index j = 0; j < t.cols; j += kLanes) {
       const Index n = smaller(t.cols - j, kLanes);
       Vec acc = zero();
       for (Index p = 0; p < t.k; ++p) {
-        acc = fma(set1(t.a[p * kMr + i]), load_n(t.b + p * t.g->b_k_stride + j, n), acc);
+        acc = fma(set1(a[p * t.g->a_k_stride]), load_cols(t.b + p * t.g->b_k_stride + j, n), acc);
       }
       store(tile + i * kNr + j, acc);
     }
@@ -88,52 +104,36 @@ void run_tile(TileArgs& t, Index row, Index col) noexcept {
   }
 }
 
-// Packs up to kMr rows of any strides, p0 <= p < p0 + k, for one panel.
-void pack_any_rows(const sam_rlx::GemmArgs& g, Index row, Index p0, Index k, float* out) noexcept {
-  const float* const a = g.a + (row / kMr) * g.a_panel_stride + p0 * g.a_k_stride;
-  const Index rows = smaller(g.m - row, kMr);
-  if (g.a_k_stride == 1) {
-    const float* pointers[kMr] = {};
-    for (Index i = 0; i < rows; ++i) pointers[i] = a + i * g.a_row_stride;
-    pack_rows<kMr>(pointers, k, out);
-    return;
-  }
-  for (Index p = 0; p < k; ++p) {
-    for (Index i = 0; i < kMr; ++i) {
-      out[p * kMr + i] = i < rows ? a[i * g.a_row_stride + p * g.a_k_stride] : 0.0F;
-    }
-  }
-}
-
 void gemm(const sam_rlx::GemmArgs& g) noexcept {
   const Index block = gemm_k_block(g.k);
-  const bool packed = g.a_row_stride == 1 && g.a_k_stride == kMr;
-  alignas(64) float panel[kMaxKc * kMr];
   Index p0 = 0;
   do {
     TileArgs t{};
     t.g = &g;
+    t.packed = g.a_row_stride == 1 && g.a_k_stride == kMr;
     t.k = smaller(block, g.k - p0);
     t.accumulate = g.accumulate || p0 > 0;
     t.last = p0 + block >= g.k;
     const bool outside = p0 == 0 && g.partial != nullptr;
     t.partial = outside ? g.partial : g.c;
     t.partial_stride = outside ? g.partial_row_stride : g.c_row_stride;
+    const auto a_panel = [&](Index row) {
+      return g.a + (row / kMr) * g.a_panel_stride + p0 * g.a_k_stride;
+    };
     const auto b_panel = [&](Index col) {
       return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
     };
-    if (packed) {  // a panel of B meets all of A, which is small
+    if (t.packed) {  // a panel of B meets all of A, which is small
       for (Index col = 0; col < g.n; col += kNr) {
         t.b = b_panel(col);
         for (Index row = 0; row < g.m; row += kMr) {
-          t.a = g.a + (row / kMr) * g.a_panel_stride + p0 * kMr;
+          t.a = a_panel(row);
           run_tile(t, row, col);
         }
       }
     } else {
-      t.a = panel;
       for (Index row = 0; row < g.m; row += kMr) {
-        pack_any_rows(g, row, p0, t.k, panel);
+        t.a = a_panel(row);
         for (Index col = 0; col < g.n; col += kNr) {
           t.b = b_panel(col);
           run_tile(t, row, col);

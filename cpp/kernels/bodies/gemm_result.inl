@@ -4,7 +4,8 @@
 // their own.
 struct TileArgs {
   const sam_rlx::GemmArgs* g;
-  const float* a;  // packed: A(i, p) = a[p * kMr + i]
+  bool packed;  // A, in panels of kMr rows
+  const float* a;
   const float* b;
   Index k;
   Index row, col, rows, cols;  // place and size in C
@@ -33,29 +34,30 @@ void finish_tile(const TileArgs& t, const float* tile) noexcept {
           x = add(x, load_cols(r + j, n));
         }
       }
-      if (n == kLanes) {
-        store(c + j, x);
-      } else {
-        store_n(c + j, x, n);
-      }
+      store_cols(c + j, x, n);
     }
   }
 }
 
-// C and the residual arrive while the products are summed, unless that takes no longer.
-constexpr Index kPrefetchFrom = 128;
+// C and the residual arrive while the products are summed, unless that takes no longer. A residual
+// may come from afar.
+constexpr Index kPrefetchFrom = 128, kPrefetchResidualFrom = 32;
 template <int R, int V>
 SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
   const sam_rlx::GemmArgs& g = *t.g;
+  if (t.last && g.residual != nullptr && t.k >= kPrefetchResidualFrom) {
+    const float* const residual = g.residual + t.row * g.residual_row_stride + t.col;
+    for_each<R>([&](auto r) SAM_RLX_INLINED {
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        SAM_RLX_PREFETCH(residual + r.value * g.residual_row_stride + v.value * kLanes);
+      });
+    });
+  }
+  if (t.k < kPrefetchFrom) return;
   const float* const c = g.c + t.row * g.c_row_stride + t.col;
-  const bool add_residual = t.last && g.residual != nullptr;
-  const float* const residual =
-      add_residual ? g.residual + t.row * g.residual_row_stride + t.col : c;
-  const Index residual_stride = add_residual ? g.residual_row_stride : g.c_row_stride;
-  for_each<R>([&](auto r) {
-    for_each<V>([&](auto v) {
+  for_each<R>([&](auto r) SAM_RLX_INLINED {
+    for_each<V>([&](auto v) SAM_RLX_INLINED {
       SAM_RLX_PREFETCH_WRITE(c + r.value * g.c_row_stride + v.value * kLanes);
-      if (add_residual) SAM_RLX_PREFETCH(residual + r.value * residual_stride + v.value * kLanes);
     });
   });
 }
@@ -64,36 +66,39 @@ SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
 template <int R, int V>
 SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
   const sam_rlx::GemmArgs& g = *t.g;
-  const auto each = [&](auto change) {
-    for_each<R>([&](auto r) {
-      for_each<V>([&](auto v) { change(acc[r.value][v.value], r.value, v.value * kLanes); });
+  const auto each = [&](auto change) SAM_RLX_INLINED {
+    for_each<R>([&](auto r) SAM_RLX_INLINED {
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        change(acc[r.value][v.value], r.value, v.value * kLanes);
+      });
     });
   };
   if (t.accumulate) {
     const float* const partial = t.partial + t.row * t.partial_stride + t.col;
-    each([&](Vec& x, Index i, Index j) { x = add(x, load(partial + i * t.partial_stride + j)); });
+    each([&](Vec& x, Index i, Index j)
+             SAM_RLX_INLINED { x = add(x, load(partial + i * t.partial_stride + j)); });
   }
   if (t.last) {
     if (g.column_bias != nullptr) {
       const float* const bias = g.column_bias + t.col;
-      each([&](Vec& x, Index, Index j) { x = add(x, load(bias + j)); });
+      each([&](Vec& x, Index, Index j) SAM_RLX_INLINED { x = add(x, load(bias + j)); });
     }
     if (g.row_bias != nullptr) {
       const float* const bias = g.row_bias + t.row;
-      each([&](Vec& x, Index i, Index) { x = add(x, set1(bias[i])); });
+      each([&](Vec& x, Index i, Index) SAM_RLX_INLINED { x = add(x, set1(bias[i])); });
     }
     if (g.activation == sam_rlx::kGemmRelu) {
-      each([&](Vec& x, Index, Index) { x = max(zero(), x); });
+      each([&](Vec& x, Index, Index) SAM_RLX_INLINED { x = max(zero(), x); });
     }
     if (g.residual != nullptr) {
       const float* const residual = g.residual + t.row * g.residual_row_stride + t.col;
-      each([&](Vec& x, Index i, Index j) {
-        x = add(x, load(residual + i * g.residual_row_stride + j));
-      });
+      each([&](Vec& x, Index i, Index j)
+               SAM_RLX_INLINED { x = add(x, load(residual + i * g.residual_row_stride + j)); });
     }
   }
   float* const c = g.c + t.row * g.c_row_stride + t.col;
-  each([&](const Vec& x, Index i, Index j) { store(c + i * g.c_row_stride + j, x); });
+  each([&](const Vec& x, Index i, Index j)
+           SAM_RLX_INLINED { store(c + i * g.c_row_stride + j, x); });
 }
 
 // The same for GELU, which needs registers of its own: the tile goes through memory. Nothing
@@ -103,10 +108,10 @@ SAM_RLX_INLINE void finish_gelu(const TileArgs& t, Vec (&acc)[R][V]) {
   const sam_rlx::GemmArgs& g = *t.g;
   const float* const partial = t.partial + t.row * t.partial_stride + t.col;
   alignas(64) float tile[R * V * kLanes];
-  for_each<V>([&](auto v) {
+  for_each<V>([&](auto v) SAM_RLX_INLINED {
     const Vec bias =
         g.column_bias == nullptr ? zero() : load(g.column_bias + t.col + v.value * kLanes);
-    for_each<R>([&](auto r) {
+    for_each<R>([&](auto r) SAM_RLX_INLINED {
       Vec x = acc[r.value][v.value];
       if (t.accumulate) x = add(x, load(partial + r.value * t.partial_stride + v.value * kLanes));
       store(tile + (r.value * V + v.value) * kLanes, add(x, bias));
@@ -114,8 +119,9 @@ SAM_RLX_INLINE void finish_gelu(const TileArgs& t, Vec (&acc)[R][V]) {
   });
   float* c = g.c + t.row * g.c_row_stride + t.col;
   for (Index r = 0; r < R; ++r, c += g.c_row_stride) {
-    for_each<V>([&](auto v) {
-      store(c + v.value * kLanes, gelu(load(tile + (r * V + v.value) * kLanes)));
+    const Vec row_bias = g.row_bias == nullptr ? zero() : set1(g.row_bias[t.row + r]);
+    for_each<V>([&](auto v) SAM_RLX_INLINED {
+      store(c + v.value * kLanes, gelu(add(load(tile + (r * V + v.value) * kLanes), row_bias)));
     });
   }
 }
@@ -126,7 +132,7 @@ SAM_RLX_INLINE void finish_sums(const TileArgs& t, Vec (&acc)[R][V]) {
   const sam_rlx::GemmArgs& g = *t.g;
   const bool whole = t.cols == V * kLanes;
   if (t.last && g.activation == sam_rlx::kGemmGelu) {
-    if (whole && g.row_bias == nullptr && g.residual == nullptr) {
+    if (whole && g.residual == nullptr) {
       finish_gelu<R, V>(t, acc);
       return;
     }
@@ -135,9 +141,10 @@ SAM_RLX_INLINE void finish_sums(const TileArgs& t, Vec (&acc)[R][V]) {
     return;
   }
   alignas(64) float tile[R * kNr];
-  for_each<R>([&](auto r) {
-    for_each<V>(
-        [&](auto v) { store(tile + r.value * kNr + v.value * kLanes, acc[r.value][v.value]); });
+  for_each<R>([&](auto r) SAM_RLX_INLINED {
+    for_each<V>([&](auto v) SAM_RLX_INLINED {
+      store(tile + r.value * kNr + v.value * kLanes, acc[r.value][v.value]);
+    });
   });
   finish_tile(t, tile);
 }

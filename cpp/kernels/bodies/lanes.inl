@@ -7,6 +7,15 @@ SAM_RLX_INLINE Vec load_cols(const float* p, Index n) {
   return n >= kLanes ? load(p) : load_n(p, n);
 }
 
+// Stores n lanes, or all of them: masked stores are slow, even of all lanes.
+SAM_RLX_INLINE void store_cols(float* p, Vec x, Index n) {
+  if (n >= kLanes) {
+    store(p, x);
+  } else {
+    store_n(p, x, n);
+  }
+}
+
 // Stores n lanes, or more where that is harmless: masked stores are slow.
 SAM_RLX_INLINE void store_row(float* p, Vec x, Index n, bool harmless) {
   if (n == kLanes || harmless) {

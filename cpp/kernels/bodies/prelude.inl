@@ -1,9 +1,13 @@
-// What every body needs; included first, inside the unnamed namespace.
+// What every body needs; included first, inside the unnamed namespace. SAM_RLX_INLINED stands
+// behind the parameters of a lambda: one that is not inlined takes what it captures from registers
+// to memory.
 #if defined(_MSC_VER)
 #define SAM_RLX_INLINE __forceinline
+#define SAM_RLX_INLINED
 #define SAM_RLX_NOINLINE __declspec(noinline)
 #else
 #define SAM_RLX_INLINE inline __attribute__((always_inline))
+#define SAM_RLX_INLINED __attribute__((always_inline))
 #define SAM_RLX_NOINLINE __attribute__((noinline))
 #endif
 

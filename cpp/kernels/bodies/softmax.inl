@@ -12,17 +12,17 @@ SAM_RLX_INLINE void for_lanes(Index count, Step step) {
 
 void exp_columns(float* x, Index rows, Index cols, float* max_out, float* sum_out) noexcept {
   for_lanes(cols, [&](Index c, Index n) {
-    Vec largest = load_n(x + c, n);
-    for (Index r = 1; r < rows; ++r) largest = max(largest, load_n(x + r * cols + c, n));
+    Vec largest = load_cols(x + c, n);
+    for (Index r = 1; r < rows; ++r) largest = max(largest, load_cols(x + r * cols + c, n));
     Vec total = zero();
     for (Index r = 0; r < rows; ++r) {
       float* const p = x + r * cols + c;
-      const Vec e = exp(sub(load_n(p, n), largest));
+      const Vec e = exp(sub(load_cols(p, n), largest));
       total = add(total, e);
-      store_n(p, e, n);
+      store_cols(p, e, n);
     }
-    store_n(max_out + c, largest, n);
-    store_n(sum_out + c, total, n);
+    store_cols(max_out + c, largest, n);
+    store_cols(sum_out + c, total, n);
   });
 }
 
@@ -41,35 +41,51 @@ void softmax_rows(float* x, Index rows, Index cols, float scale) noexcept {
       store(x + c, e);
     }
     if (c < cols) {
-      store_n(x + c, exp(mul(sub(load_n(x + c, cols - c), offset), factor)), cols - c);
+      store_cols(x + c, exp(mul(sub(load_cols(x + c, cols - c), offset), factor)), cols - c);
       for (Index i = c; i < cols; ++i) tail += x[i];
     }
     const Vec inverse = set1(1.0F / (reduce_add(total) + tail));
-    for_lanes(cols, [&](Index i, Index n) { store_n(x + i, mul(load_n(x + i, n), inverse), n); });
+    for_lanes(cols,
+              [&](Index i, Index n) { store_cols(x + i, mul(load_cols(x + i, n), inverse), n); });
   }
 }
 
+// The group of zeros takes part in maximum and sum.
 void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
   for (Index r = 0; r < rows; ++r, x += groups * lanes) {
     for_lanes(lanes, [&](Index c, Index n) {
-      Vec largest = load_n(x + c, n);
-      for (Index g = 1; g < groups; ++g) {
-        largest = max(largest, load_n(x + g * lanes + c, n));
+      Vec largest = zero();
+      for (Index g = 0; g < groups; ++g) {
+        largest = max(largest, load_cols(x + g * lanes + c, n));
       }
-      Vec total = zero();
+      Vec total = exp(sub(zero(), largest));
       for (Index g = 0; g < groups; ++g) {
         float* const p = x + g * lanes + c;
-        const Vec e = exp(sub(load_n(p, n), largest));
+        const Vec e = exp(sub(load_cols(p, n), largest));
         total = add(total, e);
-        store_n(p, e, n);
+        store_cols(p, e, n);
       }
       const Vec inverse = div(set1(1.0F), total);
       for (Index g = 0; g < groups; ++g) {
         float* const p = x + g * lanes + c;
-        store_n(p, mul(load_n(p, n), inverse), n);
+        store_cols(p, mul(load_cols(p, n), inverse), n);
       }
     });
   }
+}
+
+// Sum of f(vector, sum) over the channels of some columns, in four chains as in sum_row.
+template <class F>
+SAM_RLX_INLINE Vec sum_channels(const float* x, Index channels, Index cols, Index n, F f) {
+  Vec s[4] = {zero(), zero(), zero(), zero()};
+  Index k = 0;
+  for (; k + 4 <= channels; k += 4) {
+    for_each<4>([&](auto i) SAM_RLX_INLINED {
+      s[i.value] = f(load_cols(x + (k + i.value) * cols, n), s[i.value]);
+    });
+  }
+  for (; k < channels; ++k) s[0] = f(load_cols(x + k * cols, n), s[0]);
+  return add(add(s[0], s[1]), add(s[2], s[3]));
 }
 
 // Channel norm of a channels-first block: lanes are columns.
@@ -77,22 +93,20 @@ void layer_norm_columns(float* x, Index channels, Index cols, const float* weigh
                         const float* bias, float eps) noexcept {
   const Vec inverse_count = set1(1.0F / static_cast<float>(channels));
   for_lanes(cols, [&](Index c, Index n) {
-    Vec sum = zero();
-    for (Index k = 0; k < channels; ++k) sum = add(sum, load_n(x + k * cols + c, n));
+    const Vec sum = sum_channels(x + c, channels, cols, n, [](Vec v, Vec s) { return add(s, v); });
     const Vec mean = mul(sum, inverse_count);
-    Vec squares = zero();
-    for (Index k = 0; k < channels; ++k) {
-      const Vec d = sub(load_n(x + k * cols + c, n), mean);
-      squares = fma(d, d, squares);
-    }
+    const Vec squares = sum_channels(x + c, channels, cols, n, [&](Vec v, Vec s) {
+      const Vec d = sub(v, mean);
+      return fma(d, d, s);
+    });
     float variance[kLanes];
     store(variance, fma(squares, inverse_count, set1(eps)));
     for (float& v : variance) v = 1.0F / __builtin_sqrtf(v);
     const Vec inverse = load(variance);
     for (Index k = 0; k < channels; ++k) {
       float* const p = x + k * cols + c;
-      const Vec scaled = mul(mul(sub(load_n(p, n), mean), inverse), set1(weight[k]));
-      store_n(p, add(scaled, set1(bias[k])), n);
+      const Vec scaled = mul(mul(sub(load_cols(p, n), mean), inverse), set1(weight[k]));
+      store_cols(p, add(scaled, set1(bias[k])), n);
     }
   });
 }

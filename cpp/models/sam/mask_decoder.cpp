@@ -14,10 +14,10 @@ void OutputUpscaling::visit(ParamVisitor& v) {
   v("3.bias", conv2_bias, {c / 8});
 }
 
-void OutputUpscaling::finalize(const KernelTable& /*kernels*/) {
-  conv1_weight = fold_conv_transpose2x2(conv1_weight);
+void OutputUpscaling::finalize(const KernelTable& kernels) {
+  conv1_weight = fold_conv_transpose2x2(kernels, conv1_weight);
   conv1_bias = repeat_bias2x2(conv1_bias);
-  conv2_weight = fold_conv_transpose2x2(conv2_weight);
+  conv2_weight = fold_conv_transpose2x2(kernels, conv2_weight);
   conv2_bias = repeat_bias2x2(conv2_bias);
 }
 
@@ -49,7 +49,7 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in) const {
   const std::int64_t masks = config.num_mask_tokens();
   const std::int64_t channels = config.transformer.embedding_dim;
   const std::int64_t count = 1 + masks + in.sparse.shape[0];
-  const Decoded out{ctx.workspace.floats({count, channels}), ctx.workspace.floats(in.map.shape),
+  const Decoded out{ctx.workspace.floats({1 + masks, channels}), ctx.workspace.floats(in.map.shape),
                     ctx.workspace.floats({masks})};
   const Workspace::Scope scratch(ctx.workspace);
 

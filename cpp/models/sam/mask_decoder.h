@@ -47,7 +47,7 @@ struct MaskDecoder {
 
   // What the transformer leaves behind. Masks are made from it one by one, on demand.
   struct Decoded {
-    View tokens;           // (1 + masks + sparse, C)
+    View tokens;           // (1 + masks, C): IoU, masks
     View map;              // (g, g, C)
     View iou_predictions;  // (num_mask_tokens,)
   };

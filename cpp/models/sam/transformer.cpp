@@ -91,9 +91,8 @@ void TwoWayAttention::map_to_token(Context& ctx, const MapInputs& in, const Laye
                       .norm_eps = norm.eps,
                       .keys = in.map};
   if (in.projected != nullptr) {
-    args.query_input = in.projected->query;
-    args.query_pe = {};
-    args.q_proj = {};
+    args.query_input = args.query_pe = {};
+    args.query_t = in.projected->query_t;
   }
   map_to_token_attention_norm(ctx, args, map_out);
 }
@@ -134,15 +133,11 @@ void TwoWayAttentionBlock::project_map(Context& ctx, ConstView keys, ConstView k
   const Linear& q_proj = cross_attn_image_to_token.q_proj;
   const std::int64_t places = keys.shape[0];
   const std::int64_t inner = k_proj.out_features;
-  if (out.value.empty()) {
-    out.key_t = Tensor({inner, places});
-    out.value = Tensor({places, inner});
-    out.query = Tensor({places, inner});
-  }
+  if (out.value.empty()) out.value = Tensor({places, inner});
   const View k = add(ctx, keys, key_pe);
-  transpose(ctx, k_proj.forward(ctx, k), out.key_t);
+  pack_places_t(ctx, k_proj.forward(ctx, k), out.key_t);
+  pack_places_t(ctx, q_proj.forward(ctx, k), out.query_t);
   linear(ctx, keys, v_proj.packed, {.bias = v_proj.bias.data()}, out.value);
-  linear(ctx, k, q_proj.packed, {.bias = q_proj.bias.data()}, out.query);
 }
 
 void TwoWayAttentionBlock::forward_(Context& ctx, View queries, const Inputs& in,
@@ -193,15 +188,18 @@ void TwoWayTransformer::visit(ParamVisitor& v) {
 
 void TwoWayTransformer::forward_(Context& ctx, const Inputs& in, View queries, View keys) const {
   const Workspace::Scope scratch(ctx.workspace);
-  copy_(ctx, queries, in.point_embedding);
+  const View tokens = ctx.workspace.floats(in.point_embedding.shape);
+  copy_(ctx, tokens, in.point_embedding);
   ConstView map = in.image_embedding;
   const ProjectedMap* projected = in.projected;
   for (const TwoWayAttentionBlock& layer : layers) {
-    layer.forward_(ctx, queries, {in.point_embedding, map, in.image_pe, projected}, keys);
+    layer.forward_(ctx, tokens, {in.point_embedding, map, in.image_pe, projected}, keys);
     map = keys;
     projected = nullptr;
   }
-  const View q = add(ctx, queries, in.point_embedding);
+  // Nothing mixes the tokens any more: the others are done.
+  copy_(ctx, queries, {tokens.data, queries.shape});
+  const View q = add(ctx, queries, {in.point_embedding.data, queries.shape});
   add_(ctx, queries, final_attn_token_to_image.token_to_map(ctx, q, map, in.image_pe, nullptr));
   norm_final_attn.forward_(ctx, queries);
   ctx.record(path + ".queries", queries);

@@ -13,9 +13,9 @@ namespace sam_rlx::sam {
 // Projections of one image's map that do not depend on the prompt: the first decoder layer needs
 // them for every prompt, so they are made once an image.
 struct ProjectedMap {
-  Tensor key_t;  // (inner, M): keys of cross_attn_token_to_image, transposed
-  Tensor value;  // (M, inner)
-  Tensor query;  // (M, inner): queries of cross_attn_image_to_token
+  Tensor key_t;    // of pack_places_t: keys of cross_attn_token_to_image
+  Tensor value;    // (M, inner)
+  Tensor query_t;  // of pack_places_t: queries of cross_attn_image_to_token
 };
 
 // Multi-head attention with separate projections, on an inner width of embedding_dim / downsample
@@ -82,8 +82,8 @@ struct TwoWayTransformer {
   explicit TwoWayTransformer(const TwoWayTransformerConfig& config);
   void visit(ParamVisitor& v);
 
-  // point_embedding (N, C) is both the first queries and their encoding; `queries` starts as a
-  // copy of it and holds the result. image_embedding (M, C) -> keys (M, C).
+  // point_embedding (N, C) is both the first queries and their encoding; image_embedding (M, C)
+  // -> keys (M, C), queries (R, C): the first R tokens, R <= N. Upstream computes all of them.
   struct Inputs {
     ConstView image_embedding, image_pe, point_embedding;
     const ProjectedMap* projected = nullptr;

@@ -67,7 +67,7 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const sam::MaskDecoder::I
   const std::int64_t masks = config.num_mask_tokens();
   const std::int64_t channels = config.transformer.embedding_dim;
   const std::int64_t count = 2 + masks + in.sparse.shape[0];
-  Decoded out{ctx.workspace.floats({count, channels}), ctx.workspace.floats(in.map.shape),
+  Decoded out{ctx.workspace.floats({2 + masks, channels}), ctx.workspace.floats(in.map.shape),
               ctx.workspace.floats({masks})};
   const Workspace::Scope scratch(ctx.workspace);
 

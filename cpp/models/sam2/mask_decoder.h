@@ -41,7 +41,7 @@ struct MaskDecoder {
 
   // What the transformer leaves behind. Masks are made from it one by one, on demand.
   struct Decoded {
-    View tokens;           // (2 + masks + sparse, C): object score, IoU, masks, prompt
+    View tokens;           // (2 + masks, C): object score, IoU, masks
     View map;              // (g, g, C)
     View iou_predictions;  // (num_mask_tokens,), after the sigmoid
     float object_score_logit = 0.0F;

@@ -67,6 +67,9 @@ def reference_taps(model, call):
             keep(path, kind, output)
     # Ours adds the position table in the pass that makes the patches.
     taps["image_encoder.patch_embed"] = taps.pop("image_encoder.pos_embed")
+    # Of the tokens, ours finishes those that are read: IoU and masks.
+    queries = "mask_decoder.transformer.queries"
+    taps[queries] = taps[queries][: 1 + model.mask_decoder.num_mask_tokens]
     return taps
 
 
