@@ -19,8 +19,10 @@
 
 namespace {
 
-// With A packed by the table, or in place when `plain`.
-Floats run_gemm(const sam_rlx::KernelTable& t, const Product& p, bool plain) {
+enum class Layout { kPacked, kRows, kColumns };
+
+// With A packed by the table, or plain: row by row, or column by column.
+Floats run_gemm(const sam_rlx::KernelTable& t, const Product& p, Layout layout) {
   const std::int64_t m = p.m, k = p.k, mr = t.gemm_mr, nr = t.gemm_nr;
   Floats packed_w(static_cast<std::size_t>((p.n + nr - 1) / nr * nr * k));
   t.pack_weight(p.w.data(), k, p.n, k, packed_w.data());
@@ -32,12 +34,17 @@ Floats run_gemm(const sam_rlx::KernelTable& t, const Product& p, bool plain) {
     }
     t.pack_a_rows(rows.data(), k, packed_a.data() + i * k);
   }
+  Floats columns(p.a.size());
+  for (std::int64_t i = 0; i < m * k; ++i) {
+    columns[static_cast<std::size_t>(i % k * m + i / k)] = p.a[static_cast<std::size_t>(i)];
+  }
   Floats c(static_cast<std::size_t>(m * p.n), -1.0F);
   sam_rlx::GemmArgs g = p.target();
-  g.a = plain ? p.a.data() : packed_a.data();
-  g.a_row_stride = plain ? k : 1;
-  g.a_k_stride = plain ? 1 : mr;
-  g.a_panel_stride = mr * k;
+  const bool by_rows = layout == Layout::kRows, by_columns = layout == Layout::kColumns;
+  g.a = by_rows ? p.a.data() : by_columns ? columns.data() : packed_a.data();
+  g.a_row_stride = by_rows ? k : 1;
+  g.a_k_stride = by_rows ? 1 : by_columns ? m : mr;
+  g.a_panel_stride = by_columns ? mr : mr * k;
   g.b = packed_w.data();
   g.b_k_stride = nr;
   g.b_panel_stride = nr * k;
@@ -52,9 +59,10 @@ void check_gemm(const sam_rlx::KernelTable& table) {
     for (const std::int64_t n : sizes) {
       for (const std::int64_t k : {1, 7, 64, 1000}) {
         const Product product(m, n, k);
-        const Floats truth = run_gemm(generic, product, false);
-        compare_sums("gemm", truth, run_gemm(table, product, false), k);
-        compare_sums("plain gemm", truth, run_gemm(table, product, true), k);
+        const Floats truth = run_gemm(generic, product, Layout::kPacked);
+        compare_sums("gemm", truth, run_gemm(table, product, Layout::kPacked), k);
+        compare_sums("gemm by rows", truth, run_gemm(table, product, Layout::kRows), k);
+        compare_sums("gemm by columns", truth, run_gemm(table, product, Layout::kColumns), k);
       }
     }
   }
