@@ -262,14 +262,14 @@ def figure(row, peaks):
 
 def show(columns, peaks):
     """Print a table: a column for each engine, a row for each name that any of them has."""
-    print(f"{'':38}{'':6}" + "".join(f"{name:>16}" for name in columns))
+    print(f"{'':44}" + "".join(f"{name:>16}" for name in columns))
     rows = {name: row for table in reversed(columns.values()) for name, row in table.items()}
     names = dict.fromkeys(name for table in columns.values() for name in table)
     for name in names:
         if name not in ("peak", "copy"):
             unit = "GB/s" if rows[name][1] == "B" else "GF/s"
             cells = [figure(table.get(name), peaks) for table in columns.values()]
-            print(f"{name:38}{unit:6}" + "".join(cells))
+            print(f"{name:38} {unit:5}" + "".join(cells))
 
 
 def peaks_of(tables, cores):
