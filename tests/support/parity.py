@@ -155,7 +155,7 @@ def _nudged(inputs: Mapping[str, Any], seed: int) -> dict[str, Any]:
     def move(value: Any) -> Any:
         if not isinstance(value, np.ndarray) or value.dtype != np.float32:
             return value
-        towards = np.float32([-np.inf, np.inf])[generator.integers(0, 2, value.shape)]
+        towards = np.array([-np.inf, np.inf], np.float32)[generator.integers(0, 2, value.shape)]
         fixed = ~np.isfinite(value) | (value == np.rint(value))
         return np.where(fixed, value, np.nextafter(value, towards))
 
