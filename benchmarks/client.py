@@ -54,6 +54,12 @@ def python(arguments: list[str], variables: dict[str, str], **options: Any) -> A
     return subprocess.Popen([sys.executable, *arguments], env=environment, cwd=HERE, **options)
 
 
+def export(workloads: list[Workload], onnx: bool = False) -> bool:
+    """Make what the engines load, in a process that ends before a measurement; True if all is."""
+    orders = [json.dumps({**workload.to_json(), "onnx": onnx}) for workload in workloads]
+    return bool(python(["-m", "rivals.export", *orders], {}).wait() == 0)
+
+
 def answer_of(module: str, arguments: list[str], engine: str, threads: int) -> dict[str, Any]:
     """Run a module in an engine's environment to its end: the JSON of its last line."""
     variables = {"TQDM_DISABLE": "1"} | importlib.import_module(rivals.ENGINES[engine]).environment(

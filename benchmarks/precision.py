@@ -236,10 +236,8 @@ def random_models() -> dict[str, Path]:
     table = all_workloads("vit_b", False)
     chosen: list[Workload] = [table[n] for n in ("encoder", "hiera-base-plus", "sam3-encoder")]
     for workload in chosen:
-        if not workload.ours.exists():
-            order = json.dumps({**workload.to_json(), "onnx": False})
-            if client.python(["-m", "rivals.export", order], {}).wait() != 0:
-                sys.exit("precision.py: random weights need PyTorch and upstream's packages")
+        if not workload.ours.exists() and not client.export([workload]):
+            sys.exit("precision.py: random weights need PyTorch and upstream's packages")
     return {f"{w.variant}, random": w.ours for w in chosen}
 
 

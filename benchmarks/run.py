@@ -66,8 +66,7 @@ def installed(names: list[str], workload: str | None = None) -> tuple[list[str],
 def write_files(engines: list[str], workloads: list[Workload]) -> None:
     """Make the checkpoints and the ONNX files, in a process that ends before the measurement."""
     onnx = any(getattr(rivals.adapter(engine), "ONNX", False) for engine in engines)
-    orders = [json.dumps({**workload.to_json(), "onnx": onnx}) for workload in workloads]
-    if client.python(["-m", "rivals.export", *orders], {}).wait() != 0:
+    if not client.export(workloads, onnx):
         print("run.py: not every checkpoint and ONNX file could be made", file=sys.stderr)
 
 

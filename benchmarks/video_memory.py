@@ -61,8 +61,7 @@ def write_weights(workload: Workload) -> None:
         return
     if rivals.missing_packages("pytorch"):
         sys.exit(f"video_memory.py: {workload.ours} has to be made once where PyTorch is installed")
-    order = json.dumps({**workload.to_json(), "onnx": False})
-    if client.python(["-m", "rivals.export", order], {}).wait() != 0:
+    if not client.export([workload]):
         sys.exit("video_memory.py: the checkpoint could not be made")
 
 

@@ -372,3 +372,27 @@ def row(engine, seconds, sample):
         "sample": sample,
         "failure": "",
     }
+
+
+@pytest.mark.parity
+def test_roofline(importable):
+    import roofline
+    from workloads import ENCODERS, all_workloads
+
+    table = all_workloads("vit_b", False)
+    for name in (*ENCODERS, "sam3-encoder"):
+        share = 2e-9 * roofline.own(table[name]).products / table[name].gflop()
+        assert 0.95 < share < 1, name  # padding and what is folded
+    shown = script("roofline.py", *("--quick", "--rounds", "1", "--workloads", "hiera-tiny"))
+    assert re.search(r"^\| hiera-tiny tiny \|( [\d.]+ \|){6} \d+ % \|$", shown, re.M), shown
+
+
+@pytest.mark.parity
+def test_precision():
+    model = BENCHMARKS.parent / "training/checkpoints/sam2-nano.safetensors"
+    options = ("--count", "1", "--precisions", "Q8_0", "int8", "--rounds", "1")
+    shown = script("precision.py", "--models", str(model), *options)
+    for precision in ("Q8_0", "int8", "packaged"):
+        name = re.escape(f"| {model.name} | {precision} | ")
+        assert len(re.findall(rf"^{name}(?:clicks|boxes) \| \d+ \| 0\.9\d+ \|", shown, re.M)) == 2
+        assert re.search(rf"^{name}\d+\.\d \| \d+ \| [\d.]+ \| [\d.]+ \|$", shown, re.M), shown

@@ -1,0 +1,148 @@
+"""Print each image encoder beside the roofline of this machine, as a Markdown table.
+
+    python benchmarks/roofline.py --threads 2
+
+The arithmetic is what the library has to do: windows without their padding, folded convolutions, no
+dropped level. Bytes are what every layer reads and writes at least: its weights, inputs and results
+once, as float32. A time below either roof is impossible, however the code is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import arithmetic
+import client
+import peak
+from workloads import ENCODERS, Workload, all_workloads
+
+COPIED = 1 << 27  # floats: more than any cache holds
+
+
+class Work(NamedTuple):
+    """Multiply-adds, and numbers read or written."""
+
+    products: int
+    numbers: int
+
+
+def linear(rows: int, inner: int, columns: int) -> Work:
+    """Work of a product of a matrix with a weight."""
+    return Work(rows * inner * columns, rows * inner + inner * columns + rows * columns)
+
+
+def attention(queries: int, tokens: int, keys: int, width: int, relative: int = 0) -> Work:
+    """Work of queries that see so many of all tokens' keys, and `relative` rows of tables."""
+    products = queries * (2 * keys + relative) * width
+    return Work(products, 2 * (queries + tokens) * width)
+
+
+def vit(config: Any) -> Iterator[Work]:
+    """SAM's image encoder."""
+    width, grid = config.embed_dim, config.img_size // config.patch_size
+    tokens = grid * grid
+    yield linear(tokens, 3 * config.patch_size**2, width)
+    for block in range(config.depth):
+        side = grid if block in config.global_attn_indexes else config.window_size
+        yield linear(tokens, width, 3 * width)
+        yield attention(tokens, tokens, side * side, width, relative=2 * side)
+        yield linear(tokens, width, width)
+        yield linear(tokens, width, 4 * width)
+        yield linear(tokens, 4 * width, width)
+    yield linear(tokens, width, config.out_chans)
+    yield linear(tokens, 9 * config.out_chans, config.out_chans)
+
+
+def hiera(config: Any) -> Iterator[Work]:
+    """SAM 2's, with the maps that its decoder needs."""
+    yield linear((config.image_size // 4) ** 2, 147, config.embed_dim)
+    for block in arithmetic.blocks(config):
+        dim, out, grid = block["dim"], block["dim_out"], block["grid"]
+        tokens = grid * grid
+        queries = tokens // 4 if block["q_pool"] else tokens
+        yield linear(tokens, dim, 3 * out)
+        yield attention(queries, tokens, (block["window_size"] or grid) ** 2, out)
+        yield linear(queries, out, out)
+        yield linear(queries, out, 4 * out)
+        yield linear(queries, 4 * out, out)
+        if block["q_pool"]:
+            yield linear(tokens, dim, out)
+    width = config.d_model
+    for i, channels in enumerate(reversed(config.backbone_channel_list)):
+        folded = (width // 8, width // 4, width, width)[i]
+        yield linear((config.image_size // 4 >> i) ** 2, channels, folded)
+
+
+def sam3(config: Any) -> Iterator[Work]:
+    """SAM 3's trunk, and the levels of its neck that are read."""
+    width, grid, d_model = config.embed_dim, config.grid, config.d_model
+    tokens, hidden = grid * grid, int(config.embed_dim * config.mlp_ratio)
+    yield linear(tokens, 3 * config.patch_size**2, width)
+    for block in range(config.depth):
+        side = grid if block in config.global_att_blocks else config.window_size
+        yield linear(tokens, width, 3 * width)
+        yield attention(tokens, tokens, side * side, width)
+        yield linear(tokens, width, width)
+        yield linear(tokens, width, hidden)
+        yield linear(tokens, hidden, width)
+    for factor in config.scale_factors:
+        inner, side = width, grid
+        while factor > 1:
+            yield linear(side * side, inner, 2 * inner)  # four places of half the width
+            inner, side, factor = inner // 2, 2 * side, factor / 2
+        if factor == 1:
+            yield linear(side * side, inner, d_model)
+            yield linear(side * side, 9 * d_model, d_model)
+
+
+LAYERS = {"sam": vit, "sam2": hiera, "sam3": sam3}
+
+
+def own(workload: Workload) -> Work:
+    """All that the library has to do for a picture."""
+    layers = list(LAYERS[workload.family](workload.config))
+    return Work(sum(layer.products for layer in layers), sum(layer.numbers for layer in layers))
+
+
+def copied_bytes_per_second(threads: int) -> float:
+    """Bytes read and written by the best of ten copies."""
+    from sam_rlx import _testing
+
+    return 8 * COPIED / min(_testing.bench.copy(COPIED, 10, num_threads=threads))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workloads", nargs="+", default=[*ENCODERS, "sam3-encoder"])
+    parser.add_argument("--quick", action="store_true", help="tiny networks: does it all run?")
+    options = parser.parse_args()
+    table = all_workloads("tiny" if options.quick else "vit_b", options.quick)
+    top, moved = peak.gflops(options.threads), copied_bytes_per_second(options.threads)
+    print(f"{options.threads} threads: {top:.0f} GFLOP/s, copies at {1e-9 * moved:.0f} GB/s\n")
+    columns = ("encoder", "upstream, GFLOP", "own, GFLOP", "GB", "roof, s", "memory, s", "s")
+    print(f"| {' | '.join(columns)} | of the roof |\n" + "| --- " * 8 + "|")
+    for name in options.workloads:
+        workload, work = table[name], own(table[name])
+        if not workload.ours.exists() and not client.export([workload]):
+            sys.exit("roofline.py: random weights need PyTorch and upstream's packages")
+        (row,) = client.interleave(["sam_rlx"], workload, options.threads, options.rounds, 1)
+        if row.failure:
+            sys.exit(f"roofline.py: {name}: {row.failure}")
+        gflop, seconds = 2e-9 * work.products, statistics.median(row.seconds)
+        print(
+            f"| {name} {workload.variant} | {workload.gflop():.1f} | {gflop:.1f} | "
+            f"{4e-9 * work.numbers:.2f} | {gflop / top:.2f} | {4 * work.numbers / moved:.2f} | "
+            f"{seconds:.2f} | {100 * gflop / top / seconds:.0f} % |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
