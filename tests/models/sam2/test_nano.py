@@ -41,6 +41,9 @@ def taps_of(records, blocks):
     for head in ("iou_prediction_head", "pred_obj_score_head"):
         taps[f"{DECODER}.{head}"] = np.atleast_1d(plain(records[f"{DECODER}.{head}"]))
     taps["sam_prompt_encoder.sparse_embeddings"] = plain(records["sam_prompt_encoder"][0])
+    # Of the tokens, ours finishes those that are read: object score, IoU and masks.
+    prompts = len(taps["sam_prompt_encoder.sparse_embeddings"])
+    taps[f"{transformer}.queries"] = taps[f"{transformer}.queries"][:-prompts]
     taps[f"{DECODER}.low_res_masks"] = plain(records[DECODER][0])
     return taps
 
