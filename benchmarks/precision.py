@@ -63,11 +63,11 @@ class Picture(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A model in one precision: the file, and what `load_model` is asked for."""
+    """A model in one precision: the file, and what `load_model` is asked for, if anything."""
 
     label: str
     path: Path
-    precision: str = "float32"
+    precision: str | None = None
 
 
 class Pairs(NamedTuple):
@@ -250,7 +250,7 @@ def encode(path: str, precision: str, threads: str) -> None:
     """Print memory in bytes and seconds of a picture, in a process of its own."""
     import resident
 
-    model = sam_rlx.load_model(path, precision=precision)
+    model = sam_rlx.load_model(path, precision=precision or None)
     kind = sam_rlx.ImagePredictor if takes_clicks(model) else sam_rlx.ConceptPredictor
     predictor = kind(model, num_threads=int(threads))
     image = picture(480, 640)
@@ -267,7 +267,7 @@ def cost(found: Sequence[Variant], threads: int, rounds: int) -> list[tuple[floa
     measured: list[list[list[float]]] = [[] for _ in found]
     for _ in range(rounds):
         for variant, results in zip(found, measured, strict=True):
-            arguments = ["encode", str(variant.path), variant.precision, str(threads)]
+            arguments = ["encode", str(variant.path), variant.precision or "", str(threads)]
             process = client.python(
                 ["precision.py", *arguments], {}, stdout=subprocess.PIPE, text=True
             )
