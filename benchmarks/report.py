@@ -48,7 +48,8 @@ def best_rival(engine: str, rows: list[dict[str, Any]]) -> float | None:
 
 def disagreement(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
     """Largest relative difference from PyTorch's result, at the sampled places."""
-    base = next((r for r in rows if r["engine"].startswith("pytorch") and r["sample"]), None)
+    exact = [r for r in rows if r["engine"].startswith("pytorch") and r["sample"]]
+    base = next((r for r in exact if precision(r["engine"]) == "float32"), None)
     if base is None or row is base or not row["sample"]:
         return None
     if len(base["sample"]) != len(row["sample"]):
