@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from numpy.typing import NDArray
-from sam_rlx import cli, gguf_conversion, io
+from sam_rlx import gguf_conversion, io
 from sam_rlx.cli import demo
 from support import checkpoint_files, tiny, tiny_sam2
 from support.trained import trained
@@ -225,29 +225,16 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["bad.safetensors"]
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        try:
-            code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
 def test_quantize_says_what_it_did(
-    run: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
+    run_cli: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "x.gguf"
-    code, out, err = run("quantize", sources["sam"], path, "--type", "Q4_K", "--threads", 1)
+    code, out, err = run_cli("quantize", sources["sam"], path, "--type", "Q4_K", "--threads", 1)
     assert (code, err) == (0, "")
     assert f"wrote {path}" in out
     assert "rows do not fit Q4_K" in out
     assert sam_rlx.load_model(path).family == "sam"
-    code, out, _ = run("quantize", sources["sam"], path, "--type", "Q4_K", "--json")
+    code, out, _ = run_cli("quantize", sources["sam"], path, "--type", "Q4_K", "--json")
     found = json.loads(out)
     assert (code, found["file"]) == (0, str(path))
     assert {item["got"] for item in found["fell_back"]} <= {"Q4_0", "Q8_0", "F16"}
@@ -255,10 +242,10 @@ def test_quantize_says_what_it_did(
 
 
 def test_convert_writes_both_kinds(
-    run: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
+    run_cli: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
 ) -> None:
     for name, options in (("x.gguf", []), ("y.gguf", ["--type", "F16"]), ("x.safetensors", [])):
-        code, out, err = run("convert", sources["sam2"], tmp_path / name, *options)
+        code, out, err = run_cli("convert", sources["sam2"], tmp_path / name, *options)
         assert (code, err) == (0, "")
         assert name in out
         assert sam_rlx.load_model(tmp_path / name).family == "sam2"
@@ -276,31 +263,31 @@ def test_convert_writes_both_kinds(
     ],
 )
 def test_wrong_usage(
-    run: Callable[..., tuple],
+    run_cli: Callable[..., tuple],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     code: int,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found, _, err = run(*arguments)
+    found, _, err = run_cli(*arguments)
     assert found == code
     assert "sam-rlx" in err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_safetensors_hold_no_packed_tensors(
-    run: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
+    run_cli: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "x.gguf"
     gguf_conversion.to_gguf(sources["sam"], path, "Q8_0")
-    code, _, err = run("convert", path, tmp_path / "x.safetensors")
+    code, _, err = run_cli("convert", path, tmp_path / "x.safetensors")
     assert code == 1
     assert "expected plain numbers, found Q8_0" in err
 
 
 def test_a_gguf_file_can_be_packed_again(
-    run: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
+    run_cli: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
 ) -> None:
     first, again = tmp_path / "a.gguf", tmp_path / "b.gguf"
     gguf_conversion.to_gguf(sources["sam"], first, "F32")
