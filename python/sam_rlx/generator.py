@@ -1,7 +1,6 @@
 """Everything mode: masks for all objects of a picture."""
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,10 +14,9 @@ from sam_rlx.arrays import as_integer, as_num_threads, as_number, as_rgb
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
+from sam_rlx.progress import Progress, terminal_bar
 
 OUTPUT_MODES = ("binary_mask", "uncompressed_rle", "coco_rle")
-
-Progress = Callable[[int, int], None]
 
 
 def _integer(low: int) -> Callable[[str, Any], Any]:
@@ -313,20 +311,10 @@ def _reporter(progress: bool | Progress) -> Iterator[Progress | None]:
     if callable(progress):
         yield progress
         return
-    if not progress or not sys.stderr.isatty():
+    if not progress:
         yield None
         return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield None
-        return
-    with tqdm(unit="batch", leave=False) as bar:
-
-        def report(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
+    with terminal_bar("batch") as report:
         yield report
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from sam_rlx import _core, gguf_file, gguf_metadata, gguf_plan
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.files import atomic_write
+from sam_rlx.progress import Progress
 
 DTYPES = tuple(gguf_file.FORMATS)
-# Called with how many bytes are written, and how many there will be.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

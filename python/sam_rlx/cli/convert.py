@@ -8,6 +8,7 @@ from sam_rlx import gguf_conversion
 from sam_rlx.cli import quantize
 from sam_rlx.cli.common import UsageError
 from sam_rlx.model import find_checkpoint
+from sam_rlx.progress import terminal_bar
 
 _EXAMPLES = """examples:
   sam-rlx convert sam_vit_b_01ec64.pth sam_vit_b.safetensors
@@ -49,6 +50,6 @@ def run(args: argparse.Namespace) -> None:
     if args.type is not None:
         raise UsageError("--type: expected an output file that ends in .gguf")
     source = find_checkpoint(args.model)
-    with quantize.progress_bar() as progress:
+    with terminal_bar("B", scale=True) as progress:
         written = gguf_conversion.to_safetensors(source, args.output, progress=progress)
     quantize.report(args, written)

@@ -2,17 +2,15 @@
 
 import argparse
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sam_rlx import gguf_conversion
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
-from sam_rlx.gguf_conversion import Progress, Written
+from sam_rlx.gguf_conversion import Written
 from sam_rlx.model import find_checkpoint
+from sam_rlx.progress import terminal_bar
 
 _EXAMPLES = """examples:
   sam-rlx quantize sam_vit_b_01ec64.pth sam_vit_b.gguf --type Q8_0
@@ -65,31 +63,11 @@ def run(args: argparse.Namespace) -> None:
 def write_gguf(args: argparse.Namespace, dtype: str) -> None:
     """Write the GGUF file of the arguments and say what is in it."""
     source = find_checkpoint(args.model)
-    with progress_bar() as progress:
+    with terminal_bar("B", scale=True) as progress:
         written = gguf_conversion.to_gguf(
             source, args.output, dtype, num_threads=args.threads, progress=progress
         )
     report(args, written)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress | None]:
-    """Give a bar on stderr if that is a terminal and ``tqdm`` is installed, else None."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield None
-        return
-    with tqdm(unit="B", unit_scale=True, leave=False) as bar:
-
-        def progress(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield progress
 
 
 def report(args: argparse.Namespace, written: Written) -> None:
