@@ -74,8 +74,10 @@ CpuFeatures detect() {
   features.avx2 = ymm && bit(one.c, 28) && bit(one.c, 12) && bit(one.c, 29) && bit(seven.b, 5);
   features.avx512 = features.avx2 && zmm && bit(seven.b, 16) && bit(seven.b, 17) &&
                     bit(seven.b, 30) && bit(seven.b, 31);
-  features.avx2_vnni = features.avx2 && seven.a >= 1 && bit(cpuid(7, 1).a, 4);
+  const Registers seven_one = seven.a >= 1 ? cpuid(7, 1) : Registers{};
+  features.avx2_vnni = features.avx2 && bit(seven_one.a, 4);
   features.avx512_vnni = features.avx512 && bit(seven.c, 11);
+  features.avx512_bf16 = features.avx512_vnni && bit(seven_one.a, 5);
   const bool tile_states = (states & 0x60000) == 0x60000;
   features.amx = features.avx512_vnni && tile_states && bit(seven.d, 22) && bit(seven.d, 24) &&
                  bit(seven.d, 25) && may_use_tiles();

@@ -8,6 +8,7 @@ struct CpuFeatures {
   bool avx512 = false;       // AVX-512 F, BW, DQ and VL, and the OS saves ZMM registers
   bool avx2_vnni = false;    // avx2 and AVX-VNNI
   bool avx512_vnni = false;  // avx512 and AVX-512 VNNI
+  bool avx512_bf16 = false;  // avx512_vnni and AVX-512 BF16
   bool amx = false;          // avx512_vnni and AMX's tiles of bytes and bfloat16
   bool neon = false;
 };

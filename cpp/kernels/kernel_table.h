@@ -241,6 +241,7 @@ const KernelTable& neon_kernels() noexcept;
 // instruction. The integers are the same.
 void avx2_vnni_kernels(KernelTable& table) noexcept;    // of avx2's
 void avx512_vnni_kernels(KernelTable& table) noexcept;  // of avx512's
+void avx512_bf16_kernels(KernelTable& table) noexcept;  // of avx512_vnni's: bfloat16 likewise
 void amx_kernels(KernelTable& table) noexcept;          // of avx512's
 
 }  // namespace sam_rlx

@@ -28,6 +28,10 @@ std::vector<const KernelTable*> available_kernels() {
 #endif
 #if defined(SAM_RLX_HAVE_AVX512_VNNI)
   static const KernelTable avx512_vnni = with_rows(avx512_kernels(), avx512_vnni_kernels);
+#if defined(SAM_RLX_HAVE_AVX512_BF16)
+  static const KernelTable avx512_bf16 = with_rows(avx512_vnni, avx512_bf16_kernels);
+  if (cpu.avx512_bf16) tables.push_back(&avx512_bf16);
+#endif
   if (cpu.avx512_vnni) tables.push_back(&avx512_vnni);
 #endif
 #if defined(SAM_RLX_HAVE_AVX512)
@@ -51,6 +55,9 @@ std::vector<std::string> compiled_isas() {
   return {
 #if defined(SAM_RLX_HAVE_AMX)
       "amx",
+#endif
+#if defined(SAM_RLX_HAVE_AVX512_BF16)
+      "avx512_bf16",
 #endif
 #if defined(SAM_RLX_HAVE_AVX512_VNNI)
       "avx512_vnni",

@@ -5,7 +5,7 @@ import pytest
 from support.ops import ACTIVATIONS, ISAS, check, f64, normal, op, rng
 
 # Instruction sets that multiply bfloat16 itself: there inputs are rounded like weights.
-PAIRS = [isa for isa in ISAS if isa == "amx"]
+PAIRS = [isa for isa in ISAS if isa in ("amx", "avx512_bf16")]
 WIDENED = [isa for isa in ISAS if isa not in PAIRS]
 
 SHAPES = [(0, 5, 7), (1, 1, 1), (3, 1, 33), (14, 32, 32), (29, 383, 65), (13, 1153, 50)]

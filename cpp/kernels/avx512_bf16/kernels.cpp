@@ -1,0 +1,93 @@
+#include <immintrin.h>
+
+#include "kernels/kernel_table.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC's own header reads what it calls undefined on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace {
+
+// Order matters: each body uses what stands above it.
+// clang-format off
+#include "kernels/bodies/prelude.inl"
+#include "kernels/avx512/simd.inl"
+
+constexpr int kNv = 2;
+
+#include "kernels/bodies/math.inl"
+#include "kernels/bodies/lanes.inl"
+#include "kernels/bodies/gemm_result.inl"
+// clang-format on
+
+constexpr int kRows = 8;
+static_assert(sam_rlx::kBFloat16Rows % kRows == 0, "blocks of A are whole tiles");
+
+// Pairs of bfloat16 numbers, one for each lane.
+SAM_RLX_INLINE __m512bh load_pairs(const std::uint16_t* p) {
+  return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
+}
+SAM_RLX_INLINE __m512bh set1_pair(const std::uint16_t* p) {
+  return reinterpret_cast<__m512bh>(_mm512_broadcastd_epi32(_mm_loadu_si32(p)));
+}
+
+// A tile of kRows x kNr; rows beyond t.rows are read and not written.
+void multiply_bfloat16_tile(const TileArgs& t, const sam_rlx::BFloat16GemmArgs& g) noexcept {
+  if (t.k >= kPrefetchFrom && t.rows == kRows) prefetch_tile<kRows, kNv>(t);
+  const Index depth =
+      (t.k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth * sam_rlx::kBFloat16Depth;
+  const std::uint16_t* a = g.a + t.row * g.a_row_stride;
+  const std::uint16_t* b = g.b + t.col * depth;
+  Vec acc[kRows][kNv];
+  for_each<kRows>([&](auto r) SAM_RLX_INLINED {
+    for_each<kNv>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
+  });
+  for (Index p = 0; p < depth; p += 2, a += 2, b += 2 * kNr) {
+    __m512bh bv[kNv];
+    for_each<kNv>([&](auto v)
+                      SAM_RLX_INLINED { bv[v.value] = load_pairs(b + v.value * 2 * kLanes); });
+    for_each<kRows>([&](auto r) SAM_RLX_INLINED {
+      const __m512bh av = set1_pair(a + r.value * g.a_row_stride);
+      for_each<kNv>([&](auto v) SAM_RLX_INLINED {
+        Vec& sum = acc[r.value][v.value];
+        sum.v = _mm512_dpbf16_ps(sum.v, av, bv[v.value]);
+      });
+    });
+  }
+  if (t.rows == kRows) {
+    finish_sums<kRows, kNv>(t, acc);
+    return;
+  }
+  alignas(64) float tile[kRows * kNr];
+  for_each<kRows>([&](auto r) SAM_RLX_INLINED {
+    for_each<kNv>([&](auto v) SAM_RLX_INLINED {
+      store(tile + r.value * kNr + v.value * kLanes, acc[r.value][v.value]);
+    });
+  });
+  finish_tile(t, tile);
+}
+
+void bfloat16_gemm_pairs(const sam_rlx::BFloat16GemmArgs& g) noexcept {
+  TileArgs t{};
+  t.g = &g.target;
+  t.k = g.target.k;
+  t.last = true;
+  t.partial = g.target.c;
+  for (t.col = 0; t.col < g.target.n; t.col += kNr) {
+    t.cols = smaller(g.target.n - t.col, kNr);
+    for (t.row = 0; t.row < g.target.m; t.row += kRows) {
+      t.rows = smaller(g.target.m - t.row, kRows);
+      multiply_bfloat16_tile(t, g);
+    }
+  }
+}
+
+}  // namespace
+
+void sam_rlx::avx512_bf16_kernels(KernelTable& table) noexcept {
+  table.name = "avx512_bf16";
+  table.bfloat16_inputs = true;
+  table.bfloat16_gemm = bfloat16_gemm_pairs;
+}
