@@ -139,6 +139,13 @@ Prepared round_bfloat16(const KernelTable& t) {
   return {[=, &t] { t.round_bfloat16(x->data(), kBlock, out->data()); }, bytes(6.0 * kBlock)};
 }
 
+Prepared pack_bfloat16_rows(const KernelTable& t) {
+  const auto x = floats(kWidth * t.gemm_nr);
+  const auto out = numbers<std::uint16_t>(kWidth * t.gemm_nr);
+  return {[=, &t] { t.pack_bfloat16_rows(x->data(), kWidth, out->data()); },
+          bytes(6.0 * kWidth * static_cast<double>(t.gemm_nr))};
+}
+
 Prepared quantise_rows(const KernelTable& t) {
   const auto x = floats(kBlock), scale = floats(kRows);
   const auto out = numbers<std::uint8_t>(kBlock);
@@ -325,6 +332,7 @@ constexpr KernelBench kBenches[] = {
     {"widen_bfloat16", "98304", widen_bfloat16},
     {"round_bfloat16", "98304", round_bfloat16},
     {"bfloat16_gemm", "128x768x768", bfloat16_gemm},
+    {"pack_bfloat16_rows", "a panel of 768", pack_bfloat16_rows},
     {"quantise_rows", "128x768", quantise_rows},
     {"pack_int8_weight", "768x768", pack_int8_weight},
     {"int8_gemm", "128x768x768", int8_gemm},

@@ -276,7 +276,8 @@ void register_attention(py::module_& m) {
       "window_attention",
       [](const FloatArray& qkv, std::int64_t num_heads, std::int64_t window, float scale,
          const OptionalArray& rel_h, const OptionalArray& rel_w, const OptionalArray& pad_qkv,
-         const OptionalArray& query, std::int64_t pad_stride, const Isa& isa, int num_threads) {
+         const OptionalArray& query, std::int64_t pad_stride, bool bfloat16, const Isa& isa,
+         int num_threads) {
         TestContext test(isa, num_threads);
         WindowAttentionArgs args;
         args.qkv = view_of(qkv);
@@ -287,14 +288,15 @@ void register_attention(py::module_& m) {
         args.pad_qkv = data_of(pad_qkv);
         args.pad_stride = pad_stride;
         args.query = view_of(query);
+        args.bfloat16 = bfloat16;
         FloatArray out =
             make_array(query ? args.query.shape : shape_of(qkv).with_last(qkv.shape(3) / 3));
         window_attention(test.context, args, mutable_view_of(out));
         return out;
       },
       "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(), "rel_w"_a = py::none(),
-      "pad_qkv"_a = py::none(), "query"_a = py::none(), "pad_stride"_a = 0, "isa"_a = py::none(),
-      "num_threads"_a = 1);
+      "pad_qkv"_a = py::none(), "query"_a = py::none(), "pad_stride"_a = 0, "bfloat16"_a = false,
+      "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 // query (N, C), turned; weight (C, K), bias (C,), channels in halves; features (n, side^2, K), pos

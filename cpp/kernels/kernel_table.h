@@ -157,7 +157,8 @@ struct KernelTable {
   // blocks and accumulates gets the bits of one call.
   std::int32_t gemm_kc;
   std::int32_t int8_mr;  // rows of the register tile of int8_gemm; its columns are gemm_nr
-  // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights.
+  // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights, and attention
+  // may take it.
   bool bfloat16_inputs;
   // Function pointers from here to the end.
   void (*gemm)(const GemmArgs&) noexcept;
@@ -173,6 +174,9 @@ struct KernelTable {
   // out[i] = x[i] rounded to nearest even; numbers that are none stay so.
   void (*round_bfloat16)(const float* x, std::int64_t n, std::uint16_t* out) noexcept;
   void (*bfloat16_gemm)(const BFloat16GemmArgs&) noexcept;
+  // Packs B (k, nr), row by row, for bfloat16_gemm: rounded as round_bfloat16 does, with zeros up
+  // to a multiple of kBFloat16Depth.
+  void (*pack_bfloat16_rows)(const float* x, std::int64_t k, std::uint16_t* out) noexcept;
 
   void (*quantise_rows)(const QuantiseRowsArgs&) noexcept;
   void (*pack_int8_weight)(const PackInt8Args&) noexcept;

@@ -89,6 +89,9 @@ struct WindowAttentionArgs {
   // inside of the map with padded ones; relative positions are not defined. The result has the
   // queries' shape. Upstream: sam2/modeling/backbones/hieradet.py, the pooled q.
   ConstView query = {};
+  // Take products of bfloat16 numbers, where the processor multiplies these faster than float32;
+  // scores, softmax and sums stay float32.
+  bool bfloat16 = false;
 };
 void window_attention(Context& ctx, const WindowAttentionArgs& args, View out);
 

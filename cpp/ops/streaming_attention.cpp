@@ -9,21 +9,31 @@ constexpr float kLog2E = 1.44269504F;  // the softmax runs in base 2
 
 AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes& sizes)
     : kernels_(kernels), sizes_(sizes) {
-  constexpr std::int64_t kKeyBlock = 252;    // a tile of scores is then 32 KB of the caches
+  constexpr std::int64_t kKeyBlock = 256;    // a tile of scores is then 32 KB of the caches
   constexpr std::int64_t kQueryBlock = 128;  // queries that share a block of keys in the cache
-  mr = kernels.gemm_mr;
+  mr_ = kernels.gemm_mr;
   nr = kernels.gemm_nr;
+  key_step = sizes.bfloat16 ? kBFloat16Depth : mr_;
   panels = std::clamp<std::int64_t>((sizes.max_queries + nr - 1) / nr, 1, kQueryBlock / nr);
-  key_block_ = std::min(kKeyBlock / mr * mr, round_up(sizes.max_keys, mr));
-  key_floats_ = round_up(sizes.max_keys, mr) * sizes.head_dim;
-  value_floats_ = round_up(sizes.value_dim, mr) * sizes.max_keys;
+  const std::int64_t max_keys = round_up(sizes.max_keys, key_step);
+  key_block_ = std::min(kKeyBlock / key_step * key_step, max_keys);
+  if (sizes.bfloat16) {
+    key_stride_ = round_up(sizes.head_dim, kBFloat16Depth);
+    value_stride_ = max_keys;
+    key_floats_ = max_keys * key_stride_ / 2;
+    value_floats_ = round_up(sizes.value_dim, kBFloat16Rows) * value_stride_ / 2;
+  } else {
+    key_floats_ = max_keys * sizes.head_dim;
+    value_floats_ = round_up(sizes.value_dim, mr_) * sizes.max_keys;
+  }
   const bool rel = sizes.rel_h != nullptr;
-  table_h_ = rel ? round_up(2 * sizes.rel_height - 1, mr) * sizes.head_dim : 0;
-  table_w_ = rel ? round_up(2 * sizes.rel_width - 1, mr) * sizes.head_dim : 0;
+  table_h_ = rel ? round_up(2 * sizes.rel_height - 1, mr_) * sizes.head_dim : 0;
+  table_w_ = rel ? round_up(2 * sizes.rel_width - 1, mr_) * sizes.head_dim : 0;
   const std::int64_t terms = rel || sizes.bias ? sizes.rel_height + sizes.rel_width : 0;
-  panel_floats_ = nr * (sizes.head_dim + sizes.value_dim + 2 + terms);
+  panel_floats_ = nr * (sizes.head_dim + key_stride_ / 2 + sizes.value_dim + 2 + terms);
   const std::int64_t side = std::max(sizes.rel_height, sizes.rel_width);
-  shared_floats_ = nr * std::max(key_block_, rel ? 2 * side - 1 + mr : 0);
+  const std::int64_t scores = key_block_ + (sizes.bfloat16 ? key_block_ / 2 : 0);
+  shared_floats_ = nr * std::max(scores, rel ? 2 * side - 1 + mr_ : 0);
 }
 
 AttentionTiles::Panel AttentionTiles::panel(std::int64_t index, float* scratch) const {
@@ -36,14 +46,16 @@ AttentionTiles::Panel AttentionTiles::panel(std::int64_t index, float* scratch) 
     p.rel_h = p.sum + nr;
     p.rel_w = p.rel_h + nr * sizes_.rel_height;
   }
+  float* const end = scratch + shared_floats_ + (index + 1) * panel_floats_;
+  p.pairs = reinterpret_cast<std::uint16_t*>(end - nr * key_stride_ / 2);
   return p;
 }
 
 void AttentionTiles::pack_tables(float* out) const {
   const auto pack = [&](const float* table, std::int64_t rows) {
-    for (std::int64_t i = 0; i < rows; i += mr, out += mr * sizes_.head_dim) {
+    for (std::int64_t i = 0; i < rows; i += mr_, out += mr_ * sizes_.head_dim) {
       const float* pointers[QueryRows::kMax] = {};
-      for (std::int64_t r = 0; r < std::min(mr, rows - i); ++r) {
+      for (std::int64_t r = 0; r < std::min(mr_, rows - i); ++r) {
         pointers[r] = table + (i + r) * sizes_.head_dim;
       }
       kernels_.pack_a_rows(pointers, sizes_.head_dim, out);
@@ -54,19 +66,54 @@ void AttentionTiles::pack_tables(float* out) const {
   pack(sizes_.rel_w, 2 * sizes_.rel_width - 1);
 }
 
+void AttentionTiles::round_keys(const float* const* rows, std::int64_t count,
+                                std::uint16_t* out) const {
+  for (std::int64_t j = 0; j < count; ++j, out += key_stride_) {
+    kernels_.round_bfloat16(rows[j], sizes_.head_dim, out);
+    std::fill(out + sizes_.head_dim, out + key_stride_, std::uint16_t{0});
+  }
+}
+
+// Columns of (value_dim, keys), followed by zeros up to a multiple of kBFloat16Depth.
+void AttentionTiles::round_values(const float* const* rows, std::int64_t count,
+                                  std::uint16_t* out) const {
+  constexpr std::int64_t kSlice = 64;  // of value_dim
+  alignas(64) float columns[kSlice * QueryRows::kMax];
+  for (std::int64_t j = 0; j < round_up(count, kBFloat16Depth); j += nr) {
+    const std::int64_t width = std::min(nr, round_up(count, kBFloat16Depth) - j);
+    for (std::int64_t d = 0; d < sizes_.value_dim; d += kSlice) {
+      const std::int64_t slice = std::min(kSlice, sizes_.value_dim - d);
+      const float* pointers[QueryRows::kMax] = {};
+      for (std::int64_t i = 0; i < std::min(nr, count - j); ++i) pointers[i] = rows[j + i] + d;
+      kernels_.pack_b_rows(pointers, slice, columns);
+      for (std::int64_t r = 0; r < slice; ++r) {
+        kernels_.round_bfloat16(columns + r * nr, width, out + (d + r) * value_stride_ + j);
+      }
+    }
+  }
+}
+
 void AttentionTiles::pack_keys(const float* const* rows, std::int64_t first, std::int64_t count,
                                float* packed) const {
+  if (sizes_.bfloat16) {
+    round_keys(rows, count, reinterpret_cast<std::uint16_t*>(packed) + first * key_stride_);
+    return;
+  }
   packed += first * sizes_.head_dim;
-  for (std::int64_t j = 0; j < count; j += mr, packed += mr * sizes_.head_dim) {
+  for (std::int64_t j = 0; j < count; j += mr_, packed += mr_ * sizes_.head_dim) {
     const float* pointers[QueryRows::kMax] = {};
-    for (std::int64_t r = 0; r < std::min(mr, count - j); ++r) pointers[r] = rows[j + r];
+    for (std::int64_t r = 0; r < std::min(mr_, count - j); ++r) pointers[r] = rows[j + r];
     kernels_.pack_a_rows(pointers, sizes_.head_dim, packed);
   }
 }
 
 void AttentionTiles::pack_values(const float* const* rows, std::int64_t first, std::int64_t count,
                                  std::int64_t keys, float* packed) const {
-  kernels_.pack_a_columns(rows, count, sizes_.value_dim, packed + first * mr, keys * mr);
+  if (sizes_.bfloat16) {
+    round_values(rows, count, reinterpret_cast<std::uint16_t*>(packed) + first);
+    return;
+  }
+  kernels_.pack_a_columns(rows, count, sizes_.value_dim, packed + first * mr_, keys * mr_);
 }
 
 // out[j][i] = log2(e) * q_i . table[place of i - j + side - 1], for the columns i of a panel.
@@ -79,16 +126,16 @@ void AttentionTiles::position_terms(const float* table, std::int64_t side,
     low = std::min<std::int64_t>(low, rows.place[i].*axis);
     high = std::max<std::int64_t>(high, rows.place[i].*axis);
   }
-  // Rows [low, high + side) of the table are met; panels of A begin at multiples of mr.
-  const std::int64_t base = low / mr * mr;
+  // Rows [low, high + side) of the table are met; panels of A begin at multiples of mr_.
+  const std::int64_t base = low / mr_ * mr_;
   GemmArgs g;
   g.m = high + side - base;
   g.n = lanes_of(count);
   g.k = sizes_.head_dim;
   g.a = table + base * sizes_.head_dim;
   g.a_row_stride = 1;
-  g.a_k_stride = mr;
-  g.a_panel_stride = mr * sizes_.head_dim;
+  g.a_k_stride = mr_;
+  g.a_panel_stride = mr_ * sizes_.head_dim;
   g.b = query;
   g.b_k_stride = nr;
   g.b_panel_stride = nr * sizes_.head_dim;
@@ -124,6 +171,7 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
   const float* pointers[QueryRows::kMax] = {};
   std::copy_n(rows.query, count, pointers);
   kernels_.pack_b_rows(pointers, sizes_.head_dim, p.query);
+  if (sizes_.bfloat16) kernels_.pack_bfloat16_rows(p.query, sizes_.head_dim, p.pairs);
   std::fill_n(p.max, nr, -std::numeric_limits<float>::infinity());
   std::fill_n(p.sum, nr, 0.0F);
   if (sizes_.bias) {
@@ -136,48 +184,80 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
                  p.rel_w);
 }
 
+void AttentionTiles::make_scores(const Panel& p, const float* key, Block keys, std::int64_t columns,
+                                 float* scores) const {
+  GemmArgs g;
+  g.m = keys.count;
+  g.n = columns;
+  g.k = sizes_.head_dim;
+  g.c = scores;
+  g.c_row_stride = nr;
+  if (sizes_.bfloat16) {
+    const auto* const rows = reinterpret_cast<const std::uint16_t*>(key);
+    kernels_.bfloat16_gemm({g, rows + keys.first * key_stride_, key_stride_, p.pairs});
+    return;
+  }
+  g.a = key + keys.first * sizes_.head_dim;
+  g.a_row_stride = 1;
+  g.a_k_stride = mr_;
+  g.a_panel_stride = mr_ * sizes_.head_dim;
+  g.b = p.query;
+  g.b_k_stride = nr;
+  g.b_panel_stride = nr * sizes_.head_dim;
+  kernels_.gemm(g);
+}
+
+// Adds the product of values with the weights that the scores have become to the panel's result.
+void AttentionTiles::add_values(const Panel& p, const float* value, std::int64_t keys, Block block,
+                                std::int64_t columns, float* scratch) const {
+  GemmArgs g;
+  g.m = sizes_.value_dim;
+  g.n = columns;
+  g.k = block.count;
+  g.c = p.result;
+  g.c_row_stride = nr;
+  if (sizes_.bfloat16) {
+    auto* const pairs = reinterpret_cast<std::uint16_t*>(scratch + nr * key_block_);
+    kernels_.pack_bfloat16_rows(scratch, block.count, pairs);
+    if (block.first > 0) g.residual = p.result;
+    g.residual_row_stride = nr;
+    const auto* const rows = reinterpret_cast<const std::uint16_t*>(value);
+    kernels_.bfloat16_gemm({g, rows + block.first, value_stride_, pairs});
+    return;
+  }
+  g.a = value + block.first * mr_;
+  g.a_row_stride = 1;
+  g.a_k_stride = mr_;
+  g.a_panel_stride = mr_ * keys;
+  g.b = scratch;
+  g.b_k_stride = nr;
+  g.b_panel_stride = nr * block.count;
+  g.accumulate = block.first > 0;
+  kernels_.gemm(g);
+}
+
 void AttentionTiles::run(std::int64_t count, std::int64_t keys, const float* key,
                          const float* value, float* scratch) const {
-  GemmArgs scores;
-  scores.k = sizes_.head_dim;
-  scores.a_row_stride = 1;
-  scores.a_k_stride = mr;
-  scores.a_panel_stride = mr * sizes_.head_dim;
-  scores.b_k_stride = nr;
-  scores.b_panel_stride = nr * sizes_.head_dim;
-  scores.c = scratch;
-  scores.c_row_stride = nr;
-  GemmArgs result = scores;
-  result.m = sizes_.value_dim;
-  result.a_panel_stride = mr * keys;
-  result.b = scratch;
   SoftmaxColumnsArgs softmax;
   softmax.scores = scratch;
   softmax.scale = sizes_.scale * kLog2E;
   softmax.rel_width = sizes_.rel_width;
   softmax.value_dim = sizes_.value_dim;
   for (std::int64_t first = 0; first < keys; first += key_block_) {
-    const std::int64_t block = std::min(key_block_, keys - first);
+    const Block block{first, std::min(key_block_, keys - first)};
+    softmax.keys = block.count;
+    softmax.first_key = first;
     for (std::int64_t i = 0; i < count; i += nr) {
       const Panel p = panel(i / nr, scratch);
-      const std::int64_t columns = lanes_of(std::min(nr, count - i));
-      scores.m = block;
-      scores.n = result.n = softmax.columns = columns;
-      scores.a = key + first * sizes_.head_dim;
-      scores.b = p.query;
-      kernels_.gemm(scores);
-      softmax.keys = result.k = block;
-      softmax.first_key = first;
+      softmax.columns = lanes_of(std::min(nr, count - i));
+      make_scores(p, key, block, softmax.columns, scratch);
       softmax.rel_h = p.rel_h;
       softmax.rel_w = p.rel_w;
       softmax.running_max = p.max;
       softmax.running_sum = p.sum;
-      softmax.result = result.c = p.result;
+      softmax.result = p.result;
       kernels_.softmax_columns(softmax);
-      result.a = value + first * mr;
-      result.b_panel_stride = nr * block;
-      result.accumulate = first > 0;
-      kernels_.gemm(result);
+      add_values(p, value, keys, block, softmax.columns, scratch);
     }
   }
 }

@@ -27,6 +27,9 @@ struct AttentionSizes {
   std::int64_t rel_height = 1, rel_width = 1;
   // Instead: queries bring the terms of each row and column, see QueryRows.
   bool bias = false;
+  // Queries, keys, values and the softmax's weights are rounded to bfloat16 for their products;
+  // sums, scores and the softmax stay float32. For tables with bfloat16_inputs.
+  bool bfloat16 = false;
 };
 
 // Where a query lies in its window.
@@ -56,7 +59,8 @@ class AttentionTiles {
 
   // Packs both relative position tables.
   void pack_tables(float* out) const;
-  // Packs keys [first, first + count) of a unit with `keys` keys; `first` is a multiple of mr.
+  // Packs keys [first, first + count) of a unit with `keys` keys; `first` is a multiple of
+  // key_step.
   void pack_keys(const float* const* rows, std::int64_t first, std::int64_t count,
                  float* packed) const;
   void pack_values(const float* const* rows, std::int64_t first, std::int64_t count,
@@ -70,13 +74,18 @@ class AttentionTiles {
            float* scratch) const;
   void end_panel(std::int64_t index, QueryRows& rows, std::int64_t count, float* scratch) const;
 
-  std::int64_t nr = 0;  // queries of a panel
-  std::int64_t mr = 0;
-  std::int64_t panels = 0;  // panels of a query block
+  std::int64_t nr = 0;        // queries of a panel
+  std::int64_t key_step = 0;  // keys are packed in multiples of it
+  std::int64_t panels = 0;    // panels of a query block
 
  private:
   struct Panel {
     float *query, *result, *max, *sum, *rel_h, *rel_w;
+    std::uint16_t* pairs;  // the query in bfloat16
+  };
+  // Keys [first, first + count) of a unit.
+  struct Block {
+    std::int64_t first, count;
   };
   Panel panel(std::int64_t index, float* scratch) const;
   void position_terms(const float* table, std::int64_t side, std::int32_t Place::* axis,
@@ -84,11 +93,19 @@ class AttentionTiles {
                       float* out) const;
   void given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
                    float* out) const;
+  void make_scores(const Panel& p, const float* key, Block keys, std::int64_t columns,
+                   float* scores) const;
+  void add_values(const Panel& p, const float* value, std::int64_t keys, Block block,
+                  std::int64_t columns, float* scratch) const;
+  void round_keys(const float* const* rows, std::int64_t count, std::uint16_t* out) const;
+  void round_values(const float* const* rows, std::int64_t count, std::uint16_t* out) const;
   std::int64_t lanes_of(std::int64_t count) const { return round_up(count, kernels_.lanes); }
 
   const KernelTable& kernels_;
   const AttentionSizes& sizes_;
+  std::int64_t mr_ = 0;
   std::int64_t key_block_ = 0;
+  std::int64_t key_stride_ = 0, value_stride_ = 0;  // of rows of bfloat16
   std::int64_t key_floats_ = 0, value_floats_ = 0, table_h_ = 0, table_w_ = 0;
   std::int64_t panel_floats_ = 0, shared_floats_ = 0;
 };
@@ -129,7 +146,7 @@ class StreamingAttention {
 
   void pack(std::int64_t unit, std::int64_t first, std::int64_t count, float* key,
             float* value) const {
-    const std::int64_t chunk = kChunk / tiles_.mr * tiles_.mr;
+    const std::int64_t chunk = kChunk / tiles_.key_step * tiles_.key_step;
     for (std::int64_t j = first; j < first + count; j += chunk) {
       const float* keys[kChunk];
       const float* values[kChunk];
@@ -174,7 +191,7 @@ class StreamingAttention {
   void run_by_query_block() {
     const std::int64_t size = tiles_.key_floats() + tiles_.value_floats();
     float* const packed = ctx_.workspace.array<float>(sizes_.units * size);
-    const std::int64_t chunk = kChunk / tiles_.mr * tiles_.mr;
+    const std::int64_t chunk = kChunk / tiles_.key_step * tiles_.key_step;
     const std::int64_t chunks = (sizes_.max_keys + chunk - 1) / chunk;
     parallel_for(threads_, sizes_.units * chunks, 1, [&](std::int64_t i, std::int64_t, int) {
       const std::int64_t unit = i / chunks;

@@ -264,6 +264,7 @@ constexpr Checked kChecked[] = {
     {"widen_bfloat16", check_bfloat16, silence<&Table::widen_bfloat16>},
     {"round_bfloat16", check_bfloat16, silence<&Table::round_bfloat16>},
     {"bfloat16_gemm", check_bfloat16_gemm, silence<&Table::bfloat16_gemm>},
+    {"pack_bfloat16_rows", check_bfloat16_packing, silence<&Table::pack_bfloat16_rows>},
     {"pack_a_columns", check_packing, silence<&Table::pack_a_columns>},
     {"pack_b_rows", check_packing, silence<&Table::pack_b_rows>},
     {"transpose_block", check_rowwise, silence<&Table::transpose_block>},

@@ -68,6 +68,26 @@ void check_bfloat16(const sam_rlx::KernelTable& table) {
   }
 }
 
+void check_bfloat16_packing(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t k : {1, 2, 31, 32, 77}) {
+    const Floats x = random_floats(static_cast<std::size_t>(k * table.gemm_nr));
+    const std::int64_t depth =
+        (k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth * sam_rlx::kBFloat16Depth;
+    std::vector<std::uint16_t> rounded(x.size());
+    generic.round_bfloat16(x.data(), static_cast<std::int64_t>(x.size()), rounded.data());
+    std::vector<std::uint16_t> found(static_cast<std::size_t>(depth * table.gemm_nr), 1);
+    std::vector<std::uint16_t> expected(found.size(), 0);
+    for (std::int64_t p = 0; p < k; ++p) {
+      for (std::int64_t j = 0; j < table.gemm_nr; ++j) {
+        expected[static_cast<std::size_t>((p / 2 * table.gemm_nr + j) * 2 + p % 2)] =
+            rounded[static_cast<std::size_t>(p * table.gemm_nr + j)];
+      }
+    }
+    table.pack_bfloat16_rows(x.data(), k, found.data());
+    if (expected != found) fail("pack_bfloat16_rows: bits differ");
+  }
+}
+
 void check_rowwise(const sam_rlx::KernelTable& table) {
   for (const std::int64_t cols : {1, 5, 16, 67, 256}) {
     const auto size = static_cast<std::size_t>(3 * cols);

@@ -1,6 +1,17 @@
 import numpy as np
 import pytest
-from support.ops import check, f64, normal, op, rng, softmax, torch_bound
+from support.ops import (
+    BFLOAT16_ISAS,
+    ISAS,
+    check,
+    f64,
+    normal,
+    op,
+    rng,
+    softmax,
+    to_bfloat16,
+    torch_bound,
+)
 
 
 def attention(q, k, v, heads, scale):
@@ -15,7 +26,10 @@ def rel_terms(q, table, size):
     return np.einsum("...id,ijd->...ij", q, table[index])
 
 
-def window_attention(qkv, heads, window, scale, rel_h=None, rel_w=None, pad_qkv=None):
+def window_attention(
+    qkv, heads, window, scale, rel_h=None, rel_w=None, pad_qkv=None, number=lambda x: x
+):
+    """`number` is what the factors of scores and of the result are made of."""
     qkv, rel_h, rel_w, pad_qkv = f64(qkv, rel_h, rel_w, pad_qkv)
     b, h, w, c3 = qkv.shape
     size_h, size_w = (window, window) if window else (h, w)
@@ -29,7 +43,8 @@ def window_attention(qkv, heads, window, scale, rel_h=None, rel_w=None, pad_qkv=
     q, k, v = np.moveaxis(x, (5, 6), (0, 4))  # (b, rows, size_h, heads, cols, size_w, d)
     q, k, v = (np.moveaxis(a, (2, 5), (4, 5)) for a in (q, k, v))  # (b, rows, heads, cols, h, w, d)
     flat = (*q.shape[:4], size_h * size_w, -1)
-    scores = np.einsum("...id,...jd->...ij", q.reshape(flat), k.reshape(flat)) * scale
+    factors = [f64(number(x.reshape(flat)))[0] for x in (q, k, v)]
+    scores = np.einsum("...id,...jd->...ij", *factors[:2]) * scale
     if rel_h is not None:
         scores = scores.reshape(*q.shape[:4], size_h, size_w, size_h, size_w)
         scores = (
@@ -37,7 +52,7 @@ def window_attention(qkv, heads, window, scale, rel_h=None, rel_w=None, pad_qkv=
         )
         scores = scores + rel_terms(q, rel_w, size_w)[..., None, :]
         scores = scores.reshape(*q.shape[:4], size_h * size_w, -1)
-    out = np.einsum("...ij,...jd->...id", softmax(scores), v.reshape(flat)).reshape(q.shape)
+    out = np.einsum("...ij,...jd->...id", softmax(scores), factors[2]).reshape(q.shape)
     out = np.moveaxis(out, (4, 5), (2, 5))  # (b, rows, size_h, heads, cols, size_w, d)
     out = np.moveaxis(out, 3, 5).reshape(b, rows * size_h, cols * size_w, -1)
     return out[:, :h, :w]
@@ -151,6 +166,34 @@ def test_window_attention(shape, heads, head_dim, window, rel_pos):
 
 @pytest.mark.parametrize(
     ("shape", "heads", "head_dim", "window"),
+    [*WINDOW_CASES, ((1, 16, 24), 2, 56, 8), ((1, 14, 28), 1, 72, 14), ((1, 32, 19), 1, 96, 0)],
+)
+@pytest.mark.parametrize("rel_pos", [False, True])
+def test_products_of_bfloat16(shape, heads, head_dim, window, rel_pos):
+    random = rng(*shape, window)
+    c = heads * head_dim
+    qkv, pad = normal(random, *shape, 3 * c), normal(random, 3 * c)
+    options = {"pad_qkv": pad}
+    if rel_pos:
+        sides = (window, window) if window else shape[1:]
+        for name, side in zip(("rel_h", "rel_w"), sides, strict=True):
+            options[name] = normal(random, 2 * side - 1, head_dim) * 0.3
+    scale = head_dim**-0.5
+    truth = window_attention(qkv, heads, window, scale, **options, number=to_bfloat16)
+    # The softmax's weights are rounded at 8 bits as well.
+    bound = 2**-8 * softmax_weighted_size(qkv, heads, window, scale, options)
+    args = (qkv, heads, window, scale)
+    check(
+        "window_attention", truth, *args, bound=bound, isas=BFLOAT16_ISAS, bfloat16=True, **options
+    )
+    for isa in ISAS:  # others compute in float32
+        low = op("window_attention", *args, bfloat16=True, isa=isa, **options)
+        exact = op("window_attention", *args, isa=isa, **options)
+        assert np.array_equal(low, exact) == (isa not in BFLOAT16_ISAS)
+
+
+@pytest.mark.parametrize(
+    ("shape", "heads", "head_dim", "window"),
     [((2, 5, 7), 2, 4, 3), ((1, 3, 4), 1, 8, 6), ((1, 30, 25), 2, 16, 24)],
 )
 def test_padded_places_of_their_own(shape, heads, head_dim, window):
@@ -160,6 +203,16 @@ def test_padded_places_of_their_own(shape, heads, head_dim, window):
     scale = head_dim**-0.5
     truth = window_attention(qkv, heads, window, scale, pad_qkv=pad)
     check("window_attention", truth, qkv, heads, window, scale, pad_qkv=pad, pad_stride=c3)
+
+
+def softmax_weighted_size(qkv, heads, window, scale, options):
+    """The largest sum of softmax weights and absolute values."""
+    sizes = np.array(qkv)
+    third = qkv.shape[-1] // 3
+    sizes[..., 2 * third :] = np.abs(sizes[..., 2 * third :])
+    pad = np.array(options["pad_qkv"])
+    pad[2 * third :] = np.abs(pad[2 * third :])
+    return window_attention(sizes, heads, window, scale, **{**options, "pad_qkv": pad}).max()
 
 
 def pooled_window_attention(qkv, heads, window, scale, pad_qkv, pool):

@@ -2,21 +2,14 @@
 
 import numpy as np
 import pytest
-from support.ops import ACTIVATIONS, ISAS, check, f64, normal, op, rng
+from support.ops import ACTIVATIONS, BFLOAT16_ISAS, ISAS, check, f64, normal, op, rng
+from support.ops import to_bfloat16 as rounded
 
-# Instruction sets that multiply bfloat16 itself: there inputs are rounded like weights.
-PAIRS = [isa for isa in ISAS if isa in ("amx", "avx512_bf16")]
-WIDENED = [isa for isa in ISAS if isa not in PAIRS]
+# Others multiply float32 with weights that they widen.
+WIDENED = [isa for isa in ISAS if isa not in BFLOAT16_ISAS]
 
 SHAPES = [(0, 5, 7), (1, 1, 1), (3, 1, 33), (14, 32, 32), (29, 383, 65), (13, 1153, 50)]
 SHAPES += [(345, 777, 130)]
-
-
-def rounded(w):
-    """Float32 rounded to nearest even at 8 bits."""
-    bits = w.view(np.uint32).astype(np.uint64)
-    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return bits.astype(np.uint32).view(np.float32)
 
 
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)
@@ -25,7 +18,7 @@ def test_linear(m, k, n, activation):
     random = rng(m, k, n)
     x, w = normal(random, m, k), normal(random, n, k)
     bias, residual = normal(random, n), normal(random, m, n)
-    for isas, inputs in ((WIDENED, x), (PAIRS, rounded(x))):
+    for isas, inputs in ((WIDENED, x), (BFLOAT16_ISAS, rounded(x))):
         product = f64(inputs)[0] @ f64(rounded(w))[0].T
         for b, r, in_place in ((None, None, False), (bias, None, False), (bias, residual, True)):
             truth = ACTIVATIONS[activation](product if b is None else product + b)

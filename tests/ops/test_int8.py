@@ -177,7 +177,9 @@ def test_unknown_format():
         op("linear", np.ones((1, 1)), np.ones((1, 1)), format="int3")
 
 
-@pytest.mark.parametrize("isa", ["amx", "avx512_bf16", "avx512_vnni", "avx512", "avx2_vnni", "avx2", "neon"])
+@pytest.mark.parametrize(
+    "isa", ["amx", "avx512_bf16", "avx512_vnni", "avx512", "avx2_vnni", "avx2", "neon"]
+)
 def test_instruction_sets(isa):
     """Says which products of short numbers this machine cannot try."""
     if isa not in ISAS:

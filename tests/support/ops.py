@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 _testing = pytest.importorskip("sam_rlx._testing", reason="built without SAM_RLX_TESTING")
 
 ISAS = _testing.available_isas()
+# Those that multiply bfloat16 itself: there inputs are rounded like weights.
+BFLOAT16_ISAS = [isa for isa in ISAS if isa in ("amx", "avx512_bf16")]
 THREADS = (1, 2, 3)
 op = _testing.op
 
@@ -27,6 +29,13 @@ def normal(random: np.random.Generator, *shape: int) -> NDArray[np.float32]:
 
 def f64(*arrays: ArrayLike | None) -> list[Any]:
     return [None if a is None else np.asarray(a, np.float64) for a in arrays]
+
+
+def to_bfloat16(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Float32 rounded to nearest even at 8 bits."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return bits.astype(np.uint32).view(np.float32)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -44,7 +44,7 @@ void multiply_bfloat16_tile(const TileArgs& t, const sam_rlx::BFloat16GemmArgs& 
   for_each<kRows>([&](auto r) SAM_RLX_INLINED {
     for_each<kNv>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
   });
-  for (Index p = 0; p < depth; p += 2, a += 2, b += 2 * kNr) {
+  for (Index p = 0; p < t.k; p += 2, a += 2, b += 2 * kNr) {
     __m512bh bv[kNv];
     for_each<kNv>([&](auto v)
                       SAM_RLX_INLINED { bv[v.value] = load_pairs(b + v.value * 2 * kLanes); });

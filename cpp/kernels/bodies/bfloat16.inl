@@ -15,14 +15,30 @@ void widen_bfloat16(const std::uint16_t* x, Index n, float* out) noexcept {
   for (Index i = 0; i < n; ++i) out[i] = widened(x[i]);
 }
 
-void round_bfloat16(const float* x, Index n, std::uint16_t* out) noexcept {
+// The rounded number in the upper half of the result; the lower one is left over.
+SAM_RLX_INLINE std::uint32_t rounded(float x) {
   constexpr std::uint32_t kInfinity = 0x7F800000U, kQuiet = 0x00400000U;
-  for (Index i = 0; i < n; ++i) {
-    FloatBits word;
-    word.value = x[i];
-    const std::uint32_t even = word.bits + 0x7FFFU + ((word.bits >> 16) & 1U);
-    const bool no_number = (word.bits & 0x7FFFFFFFU) > kInfinity;
-    out[i] = static_cast<std::uint16_t>((no_number ? word.bits | kQuiet : even) >> 16);
+  FloatBits word;
+  word.value = x;
+  const std::uint32_t even = word.bits + 0x7FFFU + ((word.bits >> 16) & 1U);
+  const bool no_number = (word.bits & 0x7FFFFFFFU) > kInfinity;
+  return no_number ? word.bits | kQuiet : even;
+}
+
+void round_bfloat16(const float* x, Index n, std::uint16_t* out) noexcept {
+  for (Index i = 0; i < n; ++i) out[i] = static_cast<std::uint16_t>(rounded(x[i]) >> 16);
+}
+
+void pack_bfloat16_rows(const float* x, Index k, std::uint16_t* out) noexcept {
+  constexpr Index kDepth = sam_rlx::kBFloat16Depth;
+  alignas(64) static constexpr float kZeros[kNr] = {};
+  for (Index p = 0; p < (k + kDepth - 1) / kDepth * kDepth; p += 2, out += 2 * kNr) {
+    const float* const even = p < k ? x + p * kNr : kZeros;
+    const float* const odd = p + 1 < k ? x + (p + 1) * kNr : kZeros;
+    for (Index j = 0; j < kNr; ++j) {
+      out[2 * j] = static_cast<std::uint16_t>(rounded(even[j]) >> 16);
+      out[2 * j + 1] = static_cast<std::uint16_t>(rounded(odd[j]) >> 16);
+    }
   }
 }
 

@@ -43,6 +43,7 @@ constexpr sam_rlx::KernelTable kTable{
     .widen_bfloat16 = widen_bfloat16,
     .round_bfloat16 = round_bfloat16,
     .bfloat16_gemm = bfloat16_gemm,
+    .pack_bfloat16_rows = pack_bfloat16_rows,
     .quantise_rows = quantise_rows,
     .pack_int8_weight = pack_int8_weight,
     .int8_gemm = int8_gemm,

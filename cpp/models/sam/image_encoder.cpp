@@ -67,7 +67,8 @@ void ImageEncoderAttention::forward_add(Context& ctx, ConstView x, ConstView res
                     .scale = 1.0F / std::sqrt(static_cast<float>(head_dim)),
                     .rel_pos = {rel_pos_h.data(), rel_pos_w.data()},
                     // Upstream pads after the norm: padded places project to the bias.
-                    .pad_qkv = qkv.bias.data()},
+                    .pad_qkv = qkv.bias.data(),
+                    .bfloat16 = qkv.rounds_inputs()},
                    attended);
   proj.forward_add(ctx, attended, residual, out);
 }

@@ -78,7 +78,8 @@ void MultiScaleAttention::forward_add(Context& ctx, ConstView x, ConstView resid
                     .rel_pos = {},
                     // Upstream pads after the norm: padded places project to the bias.
                     .pad_qkv = qkv.bias.data(),
-                    .query = query},
+                    .query = query,
+                    .bfloat16 = qkv.rounds_inputs()},
                    attended);
   proj.forward_add(ctx, attended, residual, out);
 }

@@ -78,7 +78,8 @@ void Attention::forward_add(Context& ctx, ConstView x, ConstView residual, View 
                     .scale = 1.0F / std::sqrt(static_cast<float>(rope.dim)),
                     .rel_pos = {},
                     .pad_qkv = pad_qkv.data(),
-                    .pad_stride = qkv.out_features},
+                    .pad_stride = qkv.out_features,
+                    .bfloat16 = qkv.rounds_inputs()},
                    attended);
   proj.forward_add(ctx, attended, residual, out);
 }
