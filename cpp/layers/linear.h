@@ -33,11 +33,6 @@ struct Linear {
   Linear(std::int64_t in, std::int64_t out, bool with_bias = true)
       : in_features(in), out_features(out), has_bias(with_bias) {}
 
-  // Whether its inputs may be rounded: a precision below float32 was asked for.
-  bool rounds_inputs() const {
-    return packed.format == WeightFormat::kBFloat16 || packed.format == WeightFormat::kInt8;
-  }
-
   void visit(ParamVisitor& v);
   void finalize(const KernelTable& kernels);
 

@@ -68,7 +68,7 @@ void ImageEncoderAttention::forward_add(Context& ctx, ConstView x, ConstView res
                     .rel_pos = {rel_pos_h.data(), rel_pos_w.data()},
                     // Upstream pads after the norm: padded places project to the bias.
                     .pad_qkv = qkv.bias.data(),
-                    .bfloat16 = qkv.rounds_inputs()},
+                    .bfloat16 = attention_rounds(qkv.packed.format, window_size == 0)},
                    attended);
   proj.forward_add(ctx, attended, residual, out);
 }

@@ -79,7 +79,7 @@ void MultiScaleAttention::forward_add(Context& ctx, ConstView x, ConstView resid
                     // Upstream pads after the norm: padded places project to the bias.
                     .pad_qkv = qkv.bias.data(),
                     .query = query,
-                    .bfloat16 = qkv.rounds_inputs()},
+                    .bfloat16 = attention_rounds(qkv.packed.format, window_size == 0)},
                    attended);
   proj.forward_add(ctx, attended, residual, out);
 }
