@@ -78,6 +78,8 @@ CpuFeatures detect() {
   features.avx2_vnni = features.avx2 && bit(seven_one.a, 4);
   features.avx512_vnni = features.avx512 && bit(seven.c, 11);
   features.avx512_bf16 = features.avx512_vnni && bit(seven_one.a, 5);
+  constexpr std::uint32_t kGenu = 0x756e6547;  // of "GenuineIntel"
+  features.slow_avx512_bf16 = cpuid(0, 0).b == kGenu;
   const bool tile_states = (states & 0x60000) == 0x60000;
   features.amx = features.avx512_vnni && tile_states && bit(seven.d, 22) && bit(seven.d, 24) &&
                  bit(seven.d, 25) && may_use_tiles();

@@ -9,7 +9,9 @@ struct CpuFeatures {
   bool avx2_vnni = false;    // avx2 and AVX-VNNI
   bool avx512_vnni = false;  // avx512 and AVX-512 VNNI
   bool avx512_bf16 = false;  // avx512_vnni and AVX-512 BF16
-  bool amx = false;          // avx512_vnni and AMX's tiles of bytes and bfloat16
+  // Its products of bfloat16 outside of AMX are half as fast as those of float32: Intel's cores.
+  bool slow_avx512_bf16 = false;
+  bool amx = false;  // avx512_vnni and AMX's tiles of bytes and bfloat16
   bool neon = false;
 };
 

@@ -30,9 +30,12 @@ std::vector<const KernelTable*> available_kernels() {
   static const KernelTable avx512_vnni = with_rows(avx512_kernels(), avx512_vnni_kernels);
 #if defined(SAM_RLX_HAVE_AVX512_BF16)
   static const KernelTable avx512_bf16 = with_rows(avx512_vnni, avx512_bf16_kernels);
-  if (cpu.avx512_bf16) tables.push_back(&avx512_bf16);
+  if (cpu.avx512_bf16 && !cpu.slow_avx512_bf16) tables.push_back(&avx512_bf16);
 #endif
   if (cpu.avx512_vnni) tables.push_back(&avx512_vnni);
+#if defined(SAM_RLX_HAVE_AVX512_BF16)
+  if (cpu.avx512_bf16 && cpu.slow_avx512_bf16) tables.push_back(&avx512_bf16);
+#endif
 #endif
 #if defined(SAM_RLX_HAVE_AVX512)
   if (cpu.avx512) tables.push_back(&avx512_kernels());

@@ -162,12 +162,17 @@ def _nudged(inputs: Mapping[str, Any], seed: int) -> dict[str, Any]:
     return {name: move(value) for name, value in inputs.items()}
 
 
+# Tables that differ from avx512's or avx2's in products of bytes and bfloat16 alone.
+REDUCED_ISAS = {"amx", "avx512_bf16", "avx512_vnni", "avx2_vnni"}
+
+
 class Parity:
     """Holds our layers to upstream's. The fixture `parity` gives one."""
 
     def __init__(self, testing: Any) -> None:
         self.testing = testing
-        self.isas: Sequence[str] = tuple(testing.available_isas())
+        isas = testing.available_isas()
+        self.isas: Sequence[str] = [isa for isa in isas if isa not in REDUCED_ISAS]
 
     close = staticmethod(close)
     masks_agree = staticmethod(masks_agree)

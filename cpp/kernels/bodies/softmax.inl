@@ -50,8 +50,14 @@ void softmax_rows(float* x, Index rows, Index cols, float scale) noexcept {
   }
 }
 
-// The group of zeros takes part in maximum and sum.
+// The group of zeros takes part in maximum and sum. Where a group is no whole vector, exponentials
+// wait in whole ones, for what a masked store has left is slow to read; and it is stored as one
+// where the next groups overwrite the rest.
 void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
+  constexpr Index kKept = 32;
+  alignas(64) float kept[kKept * kLanes];
+  const bool keep = lanes < kLanes && groups <= kKept;
+  const Index covered = lanes < kLanes ? groups * lanes - kLanes : -1;
   for (Index r = 0; r < rows; ++r, x += groups * lanes) {
     for_lanes(lanes, [&](Index c, Index n) {
       Vec largest = zero();
@@ -59,16 +65,17 @@ void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
         largest = max(largest, load_cols(x + g * lanes + c, n));
       }
       Vec total = exp(sub(zero(), largest));
+      float* const waiting = keep ? kept : x + c;
+      const Index step = keep ? kLanes : lanes, width = keep ? kLanes : n;
       for (Index g = 0; g < groups; ++g) {
-        float* const p = x + g * lanes + c;
-        const Vec e = exp(sub(load_cols(p, n), largest));
+        const Vec e = exp(sub(load_cols(x + g * lanes + c, n), largest));
         total = add(total, e);
-        store_cols(p, e, n);
+        store_cols(waiting + g * step, e, width);
       }
       const Vec inverse = div(set1(1.0F), total);
       for (Index g = 0; g < groups; ++g) {
-        float* const p = x + g * lanes + c;
-        store_cols(p, mul(load_cols(p, n), inverse), n);
+        const Vec e = mul(load_cols(waiting + g * step, width), inverse);
+        store_row(x + g * lanes + c, e, n, g * lanes <= covered);
       }
     });
   }
