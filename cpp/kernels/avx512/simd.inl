@@ -19,6 +19,13 @@ SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
   _mm512_mask_storeu_ps(p, lane_mask(n), x.v);
 }
 
+// Holds a value in a register, and loads behind this place.
+SAM_RLX_INLINE void pin([[maybe_unused]] Vec& a) {
+#if !defined(_MSC_VER)
+  asm volatile("" : "+v"(a.v) : : "memory");
+#endif
+}
+
 SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }

@@ -22,6 +22,8 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
       for_each<V>([&](auto v) SAM_RLX_INLINED {
         acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]);
       });
+      // Loads that are moved ahead of these sums would take their registers.
+      for_each<V>([&](auto v) SAM_RLX_INLINED { pin(acc[r.value][v.value]); });
     });
     a += a_step;
     b += b_step;
@@ -104,6 +106,21 @@ void run_tile(TileArgs& t, Index row, Index col) noexcept {
   }
 }
 
+// While one panel of B meets A, the next one is fetched, a share for each tile, where panels are
+// small enough to be read from the first-level cache. Larger ones stream from the second level.
+constexpr bool kPrefetchPanels = kMaxKc * kNr * sizeof(float) <= 16 * 1024;
+constexpr Index kLine = 64 / sizeof(float);
+
+// Floats of a panel of k rows for each tile of m rows; none for so few that the fetches would wait.
+constexpr Index panel_share(Index k, Index m) {
+  const Index tiles = (m + kMr - 1) / kMr, lines = k * kNr / kLine;
+  return tiles < 4 ? 0 : (lines + tiles - 1) / tiles * kLine;
+}
+
+SAM_RLX_INLINE void prefetch_share(const float* panel, Index share) {
+  for (Index i = 0; i < share; i += kLine) SAM_RLX_PREFETCH_FAR(panel + i);
+}
+
 void gemm(const sam_rlx::GemmArgs& g) noexcept {
   const Index block = gemm_k_block(g.k);
   Index p0 = 0;
@@ -124,10 +141,13 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
       return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
     };
     if (t.packed) {  // a panel of B meets all of A, which is small
+      const Index share = kPrefetchPanels ? panel_share(t.k, g.m) : 0;
       for (Index col = 0; col < g.n; col += kNr) {
         t.b = b_panel(col);
-        for (Index row = 0; row < g.m; row += kMr) {
+        const float* next = col + kNr < g.n ? b_panel(col + kNr) : t.b;
+        for (Index row = 0; row < g.m; row += kMr, next += share) {
           t.a = a_panel(row);
+          prefetch_share(next, share);
           run_tile(t, row, col);
         }
       }

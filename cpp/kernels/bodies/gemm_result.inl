@@ -41,7 +41,7 @@ void finish_tile(const TileArgs& t, const float* tile) noexcept {
 
 // C and the residual arrive while the products are summed, unless that takes no longer. A residual
 // may come from afar.
-constexpr Index kPrefetchFrom = 128, kPrefetchResidualFrom = 32;
+constexpr Index kPrefetchFrom = 64, kPrefetchResidualFrom = 32;
 template <int R, int V>
 SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
   const sam_rlx::GemmArgs& g = *t.g;
@@ -101,8 +101,24 @@ SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
            SAM_RLX_INLINED { store(c + i * g.c_row_stride + j, x); });
 }
 
-// The same for GELU, which needs registers of its own: the tile goes through memory. Nothing
-// follows, so that the vectors do not wait for each other.
+// c(r, :) = gelu(tile(r, :)) for rows of V vectors, a few at once. A function of its own: it needs
+// registers that the sums would lose.
+template <int V>
+SAM_RLX_NOINLINE void gelu_rows(const float* tile, Index rows, float* c, Index stride) noexcept {
+  const auto some = [&](auto count) SAM_RLX_INLINED {
+    Vec x[decltype(count)::value * V];
+    each_vector(x, [&](Vec& y, int i) SAM_RLX_INLINED { y = load(tile + i * kLanes); });
+    gelu(x);
+    each_vector(
+        x, [&](Vec& y, int i) SAM_RLX_INLINED { store(c + i / V * stride + i % V * kLanes, y); });
+    tile += count.value * V * kLanes;
+    c += count.value * stride;
+  };
+  for (; rows >= 2; rows -= 2) some(Int<2>{});
+  if (rows > 0) some(Int<1>{});
+}
+
+// The same for GELU: the tile goes through memory.
 template <int R, int V>
 SAM_RLX_INLINE void finish_gelu(const TileArgs& t, Vec (&acc)[R][V]) {
   const sam_rlx::GemmArgs& g = *t.g;
@@ -114,16 +130,11 @@ SAM_RLX_INLINE void finish_gelu(const TileArgs& t, Vec (&acc)[R][V]) {
     for_each<R>([&](auto r) SAM_RLX_INLINED {
       Vec x = acc[r.value][v.value];
       if (t.accumulate) x = add(x, load(partial + r.value * t.partial_stride + v.value * kLanes));
+      if (g.row_bias != nullptr) x = add(x, set1(g.row_bias[t.row + r.value]));
       store(tile + (r.value * V + v.value) * kLanes, add(x, bias));
     });
   });
-  float* c = g.c + t.row * g.c_row_stride + t.col;
-  for (Index r = 0; r < R; ++r, c += g.c_row_stride) {
-    const Vec row_bias = g.row_bias == nullptr ? zero() : set1(g.row_bias[t.row + r]);
-    for_each<V>([&](auto v) SAM_RLX_INLINED {
-      store(c + v.value * kLanes, gelu(add(load(tile + (r * V + v.value) * kLanes), row_bias)));
-    });
-  }
+  gelu_rows<V>(tile, R, g.c + t.row * g.c_row_stride + t.col, g.c_row_stride);
 }
 
 // Sums of a tile, as they lie in registers, to C.

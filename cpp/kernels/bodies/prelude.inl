@@ -14,9 +14,11 @@
 #if defined(_MSC_VER)
 #define SAM_RLX_PREFETCH_WRITE(p) _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0)
 #define SAM_RLX_PREFETCH(p) SAM_RLX_PREFETCH_WRITE(p)
+#define SAM_RLX_PREFETCH_FAR(p) _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1)
 #else
 #define SAM_RLX_PREFETCH_WRITE(p) __builtin_prefetch(p, 1, 3)
 #define SAM_RLX_PREFETCH(p) __builtin_prefetch(p, 0, 3)
+#define SAM_RLX_PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2)  // into the second-level cache
 #endif
 
 using Index = std::int64_t;

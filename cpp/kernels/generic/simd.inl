@@ -23,6 +23,7 @@ SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
   for (int i = 0; i < n; ++i) p[i] = x.v[i];
 }
 
+SAM_RLX_INLINE void pin(Vec&) {}  // the compiler knows best
 SAM_RLX_INLINE Vec add(Vec a, Vec b) {
   return each_lane([&](int i) { return a.v[i] + b.v[i]; });
 }

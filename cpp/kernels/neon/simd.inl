@@ -20,6 +20,9 @@ SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) p[i] = t[i];
 }
 
+// Holds a value in a register, and loads behind this place.
+SAM_RLX_INLINE void pin(Vec& a) { asm volatile("" : "+w"(a.v) : : "memory"); }
+
 SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
 SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
 SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
