@@ -58,9 +58,15 @@ void Workspace::close(std::size_t block, std::int64_t used, std::int64_t before)
   }
 }
 
+void Workspace::reserve_threads(int count) {
+  while (static_cast<int>(threads_.size()) < count)
+    threads_.push_back(std::make_unique<Workspace>());
+}
+
 std::int64_t Workspace::capacity_bytes() const {
   std::int64_t total = 0;
   for (const AlignedBlock& block : blocks_) total += size_of(block);
+  for (const auto& thread : threads_) total += thread->capacity_bytes();
   return total;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -27,6 +28,11 @@ class Workspace {
     static_assert(std::is_trivially_destructible_v<T>);
     return static_cast<T*>(take(checked_multiply(count, static_cast<std::int64_t>(sizeof(T)))));
   }
+
+  // For a loop whose threads need scratch of their own for whole layers: `count` workspaces, kept
+  // for the next loop.
+  void reserve_threads(int count);
+  Workspace& of_thread(int thread) { return *threads_[static_cast<std::size_t>(thread)]; }
 
   std::int64_t capacity_bytes() const;
 
@@ -56,6 +62,7 @@ class Workspace {
   void close(std::size_t block, std::int64_t used, std::int64_t before) noexcept;
 
   std::vector<AlignedBlock> blocks_;
+  std::vector<std::unique_ptr<Workspace>> threads_;
   std::size_t block_ = 0;    // the block in use
   std::int64_t used_ = 0;    // bytes of it that are taken
   std::int64_t before_ = 0;  // bytes taken from the blocks before it

@@ -138,6 +138,9 @@ void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile) {
     }
   }
   count();
+  // Blocks of about the same size: a small one at the end would read all of B for few rows.
+  plan.row_block = round_up((c.rows + plan.row_tasks - 1) / plan.row_tasks, tile.rows);
+  count();
 }
 
 GemmArgs output_block(const GemmPlan& plan, std::int64_t task, GemmSize c, const Epilogue& epilogue,

@@ -62,6 +62,8 @@ def block(dim, dim_out, heads, window, pool):
         (14, (1, 16, 20)),  # 16 -> 28: padded places are live keys
         (3, (2, 7, 10)),
         (1, (1, 3, 3)),
+        (5, (2, 40, 37)),  # groups of seven windows, each for one thread
+        (13, (1, 100, 15)),  # one window in a group, most of the second column is padding
     ],
 )
 def test_block(parity, dim, heads, window, shape):
@@ -78,6 +80,8 @@ def test_block(parity, dim, heads, window, shape):
         (14, (1, 8, 8)),  # pooled from a window that is mostly padding
         (14, (1, 16, 28)),
         (2, (3, 2, 4)),
+        (4, (2, 36, 52)),  # groups of windows, see above
+        (14, (1, 114, 30)),
     ],
 )
 def test_pooling_block(parity, dim, heads, window, shape):
@@ -85,10 +89,10 @@ def test_pooling_block(parity, dim, heads, window, shape):
     parity.check("sam2.MultiScaleBlock", module, config, x=(*shape, dim))
 
 
-@pytest.mark.parametrize("window", [0, 3])
-def test_block_that_only_widens(parity, window):
+@pytest.mark.parametrize(("window", "shape"), [(0, (2, 5, 7)), (3, (2, 5, 7)), (3, (1, 47, 64))])
+def test_block_that_only_widens(parity, window, shape):
     config, module = block(24, 48, 2, window, False)
-    parity.check("sam2.MultiScaleBlock", module, config, x=(2, 5, 7, 24))
+    parity.check("sam2.MultiScaleBlock", module, config, x=(*shape, 24))
 
 
 @pytest.mark.parametrize(
