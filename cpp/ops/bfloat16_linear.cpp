@@ -58,18 +58,18 @@ void bfloat16_linear(Context& ctx, ConstView x, const PackedMatrix& weight,
   const Workspace::Scope scratch(ctx.workspace);
   const std::uint16_t* const rows = round_rows(ctx, x, stride, plan.threads);
   const auto* const panels = static_cast<const std::uint16_t*>(weight.bytes.get());
-  parallel_for(plan.threads, plan.row_tasks * plan.col_tasks, 1,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   BFloat16GemmArgs g;
-                   g.target = output_block(plan, i, {m, n}, epilogue, out.data);
-                   g.target.k = k;
-                   g.a = rows + i / plan.col_tasks * plan.row_block * stride;
-                   g.a_row_stride = stride;
-                   g.b = panels + i % plan.col_tasks * plan.col_block * stride;
-                   kernels.bfloat16_gemm(g);
-                 }
-               });
+  parallel_for(plan.threads, plan.tasks(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const GemmPlan::Task task = plan.task(i);
+      BFloat16GemmArgs g;
+      g.target = output_block(plan, task, epilogue, out.data);
+      g.target.k = k;
+      g.a = rows + task.row * stride;
+      g.a_row_stride = stride;
+      g.b = panels + task.col * stride;
+      kernels.bfloat16_gemm(g);
+    }
+  });
 }
 
 }  // namespace sam_rlx

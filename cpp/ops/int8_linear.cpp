@@ -75,24 +75,22 @@ void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Ep
   const Workspace::Scope scratch(ctx.workspace);
   const QuantisedRows rows = quantise(ctx, x, plan.threads);
   const auto* const panels = static_cast<const std::int8_t*>(weight.bytes.get());
-  parallel_for(plan.threads, plan.row_tasks * plan.col_tasks, 1,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t row = i / plan.col_tasks * plan.row_block;
-                   const std::int64_t col = i % plan.col_tasks * plan.col_block;
-                   Int8GemmArgs g;
-                   g.target = output_block(plan, i, {m, n}, epilogue, out.data);
-                   g.target.k = k;
-                   g.a = rows.bytes + row * rows.stride;
-                   g.a_row_stride = rows.stride;
-                   g.a_scale = rows.scale + row;
-                   g.a_zero = rows.zero + row;
-                   g.b = panels + col * round_up(k, 4);
-                   g.b_scale = weight.scales.data() + col;
-                   g.b_sum = weight.sums.data() + col;
-                   kernels.int8_gemm(g);
-                 }
-               });
+  parallel_for(plan.threads, plan.tasks(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const GemmPlan::Task task = plan.task(i);
+      Int8GemmArgs g;
+      g.target = output_block(plan, task, epilogue, out.data);
+      g.target.k = k;
+      g.a = rows.bytes + task.row * rows.stride;
+      g.a_row_stride = rows.stride;
+      g.a_scale = rows.scale + task.row;
+      g.a_zero = rows.zero + task.row;
+      g.b = panels + task.col * round_up(k, 4);
+      g.b_scale = weight.scales.data() + task.col;
+      g.b_sum = weight.sums.data() + task.col;
+      kernels.int8_gemm(g);
+    }
+  });
 }
 
 }  // namespace sam_rlx

@@ -120,12 +120,13 @@ GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int6
 }
 
 void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile) {
+  plan.c = c;
   plan.row_block = std::min(plan.row_block, round_up(c.rows, tile.rows));
   plan.col_block = round_up(c.cols, tile.cols);
   const auto count = [&] {
     plan.row_tasks = (c.rows + plan.row_block - 1) / plan.row_block;
     plan.col_tasks = (c.cols + plan.col_block - 1) / plan.col_block;
-    return plan.row_tasks * plan.col_tasks;
+    return plan.tasks();
   };
   // Enough tasks that a slow thread does not keep the others waiting.
   while (plan.threads > 1 && count() < 4 * plan.threads) {
@@ -138,24 +139,44 @@ void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile) {
     }
   }
   count();
-  // Blocks of about the same size: a small one at the end would read all of B for few rows.
-  plan.row_block = round_up((c.rows + plan.row_tasks - 1) / plan.row_tasks, tile.rows);
-  count();
+  // As many blocks of the same size for each thread; what is left is shared out.
+  const std::int64_t threads = plan.col_tasks > 1 ? 1 : plan.threads;
+  const std::int64_t rounds = (plan.row_tasks + threads - 1) / threads;
+  const std::int64_t tiles = (c.rows + tile.rows - 1) / tile.rows;
+  const std::int64_t block = (tiles + rounds * threads - 1) / (rounds * threads);
+  plan.row_block = block * tile.rows;
+  plan.whole = tiles / (block * threads) * threads;
+  const std::int64_t left = tiles - plan.whole * block;
+  plan.last_block = (left + threads - 1) / threads * tile.rows;
+  plan.row_tasks = plan.whole;
+  if (left > 0) {
+    const std::int64_t rows = c.rows - plan.whole * plan.row_block;
+    plan.row_tasks += (rows + plan.last_block - 1) / plan.last_block;
+  }
 }
 
-GemmArgs output_block(const GemmPlan& plan, std::int64_t task, GemmSize c, const Epilogue& epilogue,
+GemmPlan::Task GemmPlan::task(std::int64_t index) const {
+  const std::int64_t block = index / col_tasks, first = std::min(block, whole);
+  Task t;
+  t.row = first * row_block + (block - first) * last_block;
+  t.col = index % col_tasks * col_block;
+  t.rows = std::min(block < whole ? row_block : last_block, c.rows - t.row);
+  t.cols = std::min(col_block, c.cols - t.col);
+  return t;
+}
+
+GemmArgs output_block(const GemmPlan& plan, const GemmPlan::Task& task, const Epilogue& epilogue,
                       float* out) {
-  const std::int64_t row = task / plan.col_tasks * plan.row_block;
-  const std::int64_t col = task % plan.col_tasks * plan.col_block;
+  const std::int64_t stride = plan.c.cols, place = task.row * stride + task.col;
   GemmArgs g;
-  g.m = std::min(plan.row_block, c.rows - row);
-  g.n = std::min(plan.col_block, c.cols - col);
-  g.c = out + row * c.cols + col;
-  g.c_row_stride = c.cols;
-  g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + col;
+  g.m = task.rows;
+  g.n = task.cols;
+  g.c = out + place;
+  g.c_row_stride = stride;
+  g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + task.col;
   g.activation = gemm_activation(epilogue.activation);
-  if (epilogue.residual) g.residual = epilogue.residual.data + row * c.cols + col;
-  g.residual_row_stride = c.cols;
+  if (epilogue.residual) g.residual = epilogue.residual.data + place;
+  g.residual_row_stride = stride;
   return g;
 }
 

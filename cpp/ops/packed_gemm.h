@@ -20,22 +20,31 @@ constexpr std::int64_t kMinParallelWork = 1 << 18;
 
 // How a product (m, n) is cut into tasks. Sizes are multiples of the register tile. Every number of
 // C is summed in the same order whatever the cut, so the cut may depend on the thread count.
+struct GemmSize {
+  std::int64_t rows = 0, cols = 0;
+};
 struct GemmPlan {
   int threads = 1;
+  GemmSize c;
   std::int64_t row_block = 0, col_block = 0, k_block = 0;
+  // After `whole` blocks of rows the others are smaller: threads end at about the same time.
+  std::int64_t whole = 0, last_block = 0;
   std::int64_t row_tasks = 0, col_tasks = 0;
+
+  struct Task {
+    std::int64_t row = 0, col = 0, rows = 0, cols = 0;
+  };
+  std::int64_t tasks() const { return row_tasks * col_tasks; }
+  Task task(std::int64_t index) const;
 };
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k);
 
 // Cuts C into row blocks of at most plan.row_block rows, and smaller ones until plan.threads
 // threads have enough to do.
-struct GemmSize {
-  std::int64_t rows = 0, cols = 0;
-};
 void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile);
 
 // The part of C that a task of a plan makes in one step, with the epilogue.
-GemmArgs output_block(const GemmPlan& plan, std::int64_t task, GemmSize c, const Epilogue& epilogue,
+GemmArgs output_block(const GemmPlan& plan, const GemmPlan::Task& task, const Epilogue& epilogue,
                       float* out);
 
 // Panels of a weight with k inner indices, columns [first, first + count) of a result that has
@@ -110,12 +119,11 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, co
 
   const auto task = [&](std::int64_t index, int thread) {
     float* const packed = buffers + thread * thread_size;
-    const std::int64_t row = index / plan.col_tasks * plan.row_block;
-    const std::int64_t col = index % plan.col_tasks * plan.col_block;
+    const auto [row, col, rows, cols] = plan.task(index);
     const std::int64_t place = row * stride + weight.first + col;
     GemmArgs g;
-    g.m = std::min(plan.row_block, m - row);
-    g.n = std::min(plan.col_block, n - col);
+    g.m = rows;
+    g.n = cols;
     g.a = packed;
     g.a_row_stride = 1;
     g.a_k_stride = kernels.gemm_mr;
@@ -145,7 +153,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, co
       multiply_packed(kernels, weight, {col, p0}, g, packed + pack_size + partial_size);
     }
   };
-  parallel_for(plan.threads, plan.row_tasks * plan.col_tasks, 1,
+  parallel_for(plan.threads, plan.tasks(), 1,
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  for (std::int64_t i = begin; i < end; ++i) task(i, thread);
                });
