@@ -15,6 +15,8 @@ constexpr int kNv = 2;
 constexpr int kInt8Mr = 4;
 // 16 columns of so many rows of B leave room in a first-level cache of 32 KB for A and C.
 constexpr int kMaxKc = 256;
+constexpr bool kPrefetchPanel = true;
+constexpr int kPrefetchSteps = 0;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/lanes.inl"

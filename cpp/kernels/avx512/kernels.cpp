@@ -20,6 +20,8 @@ constexpr int kMr = 14;
 constexpr int kNv = 2;
 constexpr int kInt8Mr = 6;
 constexpr int kMaxKc = 768;
+constexpr bool kPrefetchPanel = false;
+constexpr int kPrefetchSteps = 12;  // a panel streams from the second-level cache
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/lanes.inl"

@@ -1,6 +1,7 @@
 // C = A B with a register tile of kMr x kNr; kMr and kNv (vectors of a row) come from the ISA.
 
-// kMaxKc, the longest block of the inner dimension, comes from the ISA too.
+// kMaxKc, the longest block of the inner dimension, comes from the ISA too, and whether the next
+// panel of B is fetched, or the rows of B some steps ahead.
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
@@ -16,6 +17,11 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
   const Index b_step = t.g->b_k_stride;
   const auto step = [&]() SAM_RLX_INLINED {
     Vec bv[V];
+    if constexpr (Packed && kPrefetchSteps > 0) {
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        SAM_RLX_PREFETCH(b + kPrefetchSteps * kNr + v.value * kLanes);
+      });
+    }
     for_each<V>([&](auto v) SAM_RLX_INLINED { bv[v.value] = load(b + v.value * kLanes); });
     for_each<R>([&](auto r) SAM_RLX_INLINED {
       const Vec av = set1(a[r.value * a_row]);
@@ -106,12 +112,10 @@ void run_tile(TileArgs& t, Index row, Index col) noexcept {
   }
 }
 
-// While one panel of B meets A, the next one is fetched, a share for each tile, where panels are
-// small enough to be read from the first-level cache. Larger ones stream from the second level.
-constexpr bool kPrefetchPanels = kMaxKc * kNr * sizeof(float) <= 16 * 1024;
 constexpr Index kLine = 64 / sizeof(float);
 
-// Floats of a panel of k rows for each tile of m rows; none for so few that the fetches would wait.
+// While one panel of B meets A, the next one is fetched: so many floats for each tile of m rows.
+// None for so few tiles that the fetches would wait.
 constexpr Index panel_share(Index k, Index m) {
   const Index tiles = (m + kMr - 1) / kMr, lines = k * kNr / kLine;
   return tiles < 4 ? 0 : (lines + tiles - 1) / tiles * kLine;
@@ -141,7 +145,7 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
       return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
     };
     if (t.packed) {  // a panel of B meets all of A, which is small
-      const Index share = kPrefetchPanels ? panel_share(t.k, g.m) : 0;
+      const Index share = kPrefetchPanel ? panel_share(t.k, g.m) : 0;
       for (Index col = 0; col < g.n; col += kNr) {
         t.b = b_panel(col);
         const float* next = col + kNr < g.n ? b_panel(col + kNr) : t.b;

@@ -11,6 +11,8 @@ constexpr int kMr = 4;
 constexpr int kNv = 2;
 constexpr int kInt8Mr = 4;
 constexpr int kMaxKc = 768;
+constexpr bool kPrefetchPanel = false;
+constexpr int kPrefetchSteps = 0;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/lanes.inl"

@@ -13,6 +13,8 @@ constexpr int kMr = 8;
 constexpr int kNv = 2;
 constexpr int kInt8Mr = 4;
 constexpr int kMaxKc = 768;
+constexpr bool kPrefetchPanel = false;  // not measured
+constexpr int kPrefetchSteps = 0;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/lanes.inl"
