@@ -97,9 +97,9 @@ constexpr std::int64_t kBFloat16Rows = 32, kBFloat16Depth = 32;
 struct SoftmaxColumnsArgs {
   float* scores = nullptr;  // (keys, nr), changed in place
   std::int64_t keys = 0;
-  std::int64_t columns = 0;    // rounded up to whole vectors; all nr may be read and written
-  std::int64_t first_key = 0;  // 0: running_sum and result hold nothing yet
-  float scale = 1.0F;
+  std::int64_t columns = 0;      // rounded up to whole vectors; all nr may be read and written
+  std::int64_t first_key = 0;    // 0: running_sum and result hold nothing yet
+  float scale = 1.0F;            // above 0
   const float* rel_h = nullptr;  // null for none: then rel_w is not used either
   const float* rel_w = nullptr;
   std::int64_t rel_width = 1;

@@ -1,38 +1,63 @@
 // Streaming softmax with queries in the lanes: one column of the tile is one query.
 
-void softmax_columns(const sam_rlx::SoftmaxColumnsArgs& s) noexcept {
+// Calls step(first, Int<n>) for runs of four rows, and of one at the end.
+template <class Step>
+SAM_RLX_INLINE void for_rows(Index count, Step step) {
+  Index j = 0;
+  for (; j + 4 <= count; j += 4) step(j, Int<4>{});
+  for (; j < count; ++j) step(j, Int<1>{});
+}
+
+// The largest of scale * x + rel_h + rel_w, which replaces x, for a vector of columns.
+SAM_RLX_INLINE Vec add_bias(const sam_rlx::SoftmaxColumnsArgs& s, Index lane, Vec largest) {
+  float* const x = s.scores + lane;
   const Vec scale = set1(s.scale);
+  Index h = s.first_key / s.rel_width, w = s.first_key % s.rel_width;
+  for (Index j = 0; j < s.keys; w = 0, ++h) {
+    const Vec bias = load(s.rel_h + h * kNr + lane);
+    for (; w < s.rel_width && j < s.keys; ++w, ++j) {
+      const Vec y = fma(scale, load(x + j * kNr), add(bias, load(s.rel_w + w * kNr + lane)));
+      store(x + j * kNr, y);
+      largest = max(largest, y);
+    }
+  }
+  return largest;
+}
+
+// The largest x of a vector of columns.
+SAM_RLX_INLINE Vec column_max(const float* x, Index rows) {
+  Vec largest[4];
+  for (Vec& v : largest) v = load(x);
+  for_rows(rows, [&](Index j, auto n) SAM_RLX_INLINED {
+    for_each<n.value>([&](auto i) SAM_RLX_INLINED {
+      largest[i.value] = max(largest[i.value], load(x + (j + i.value) * kNr));
+    });
+  });
+  return max(max(largest[0], largest[1]), max(largest[2], largest[3]));
+}
+
+void softmax_columns(const sam_rlx::SoftmaxColumnsArgs& s) noexcept {
   for (Index lane = 0; lane < s.columns; lane += kLanes) {
     float* const x = s.scores + lane;
     const Vec old_max = load(s.running_max + lane);
-    Vec new_max = old_max;
-    // Scores become scale * x + rel_h + rel_w, and the maximum is taken.
-    if (s.rel_h != nullptr) {
-      Index h = s.first_key / s.rel_width;
-      Index w = s.first_key % s.rel_width;
-      for (Index j = 0; j < s.keys;) {
-        const Vec bias = load(s.rel_h + h * kNr + lane);
-        for (; w < s.rel_width && j < s.keys; ++w, ++j) {
-          const Vec y = fma(scale, load(x + j * kNr), add(bias, load(s.rel_w + w * kNr + lane)));
-          store(x + j * kNr, y);
-          new_max = max(new_max, y);
-        }
-        w = 0;
-        ++h;
-      }
-    } else {
-      for (Index j = 0; j < s.keys; ++j) {
-        const Vec y = mul(scale, load(x + j * kNr));
-        store(x + j * kNr, y);
-        new_max = max(new_max, y);
-      }
-    }
-    Vec sum = zero();
-    for (Index j = 0; j < s.keys; ++j) {
-      const Vec y = exp2(sub(load(x + j * kNr), new_max));
-      store(x + j * kNr, y);
-      sum = add(sum, y);
-    }
+    const bool biased = s.rel_h != nullptr;
+    const Vec scale = set1(biased ? 1.0F : s.scale);
+    const Vec new_max =
+        biased ? add_bias(s, lane, old_max) : max(old_max, mul(scale, column_max(x, s.keys)));
+    Vec sums[4];
+    for (Vec& sum : sums) sum = zero();
+    for_rows(s.keys, [&](Index j, auto n) SAM_RLX_INLINED {
+      Vec y[n.value];
+      each_vector(y, [&](Vec& v, int i) SAM_RLX_INLINED {
+        v = sub(mul(scale, load(x + (j + i) * kNr)), new_max);
+      });
+      exp2(y);
+      each_vector(y, [&](Vec& v, int i) SAM_RLX_INLINED {
+        store(x + (j + i) * kNr, v);
+        sums[i] = add(sums[i], v);
+      });
+    });
+    const Vec sum = add(add(sums[0], sums[1]), add(sums[2], sums[3]));
     const Vec shrink = exp2(sub(old_max, new_max));
     store(s.running_max + lane, new_max);
     store(s.running_sum + lane, fma(load(s.running_sum + lane), shrink, sum));

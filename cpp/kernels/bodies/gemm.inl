@@ -145,10 +145,11 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
       return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
     };
     if (t.packed) {  // a panel of B meets all of A, which is small
-      const Index share = kPrefetchPanel ? panel_share(t.k, g.m) : 0;
       for (Index col = 0; col < g.n; col += kNr) {
+        const bool more = kPrefetchPanel && col + kNr < g.n;
+        const Index share = more ? panel_share(t.k, g.m) : 0;
+        const float* next = b_panel(more ? col + kNr : col);
         t.b = b_panel(col);
-        const float* next = col + kNr < g.n ? b_panel(col + kNr) : t.b;
         for (Index row = 0; row < g.m; row += kMr, next += share) {
           t.a = a_panel(row);
           prefetch_share(next, share);
