@@ -107,14 +107,15 @@ GemmActivation gemm_activation(Activation activation) {
 }
 
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr std::int64_t kMaxPacked = 40 * 1024;  // floats of A: a third of a second-level cache
+  // Floats of A: a third of a second-level cache, which has 1 MB or more beside wide registers.
+  const std::int64_t max_packed = ctx.kernels.lanes > 8 ? 80 * 1024 : 40 * 1024;
   const std::int64_t mr = ctx.kernels.gemm_mr, nr = ctx.kernels.gemm_nr;
   GemmPlan plan;
   const std::int64_t k_blocks =
       std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) / ctx.kernels.gemm_kc);
   plan.k_block = k_blocks == 1 ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
-  plan.row_block = std::max(mr, kMaxPacked / std::max<std::int64_t>(plan.k_block, 256) / mr * mr);
+  plan.row_block = std::max(mr, max_packed / std::max<std::int64_t>(plan.k_block, 256) / mr * mr);
   split_gemm(plan, {m, n}, {mr, nr});
   return plan;
 }
