@@ -113,9 +113,8 @@ void check(const char* where, const MaskGeometry& s) {
                                       s.input_width > 0 && s.input_width <= s.side);
   if (!sizes || !square) {
     fail(where, "masks of at least one pixel and an input inside its square",
-         "masks " + hw(s.low_height, s.low_width) + ", input " +
-             hw(s.input_height, s.input_width) + " in " + std::to_string(s.side) + ", result " +
-             hw(s.height, s.width));
+         "masks " + hw(s.low_height, s.low_width) + ", input " + hw(s.input_height, s.input_width) +
+             " in " + std::to_string(s.side) + ", result " + hw(s.height, s.width));
   }
 }
 
@@ -123,8 +122,8 @@ void check(const char* where, const MaskGeometry& s) {
 std::vector<const float*> split(const char* where, ConstView low_res, const MaskGeometry& s) {
   if (low_res.shape.rank() != 3 || low_res.shape[1] != s.low_height ||
       low_res.shape[2] != s.low_width) {
-    fail(where, "masks (K, " + std::to_string(s.low_height) + ", " +
-                    std::to_string(s.low_width) + ")",
+    fail(where,
+         "masks (K, " + std::to_string(s.low_height) + ", " + std::to_string(s.low_width) + ")",
          low_res.shape.str());
   }
   std::vector<const float*> masks;
@@ -143,10 +142,11 @@ void for_each_block(Context& ctx, const std::vector<const float*>& low_res,
   const std::int64_t blocks = (geometry.height + block_rows - 1) / block_rows;
   parallel_for(ctx.num_threads, static_cast<std::int64_t>(low_res.size()) * blocks, 1,
                [&](std::int64_t item, std::int64_t /*end*/, int thread) {
-    const std::int64_t mask = item / blocks, begin = item % blocks * block_rows;
-    UpscaledRows rows(plan, low_res[static_cast<std::size_t>(mask)], memory + floats * thread);
-    use(mask, begin, std::min(begin + block_rows, geometry.height), rows);
-  });
+                 const std::int64_t mask = item / blocks, begin = item % blocks * block_rows;
+                 UpscaledRows rows(plan, low_res[static_cast<std::size_t>(mask)],
+                                   memory + floats * thread);
+                 use(mask, begin, std::min(begin + block_rows, geometry.height), rows);
+               });
 }
 
 void threshold_row(const float* x, std::int64_t count, float threshold, std::uint8_t* out) {
@@ -162,9 +162,10 @@ void postprocess_masks(Context& ctx, ConstView low_res, const MaskGeometry& geom
   if (out.shape != expected) fail("postprocess_masks", "result " + expected.str(), out.shape.str());
   for_each_block(ctx, masks, geometry, kRowGrain,
                  [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
-    float* const target = out[mask].data;
-    for (std::int64_t y = begin; y < end; ++y) rows.row(y, target + y * geometry.width);
-  });
+                   float* const target = out[mask].data;
+                   for (std::int64_t y = begin; y < end; ++y)
+                     rows.row(y, target + y * geometry.width);
+                 });
 }
 
 void binarize_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometry, float threshold,
@@ -174,12 +175,13 @@ void binarize_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometr
   const std::int64_t width = geometry.width;
   for_each_block(ctx, masks, geometry, kRowGrain,
                  [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
-    float* const row = rows.row_buffer();
-    for (std::int64_t y = begin; y < end; ++y) {
-      rows.row(y, row);
-      threshold_row(row, width, threshold, out + (mask * geometry.height + y) * width);
-    }
-  });
+                   float* const row = rows.row_buffer();
+                   for (std::int64_t y = begin; y < end; ++y) {
+                     rows.row(y, row);
+                     threshold_row(row, width, threshold,
+                                   out + (mask * geometry.height + y) * width);
+                   }
+                 });
 }
 
 void summarize_masks(Context& ctx, const std::vector<const float*>& low_res,
@@ -193,22 +195,22 @@ void summarize_masks(Context& ctx, const std::vector<const float*>& low_res,
   const std::int64_t width = geometry.width;
   for_each_block(ctx, low_res, geometry, geometry.height,
                  [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
-    float* const row = rows.row_buffer();
-    std::vector<std::uint8_t> bits(static_cast<std::size_t>(width));
-    RleEncoder encoder;
-    encoder.start(geometry.height, width);
-    MaskSummary summary;
-    for (std::int64_t y = begin; y < end; ++y) {
-      rows.row(y, row);
-      summary.count_high += count_above(row, width, args.high);
-      summary.count_low += count_above(row, width, args.low);
-      threshold_row(row, width, args.threshold, bits.data());
-      encoder.add_row(bits.data());
-    }
-    summary.box = encoder.box();
-    summary.rle = encoder.finish(frame);
-    out[mask] = std::move(summary);
-  });
+                   float* const row = rows.row_buffer();
+                   std::vector<std::uint8_t> bits(static_cast<std::size_t>(width));
+                   RleEncoder encoder;
+                   encoder.start(geometry.height, width);
+                   MaskSummary summary;
+                   for (std::int64_t y = begin; y < end; ++y) {
+                     rows.row(y, row);
+                     summary.count_high += count_above(row, width, args.high);
+                     summary.count_low += count_above(row, width, args.low);
+                     threshold_row(row, width, args.threshold, bits.data());
+                     encoder.add_row(bits.data());
+                   }
+                   summary.box = encoder.box();
+                   summary.rle = encoder.finish(frame);
+                   out[mask] = std::move(summary);
+                 });
 }
 
 float stability_score(std::int64_t count_high, std::int64_t count_low) {

@@ -1,13 +1,12 @@
 #include "models/sam2/hiera.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "core/parallel.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/pool.h"
 #include "ops/resize.h"
+#include "ops/window_groups.h"
 
 namespace sam_rlx::sam2 {
 namespace {
@@ -105,68 +104,20 @@ void MultiScaleBlock::visit(ParamVisitor& v) {
   if (widens()) v("proj", proj);
 }
 
-// A map (1, height, width, C) cut into groups of windows that lie side by side.
-struct MultiScaleBlock::WindowGroups {
-  // What a group's places need between the layers then stays in a second-level cache, while the
-  // weights, which each group reads anew, weigh little.
-  static constexpr std::int64_t kPlaces = 192;
-
-  std::int64_t height, width, group_height, group_width, cols, count;
-
-  WindowGroups(const Shape& map, std::int64_t window)
-      : height(map[1]),
-        width(map[2]),
-        group_height(window),
-        group_width(window * std::max<std::int64_t>(kPlaces / (window * window), 1)),
-        cols((width + group_width - 1) / group_width),
-        count((height + group_height - 1) / group_height * cols) {}
-
-  // Where a group lies.
-  struct Part {
-    std::int64_t y, x, rows, cols;
-    Part pooled(std::int64_t step) const { return {y / step, x / step, rows / step, cols / step}; }
-  };
-  Part part(std::int64_t group) const {
-    const std::int64_t y = group / cols * group_height, x = group % cols * group_width;
-    return {y, x, std::min(group_height, height - y), std::min(group_width, width - x)};
-  }
-};
-
 void MultiScaleBlock::forward(Context& ctx, ConstView x, View out) const {
-  // With fewer groups for each thread, some would wait long for the last one.
-  constexpr std::int64_t kGroupsPerThread = 8;
-  const std::int64_t window = config.window_size > 0 ? config.window_size : x.shape[1];
-  const WindowGroups groups(x.shape, window);
-  if (groups.count < kGroupsPerThread * std::max(ctx.num_threads, 1)) {
-    forward_part(ctx, x, out);
+  const std::int64_t height = x.shape[1], width = x.shape[2];
+  const WindowGroups groups(height, width, config.window_size > 0 ? config.window_size : height);
+  if (config.window_size > 0 && groups.enough_for(ctx.num_threads)) {
+    const auto part = [this](Context& own, ConstView in, View result) {
+      forward_part(own, in, result);
+    };
+    for (std::int64_t b = 0; b < x.shape[0]; ++b) {
+      for_window_groups(ctx, groups, x[b], out[b], part);
+    }
   } else {
-    for (std::int64_t b = 0; b < x.shape[0]; ++b) forward_groups(ctx, groups, x[b], out[b]);
+    forward_part(ctx, x, out);
   }
   ctx.record(path, out);
-}
-
-void MultiScaleBlock::forward_groups(Context& ctx, const WindowGroups& groups, ConstView x,
-                                     View out) const {
-  const std::int64_t step = config.q_pool ? 2 : 1;
-  ctx.workspace.reserve_threads(std::max(ctx.num_threads, 1));
-  parallel_for(ctx.num_threads, groups.count, 1, [&](std::int64_t group, std::int64_t, int thread) {
-    Context own{.kernels = ctx.kernels, .workspace = ctx.workspace.of_thread(thread)};
-    const Workspace::Scope scratch(own.workspace);
-    const WindowGroups::Part from = groups.part(group), to = from.pooled(step);
-    const View part = own.workspace.floats({1, from.rows, from.cols, config.dim});
-    const std::int64_t row = from.cols * config.dim, out_row = to.cols * config.dim_out;
-    for (std::int64_t i = 0; i < from.rows; ++i) {
-      const std::int64_t place = (from.y + i) * groups.width + from.x;
-      std::copy_n(x.data + place * config.dim, row, part.data + i * row);
-    }
-    View result = part;
-    if (widens()) result = own.workspace.floats({1, to.rows, to.cols, config.dim_out});
-    forward_part(own, part, result);
-    for (std::int64_t i = 0; i < to.rows; ++i) {
-      const std::int64_t place = (to.y + i) * (groups.width / step) + to.x;
-      std::copy_n(result.data + i * out_row, out_row, out.data + place * config.dim_out);
-    }
-  });
 }
 
 void MultiScaleBlock::forward_part(Context& ctx, ConstView x, View out) const {

@@ -51,9 +51,6 @@ struct MultiScaleBlock {
  private:
   // The same for a part of a map that no window crosses the edge of.
   void forward_part(Context& ctx, ConstView x, View out) const;
-  // The same for one map, a few windows at a time; each thread has its own.
-  struct WindowGroups;
-  void forward_groups(Context& ctx, const WindowGroups& groups, ConstView x, View out) const;
 };
 
 // Upstream: sam2/modeling/backbones/utils.py, PatchEmbed. The position table is added in the same

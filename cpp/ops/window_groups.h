@@ -1,0 +1,73 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/context.h"
+#include "core/parallel.h"
+
+namespace sam_rlx {
+
+// A map (height, width) cut into groups of windows that lie side by side, for layers that do not
+// look out of a window: one thread takes a group through all of them, and what the group's places
+// need in between stays in a second-level cache.
+class WindowGroups {
+ public:
+  WindowGroups(std::int64_t height, std::int64_t width, std::int64_t window)
+      : height_(height),
+        width_(width),
+        group_height_(window),
+        group_width_(window * std::max<std::int64_t>(kPlaces / (window * window), 1)),
+        cols_((width + group_width_ - 1) / group_width_) {}
+
+  std::int64_t count() const { return (height_ + group_height_ - 1) / group_height_ * cols_; }
+  // Whether there are so many that no thread waits long for the last one.
+  bool enough_for(int threads) const { return count() >= std::int64_t{8} * std::max(threads, 1); }
+
+  struct Part {
+    std::int64_t y = 0, x = 0, rows = 0, cols = 0;
+  };
+  Part part(std::int64_t group) const {
+    const std::int64_t y = group / cols_ * group_height_, x = group % cols_ * group_width_;
+    return {y, x, std::min(group_height_, height_ - y), std::min(group_width_, width_ - x)};
+  }
+
+ private:
+  static constexpr std::int64_t kPlaces = 192;  // the weights, read for each group, weigh little
+
+  std::int64_t height_, width_, group_height_, group_width_, cols_;
+};
+
+// Calls body(context of a thread, group of x (1, h, w, C), its result (1, h / s, w / s, C2)) for
+// each group of the map x (H, W, C), and puts the results together in out (H / s, W / s, C2), which
+// may be x. The two views of a call are the same where their shapes are.
+template <class Body>
+void for_window_groups(Context& ctx, const WindowGroups& groups, ConstView x, View out,
+                       const Body& body) {
+  const std::int64_t step = x.shape[0] / out.shape[0];
+  const std::int64_t channels = x.shape[2], out_channels = out.shape[2];
+  const int threads = std::max(ctx.num_threads, 1);
+  ctx.workspace.reserve_threads(threads);
+  parallel_for(threads, groups.count(), 1, [&](std::int64_t group, std::int64_t, int thread) {
+    Context own{.kernels = ctx.kernels, .workspace = ctx.workspace.of_thread(thread)};
+    const Workspace::Scope scratch(own.workspace);
+    const auto [top, left, rows, cols] = groups.part(group);
+    const View part = own.workspace.floats({1, rows, cols, channels});
+    View result = part;
+    if (step > 1 || out_channels != channels) {
+      result = own.workspace.floats({1, rows / step, cols / step, out_channels});
+    }
+    for (std::int64_t y = 0; y < rows; ++y) {
+      const std::int64_t place = (top + y) * x.shape[1] + left;
+      std::copy_n(x.data + place * channels, cols * channels, part.data + y * cols * channels);
+    }
+    body(own, part, result);
+    const std::int64_t row = cols / step * out_channels;
+    for (std::int64_t y = 0; y < rows / step; ++y) {
+      const std::int64_t place = (top / step + y) * out.shape[1] + left / step;
+      std::copy_n(result.data + y * row, row, out.data + place * out_channels);
+    }
+  });
+}
+
+}  // namespace sam_rlx
