@@ -59,8 +59,9 @@ void Workspace::close(std::size_t block, std::int64_t used, std::int64_t before)
 }
 
 void Workspace::reserve_threads(int count) {
-  while (static_cast<int>(threads_.size()) < count)
+  while (static_cast<int>(threads_.size()) < count) {
     threads_.push_back(std::make_unique<Workspace>());
+  }
 }
 
 std::int64_t Workspace::capacity_bytes() const {

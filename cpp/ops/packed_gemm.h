@@ -18,11 +18,12 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 // Below so many multiply-adds, opening a parallel region costs more than it gains.
 constexpr std::int64_t kMinParallelWork = 1 << 18;
 
-// How a product (m, n) is cut into tasks. Sizes are multiples of the register tile. Every number of
-// C is summed in the same order whatever the cut, so the cut may depend on the thread count.
 struct GemmSize {
   std::int64_t rows = 0, cols = 0;
 };
+
+// How a product (m, n) is cut into tasks. Sizes are multiples of the register tile. Every number of
+// C is summed in the same order whatever the cut, so the cut may depend on the thread count.
 struct GemmPlan {
   int threads = 1;
   GemmSize c;
