@@ -144,9 +144,10 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
     const auto b_panel = [&](Index col) {
       return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
     };
-    if (t.packed) {  // a panel of B meets all of A, which is small
+    // The larger of A and B is read once. A packed A is small.
+    if (t.packed || g.n > g.m) {
       for (Index col = 0; col < g.n; col += kNr) {
-        const bool more = kPrefetchPanel && col + kNr < g.n;
+        const bool more = kPrefetchPanel && t.packed && col + kNr < g.n;
         const Index share = more ? panel_share(t.k, g.m) : 0;
         const float* next = b_panel(more ? col + kNr : col);
         t.b = b_panel(col);

@@ -114,6 +114,7 @@ SAM_RLX_NOINLINE void gelu_rows(const float* tile, Index rows, float* c, Index s
     tile += count.value * V * kLanes;
     c += count.value * stride;
   };
+  for (; rows >= 3; rows -= 3) some(Int<3>{});
   for (; rows >= 2; rows -= 2) some(Int<2>{});
   if (rows > 0) some(Int<1>{});
 }
