@@ -14,6 +14,9 @@ namespace {
 // Places of the map that are processed at once: part of the result's definition, because sums are
 // made part by part, in order, whatever the number of threads.
 constexpr std::int64_t kPart = 256;
+// So many of them get their encoding at once, and so many go through the map's attention to the
+// tokens: what they need stays in a second-level cache. A multiple of gemm_nr and of gemm_mr.
+constexpr std::int64_t kStep = 96;
 // Rows of a work item when the parts are joined.
 constexpr std::int64_t kJoinedRows = 8;
 
@@ -64,22 +67,26 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
                  std::int64_t rows, std::int64_t begin, std::int64_t count, float* scratch,
                  const PartSums& sums) {
   const std::int64_t channels = args.keys.shape[1];
-  float* const keyed = scratch;                      // (count, C)
-  float* const scores = scratch + kPart * channels;  // (count, rows)
+  float* const keyed = scratch;                      // (kStep, C)
+  float* const scores = scratch + kStep * channels;  // (count, rows)
   const float* const places = args.keys.data + begin * channels;
-  add_rows(places, args.key_pe.data + begin * channels, count * channels, keyed);
-  kernels.gemm({.m = count,
-                .n = rows,
-                .k = channels,
-                .a = keyed,
-                .a_row_stride = channels,
-                .a_k_stride = 1,
-                .a_panel_stride = channels * kernels.gemm_mr,
-                .b = folded,
-                .b_k_stride = kernels.gemm_nr,
-                .b_panel_stride = kernels.gemm_nr * channels,
-                .c = scores,
-                .c_row_stride = rows});
+  for (std::int64_t first = 0; first < count; first += kStep) {
+    const std::int64_t step = std::min(kStep, count - first);
+    add_rows(places + first * channels, args.key_pe.data + (begin + first) * channels,
+             step * channels, keyed);
+    kernels.gemm({.m = step,
+                  .n = rows,
+                  .k = channels,
+                  .a = keyed,
+                  .a_row_stride = channels,
+                  .a_k_stride = 1,
+                  .a_panel_stride = channels * kernels.gemm_mr,
+                  .b = folded,
+                  .b_k_stride = kernels.gemm_nr,
+                  .b_panel_stride = kernels.gemm_nr * channels,
+                  .c = scores + first * rows,
+                  .c_row_stride = rows});
+  }
   kernels.exp_columns(scores, count, rows, sums.max, sums.sum);
   kernels.gemm({.m = rows,
                 .n = channels,
@@ -133,7 +140,7 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
   const PartSums all{ctx.workspace.array<float>(parts * rows),
                      ctx.workspace.array<float>(parts * rows),
                      ctx.workspace.array<float>(parts * rows * channels)};
-  const std::int64_t slice = kPart * (channels + rows);
+  const std::int64_t slice = kStep * channels + kPart * rows;
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
 
   // The term q . bias is the same for all places: softmax does not see it.
@@ -285,7 +292,7 @@ void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const Fold
   const bool by_place = static_cast<bool>(args.query_input);
   float* const scores = scratch;
   if (by_place) {
-    weigh_folded(kernels, args, folded, begin, count, scratch + kPart * folded.rows, scores);
+    weigh_folded(kernels, args, folded, begin, count, scratch + kStep * folded.rows, scores);
   } else {
     weigh_projected(kernels, args, folded, begin, count, scores);
   }
@@ -385,9 +392,9 @@ void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View 
     folded.bias = bias;
   }
 
-  const std::int64_t slice = kPart * (rows + channels);
+  const std::int64_t slice = kStep * (rows + channels);
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
-  parallel_for(ctx.num_threads, places, kPart,
+  parallel_for(ctx.num_threads, places, kStep,
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  map_part(kernels, args, folded, begin, end - begin,
                           thread_slice(slices, slice, thread), keys_out);
