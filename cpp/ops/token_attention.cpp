@@ -15,7 +15,7 @@ namespace {
 // made part by part, in order, whatever the number of threads.
 constexpr std::int64_t kPart = 256;
 // So many of them get their encoding at once, and so many go through the map's attention to the
-// tokens: what they need stays in a second-level cache. A multiple of gemm_nr and of gemm_mr.
+// tokens: what they need stays in a second-level cache. A multiple of gemm_nr.
 constexpr std::int64_t kStep = 96;
 // Rows of a work item when the parts are joined.
 constexpr std::int64_t kJoinedRows = 8;
@@ -35,8 +35,7 @@ float score_scale(std::int64_t dim) { return 1.0F / std::sqrt(static_cast<float>
 // folded (N * heads, C): row n * heads + h is tokens[n, head h] . weight[head h, :].
 void fold_tokens(const KernelTable& kernels, ConstView tokens, ConstView weight, std::int64_t heads,
                  float* folded) {
-  const std::int64_t n = tokens.shape[0];
-  const std::int64_t inner = tokens.shape[1];
+  const std::int64_t n = tokens.shape[0], inner = tokens.shape[1];
   const std::int64_t channels = weight.shape[1];
   const std::int64_t dim = inner / heads;
   for (std::int64_t h = 0; h < heads; ++h) {
@@ -125,11 +124,9 @@ void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows, std:
 
 void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) {
   const KernelTable& kernels = ctx.kernels;
-  const std::int64_t tokens = args.query.shape[0];
-  const std::int64_t inner = args.query.shape[1];
+  const std::int64_t tokens = args.query.shape[0], inner = args.query.shape[1];
   const std::int64_t dim = inner / args.num_heads;
-  const std::int64_t places = args.keys.shape[0];
-  const std::int64_t channels = args.keys.shape[1];
+  const std::int64_t places = args.keys.shape[0], channels = args.keys.shape[1];
   const std::int64_t rows = tokens * args.num_heads;
   if (rows == 0) return;
   const std::int64_t parts = (places + kPart - 1) / kPart;
@@ -187,8 +184,7 @@ void pack_places_t(Context& ctx, ConstView x, Tensor& out) {
 
 void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args, View out) {
   const KernelTable& kernels = ctx.kernels;
-  const std::int64_t tokens = args.query.shape[0];
-  const std::int64_t inner = args.query.shape[1];
+  const std::int64_t tokens = args.query.shape[0], inner = args.query.shape[1];
   const std::int64_t dim = inner / args.num_heads;
   const std::int64_t places = args.value.shape[0];
   if (tokens == 0) return;

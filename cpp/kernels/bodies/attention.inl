@@ -10,16 +10,23 @@ SAM_RLX_INLINE void for_rows(Index count, Step step) {
 
 // The largest of scale * x + rel_h + rel_w, which replaces x, for a vector of columns.
 SAM_RLX_INLINE Vec add_bias(const sam_rlx::SoftmaxColumnsArgs& s, Index lane, Vec largest) {
-  float* const x = s.scores + lane;
+  float* x = s.scores + lane;
   const Vec scale = set1(s.scale);
   Index h = s.first_key / s.rel_width, w = s.first_key % s.rel_width;
-  for (Index j = 0; j < s.keys; w = 0, ++h) {
+  for (Index left = s.keys; left > 0; w = 0, ++h) {
     const Vec bias = load(s.rel_h + h * kNr + lane);
-    for (; w < s.rel_width && j < s.keys; ++w, ++j) {
-      const Vec y = fma(scale, load(x + j * kNr), add(bias, load(s.rel_w + w * kNr + lane)));
-      store(x + j * kNr, y);
-      largest = max(largest, y);
-    }
+    const float* const column = s.rel_w + w * kNr + lane;
+    const Index keys = smaller(s.rel_width - w, left);
+    for_rows(keys, [&](Index j, auto n) SAM_RLX_INLINED {
+      for_each<n.value>([&](auto i) SAM_RLX_INLINED {
+        const Index at = (j + i.value) * kNr;
+        const Vec y = fma(scale, load(x + at), add(bias, load(column + at)));
+        store(x + at, y);
+        largest = max(largest, y);
+      });
+    });
+    x += keys * kNr;
+    left -= keys;
   }
   return largest;
 }
@@ -44,13 +51,13 @@ void softmax_columns(const sam_rlx::SoftmaxColumnsArgs& s) noexcept {
     const Vec scale = set1(biased ? 1.0F : s.scale);
     const Vec new_max =
         biased ? add_bias(s, lane, old_max) : max(old_max, mul(scale, column_max(x, s.keys)));
+    const Vec offset = sub(zero(), new_max);
     Vec sums[4];
     for (Vec& sum : sums) sum = zero();
     for_rows(s.keys, [&](Index j, auto n) SAM_RLX_INLINED {
       Vec y[n.value];
-      each_vector(y, [&](Vec& v, int i) SAM_RLX_INLINED {
-        v = sub(mul(scale, load(x + (j + i) * kNr)), new_max);
-      });
+      each_vector(y, [&](Vec& v, int i)
+                         SAM_RLX_INLINED { v = fma(scale, load(x + (j + i) * kNr), offset); });
       exp2(y);
       each_vector(y, [&](Vec& v, int i) SAM_RLX_INLINED {
         store(x + (j + i) * kNr, v);
