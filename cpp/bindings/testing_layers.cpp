@@ -253,7 +253,8 @@ decltype(TestLayer::run) make_mask_decoder(const py::dict& c, const Weights& w,
       const Workspace::Scope scratch(ctx.workspace);
       const View map = add(ctx, view_of(image, "image_embeddings")[0], view_of(dense, "dense")[b]);
       const sam::MaskDecoder::Decoded decoded =
-          layer->decode(ctx, {map, view_of(pe, "image_pe"), view_of(sparse, "sparse")[b], nullptr});
+          layer->decode(ctx, {map, view_of(pe, "image_pe"), view_of(sparse, "sparse")[b], nullptr},
+                        {first, count});
       layer->predict_masks(ctx, decoded, first, masks.view()[b]);
       copy_(ctx, iou.view()[b], {decoded.iou_predictions.data + first, Shape{count}});
     }

@@ -133,9 +133,8 @@ void SamPicture::decode(Context& ctx, const PromptBatch& prompts, std::int64_t i
     in.map = dense[0];
     in.projected = nullptr;
   }
-  const sam::MaskDecoder::Decoded decoded = sam.mask_decoder.decode(ctx, in);
-
   const std::int64_t first = job.multimask_output ? 1 : 0, count = job.iou.shape[1];
+  const sam::MaskDecoder::Decoded decoded = sam.mask_decoder.decode(ctx, in, {first, count});
   const float* const iou = decoded.iou_predictions.data + first;
   std::copy(iou, iou + count, job.iou.data + index * count);
   if (!job.iou_threshold) {

@@ -45,12 +45,12 @@ void MaskDecoder::visit(ParamVisitor& v) {
   v("iou_prediction_head", iou_prediction_head);
 }
 
-MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in) const {
+MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in, Masks wanted) const {
   const std::int64_t masks = config.num_mask_tokens();
   const std::int64_t channels = config.transformer.embedding_dim;
   const std::int64_t count = 1 + masks + in.sparse.shape[0];
-  const Decoded out{ctx.workspace.floats({1 + masks, channels}), ctx.workspace.floats(in.map.shape),
-                    ctx.workspace.floats({masks})};
+  const Decoded out{wanted, ctx.workspace.floats({1 + wanted.count, channels}),
+                    ctx.workspace.floats(in.map.shape), ctx.workspace.floats({masks})};
   const Workspace::Scope scratch(ctx.workspace);
 
   // Tokens: IoU, masks, prompt.
@@ -60,9 +60,10 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in) const {
   copy_(ctx, {tokens.data + (1 + masks) * channels, in.sparse.shape}, in.sparse);
 
   const Shape places{in.map.shape[0] * in.map.shape[1], channels};
-  transformer.forward_(ctx,
-                       {in.map.reshape(places), in.image_pe.reshape(places), tokens, in.projected},
-                       out.tokens, out.map.reshape(places));
+  transformer.forward_(
+      ctx,
+      {in.map.reshape(places), in.image_pe.reshape(places), tokens, in.projected, wanted.first},
+      out.tokens, out.map.reshape(places));
 
   const View iou = iou_prediction_head.forward(ctx, ConstView(out.tokens.data, {1, channels}));
   copy_(ctx, out.iou_predictions, iou);
@@ -78,9 +79,9 @@ void MaskDecoder::predict_masks(Context& ctx, const Decoded& decoded, std::int64
   const View hyper = ctx.workspace.floats({count, channels / 8});
   for (std::int64_t i = 0; i < count; ++i) {
     const Workspace::Scope inner(ctx.workspace);
-    const ConstView token(decoded.tokens.data + (1 + first + i) * channels, {1, channels});
+    const ConstView token = decoded.tokens[1 + first - decoded.masks.first + i];
     const MLP& mlp = output_hypernetworks_mlps[static_cast<std::size_t>(first + i)];
-    copy_(ctx, hyper[i], mlp.forward(ctx, token));
+    copy_(ctx, hyper[i], mlp.forward(ctx, token.reshape({1, channels})));
   }
   const OutputUpscaling& up = output_upscaling;
   upscale_masks(ctx,

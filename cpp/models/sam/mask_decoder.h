@@ -45,9 +45,14 @@ struct MaskDecoder {
   explicit MaskDecoder(const MaskDecoderConfig& sizes);
   void visit(ParamVisitor& v);
 
+  // Those that will be asked for: first, first + 1, ...
+  struct Masks {
+    std::int64_t first = 0, count = 0;
+  };
   // What the transformer leaves behind. Masks are made from it one by one, on demand.
   struct Decoded {
-    View tokens;           // (1 + masks, C): IoU, masks
+    Masks masks;
+    View tokens;           // (1 + masks.count, C): IoU, masks
     View map;              // (g, g, C)
     View iou_predictions;  // (num_mask_tokens,)
   };
@@ -57,8 +62,8 @@ struct MaskDecoder {
     ConstView map, image_pe, sparse;
     const ProjectedMap* projected = nullptr;
   };
-  Decoded decode(Context& ctx, const Inputs& in) const;
-  // Logits of the masks first, first + 1, ... -> masks (count, 4g, 4g).
+  Decoded decode(Context& ctx, const Inputs& in, Masks wanted) const;
+  // Logits of the masks first, first + 1, ..., which are among decoded.masks -> (count, 4g, 4g).
   void predict_masks(Context& ctx, const Decoded& decoded, std::int64_t first, View masks) const;
 };
 

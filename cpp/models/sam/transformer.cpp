@@ -1,5 +1,6 @@
 #include "models/sam/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/attention.h"
@@ -10,6 +11,13 @@ namespace sam_rlx::sam {
 namespace {
 
 Projection projection(const Linear& linear) { return {linear.weight, linear.bias, &linear.packed}; }
+
+// The first token, and those behind the `skipped` ones that follow it, as many as `out` holds.
+void read_tokens(ConstView tokens, std::int64_t skipped, View out) {
+  const std::int64_t channels = out.shape[1];
+  std::copy_n(tokens.data, channels, out.data);
+  std::copy_n(tokens.data + (1 + skipped) * channels, out.numel() - channels, out.data + channels);
+}
 
 }  // namespace
 
@@ -198,8 +206,10 @@ void TwoWayTransformer::forward_(Context& ctx, const Inputs& in, View queries, V
     projected = nullptr;
   }
   // Nothing mixes the tokens any more: the others are done.
-  copy_(ctx, queries, {tokens.data, queries.shape});
-  const View q = add(ctx, queries, {in.point_embedding.data, queries.shape});
+  read_tokens(tokens, in.skipped, queries);
+  const View encoding = ctx.workspace.floats(queries.shape);
+  read_tokens(in.point_embedding, in.skipped, encoding);
+  const View q = add(ctx, queries, encoding);
   add_(ctx, queries, final_attn_token_to_image.token_to_map(ctx, q, map, in.image_pe, nullptr));
   norm_final_attn.forward_(ctx, queries);
   ctx.record(path + ".queries", queries);

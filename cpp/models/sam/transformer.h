@@ -83,10 +83,12 @@ struct TwoWayTransformer {
   void visit(ParamVisitor& v);
 
   // point_embedding (N, C) is both the first queries and their encoding; image_embedding (M, C)
-  // -> keys (M, C), queries (R, C): the first R tokens, R <= N. Upstream computes all of them.
+  // -> keys (M, C), queries (R, C): the first token, and R - 1 of those behind the `skipped` ones
+  // that follow it. Upstream computes all of them.
   struct Inputs {
     ConstView image_embedding, image_pe, point_embedding;
     const ProjectedMap* projected = nullptr;
+    std::int64_t skipped = 0;
   };
   void forward_(Context& ctx, const Inputs& in, View queries, View keys) const;
 };

@@ -47,7 +47,7 @@ def canonical(value):
     return value
 
 
-def reference_taps(model, call):
+def reference_taps(model, call, multimask):
     """Upstream's results by path, in our layout."""
     kinds = {path: type(module).__name__ for path, module in model.named_modules()}
     taps = {}
@@ -67,9 +67,10 @@ def reference_taps(model, call):
             keep(path, kind, output)
     # Ours adds the position table in the pass that makes the patches.
     taps["image_encoder.patch_embed"] = taps.pop("image_encoder.pos_embed")
-    # Of the tokens, ours finishes those that are read: IoU and masks.
+    # Of the tokens, ours finishes those that are read: IoU, and masks that are asked for.
     queries = "mask_decoder.transformer.queries"
-    taps[queries] = taps[queries][: 1 + model.mask_decoder.num_mask_tokens]
+    masks = range(1, model.mask_decoder.num_mask_tokens) if multimask else (0,)
+    taps[queries] = taps[queries][[0, *(1 + mask for mask in masks)]]
     return taps
 
 
@@ -79,7 +80,7 @@ def reference(model, image, prompts, multimask):
         predictor.set_image(image)
         predictor.predict(**prompts, multimask_output=multimask)
 
-    return reference_taps(model, call)
+    return reference_taps(model, call, multimask)
 
 
 PROMPTS = {
