@@ -13,7 +13,8 @@ enum GemmActivation : std::int32_t { kGemmNone = 0, kGemmRelu = 1, kGemmGelu = 2
 // where mr, nr are the table's gemm_mr, gemm_nr. So a plain row-major A has row stride lda, k
 // stride 1 and panel stride mr * lda; a packed A has row stride 1, k stride mr, panel stride
 // mr * k. A plain row-major B has k stride ldb and panel stride nr. No element outside (m, k) of
-// A, (k, n) of B or (m, n) of C is touched. A, B and C do not overlap; residual may be C.
+// A, (k, n) of B or (m, n) of C is touched. A, B and C do not overlap; residual may be C if k is at
+// most gemm_kc.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;

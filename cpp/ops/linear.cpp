@@ -106,14 +106,18 @@ GemmActivation gemm_activation(Activation activation) {
   return kGemmNone;
 }
 
-GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k) {
+GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k,
+                   bool in_place) {
   // Floats of A: a third of a second-level cache, which has 1 MB or more beside wide registers.
-  const std::int64_t max_packed = ctx.kernels.lanes > 8 ? 80 * 1024 : 40 * 1024;
+  const bool wide = ctx.kernels.lanes > 8;
+  const std::int64_t max_packed = wide ? 80 * 1024 : 40 * 1024;
   const std::int64_t mr = ctx.kernels.gemm_mr, nr = ctx.kernels.gemm_nr;
   GemmPlan plan;
   const std::int64_t k_blocks =
       std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) / ctx.kernels.gemm_kc);
-  plan.k_block = k_blocks == 1 ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
+  // Where two blocks are packed at once, their partial sums stay in the first-level cache.
+  const bool whole = k_blocks == 1 || (wide && k <= 1024 && !in_place);
+  plan.k_block = whole ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
   plan.row_block = std::max(mr, max_packed / std::max<std::int64_t>(plan.k_block, 256) / mr * mr);
   split_gemm(plan, {m, n}, {mr, nr});

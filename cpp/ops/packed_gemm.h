@@ -38,7 +38,9 @@ struct GemmPlan {
   std::int64_t tasks() const { return row_tasks * col_tasks; }
   Task task(std::int64_t index) const;
 };
-GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k);
+// `in_place`: C holds the residual, so partial sums must lie elsewhere.
+GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k,
+                   bool in_place);
 
 // Cuts C into row blocks of at most plan.row_block rows, and smaller ones until plan.threads
 // threads have enough to do.
@@ -108,9 +110,10 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, co
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t n = weight.count, k = weight.k, stride = weight.columns;
   if (m == 0 || n == 0) return;
-  const GemmPlan plan = plan_gemm(ctx, m, n, k);
+  const bool in_place = epilogue.residual.data == out;
+  const GemmPlan plan = plan_gemm(ctx, m, n, k, in_place);
   // The blocks of k before the last leave partial sums in C, unless C still holds the residual.
-  const bool partial_outside = plan.k_block < k && epilogue.residual.data == out;
+  const bool partial_outside = plan.k_block < k && in_place;
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t pack_size = plan.row_block * plan.k_block;
   const std::int64_t partial_size = partial_outside ? plan.row_block * plan.col_block : 0;

@@ -127,45 +127,53 @@ SAM_RLX_INLINE void prefetch_share(const float* panel, Index share) {
 
 void gemm(const sam_rlx::GemmArgs& g) noexcept {
   const Index block = gemm_k_block(g.k);
-  Index p0 = 0;
-  do {
-    TileArgs t{};
-    t.g = &g;
-    t.packed = g.a_row_stride == 1 && g.a_k_stride == kMr;
-    t.k = smaller(block, g.k - p0);
-    t.accumulate = g.accumulate || p0 > 0;
-    t.last = p0 + block >= g.k;
-    const bool outside = p0 == 0 && g.partial != nullptr;
-    t.partial = outside ? g.partial : g.c;
-    t.partial_stride = outside ? g.partial_row_stride : g.c_row_stride;
-    const auto a_panel = [&](Index row) {
-      return g.a + (row / kMr) * g.a_panel_stride + p0 * g.a_k_stride;
-    };
-    const auto b_panel = [&](Index col) {
-      return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
-    };
-    // The larger of A and B is read once. A packed A is small.
-    if (t.packed || g.n > g.m) {
-      for (Index col = 0; col < g.n; col += kNr) {
+  TileArgs t{};
+  t.g = &g;
+  t.packed = g.a_row_stride == 1 && g.a_k_stride == kMr;
+  const auto a_panel = [&](Index row, Index p0) {
+    return g.a + (row / kMr) * g.a_panel_stride + p0 * g.a_k_stride;
+  };
+  const auto b_panel = [&](Index col, Index p0) {
+    return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
+  };
+  // Calls step(p0) for each block of k, whose partial sums then are near: those of one panel.
+  const auto blocks = [&](auto step) {
+    Index p0 = 0;
+    do {
+      t.k = smaller(block, g.k - p0);
+      t.accumulate = g.accumulate || p0 > 0;
+      t.last = p0 + block >= g.k;
+      const bool outside = p0 == 0 && g.partial != nullptr;
+      t.partial = outside ? g.partial : g.c;
+      t.partial_stride = outside ? g.partial_row_stride : g.c_row_stride;
+      step(p0);
+      p0 += block;
+    } while (p0 < g.k);
+  };
+  // The larger of A and B is read once. A packed A is small.
+  if (t.packed || g.n > g.m) {
+    for (Index col = 0; col < g.n; col += kNr) {
+      blocks([&](Index p0) {
         const bool more = kPrefetchPanel && t.packed && col + kNr < g.n;
         const Index share = more ? panel_share(t.k, g.m) : 0;
-        const float* next = b_panel(more ? col + kNr : col);
-        t.b = b_panel(col);
+        const float* next = b_panel(more ? col + kNr : col, p0);
+        t.b = b_panel(col, p0);
         for (Index row = 0; row < g.m; row += kMr, next += share) {
-          t.a = a_panel(row);
+          t.a = a_panel(row, p0);
           prefetch_share(next, share);
           run_tile(t, row, col);
         }
-      }
-    } else {
-      for (Index row = 0; row < g.m; row += kMr) {
-        t.a = a_panel(row);
+      });
+    }
+  } else {
+    for (Index row = 0; row < g.m; row += kMr) {
+      blocks([&](Index p0) {
+        t.a = a_panel(row, p0);
         for (Index col = 0; col < g.n; col += kNr) {
-          t.b = b_panel(col);
+          t.b = b_panel(col, p0);
           run_tile(t, row, col);
         }
-      }
+      });
     }
-    p0 += block;
-  } while (p0 < g.k);
+  }
 }
