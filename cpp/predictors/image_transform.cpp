@@ -88,14 +88,16 @@ void ImageTransform::transform_coords(Size orig_hw, std::int64_t num_points, con
 
 namespace {
 
-// Resizes a picture in float, one channel at a time: large pictures are held once in float. What a
-// byte is comes from `value_of(byte)`; `take(c, i, value)` gets the result, number i of channel c.
-template <class ValueOf, class Take>
-void resize_channels(Context& ctx, const ImageView& image, std::int64_t side,
-                     const ValueOf& value_of, const Take& take) {
+// Resizes a picture in float, one channel at a time: large pictures are held once in float. A byte
+// is worth levels[byte]. finish(c, row, out) takes a row of channel c of the result, `side` numbers
+// that it may change, to out[0], out[3], ...
+template <class Finish>
+void resize_channels(Context& ctx, const ImageView& image, View out,
+                     const std::array<float, 256>& levels, const Finish& finish) {
   if (image.height <= 0 || image.width <= 0) {
     fail("image", "at least one pixel", text({image.height, image.width}));
   }
+  const std::int64_t side = out.shape[0];
   const Workspace::Scope scratch(ctx.workspace);
   const View plane = ctx.workspace.floats({1, image.height, image.width});
   const View resized = ctx.workspace.floats({1, side, side});
@@ -104,25 +106,40 @@ void resize_channels(Context& ctx, const ImageView& image, std::int64_t side,
       for (std::int64_t y = y0; y < y1; ++y) {
         const std::uint8_t* const row = image.row(y) + c;
         float* const target = plane.data + y * image.width;
-        for (std::int64_t x = 0; x < image.width; ++x) target[x] = value_of(row[3 * x]);
+        for (std::int64_t x = 0; x < image.width; ++x) target[x] = levels[row[3 * x]];
       }
     });
     resize_bilinear_antialias(ctx, plane, resized);
     parallel_for(ctx.num_threads, side, 64, [&](std::int64_t y0, std::int64_t y1, int) {
-      for (std::int64_t i = y0 * side; i < y1 * side; ++i) take(c, i, resized.data[i]);
+      for (std::int64_t y = y0; y < y1; ++y) {
+        finish(c, resized.data + y * side, out.data + 3 * y * side + c);
+      }
     });
   }
+}
+
+// value(byte) of every byte.
+template <class Value>
+std::array<float, 256> levels_of(const Value& value) {
+  std::array<float, 256> levels;
+  for (std::size_t byte = 0; byte < levels.size(); ++byte) {
+    levels[byte] = value(static_cast<float>(byte));
+  }
+  return levels;
 }
 
 }  // namespace
 
 void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
   if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
-  resize_channels(
-      ctx, image, side, [](std::uint8_t byte) { return static_cast<float>(byte) / 255.0F; },
-      [&](std::size_t c, std::int64_t i, float value) {
-        out.data[3 * i + static_cast<std::int64_t>(c)] = (value - mean[c]) / std[c];
-      });
+  const auto levels = levels_of([](float byte) { return byte / 255.0F; });
+  resize_channels(ctx, image, out, levels, [&](std::size_t c, float* row, float* to) {
+    const std::int64_t count = side;
+    const float center = mean[c], scale = std[c];
+    // Divided in vectors, then taken apart.
+    for (std::int64_t x = 0; x < count; ++x) row[x] = (row[x] - center) / scale;
+    for (std::int64_t x = 0; x < count; ++x) to[3 * x] = row[x];
+  });
 }
 
 void ByteSquareTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
@@ -134,13 +151,14 @@ void ByteSquareTransform::preprocess(Context& ctx, const ImageView& image, View 
       look_up(table, row, side, out.data + y * 3 * side);
     });
   }
-  resize_channels(
-      ctx, image, side, [](std::uint8_t byte) { return static_cast<float>(byte); },
-      [&](std::size_t c, std::int64_t i, float value) {
-        // Rounds halves to even, as upstream does.
-        const float level = std::clamp(std::nearbyint(value), 0.0F, 255.0F);
-        out.data[3 * i + static_cast<std::int64_t>(c)] = table[static_cast<std::size_t>(level)][c];
-      });
+  const auto levels = levels_of([](float byte) { return byte; });
+  resize_channels(ctx, image, out, levels, [&](std::size_t c, float* row, float* to) {
+    for (std::int64_t x = 0; x < side; ++x) {
+      // Rounds halves to even, as upstream does.
+      const float level = std::clamp(std::nearbyint(row[x]), 0.0F, 255.0F);
+      to[3 * x] = table[static_cast<std::size_t>(level)][c];
+    }
+  });
 }
 
 }  // namespace sam_rlx
