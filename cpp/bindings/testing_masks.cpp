@@ -65,11 +65,11 @@ void bind_resize_bytes(py::module_& m, const char* name, ResizeBytes resize) {
 
 Array<float> preprocess_sam3(const py::array& image, std::int64_t side, bool integer,
                              int num_threads) {
-  using Resize = ByteSquareTransform::Resize;
+  using Kind = ByteSquareTransform::Resize;
   const ImageArray source(image);
   ByteSquareTransform transform;
   transform.side = side;
-  transform.resize = integer ? Resize::kInteger : Resize::kFloat;
+  transform.resize = integer ? Kind::kInteger : Kind::kFloat;
   auto out = make_array<float>({side, side, 3});
   const View view = view_of(out);
   with_context(num_threads, [&](Context& ctx) { transform.preprocess(ctx, source.view(), view); });
