@@ -116,8 +116,8 @@ GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int6
   const std::int64_t k_blocks =
       std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) / ctx.kernels.gemm_kc);
   // Where two blocks are packed at once, their partial sums stay in the first-level cache.
-  const bool whole = k_blocks == 1 || (wide && k <= 1024 && !in_place);
-  plan.k_block = whole ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
+  const bool one_block = k_blocks == 1 || (wide && k <= 1024 && !in_place);
+  plan.k_block = one_block ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
   plan.row_block = std::max(mr, max_packed / std::max<std::int64_t>(plan.k_block, 256) / mr * mr);
   split_gemm(plan, {m, n}, {mr, nr});
