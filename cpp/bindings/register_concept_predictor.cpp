@@ -96,7 +96,8 @@ py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, 
 
 using Pair = std::pair<std::int64_t, std::int64_t>;
 
-void set_image(ConceptPredictor& predictor, const py::array& image, std::optional<Pair> orig_hw) {
+void set_concept_image(ConceptPredictor& predictor, const py::array& image,
+                       std::optional<Pair> orig_hw) {
   const ImageArray pixels(image);
   std::optional<Size> size;
   if (orig_hw) size = {orig_hw->first, orig_hw->second};
@@ -128,8 +129,8 @@ void check_masks(const ConceptPredictor& predictor, const Array<float>& low_res,
 }
 
 // low_res (K, S, S) logits -> out (K, H, W), in place: logits, or probabilities.
-void upscale(ConceptPredictor& predictor, const Array<float>& low_res,
-             py::array_t<float, py::array::c_style>& out, bool probabilities) {
+void upscale_concepts(ConceptPredictor& predictor, const Array<float>& low_res,
+                      py::array_t<float, py::array::c_style>& out, bool probabilities) {
   check_masks(predictor, low_res, out);
   const ConstView masks = view_of(low_res, "low_res");
   const View result{out.mutable_data(), {out.shape(0), out.shape(1), out.shape(2)}};
@@ -147,24 +148,34 @@ void binarize(ConceptPredictor& predictor, const Array<float>& low_res,
   predictor.binarize(masks, pixels);
 }
 
+// Moves the embeddings for clicks out of a picture.
+py::tuple take_click_embeddings(ConceptPicture& picture) {
+  py::list arrays;
+  for (Tensor& embedding : picture.click_embeddings) arrays.append(to_numpy(std::move(embedding)));
+  picture.click_embeddings.clear();
+  return py::tuple(arrays);
+}
+
 Pair pair_of(Size size) { return {size.height, size.width}; }
 
 }  // namespace
 
 void register_concept_predictor(py::module_& m) {
   py::classh<ConceptPicture>(m, "ConceptPicture")
-      .def_property_readonly("orig_hw", [](const ConceptPicture& x) { return pair_of(x.orig_hw); });
+      .def_property_readonly("orig_hw", [](const ConceptPicture& x) { return pair_of(x.orig_hw); })
+      .def("take_click_embeddings", take_click_embeddings);
   py::classh<ConceptPredictor>(m, "ConceptPredictor")
-      .def(py::init(
-               [](std::shared_ptr<const Model> model, int num_threads, const std::string& resize) {
-                 auto predictor = std::make_unique<ConceptPredictor>(std::move(model), num_threads,
-                                                                     resize_named(resize));
-                 predictor->set_poll_interrupt(poll_python_signals);
-                 return predictor;
-               }),
-           py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float")
+      .def(py::init([](std::shared_ptr<const Model> model, int num_threads,
+                       const std::string& resize, bool clicks) {
+             auto predictor = std::make_unique<ConceptPredictor>(std::move(model), num_threads,
+                                                                 resize_named(resize), clicks);
+             predictor->set_poll_interrupt(poll_python_signals);
+             return predictor;
+           }),
+           py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float",
+           py::arg("clicks") = false)
       .def_property_readonly("num_threads", &ConceptPredictor::num_threads)
-      .def("set_image", set_image, py::arg("image"), py::arg("orig_hw") = py::none())
+      .def("set_image", set_concept_image, py::arg("image"), py::arg("orig_hw") = py::none())
       .def_property_readonly("picture", &ConceptPredictor::picture)
       .def("set_picture", &ConceptPredictor::set_picture, py::arg("picture"))
       .def("encode_text", encode_text, py::arg("ids"))
@@ -181,7 +192,7 @@ void register_concept_predictor(py::module_& m) {
           py::arg("boxes") = py::none(), py::arg("box_labels") = py::none(),
           py::arg("threshold") = 0.5, py::arg("raw") = false, py::arg("fractions") = false,
           py::arg("progress") = py::none())
-      .def("upscale", upscale, py::arg("low_res"), py::arg("out").noconvert(),
+      .def("upscale", upscale_concepts, py::arg("low_res"), py::arg("out").noconvert(),
            py::arg("probabilities") = false)
       .def("binarize", binarize, py::arg("low_res"), py::arg("out").noconvert());
 }

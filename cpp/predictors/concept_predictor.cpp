@@ -9,6 +9,7 @@
 #include "ops/elementwise.h"
 #include "ops/scores.h"
 #include "predictors/image_predictor.h"
+#include "predictors/sam3_picture.h"
 
 namespace sam_rlx {
 namespace {
@@ -23,11 +24,12 @@ sam3::TokenIds part_of(const sam3::TokenIds& ids, std::int64_t begin) {
 }  // namespace
 
 ConceptPredictor::ConceptPredictor(std::shared_ptr<const Model> model, int num_threads,
-                                   ByteSquareTransform::Resize resize)
-    : model_(std::move(model)), num_threads_(checked_num_threads(num_threads)) {
+                                   ByteSquareTransform::Resize resize, bool clicks)
+    : model_(std::move(model)), num_threads_(checked_num_threads(num_threads)), clicks_(clicks) {
   if (!model_->is_sam3()) {
     fail<UnsupportedError>("ConceptPredictor", "a model of SAM 3", model_->info().family);
   }
+  if (clicks_) tracker_heads_of(*model_);
   const sam3::Sam3Config& config = model_->sam3().config;
   transform_ = {config.vision.trunk.img_size, resize, config.pixel_mean, config.pixel_std};
 }
@@ -48,10 +50,18 @@ void ConceptPredictor::set_image(const ImageView& image, std::optional<Size> ori
   const Workspace::Scope scratch(ctx.workspace);
   const View input = ctx.workspace.floats({1, transform_.side, transform_.side, 3});
   transform_.preprocess(ctx, image, input[0]);
-  // Nothing is written to the features before all that can be interrupted is done.
+  // Without clicks, nothing is written to the features before all that can be interrupted is done.
   std::shared_ptr<ConceptPicture> picture =
-      picture_.use_count() == 1 ? picture_ : std::make_shared<ConceptPicture>();
-  model_->sam3().forward_image(ctx, input, {.detector = &picture->features});
+      !clicks_ && picture_.use_count() == 1 ? picture_ : std::make_shared<ConceptPicture>();
+  if (clicks_) {
+    const sam2::Sam2Heads& heads = tracker_heads_of(*model_);
+    sam2::ImageFeatures clicks;
+    model_->sam3().forward_image(ctx, input, {.detector = &picture->features, .tracker = &clicks});
+    add_(ctx, clicks.embedding, heads.no_mem_embed);
+    picture->click_embeddings = embeddings_of(ctx.kernels, heads.config, clicks);
+  } else {
+    model_->sam3().forward_image(ctx, input, {.detector = &picture->features});
+  }
   picture->orig_hw = orig_hw.value_or(Size{image.height, image.width});
   picture_ = std::move(picture);
 }
@@ -109,7 +119,8 @@ ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Phrase& 
                                          const sam3::GeometricPrompt& geometry,
                                          const ConceptRequest& request) const {
   const sam3::DetectorHeads& heads = model_->sam3().detector.heads;
-  const auto& [features, orig_hw] = *picture_;
+  const sam3::DetectorFeatures& features = picture_->features;
+  const Size orig_hw = picture_->orig_hw;
   const Workspace::Scope scratch(ctx.workspace);
   const sam3::Detections found =
       heads.detect(ctx, features, {phrase.tokens, phrase.padding.get(), geometry});

@@ -21,6 +21,7 @@ namespace sam_rlx {
 struct ConceptPicture {
   sam3::DetectorFeatures features;
   Size orig_hw;
+  std::vector<Tensor> click_embeddings;  // as those of ImagePredictor, or none
 };
 
 struct ConceptRequest {
@@ -56,9 +57,10 @@ enum class MaskValues { kLogits, kProbabilities };
 // sam3/model/sam3_image_processor.py, Sam3Processor. A failed call leaves the predictor as it was.
 class ConceptPredictor {
  public:
-  // Raises UnsupportedError when the model is not SAM 3.
+  // `clicks`: pictures get embeddings for clicks too, from the same pass through the trunk. Raises
+  // UnsupportedError when the model is not SAM 3, or has no tracker that would take clicks.
   ConceptPredictor(std::shared_ptr<const Model> model, int num_threads,
-                   ByteSquareTransform::Resize resize);
+                   ByteSquareTransform::Resize resize, bool clicks);
 
   const Model& model() const { return *model_; }
   int num_threads() const { return num_threads_; }
@@ -98,6 +100,7 @@ class ConceptPredictor {
 
   std::shared_ptr<const Model> model_;
   int num_threads_;
+  bool clicks_;
   ByteSquareTransform transform_;
   Workspace workspace_;
   TextCache texts_;

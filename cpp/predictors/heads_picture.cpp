@@ -6,6 +6,14 @@
 #include "ops/mask_upscaling.h"
 
 namespace sam_rlx {
+namespace {
+
+std::vector<Shape> shapes_of(const sam2::HeadsConfig& config) {
+  const std::int64_t g = config.base.grid(), c = config.hidden_dim();
+  return {{1, c, g, g}, {1, c / 8, 4 * g, 4 * g}, {1, c / 4, 2 * g, 2 * g}};
+}
+
+}  // namespace
 
 // ---------------------------------------------------------------- the picture
 
@@ -18,17 +26,17 @@ void HeadsPicture::encode(Context& ctx, const ImageView& image) {
   share(ctx);
 }
 
-std::vector<Shape> HeadsPicture::embedding_shapes() const {
-  const sam2::HeadsConfig& config = heads_.config;
-  const std::int64_t g = config.base.grid(), c = config.hidden_dim();
-  return {{1, c, g, g}, {1, c / 8, 4 * g, 4 * g}, {1, c / 4, 2 * g, 2 * g}};
-}
+std::vector<Shape> HeadsPicture::embedding_shapes() const { return shapes_of(heads_.config); }
 
 std::vector<Tensor> HeadsPicture::embeddings() const {
-  const KernelTable& kernels = model_->kernels();
+  return embeddings_of(model_->kernels(), heads_.config, features_);
+}
+
+std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsConfig& config,
+                                  const sam2::ImageFeatures& features) {
   Workspace workspace;
   Context ctx{.kernels = kernels, .workspace = workspace};
-  const std::vector<Shape> shapes = embedding_shapes();
+  const std::vector<Shape> shapes = shapes_of(config);
   const auto restored = [&](ConstView rows, const Shape& shape) {
     const Workspace::Scope scratch(workspace);
     const View map = workspace.floats({shape[2], shape[3], shape[1]});
@@ -36,9 +44,9 @@ std::vector<Tensor> HeadsPicture::embeddings() const {
     return to_channels_first(kernels, map);
   };
   std::vector<Tensor> out;
-  out.push_back(to_channels_first(kernels, features_.embedding));
-  out.push_back(restored(features_.high_res.s0, shapes[1]));
-  out.push_back(restored(features_.high_res.s1, shapes[2]));
+  out.push_back(to_channels_first(kernels, features.embedding));
+  out.push_back(restored(features.high_res.s0, shapes[1]));
+  out.push_back(restored(features.high_res.s1, shapes[2]));
   return out;
 }
 

@@ -8,6 +8,10 @@
 
 namespace sam_rlx {
 
+// What HeadsPicture::embeddings gives for features whose embedding holds no_mem_embed.
+std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsConfig& config,
+                                  const sam2::ImageFeatures& features);
+
 // A picture before SAM 2's heads, which SAM 3 has too: all but the way from pixels to features.
 // Upstream: sam2/sam2_image_predictor.py, SAM2ImagePredictor. Masks of one prompt set do not depend
 // on the object score. Both original frames mean upstream's float32.

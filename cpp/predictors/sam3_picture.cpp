@@ -7,7 +7,9 @@ namespace {
 
 constexpr double kMaxHoleArea = 256.0;
 
-const sam2::Sam2Heads& heads_of(const Model& model) {
+}  // namespace
+
+const sam2::Sam2Heads& tracker_heads_of(const Model& model) {
   if (!model.sam3().tracker) {
     fail<UnsupportedError>("model", "a SAM 3 checkpoint with the tracker, which takes clicks",
                            "one of the detector alone");
@@ -15,10 +17,8 @@ const sam2::Sam2Heads& heads_of(const Model& model) {
   return model.sam3().tracker->heads;
 }
 
-}  // namespace
-
 Sam3Picture::Sam3Picture(std::shared_ptr<const Model> model, ByteSquareTransform::Resize resize)
-    : HeadsPicture(model, heads_of(*model)) {
+    : HeadsPicture(model, tracker_heads_of(*model)) {
   const sam3::Sam3Config& config = model->sam3().config;
   transform_ = {config.vision.trunk.img_size, resize, config.pixel_mean, config.pixel_std};
 }

@@ -6,6 +6,9 @@
 
 namespace sam_rlx {
 
+// Raises UnsupportedError when the checkpoint has no tracker.
+const sam2::Sam2Heads& tracker_heads_of(const Model& model);
+
 // A picture of SAM 3 for clicks: the tracker's heads on the second neck. Upstream:
 // sam3/model/sam1_task_predictor.py, SAM3InteractiveImagePredictor, and Sam3Processor.set_image.
 class Sam3Picture final : public HeadsPicture {

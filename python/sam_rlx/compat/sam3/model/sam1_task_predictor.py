@@ -1,6 +1,5 @@
 """Clicks on SAM 3's pictures: ``sam3.model.sam1_task_predictor``."""
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,29 +29,10 @@ class SAM3InteractiveImagePredictor(SAM2ImagePredictor):
         super().__init__(sam_model, mask_threshold)
         self._core = _core.ImagePredictor(sam_model.model.core, 0, "integer")
 
-    def encode(self, pixels: NDArray[np.uint8]) -> Embeddings:
-        """Return the features of a picture (H, W, 3), and keep none."""
-        self._core.set_image(pixels)
-        embeddings = self._core.image_embeddings
-        self._core.reset_image()
-        return embeddings
-
     def set_pictures(
         self, pictures: list[tuple[Embeddings, tuple[int, int]]], is_batch: bool
     ) -> None:
-        """Take features of `encode` with the sizes (H, W) of their pictures."""
+        """Take features of `Sam3Processor` with the sizes (H, W) of their pictures."""
         self._pictures, self._is_batch = pictures, is_batch
         if not is_batch:
             self._core.set_image_embeddings(*pictures[0])
-
-
-class ClickFeatures:
-    """Features of a picture for clicks, computed when they are asked for."""
-
-    def __init__(self, predictor: SAM3InteractiveImagePredictor, pixels: NDArray[np.uint8]) -> None:
-        self._predictor, self._pixels = predictor, pixels
-
-    @cached_property
-    def embeddings(self) -> Embeddings:
-        """The image embedding and the two finer maps."""
-        return self._predictor.encode(self._pixels)

@@ -98,6 +98,5 @@ class Sam3Image:
                 "predict_inst: expected a model with enable_inst_interactivity, found one without"
             )
         features = state["backbone_out"]["sam2_backbone_out"]
-        embeddings = [picture.embeddings for picture in features]
-        predictor.set_pictures(list(zip(embeddings, sizes, strict=True)), is_batch)
+        predictor.set_pictures(list(zip(features, sizes, strict=True)), is_batch)
         return predictor

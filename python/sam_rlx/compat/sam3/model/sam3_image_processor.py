@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.arrays import as_rgb
-from sam_rlx.compat.sam3.model.sam1_task_predictor import ClickFeatures
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
@@ -62,7 +61,8 @@ class Sam3Processor:
         self.confidence_threshold = confidence_threshold
         # States of several threads take turns with the one core.
         self._lock = threading.Lock()
-        self._core = _core.ConceptPredictor(model.model.core, 0, "integer")
+        self._clicks = model.inst_interactive_predictor is not None
+        self._core = _core.ConceptPredictor(model.model.core, 0, "integer", self._clicks)
         self._tokenizer = Tokenizer(model.model.config["text"]["context_length"])
 
     def set_image(self, image: Any, state: State | None = None) -> State:
@@ -134,14 +134,14 @@ class Sam3Processor:
 
     def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> dict[str, Any]:
         pictures, clicks = [], []
-        predictor = self.model.inst_interactive_predictor
         with self._lock, self._without_picture():
             for image, size in zip(images, sizes, strict=True):
-                pixels = _as_bytes(image)
-                self._core.set_image(pixels, size)
-                pictures.append(self._core.picture)
-                if predictor is not None:
-                    clicks.append(ClickFeatures(predictor, pixels))
+                self._core.set_image(_as_bytes(image), size)
+                picture = self._core.picture
+                assert picture is not None
+                pictures.append(picture)
+                if self._clicks:
+                    clicks.append(picture.take_click_embeddings())
         return {"pictures": pictures, "sam2_backbone_out": clicks or None}
 
     @contextmanager
