@@ -139,7 +139,7 @@ py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool 
       const py::gil_scoped_release release;
       predictor.upscale(masks, view);
     }
-    return std::move(out);
+    return out;
   }
   auto out = make_array<bool>(sizes);
   auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
@@ -147,7 +147,7 @@ py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool 
     const py::gil_scoped_release release;
     predictor.binarize(masks, pixels);
   }
-  return std::move(out);
+  return out;
 }
 
 void set_image_embeddings(ImagePredictor& predictor, const std::vector<Array<float>>& embeddings,

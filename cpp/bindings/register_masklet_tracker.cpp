@@ -8,7 +8,7 @@
 namespace sam_rlx {
 namespace {
 
-using Ids = std::vector<std::int64_t>;
+using ObjIds = std::vector<std::int64_t>;
 
 bool set_option(MaskletConfig& config, const std::string& name, const py::handle& value) {
   const std::pair<const char*, float*> floats[] = {
@@ -42,7 +42,7 @@ bool set_option(MaskletConfig& config, const std::string& name, const py::handle
   return false;
 }
 
-MaskletConfig config_of(const py::dict& options) {
+MaskletConfig masklet_config(const py::dict& options) {
   MaskletConfig config;
   for (const auto& [key, value] : options) {
     const auto name = key.cast<std::string>();
@@ -73,7 +73,7 @@ void refine(MaskletTracker& tracker, const PointArguments& arguments, const Arra
 
 // Objects, masks (K, H, W) and scores.
 py::tuple results(MaskletTracker& tracker, std::int64_t frame) {
-  const Ids obj_ids = tracker.seen(frame);
+  const ObjIds obj_ids = tracker.seen(frame);
   const Size hw = tracker.video().orig_hw().value_or(Size{});
   auto masks = make_array<bool>({static_cast<std::int64_t>(obj_ids.size()), hw.height, hw.width});
   auto* const pixels = reinterpret_cast<std::uint8_t*>(masks.mutable_data());
@@ -88,7 +88,7 @@ py::tuple results(MaskletTracker& tracker, std::int64_t frame) {
 
 // Inclusive (x0, y0, x1, y1) of what is seen, before masks are cut where they overlap.
 py::array_t<std::int64_t> boxes(const MaskletTracker& tracker, std::int64_t frame) {
-  const Ids obj_ids = tracker.seen(frame);
+  const ObjIds obj_ids = tracker.seen(frame);
   auto out = make_array<std::int64_t>({static_cast<std::int64_t>(obj_ids.size()), 4});
   std::int64_t* place = out.mutable_data();
   for (const std::int64_t obj_id : obj_ids) {
@@ -103,10 +103,11 @@ py::array_t<std::int64_t> boxes(const MaskletTracker& tracker, std::int64_t fram
 void register_masklet_tracker(py::module_& m) {
   using Released = py::call_guard<py::gil_scoped_release>;
   py::classh<MaskletTracker>(m, "MaskletTracker")
-      .def(py::init([](std::shared_ptr<VideoPredictor> video, Ids ids, bool has_phrase,
+      .def(py::init([](std::shared_ptr<VideoPredictor> video, ObjIds ids, bool has_phrase,
                        const py::dict& options) {
-             return std::make_unique<MaskletTracker>(
-                 std::move(video), MaskletPrompt{std::move(ids), has_phrase}, config_of(options));
+             return std::make_unique<MaskletTracker>(std::move(video),
+                                                     MaskletPrompt{std::move(ids), has_phrase},
+                                                     masklet_config(options));
            }),
            py::arg("video"), py::arg("ids"), py::arg("has_phrase"), py::arg("options"))
       .def_property_readonly("obj_ids", &MaskletTracker::obj_ids)
@@ -131,7 +132,7 @@ void register_masklet_tracker(py::module_& m) {
           py::arg("frame"), py::arg("reverse"), py::arg("next_obj_id"), Released())
       .def(
           "track_refined",
-          [](MaskletTracker& tracker, std::int64_t frame, bool reverse, const Ids& obj_ids) {
+          [](MaskletTracker& tracker, std::int64_t frame, bool reverse, const ObjIds& obj_ids) {
             tracker.track_refined(frame, reverse, obj_ids);
           },
           py::arg("frame"), py::arg("reverse"), py::arg("obj_ids"), Released())

@@ -29,14 +29,14 @@ constexpr std::int64_t kBlock = kRows * kWidth, kWeight = kWidth * kWidth;
 constexpr double kProduct = 2.0 * kRows * kWidth * kWidth;
 
 // What is measured: the kernel on its data, which the closure owns.
-using Run = std::function<void()>;
+using Call = std::function<void()>;
 // What a kernel does in one run: arithmetic, or bytes that it reads and writes.
 struct Work {
   double amount = 0;
   const char* unit = "FLOP";
 };
 struct Prepared {
-  Run run;
+  Call run;
   Work work;
 };
 

@@ -19,7 +19,7 @@
 namespace sam_rlx {
 namespace {
 
-using Ids = std::vector<std::int64_t>;
+using ObjIds = std::vector<std::int64_t>;
 using Scores = std::vector<float>;
 
 template <class Use>
@@ -56,7 +56,7 @@ py::dict association_dict(const Association& found) {
 }
 
 py::dict associate(const Array<float>& detections, const Scores& scores,
-                   const Array<float>& masklets, const Ids& obj_ids, int num_threads) {
+                   const Array<float>& masklets, const ObjIds& obj_ids, int num_threads) {
   return with_context(num_threads, [&](Context& ctx) {
     return association_dict(associate_det_trk(ctx, {}, {view_of(detections, "detections"), scores},
                                               {view_of(masklets, "masklets"), obj_ids}));
@@ -88,16 +88,16 @@ HotStartConfig hot_start_config(const py::dict& options) {
 
 // The masklets removed and suppressed on one frame.
 py::tuple process(HotStart& hot_start, std::int64_t frame_idx, bool reverse,
-                  const py::dict& association, const Ids& new_obj_ids) {
+                  const py::dict& association, const ObjIds& new_obj_ids) {
   Association found;
-  found.matched = association["matched"].cast<std::vector<Ids>>();
-  found.unmatched = association["unmatched"].cast<Ids>();
-  found.empty = association["empty"].cast<Ids>();
+  found.matched = association["matched"].cast<std::vector<ObjIds>>();
+  found.unmatched = association["unmatched"].cast<ObjIds>();
+  found.empty = association["empty"].cast<ObjIds>();
   const HotStart::Result result = hot_start.process({frame_idx, reverse, found, new_obj_ids});
   return py::make_tuple(result.removed, result.suppressed);
 }
 
-py::tuple suppress_occluded(const Array<float>& masks, const Ids& obj_ids,
+py::tuple suppress_occluded(const Array<float>& masks, const ObjIds& obj_ids,
                             const std::set<std::int64_t>& removed, const LastOccluded& before,
                             std::int64_t frame_idx, bool reverse, int num_threads) {
   auto out = copied(masks);
@@ -146,8 +146,8 @@ float mem_score(const Scores& object_score_logits, const Scores& ious) {
   return sam3::cal_mem_score(objects);
 }
 
-Ids chosen_frames(std::int64_t frame_idx, std::int64_t num_frames, bool reverse, const Ids& frames,
-                  const Scores& scores) {
+ObjIds chosen_frames(std::int64_t frame_idx, std::int64_t num_frames, bool reverse,
+                     const ObjIds& frames, const Scores& scores) {
   std::vector<sam3::ScoredFrame> tracked;
   for (std::size_t i = 0; i < frames.size(); ++i) tracked.push_back({frames[i], scores.at(i)});
   return sam3::frame_filter(
@@ -171,7 +171,7 @@ void register_masklets(py::module_& m) {
         py::arg("masklets"), py::arg("obj_ids"), py::arg("num_threads") = 1);
   m.def(
       "limit_new_detections",
-      [](const Ids& detections, const Scores& scores, std::int64_t most) {
+      [](const ObjIds& detections, const Scores& scores, std::int64_t most) {
         return limit_new_detections(detections, scores, most);
       },
       py::arg("detections"), py::arg("scores"), py::arg("most"));

@@ -17,7 +17,7 @@ namespace {
 
 // Runs use(ctx) with a context of its own, without the GIL.
 template <class Use>
-void with_context(int num_threads, const Use& use) {
+void without_gil(int num_threads, const Use& use) {
   const py::gil_scoped_release release;
   Workspace workspace;
   Context ctx{.kernels = generic_kernels(), .workspace = workspace, .num_threads = num_threads};
@@ -37,7 +37,7 @@ void bind_resize(py::module_& m, const char* name, Resize resize, int axis) {
         for (std::size_t i = 0; i < sizes.size(); ++i) shape[axis + static_cast<int>(i)] = sizes[i];
         auto out = make_array<float>(shape);
         const View view = view_of(out);
-        with_context(num_threads, [&](Context& ctx) { resize(ctx, source, view); });
+        without_gil(num_threads, [&](Context& ctx) { resize(ctx, source, view); });
         return out;
       },
       py::arg("input"), py::arg("sizes"), py::arg("num_threads") = 1);
@@ -53,7 +53,7 @@ void bind_resize_bytes(py::module_& m, const char* name, ResizeBytes resize) {
         const ImageArray source(image);
         auto out = make_array<std::uint8_t>({height, width, 3});
         std::uint8_t* const data = out.mutable_data();
-        with_context(num_threads, [&](Context& ctx) {
+        without_gil(num_threads, [&](Context& ctx) {
           resize(ctx, source.view(), height, width, [&](std::int64_t y, const std::uint8_t* row) {
             std::copy_n(row, 3 * width, data + 3 * width * y);
           });
@@ -72,7 +72,7 @@ Array<float> preprocess_sam3(const py::array& image, std::int64_t side, bool int
   transform.resize = integer ? Kind::kInteger : Kind::kFloat;
   auto out = make_array<float>({side, side, 3});
   const View view = view_of(out);
-  with_context(num_threads, [&](Context& ctx) { transform.preprocess(ctx, source.view(), view); });
+  without_gil(num_threads, [&](Context& ctx) { transform.preprocess(ctx, source.view(), view); });
   return out;
 }
 
@@ -83,8 +83,8 @@ py::tuple preprocess(const py::array& image, std::int64_t side, int num_threads)
   auto out = make_array<float>({side, side, 3});
   const View view = view_of(out);
   Size input_hw;
-  with_context(num_threads,
-               [&](Context& ctx) { input_hw = transform.preprocess(ctx, source.view(), view); });
+  without_gil(num_threads,
+              [&](Context& ctx) { input_hw = transform.preprocess(ctx, source.view(), view); });
   return py::make_tuple(out, py::make_tuple(input_hw.height, input_hw.width));
 }
 
@@ -130,7 +130,7 @@ py::list summaries(const Array<float>& low_res, const GeometryTuple& geometry,
   std::vector<MaskSummary> found(masks.size());
   const SummaryArgs args{
       thresholds[0], thresholds[1], thresholds[2], {frame[0], frame[1], frame[2], frame[3]}};
-  with_context(num_threads, [&](Context& ctx) {
+  without_gil(num_threads, [&](Context& ctx) {
     summarize_masks(ctx, masks, geometry_of(geometry), args, found.data());
   });
   py::list list;

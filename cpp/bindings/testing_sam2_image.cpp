@@ -76,7 +76,7 @@ Run make_patch_embed(const py::dict& c, const Weights& w, const KernelTable& k) 
   };
 }
 
-Run make_block(const py::dict& c, const Weights& w, const KernelTable& k) {
+Run make_multi_scale_block(const py::dict& c, const Weights& w, const KernelTable& k) {
   sam2::MultiScaleBlockConfig config;
   config.dim = get<std::int64_t>(c, "dim", 96);
   config.dim_out = get<std::int64_t>(c, "dim_out", config.dim);
@@ -141,7 +141,7 @@ std::shared_ptr<ProjectedNeck> projected_neck(const py::dict& c, const Weights& 
   return loaded(std::move(layer), w, k);
 }
 
-Run make_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
+Run make_fpn_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = projected_neck(c, w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const sam2::FpnNeck& neck = layer->neck;
@@ -178,7 +178,7 @@ Run make_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k
 }
 
 // Variant, version and sizes that a file's config or tensors tell.
-py::dict config_of(const std::string& path, const std::optional<std::string>& variant) {
+py::dict sam2_config(const std::string& path, const std::optional<std::string>& variant) {
   using namespace py::literals;
   const sam2::Sam2Config config = sam2_config_of(open_checkpoint(path), variant);
   const sam2::HieraConfig& trunk = config.image_encoder.trunk;
@@ -209,17 +209,17 @@ std::vector<std::pair<std::string, Sizes>> parameters_of(const std::string& vari
 }  // namespace
 
 void register_sam2_image(py::module_& m) {
-  m.def("sam2_config", config_of, py::arg("path"), py::arg("variant") = py::none());
+  m.def("sam2_config", sam2_config, py::arg("path"), py::arg("variant") = py::none());
   m.def("sam2_image_parameters", parameters_of, py::arg("variant"));
 }
 
 const Makers& sam2_image_makers() {
   static const Makers table{
       {"layers.PositionEmbeddingSine", make_position_embedding},
-      {"sam2.FpnNeck", make_neck},
+      {"sam2.FpnNeck", make_fpn_neck},
       {"sam2.Hiera", make_hiera},
       {"sam2.ImageEncoder", make_image_encoder},
-      {"sam2.MultiScaleBlock", make_block},
+      {"sam2.MultiScaleBlock", make_multi_scale_block},
       {"sam2.PatchEmbed", make_patch_embed},
   };
   return table;

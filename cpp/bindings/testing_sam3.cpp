@@ -69,7 +69,7 @@ py::object detect(const std::string& path, const Array<float>& image,
 }
 
 // Blocks of memory that each of `calls` rounds took: a picture for all heads, a phrase, a mask.
-std::vector<std::int64_t> allocations(const std::string& path, int calls) {
+std::vector<std::int64_t> sam3_allocations(const std::string& path, int calls) {
   const auto model = Model::load(path, {});
   const sam3::Sam3& sam3 = model->sam3();
   const std::int64_t side = model->info().img_size, low = model->info().mask_side;
@@ -115,7 +115,7 @@ std::vector<std::pair<std::string, std::vector<std::int64_t>>> released_paramete
 
 void register_sam3(py::module_& m) {
   m.def("sam3_parameters", released_parameters);
-  m.def("sam3_allocations", allocations, py::arg("path"), py::arg("calls"));
+  m.def("sam3_allocations", sam3_allocations, py::arg("path"), py::arg("calls"));
   m.def("sam3_config", config_of, py::arg("path"), py::arg("variant") = py::none());
   m.def(
       "sam3_detect",

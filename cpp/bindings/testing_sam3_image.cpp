@@ -38,7 +38,7 @@ sam3::VisionConfig sam3_vision_config(const py::dict& c) {
 namespace {
 
 // `global`: whether the block is one of the global ones.
-Run make_block(const py::dict& c, const Weights& w, const KernelTable& k) {
+Run make_sam3_block(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam3::Block(vit_config(c), c["global"].cast<bool>()), w, k);
   return [layer](Context& ctx, const Arrays& in) {  // x (B, g, g, C)
     const Array<float> x = array_of(in, "x");
@@ -98,7 +98,7 @@ Run make_branches(const py::dict& c, const Weights& w, const KernelTable& k) {
 }
 
 // -> the kept levels of both sets, finest first, and the encoding of the trunk's places
-Run make_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
+Run make_dual_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam3::Sam3DualViTDetNeck(sam3_vision_config(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {  // x (1, S, S, 3)
     const Array<float> x = array_of(in, "x");
@@ -118,9 +118,9 @@ Run make_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
 
 const Makers& sam3_image_makers() {
   static const Makers table{
-      {"sam3.Block", make_block},
+      {"sam3.Block", make_sam3_block},
       {"sam3.NeckBranches", make_branches},
-      {"sam3.Sam3DualViTDetNeck", make_neck},
+      {"sam3.Sam3DualViTDetNeck", make_dual_neck},
       {"sam3.ViT", make_vit},
   };
   return table;

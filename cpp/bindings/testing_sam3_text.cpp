@@ -24,7 +24,7 @@ sam3::TextEncoderConfig text_config(const py::dict& c) {
 }
 
 // x (R, C): tokens of phrases with `lengths` rows -> (R, C)
-Run make_block(const py::dict& c, const Weights& w, const KernelTable& k) {
+Run make_residual_block(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam3::ResidualAttentionBlock(c["d_model"].cast<std::int64_t>(),
                                                          c["n_head"].cast<std::int64_t>()),
                             w, k);
@@ -65,7 +65,7 @@ Run make_text_encoder(const py::dict& c, const Weights& w, const KernelTable& k)
 
 const Makers& sam3_text_makers() {
   static const Makers table{
-      {"sam3.ResidualAttentionBlock", make_block},
+      {"sam3.ResidualAttentionBlock", make_residual_block},
       {"sam3.VETextEncoder", make_text_encoder},
   };
   return table;

@@ -21,7 +21,7 @@ struct Clicks {
   void finalize(const KernelTable& kernels) { tracker.fold_projections(kernels, vision_backbone); }
 };
 
-sam2::HeadsConfig heads_config(const py::dict& c, const sam3::VisionConfig& vision) {
+sam2::HeadsConfig tracker_config(const py::dict& c, const sam3::VisionConfig& vision) {
   sam2::HeadsConfig config = sam3::tracker_heads(vision);
   config.memory_encoder.out_dim = get<std::int64_t>(c, "mem_dim", 64);
   config.memory_encoder.fuser_layers = get<std::int64_t>(c, "fuser_layers", 2);
@@ -63,7 +63,7 @@ View prompted_map(Context& ctx, const sam2::Sam2Heads& heads, ConstView embeddin
 Run make_clicks(const py::dict& c, const Weights& w, const KernelTable& k) {
   const sam3::VisionConfig vision = sam3_vision_config(c);
   const auto layer = loaded(
-      Clicks{sam3::Sam3DualViTDetNeck(vision), sam3::Tracker(heads_config(c, vision))}, w, k);
+      Clicks{sam3::Sam3DualViTDetNeck(vision), sam3::Tracker(tracker_config(c, vision))}, w, k);
   const auto features = std::make_shared<sam2::ImageFeatures>();
   return [layer, features](Context& ctx, const Arrays& in) -> py::object {
     const sam2::Sam2Heads& heads = layer->tracker.heads;

@@ -16,12 +16,12 @@ namespace sam_rlx {
 struct KernelTable;
 
 struct ModelOptions {
-  std::optional<std::string> variant;
+  std::optional<std::string> variant = {};
   // Of weight_format_named. If not given, packed matrices of a GGUF file stay packed and all others
   // are float32.
-  std::optional<std::string> precision;
-  std::optional<std::string> isa;
-  std::optional<std::int64_t> image_size;
+  std::optional<std::string> precision = {};
+  std::optional<std::string> isa = {};
+  std::optional<std::int64_t> image_size = {};
   bool strict = true;
 };
 

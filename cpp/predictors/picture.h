@@ -35,9 +35,9 @@ enum class Frame {
 struct DecodeJob {
   Frame frame = Frame::kOriginal;
   bool multimask_output = true;
-  std::optional<float> iou_threshold;  // masks whose IoU is not above it may be left as they are
-  View low_res;                        // (B, K, S, S)
-  View iou;                            // (B, K)
+  std::optional<float> iou_threshold = {};  // masks whose IoU is not above it may stay as they are
+  View low_res;                             // (B, K, S, S)
+  View iou;                                 // (B, K)
 };
 
 // What an ImagePredictor keeps of a picture and does with it: the part that differs between
