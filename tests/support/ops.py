@@ -34,7 +34,8 @@ def f64(*arrays: ArrayLike | None) -> list[Any]:
 def to_bfloat16(x: NDArray[np.float32]) -> NDArray[np.float32]:
     """Float32 rounded to nearest even at 8 bits."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
-    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    odd = (bits >> np.uint64(16)) & np.uint64(1)
+    bits = (bits + np.uint64(0x7FFF) + odd) & np.uint64(0xFFFF0000)
     return bits.astype(np.uint32).view(np.float32)
 
 
