@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from support import checkpoint_files as files
 from support import gguf_files
 
+pytestmark = pytest.mark.slow
+
 CORPUS = {
     path.stem: path.read_bytes() for path in Path(__file__).parents[1].glob("data/corpus/*.bin")
 }

@@ -12,7 +12,7 @@ concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 upstream_video = pytest.importorskip("support.upstream_video")
 phrase_clips = pytest.importorskip("support.phrase_clips", reason="needs sam3")
 oracle = pytest.importorskip("support.upstream_sam3_masklets", reason="needs sam3")
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 HW = (72, 96)
 TEXT = "person"
