@@ -34,9 +34,7 @@ float source_scale(std::int64_t in_size, std::int64_t out_size) {
 std::array<float, 4> cubic_weights(float t) {
   constexpr float kA = -0.75F;
   const auto near = [](float x) { return ((kA + 2.0F) * x - (kA + 3.0F)) * x * x + 1.0F; };
-  const auto far = [](float x) {
-    return ((kA * x - 5.0F * kA) * x + 8.0F * kA) * x - 4.0F * kA;
-  };
+  const auto far = [](float x) { return ((kA * x - 5.0F * kA) * x + 8.0F * kA) * x - 4.0F * kA; };
   return {far(t + 1.0F), near(t), near(1.0F - t), far(2.0F - t)};
 }
 
@@ -124,25 +122,27 @@ void resize_bilinear(Context& ctx, ConstView planes, View out) {
 
   parallel_for(ctx.num_threads, planes.shape[0] * blocks, 1,
                [&](std::int64_t begin, std::int64_t /*end*/, int thread) {
-    const ConstView plane = planes[begin / blocks];
-    float* const target = out[begin / blocks].data;
-    float* const cache = rows + 2 * width * thread;
-    std::array<std::int32_t, 2> held{-1, -1};
-    // Neighbouring rows differ in their last bit, so two slots hold what an output needs.
-    const auto resampled = [&](std::int32_t y) {
-      float* const slot = cache + (y % 2) * width;
-      if (std::exchange(held[static_cast<std::size_t>(y % 2)], y) != y) {
-        resample_row(plane.data + y * plane.shape[1], x_taps, slot);
-      }
-      return slot;
-    };
-    const std::int64_t first = begin % blocks * kRowGrain;
-    for (std::int64_t y = first; y < std::min(first + kRowGrain, height); ++y) {
-      const float* const a = resampled(y_taps.lower[y]);
-      const float* const b = resampled(y_taps.upper[y]);
-      blend_rows(a, y_taps.lower_weight[y], b, y_taps.upper_weight[y], width, target + y * width);
-    }
-  });
+                 const ConstView plane = planes[begin / blocks];
+                 float* const target = out[begin / blocks].data;
+                 float* const cache = rows + 2 * width * thread;
+                 std::array<std::int32_t, 2> held{-1, -1};
+                 // Neighbouring rows differ in their last bit, so two slots hold what an output
+                 // needs.
+                 const auto resampled = [&](std::int32_t y) {
+                   float* const slot = cache + (y % 2) * width;
+                   if (std::exchange(held[static_cast<std::size_t>(y % 2)], y) != y) {
+                     resample_row(plane.data + y * plane.shape[1], x_taps, slot);
+                   }
+                   return slot;
+                 };
+                 const std::int64_t first = begin % blocks * kRowGrain;
+                 for (std::int64_t y = first; y < std::min(first + kRowGrain, height); ++y) {
+                   const float* const a = resampled(y_taps.lower[y]);
+                   const float* const b = resampled(y_taps.upper[y]);
+                   blend_rows(a, y_taps.lower_weight[y], b, y_taps.upper_weight[y], width,
+                              target + y * width);
+                 }
+               });
 }
 
 void resize_bilinear_hwc(Context& ctx, ConstView map, View out) {
@@ -155,20 +155,21 @@ void resize_bilinear_hwc(Context& ctx, ConstView map, View out) {
 
   parallel_for(ctx.num_threads, out.shape[0] * width, kRowGrain,
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t y = i / width, x = i % width;
-      const float* const top = map.data + y_taps.lower[y] * row_stride;
-      const float* const bottom = map.data + y_taps.upper[y] * row_stride;
-      const std::int64_t left = x_taps.lower[x] * channels, right = x_taps.upper[x] * channels;
-      const float wl = x_taps.lower_weight[x], wr = x_taps.upper_weight[x];
-      const float wt = y_taps.lower_weight[y], wb = y_taps.upper_weight[y];
-      float* const target = out.data + i * channels;
-      for (std::int64_t c = 0; c < channels; ++c) {
-        target[c] = (top[left + c] * wl + top[right + c] * wr) * wt +
-                    (bottom[left + c] * wl + bottom[right + c] * wr) * wb;
-      }
-    }
-  });
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t y = i / width, x = i % width;
+                   const float* const top = map.data + y_taps.lower[y] * row_stride;
+                   const float* const bottom = map.data + y_taps.upper[y] * row_stride;
+                   const std::int64_t left = x_taps.lower[x] * channels,
+                                      right = x_taps.upper[x] * channels;
+                   const float wl = x_taps.lower_weight[x], wr = x_taps.upper_weight[x];
+                   const float wt = y_taps.lower_weight[y], wb = y_taps.upper_weight[y];
+                   float* const target = out.data + i * channels;
+                   for (std::int64_t c = 0; c < channels; ++c) {
+                     target[c] = (top[left + c] * wl + top[right + c] * wr) * wt +
+                                 (bottom[left + c] * wl + bottom[right + c] * wr) * wb;
+                   }
+                 }
+               });
 }
 
 void resize_bicubic_hwc(Context& ctx, ConstView map, View out) {
@@ -180,10 +181,11 @@ void resize_bicubic_hwc(Context& ctx, ConstView map, View out) {
 
   parallel_for(ctx.num_threads, out.shape[0] * width, kRowGrain,
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      cubic_pixel(map, y_taps[i / width], x_taps[i % width], out.data + i * out.shape[2]);
-    }
-  });
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   cubic_pixel(map, y_taps[i / width], x_taps[i % width],
+                               out.data + i * out.shape[2]);
+                 }
+               });
 }
 
 void upsample_nearest2x_hwc(Context& ctx, ConstView map, View out) {
