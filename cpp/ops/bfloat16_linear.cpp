@@ -9,8 +9,6 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kBlockNumbers = 80 * 1024;  // of A: a third of a second-level cache
-
 // Rows of x (rows, cols) rounded, each followed by zeros up to `stride`; there is room for whole
 // blocks of rows.
 std::uint16_t* round_rows(Context& ctx, ConstView x, std::int64_t stride, int threads) {
@@ -52,7 +50,7 @@ void bfloat16_linear(Context& ctx, ConstView x, const PackedMatrix& weight,
   const std::int64_t stride = round_up(k, kBFloat16Depth);
   GemmPlan plan;
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
-  plan.row_block = std::max(kBFloat16Rows, kBlockNumbers / stride / kBFloat16Rows * kBFloat16Rows);
+  plan.row_block = near_rows(kernels, 2 * stride, kBFloat16Rows);
   split_gemm(plan, {m, n}, {kBFloat16Rows, kernels.gemm_nr});
 
   const Workspace::Scope scratch(ctx.workspace);

@@ -28,7 +28,6 @@ PackedConvTranspose pack_conv_transpose2x2(const KernelTable& kernels, ConstView
 
 void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& weight,
                        Activation activation, View out) {
-  constexpr std::int64_t kMaxPacked = 40 * 1024;  // floats of A: a third of a second-level cache
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t mr = kernels.gemm_mr, nr = kernels.gemm_nr;
   const std::int64_t n = weight.rows[0].rows, k = weight.rows[0].cols;
@@ -46,7 +45,7 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
   // A task is a run of places of one line. What they become is, in each of the two lines of the
   // result, one run of numbers.
   const std::int64_t k_block = std::min<std::int64_t>(k, kernels.gemm_kc);
-  const std::int64_t run = std::clamp(kMaxPacked / k_block / mr * mr, mr, round_up(width, mr));
+  const std::int64_t run = std::min(near_rows(kernels, 4 * k_block, mr), round_up(width, mr));
   const std::int64_t runs = (width + run - 1) / run;
   const int threads = lines * width * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
   const Workspace::Scope scratch(ctx.workspace);

@@ -9,8 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kRowAlign = 64;            // see QuantiseRowsArgs::out_stride
-constexpr std::int64_t kBlockBytes = 160 * 1024;  // of A: a third of a second-level cache
+constexpr std::int64_t kRowAlign = 64;  // see QuantiseRowsArgs::out_stride
 
 // Rows of x as bytes, in the caller's scope.
 struct QuantisedRows {
@@ -69,7 +68,7 @@ void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Ep
   GemmPlan plan;
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
   const std::int64_t mr = kernels.int8_mr;
-  plan.row_block = std::max(mr, kBlockBytes / std::max<std::int64_t>(k, 256) / mr * mr);
+  plan.row_block = near_rows(kernels, std::max<std::int64_t>(k, 256), mr);
   split_gemm(plan, {m, n}, {mr, kernels.gemm_nr});
 
   const Workspace::Scope scratch(ctx.workspace);

@@ -108,9 +108,7 @@ GemmActivation gemm_activation(Activation activation) {
 
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k,
                    bool in_place) {
-  // Floats of A: a third of a second-level cache, which has 1 MB or more beside wide registers.
   const bool wide = ctx.kernels.lanes > 8;
-  const std::int64_t max_packed = wide ? 80 * 1024 : 40 * 1024;
   const std::int64_t mr = ctx.kernels.gemm_mr, nr = ctx.kernels.gemm_nr;
   GemmPlan plan;
   const std::int64_t k_blocks =
@@ -119,7 +117,7 @@ GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int6
   const bool one_block = k_blocks == 1 || (wide && k <= 1024 && !in_place);
   plan.k_block = one_block ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
   plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
-  plan.row_block = std::max(mr, max_packed / std::max<std::int64_t>(plan.k_block, 256) / mr * mr);
+  plan.row_block = near_rows(ctx.kernels, 4 * std::max<std::int64_t>(plan.k_block, 256), mr);
   split_gemm(plan, {m, n}, {mr, nr});
   return plan;
 }

@@ -18,6 +18,12 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 // Below so many multiply-adds, opening a parallel region costs more than it gains.
 constexpr std::int64_t kMinParallelWork = 1 << 18;
 
+// Rows of A that stay near while B goes by: whole tiles, at least one.
+inline std::int64_t near_rows(const KernelTable& kernels, std::int64_t row_bytes,
+                              std::int64_t tile_rows) {
+  return std::max(tile_rows, kernels.block_bytes / row_bytes / tile_rows * tile_rows);
+}
+
 struct GemmSize {
   std::int64_t rows = 0, cols = 0;
 };

@@ -57,12 +57,12 @@ class Tiles {
   Tiles& operator=(const Tiles&) = delete;
 };
 
-// Sums (kBlockRows, kNr) of 32 bits over `steps` tiles of inner indices, of bytes or of bfloat16:
-// both have four bytes of a column side by side. `multiply` adds the products of tiles 4 and 5 with
-// tiles 6 and 7 to tiles 0 to 3.
+// Sums (kBlockRows, kNr) of 32 bits, in rows of `sums_row_bytes`, over `steps` tiles of inner
+// indices, of bytes or of bfloat16: both have four bytes of a column side by side. `multiply` adds
+// the products of tiles 4 and 5 with tiles 6 and 7 to tiles 0 to 3.
 template <class Multiply>
 SAM_RLX_INLINE void multiply_tiles(const void* a, Index a_row_bytes, const void* b, Index steps,
-                                   void* sums, Multiply multiply) {
+                                   void* sums, Index sums_row_bytes, Multiply multiply) {
   constexpr Index kPanelRow = 4 * kNr;
   const auto* rows = static_cast<const std::uint8_t*>(a);
   const auto* panel = static_cast<const std::uint8_t*>(b);
@@ -79,12 +79,20 @@ SAM_RLX_INLINE void multiply_tiles(const void* a, Index a_row_bytes, const void*
     rows += kTileBytes;
     panel += kTileRows * kPanelRow;
   }
-  constexpr Index kSumsRow = 4 * kNr;
   auto* const out = static_cast<std::uint8_t*>(sums);
-  _tile_stored(0, out, kSumsRow);
-  _tile_stored(1, out + kTileBytes, kSumsRow);
-  _tile_stored(2, out + kTileRows * kSumsRow, kSumsRow);
-  _tile_stored(3, out + kTileRows * kSumsRow + kTileBytes, kSumsRow);
+  _tile_stored(0, out, sums_row_bytes);
+  _tile_stored(1, out + kTileBytes, sums_row_bytes);
+  _tile_stored(2, out + kTileRows * sums_row_bytes, sums_row_bytes);
+  _tile_stored(3, out + kTileRows * sums_row_bytes + kTileBytes, sums_row_bytes);
+}
+
+// Between the tile registers and C: rows of kNr sums.
+constexpr Index kSumsRow = 4 * kNr;
+
+// Fetches what whole tiles meet on their way to C while they are summed.
+SAM_RLX_INLINE void prefetch_block(TileArgs t) {
+  constexpr int kRows = 8;
+  for (Index r = 0; r < kBlockRows; r += kRows, t.row += kRows) prefetch_tile<kRows, kNv>(t);
 }
 
 // Adds what does not fill a tile to kInt8Mr rows of sums, and brings these to C.
@@ -139,7 +147,9 @@ void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
       t.cols = smaller(g.target.n - t.col, kNr);
       const std::int8_t* const b = g.b + t.col * ((t.k + 3) / 4) * 4;
       for (Index row = 0; row < whole; row += kBlockRows) {
-        multiply_tiles(g.a + row * g.a_row_stride, g.a_row_stride, b, steps, sums, [] {
+        t.row = row;
+        prefetch_block(t);
+        multiply_tiles(g.a + row * g.a_row_stride, g.a_row_stride, b, steps, sums, kSumsRow, [] {
           _tile_dpbusd(0, 4, 6);
           _tile_dpbusd(1, 4, 7);
           _tile_dpbusd(2, 5, 6);
@@ -157,10 +167,28 @@ void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
 
 static_assert(sam_rlx::kBFloat16Rows == kBlockRows && sam_rlx::kBFloat16Depth * 2 == kTileBytes);
 
+// Brings sums of whole tiles to C, a few rows at once.
+void finish_block(TileArgs t, const float* sums) {
+  constexpr int kRows = 8;
+  t.rows = kRows;
+  for (Index r = 0; r < kBlockRows; r += kRows, t.row += kRows, sums += kRows * kNr) {
+    Vec acc[kRows][kNv];
+    for_each<kRows>([&](auto i) SAM_RLX_INLINED {
+      for_each<kNv>([&](auto v) SAM_RLX_INLINED {
+        acc[i.value][v.value] = load(sums + i.value * kNr + v.value * kLanes);
+      });
+    });
+    finish_sums<kRows, kNv>(t, acc);
+  }
+}
+
 void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
   const Index steps = (g.target.k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth;
+  const bool plain = g.target.column_bias == nullptr && g.target.row_bias == nullptr &&
+                     g.target.residual == nullptr && g.target.activation == sam_rlx::kGemmNone;
   TileArgs t{};
   t.g = &g.target;
+  t.k = g.target.k;
   t.last = true;
   t.partial = g.target.c;
   const Tiles tiles;
@@ -170,13 +198,24 @@ void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
     const std::uint16_t* const b = g.b + t.col * steps * sam_rlx::kBFloat16Depth;
     for (t.row = 0; t.row < g.target.m; t.row += kBlockRows) {
       t.rows = smaller(g.target.m - t.row, kBlockRows);
-      multiply_tiles(g.a + t.row * g.a_row_stride, 2 * g.a_row_stride, b, steps, sums, [] {
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-      });
-      finish_tile(t, sums);
+      const bool whole = t.rows == kBlockRows && t.cols == kNr;
+      const bool stays = whole && plain;
+      if (whole && !plain) prefetch_block(t);
+      float* const out =
+          stays ? g.target.c + t.row * g.target.c_row_stride + t.col : static_cast<float*>(sums);
+      multiply_tiles(g.a + t.row * g.a_row_stride, 2 * g.a_row_stride, b, steps, out,
+                     stays ? 4 * g.target.c_row_stride : kSumsRow, [] {
+                       _tile_dpbf16ps(0, 4, 6);
+                       _tile_dpbf16ps(1, 4, 7);
+                       _tile_dpbf16ps(2, 5, 6);
+                       _tile_dpbf16ps(3, 5, 7);
+                     });
+      if (stays) continue;
+      if (whole) {
+        finish_block(t, sums);
+      } else {
+        finish_tile(t, sums);
+      }
     }
   }
 }
@@ -185,6 +224,7 @@ void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
 
 void sam_rlx::amx_kernels(KernelTable& table) noexcept {
   table.name = "amx";
+  table.block_bytes = 640 * 1024;
   table.int8_mr = kBlockRows;
   table.int8_gemm = int8_gemm_tiles;
   table.bfloat16_inputs = true;

@@ -45,6 +45,7 @@ constexpr sam_rlx::KernelTable kTable{
     .gemm_mr = kMr,
     .gemm_nr = kNr,
     .gemm_kc = kMaxKc,
+    .block_bytes = 320 * 1024,
     .int8_mr = kInt8Mr,
     .bfloat16_inputs = false,
     .gemm = gemm,
