@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/tensor.h"
@@ -52,6 +53,12 @@ inline py::array_t<float> to_numpy(Tensor tensor) {
   std::vector<py::ssize_t> sizes;
   for (int axis = 0; axis < owner->shape().rank(); ++axis) sizes.push_back(owner->shape()[axis]);
   return py::array_t<float>(sizes, owner->data(), capsule);
+}
+
+inline py::tuple to_numpy(std::vector<Tensor> tensors) {
+  py::list arrays;
+  for (Tensor& tensor : tensors) arrays.append(to_numpy(std::move(tensor)));
+  return py::tuple(arrays);
 }
 
 // Raises KeyboardInterrupt, or what another signal handler raised. Takes the GIL by itself.

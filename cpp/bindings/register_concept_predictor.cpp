@@ -150,10 +150,7 @@ void binarize(ConceptPredictor& predictor, const Array<float>& low_res,
 
 // Moves the embeddings for clicks out of a picture.
 py::tuple take_click_embeddings(ConceptPicture& picture) {
-  py::list arrays;
-  for (Tensor& embedding : picture.click_embeddings) arrays.append(to_numpy(std::move(embedding)));
-  picture.click_embeddings.clear();
-  return py::tuple(arrays);
+  return to_numpy(std::exchange(picture.click_embeddings, {}));
 }
 
 Pair pair_of(Size size) { return {size.height, size.width}; }

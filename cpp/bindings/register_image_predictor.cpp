@@ -160,14 +160,6 @@ void set_image_embeddings(ImagePredictor& predictor, const std::vector<Array<flo
   predictor.set_image_embeddings(views, {orig_hw.first, orig_hw.second});
 }
 
-py::tuple image_embeddings(const ImagePredictor& predictor) {
-  py::list arrays;
-  for (Tensor& embedding : predictor.image_embeddings()) {
-    arrays.append(to_numpy(std::move(embedding)));
-  }
-  return py::tuple(arrays);
-}
-
 }  // namespace
 
 void register_image_predictor(py::module_& m) {
@@ -182,7 +174,8 @@ void register_image_predictor(py::module_& m) {
            py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float")
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
       .def("set_image", set_image, py::arg("image"))
-      .def_property_readonly("image_embeddings", image_embeddings)
+      .def_property_readonly("image_embeddings",
+                             [](const ImagePredictor& x) { return to_numpy(x.image_embeddings()); })
       .def_property_readonly("orig_hw",
                              [](const ImagePredictor& x) {
                                return pair_of(x.is_image_set(),
