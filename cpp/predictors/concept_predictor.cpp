@@ -53,14 +53,13 @@ void ConceptPredictor::set_image(const ImageView& image, std::optional<Size> ori
   // Without clicks, nothing is written to the features before all that can be interrupted is done.
   std::shared_ptr<ConceptPicture> picture =
       !clicks_ && picture_.use_count() == 1 ? picture_ : std::make_shared<ConceptPicture>();
+  sam2::ImageFeatures clicks;
+  model_->sam3().forward_image(
+      ctx, input, {.detector = &picture->features, .tracker = clicks_ ? &clicks : nullptr});
   if (clicks_) {
     const sam2::Sam2Heads& heads = tracker_heads_of(*model_);
-    sam2::ImageFeatures clicks;
-    model_->sam3().forward_image(ctx, input, {.detector = &picture->features, .tracker = &clicks});
     add_(ctx, clicks.embedding, heads.no_mem_embed);
     picture->click_embeddings = embeddings_of(ctx.kernels, heads.config, clicks);
-  } else {
-    model_->sam3().forward_image(ctx, input, {.detector = &picture->features});
   }
   picture->orig_hw = orig_hw.value_or(Size{image.height, image.width});
   picture_ = std::move(picture);

@@ -193,6 +193,20 @@ def test_predict_inst(clicking, clicking_path, pictures):
         agree(*states)
 
 
+def test_features_for_clicks_come_with_those_for_phrases(clicking_path, pictures):
+    """From one pass through the trunk, and to the bit those of a predictor for clicks alone."""
+    ours = build_sam3_image_model(checkpoint_path=clicking_path, enable_inst_interactivity=True)
+    processor = Sam3Processor(ours, resolution=concepts.CONFIG.img_size)
+    image = pictures["odd 303x384"]
+    state = processor.set_image(Image.fromarray(image))
+    (found,) = state["backbone_out"]["sam2_backbone_out"]
+    predictor = sam_rlx.ImagePredictor(ours.model, resize="integer")
+    predictor.set_image(image)
+    alone = predictor.image_embeddings
+    assert [x.shape for x in found] == [x.shape for x in alone]
+    assert [x.tobytes() for x in found] == [x.tobytes() for x in alone]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_predict_inst_batch(clicking, clicking_path, pictures):
     images = [Image.fromarray(pictures[name]) for name in ("odd 303x384", "tall 451x300")]
