@@ -129,6 +129,11 @@ class Worker:
     def run(self) -> float:
         return float(self._ask({"do": "run"})["seconds"])
 
+    def run_beside_chains(self, threads: int) -> tuple[float, float]:
+        """Seconds, and what chains of multiply-adds would have done in them, in GFLOP."""
+        answer = self._ask({"do": "run_beside_chains", "threads": threads})
+        return answer["seconds"], answer["gflop"]
+
     def finish(self) -> tuple[int, list[float]]:
         answer = self._ask({"do": "finish"})
         return answer["peak_rss"], answer["sample"]

@@ -6,9 +6,9 @@ The arithmetic is what the library has to do: windows without their padding, fol
 dropped level. Bytes are what every layer reads and writes at least: its weights, inputs and results
 once, as float32. A time below either roof is impossible, however the code is written.
 
-The peak is measured before and after each picture: on a shared machine it changes by a fifth from
-one minute to the next. The peak is the best tenth of a second, "chains" what the same
-multiply-adds reach in the mean of that second, as a picture has to take the machine. The shares are
+The peak is the best tenth of a second before and after each picture. On a shared machine it changes
+by a fifth from one minute to the next, so "of the chains" is beside what the same multiply-adds
+reach meanwhile, for a hundredth of a second at a time between the picture's layers. The shares are
 medians of the rounds.
 """
 
@@ -123,7 +123,7 @@ def copied_bytes_per_second(threads: int) -> float:
 
 
 class Round(NamedTuple):
-    """One picture: seconds, and GFLOP/s beside it, of the best tenth of a second and of all."""
+    """One picture: seconds, the peak in GFLOP/s, and what the chains would have done, in GFLOP."""
 
     seconds: float
     peak: float
@@ -137,13 +137,12 @@ def measure(workload: Workload, threads: int, rounds: int) -> list[Round]:
         worker.prepare()
         worker.run()
         time.sleep(client.SETTLE_S)
-        before = peak.rounds(threads)
+        before = peak.gflops(threads)
         for _ in range(rounds):
-            seconds = worker.run()
+            seconds, chains = worker.run_beside_chains(threads)
             time.sleep(client.SETTLE_S)
-            after = peak.rounds(threads)
-            best, mean = (max(before) + max(after)) / 2, statistics.mean(before + after)
-            measured.append(Round(seconds, best, mean))
+            after = peak.gflops(threads)
+            measured.append(Round(seconds, (before + after) / 2, chains))
             before = after
     return measured
 
@@ -174,7 +173,7 @@ def main() -> None:
         top = statistics.median(row.peak for row in rows)
         seconds = statistics.median(row.seconds for row in rows)
         share = statistics.median(gflop / row.peak / row.seconds for row in rows)
-        meanwhile = statistics.median(gflop / row.chains / row.seconds for row in rows)
+        meanwhile = statistics.median(gflop / row.chains for row in rows)
         print(
             f"| {name} {workload.variant} | {workload.gflop():.1f} | {gflop:.1f} | "
             f"{4e-9 * work.numbers:.2f} | {top:.0f} | {gflop / top:.2f} | "

@@ -1,8 +1,9 @@
 """The process of one engine and one workload: ``python -m rivals.worker ENGINE``.
 
-Speaks JSON lines: {"do": "prepare", "workload": {...}, "threads": n}, {"do": "run"} and
-{"do": "finish"} on standard input, one answer each on what was standard output. Everything that
-libraries print goes to standard error. An exception ends the process; its parent shows it.
+Speaks JSON lines: {"do": "prepare", "workload": {...}, "threads": n}, {"do": "run"},
+{"do": "run_beside_chains", "threads": n} and {"do": "finish"} on standard input, one answer each on
+what was standard output. Everything that libraries print goes to standard error. An exception ends
+the process; its parent shows it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+import peak
 import resident
 import rivals
 from workloads import Workload
@@ -51,10 +53,14 @@ class Worker:
         self.result = result
         return {"seconds": seconds}
 
+    def run_beside_chains(self, threads: int) -> dict[str, Any]:
+        with peak.Beside(threads) as beside:
+            self.run()
+        return {"seconds": beside.seconds, "gflop": beside.gflop}
+
     def finish(self) -> dict[str, Any]:
         assert self.task is not None, "prepare comes first"
-        peak = resident.peak()
-        return {"peak_rss": peak, "sample": sampled(self.task.sample(self.result))}
+        return {"peak_rss": resident.peak(), "sample": sampled(self.task.sample(self.result))}
 
 
 def main() -> None:

@@ -26,10 +26,13 @@ using namespace py::literals;
 namespace sam_rlx {
 namespace {
 
-Times time_peak(int repetitions, const Isa& isa) {
-  const TestContext test(isa, 1);
-  volatile float sink = 0.0F;
-  return measure(repetitions, [&] { sink = test.context.kernels.multiply_add_chains(1 << 14); });
+Times time_peak(int repetitions, std::int64_t pieces, const Isa& isa, int num_threads) {
+  const TestContext test(isa, num_threads);
+  return measure(repetitions, [&] {
+    parallel_for(num_threads, pieces, 1, [&](std::int64_t, std::int64_t, int) {
+      [[maybe_unused]] volatile float sink = test.context.kernels.multiply_add_chains(1 << 14);
+    });
+  });
 }
 
 Times time_linear(std::int64_t m, std::int64_t k, std::int64_t n, bool gelu, bool residual,
@@ -257,7 +260,8 @@ std::int64_t steady_state_allocations(const std::string& isa, int num_threads) {
 
 void register_bench(py::module_& module) {
   py::module_ bench = module.def_submodule("bench", "Times of ops, without Python around them.");
-  bench.def("peak", &time_peak, "repetitions"_a, "isa"_a = py::none());
+  bench.def("peak", &time_peak, "repetitions"_a, "pieces"_a = 1, "isa"_a = py::none(),
+            "num_threads"_a = 1);
   bench.def("linear", &time_linear, "m"_a, "k"_a, "n"_a, "gelu"_a = false, "residual"_a = false,
             "format"_a = "float32", "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("linear_blocks", &time_linear_blocks, "m"_a, "k"_a, "n"_a, "format"_a,
