@@ -20,13 +20,6 @@ SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
   _mm256_maskstore_ps(p, lane_mask(n), x.v);
 }
 
-// Holds a value in a register, and loads behind this place.
-SAM_RLX_INLINE void pin([[maybe_unused]] Vec& a) {
-#if !defined(_MSC_VER)
-  asm volatile("" : "+x"(a.v) : : "memory");
-#endif
-}
-
 SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {_mm256_sub_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {_mm256_mul_ps(a.v, b.v)}; }
@@ -35,6 +28,15 @@ SAM_RLX_INLINE Vec div(Vec a, Vec b) { return {_mm256_div_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec abs(Vec a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0F), a.v)}; }
+// sum += a * b in the register of the sum, and loads stay behind this place: left to itself, GCC
+// copies sums from one register to another, and loads ahead of them until they find no room.
+SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) {
+#if defined(_MSC_VER)
+  sum.v = _mm256_fmadd_ps(a.v, b.v, sum.v);
+#else
+  asm volatile("vfmadd231ps %1, %2, %0" : "+x"(sum.v) : "x"(a.v), "x"(b.v) : "memory");
+#endif
+}
 // a * b + c and c - a * b.
 SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm256_fnmadd_ps(a.v, b.v, c.v)}; }

@@ -19,13 +19,6 @@ SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
   _mm512_mask_storeu_ps(p, lane_mask(n), x.v);
 }
 
-// Holds a value in a register, and loads behind this place.
-SAM_RLX_INLINE void pin([[maybe_unused]] Vec& a) {
-#if !defined(_MSC_VER)
-  asm volatile("" : "+v"(a.v) : : "memory");
-#endif
-}
-
 SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
@@ -34,6 +27,23 @@ SAM_RLX_INLINE Vec div(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec abs(Vec a) { return {_mm512_abs_ps(a.v)}; }
+// sum += a * b in the register of the sum, and loads stay behind this place: left to itself, GCC
+// copies sums from one register to another, and loads ahead of them until they find no room.
+SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) {
+#if defined(_MSC_VER)
+  sum.v = _mm512_fmadd_ps(a.v, b.v, sum.v);
+#else
+  asm volatile("vfmadd231ps %1, %2, %0" : "+v"(sum.v) : "v"(a.v), "v"(b.v) : "memory");
+#endif
+}
+// The same for one number that lies in memory.
+SAM_RLX_INLINE void add_product(Vec& sum, const float* a, Vec b) {
+#if defined(_MSC_VER)
+  add_product(sum, set1(*a), b);
+#else
+  asm volatile("vfmadd231ps %1%{1to16%}, %2, %0" : "+v"(sum.v) : "m"(*a), "v"(b.v) : "memory");
+#endif
+}
 // a * b + c and c - a * b.
 SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }

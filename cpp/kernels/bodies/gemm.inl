@@ -1,7 +1,9 @@
 // C = A B with a register tile of kMr x kNr; kMr and kNv (vectors of a row) come from the ISA.
 
-// kMaxKc, the longest block of the inner dimension, comes from the ISA too, and whether the next
-// panel of B is fetched, or the rows of B some steps ahead.
+// From the ISA come also: kMaxKc, the longest block of the inner dimension; whether the next panel
+// of B is fetched, or the rows of B some steps ahead; and kSecondFromMemory, whether every second
+// number of A goes from memory straight into its sums. That is one instruction less for each, which
+// counts where a core works for two threads at once; with all of A it would be too many loads.
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
@@ -24,12 +26,16 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
     }
     for_each<V>([&](auto v) SAM_RLX_INLINED { bv[v.value] = load(b + v.value * kLanes); });
     for_each<R>([&](auto r) SAM_RLX_INLINED {
-      const Vec av = set1(a[r.value * a_row]);
-      for_each<V>([&](auto v) SAM_RLX_INLINED {
-        acc[r.value][v.value] = fma(av, bv[v.value], acc[r.value][v.value]);
-      });
-      // Loads that are moved ahead of these sums would take their registers.
-      for_each<V>([&](auto v) SAM_RLX_INLINED { pin(acc[r.value][v.value]); });
+      const auto add_row = [&](auto number) SAM_RLX_INLINED {
+        for_each<V>([&](auto v) SAM_RLX_INLINED {
+          add_product(acc[r.value][v.value], number, bv[v.value]);
+        });
+      };
+      if constexpr (Packed && kSecondFromMemory && r.value % 2 == 0) {
+        add_row(a + r.value);
+      } else {
+        add_row(set1(a[r.value * a_row]));
+      }
     });
     a += a_step;
     b += b_step;

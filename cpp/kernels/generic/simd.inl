@@ -23,7 +23,6 @@ SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
   for (int i = 0; i < n; ++i) p[i] = x.v[i];
 }
 
-SAM_RLX_INLINE void pin(Vec&) {}  // the compiler knows best
 SAM_RLX_INLINE Vec add(Vec a, Vec b) {
   return each_lane([&](int i) { return a.v[i] + b.v[i]; });
 }
@@ -49,6 +48,8 @@ SAM_RLX_INLINE Vec abs(Vec a) {
 // a * b + c and c - a * b, rounded twice.
 SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return add(mul(a, b), c); }
 SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return sub(c, mul(a, b)); }
+// sum += a * b.
+SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) { sum = fma(a, b, sum); }
 // For |a| < 2^22; a larger one or no number comes back as it is.
 SAM_RLX_INLINE Vec round_nearest(Vec a) {
   return each_lane([&](int i) {

@@ -20,9 +20,6 @@ SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) p[i] = t[i];
 }
 
-// Holds a value in a register, and loads behind this place.
-SAM_RLX_INLINE void pin(Vec& a) { asm volatile("" : "+w"(a.v) : : "memory"); }
-
 SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
 SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
 SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
@@ -31,6 +28,11 @@ SAM_RLX_INLINE Vec div(Vec a, Vec b) { return {vdivq_f32(a.v, b.v)}; }
 SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {vbslq_f32(vcltq_f32(a.v, b.v), a.v, b.v)}; }
 SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)}; }
 SAM_RLX_INLINE Vec abs(Vec a) { return {vabsq_f32(a.v)}; }
+// sum += a * b in the register of the sum, and loads stay behind this place.
+SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) {
+  sum.v = vfmaq_f32(sum.v, a.v, b.v);
+  asm volatile("" : "+w"(sum.v) : : "memory");
+}
 // a * b + c and c - a * b.
 SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
 SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {vfmsq_f32(c.v, a.v, b.v)}; }
