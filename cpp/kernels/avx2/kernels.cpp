@@ -13,8 +13,8 @@ namespace {
 constexpr int kMr = 6;
 constexpr int kNv = 2;
 constexpr int kInt8Mr = 4;
-// 16 columns of so many rows of B leave room in a first-level cache of 32 KB for A and C.
-constexpr int kMaxKc = 256;
+// 16 columns of so many rows of B stay in a first-level cache of 32 KB while A and C pass by.
+constexpr int kMaxKc = 384;
 constexpr bool kPrefetchPanel = true;
 constexpr int kPrefetchSteps = 0;
 constexpr bool kSecondFromMemory = false;
