@@ -20,23 +20,16 @@ def flop(isa: str) -> int:
     return 2**15 * 16 * LANES.get(isa.partition("_")[0], 4)
 
 
-def gflops_of(threads: int, pieces: int) -> float:
-    """GFLOP/s of chains of multiply-adds, so many pieces for each thread: who is free takes one."""
+def gflops(threads: int, pieces: int = PIECES, rounds: int = ROUNDS) -> float:
+    """GFLOP/s of chains of multiply-adds in the best round, after one that is not measured.
+
+    A round has so many pieces for each thread: who is free takes the next one.
+    """
     from sam_rlx import _testing, build_info
 
     work = 1e-9 * flop(build_info()["default_isa"]) * pieces * threads
-    (wall, _), *_ = _testing.bench.peak(1, pieces=pieces * threads, num_threads=threads)
-    return float(work / wall)
-
-
-def rounds(threads: int) -> list[float]:
-    """GFLOP/s in each round."""
-    return [gflops_of(threads, PIECES) for _ in range(ROUNDS)]
-
-
-def gflops(threads: int) -> float:
-    """The best round."""
-    return max(rounds(threads))
+    times = _testing.bench.peak(rounds, pieces=pieces * threads, num_threads=threads)
+    return float(work / min(wall for wall, _ in times))
 
 
 class Beside:
@@ -52,7 +45,7 @@ class Beside:
         self._threads = threads
 
     def __enter__(self) -> Beside:
-        self._rate = gflops_of(self._threads, SLICE_PIECES)
+        self._rate = gflops(self._threads, SLICE_PIECES, 1)
         self._handler = signal.signal(signal.SIGALRM, self._pause)
         self._go_on()
         return self
@@ -68,7 +61,7 @@ class Beside:
 
     def _measure(self) -> None:
         seconds = time.perf_counter() - self._start
-        rate = gflops_of(self._threads, SLICE_PIECES)
+        rate = gflops(self._threads, SLICE_PIECES, 1)
         self.seconds += seconds
         self.gflop += seconds * (self._rate + rate) / 2
         self._rate = rate
