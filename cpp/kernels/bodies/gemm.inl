@@ -1,5 +1,7 @@
 // C = A B with a register tile of kMr x kNr; kMr and kNv (vectors of a row) come from the ISA.
 
+constexpr Index kLine = 64 / sizeof(float);
+
 // From the ISA come also: kMaxKc, the longest block of the inner dimension; whether the next panel
 // of B is fetched, or the rows of B some steps ahead; and kSecondFromMemory, whether every second
 // number of A goes from memory straight into its sums. That is one instruction less for each, which
@@ -41,8 +43,22 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
     b += b_step;
   };
   constexpr int kSteps = 8;  // a turn: its own instructions count too
+  const auto turn = [&]() SAM_RLX_INLINED {
+    for_each<kSteps>([&](auto) SAM_RLX_INLINED { step(); });
+  };
+  // One line of the next panel in each of the last turns: all at once, they and the lines of C,
+  // which come in the first turns, would be more than a core can wait for, and the products would
+  // wait.
+  constexpr bool kFetch = Packed && kPrefetchPanel;
+  const Index fetching = kFetch ? kSteps * t.next_lines : 0;
   Index p = t.k;
-  for (; p >= kSteps; p -= kSteps) for_each<kSteps>([&](auto) SAM_RLX_INLINED { step(); });
+  for (; p >= fetching + kSteps; p -= kSteps) turn();
+  if constexpr (kFetch) {
+    for (const float* next = t.next; p >= kSteps; p -= kSteps, next += kLine) {
+      SAM_RLX_PREFETCH_FAR(next);
+      turn();
+    }
+  }
   for (; p > 0; --p) step();
 }
 
@@ -114,17 +130,11 @@ void run_tile(TileArgs& t, Index row, Index col) noexcept {
   }
 }
 
-constexpr Index kLine = 64 / sizeof(float);
-
-// While one panel of B meets A, the next one is fetched: so many floats for each tile of m rows.
+// While one panel of B meets A, the next one is fetched: so many lines for each tile of m rows.
 // None for so few tiles that the fetches would wait.
 constexpr Index panel_share(Index k, Index m) {
   const Index tiles = (m + kMr - 1) / kMr, lines = k * kNr / kLine;
-  return tiles < 4 ? 0 : (lines + tiles - 1) / tiles * kLine;
-}
-
-SAM_RLX_INLINE void prefetch_share(const float* panel, Index share) {
-  for (Index i = 0; i < share; i += kLine) SAM_RLX_PREFETCH_FAR(panel + i);
+  return tiles < 4 ? 0 : (lines + tiles - 1) / tiles;
 }
 
 void gemm(const sam_rlx::GemmArgs& g) noexcept {
@@ -157,12 +167,11 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
     for (Index col = 0; col < g.n; col += kNr) {
       blocks([&](Index p0) {
         const bool more = kPrefetchPanel && t.packed && col + kNr < g.n;
-        const Index share = more ? panel_share(t.k, g.m) : 0;
-        const float* next = b_panel(more ? col + kNr : col, p0);
+        t.next_lines = more ? panel_share(t.k, g.m) : 0;
+        t.next = b_panel(more ? col + kNr : col, p0);
         t.b = b_panel(col, p0);
-        for (Index row = 0; row < g.m; row += kMr, next += share) {
+        for (Index row = 0; row < g.m; row += kMr, t.next += t.next_lines * kLine) {
           t.a = a_panel(row, p0);
-          prefetch_share(next, share);
           run_tile(t, row, col);
         }
       });

@@ -12,6 +12,8 @@ struct TileArgs {
   bool accumulate, last;       // last: of the k blocks, so the epilogue follows
   const float* partial;        // what is accumulated, by rows of partial_stride
   Index partial_stride;
+  const float* next;  // so many lines are fetched into the second-level cache meanwhile
+  Index next_lines;
 };
 
 // Adds bias, activation and residual to a stored tile and writes it to C.
