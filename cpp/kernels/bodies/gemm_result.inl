@@ -12,7 +12,8 @@ struct TileArgs {
   bool accumulate, last;       // last: of the k blocks, so the epilogue follows
   const float* partial;        // what is accumulated, by rows of partial_stride
   Index partial_stride;
-  const float* next;  // so many lines are fetched into the second-level cache meanwhile
+  // Fetched into the second-level cache meanwhile, at most one line for each turn of the products.
+  const float* next;
   Index next_lines;
 };
 
