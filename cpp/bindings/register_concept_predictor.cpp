@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "bindings/embeddings.h"
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
@@ -175,6 +176,16 @@ void register_concept_predictor(py::module_& m) {
       .def("set_image", set_concept_image, py::arg("image"), py::arg("orig_hw") = py::none())
       .def_property_readonly("picture", &ConceptPredictor::picture)
       .def("set_picture", &ConceptPredictor::set_picture, py::arg("picture"))
+      .def_property_readonly("orig_hw",
+                             [](const ConceptPredictor& x) {
+                               const std::optional<Size> hw = x.orig_hw();
+                               return hw ? std::optional(pair_of(*hw)) : std::nullopt;
+                             })
+      .def_property_readonly(
+          "image_embeddings",
+          [](const ConceptPredictor& x) { return to_numpy(x.image_embeddings()); })
+      .def("set_image_embeddings", set_image_embeddings<ConceptPredictor>, py::arg("embeddings"),
+           py::arg("orig_hw"))
       .def("encode_text", encode_text, py::arg("ids"))
       .def(
           "find",

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "bindings/embeddings.h"
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
@@ -150,16 +151,6 @@ py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool 
   return out;
 }
 
-void set_image_embeddings(ImagePredictor& predictor, const std::vector<Array<float>>& embeddings,
-                          Pair orig_hw) {
-  std::vector<ConstView> views;
-  for (const Array<float>& embedding : embeddings) {
-    views.push_back(view_of(embedding, "image_embedding"));
-  }
-  const py::gil_scoped_release release;
-  predictor.set_image_embeddings(views, {orig_hw.first, orig_hw.second});
-}
-
 }  // namespace
 
 void register_image_predictor(py::module_& m) {
@@ -186,7 +177,8 @@ void register_image_predictor(py::module_& m) {
                                return pair_of(x.is_image_set(),
                                               x.is_image_set() ? x.input_hw() : Size{});
                              })
-      .def("set_image_embeddings", set_image_embeddings, py::arg("embeddings"), py::arg("orig_hw"))
+      .def("set_image_embeddings", set_image_embeddings<ImagePredictor>, py::arg("embeddings"),
+           py::arg("orig_hw"))
       .def("reset_image", &ImagePredictor::reset_image)
       .def("decode", decode<Frame::kOriginal>, py::arg("point_coords") = py::none(),
            py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),

@@ -1,6 +1,7 @@
 #include "predictors/concept_predictor.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
 
@@ -19,6 +20,13 @@ constexpr std::int64_t kPhrasesAtOnce = 32;
 
 sam3::TokenIds part_of(const sam3::TokenIds& ids, std::int64_t begin) {
   return {ids.phrase(begin), std::min(kPhrasesAtOnce, ids.count - begin), ids.length};
+}
+
+// What a file keeps of a picture. The encoding of places follows from the size.
+template <class Features>
+auto kept_parts(Features& features) {
+  return std::array{&features.map, &features.begun, &features.geometry_token,
+                    &features.levels.level1, &features.levels.level0};
 }
 
 }  // namespace
@@ -78,6 +86,29 @@ std::optional<Size> ConceptPredictor::orig_hw() const {
 const ConceptPicture& ConceptPredictor::current(const char* where) const {
   if (picture_ == nullptr) fail<StateError>(where, "a picture set by set_image", "none");
   return *picture_;
+}
+
+std::vector<Tensor> ConceptPredictor::image_embeddings() const {
+  const sam3::DetectorFeatures& features = current("image_embedding").features;
+  std::vector<Tensor> out;
+  for (const Tensor* const part : kept_parts(features)) out.push_back(Tensor::copy_of(*part));
+  return out;
+}
+
+void ConceptPredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
+  const InUse guard(busy_, "set_image_embedding");
+  const sam3::DetectorHeads& heads = model_->sam3().detector.heads;
+  const std::int64_t g = model_->sam3().config.vision.trunk.grid(), c = heads.config.d_model;
+  const Shape expected[]{{g, g, c}, {g * g, c}, {1, c}, {4, g, g, c}, {4, 2 * g, 2 * g, c}};
+  check_embeddings(embeddings, expected, orig_hw);
+  auto picture = std::make_shared<ConceptPicture>();
+  std::size_t next = 0;
+  for (Tensor* const part : kept_parts(picture->features)) {
+    *part = Tensor::copy_of(embeddings[next++]);
+  }
+  picture->features.pos = heads.transformer.decoder.sine_embed.dense(g, g);
+  picture->orig_hw = orig_hw;
+  picture_ = std::move(picture);
 }
 
 // ---------------------------------------------------------------- prompts

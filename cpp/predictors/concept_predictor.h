@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/context.h"
@@ -72,6 +73,11 @@ class ConceptPredictor {
   std::shared_ptr<ConceptPicture> picture() const { return picture_; }
   void set_picture(std::shared_ptr<ConceptPicture> picture);
   std::optional<Size> orig_hw() const;
+
+  // Copies of all that phrases need of the current picture, in the layout of DetectorFeatures, and
+  // a picture that is made of them.
+  std::vector<Tensor> image_embeddings() const;
+  void set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw);
 
   // Computes the text features of phrases ahead of `find`, which needs no more of them then.
   void encode_text(const sam3::TokenIds& phrases);

@@ -22,6 +22,23 @@ int checked_num_threads(int num_threads) {
   return num_threads == 0 ? available_cores() : num_threads;
 }
 
+void check_embeddings(std::span<const ConstView> embeddings, std::span<const Shape> expected,
+                      Size orig_hw) {
+  if (embeddings.size() != expected.size()) {
+    fail("image_embedding", std::to_string(expected.size()) + " arrays",
+         std::to_string(embeddings.size()));
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (embeddings[i].shape != expected[i]) {
+      fail("image_embedding", "shape " + expected[i].str(), embeddings[i].shape.str());
+    }
+  }
+  if (orig_hw.height < 1 || orig_hw.width < 1) {
+    fail("orig_hw", "a height and width of at least 1",
+         std::to_string(orig_hw.height) + " x " + std::to_string(orig_hw.width));
+  }
+}
+
 ImagePredictor::ImagePredictor(std::shared_ptr<const Model> model, int num_threads, Resize resize)
     : model_(std::move(model)), picture_(Picture::make(model_, resize)) {
   const int count = checked_num_threads(num_threads);
@@ -47,20 +64,7 @@ void ImagePredictor::set_image(const ImageView& image) {
 
 void ImagePredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
   const InUse guard(busy_, "set_image_embedding");
-  const std::vector<Shape> expected = picture_->embedding_shapes();
-  if (embeddings.size() != expected.size()) {
-    fail("image_embedding", std::to_string(expected.size()) + " arrays",
-         std::to_string(embeddings.size()));
-  }
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (embeddings[i].shape != expected[i]) {
-      fail("image_embedding", "shape " + expected[i].str(), embeddings[i].shape.str());
-    }
-  }
-  if (orig_hw.height < 1 || orig_hw.width < 1) {
-    fail("orig_hw", "a height and width of at least 1",
-         std::to_string(orig_hw.height) + " x " + std::to_string(orig_hw.width));
-  }
+  check_embeddings(embeddings, picture_->embedding_shapes(), orig_hw);
   Context ctx = context();
   ctx.poll_interrupt = nullptr;
   picture_->adopt(ctx, embeddings);

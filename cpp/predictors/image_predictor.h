@@ -28,6 +28,10 @@ class InUse {
 // The thread count that a predictor works with: 0 stands for all cores. Raises InvalidArgument.
 int checked_num_threads(int num_threads);
 
+// Raises InvalidArgument unless embeddings have these shapes, and their picture has a size.
+void check_embeddings(std::span<const ConstView> embeddings, std::span<const Shape> expected,
+                      Size orig_hw);
+
 // One picture, many prompts, for every family. Upstream: segment_anything/predictor.py,
 // SamPredictor; sam2/sam2_image_predictor.py, SAM2ImagePredictor; sam3/model/sam3_image.py,
 // Sam3Image.predict_inst. A failed call leaves the predictor as it was.

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
+from sam_rlx import _core, embedding_file
 from sam_rlx.arrays import (
     Marks,
     as_integer,
@@ -18,6 +18,7 @@ from sam_rlx.arrays import (
     as_rgb,
 )
 from sam_rlx.concept_types import ConceptPrediction, Phrase, RawDetections
+from sam_rlx.embeddings import PictureEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
@@ -27,7 +28,7 @@ from sam_rlx.tokenizer import Tokenizer
 _VISUAL = "visual"
 
 
-class ConceptPredictor:
+class ConceptPredictor(PictureEmbeddings):
     """Find all instances of what phrases, example boxes and points describe, with SAM 3.
 
     The picture is encoded once, by `set_image` or by `predict` with a picture; what follows on the
@@ -63,6 +64,8 @@ class ConceptPredictor:
     ((2, 480, 640), ('cat', 'dog'))
     """
 
+    _EMBEDDING_FILE = embedding_file.CONCEPT
+
     def __init__(
         self,
         model: Model,
@@ -74,7 +77,9 @@ class ConceptPredictor:
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
         self._model = model
-        self._core = _core.ConceptPredictor(model.core, as_num_threads(num_threads), str(resize))
+        self._core: _core.ConceptPredictor = _core.ConceptPredictor(
+            model.core, as_num_threads(num_threads), str(resize)
+        )
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
         self._exclusive = Exclusive("ConceptPredictor")
         self._pictures: list[_core.ConceptPicture | None] = []
@@ -87,8 +92,7 @@ class ConceptPredictor:
     @property
     def orig_hw(self) -> tuple[int, int] | None:
         """Height and width of the current picture in pixels, or None."""
-        picture = self._core.picture
-        return None if picture is None else picture.orig_hw
+        return self._core.orig_hw
 
     @property
     def num_images(self) -> int:

@@ -1,6 +1,5 @@
 """Prompts on single pictures: clicks, boxes and masks."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -10,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, embedding_file
 from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_pictures, as_prompts, as_rgb
-from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
+from sam_rlx.embeddings import PictureEmbeddings
+from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
 
@@ -64,7 +64,7 @@ class MaskPrediction:
         return Best(index, value)
 
 
-class ImagePredictor:
+class ImagePredictor(PictureEmbeddings):
     """Segment objects in a picture by points, boxes and masks.
 
     The picture is encoded once, by `set_image`; every `predict` after that is cheap. A predictor
@@ -98,6 +98,8 @@ class ImagePredictor:
     (3, 60, 80)
     """
 
+    _EMBEDDING_FILE = embedding_file.IMAGE
+
     def __init__(
         self,
         model: Model,
@@ -109,7 +111,9 @@ class ImagePredictor:
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
         self._model = model
-        self._core = _core.ImagePredictor(model.core, as_num_threads(num_threads), str(resize))
+        self._core: _core.ImagePredictor = _core.ImagePredictor(
+            model.core, as_num_threads(num_threads), str(resize)
+        )
         self._exclusive = Exclusive("ImagePredictor")
         self._pictures: list[_Picture] = []
 
@@ -291,91 +295,3 @@ class ImagePredictor:
         Raises `StateError` if no picture is set.
         """
         return self.image_embeddings[0]
-
-    @property
-    def image_embeddings(self) -> tuple[NDArray[np.float32], ...]:
-        """Copies of all that the encoder gives for the current picture, float32.
-
-        `image_embedding` (1, C, h, w); with SAM 2 and SAM 3 also the finer maps that the decoder
-        takes, (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w). Raises `StateError` if no picture is
-        set.
-        """
-        with self._exclusive:
-            return self._embeddings()
-
-    def _embeddings(self) -> _Embeddings:
-        if self._core.orig_hw is None:
-            raise StateError("image_embedding: expected a picture from set_image, found none")
-        return self._core.image_embeddings
-
-    def set_image_embedding(
-        self, embedding: ArrayLike | Sequence[ArrayLike], orig_hw: tuple[int, int]
-    ) -> None:
-        """Set the current picture by the encoder output of an earlier run.
-
-        Parameters
-        ----------
-        embedding : array (1, C, h, w), or sequence of arrays, float32
-            From `image_embedding` or `image_embeddings` of a predictor with the same weights.
-            SAM 2 and SAM 3 need all of `image_embeddings`.
-        orig_hw : (int, int)
-            Height and width of the original picture in pixels.
-
-        Raises
-        ------
-        InvalidArgumentError
-            A shape or dtype is wrong, a value is not finite, or a size is not positive.
-        StateError
-            The predictor is in use by another thread.
-        """
-        single = isinstance(embedding, np.ndarray) or not isinstance(embedding, Sequence)
-        parts: Sequence[Any] = [embedding] if single else embedding  # type: ignore[assignment]
-        arrays = [embedding_file.as_embedding(part) for part in parts]
-        height, width = embedding_file.as_hw(orig_hw)
-        with self._exclusive:
-            self._core.set_image_embeddings(arrays, (height, width))
-            self._pictures = []
-
-    def save_embedding(self, path: str | os.PathLike[str]) -> None:
-        """Write the current picture's embedding as NPZ, for `load_embedding`.
-
-        Parameters
-        ----------
-        path : str or path
-            Used as it is; no suffix is added. The file appears complete or not at all.
-
-        Raises
-        ------
-        StateError
-            No picture is set, or the predictor is in use by another thread.
-        """
-        with self._exclusive:
-            embeddings, orig_hw = self._embeddings(), self._core.orig_hw
-        assert orig_hw is not None
-        embedding_file.save(os.fspath(path), embeddings, orig_hw, self._identity())
-
-    def load_embedding(self, path: str | os.PathLike[str]) -> None:
-        """Make the picture of a `save_embedding` file the current one.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        CheckpointError
-            The file is damaged, of another kind, or made by another kind of model. Weights of
-            equal structure cannot be told apart.
-        StateError
-            The predictor is in use by another thread.
-        """
-        name = os.fspath(path)
-        embeddings, orig_hw = embedding_file.load(name, self._identity())
-        try:
-            self.set_image_embedding(embeddings, orig_hw)  # type: ignore[arg-type]
-        except InvalidArgumentError as error:
-            raise CheckpointError(
-                f"{name}: expected a complete embedding, found {error}"
-            ) from error
-
-    def _identity(self) -> dict[str, Any]:
-        model = self._model
-        return {"family": model.family, "variant": model.variant, "img_size": model.img_size}

@@ -10,7 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx import InvalidArgumentError, StateError, TruncationWarning, UnsupportedError
+from sam_rlx import (
+    CheckpointError,
+    InvalidArgumentError,
+    StateError,
+    TruncationWarning,
+    UnsupportedError,
+)
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
@@ -140,6 +146,72 @@ def test_pictures(predictor: sam_rlx.ConceptPredictor, pictures: dict[str, np.nd
         predictor.predict(text="cat 1")
     with pytest.raises(StateError, match="expected pictures from set_images"):
         predictor.select(0)
+
+
+def test_an_embedding_moves_between_predictors_and_files(
+    predictor: sam_rlx.ConceptPredictor, model: sam_rlx.Model, tmp_path: Path
+) -> None:
+    prompts = {"text": ["a cat", "cat 1"], "boxes": [BOX], "threshold": LOW, "raw": True}
+    expected = predictor.predict(**prompts)
+    embeddings = predictor.image_embeddings
+    other = sam_rlx.ConceptPredictor(model, 1)
+    other.set_image_embedding(embeddings, (303, 384))
+    same(other.predict(**prompts), expected)
+    for part_of_it in embeddings:  # copies: both predictors keep their own
+        part_of_it[...] = 0
+    same(predictor.predict(**prompts), expected)
+    same(other.predict(**prompts), expected)
+    predictor.save_embedding(tmp_path / "street.npz")
+    loaded = sam_rlx.ConceptPredictor(model, 2)
+    loaded.load_embedding(tmp_path / "street.npz")
+    assert loaded.orig_hw == (303, 384)
+    same(loaded.predict(**prompts), expected)
+
+
+def test_an_embedding_of_another_kind_is_refused(
+    predictor: sam_rlx.ConceptPredictor, image: np.ndarray, tmp_path: Path
+) -> None:
+    clicks = sam_rlx.ImagePredictor(sam_rlx.load_model("sam3-nano"), num_threads=2)
+    clicks.set_image(image)
+    found, other = tmp_path / "concept.npz", tmp_path / "clicks.npz"
+    predictor.save_embedding(found)
+    clicks.save_embedding(other)
+    before = predictor._core.picture
+    with pytest.raises(CheckpointError, match=r"expected format 'sam_rlx.concept_embedding.1'"):
+        predictor.load_embedding(other)
+    with pytest.raises(CheckpointError, match=r"expected format 'sam_rlx.image_embedding.1'"):
+        clicks.load_embedding(found)
+    nano = sam_rlx.ConceptPredictor(sam_rlx.load_model("sam3-nano"))
+    with pytest.raises(CheckpointError, match=r"concept.npz: expected (variant|img_size)"):
+        nano.load_embedding(found)
+    with np.load(found) as archive:
+        fields = dict(archive)
+    del fields["fusion_encoder"]
+    np.savez(found, **fields)
+    with pytest.raises(CheckpointError, match="expected 5 arrays, found 4"):
+        predictor.load_embedding(found)
+    other.write_bytes(found.read_bytes()[:3000])
+    with pytest.raises(CheckpointError, match=r"clicks.npz: expected an embedding file"):
+        predictor.load_embedding(other)
+    assert predictor._core.picture is before
+    empty = sam_rlx.ConceptPredictor(predictor.model)
+    with pytest.raises(StateError, match="expected a picture from set_image"):
+        empty.save_embedding(tmp_path / "x.npz")
+    assert not (tmp_path / "x.npz").exists()
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_an_embedding_that_is_none(predictor: sam_rlx.ConceptPredictor, index: int) -> None:
+    embeddings = list(predictor.image_embeddings)
+    embeddings[index] = embeddings[index][..., :-1]
+    with pytest.raises(InvalidArgumentError, match="image_embedding: expected shape"):
+        predictor.set_image_embedding(embeddings, (303, 384))
+    embeddings = list(predictor.image_embeddings)
+    embeddings[index][0] = np.nan
+    with pytest.raises(InvalidArgumentError, match="expected finite values"):
+        predictor.set_image_embedding(embeddings, (303, 384))
+    with pytest.raises(InvalidArgumentError, match=r"orig_hw\[0\]"):
+        predictor.set_image_embedding(predictor.image_embeddings, (0, 384))
 
 
 def test_ids_in_place_of_words(predictor: sam_rlx.ConceptPredictor) -> None:

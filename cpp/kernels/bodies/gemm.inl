@@ -162,8 +162,8 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
       p0 += block;
     } while (p0 < g.k);
   };
-  // The larger of A and B is read once, and a packed A is small. With few inner numbers most of what
-  // is touched is C and the residual: row by row, they are fetched in order.
+  // The larger of A and B is read once, and a packed A is small. With few inner numbers most of
+  // what is touched is C and the residual: row by row, they are fetched in order.
   const bool mostly_c = g.k < 64 && g.m >= 4 * kMr;
   if (t.packed || (g.n > g.m && !mostly_c)) {
     for (Index col = 0; col < g.n; col += kNr) {

@@ -1,0 +1,119 @@
+"""What a predictor has computed of its picture, as arrays and as files."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import embedding_file
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
+from sam_rlx.exclusive import Exclusive
+from sam_rlx.model import Model
+
+
+class PictureEmbeddings:
+    """The part of a predictor that gives and takes embeddings of its current picture."""
+
+    _EMBEDDING_FILE: ClassVar[embedding_file.Kind]
+    _model: Model
+    _core: Any
+    _exclusive: Exclusive
+    _pictures: list[Any]
+
+    @property
+    def image_embeddings(self) -> tuple[NDArray[np.float32], ...]:
+        """Copies of all that prompts need of the current picture, float32.
+
+        `ImagePredictor`: the encoder's output (1, C, h, w); with SAM 2 and SAM 3 also the finer
+        maps that the decoder takes, (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w).
+
+        `ConceptPredictor`: the coarsest map (h, w, C), the fusion encoder up to where the prompt
+        comes in (h w, C), the token of a prompt without examples (1, C), and the finer maps behind
+        the pixel decoder's convolutions, a quarter of the places each, (4, h, w, C) and
+        (4, 2 h, 2 w, C).
+
+        Raises `StateError` if no picture is set.
+        """
+        with self._exclusive:
+            return self._embeddings()
+
+    def _embeddings(self) -> tuple[NDArray[np.float32], ...]:
+        if self._core.orig_hw is None:
+            raise StateError("image_embedding: expected a picture from set_image, found none")
+        embeddings: tuple[NDArray[np.float32], ...] = self._core.image_embeddings
+        return embeddings
+
+    def set_image_embedding(
+        self, embedding: ArrayLike | Sequence[ArrayLike], orig_hw: tuple[int, int]
+    ) -> None:
+        """Set the current picture by the encoder output of an earlier run.
+
+        Parameters
+        ----------
+        embedding : array (1, C, h, w), or sequence of arrays, float32
+            All of `image_embeddings` of a predictor of the same class with the same weights. Where
+            that is one array, it may stand alone.
+        orig_hw : (int, int)
+            Height and width of the original picture in pixels.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A shape or dtype is wrong, a value is not finite, or a size is not positive.
+        StateError
+            The predictor is in use by another thread.
+        """
+        single = isinstance(embedding, np.ndarray) or not isinstance(embedding, Sequence)
+        parts: Sequence[Any] = [embedding] if single else embedding  # type: ignore[assignment]
+        arrays = [embedding_file.as_embedding(part) for part in parts]
+        height, width = embedding_file.as_hw(orig_hw)
+        with self._exclusive:
+            self._core.set_image_embeddings(arrays, (height, width))
+            self._pictures = []
+
+    def save_embedding(self, path: str | os.PathLike[str]) -> None:
+        """Write the current picture's embeddings as NPZ, for `load_embedding`.
+
+        Parameters
+        ----------
+        path : str or path
+            Used as it is; no suffix is added. The file appears complete or not at all.
+
+        Raises
+        ------
+        StateError
+            No picture is set, or the predictor is in use by another thread.
+        """
+        with self._exclusive:
+            embeddings, orig_hw = self._embeddings(), self._core.orig_hw
+        embedding_file.save(
+            os.fspath(path), self._EMBEDDING_FILE, embeddings, orig_hw, self._identity()
+        )
+
+    def load_embedding(self, path: str | os.PathLike[str]) -> None:
+        """Make the picture of a `save_embedding` file the current one.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        CheckpointError
+            The file is damaged, of another kind of predictor, or made by another kind of model.
+            Weights of equal structure cannot be told apart.
+        StateError
+            The predictor is in use by another thread.
+        """
+        name = os.fspath(path)
+        embeddings, orig_hw = embedding_file.load(name, self._EMBEDDING_FILE, self._identity())
+        try:
+            self.set_image_embedding(embeddings, orig_hw)  # type: ignore[arg-type]
+        except InvalidArgumentError as error:
+            raise CheckpointError(
+                f"{name}: expected a complete embedding, found {error}"
+            ) from error
+
+    def _identity(self) -> dict[str, Any]:
+        model = self._model
+        return {"family": model.family, "variant": model.variant, "img_size": model.img_size}
