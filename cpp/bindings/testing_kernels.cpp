@@ -193,30 +193,39 @@ Prepared transpose_block(const KernelTable& t) {
 
 // ---------------------------------------------------------------- attention
 
-// A panel of queries against 512 keys of a head of 64, which are 16 rows of a map.
-Prepared softmax_columns(const KernelTable& t) {
+// A panel of queries against 512 keys of a head of 64, which are 16 rows of a map: the softmax of
+// their scores, or products and softmax.
+Prepared attend(const KernelTable& t, bool products) {
   constexpr std::int64_t kKeys = 512, kDim = 64, kMap = 32;
   const std::int64_t nr = t.gemm_nr;
   const auto scores = floats(kKeys * nr), rel = floats(kMap * nr), sums = floats(2 * nr);
-  const auto result = floats(kDim * nr);
-  return {[=, &t] {
-            SoftmaxColumnsArgs s;
-            s.scores = scores->data();
-            s.keys = kKeys;
-            s.columns = nr;
-            s.scale = 0.125F;
-            s.rel_h = s.rel_w = rel->data();
-            s.rel_width = kMap;
-            s.running_max = sums->data();
-            s.running_sum = sums->data() + nr;
-            s.result = result->data();
-            s.value_dim = kDim;
-            std::fill_n(s.running_max, nr, -std::numeric_limits<float>::infinity());
-            std::fill_n(s.running_sum, nr, 0.0F);
-            t.softmax_columns(s);
-          },
-          bytes(8.0 * static_cast<double>(kKeys * nr))};
+  const auto result = floats(kDim * nr), queries = floats(kDim * nr);
+  const auto keys = floats((kKeys + t.gemm_mr) * kDim);
+  const auto run = [=, &t] {
+    std::fill_n(sums->data(), nr, -std::numeric_limits<float>::infinity());
+    std::fill_n(sums->data() + nr, nr, 0.0F);
+    const ScoreSoftmaxArgs args{{.scores = scores->data(),
+                                 .keys = kKeys,
+                                 .columns = nr,
+                                 .scale = 0.125F,
+                                 .rel_h = rel->data(),
+                                 .rel_w = rel->data(),
+                                 .rel_width = kMap,
+                                 .running_max = sums->data(),
+                                 .running_sum = sums->data() + nr,
+                                 .result = result->data(),
+                                 .value_dim = kDim},
+                                keys->data(),
+                                queries->data(),
+                                kDim};
+    products ? t.score_softmax_columns(args) : t.softmax_columns(args.softmax);
+  };
+  const auto count = static_cast<double>(kKeys * nr);
+  return {run, products ? Work{2.0 * kDim * count} : bytes(8.0 * count)};
 }
+
+Prepared softmax_columns(const KernelTable& t) { return attend(t, false); }
+Prepared score_softmax_columns(const KernelTable& t) { return attend(t, true); }
 
 // Panels of queries of four heads of 64, one after the other.
 Prepared unpack_columns(const KernelTable& t) {
@@ -341,6 +350,7 @@ constexpr KernelBench kBenches[] = {
     {"pack_b_rows", "128x768", pack_b_rows},
     {"transpose_block", "128x768", transpose_block},
     {"softmax_columns", "512 keys of 64", softmax_columns},
+    {"score_softmax_columns", "512 keys of 64", score_softmax_columns},
     {"pair_products", "64x128", pair_products},
     {"place_scores", "64 places, 7 maps", place_scores},
     {"unpack_columns", "384x256", unpack_columns},

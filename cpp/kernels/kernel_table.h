@@ -110,6 +110,15 @@ struct SoftmaxColumnsArgs {
   std::int64_t value_dim = 0;
 };
 
+// The same with scores that are products of keys (keys, dim), packed as a left operand, with the
+// queries of a panel (dim, nr). What `scores` held does not count.
+struct ScoreSoftmaxArgs {
+  SoftmaxColumnsArgs softmax;
+  const float* keys = nullptr;
+  const float* queries = nullptr;
+  std::int64_t dim = 0;
+};
+
 // One row of a depthwise convolution, channels last:
 //   out[x * channels + c] = bias[c] + sum over i, j < size of
 //       weight[(i * size + j) * channels + c] * rows[i][(x + j - size / 2) * channels + c].
@@ -200,6 +209,7 @@ struct KernelTable {
                           std::int64_t cols, float* out, std::int64_t out_stride) noexcept;
 
   void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
+  void (*score_softmax_columns)(const ScoreSoftmaxArgs&) noexcept;
 
   void (*pair_products)(const PairProductsArgs&) noexcept;
   void (*place_scores)(const PlaceScoresArgs&) noexcept;

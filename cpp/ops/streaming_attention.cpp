@@ -184,27 +184,27 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
                  p.rel_w);
 }
 
-void AttentionTiles::make_scores(const Panel& p, const float* key, Block keys, std::int64_t columns,
-                                 float* scores) const {
-  GemmArgs g;
-  g.m = keys.count;
-  g.n = columns;
-  g.k = sizes_.head_dim;
-  g.c = scores;
-  g.c_row_stride = nr;
-  if (sizes_.bfloat16) {
-    const auto* const rows = reinterpret_cast<const std::uint16_t*>(key);
-    kernels_.bfloat16_gemm({g, rows + keys.first * key_stride_, key_stride_, p.pairs});
+// The product of keys with the queries of a panel becomes the softmax's weights.
+void AttentionTiles::weigh(const Panel& p, const float* key, SoftmaxColumnsArgs softmax) const {
+  softmax.rel_h = p.rel_h;
+  softmax.rel_w = p.rel_w;
+  softmax.running_max = p.max;
+  softmax.running_sum = p.sum;
+  softmax.result = p.result;
+  if (!sizes_.bfloat16) {
+    kernels_.score_softmax_columns(
+        {softmax, key + softmax.first_key * sizes_.head_dim, p.query, sizes_.head_dim});
     return;
   }
-  g.a = key + keys.first * sizes_.head_dim;
-  g.a_row_stride = 1;
-  g.a_k_stride = mr_;
-  g.a_panel_stride = mr_ * sizes_.head_dim;
-  g.b = p.query;
-  g.b_k_stride = nr;
-  g.b_panel_stride = nr * sizes_.head_dim;
-  kernels_.gemm(g);
+  GemmArgs g;
+  g.m = softmax.keys;
+  g.n = softmax.columns;
+  g.k = sizes_.head_dim;
+  g.c = softmax.scores;
+  g.c_row_stride = nr;
+  const auto* const rows = reinterpret_cast<const std::uint16_t*>(key);
+  kernels_.bfloat16_gemm({g, rows + softmax.first_key * key_stride_, key_stride_, p.pairs});
+  kernels_.softmax_columns(softmax);
 }
 
 // Adds the product of values with the weights that the scores have become to the panel's result.
@@ -250,13 +250,7 @@ void AttentionTiles::run(std::int64_t count, std::int64_t keys, const float* key
     for (std::int64_t i = 0; i < count; i += nr) {
       const Panel p = panel(i / nr, scratch);
       softmax.columns = lanes_of(std::min(nr, count - i));
-      make_scores(p, key, block, softmax.columns, scratch);
-      softmax.rel_h = p.rel_h;
-      softmax.rel_w = p.rel_w;
-      softmax.running_max = p.max;
-      softmax.running_sum = p.sum;
-      softmax.result = p.result;
-      kernels_.softmax_columns(softmax);
+      weigh(p, key, softmax);
       add_values(p, value, keys, block, softmax.columns, scratch);
     }
   }

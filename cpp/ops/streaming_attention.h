@@ -93,8 +93,7 @@ class AttentionTiles {
                       float* out) const;
   void given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
                    float* out) const;
-  void make_scores(const Panel& p, const float* key, Block keys, std::int64_t columns,
-                   float* scores) const;
+  void weigh(const Panel& p, const float* key, SoftmaxColumnsArgs softmax) const;
   void add_values(const Panel& p, const float* value, std::int64_t keys, Block block,
                   std::int64_t columns, float* scratch) const;
   void round_keys(const float* const* rows, std::int64_t count, std::uint16_t* out) const;

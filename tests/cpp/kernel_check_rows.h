@@ -118,51 +118,102 @@ void check_rowwise(const sam_rlx::KernelTable& table) {
   }
 }
 
-// softmax(scores)^T applied to one row of ones and one of key numbers, for `keys` in two steps.
-Floats run_softmax(const sam_rlx::KernelTable& t, std::int64_t keys, const Floats& scores,
-                   std::int64_t columns) {
-  const std::int64_t nr = t.gemm_nr;
-  Floats tile(static_cast<std::size_t>(keys * nr), 0.0F);
-  for (std::int64_t j = 0; j < keys; ++j) {
-    std::copy_n(scores.data() + j * columns, columns, tile.data() + j * nr);
+// What a softmax's scores are made of: they themselves (keys, columns), or keys (keys, dim) and
+// queries (columns, dim).
+struct Scores {
+  std::int64_t keys = 0, columns = 0;
+  Floats values = {};
+  std::int64_t dim = 0;
+  Floats key = {}, query = {};
+};
+
+Floats packed_rows(const Floats& x, std::int64_t dim, std::int64_t width, const auto& pack) {
+  const std::int64_t rows = static_cast<std::int64_t>(x.size()) / dim;
+  Floats out(static_cast<std::size_t>((rows + width - 1) / width * width * dim));
+  for (std::int64_t first = 0; first < rows; first += width) {
+    std::vector<const float*> pointers(static_cast<std::size_t>(width), nullptr);
+    for (std::int64_t i = first; i < std::min(rows, first + width); ++i) {
+      pointers[static_cast<std::size_t>(i - first)] = x.data() + i * dim;
+    }
+    pack(pointers.data(), dim, out.data() + first * dim);
   }
-  const Floats terms(static_cast<std::size_t>(keys * nr), 0.25F);
+  return out;
+}
+
+// softmax(scores)^T applied to one row of ones and one of key numbers, in two steps. Terms: of a
+// map 3 wide, or none. Fewer columns than a panel has: as many vectors as they need.
+Floats run_softmax(const sam_rlx::KernelTable& t, const Scores& x, bool terms, bool whole) {
+  const std::int64_t nr = t.gemm_nr, mr = t.gemm_mr, keys = x.keys;
+  Floats tile(static_cast<std::size_t>(keys * nr), 0.0F);
+  for (std::int64_t j = 0; x.dim == 0 && j < keys; ++j) {
+    std::copy_n(x.values.data() + j * x.columns, x.columns, tile.data() + j * nr);
+  }
+  Floats rel(static_cast<std::size_t>(keys * nr));
+  for (std::size_t i = 0; i < rel.size(); ++i) {
+    rel[i] = 0.25F * static_cast<float>(static_cast<std::int64_t>(i) / nr % 5);
+  }
   Floats max(static_cast<std::size_t>(nr), -std::numeric_limits<float>::infinity());
   Floats sum(static_cast<std::size_t>(nr), 0.0F), result(static_cast<std::size_t>(nr), 0.0F);
-  sam_rlx::SoftmaxColumnsArgs s;
-  s.columns = nr;
+  sam_rlx::ScoreSoftmaxArgs args;
+  sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
+  s.columns = whole ? nr : (x.columns + t.lanes - 1) / t.lanes * t.lanes;
   s.scale = 1.5F;
-  s.rel_h = s.rel_w = terms.data();
+  if (terms) s.rel_h = s.rel_w = rel.data();
   s.rel_width = 3;
   s.running_max = max.data();
   s.running_sum = sum.data();
   s.result = result.data();
   s.value_dim = 1;
+  Floats key, query;
+  if (x.dim > 0) {
+    key = packed_rows(x.key, x.dim, mr, t.pack_a_rows);
+    query = packed_rows(x.query, x.dim, nr, t.pack_b_rows);
+    args.queries = query.data();
+    args.dim = x.dim;
+  }
+  const std::int64_t half = ((keys + 1) / 2 + mr - 1) / mr * mr;
   for (std::int64_t first = 0; first < keys; first += s.keys) {
     s.first_key = first;
-    s.keys = std::min((keys + 1) / 2, keys - first);
+    s.keys = std::min(half, keys - first);
     s.scores = tile.data() + first * nr;
-    t.softmax_columns(s);
+    args.keys = key.data() + first * x.dim;
+    x.dim > 0 ? t.score_softmax_columns(args) : t.softmax_columns(s);
     for (std::int64_t j = first; j < first + s.keys; ++j) {
-      for (std::int64_t c = 0; c < nr; ++c) {
+      for (std::int64_t c = 0; c < s.columns; ++c) {
         result[static_cast<std::size_t>(c)] +=
             static_cast<float>(j) * tile[static_cast<std::size_t>(j * nr + c)];
       }
     }
   }
-  Floats out(static_cast<std::size_t>(columns));
+  Floats out(static_cast<std::size_t>(x.columns));
   std::vector<float*> rows;
-  for (float& x : out) rows.push_back(&x);
-  t.unpack_columns(result.data(), sum.data(), columns, 1, rows.data());
+  for (float& number : out) rows.push_back(&number);
+  t.unpack_columns(result.data(), sum.data(), x.columns, 1, rows.data());
   return out;
 }
 
 void check_softmax(const sam_rlx::KernelTable& table) {
   const std::int64_t columns = std::min(table.gemm_nr, generic.gemm_nr);
+  const auto both = [&](const char* kernel, const Scores& x) {
+    for (const bool terms : {false, true}) {
+      for (const bool whole : {false, true}) {
+        compare(kernel, run_softmax(generic, x, terms, whole), run_softmax(table, x, terms, whole),
+                3e-6F);
+      }
+    }
+  };
+  const auto numbers = [](std::int64_t count) {
+    return random_floats(static_cast<std::size_t>(count));
+  };
   for (const std::int64_t keys : {1, 2, 9, 50}) {
-    const Floats scores = random_floats(static_cast<std::size_t>(keys * columns));
-    compare("softmax_columns", run_softmax(generic, keys, scores, columns),
-            run_softmax(table, keys, scores, columns), 3e-6F);
+    both("softmax_columns", {.keys = keys, .columns = columns, .values = numbers(keys * columns)});
+    for (const std::int64_t dim : {1, 7, 64}) {
+      both("score_softmax_columns", {.keys = keys,
+                                     .columns = columns,
+                                     .dim = dim,
+                                     .key = numbers(keys * dim),
+                                     .query = numbers(columns * dim)});
+    }
   }
 }
 
