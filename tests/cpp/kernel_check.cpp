@@ -26,14 +26,7 @@ Floats run_gemm(const sam_rlx::KernelTable& t, const Product& p, Layout layout) 
   const std::int64_t m = p.m, k = p.k, mr = t.gemm_mr, nr = t.gemm_nr;
   Floats packed_w(static_cast<std::size_t>((p.n + nr - 1) / nr * nr * k));
   t.pack_weight(p.w.data(), k, p.n, k, packed_w.data());
-  Floats packed_a(static_cast<std::size_t>((m + mr - 1) / mr * mr * k));
-  for (std::int64_t i = 0; i < m; i += mr) {
-    std::vector<const float*> rows(static_cast<std::size_t>(mr), nullptr);
-    for (std::int64_t r = 0; r < std::min(mr, m - i); ++r) {
-      rows[static_cast<std::size_t>(r)] = p.a.data() + (i + r) * k;
-    }
-    t.pack_a_rows(rows.data(), k, packed_a.data() + i * k);
-  }
+  const Floats packed_a = packed_rows(p.a, k, mr, t.pack_a_rows);
   Floats columns(p.a.size());
   for (std::int64_t i = 0; i < m * k; ++i) {
     columns[static_cast<std::size_t>(i % k * m + i / k)] = p.a[static_cast<std::size_t>(i)];

@@ -88,4 +88,18 @@ struct Product {
   Floats a, w, bias, residual;
 };
 
+// Rows (n, dim) in panels of `width`, each made by `pack`: a table's pack_a_rows or pack_b_rows.
+Floats packed_rows(const Floats& x, std::int64_t dim, std::int64_t width, const auto& pack) {
+  const std::int64_t rows = static_cast<std::int64_t>(x.size()) / dim;
+  Floats out(static_cast<std::size_t>((rows + width - 1) / width * width * dim));
+  for (std::int64_t first = 0; first < rows; first += width) {
+    std::vector<const float*> pointers(static_cast<std::size_t>(width), nullptr);
+    for (std::int64_t i = first; i < std::min(rows, first + width); ++i) {
+      pointers[static_cast<std::size_t>(i - first)] = x.data() + i * dim;
+    }
+    pack(pointers.data(), dim, out.data() + first * dim);
+  }
+  return out;
+}
+
 }  // namespace

@@ -127,19 +127,6 @@ struct Scores {
   Floats key = {}, query = {};
 };
 
-Floats packed_rows(const Floats& x, std::int64_t dim, std::int64_t width, const auto& pack) {
-  const std::int64_t rows = static_cast<std::int64_t>(x.size()) / dim;
-  Floats out(static_cast<std::size_t>((rows + width - 1) / width * width * dim));
-  for (std::int64_t first = 0; first < rows; first += width) {
-    std::vector<const float*> pointers(static_cast<std::size_t>(width), nullptr);
-    for (std::int64_t i = first; i < std::min(rows, first + width); ++i) {
-      pointers[static_cast<std::size_t>(i - first)] = x.data() + i * dim;
-    }
-    pack(pointers.data(), dim, out.data() + first * dim);
-  }
-  return out;
-}
-
 // softmax(scores)^T applied to one row of ones and one of key numbers, in two steps. Terms: of a
 // map 3 wide, or none. Fewer columns than a panel has: as many vectors as they need.
 Floats run_softmax(const sam_rlx::KernelTable& t, const Scores& x, bool terms, bool whole) {
@@ -171,7 +158,8 @@ Floats run_softmax(const sam_rlx::KernelTable& t, const Scores& x, bool terms, b
     args.queries = query.data();
     args.dim = x.dim;
   }
-  const std::int64_t half = ((keys + 1) / 2 + mr - 1) / mr * mr;
+  const std::int64_t step = x.dim > 0 ? mr : 1;  // packed keys begin at a panel
+  const std::int64_t half = ((keys + 1) / 2 + step - 1) / step * step;
   for (std::int64_t first = 0; first < keys; first += s.keys) {
     s.first_key = first;
     s.keys = std::min(half, keys - first);

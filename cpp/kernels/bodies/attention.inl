@@ -135,7 +135,6 @@ void score_softmax_columns(const sam_rlx::ScoreSoftmaxArgs& args) noexcept {
   });
   TileArgs t{};
   t.g = &g;
-  t.packed = true;
   t.b = g.b;
   t.k = g.k;
   const Index whole = s.columns == kNr ? s.keys / kMr * kMr : 0;
