@@ -194,38 +194,40 @@ Prepared transpose_block(const KernelTable& t) {
 // ---------------------------------------------------------------- attention
 
 // A panel of queries against 512 keys of a head of 64, which are 16 rows of a map: the softmax of
-// their scores, or products and softmax.
+// their scores, or that and both products.
 Prepared attend(const KernelTable& t, bool products) {
   constexpr std::int64_t kKeys = 512, kDim = 64, kMap = 32;
-  const std::int64_t nr = t.gemm_nr;
+  const std::int64_t nr = t.gemm_nr, mr = t.gemm_mr;
   const auto scores = floats(kKeys * nr), rel = floats(kMap * nr), sums = floats(2 * nr);
   const auto result = floats(kDim * nr), queries = floats(kDim * nr);
-  const auto keys = floats((kKeys + t.gemm_mr) * kDim);
+  const auto keys = floats((kKeys + mr) * kDim), values = floats(kKeys * (kDim + mr));
   const auto run = [=, &t] {
     std::fill_n(sums->data(), nr, -std::numeric_limits<float>::infinity());
     std::fill_n(sums->data() + nr, nr, 0.0F);
-    const ScoreSoftmaxArgs args{{.scores = scores->data(),
-                                 .keys = kKeys,
-                                 .columns = nr,
-                                 .scale = 0.125F,
-                                 .rel_h = rel->data(),
-                                 .rel_w = rel->data(),
-                                 .rel_width = kMap,
-                                 .running_max = sums->data(),
-                                 .running_sum = sums->data() + nr,
-                                 .result = result->data(),
-                                 .value_dim = kDim},
-                                keys->data(),
-                                queries->data(),
-                                kDim};
-    products ? t.score_softmax_columns(args) : t.softmax_columns(args.softmax);
+    const AttendColumnsArgs args{.softmax = {.scores = scores->data(),
+                                             .keys = kKeys,
+                                             .columns = nr,
+                                             .scale = 0.125F,
+                                             .rel_h = rel->data(),
+                                             .rel_w = rel->data(),
+                                             .rel_width = kMap,
+                                             .running_max = sums->data(),
+                                             .running_sum = sums->data() + nr,
+                                             .result = result->data(),
+                                             .value_dim = kDim},
+                                 .keys = keys->data(),
+                                 .queries = queries->data(),
+                                 .dim = kDim,
+                                 .values = values->data(),
+                                 .value_stride = kKeys * mr};
+    products ? t.attend_columns(args) : t.softmax_columns(args.softmax);
   };
   const auto count = static_cast<double>(kKeys * nr);
-  return {run, products ? Work{2.0 * kDim * count} : bytes(8.0 * count)};
+  return {run, products ? Work{4.0 * kDim * count} : bytes(8.0 * count)};
 }
 
 Prepared softmax_columns(const KernelTable& t) { return attend(t, false); }
-Prepared score_softmax_columns(const KernelTable& t) { return attend(t, true); }
+Prepared attend_columns(const KernelTable& t) { return attend(t, true); }
 
 // Panels of queries of four heads of 64, one after the other.
 Prepared unpack_columns(const KernelTable& t) {
@@ -350,7 +352,7 @@ constexpr KernelBench kBenches[] = {
     {"pack_b_rows", "128x768", pack_b_rows},
     {"transpose_block", "128x768", transpose_block},
     {"softmax_columns", "512 keys of 64", softmax_columns},
-    {"score_softmax_columns", "512 keys of 64", score_softmax_columns},
+    {"attend_columns", "512 keys of 64", attend_columns},
     {"pair_products", "64x128", pair_products},
     {"place_scores", "64 places, 7 maps", place_scores},
     {"unpack_columns", "384x256", unpack_columns},

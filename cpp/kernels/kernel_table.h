@@ -110,13 +110,18 @@ struct SoftmaxColumnsArgs {
   std::int64_t value_dim = 0;
 };
 
-// The same with scores that are products of keys (keys, dim), packed as a left operand, with the
-// queries of a panel (dim, nr). What `scores` held does not count.
-struct ScoreSoftmaxArgs {
+// A step of streaming attention: scores, their softmax, and the product of values with the weights,
+// which is added to the result.
+struct AttendColumnsArgs {
   SoftmaxColumnsArgs softmax;
+  // Keys (keys, dim), packed as a left operand, and queries (dim, nr), whose products the scores
+  // are; null where they are there already.
   const float* keys = nullptr;
   const float* queries = nullptr;
   std::int64_t dim = 0;
+  // (value_dim, keys), packed as a left operand whose panels begin value_stride floats apart.
+  const float* values = nullptr;
+  std::int64_t value_stride = 0;
 };
 
 // One row of a depthwise convolution, channels last:
@@ -209,7 +214,7 @@ struct KernelTable {
                           std::int64_t cols, float* out, std::int64_t out_stride) noexcept;
 
   void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
-  void (*score_softmax_columns)(const ScoreSoftmaxArgs&) noexcept;
+  void (*attend_columns)(const AttendColumnsArgs&) noexcept;
 
   void (*pair_products)(const PairProductsArgs&) noexcept;
   void (*place_scores)(const PlaceScoresArgs&) noexcept;

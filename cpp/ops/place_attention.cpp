@@ -268,30 +268,19 @@ void QueryPanel::combine(std::int64_t index, float sign, float* table) const {
   for (std::int64_t i = 0; i < depth_ * nr_; ++i) table[i] = cosines[i] + sign * sines[i];
 }
 
-// Softmax step over the scores, and the values that belong to them.
+// A step over the scores of so many keys, and the values that belong to them.
 void QueryPanel::attend(std::int64_t keys, const float* values) {
-  kernels_.softmax_columns({.scores = scores_,
-                            .keys = keys,
-                            .columns = columns_,
-                            .first_key = done_,
-                            .scale = args_.scale * kLog2E,
-                            .running_max = max_,
-                            .running_sum = total_,
-                            .result = result_,
-                            .value_dim = args_.projection.inputs});
-  kernels_.gemm({.m = args_.projection.inputs,
-                 .n = columns_,
-                 .k = keys,
-                 .a = values,
-                 .a_row_stride = 1,
-                 .a_k_stride = kernels_.gemm_mr,
-                 .a_panel_stride = keys * kernels_.gemm_mr,
-                 .b = scores_,
-                 .b_k_stride = nr_,
-                 .b_panel_stride = nr_ * keys,
-                 .c = result_,
-                 .c_row_stride = nr_,
-                 .accumulate = done_ > 0});
+  kernels_.attend_columns({.softmax = {.scores = scores_,
+                                       .keys = keys,
+                                       .columns = columns_,
+                                       .first_key = done_,
+                                       .scale = args_.scale * kLog2E,
+                                       .running_max = max_,
+                                       .running_sum = total_,
+                                       .result = result_,
+                                       .value_dim = args_.projection.inputs},
+                           .values = values,
+                           .value_stride = keys * mr_});
   done_ += keys;
 }
 

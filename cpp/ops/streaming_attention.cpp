@@ -184,56 +184,51 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
                  p.rel_w);
 }
 
-// The product of keys with the queries of a panel becomes the softmax's weights.
-void AttentionTiles::weigh(const Panel& p, const float* key, SoftmaxColumnsArgs softmax) const {
+// A step over keys [softmax.first_key, ... + softmax.keys) for the queries of a panel.
+void AttentionTiles::attend(const Panel& p, const float* key, const float* value, std::int64_t keys,
+                            SoftmaxColumnsArgs softmax) const {
   softmax.rel_h = p.rel_h;
   softmax.rel_w = p.rel_w;
   softmax.running_max = p.max;
   softmax.running_sum = p.sum;
   softmax.result = p.result;
-  if (!sizes_.bfloat16) {
-    kernels_.score_softmax_columns(
-        {softmax, key + softmax.first_key * sizes_.head_dim, p.query, sizes_.head_dim});
+  if (sizes_.bfloat16) {
+    attend_bfloat16(p, key, value, softmax);
     return;
   }
-  GemmArgs g;
-  g.m = softmax.keys;
-  g.n = softmax.columns;
-  g.k = sizes_.head_dim;
-  g.c = softmax.scores;
-  g.c_row_stride = nr;
-  const auto* const rows = reinterpret_cast<const std::uint16_t*>(key);
-  kernels_.bfloat16_gemm({g, rows + softmax.first_key * key_stride_, key_stride_, p.pairs});
-  kernels_.softmax_columns(softmax);
+  AttendColumnsArgs args;
+  args.softmax = softmax;
+  args.keys = key + softmax.first_key * sizes_.head_dim;
+  args.queries = p.query;
+  args.dim = sizes_.head_dim;
+  args.values = value + softmax.first_key * mr_;
+  args.value_stride = mr_ * keys;
+  kernels_.attend_columns(args);
 }
 
-// Adds the product of values with the weights that the scores have become to the panel's result.
-void AttentionTiles::add_values(const Panel& p, const float* value, std::int64_t keys, Block block,
-                                std::int64_t columns, float* scratch) const {
-  GemmArgs g;
-  g.m = sizes_.value_dim;
-  g.n = columns;
-  g.k = block.count;
-  g.c = p.result;
-  g.c_row_stride = nr;
-  if (sizes_.bfloat16) {
-    auto* const pairs = reinterpret_cast<std::uint16_t*>(scratch + nr * key_block_);
-    kernels_.pack_bfloat16_rows(scratch, block.count, pairs);
-    if (block.first > 0) g.residual = p.result;
-    g.residual_row_stride = nr;
-    const auto* const rows = reinterpret_cast<const std::uint16_t*>(value);
-    kernels_.bfloat16_gemm({g, rows + block.first, value_stride_, pairs});
-    return;
-  }
-  g.a = value + block.first * mr_;
-  g.a_row_stride = 1;
-  g.a_k_stride = mr_;
-  g.a_panel_stride = mr_ * keys;
-  g.b = scratch;
-  g.b_k_stride = nr;
-  g.b_panel_stride = nr * block.count;
-  g.accumulate = block.first > 0;
-  kernels_.gemm(g);
+void AttentionTiles::attend_bfloat16(const Panel& p, const float* key, const float* value,
+                                     const SoftmaxColumnsArgs& softmax) const {
+  GemmArgs scores;
+  scores.m = softmax.keys;
+  scores.n = softmax.columns;
+  scores.k = sizes_.head_dim;
+  scores.c = softmax.scores;
+  scores.c_row_stride = nr;
+  const auto* const keys = reinterpret_cast<const std::uint16_t*>(key);
+  kernels_.bfloat16_gemm({scores, keys + softmax.first_key * key_stride_, key_stride_, p.pairs});
+  kernels_.softmax_columns(softmax);
+  auto* const weights = reinterpret_cast<std::uint16_t*>(softmax.scores + nr * key_block_);
+  kernels_.pack_bfloat16_rows(softmax.scores, softmax.keys, weights);
+  GemmArgs result;
+  result.m = sizes_.value_dim;
+  result.n = softmax.columns;
+  result.k = softmax.keys;
+  result.c = p.result;
+  result.c_row_stride = nr;
+  if (softmax.first_key > 0) result.residual = p.result;
+  result.residual_row_stride = nr;
+  const auto* const values = reinterpret_cast<const std::uint16_t*>(value);
+  kernels_.bfloat16_gemm({result, values + softmax.first_key, value_stride_, weights});
 }
 
 void AttentionTiles::run(std::int64_t count, std::int64_t keys, const float* key,
@@ -244,14 +239,11 @@ void AttentionTiles::run(std::int64_t count, std::int64_t keys, const float* key
   softmax.rel_width = sizes_.rel_width;
   softmax.value_dim = sizes_.value_dim;
   for (std::int64_t first = 0; first < keys; first += key_block_) {
-    const Block block{first, std::min(key_block_, keys - first)};
-    softmax.keys = block.count;
+    softmax.keys = std::min(key_block_, keys - first);
     softmax.first_key = first;
     for (std::int64_t i = 0; i < count; i += nr) {
-      const Panel p = panel(i / nr, scratch);
       softmax.columns = lanes_of(std::min(nr, count - i));
-      weigh(p, key, softmax);
-      add_values(p, value, keys, block, softmax.columns, scratch);
+      attend(panel(i / nr, scratch), key, value, keys, softmax);
     }
   }
 }

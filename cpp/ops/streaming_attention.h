@@ -83,19 +83,16 @@ class AttentionTiles {
     float *query, *result, *max, *sum, *rel_h, *rel_w;
     std::uint16_t* pairs;  // the query in bfloat16
   };
-  // Keys [first, first + count) of a unit.
-  struct Block {
-    std::int64_t first, count;
-  };
   Panel panel(std::int64_t index, float* scratch) const;
   void position_terms(const float* table, std::int64_t side, std::int32_t Place::* axis,
                       const QueryRows& rows, std::int64_t count, const float* query, float* scratch,
                       float* out) const;
   void given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
                    float* out) const;
-  void weigh(const Panel& p, const float* key, SoftmaxColumnsArgs softmax) const;
-  void add_values(const Panel& p, const float* value, std::int64_t keys, Block block,
-                  std::int64_t columns, float* scratch) const;
+  void attend(const Panel& p, const float* key, const float* value, std::int64_t keys,
+              SoftmaxColumnsArgs softmax) const;
+  void attend_bfloat16(const Panel& p, const float* key, const float* value,
+                       const SoftmaxColumnsArgs& softmax) const;
   void round_keys(const float* const* rows, std::int64_t count, std::uint16_t* out) const;
   void round_values(const float* const* rows, std::int64_t count, std::uint16_t* out) const;
   std::int64_t lanes_of(std::int64_t count) const { return round_up(count, kernels_.lanes); }

@@ -265,7 +265,7 @@ constexpr Checked kChecked[] = {
     {"softmax_rows", check_rowwise, silence<&Table::softmax_rows>},
     {"gelu", check_rowwise, silence<&Table::gelu>},
     {"softmax_columns", check_softmax, silence<&Table::softmax_columns>},
-    {"score_softmax_columns", check_softmax, silence<&Table::score_softmax_columns>},
+    {"attend_columns", check_softmax, silence<&Table::attend_columns>},
     {"unpack_columns", check_softmax, silence<&Table::unpack_columns>},
     {"exp_columns", check_columns, silence<&Table::exp_columns>},
     {"softmax_groups", check_columns, silence<&Table::softmax_groups>},

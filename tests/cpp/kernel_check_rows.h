@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "kernel_check.h"
@@ -127,66 +128,107 @@ struct Scores {
   Floats key = {}, query = {};
 };
 
-// softmax(scores)^T applied to one row of ones and one of key numbers, in two steps. Terms: of a
-// map 3 wide, or none. Fewer columns than a panel has: as many vectors as they need.
-Floats run_softmax(const sam_rlx::KernelTable& t, const Scores& x, bool terms, bool whole) {
-  const std::int64_t nr = t.gemm_nr, mr = t.gemm_mr, keys = x.keys;
-  Floats tile(static_cast<std::size_t>(keys * nr), 0.0F);
-  for (std::int64_t j = 0; x.dim == 0 && j < keys; ++j) {
-    std::copy_n(x.values.data() + j * x.columns, x.columns, tile.data() + j * nr);
-  }
-  Floats rel(static_cast<std::size_t>(keys * nr));
-  for (std::size_t i = 0; i < rel.size(); ++i) {
-    rel[i] = 0.25F * static_cast<float>(static_cast<std::int64_t>(i) / nr % 5);
-  }
-  Floats max(static_cast<std::size_t>(nr), -std::numeric_limits<float>::infinity());
-  Floats sum(static_cast<std::size_t>(nr), 0.0F), result(static_cast<std::size_t>(nr), 0.0F);
-  sam_rlx::ScoreSoftmaxArgs args;
-  sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
-  s.columns = whole ? nr : (x.columns + t.lanes - 1) / t.lanes * t.lanes;
-  s.scale = 1.5F;
-  if (terms) s.rel_h = s.rel_w = rel.data();
-  s.rel_width = 3;
-  s.running_max = max.data();
-  s.running_sum = sum.data();
-  s.result = result.data();
-  s.value_dim = 1;
-  Floats key, query;
-  if (x.dim > 0) {
-    key = packed_rows(x.key, x.dim, mr, t.pack_a_rows);
-    query = packed_rows(x.query, x.dim, nr, t.pack_b_rows);
-    args.queries = query.data();
-    args.dim = x.dim;
-  }
-  const std::int64_t step = x.dim > 0 ? mr : 1;  // packed keys begin at a panel
-  const std::int64_t half = ((keys + 1) / 2 + step - 1) / step * step;
-  for (std::int64_t first = 0; first < keys; first += s.keys) {
-    s.first_key = first;
-    s.keys = std::min(half, keys - first);
-    s.scores = tile.data() + first * nr;
-    args.keys = key.data() + first * x.dim;
-    x.dim > 0 ? t.score_softmax_columns(args) : t.softmax_columns(s);
-    for (std::int64_t j = first; j < first + s.keys; ++j) {
-      for (std::int64_t c = 0; c < s.columns; ++c) {
-        result[static_cast<std::size_t>(c)] +=
-            static_cast<float>(j) * tile[static_cast<std::size_t>(j * nr + c)];
+// What belongs to one softmax over all keys, in two steps; terms: of a map 3 wide, or none. Fewer
+// columns than a panel has: as many vectors as they need, unless the panel is taken whole.
+class SoftmaxSteps {
+ public:
+  SoftmaxSteps(const sam_rlx::KernelTable& table, const Scores& x, std::int64_t value_dim)
+      : table_(table), x_(x), value_dim_(value_dim) {}
+
+  // weights^T (columns, keys) times values (keys, value_dim): softmax_columns and a loop.
+  Floats softmax(bool terms, bool whole) {
+    const std::int64_t nr = table_.gemm_nr;
+    return run(terms, whole, 1, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
+      table_.softmax_columns(s);
+      for (std::int64_t j = 0; j < s.keys; ++j) {
+        for (std::int64_t i = 0; i < value_dim_ * nr; ++i) {
+          s.result[i] += value(s.first_key + j, i / nr) * s.scores[j * nr + i % nr];
+        }
       }
-    }
+    });
   }
-  Floats out(static_cast<std::size_t>(x.columns));
-  std::vector<float*> rows;
-  for (float& number : out) rows.push_back(&number);
-  t.unpack_columns(result.data(), sum.data(), x.columns, 1, rows.data());
-  return out;
-}
+  // The same with attend_columns: given scores, or keys and queries.
+  Floats attend(bool terms, bool whole) {
+    const std::int64_t mr = table_.gemm_mr;
+    Floats transposed;
+    for (std::int64_t d = 0; d < value_dim_; ++d) {
+      for (std::int64_t j = 0; j < x_.keys; ++j) transposed.push_back(value(j, d));
+    }
+    const Floats values = packed_rows(transposed, x_.keys, mr, table_.pack_a_rows);
+    Floats keys, queries;
+    if (x_.dim > 0) {
+      keys = packed_rows(x_.key, x_.dim, mr, table_.pack_a_rows);
+      queries = packed_rows(x_.query, x_.dim, table_.gemm_nr, table_.pack_b_rows);
+    }
+    return run(terms, whole, mr, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
+      table_.attend_columns({s, x_.dim > 0 ? keys.data() + s.first_key * x_.dim : nullptr,
+                             queries.data(), x_.dim, values.data() + s.first_key * mr,
+                             mr * x_.keys});
+    });
+  }
+
+ private:
+  static float value(std::int64_t key, std::int64_t d) {
+    return static_cast<float>((key * 7 + d * 3) % 11) - 4.0F;
+  }
+
+  float score(std::int64_t key, std::int64_t column) const {
+    if (x_.dim == 0) return x_.values[static_cast<std::size_t>(key * x_.columns + column)];
+    const float* const k = x_.key.data() + key * x_.dim;
+    return std::inner_product(k, k + x_.dim, x_.query.data() + column * x_.dim, 0.0F);
+  }
+
+  // The first step takes half of the keys, rounded up to whole panels: packed keys begin at one.
+  template <class Step>
+  Floats run(bool terms, bool whole, std::int64_t panel, Step step) {
+    const std::int64_t nr = table_.gemm_nr, keys = x_.keys;
+    Floats tile(static_cast<std::size_t>(keys * nr), 0.0F);
+    for (std::int64_t j = 0; j < keys; ++j) {
+      for (std::int64_t c = 0; c < x_.columns; ++c) tile[j * nr + c] = score(j, c);
+    }
+    Floats rel(static_cast<std::size_t>(keys * nr));
+    for (std::size_t i = 0; i < rel.size(); ++i) {
+      rel[i] = 0.25F * static_cast<float>(static_cast<std::int64_t>(i) / nr % 5);
+    }
+    Floats max(static_cast<std::size_t>(nr), -std::numeric_limits<float>::infinity());
+    Floats sum(static_cast<std::size_t>(nr), 0.0F);
+    Floats result(static_cast<std::size_t>(value_dim_ * nr), 0.0F);
+    sam_rlx::SoftmaxColumnsArgs s;
+    s.columns = whole ? nr : (x_.columns + table_.lanes - 1) / table_.lanes * table_.lanes;
+    s.scale = 1.5F;
+    if (terms) s.rel_h = s.rel_w = rel.data();
+    s.rel_width = 3;
+    s.running_max = max.data();
+    s.running_sum = sum.data();
+    s.result = result.data();
+    s.value_dim = value_dim_;
+    const std::int64_t half = ((keys + 1) / 2 + panel - 1) / panel * panel;
+    for (s.first_key = 0; s.first_key < keys; s.first_key += half) {
+      s.keys = std::min(half, keys - s.first_key);
+      s.scores = tile.data() + s.first_key * nr;
+      step(s);
+    }
+    Floats out(static_cast<std::size_t>(x_.columns * value_dim_));
+    std::vector<float*> rows;
+    for (std::int64_t i = 0; i < x_.columns; ++i) rows.push_back(out.data() + i * value_dim_);
+    table_.unpack_columns(result.data(), sum.data(), x_.columns, value_dim_, rows.data());
+    return out;
+  }
+
+  const sam_rlx::KernelTable& table_;
+  const Scores& x_;
+  std::int64_t value_dim_;
+};
 
 void check_softmax(const sam_rlx::KernelTable& table) {
   const std::int64_t columns = std::min(table.gemm_nr, generic.gemm_nr);
-  const auto both = [&](const char* kernel, const Scores& x) {
+  const auto both = [&](const Scores& x, std::int64_t value_dim) {
     for (const bool terms : {false, true}) {
       for (const bool whole : {false, true}) {
-        compare(kernel, run_softmax(generic, x, terms, whole), run_softmax(table, x, terms, whole),
-                3e-6F);
+        const Floats expected = SoftmaxSteps(generic, x, value_dim).softmax(terms, whole);
+        SoftmaxSteps steps(table, x, value_dim);
+        compare("softmax_columns", expected, steps.softmax(terms, whole), 3e-6F);
+        compare("attend_columns", expected, steps.attend(terms, whole), 3e-6F);
       }
     }
   };
@@ -194,13 +236,12 @@ void check_softmax(const sam_rlx::KernelTable& table) {
     return random_floats(static_cast<std::size_t>(count));
   };
   for (const std::int64_t keys : {1, 2, 9, 50}) {
-    both("softmax_columns", {.keys = keys, .columns = columns, .values = numbers(keys * columns)});
-    for (const std::int64_t dim : {1, 7, 64}) {
-      both("score_softmax_columns", {.keys = keys,
-                                     .columns = columns,
-                                     .dim = dim,
-                                     .key = numbers(keys * dim),
-                                     .query = numbers(columns * dim)});
+    for (const std::int64_t dim : {0, 1, 7, 64}) {
+      Scores x{.keys = keys, .columns = columns, .dim = dim};
+      if (dim == 0) x.values = numbers(keys * columns);
+      x.key = numbers(keys * dim);
+      x.query = numbers(columns * dim);
+      for (const std::int64_t value_dim : {1, 6, 15, 32}) both(x, value_dim);
     }
   }
 }

@@ -1,113 +1,116 @@
-// Streaming softmax with queries in the lanes: one column of the tile is one query.
+// Streaming attention with queries in the lanes: one column of a tile is one query. V counts the
+// vectors of a row that hold queries.
 
-// Calls step(first, Int<n>) for runs of four rows, and of one at the end.
-template <class Step>
+// Calls step(first, Int<n>) for runs of N rows, and of one at the end.
+template <int N, class Step>
 SAM_RLX_INLINE void for_rows(Index count, Step step) {
   Index j = 0;
-  for (; j + 4 <= count; j += 4) step(j, Int<4>{});
+  for (; j + N <= count; j += N) step(j, Int<N>{});
   for (; j < count; ++j) step(j, Int<1>{});
 }
+template <int V>
+constexpr int kRowsAtOnce = 4 / V;
 
-// The largest of scale * x + rel_h + rel_w, which replaces x, for a vector of columns.
-SAM_RLX_INLINE Vec add_bias(const sam_rlx::SoftmaxColumnsArgs& s, Index lane, Vec largest) {
-  float* x = s.scores + lane;
-  const Vec scale = set1(s.scale);
-  Index h = s.first_key / s.rel_width, w = s.first_key % s.rel_width;
-  for (Index left = s.keys; left > 0; w = 0, ++h) {
-    const Vec bias = load(s.rel_h + h * kNr + lane);
-    const float* const column = s.rel_w + w * kNr + lane;
-    const Index keys = smaller(s.rel_width - w, left);
-    for_rows(keys, [&](Index j, auto n) SAM_RLX_INLINED {
-      for_each<n.value>([&](auto i) SAM_RLX_INLINED {
-        const Index at = (j + i.value) * kNr;
-        const Vec y = fma(scale, load(x + at), add(bias, load(column + at)));
-        store(x + at, y);
-        largest = max(largest, y);
+// Calls f(Int<V>) with the vectors of so many columns.
+template <class F>
+SAM_RLX_INLINE void with_vectors(Index columns, F f) {
+  for_each<kNv>([&](auto v) SAM_RLX_INLINED {
+    if (columns == (v.value + 1) * kLanes) f(Int<v.value + 1>{});
+  });
+}
+
+// The largest of the numbers that change(x, row, vector) makes of scores.
+template <int V, class F>
+SAM_RLX_INLINE void change_scores(float* scores, Index rows, Vec (&largest)[V], F change) {
+  constexpr int kRows = kRowsAtOnce<V>;
+  Vec most[kRows * V];
+  each_vector(most, [&](Vec& y, int i) SAM_RLX_INLINED { y = largest[i % V]; });
+  for_rows<kRows>(rows, [&](Index j, auto n) SAM_RLX_INLINED {
+    for_each<n.value * V>([&](auto i) SAM_RLX_INLINED {
+      float* const x = scores + (j + i.value / V) * kNr + i.value % V * kLanes;
+      most[i.value] = max(most[i.value], change(x, j + i.value / V, i.value % V));
+    });
+  });
+  each_vector(most,
+              [&](Vec& y, int i) SAM_RLX_INLINED { largest[i % V] = max(largest[i % V], y); });
+}
+
+// What the largest scores are compared with: scores with their terms, or before they are scaled.
+template <int V>
+SAM_RLX_INLINE void begin_largest(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
+  each_vector(largest, [&](Vec& y, int v) SAM_RLX_INLINED {
+    y = s.rel_h != nullptr ? load(s.running_max + v * kLanes) : set1(-__builtin_inff());
+  });
+}
+template <int V>
+SAM_RLX_INLINE void end_largest(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
+  if (s.rel_h != nullptr) return;
+  each_vector(largest, [&](Vec& y, int v) SAM_RLX_INLINED {
+    y = max(load(s.running_max + v * kLanes), mul(set1(s.scale), y));
+  });
+}
+
+// Scores that lie in memory get their terms, if there are any; and the largest ones.
+template <int V>
+SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
+  begin_largest<V>(s, largest);
+  if (s.rel_h == nullptr) {
+    change_scores<V>(s.scores, s.keys, largest,
+                     [](const float* x, Index, int) SAM_RLX_INLINED { return load(x); });
+  } else {
+    const Vec scale = set1(s.scale);
+    Index h = s.first_key / s.rel_width, w = s.first_key % s.rel_width;
+    for (Index first = 0; first < s.keys; w = 0, ++h) {
+      Vec bias[V];
+      each_vector(bias,
+                  [&](Vec& y, int v) SAM_RLX_INLINED { y = load(s.rel_h + h * kNr + v * kLanes); });
+      const float* const column = s.rel_w + w * kNr;
+      const Index keys = smaller(s.rel_width - w, s.keys - first);
+      change_scores<V>(s.scores + first * kNr, keys, largest,
+                       [&](float* x, Index j, int v) SAM_RLX_INLINED {
+                         const Vec terms = add(bias[v], load(column + j * kNr + v * kLanes));
+                         const Vec y = fma(scale, load(x), terms);
+                         store(x, y);
+                         return y;
+                       });
+      first += keys;
+    }
+  }
+  end_largest<V>(s, largest);
+}
+
+// Scores of a tile of keys, with their terms, and the largest ones. Not Whole: the last keys, fewer
+// than a tile has.
+template <int V, bool Whole>
+SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
+                               Vec (&largest)[V]) {
+  Vec acc[kMr][V];
+  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
+    for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
+  });
+  add_products<true, false>(t, acc);
+  const auto each_row = [&](auto finish) SAM_RLX_INLINED {
+    for_each<kMr>([&](auto r) SAM_RLX_INLINED {
+      if (!Whole && t.row + r.value >= s.keys) return;
+      float* const out = s.scores + (t.row + r.value) * kNr;
+      finish(r);
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        largest[v.value] = max(largest[v.value], acc[r.value][v.value]);
+        store(out + v.value * kLanes, acc[r.value][v.value]);
       });
     });
-    x += keys * kNr;
-    left -= keys;
-  }
-  return largest;
-}
-
-// The largest x of a vector of columns.
-SAM_RLX_INLINE Vec column_max(const float* x, Index rows) {
-  Vec largest[4];
-  for (Vec& v : largest) v = load(x);
-  for_rows(rows, [&](Index j, auto n) SAM_RLX_INLINED {
-    for_each<n.value>([&](auto i) SAM_RLX_INLINED {
-      largest[i.value] = max(largest[i.value], load(x + (j + i.value) * kNr));
-    });
-  });
-  return max(max(largest[0], largest[1]), max(largest[2], largest[3]));
-}
-
-// Scores of a vector of columns become weights, once the largest one is known; what the tiles
-// before left behind is shrunk to it.
-SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, Index lane, Vec new_max) {
-  float* const x = s.scores + lane;
-  const Vec old_max = load(s.running_max + lane);
-  const Vec scale = set1(s.rel_h != nullptr ? 1.0F : s.scale);
-  const Vec offset = sub(zero(), new_max);
-  Vec sums[4];
-  for (Vec& sum : sums) sum = zero();
-  for_rows(s.keys, [&](Index j, auto n) SAM_RLX_INLINED {
-    Vec y[n.value];
-    each_vector(
-        y, [&](Vec& v, int i) SAM_RLX_INLINED { v = fma(scale, load(x + (j + i) * kNr), offset); });
-    exp2(y);
-    each_vector(y, [&](Vec& v, int i) SAM_RLX_INLINED {
-      store(x + (j + i) * kNr, v);
-      sums[i] = add(sums[i], v);
-    });
-  });
-  const Vec sum = add(add(sums[0], sums[1]), add(sums[2], sums[3]));
-  const Vec shrink = exp2(sub(old_max, new_max));
-  store(s.running_max + lane, new_max);
-  store(s.running_sum + lane, fma(load(s.running_sum + lane), shrink, sum));
-  for (Index d = 0; s.first_key > 0 && d < s.value_dim; ++d) {
-    float* const o = s.result + d * kNr + lane;
-    store(o, mul(load(o), shrink));
-  }
-}
-
-void softmax_columns(const sam_rlx::SoftmaxColumnsArgs& s) noexcept {
-  for (Index lane = 0; lane < s.columns; lane += kLanes) {
-    const Vec old_max = load(s.running_max + lane);
-    weigh(s, lane,
-          s.rel_h != nullptr
-              ? add_bias(s, lane, old_max)
-              : max(old_max, mul(set1(s.scale), column_max(s.scores + lane, s.keys))));
-  }
-}
-
-// Scores of a tile of keys and all columns of a panel, with their terms, and the largest ones.
-SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
-                               Vec (&largest)[kNv]) {
-  Vec acc[kMr][kNv];
-  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-    for_each<kNv>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
-  });
-  add_products<true>(t, acc);
-  float* const out = s.scores + t.row * kNr;
-  const auto each = [&](Index r, Index v, Vec y) SAM_RLX_INLINED {
-    largest[v] = max(largest[v], y);
-    store(out + r * kNr + v * kLanes, y);
   };
   if (s.rel_h == nullptr) {
-    for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-      for_each<kNv>([&](auto v) SAM_RLX_INLINED { each(r.value, v.value, acc[r.value][v.value]); });
-    });
+    each_row([](auto) SAM_RLX_INLINED {});
     return;
   }
   const Vec scale = set1(s.scale);
   Index h = (s.first_key + t.row) / s.rel_width, w = (s.first_key + t.row) % s.rel_width;
-  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-    for_each<kNv>([&](auto v) SAM_RLX_INLINED {
+  each_row([&](auto r) SAM_RLX_INLINED {
+    for_each<V>([&](auto v) SAM_RLX_INLINED {
       const Vec terms = add(load(s.rel_h + h * kNr + v.value * kLanes),
                             load(s.rel_w + w * kNr + v.value * kLanes));
-      each(r.value, v.value, fma(scale, acc[r.value][v.value], terms));
+      acc[r.value][v.value] = fma(scale, acc[r.value][v.value], terms);
     });
     if (++w == s.rel_width) {
       w = 0;
@@ -116,55 +119,140 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
   });
 }
 
-void score_softmax_columns(const sam_rlx::ScoreSoftmaxArgs& args) noexcept {
+// Scores of all keys, with their terms, and the largest ones.
+template <int V>
+SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&largest)[V]) {
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
-  const bool biased = s.rel_h != nullptr;
   sam_rlx::GemmArgs g;
-  g.k = args.dim;
-  g.a_row_stride = 1;
-  g.a_k_stride = kMr;
-  g.a_panel_stride = kMr * args.dim;
-  g.b = args.queries;
   g.b_k_stride = kNr;
-  g.b_panel_stride = kNr * args.dim;
-
-  // Whole tiles in registers.
-  Vec largest[kNv];
-  for_each<kNv>([&](auto v) {
-    largest[v.value] = biased ? load(s.running_max + v.value * kLanes) : set1(-__builtin_inff());
-  });
   TileArgs t{};
   t.g = &g;
+  t.a = args.keys;
+  t.b = args.queries;
+  t.k = args.dim;
+  begin_largest<V>(s, largest);
+  for (; t.row + kMr <= s.keys; t.row += kMr, t.a += kMr * args.dim) {
+    score_tile<V, true>(s, t, largest);
+  }
+  if (t.row < s.keys) score_tile<V, false>(s, t, largest);
+  end_largest<V>(s, largest);
+}
+
+// Scores become weights, once the largest ones are known; `shrink` is what becomes of the weights
+// before them.
+template <int V>
+SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, const Vec (&largest)[V],
+                          Vec (&shrink)[V]) {
+  const Vec scale = set1(s.rel_h != nullptr ? 1.0F : s.scale);
+  Vec offset[V], sum[V];
+  each_vector(offset, [&](Vec& y, int v) SAM_RLX_INLINED { y = sub(zero(), largest[v]); });
+  each_vector(sum, [](Vec& y, int) SAM_RLX_INLINED { y = zero(); });
+  for_rows<kRowsAtOnce<V>>(s.keys, [&](Index j, auto n) SAM_RLX_INLINED {
+    const auto at = [&](int i)
+                        SAM_RLX_INLINED { return s.scores + (j + i / V) * kNr + i % V * kLanes; };
+    Vec y[n.value * V];
+    each_vector(y,
+                [&](Vec& x, int i) SAM_RLX_INLINED { x = fma(scale, load(at(i)), offset[i % V]); });
+    exp2(y);
+    each_vector(y, [&](Vec& x, int i) SAM_RLX_INLINED {
+      store(at(i), x);
+      sum[i % V] = add(sum[i % V], x);
+    });
+  });
+  each_vector(shrink, [&](Vec& y, int v) SAM_RLX_INLINED {
+    y = sub(load(s.running_max + v * kLanes), largest[v]);
+  });
+  exp2(shrink);
+  each_vector(sum, [&](Vec& y, int v) SAM_RLX_INLINED {
+    float* const running = s.running_sum + v * kLanes;
+    store(s.running_max + v * kLanes, largest[v]);
+    store(running, fma(load(running), shrink[v], y));
+  });
+}
+
+// Rows [first, end) of what the tiles before left behind are shrunk.
+template <int V>
+SAM_RLX_INLINE void shrink_result(const sam_rlx::SoftmaxColumnsArgs& s, Index first, Index end,
+                                  const Vec (&shrink)[V]) {
+  if (s.first_key == 0) return;
+  for (Index d = first; d < end; ++d) {
+    for_each<V>([&](auto v) SAM_RLX_INLINED {
+      float* const o = s.result + d * kNr + v.value * kLanes;
+      store(o, mul(load(o), shrink[v.value]));
+    });
+  }
+}
+
+void softmax_columns(const sam_rlx::SoftmaxColumnsArgs& s) noexcept {
+  with_vectors(s.columns, [&](auto v) SAM_RLX_INLINED {
+    Vec largest[v.value], shrink[v.value];
+    bias_scores<v.value>(s, largest);
+    weigh<v.value>(s, largest, shrink);
+    shrink_result<v.value>(s, 0, s.value_dim, shrink);
+  });
+}
+
+// A tile of the result is shrunk, and gets the products of values with weights.
+template <int V>
+SAM_RLX_INLINE void value_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
+                               const Vec (&shrink)[V]) {
+  Vec acc[kMr][V];
+  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
+    for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
+  });
+  add_products<true, false>(t, acc);
+  float* const out = s.result + t.row * kNr;
+  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
+    for_each<V>([&](auto v) SAM_RLX_INLINED {
+      float* const o = out + r.value * kNr + v.value * kLanes;
+      Vec& x = acc[r.value][v.value];
+      if (s.first_key > 0) x = fma(shrink[v.value], load(o), x);
+      store(o, x);
+    });
+  });
+}
+
+template <int V>
+SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec (&shrink)[V]) {
+  const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
+  sam_rlx::GemmArgs g;
+  g.k = s.keys;
+  g.a_row_stride = 1;
+  g.a_k_stride = kMr;
+  g.b = s.scores;
+  g.b_k_stride = kNr;
+  g.b_panel_stride = kNr * s.keys;
+  TileArgs t{};
+  t.g = &g;
+  t.a = args.values;
   t.b = g.b;
   t.k = g.k;
-  const Index whole = s.columns == kNr ? s.keys / kMr * kMr : 0;
-  for (t.row = 0; t.row < whole; t.row += kMr) {
-    t.a = args.keys + t.row * args.dim;
-    score_tile(s, t, largest);
+  for (; t.row + kMr <= s.value_dim; t.row += kMr, t.a += args.value_stride) {
+    value_tile<V>(s, t, shrink);
   }
-  // The others go through memory.
-  sam_rlx::SoftmaxColumnsArgs rest = s;
-  rest.scores += whole * kNr;
-  rest.first_key += whole;
-  rest.keys -= whole;
-  if (rest.keys > 0) {
-    g.m = rest.keys;
-    g.n = s.columns;
-    g.a = args.keys + whole * args.dim;
-    g.c = rest.scores;
-    g.c_row_stride = kNr;
-    gemm(g);
-  }
-  for (Index v = 0; v * kLanes < s.columns; ++v) {
-    const Index lane = v * kLanes;
-    if (biased) {
-      weigh(s, lane, add_bias(rest, lane, largest[v]));
-      continue;
+  if (t.row == s.value_dim) return;
+  // The last rows: a product like any other.
+  shrink_result<V>(s, t.row, s.value_dim, shrink);
+  g.m = s.value_dim - t.row;
+  g.n = s.columns;
+  g.a = t.a;
+  g.c = s.result + t.row * kNr;
+  g.c_row_stride = kNr;
+  g.accumulate = s.first_key > 0;
+  gemm(g);
+}
+
+void attend_columns(const sam_rlx::AttendColumnsArgs& args) noexcept {
+  with_vectors(args.softmax.columns, [&](auto v) SAM_RLX_INLINED {
+    Vec largest[v.value], shrink[v.value];
+    if (args.keys != nullptr) {
+      score_keys<v.value>(args, largest);
+    } else {
+      bias_scores<v.value>(args.softmax, largest);
     }
-    Vec most = largest[v];
-    if (rest.keys > 0) most = max(most, column_max(rest.scores + lane, rest.keys));
-    weigh(s, lane, max(load(s.running_max + lane), mul(set1(s.scale), most)));
-  }
+    weigh<v.value>(args.softmax, largest, shrink);
+    add_values<v.value>(args, shrink);
+  });
 }
 
 // rows[i][d] = result[d * kNr + i] / sum[i] for i < count.

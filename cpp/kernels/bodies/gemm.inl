@@ -11,8 +11,9 @@ constexpr Index gemm_k_block(Index k) {
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
-// Adds the products of a tile. Packed: A(r, p) = a[p * kMr + r]; otherwise any strides.
-template <bool Packed, int R, int V>
+// Adds the products of a tile. Packed: A(r, p) = a[p * kMr + r]; otherwise any strides. Fetch: what
+// comes next of B is not in the caches.
+template <bool Packed, bool Fetch, int R, int V>
 SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
   const float* a = t.a;
   const float* b = t.b;
@@ -21,7 +22,7 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
   const Index b_step = t.g->b_k_stride;
   const auto step = [&]() SAM_RLX_INLINED {
     Vec bv[V];
-    if constexpr (Packed && kPrefetchSteps > 0) {
+    if constexpr (Fetch && kPrefetchSteps > 0) {
       for_each<V>([&](auto v) SAM_RLX_INLINED {
         SAM_RLX_PREFETCH(b + kPrefetchSteps * kNr + v.value * kLanes);
       });
@@ -49,7 +50,7 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
   // One line of the next panel in each of the last turns: all at once, they and the lines of C,
   // which come in the first turns, would be more than a core can wait for, and the products would
   // wait.
-  constexpr bool kFetch = Packed && kPrefetchPanel;
+  constexpr bool kFetch = Fetch && kPrefetchPanel;
   const Index fetching = kFetch ? kSteps * t.next_lines : 0;
   Index p = t.k;
   for (; p >= fetching + kSteps; p -= kSteps) turn();
@@ -70,9 +71,9 @@ void multiply_tile(const TileArgs& t) noexcept {
   });
   prefetch_tile<R, V>(t);
   if (t.packed) {
-    add_products<true>(t, acc);
+    add_products<true, true>(t, acc);
   } else {
-    add_products<false>(t, acc);
+    add_products<false, false>(t, acc);
   }
   finish_sums<R, V>(t, acc);
 }

@@ -54,7 +54,7 @@ constexpr sam_rlx::KernelTable kTable{
     .pack_b_rows = pack_b_rows,
     .transpose_block = transpose_block,
     .softmax_columns = softmax_columns,
-    .score_softmax_columns = score_softmax_columns,
+    .attend_columns = attend_columns,
     .pair_products = pair_products,
     .place_scores = place_scores,
     .unpack_columns = unpack_columns,
