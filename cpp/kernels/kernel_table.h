@@ -47,10 +47,12 @@ struct QuantiseRowsArgs {
   std::int32_t* zero = nullptr;
 };
 
-// A weight (n, k) as bytes in [-64, 64], one scale for each of the n channels, packed into panels
+// A weight (n, k) as bytes in [-127, 127], one scale for each of the n channels, packed into panels
 // of nr channels whose inner indices come in groups of four:
 //   out[((j / nr * groups + p / 4) * nr + j % nr) * 4 + p % 4],  groups = (k + 3) / 4.
-// Missing numbers are zero. 2 * 255 * 64 < 2^15: pairs of products can be added in 16 bits.
+// Missing numbers are zero. Of the bytes 2 i and 2 i + 1 of a channel the positive ones sum to 128
+// at most, and so do the negative ones: 255 * 128 < 2^15, so that their products with unsigned
+// bytes can be added in 16 bits.
 struct PackInt8Args {
   std::int64_t n = 0, k = 0;
   const float* weight = nullptr;  // (n, k)
@@ -74,7 +76,7 @@ struct Int8GemmArgs {
   const float* b_scale = nullptr;
   const std::int32_t* b_sum = nullptr;
 };
-constexpr std::int64_t kMaxInt8Depth = 131072;  // 255 * 64 * kMaxInt8Depth < 2^31
+constexpr std::int64_t kMaxInt8Depth = 131072;  // 255 * 128 * kMaxInt8Depth / 2 < 2^31
 
 // C (m, n) = activation(A (m, k) B (k, n) + bias) + residual of bfloat16 numbers, summed in
 // float32.

@@ -46,7 +46,7 @@ struct Epilogue {
 // x (..., in) -> out (..., out). Raises InternalError when `weight` was packed for another table.
 //
 // With an int8 weight each row of x is rounded to 8 bits between its smallest and largest number,
-// and each row of the weight to 7 bits; their products are summed exactly. What is fused behind is
+// and each row of the weight to 8 bits; their products are summed exactly. What is fused behind is
 // float32. A row of x that is not finite gives a row of no numbers.
 void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
             View out);

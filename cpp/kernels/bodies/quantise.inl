@@ -2,7 +2,6 @@
 // instruction set gives the same integers.
 
 constexpr float kSmallestNormal = 1.17549435e-38F;
-constexpr float kInt8WeightMax = 64.0F;
 
 struct RowRange {
   float low, high;  // with 0
@@ -63,15 +62,29 @@ void quantise_rows(const sam_rlx::QuantiseRowsArgs& g) noexcept {
   }
 }
 
+// The scale of a channel: as small as it can be with pairs of bytes (0 and 1, 2 and 3, ...) whose
+// positive and whose negative ones sum to 128 at most. Halves, whose sums cannot overflow.
+SAM_RLX_INLINE float channel_scale(const float* weight, Index k) {
+  float largest = 0.0F;
+  for (Index p = 0; p < k; p += 2) {
+    const float a = 0.5F * weight[p], b = p + 1 < k ? 0.5F * weight[p + 1] : 0.0F;
+    const float positive = (a > 0.0F ? a : 0.0F) + (b > 0.0F ? b : 0.0F);
+    const float negative = (a < 0.0F ? a : 0.0F) + (b < 0.0F ? b : 0.0F);
+    const float pair = positive > -negative ? positive : -negative;
+    largest = largest > pair ? largest : pair;
+  }
+  return largest / 63.5F;  // each of two bytes may be rounded up by a half
+}
+
 // One channel into its place of a panel; `out` points to its first group of four. Returns the sum.
 std::int32_t pack_int8_channel(const float* weight, Index k, float inverse, std::int8_t* out) {
-  constexpr int kOffset = static_cast<int>(kInt8WeightMax);
+  constexpr int kOffset = 128;
   std::int32_t sum = 0;
   for (Index p = 0; p < k; p += kLanes) {
     const Index count = smaller(kLanes, k - p);
     const Vec scaled = round_nearest(mul(load_cols(weight + p, count), set1(inverse)));
     std::uint8_t bytes[kLanes];
-    store_bytes(bytes, add(scaled, set1(kInt8WeightMax)));
+    store_bytes(bytes, add(scaled, set1(float{kOffset})));
     for (Index i = 0; i < count; ++i) {
       const int value = bytes[i] - kOffset;
       out[(p + i) / 4 * kNr * 4 + (p + i) % 4] = static_cast<std::int8_t>(value);
@@ -91,9 +104,7 @@ void pack_int8_weight(const sam_rlx::PackInt8Args& g) noexcept {
       g.sum[j + i] = 0;
       if (j + i >= g.n) continue;
       const float* const weight = g.weight + (j + i) * g.k;
-      const RowRange range = row_range(weight, g.k);
-      const float largest = range.high > -range.low ? range.high : -range.low;
-      const RowScale row = row_scale(range, largest / kInt8WeightMax);
+      const RowScale row = row_scale(row_range(weight, g.k), channel_scale(weight, g.k));
       g.scale[j + i] = row.scale;
       if (row.inverse != 0.0F) {
         g.sum[j + i] = pack_int8_channel(weight, g.k, row.inverse, out + i * 4);
