@@ -1,5 +1,6 @@
 """Segment Anything on ordinary CPUs."""
 
+import sam_rlx.openmp  # noqa: F401  # first: it loads the extension
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.concept_types import ConceptPrediction, RawDetections
 from sam_rlx.errors import (
