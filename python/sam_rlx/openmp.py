@@ -10,7 +10,7 @@ import importlib
 import os
 
 SPIN = "GOMP_SPINCOUNT"
-TURNS = "10000"  # on x86 a tenth of a millisecond to half of one, longer than most waits
+TURNS = "10000"  # on x86 a tenth of a millisecond to half of one
 
 
 def load_extension() -> None:
