@@ -3,8 +3,9 @@
     python benchmarks/roofline.py --threads 2
 
 The arithmetic is what the library has to do: windows without their padding, folded convolutions, no
-dropped level. Bytes are what every layer reads and writes at least: its weights, inputs and results
-once, as float32. A time below either roof is impossible, however the code is written.
+dropped level, and what the prompts of a picture share, which is made with the picture. Bytes are
+what every layer reads and writes at least: its weights, inputs and results once, as float32. A time
+below either roof is impossible, however the code is written.
 
 The peak is the best tenth of a second before and after each picture. On a shared machine it changes
 by a fifth from one minute to the next, so "of the chains" is beside what the same multiply-adds
@@ -47,6 +48,12 @@ def attention(queries: int, tokens: int, keys: int, width: int, relative: int = 
     return Work(products, 2 * (queries + tokens) * width)
 
 
+def shared_by_clicks(tokens: int, width: int) -> Iterator[Work]:
+    """Keys, values and queries of the map for the mask decoder's first layer."""
+    for _ in range(3):
+        yield linear(tokens, width, width // 2)
+
+
 def vit(config: Any) -> Iterator[Work]:
     """SAM's image encoder."""
     width, grid = config.embed_dim, config.img_size // config.patch_size
@@ -61,6 +68,7 @@ def vit(config: Any) -> Iterator[Work]:
         yield linear(tokens, 4 * width, width)
     yield linear(tokens, width, config.out_chans)
     yield linear(tokens, 9 * config.out_chans, config.out_chans)
+    yield from shared_by_clicks(tokens, config.out_chans)
 
 
 def hiera(config: Any) -> Iterator[Work]:
@@ -81,6 +89,7 @@ def hiera(config: Any) -> Iterator[Work]:
     for i, channels in enumerate(reversed(config.backbone_channel_list)):
         folded = (width // 8, width // 4, width, width)[i]
         yield linear((config.image_size // 4 >> i) ** 2, channels, folded)
+    yield from shared_by_clicks((config.image_size // 16) ** 2, width)
 
 
 def sam3(config: Any) -> Iterator[Work]:
@@ -95,14 +104,21 @@ def sam3(config: Any) -> Iterator[Work]:
         yield linear(tokens, width, width)
         yield linear(tokens, width, hidden)
         yield linear(tokens, hidden, width)
-    for factor in config.scale_factors:
-        inner, side = width, grid
+    for factor in config.scale_factors[: -config.scalp]:
+        inner, side, channels = width, grid, d_model
         while factor > 1:
-            yield linear(side * side, inner, 2 * inner)  # four places of half the width
-            inner, side, factor = inner // 2, 2 * side, factor / 2
-        if factor == 1:
-            yield linear(side * side, inner, d_model)
-            yield linear(side * side, 9 * d_model, d_model)
+            # Four places of half the width; the last ones folded with the convolution behind them.
+            channels = inner // 2 if factor > 2 else d_model
+            yield linear(side * side, inner, 4 * channels)
+            inner, side, factor = channels, 2 * side, factor / 2
+        if inner == width:
+            yield linear(side * side, width, d_model)
+        yield linear(side * side, 9 * d_model, d_model)
+        if side > grid:
+            yield linear(side * side, 9 * d_model, d_model)  # of the pixel decoder, for all phrases
+    # The fusion encoder's first self attention, for all phrases.
+    yield linear(tokens, d_model, 4 * d_model)
+    yield attention(tokens, tokens, tokens, d_model)
 
 
 LAYERS = {"sam": vit, "sam2": hiera, "sam3": sam3}
