@@ -17,7 +17,7 @@ SLICE_PIECES, EVERY_S = 250, 0.1  # a hundredth of a second of each tenth, or le
 
 def flop(isa: str) -> int:
     """Arithmetic of one piece of `_testing.bench.peak`."""
-    return 2**15 * 16 * LANES.get(isa.partition("_")[0], 4)
+    return 2**13 * 48 * LANES.get(isa.partition("_")[0], 4)
 
 
 def gflops(threads: int, pieces: int = PIECES, rounds: int = ROUNDS) -> float:

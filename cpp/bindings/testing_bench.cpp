@@ -30,7 +30,7 @@ Times time_peak(int repetitions, std::int64_t pieces, const Isa& isa, int num_th
   const TestContext test(isa, num_threads);
   return measure(repetitions, [&] {
     parallel_for(num_threads, pieces, 1, [&](std::int64_t, std::int64_t, int) {
-      [[maybe_unused]] volatile float sink = test.context.kernels.multiply_add_chains(1 << 14);
+      [[maybe_unused]] volatile float sink = test.context.kernels.multiply_add_chains(1 << 12);
     });
   });
 }

@@ -325,10 +325,10 @@ Prepared depthwise_row(const KernelTable& t) {
 }
 
 Prepared multiply_add_chains(const KernelTable& t) {
-  constexpr std::int64_t kRounds = 1 << 14;
+  constexpr std::int64_t kRounds = 1 << 12;
   const auto sum = floats(1);
   return {[=, &t] { *sum->data() = t.multiply_add_chains(kRounds); },
-          {2.0 * 16 * kRounds * t.lanes}};
+          {2.0 * 48 * kRounds * t.lanes}};
 }
 
 // Every row of a table, in its order. A test compares the names with kernel_table.h.

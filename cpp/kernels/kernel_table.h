@@ -247,7 +247,7 @@ struct KernelTable {
 
   void (*depthwise_row)(const DepthwiseRowArgs&) noexcept;
 
-  // rounds * 16 * lanes multiply-adds that wait for nothing but their own chains: what a benchmark
+  // rounds * 48 * lanes multiply-adds that wait for nothing but their own chains: what a benchmark
   // takes as the peak of one core. Returns a number that depends on all of them.
   float (*multiply_add_chains)(std::int64_t rounds) noexcept;
 

@@ -11,12 +11,14 @@ void gelu_all(float* x, Index n) noexcept {
 }
 
 float multiply_add_chains(Index rounds) noexcept {
-  constexpr int kChains = kLanes <= 8 ? 8 : 16;  // no more than there are registers
+  // As many as there are registers for: two multiply-adds of four cycles each at once leave no
+  // room to wait with 8 chains. A turn is 48 of them either way.
+  constexpr int kChains = kLanes <= 8 ? 12 : 16;
   Vec chain[kChains];
   for_each<kChains>([&](auto i) { chain[i.value] = set1(static_cast<float>(i.value)); });
   const Vec factor = set1(0.999F);
   const Vec term = set1(0.001F);
-  for (Index round = 0; round < rounds * (16 / kChains); ++round) {
+  for (Index round = 0; round < rounds * (48 / kChains); ++round) {
     for_each<kChains>([&](auto i) { chain[i.value] = fma(chain[i.value], factor, term); });
   }
   for_each<kChains - 1>(
