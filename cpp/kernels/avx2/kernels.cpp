@@ -17,7 +17,7 @@ constexpr int kInt8Mr = 4;
 constexpr int kMaxKc = 384;
 constexpr bool kPrefetchPanel = true;
 constexpr int kPrefetchSteps = 0;
-constexpr bool kSecondFromMemory = false;
+constexpr bool kThirdFromMemory = false;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/lanes.inl"

@@ -22,7 +22,7 @@ constexpr int kInt8Mr = 6;
 constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;
 constexpr int kPrefetchSteps = 36;  // a weight comes from beyond the second-level cache
-constexpr bool kSecondFromMemory = true;
+constexpr bool kThirdFromMemory = true;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/lanes.inl"

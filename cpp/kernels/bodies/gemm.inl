@@ -3,23 +3,24 @@
 constexpr Index kLine = 64 / sizeof(float);
 
 // From the ISA come also: kMaxKc, the longest block of the inner dimension; whether the next panel
-// of B is fetched, or the rows of B some steps ahead; and kSecondFromMemory, whether every second
+// of B is fetched, or the rows of B some steps ahead; and kThirdFromMemory, whether every third
 // number of A goes from memory straight into its sums. That is one instruction less for each, which
-// counts where a core works for two threads at once; with all of A it would be too many loads.
+// counts where a core works for two threads at once, and one load more: with every second one, a
+// core that loads two vectors at a time has too many.
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
-// Adds the products of a tile. Packed: A(r, p) = a[p * kMr + r]; otherwise any strides. Fetch: what
-// comes next of B is not in the caches.
+// Adds the products of a tile. Packed: A(r, p) = a[p * kMr + r] and B(p, j) = b[p * kNr + j];
+// otherwise any strides. Fetch: what comes next of B is not in the caches.
 template <bool Packed, bool Fetch, int R, int V>
 SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
   const float* a = t.a;
   const float* b = t.b;
   const Index a_row = Packed ? 1 : t.g->a_row_stride;
   const Index a_step = Packed ? kMr : t.g->a_k_stride;
-  const Index b_step = t.g->b_k_stride;
+  const Index b_step = Packed ? kNr : t.g->b_k_stride;
   const auto step = [&]() SAM_RLX_INLINED {
     Vec bv[V];
     if constexpr (Fetch && kPrefetchSteps > 0) {
@@ -34,7 +35,7 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
           add_product(acc[r.value][v.value], number, bv[v.value]);
         });
       };
-      if constexpr (Packed && kSecondFromMemory && r.value % 2 == 0) {
+      if constexpr (Packed && kThirdFromMemory && r.value % 3 == 0) {
         add_row(a + r.value);
       } else {
         add_row(set1(a[r.value * a_row]));
@@ -47,14 +48,25 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
   const auto turn = [&]() SAM_RLX_INLINED {
     for_each<kSteps>([&](auto) SAM_RLX_INLINED { step(); });
   };
-  // One line of the next panel in each of the last turns: all at once, they and the lines of C,
-  // which come in the first turns, would be more than a core can wait for, and the products would
-  // wait.
-  constexpr bool kFetch = Fetch && kPrefetchPanel;
-  const Index fetching = kFetch ? kSteps * t.next_lines : 0;
+  // The tile's lines of the residual, or else of C, come in the first turns, a row in each, and a
+  // line of the next panel in each of the last ones: more at once than a core can wait for, and the
+  // products would wait.
+  constexpr bool kFetchPanel = Fetch && kPrefetchPanel;
+  const Index fetching = kFetchPanel ? kSteps * t.next_lines : 0;
   Index p = t.k;
+  if constexpr (Fetch) {
+    const sam_rlx::GemmArgs& g = *t.g;
+    const bool residual = t.last && g.residual != nullptr;
+    const Index stride = residual ? g.residual_row_stride : g.c_row_stride;
+    const float* line = (residual ? g.residual : g.c) + t.row * stride + t.col;
+    const Index rest = p - smaller(R, (p - fetching) / kSteps) * kSteps;
+    for (; p > rest; p -= kSteps, line += stride) {
+      for_each<V>([&](auto v) SAM_RLX_INLINED { SAM_RLX_PREFETCH_WRITE(line + v.value * kLanes); });
+      turn();
+    }
+  }
   for (; p >= fetching + kSteps; p -= kSteps) turn();
-  if constexpr (kFetch) {
+  if constexpr (kFetchPanel) {
     for (const float* next = t.next; p >= kSteps; p -= kSteps, next += kLine) {
       SAM_RLX_PREFETCH_FAR(next);
       turn();
@@ -69,10 +81,10 @@ void multiply_tile(const TileArgs& t) noexcept {
   for_each<R>([&](auto r) SAM_RLX_INLINED {
     for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
   });
-  prefetch_tile<R, V>(t);
   if (t.packed) {
     add_products<true, true>(t, acc);
   } else {
+    prefetch_tile<R, V>(t);
     add_products<false, false>(t, acc);
   }
   finish_sums<R, V>(t, acc);
@@ -142,7 +154,8 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
   const Index block = gemm_k_block(g.k);
   TileArgs t{};
   t.g = &g;
-  t.packed = g.a_row_stride == 1 && g.a_k_stride == kMr;
+  const bool packed_a = g.a_row_stride == 1 && g.a_k_stride == kMr;
+  t.packed = packed_a && g.b_k_stride == kNr;
   const auto a_panel = [&](Index row, Index p0) {
     return g.a + (row / kMr) * g.a_panel_stride + p0 * g.a_k_stride;
   };
@@ -166,7 +179,7 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
   // The larger of A and B is read once, and a packed A is small. With few inner numbers most of
   // what is touched is C and the residual: row by row, they are fetched in order.
   const bool mostly_c = g.k < 64 && g.m >= 4 * kMr;
-  if (t.packed || (g.n > g.m && !mostly_c)) {
+  if (packed_a || (g.n > g.m && !mostly_c)) {
     for (Index col = 0; col < g.n; col += kNr) {
       blocks([&](Index p0) {
         const bool more = kPrefetchPanel && t.packed && col + kNr < g.n;

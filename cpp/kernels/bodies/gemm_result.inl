@@ -4,7 +4,7 @@
 // their own.
 struct TileArgs {
   const sam_rlx::GemmArgs* g;
-  bool packed;  // A, in panels of kMr rows
+  bool packed;  // A in panels of kMr rows, and B in rows of kNr
   const float* a;
   const float* b;
   Index k;

@@ -13,7 +13,7 @@ constexpr int kInt8Mr = 4;
 constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;
 constexpr int kPrefetchSteps = 0;
-constexpr bool kSecondFromMemory = false;
+constexpr bool kThirdFromMemory = false;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/lanes.inl"
