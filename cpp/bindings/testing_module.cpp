@@ -28,6 +28,8 @@ PYBIND11_MODULE(_testing, m) {
   sam_rlx::register_sam3(m);
   sam_rlx::register_trace(m);
   m.def("allocation_count", sam_rlx::allocation_count);
+  m.def("current_core", sam_rlx::current_core);
+  m.def("leave_core", sam_rlx::leave_core, py::arg("core"), py::arg("team"));
   m.def("compiled_isas", [] { return py::cast(sam_rlx::compiled_isas()); });
   m.def("available_isas", [] {
     py::list names;

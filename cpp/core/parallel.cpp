@@ -1,5 +1,6 @@
 #include "core/parallel.h"
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -39,6 +40,63 @@ int available_cores() {
   const int quota = quota_cores();
   return quota > 0 ? std::min(cores, quota) : cores;
 }
+
+#if defined(__linux__)
+
+int current_core() noexcept { return sched_getcpu(); }
+
+bool leave_core(int core, int team) noexcept {
+  if (core < 0 || core >= CPU_SETSIZE || current_core() != core) return false;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < team) {
+    return false;
+  }
+  cpu_set_t others = allowed;
+  CPU_CLR(core, &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return false;
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  return true;
+}
+
+namespace {
+using Clock = std::chrono::steady_clock;
+thread_local Clock::time_point region_end{};
+}  // namespace
+
+Muster::Muster() noexcept
+    : core_(current_core()), rested_(Clock::now() - region_end > std::chrono::milliseconds(10)) {}
+
+Muster::~Muster() { region_end = Clock::now(); }
+
+void Muster::join(int thread, int team) noexcept {
+  if (thread > 0) {
+    // Once in some milliseconds: with other programs on the other cores the system may insist.
+    constexpr auto kPause = std::chrono::milliseconds(2);
+    thread_local Clock::time_point moved{};
+    if (current_core() == core_ && Clock::now() - moved > kPause && leave_core(core_, team)) {
+      moved = Clock::now();
+    }
+    running_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (!rested_) return;
+  const auto end = Clock::now() + std::chrono::microseconds(50);
+  const auto all = [&] { return running_.load(std::memory_order_relaxed) == team - 1; };
+  while (!all() && Clock::now() < end) {
+  }
+  // Asleep, this thread leaves its core to one that waits for it.
+  if (!all()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+#else
+
+int current_core() noexcept { return -1; }
+bool leave_core(int, int) noexcept { return false; }
+Muster::Muster() noexcept = default;
+Muster::~Muster() = default;
+void Muster::join(int, int) noexcept {}
+
+#endif
 
 void install_fork_handler() {
 #if defined(__linux__) && defined(_OPENMP)
