@@ -123,10 +123,7 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
 template <int V>
 SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&largest)[V]) {
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
-  sam_rlx::GemmArgs g;
-  g.b_k_stride = kNr;
   TileArgs t{};
-  t.g = &g;
   t.a = args.keys;
   t.b = args.queries;
   t.k = args.dim;
@@ -223,7 +220,6 @@ SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec
   g.b_k_stride = kNr;
   g.b_panel_stride = kNr * s.keys;
   TileArgs t{};
-  t.g = &g;
   t.a = args.values;
   t.b = g.b;
   t.k = g.k;

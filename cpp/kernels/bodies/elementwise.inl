@@ -11,8 +11,8 @@ void gelu_all(float* x, Index n) noexcept {
 }
 
 float multiply_add_chains(Index rounds) noexcept {
-  // As many as there are registers for: two multiply-adds of four cycles each at once leave no
-  // room to wait with 8 chains. A turn is 48 of them either way.
+  // Two multiply-adds of four cycles each at once leave 8 chains no room to wait: 12 with 16
+  // registers, 16 with 32. A round is 48 in each lane either way.
   constexpr int kChains = kLanes <= 8 ? 12 : 16;
   Vec chain[kChains];
   for_each<kChains>([&](auto i) { chain[i.value] = set1(static_cast<float>(i.value)); });
