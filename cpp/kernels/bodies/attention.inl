@@ -106,12 +106,27 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
   }
   const Vec scale = set1(s.scale);
   Index h = (s.first_key + t.row) / s.rel_width, w = (s.first_key + t.row) % s.rel_width;
-  each_row([&](auto r) SAM_RLX_INLINED {
+  Vec row_terms[V];
+  const auto load_row_terms = [&]() SAM_RLX_INLINED {
+    each_vector(row_terms,
+                [&](Vec& y, int v) SAM_RLX_INLINED { y = load(s.rel_h + h * kNr + v * kLanes); });
+  };
+  const auto add_terms = [&](auto r, const float* column_terms) SAM_RLX_INLINED {
     for_each<V>([&](auto v) SAM_RLX_INLINED {
-      const Vec terms = add(load(s.rel_h + h * kNr + v.value * kLanes),
-                            load(s.rel_w + w * kNr + v.value * kLanes));
-      acc[r.value][v.value] = fma(scale, acc[r.value][v.value], terms);
+      Vec& x = acc[r.value][v.value];
+      x = add(fma(scale, x, row_terms[v.value]), load(column_terms + v.value * kLanes));
     });
+  };
+  // Most tiles lie in one row of the map, whose terms then stay in registers.
+  if (w + kMr <= s.rel_width) {
+    load_row_terms();
+    const float* const column_terms = s.rel_w + w * kNr;
+    each_row([&](auto r) SAM_RLX_INLINED { add_terms(r, column_terms + r.value * kNr); });
+    return;
+  }
+  each_row([&](auto r) SAM_RLX_INLINED {
+    load_row_terms();
+    add_terms(r, s.rel_w + w * kNr);
     if (++w == s.rel_width) {
       w = 0;
       ++h;
