@@ -25,6 +25,7 @@ constexpr int kPrefetchSteps = 36;  // a weight comes from beyond the second-lev
 constexpr bool kThirdFromMemory = true;
 
 #include "kernels/bodies/math.inl"
+#include "kernels/bodies/gelu_table.inl"
 #include "kernels/bodies/lanes.inl"
 #include "kernels/bodies/pack.inl"
 #include "kernels/bodies/gemm_result.inl"

@@ -1,5 +1,11 @@
 // What happens to a tile of products on its way to C: bias, activation, residual.
 
+SAM_RLX_INLINE Vec gelu(Vec x) {
+  Vec one[1] = {x};
+  gelu(one);
+  return one[0];
+}
+
 // One tile of C: `rows` x `cols`, and the A and B panels it comes from; products of bytes have
 // their own.
 struct TileArgs {

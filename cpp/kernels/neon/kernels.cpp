@@ -18,6 +18,7 @@ constexpr int kPrefetchSteps = 0;
 constexpr bool kThirdFromMemory = false;
 
 #include "kernels/bodies/math.inl"
+#include "kernels/bodies/gelu_exponent.inl"
 #include "kernels/bodies/lanes.inl"
 #include "kernels/bodies/pack.inl"
 #include "kernels/bodies/gemm_result.inl"
