@@ -14,14 +14,24 @@ namespace {
 // The normalised value of every byte, for each channel.
 using ByteTable = std::array<std::array<float, 3>, 256>;
 
-// (factor * byte - mean) / std
-ByteTable normalise_bytes(float factor, const std::array<float, 3>& mean,
-                          const std::array<float, 3>& std) {
+// What each byte is worth.
+using Levels = std::array<float, 256>;
+
+template <class Value>
+Levels levels_of(const Value& value) {
+  Levels levels;
+  for (std::size_t byte = 0; byte < levels.size(); ++byte) {
+    levels[byte] = value(static_cast<float>(byte));
+  }
+  return levels;
+}
+
+// (level - mean) / std
+ByteTable normalise(const Levels& levels, const std::array<float, 3>& mean,
+                    const std::array<float, 3>& std) {
   ByteTable table;
-  for (std::size_t value = 0; value < table.size(); ++value) {
-    for (std::size_t c = 0; c < 3; ++c) {
-      table[value][c] = (factor * static_cast<float>(value) - mean[c]) / std[c];
-    }
+  for (std::size_t byte = 0; byte < table.size(); ++byte) {
+    for (std::size_t c = 0; c < 3; ++c) table[byte][c] = (levels[byte] - mean[c]) / std[c];
   }
   return table;
 }
@@ -32,6 +42,20 @@ void look_up(const ByteTable& table, const std::uint8_t* row, std::int64_t width
     out[x + 1] = table[row[x + 1]][1];
     out[x + 2] = table[row[x + 2]][2];
   }
+}
+
+bool is_square(const ImageView& image, std::int64_t side) {
+  return image.height == side && image.width == side;
+}
+
+// A picture that has the size of `out` (side, side, 3) already.
+void look_up_picture(Context& ctx, const ByteTable& table, const ImageView& image, View out) {
+  const std::int64_t side = out.shape[0];
+  parallel_for(ctx.num_threads, side, 64, [&](std::int64_t y0, std::int64_t y1, int) {
+    for (std::int64_t y = y0; y < y1; ++y) {
+      look_up(table, image.row(y), side, out.data + 3 * y * side);
+    }
+  });
 }
 
 std::string text(Size size) {
@@ -63,7 +87,7 @@ Size ImageTransform::preprocess(Context& ctx, const ImageView& image, View out) 
     fail_internal("preprocess into " + out.shape.str());
   }
   const Size input_hw = resized_hw({image.height, image.width});
-  const ByteTable table = normalise_bytes(1.0F, mean, std);
+  const ByteTable table = normalise(levels_of([](float byte) { return byte; }), mean, std);
   const std::int64_t row_floats = 3 * side;
   resize_pillow(ctx, image, input_hw.height, input_hw.width,
                 [&](std::int64_t y, const std::uint8_t* row) {
@@ -92,8 +116,8 @@ namespace {
 // is worth levels[byte]. finish(c, row, out) takes a row of channel c of the result, `side` numbers
 // that it may change, to out[0], out[3], ...
 template <class Finish>
-void resize_channels(Context& ctx, const ImageView& image, View out,
-                     const std::array<float, 256>& levels, const Finish& finish) {
+void resize_channels(Context& ctx, const ImageView& image, View out, const Levels& levels,
+                     const Finish& finish) {
   if (image.height <= 0 || image.width <= 0) {
     fail("image", "at least one pixel", text({image.height, image.width}));
   }
@@ -118,21 +142,14 @@ void resize_channels(Context& ctx, const ImageView& image, View out,
   }
 }
 
-// value(byte) of every byte.
-template <class Value>
-std::array<float, 256> levels_of(const Value& value) {
-  std::array<float, 256> levels;
-  for (std::size_t byte = 0; byte < levels.size(); ++byte) {
-    levels[byte] = value(static_cast<float>(byte));
-  }
-  return levels;
-}
-
 }  // namespace
 
 void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
   if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
-  const auto levels = levels_of([](float byte) { return byte / 255.0F; });
+  const Levels levels = levels_of([](float byte) { return byte / 255.0F; });
+  if (is_square(image, side)) {
+    return look_up_picture(ctx, normalise(levels, mean, std), image, out);
+  }
   resize_channels(ctx, image, out, levels, [&](std::size_t c, float* row, float* to) {
     const std::int64_t count = side;
     const float center = mean[c], scale = std[c];
@@ -145,13 +162,16 @@ void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out)
 void ByteSquareTransform::preprocess(Context& ctx, const ImageView& image, View out) const {
   if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
   // Upstream multiplies by the inverse.
-  const ByteTable table = normalise_bytes(static_cast<float>(1.0 / 255.0), mean, std);
+  constexpr auto kFactor = static_cast<float>(1.0 / 255.0);
+  const ByteTable table =
+      normalise(levels_of([](float byte) { return kFactor * byte; }), mean, std);
+  if (is_square(image, side)) return look_up_picture(ctx, table, image, out);
   if (resize == Resize::kInteger) {
     return resize_torchvision(ctx, image, side, side, [&](std::int64_t y, const std::uint8_t* row) {
       look_up(table, row, side, out.data + y * 3 * side);
     });
   }
-  const auto levels = levels_of([](float byte) { return byte; });
+  const Levels levels = levels_of([](float byte) { return byte; });
   resize_channels(ctx, image, out, levels, [&](std::size_t c, float* row, float* to) {
     for (std::int64_t x = 0; x < side; ++x) {
       // Rounds halves to even, as upstream does.

@@ -42,10 +42,14 @@ def ours_of(prompts):
 
 @pytest.mark.parametrize("multimask", [True, False])
 @pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("picture", ["wide 400x600", "odd 303x384", "one column 120x1"])
+@pytest.mark.parametrize(
+    "picture", ["wide 400x600", "odd 303x384", "one column 120x1", "as large as the input"]
+)
 def test_predict(parity, checkpoint, pictures, picture, prompt, multimask):
     path, version = checkpoint
-    image, prompts = pictures[picture], PROMPTS[prompt]
+    side = tiny_sam2.TINY.image_size
+    cut = {"as large as the input": pictures["square 512x512"][100 : 100 + side, 200 : 200 + side]}
+    image, prompts = {**pictures, **cut}[picture], PROMPTS[prompt]
     network = network_of(version)
     single = run_upstream(network, image, prompts, multimask)
     with upstream.float64():
