@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
+
 namespace sam_rlx {
 namespace {
 
-// Rows that go through both layers at once: their hidden activations stay in the cache.
+// About so many rows go through both layers at once: their hidden activations stay in the cache.
 constexpr std::int64_t kMlpRows = 1024;
 
 }  // namespace
@@ -14,9 +17,12 @@ void mlp_add_(Context& ctx, const Linear& lin1, Activation activation, const Lin
               ConstView input, View x) {
   const std::int64_t rows = input.shape.rows();
   const std::int64_t channels = input.shape.last();
-  for (std::int64_t begin = 0; begin < rows; begin += kMlpRows) {
+  // Even parts, for whose few last rows the weights would go by once more; whole tiles.
+  const std::int64_t parts = std::max<std::int64_t>((rows + kMlpRows / 2) / kMlpRows, 1);
+  const std::int64_t step = round_up((rows + parts - 1) / parts, ctx.kernels.gemm_mr);
+  for (std::int64_t begin = 0; begin < rows; begin += step) {
     const Workspace::Scope scratch(ctx.workspace);
-    const std::int64_t count = std::min(kMlpRows, rows - begin);
+    const std::int64_t count = std::min(step, rows - begin);
     const Shape part{count, channels};
     const View hidden =
         lin1.forward(ctx, ConstView(input.data + begin * channels, part), activation);
