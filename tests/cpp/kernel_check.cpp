@@ -215,6 +215,29 @@ Floats run_bfloat16(const sam_rlx::KernelTable& t, const Product& product) {
   return c;
 }
 
+// Fewer rows than lanes, as many, and more; and a row has the same bits among others as alone.
+void check_layer_norm(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t cols : {1, 5, 16, 67, 96, 256}) {
+    const Floats w = random_floats(static_cast<std::size_t>(cols));
+    const Floats b = random_floats(static_cast<std::size_t>(cols));
+    for (const std::int64_t rows : {1, 3, 16, 37}) {
+      const Floats x = random_floats(static_cast<std::size_t>(rows * cols));
+      Floats expected(x.size()), found(x.size()), alone(x.size());
+      generic.layer_norm_rows(x.data(), rows, cols, w.data(), b.data(), 1e-6F, expected.data());
+      table.layer_norm_rows(x.data(), rows, cols, w.data(), b.data(), 1e-6F, found.data());
+      compare("layer_norm_rows", expected, found, 1e-5F);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        table.layer_norm_rows(x.data() + r * cols, 1, cols, w.data(), b.data(), 1e-6F,
+                              alone.data() + r * cols);
+      }
+      compare("layer_norm_rows, one by one", alone, found, 0.0F);
+      alone = x;
+      table.layer_norm_rows(alone.data(), rows, cols, w.data(), b.data(), 1e-6F, alone.data());
+      compare("layer_norm_rows, in place", alone, found, 0.0F);
+    }
+  }
+}
+
 void check_bfloat16_gemm(const sam_rlx::KernelTable& table) {
   for (const std::int64_t m : {1, 5, 32, 45}) {
     for (const std::int64_t n : {1, 15, 33}) {
@@ -262,7 +285,7 @@ constexpr Checked kChecked[] = {
     {"pack_a_columns", check_packing, silence<&Table::pack_a_columns>},
     {"pack_b_rows", check_packing, silence<&Table::pack_b_rows>},
     {"transpose_block", check_rowwise, silence<&Table::transpose_block>},
-    {"layer_norm_rows", check_rowwise, silence<&Table::layer_norm_rows>},
+    {"layer_norm_rows", check_layer_norm, silence<&Table::layer_norm_rows>},
     {"softmax_rows", check_rowwise, silence<&Table::softmax_rows>},
     {"gelu", check_rowwise, silence<&Table::gelu>},
     {"softmax_columns", check_softmax, silence<&Table::softmax_columns>},

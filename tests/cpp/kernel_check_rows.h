@@ -93,13 +93,7 @@ void check_rowwise(const sam_rlx::KernelTable& table) {
   for (const std::int64_t cols : {1, 5, 16, 67, 256}) {
     const auto size = static_cast<std::size_t>(3 * cols);
     const Floats x = random_floats(size);
-    const Floats w = random_floats(static_cast<std::size_t>(cols));
-    const Floats b = random_floats(static_cast<std::size_t>(cols));
-    Floats expected(size), found(size);
-    generic.layer_norm_rows(x.data(), 3, cols, w.data(), b.data(), 1e-6F, expected.data());
-    table.layer_norm_rows(x.data(), 3, cols, w.data(), b.data(), 1e-6F, found.data());
-    compare("layer_norm_rows", expected, found, 1e-5F);
-    expected = found = x;
+    Floats expected = x, found = x;
     generic.gelu(expected.data(), 3 * cols);
     table.gelu(found.data(), 3 * cols);
     compare("gelu", expected, found, 1e-6F);

@@ -23,6 +23,7 @@ SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec div(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+SAM_RLX_INLINE Vec sqrt(Vec a) { return {_mm512_sqrt_ps(a.v)}; }
 // The second operand when one of them is not a number.
 SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }

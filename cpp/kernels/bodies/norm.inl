@@ -1,44 +1,64 @@
 // out = (x - mean) / sqrt(variance + eps) * weight + bias for each row; two passes for the
-// variance.
+// variance. A row lies in each lane while means and roots are made: one row after the other would
+// wait for its own.
 
-// Sum of f(vector, lanes) over a row, in four chains so that latency does not bound it.
-template <class F>
-SAM_RLX_INLINE float sum_row(const float* x, Index cols, F f) {
-  Vec s0 = zero();
-  Vec s1 = zero();
-  Vec s2 = zero();
-  Vec s3 = zero();
-  Index c = 0;
-  for (; c + 4 * kLanes <= cols; c += 4 * kLanes) {
-    s0 = f(load(x + c), s0);
-    s1 = f(load(x + c + kLanes), s1);
-    s2 = f(load(x + c + 2 * kLanes), s2);
-    s3 = f(load(x + c + 3 * kLanes), s3);
+// Lane r of the result: the sum of add(numbers of row r, sum), in four chains so that latency does
+// not bound it; the numbers behind the last whole vector are added one by one.
+template <class Add, class AddOne>
+SAM_RLX_INLINE Vec row_sums(const float* x, Index rows, Index cols, Add add_to, AddOne add_one) {
+  Vec sums[kLanes];
+  alignas(64) float rest[kLanes] = {};
+  for (Index r = 0; r < rows; ++r, x += cols) {
+    Vec s[4] = {zero(), zero(), zero(), zero()};
+    Index c = 0;
+    for (; c + 4 * kLanes <= cols; c += 4 * kLanes) {
+      each_vector(
+          s, [&](Vec& y, int i) SAM_RLX_INLINED { y = add_to(load(x + c + i * kLanes), y, r); });
+    }
+    for (; c + kLanes <= cols; c += kLanes) s[0] = add_to(load(x + c), s[0], r);
+    sums[r] = add(add(s[0], s[1]), add(s[2], s[3]));
+    for (; c < cols; ++c) rest[r] = add_one(x[c], rest[r], r);
   }
-  for (; c + kLanes <= cols; c += kLanes) s0 = f(load(x + c), s0);
-  return reduce_add(add(add(s0, s1), add(s2, s3)));
+  for (Index r = rows; r < kLanes; ++r) sums[r] = zero();
+  transpose(sums);
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) sums[i] = add(sums[i], sums[i + half]);
+  }
+  return add(sums[0], load(rest));
 }
 
 void layer_norm_rows(const float* x, Index rows, Index cols, const float* weight, const float* bias,
                      float eps, float* out) noexcept {
   const Index whole = cols / kLanes * kLanes;
-  const float count = static_cast<float>(cols);
-  for (Index r = 0; r < rows; ++r, x += cols, out += cols) {
-    float mean = sum_row(x, cols, [](Vec v, Vec s) { return add(s, v); });
-    for (Index c = whole; c < cols; ++c) mean += x[c];
-    mean /= count;
-    const Vec center = set1(mean);
-    float variance = sum_row(x, cols, [&](Vec v, Vec s) {
-      const Vec d = sub(v, center);
-      return fma(d, d, s);
-    });
-    for (Index c = whole; c < cols; ++c) variance += (x[c] - mean) * (x[c] - mean);
-    const float inverse = 1.0F / __builtin_sqrtf(variance / count + eps);
-    const Vec scale = set1(inverse);
-    for (Index c = 0; c < whole; c += kLanes) {
-      const Vec d = mul(sub(load(x + c), center), scale);
-      store(out + c, fma(d, load(weight + c), load(bias + c)));
+  const Vec count = set1(static_cast<float>(cols));
+  alignas(64) float mean[kLanes], inverse[kLanes];
+  for (; rows > 0; rows -= kLanes) {
+    const Index together = smaller(rows, kLanes);
+    store(mean, div(row_sums(
+                        x, together, cols,
+                        [](Vec v, Vec sum, Index) SAM_RLX_INLINED { return add(sum, v); },
+                        [](float v, float sum, Index) SAM_RLX_INLINED { return sum + v; }),
+                    count));
+    const Vec variance = div(row_sums(
+                                 x, together, cols,
+                                 [&](Vec v, Vec sum, Index r) SAM_RLX_INLINED {
+                                   const Vec d = sub(v, set1(mean[r]));
+                                   return fma(d, d, sum);
+                                 },
+                                 [&](float v, float sum, Index r) SAM_RLX_INLINED {
+                                   return sum + (v - mean[r]) * (v - mean[r]);
+                                 }),
+                             count);
+    store(inverse, div(set1(1.0F), sqrt(add(variance, set1(eps)))));
+    for (Index r = 0; r < together; ++r, x += cols, out += cols) {
+      const Vec center = set1(mean[r]), scale = set1(inverse[r]);
+      for (Index c = 0; c < whole; c += kLanes) {
+        const Vec d = mul(sub(load(x + c), center), scale);
+        store(out + c, fma(d, load(weight + c), load(bias + c)));
+      }
+      for (Index c = whole; c < cols; ++c) {
+        out[c] = (x[c] - mean[r]) * inverse[r] * weight[c] + bias[c];
+      }
     }
-    for (Index c = whole; c < cols; ++c) out[c] = (x[c] - mean) * inverse * weight[c] + bias[c];
   }
 }

@@ -35,6 +35,9 @@ SAM_RLX_INLINE Vec mul(Vec a, Vec b) {
 SAM_RLX_INLINE Vec div(Vec a, Vec b) {
   return each_lane([&](int i) { return a.v[i] / b.v[i]; });
 }
+SAM_RLX_INLINE Vec sqrt(Vec a) {
+  return each_lane([&](int i) { return __builtin_sqrtf(a.v[i]); });
+}
 // The second operand when one of them is not a number.
 SAM_RLX_INLINE Vec min(Vec a, Vec b) {
   return each_lane([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });

@@ -24,6 +24,7 @@ SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
 SAM_RLX_INLINE Vec sub(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
 SAM_RLX_INLINE Vec mul(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
 SAM_RLX_INLINE Vec div(Vec a, Vec b) { return {vdivq_f32(a.v, b.v)}; }
+SAM_RLX_INLINE Vec sqrt(Vec a) { return {vsqrtq_f32(a.v)}; }
 // The second operand when one of them is not a number.
 SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {vbslq_f32(vcltq_f32(a.v, b.v), a.v, b.v)}; }
 SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)}; }
