@@ -1,28 +1,44 @@
+// out[p * W + i] = r[p][i] for p < n and i < width. What a narrow row writes too much, the next row
+// replaces, but for the last one.
+template <int W>
+SAM_RLX_INLINE void store_rows(float* out, const Vec (&r)[kLanes], Index n, Index width,
+                               bool last) {
+  for_each<kLanes>([&](auto p) SAM_RLX_INLINED {
+    if (p.value < n) {
+      store_row(out + p.value * W, r[p.value], width, p.value + 1 < n || !last);
+    }
+  });
+}
+
 // Rows become the lanes of a panel: out[p * W + i] = rows[i][p], and 0 where rows[i] is null.
 // out has k * W numbers.
 template <int W>
 void pack_rows(const float* const* rows, Index k, float* out) noexcept {
-  constexpr int kGroups = (W + kLanes - 1) / kLanes;
-  const Index whole = k / kLanes * kLanes;
-  for (int group = 0; group < kGroups; ++group) {
-    const Index first = group * kLanes;
-    const Index width = smaller(W - first, kLanes);
-    for (Index p = 0; p < k; p += kLanes) {
-      const Index n = p < whole ? kLanes : k - p;
+  for_each<(W + kLanes - 1) / kLanes>([&](auto group) SAM_RLX_INLINED {
+    constexpr int kFirst = group.value * kLanes;
+    constexpr int kWidth = W - kFirst < kLanes ? W - kFirst : kLanes;
+    // n numbers of each row, from p on.
+    const auto pack = [&](Index p, Index n, auto load_row) SAM_RLX_INLINED {
       Vec r[kLanes];
-      for_each<kLanes>([&](auto i) {
-        const float* const row = i.value < width ? rows[first + i.value] : nullptr;
-        r[i.value] = row == nullptr ? zero() : load_cols(row + p, n);
+      for_each<kLanes>([&](auto i) SAM_RLX_INLINED {
+        r[i.value] = i.value < kWidth ? load_row(rows[kFirst + i.value % kWidth]) : zero();
       });
       transpose(r);
-      for_each<kLanes>([&](auto i) {
-        // What a narrow row writes too much, the next row replaces.
-        if (i.value < n) {
-          store_row(out + (p + i.value) * W + first, r[i.value], width, p + i.value + 1 < k);
-        }
+      store_rows<W>(out + p * W + kFirst, r, n, kWidth, p + n == k);
+    };
+    bool complete = true;
+    for (int i = 0; i < kWidth; ++i) complete = complete && rows[kFirst + i] != nullptr;
+    Index p = 0;
+    for (; complete && p + kLanes <= k; p += kLanes) {
+      pack(p, kLanes, [&](const float* row) SAM_RLX_INLINED { return load(row + p); });
+    }
+    for (; p < k; p += kLanes) {
+      const Index n = smaller(kLanes, k - p);
+      pack(p, n, [&](const float* row) SAM_RLX_INLINED {
+        return row == nullptr ? zero() : load_cols(row + p, n);
       });
     }
-  }
+  });
 }
 
 void pack_a_rows(const float* const* rows, Index k, float* out) noexcept {
@@ -36,11 +52,16 @@ void pack_b_rows(const float* const* rows, Index k, float* out) noexcept {
 void pack_a_columns(const float* const* columns, Index k, Index m, float* out,
                     Index panel_stride) noexcept {
   for (Index i = 0; i < m; i += kMr, out += panel_stride) {
-    for (Index p = 0; p < k; ++p) {
-      for (Index first = 0; first < kMr; first += kLanes) {
-        const Index width = smaller(kLanes, kMr - first);
-        const Vec x = load_cols(columns[p] + i + first, smaller(width, larger(m - i - first, 0)));
-        store_row(out + p * kMr + first, x, width, p + 1 < k && first + kLanes >= kMr);
+    for (Index first = 0; first < kMr; first += kLanes) {
+      const Index width = smaller(kLanes, kMr - first);
+      const Index valid = smaller(width, larger(m - i - first, 0));
+      for (Index p = 0; p < k; p += kLanes) {
+        const Index n = smaller(kLanes, k - p);
+        Vec r[kLanes];
+        for_each<kLanes>([&](auto j) SAM_RLX_INLINED {
+          r[j.value] = j.value < n ? load_cols(columns[p + j.value] + i + first, valid) : zero();
+        });
+        store_rows<kMr>(out + p * kMr + first, r, n, width, p + n == k || first + kLanes < kMr);
       }
     }
   }
