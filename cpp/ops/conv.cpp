@@ -80,12 +80,12 @@ void conv_patch(Context& ctx, ConstView x, std::int64_t patch, const PackedMatri
   const Shape expected{x.shape[0], height / patch, out_w, weight.rows};
   check_conv("conv_patch", ctx, weight, patch * patch * channels, epilogue, expected, out);
   // Output row i is place (i / out_w, i % out_w) of the maps put below each other.
-  const auto segment = [&](std::int64_t i, std::int64_t y) {
-    return x.data + ((i / out_w * patch + y) * width + i % out_w * patch) * channels;
+  const auto corner = [&](std::int64_t i) {
+    return x.data + (i / out_w * width + i % out_w) * patch * channels;
   };
-  packed_gemm(ctx, expected.rows(),
-              RowSegments<decltype(segment)>{patch, patch * channels, segment}, weight, epilogue,
-              out.data);
+  const auto line = [=](const float* at, std::int64_t y) { return at + y * width * channels; };
+  packed_gemm(ctx, expected.rows(), RowSegments(patch, patch * channels, corner, line), weight,
+              epilogue, out.data);
 }
 
 void conv_strided(Context& ctx, ConstView x, const ConvWindow& window, const PackedMatrix& weight,
@@ -103,13 +103,13 @@ void conv_strided(Context& ctx, ConstView x, const ConvWindow& window, const Pac
   const ConstView map = window.padding > 0 ? padded(ctx, x, window.padding) : x;
   const std::int64_t height = map.shape[1], row = map.shape[2] * channels;
   const std::int64_t out_h = expected[1], out_w = expected[2];
-  const auto segment = [&](std::int64_t i, std::int64_t tap) {
-    const std::int64_t y = i / out_w % out_h * stride + tap;
-    return map.data + (i / (out_w * out_h) * height + y) * row + i % out_w * stride * channels;
+  const auto corner = [&](std::int64_t i) {
+    const std::int64_t y = i / out_w % out_h * stride, b = i / (out_w * out_h);
+    return map.data + (b * height + y) * row + i % out_w * stride * channels;
   };
-  packed_gemm(ctx, expected.rows(),
-              RowSegments<decltype(segment)>{kernel, kernel * channels, segment}, weight, epilogue,
-              out.data);
+  const auto line = [=](const float* at, std::int64_t tap) { return at + tap * row; };
+  packed_gemm(ctx, expected.rows(), RowSegments(kernel, kernel * channels, corner, line), weight,
+              epilogue, out.data);
 }
 
 void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
@@ -118,14 +118,21 @@ void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilog
   const std::int64_t height = x.shape[1], width = x.shape[2], channels = x.shape[3];
   const Shape expected = x.shape.with_last(weight.rows);
   check_conv("conv3x3", ctx, weight, 9 * channels, epilogue, expected, out);
-  const auto segment = [&](std::int64_t i, std::int64_t tap) -> const float* {
-    const std::int64_t col = i % width + tap % 3 - 1;
-    const std::int64_t row = i / width % height + tap / 3 - 1;
-    if (col < 0 || col >= width || row < 0 || row >= height) return nullptr;
-    return x.data + (i + (tap / 3 - 1) * width + tap % 3 - 1) * channels;
+  struct Place {
+    std::int64_t row, col;
+    const float* at;
   };
-  packed_gemm(ctx, expected.rows(), RowSegments<decltype(segment)>{9, channels, segment}, weight,
-              epilogue, out.data);
+  const auto place = [&](std::int64_t i) {
+    return Place{i / width % height, i % width, x.data + i * channels};
+  };
+  const auto segment = [=](const Place& p, std::int64_t tap) -> const float* {
+    const std::int64_t dy = tap / 3 - 1, dx = tap % 3 - 1;
+    const std::int64_t row = p.row + dy, col = p.col + dx;
+    if (col < 0 || col >= width || row < 0 || row >= height) return nullptr;
+    return p.at + (dy * width + dx) * channels;
+  };
+  packed_gemm(ctx, expected.rows(), RowSegments(9, channels, place, segment), weight, epilogue,
+              out.data);
 }
 
 void conv3x3_stride2(Context& ctx, ConstView x, const PackedMatrix& weight,
@@ -155,12 +162,13 @@ void conv3x3_stride2(Context& ctx, ConstView x, const PackedMatrix& weight,
                    std::fill_n(to + row - channels, channels, 0.0F);
                  }
                });
-  const auto segment = [&](std::int64_t i, std::int64_t tap) -> const float* {
+  const auto corner = [&](std::int64_t i) {
     const std::int64_t y = i / out_w % out_h, b = i / (out_w * out_h);
-    return padded + b * plane + (2 * y + tap) * row + i % out_w * 2 * channels;
+    return padded + b * plane + 2 * y * row + i % out_w * 2 * channels;
   };
-  packed_gemm(ctx, expected.rows(), RowSegments<decltype(segment)>{3, 3 * channels, segment},
-              weight, epilogue, out.data);
+  const auto line = [=](const float* at, std::int64_t tap) { return at + tap * row; };
+  packed_gemm(ctx, expected.rows(), RowSegments(3, 3 * channels, corner, line), weight, epilogue,
+              out.data);
 }
 
 void depthwise_conv(Context& ctx, ConstView x, ConstView weight, ConstView bias, View out) {

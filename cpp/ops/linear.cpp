@@ -201,9 +201,8 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
   switch (weight.format) {
     case WeightFormat::kFloat32:
     case WeightFormat::kBFloat16: {
-      const auto row = [&](std::int64_t i, std::int64_t) { return x.data + i * weight.cols; };
-      packed_gemm(ctx, x.shape.rows(), RowSegments<decltype(row)>{1, weight.cols, row}, weight,
-                  epilogue, out.data);
+      const auto row = [&](std::int64_t i) { return x.data + i * weight.cols; };
+      packed_gemm(ctx, x.shape.rows(), whole_rows(weight.cols, row), weight, epilogue, out.data);
       break;
     }
     case WeightFormat::kInt8:

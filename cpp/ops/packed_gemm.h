@@ -77,30 +77,43 @@ void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPlac
 
 GemmActivation gemm_activation(Activation activation);
 
-// The rows of A come in `count` segments of `length` numbers each: k = count * length.
-// at(row, segment) points to one, or is null for zeros.
-template <class At>
+// The rows of A come in `count` segments of `length` numbers each: k = count * length. row(i) is
+// what all segments of row i have in common: at(row(i), segment) points to one, or is null for
+// zeros.
+template <class Row, class At>
 struct RowSegments {
   std::int64_t count = 1;
   std::int64_t length = 0;
+  Row row;
   At at;
 };
+template <class Row, class At>
+RowSegments(std::int64_t, std::int64_t, Row, At) -> RowSegments<Row, At>;
+
+// Rows of one segment, at the places that at(i) points to.
+template <class At>
+auto whole_rows(std::int64_t length, At at) {
+  const auto same = [](const float* row, std::int64_t) { return row; };
+  return RowSegments(1, length, at, same);
+}
 
 // Packs rows [row, row + rows), inner indices [p0, p0 + k), into panels of mr rows.
-template <class At>
-void pack_segments(const KernelTable& kernels, const RowSegments<At>& source, std::int64_t row,
+template <class Row, class At>
+void pack_segments(const KernelTable& kernels, const RowSegments<Row, At>& source, std::int64_t row,
                    std::int64_t rows, std::int64_t p0, std::int64_t k, float* out) {
   constexpr std::int64_t kMaxMr = 64;
   const std::int64_t mr = kernels.gemm_mr;
   for (std::int64_t i = 0; i < rows; i += mr, out += k * mr) {
     const std::int64_t valid = std::min(mr, rows - i);
+    decltype(source.row(row)) starts[kMaxMr];
+    for (std::int64_t r = 0; r < valid; ++r) starts[r] = source.row(row + i + r);
     for (std::int64_t p = p0; p < p0 + k;) {
       const std::int64_t segment = p / source.length;
       const std::int64_t offset = p - segment * source.length;
       const std::int64_t step = std::min(source.length - offset, p0 + k - p);
       const float* pointers[kMaxMr] = {};
       for (std::int64_t r = 0; r < valid; ++r) {
-        const float* const start = source.at(row + i + r, segment);
+        const float* const start = source.at(starts[r], segment);
         pointers[r] = start == nullptr ? nullptr : start + offset;
       }
       kernels.pack_a_rows(pointers, step, out + (p - p0) * mr);
@@ -110,9 +123,9 @@ void pack_segments(const KernelTable& kernels, const RowSegments<At>& source, st
 }
 
 // out (m, columns) = activation(A W^T + bias) + residual, in the columns of the panels.
-template <class At>
-void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, const Panels& weight,
-                 const Epilogue& epilogue, float* out) {
+template <class Row, class At>
+void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& source,
+                 const Panels& weight, const Epilogue& epilogue, float* out) {
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t n = weight.count, k = weight.k, stride = weight.columns;
   if (m == 0 || n == 0) return;
@@ -170,8 +183,8 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source, co
 }
 
 // The same with all columns of a weight of floats.
-template <class At>
-void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<At>& source,
+template <class Row, class At>
+void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& source,
                  const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
   packed_gemm(ctx, m, source, panels_of(weight), epilogue, out);
 }

@@ -23,6 +23,10 @@ struct Layout {
   }
 };
 
+struct Place {
+  std::int64_t row = 0, col = 0;
+};
+
 Layout layout_of(const char* name, const Shape& shape) {
   if (shape.rank() == 3) return {shape[0], shape[1], shape[2], false};
   if (shape.rank() != 4 || shape[0] != 4) {
@@ -82,13 +86,14 @@ void conv3x3_upsampled(Context& ctx, ConstView x, const UpsampledConv& weight, C
     fail("conv3x3_upsampled: residual", expected.str(), residual.shape.str());
   }
   for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
-    const auto segment = [&](std::int64_t i, std::int64_t tap) -> const float* {
-      const std::int64_t row = i / in.width + tap / 2 - 1 + quarter / 2;
-      const std::int64_t col = i % in.width + tap % 2 - 1 + quarter % 2;
+    const auto place = [&](std::int64_t i) { return Place{i / in.width, i % in.width}; };
+    const auto segment = [&](Place p, std::int64_t tap) -> const float* {
+      const std::int64_t row = p.row + tap / 2 - 1 + quarter / 2;
+      const std::int64_t col = p.col + tap % 2 - 1 + quarter % 2;
       if (row < 0 || row >= in.height || col < 0 || col >= in.width) return nullptr;
       return x.data + in.at(row, col);
     };
-    packed_gemm(ctx, places, RowSegments<decltype(segment)>{4, in.channels, segment},
+    packed_gemm(ctx, places, RowSegments(4, in.channels, place, segment),
                 weight.quarters[static_cast<std::size_t>(quarter)], {.residual = residual[quarter]},
                 out[quarter].data);
   }
@@ -104,15 +109,17 @@ void conv3x3_to_quarters(Context& ctx, ConstView x, const PackedMatrix& weight, 
   const Shape expected{4, height / 2, width / 2, weight.rows};
   if (out.shape != expected) fail("conv3x3_to_quarters: result", expected.str(), out.shape.str());
   const std::int64_t half = width / 2, quarter_size = height / 2 * half;
-  const auto segment = [&](std::int64_t i, std::int64_t tap) -> const float* {
-    const std::int64_t quarter = i / quarter_size, place = i % quarter_size;
-    const std::int64_t row = place / half * 2 + quarter / 2 + tap / 3 - 1;
-    const std::int64_t col = place % half * 2 + quarter % 2 + tap % 3 - 1;
+  const auto place = [&](std::int64_t i) {
+    const std::int64_t quarter = i / quarter_size, in_quarter = i % quarter_size;
+    return Place{in_quarter / half * 2 + quarter / 2, in_quarter % half * 2 + quarter % 2};
+  };
+  const auto segment = [&](Place p, std::int64_t tap) -> const float* {
+    const std::int64_t row = p.row + tap / 3 - 1, col = p.col + tap % 3 - 1;
     if (row < 0 || row >= height || col < 0 || col >= width) return nullptr;
     return x.data + (row * width + col) * channels;
   };
-  packed_gemm(ctx, height * width, RowSegments<decltype(segment)>{9, channels, segment}, weight,
-              {.bias = bias}, out.data);
+  packed_gemm(ctx, height * width, RowSegments(9, channels, place, segment), weight, {.bias = bias},
+              out.data);
 }
 
 namespace {
