@@ -50,7 +50,7 @@ void check_gemm(const sam_rlx::KernelTable& table) {
   const std::int64_t sizes[] = {1, 3, 8, 13, 29, 64};
   for (const std::int64_t m : sizes) {
     for (const std::int64_t n : sizes) {
-      for (const std::int64_t k : {1, 7, 64, 1000}) {
+      for (const std::int64_t k : {1, 7, 8, 20, 64, 1000}) {
         const Product product(m, n, k);
         const Floats truth = run_gemm(generic, product, Layout::kPacked);
         compare_sums("gemm", truth, run_gemm(table, product, Layout::kPacked), k);

@@ -18,6 +18,7 @@ constexpr int kMaxKc = 384;
 constexpr bool kPrefetchPanel = true;
 constexpr int kPrefetchSteps = 0;
 constexpr bool kThirdFromMemory = false;
+constexpr int kLastRows = kMr;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/gelu_exponent.inl"

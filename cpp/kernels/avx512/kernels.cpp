@@ -23,6 +23,7 @@ constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;
 constexpr int kPrefetchSteps = 36;  // a weight comes from beyond the second-level cache
 constexpr bool kThirdFromMemory = true;
+constexpr int kLastRows = 5;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/gelu_table.inl"

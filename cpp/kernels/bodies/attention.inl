@@ -85,53 +85,56 @@ template <int V, bool Whole>
 SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
                                Vec (&largest)[V]) {
   Vec acc[kMr][V];
-  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-    for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
-  });
-  add_products<true, false>(t, acc);
-  const auto each_row = [&](auto finish) SAM_RLX_INLINED {
-    for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-      if (!Whole && t.row + r.value >= s.keys) return;
-      float* const out = s.scores + (t.row + r.value) * kNr;
-      finish(r);
-      for_each<V>([&](auto v) SAM_RLX_INLINED {
-        largest[v.value] = max(largest[v.value], acc[r.value][v.value]);
-        store(out + v.value * kLanes, acc[r.value][v.value]);
-      });
-    });
-  };
-  if (s.rel_h == nullptr) {
-    each_row([](auto) SAM_RLX_INLINED {});
-    return;
-  }
   const Vec scale = set1(s.scale);
-  Index h = (s.first_key + t.row) / s.rel_width, w = (s.first_key + t.row) % s.rel_width;
-  Vec row_terms[V];
-  const auto load_row_terms = [&]() SAM_RLX_INLINED {
-    each_vector(row_terms,
-                [&](Vec& y, int v) SAM_RLX_INLINED { y = load(s.rel_h + h * kNr + v * kLanes); });
-  };
-  const auto add_terms = [&](auto r, const float* column_terms) SAM_RLX_INLINED {
-    for_each<V>([&](auto v) SAM_RLX_INLINED {
-      Vec& x = acc[r.value][v.value];
-      x = add(fma(scale, x, row_terms[v.value]), load(column_terms + v.value * kLanes));
-    });
-  };
-  // Most tiles lie in one row of the map, whose terms then stay in registers.
-  if (w + kMr <= s.rel_width) {
-    load_row_terms();
-    const float* const column_terms = s.rel_w + w * kNr;
-    each_row([&](auto r) SAM_RLX_INLINED { add_terms(r, column_terms + r.value * kNr); });
-    return;
+  Index h = 0, w = 0;
+  if (s.rel_h != nullptr) {
+    h = (s.first_key + t.row) / s.rel_width;
+    w = (s.first_key + t.row) % s.rel_width;
   }
-  each_row([&](auto r) SAM_RLX_INLINED {
-    load_row_terms();
-    add_terms(r, s.rel_w + w * kNr);
-    if (++w == s.rel_width) {
-      w = 0;
-      ++h;
+  // Most tiles lie in one row of the map, whose terms then stay in registers.
+  const bool one_row = w + kMr <= s.rel_width;
+  const auto finish = [&](auto first, auto end) SAM_RLX_INLINED {
+    Vec row_terms[V];
+    const auto load_row_terms = [&]() SAM_RLX_INLINED {
+      each_vector(row_terms,
+                  [&](Vec& y, int v) SAM_RLX_INLINED { y = load(s.rel_h + h * kNr + v * kLanes); });
+    };
+    const auto each_row = [&](auto finish) SAM_RLX_INLINED {
+      for_each<end.value - first.value>([&](auto i) SAM_RLX_INLINED {
+        constexpr int kRow = first.value + i.value;
+        if (!Whole && t.row + kRow >= s.keys) return;
+        float* const out = s.scores + (t.row + kRow) * kNr;
+        finish(Int<kRow>{});
+        for_each<V>([&](auto v) SAM_RLX_INLINED {
+          largest[v.value] = max(largest[v.value], acc[kRow][v.value]);
+          store(out + v.value * kLanes, acc[kRow][v.value]);
+        });
+      });
+    };
+    const auto add_terms = [&](auto r, const float* column_terms) SAM_RLX_INLINED {
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        Vec& x = acc[r.value][v.value];
+        x = add(fma(scale, x, row_terms[v.value]), load(column_terms + v.value * kLanes));
+      });
+    };
+    if (s.rel_h == nullptr) {
+      each_row([](auto) SAM_RLX_INLINED {});
+    } else if (one_row) {
+      load_row_terms();
+      const float* const column_terms = s.rel_w + w * kNr;
+      each_row([&](auto r) SAM_RLX_INLINED { add_terms(r, column_terms + r.value * kNr); });
+    } else {
+      each_row([&](auto r) SAM_RLX_INLINED {
+        load_row_terms();
+        add_terms(r, s.rel_w + w * kNr);
+        if (++w == s.rel_width) {
+          w = 0;
+          ++h;
+        }
+      });
     }
-  });
+  };
+  sum_products<true, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
 // Scores of all keys, with their terms, and the largest ones.
@@ -209,19 +212,19 @@ template <int V>
 SAM_RLX_INLINE void value_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
                                const Vec (&shrink)[V]) {
   Vec acc[kMr][V];
-  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-    for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
-  });
-  add_products<true, false>(t, acc);
   float* const out = s.result + t.row * kNr;
-  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-    for_each<V>([&](auto v) SAM_RLX_INLINED {
-      float* const o = out + r.value * kNr + v.value * kLanes;
-      Vec& x = acc[r.value][v.value];
-      if (s.first_key > 0) x = fma(shrink[v.value], load(o), x);
-      store(o, x);
+  const auto finish = [&](auto first, auto end) SAM_RLX_INLINED {
+    for_each<end.value - first.value>([&](auto i) SAM_RLX_INLINED {
+      constexpr int kRow = first.value + i.value;
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        float* const o = out + kRow * kNr + v.value * kLanes;
+        Vec& x = acc[kRow][v.value];
+        if (s.first_key > 0) x = fma(shrink[v.value], load(o), x);
+        store(o, x);
+      });
     });
-  });
+  };
+  sum_products<true, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
 template <int V>

@@ -12,48 +12,61 @@ constexpr Index gemm_k_block(Index k) {
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
-// Adds the products of a tile. Packed: A(r, p) = a[p * kMr + r] and B(p, j) = b[p * kNr + j];
-// otherwise any strides. Fetch: what comes next of B is not in the caches.
-template <bool Packed, bool Fetch, int R, int V>
-SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
+// Adds the products of one inner index for rows [First, First + Rows). Packed and Fetch: see
+// sum_products.
+template <bool Packed, bool Fetch, int First, int Rows, int R, int V>
+SAM_RLX_INLINE void add_products(const float* a, Index a_row, const float* b, Vec (&acc)[R][V]) {
+  Vec bv[V];
+  if constexpr (Fetch && kPrefetchSteps > 0 && First == 0) {
+    for_each<V>([&](auto v) SAM_RLX_INLINED {
+      SAM_RLX_PREFETCH(b + kPrefetchSteps * kNr + v.value * kLanes);
+    });
+  }
+  for_each<V>([&](auto v) SAM_RLX_INLINED { bv[v.value] = load(b + v.value * kLanes); });
+  for_each<Rows>([&](auto i) SAM_RLX_INLINED {
+    constexpr int kRow = First + i.value;
+    const auto add_row = [&](auto number) SAM_RLX_INLINED {
+      for_each<V>([&](auto v)
+                      SAM_RLX_INLINED { add_product(acc[kRow][v.value], number, bv[v.value]); });
+    };
+    if constexpr (Packed && kThirdFromMemory && kRow % 3 == 0) {
+      add_row(a + kRow);
+    } else {
+      add_row(set1(a[kRow * a_row]));
+    }
+  });
+}
+
+// Sums the products of a tile. end(by_rows) is called once, and calls by_rows(finish), which
+// calls finish(Int<first>, Int<end>) for rows whose sums are complete. Packed: A(r, p) = a[p * kMr
+// + r] and B(p, j) = b[p * kNr + j]; otherwise any strides. Fetch: what comes next of B is not in
+// the caches.
+template <bool Packed, bool Fetch, int R, int V, class End>
+SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
+  for_each<R>([&](auto r) SAM_RLX_INLINED {
+    for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
+  });
   const float* a = t.a;
   const float* b = t.b;
   const Index a_row = Packed ? 1 : t.g->a_row_stride;
   const Index a_step = Packed ? kMr : t.g->a_k_stride;
   const Index b_step = Packed ? kNr : t.g->b_k_stride;
-  const auto step = [&]() SAM_RLX_INLINED {
-    Vec bv[V];
-    if constexpr (Fetch && kPrefetchSteps > 0) {
-      for_each<V>([&](auto v) SAM_RLX_INLINED {
-        SAM_RLX_PREFETCH(b + kPrefetchSteps * kNr + v.value * kLanes);
-      });
-    }
-    for_each<V>([&](auto v) SAM_RLX_INLINED { bv[v.value] = load(b + v.value * kLanes); });
-    for_each<R>([&](auto r) SAM_RLX_INLINED {
-      const auto add_row = [&](auto number) SAM_RLX_INLINED {
-        for_each<V>([&](auto v) SAM_RLX_INLINED {
-          add_product(acc[r.value][v.value], number, bv[v.value]);
-        });
-      };
-      if constexpr (Packed && kThirdFromMemory && r.value % 3 == 0) {
-        add_row(a + r.value);
-      } else {
-        add_row(set1(a[r.value * a_row]));
-      }
+  const auto steps = [&](auto count) SAM_RLX_INLINED {
+    for_each<count.value>([&](auto p) SAM_RLX_INLINED {
+      add_products<Packed, Fetch, 0, R>(a + p.value * a_step, a_row, b + p.value * b_step, acc);
     });
-    a += a_step;
-    b += b_step;
+    a += count.value * a_step;
+    b += count.value * b_step;
   };
   constexpr int kSteps = 8;  // a turn: its own instructions count too
-  const auto turn = [&]() SAM_RLX_INLINED {
-    for_each<kSteps>([&](auto) SAM_RLX_INLINED { step(); });
-  };
   // The tile's lines of the residual, or else of C, come in the first turns, a row in each, and a
   // line of the next panel in each of the last ones: more at once than a core can wait for, and the
   // products would wait.
   constexpr bool kFetchPanel = Fetch && kPrefetchPanel;
   const Index fetching = kFetchPanel ? kSteps * t.next_lines : 0;
-  Index p = t.k;
+  constexpr int kGroup = Packed && R == kMr && V == kNv ? kLastRows : R;
+  const bool last_turn = kGroup < R && t.k >= kSteps;
+  Index p = last_turn ? t.k - kSteps : t.k;
   if constexpr (Fetch) {
     const sam_rlx::GemmArgs& g = *t.g;
     const bool residual = t.last && g.residual != nullptr;
@@ -62,32 +75,44 @@ SAM_RLX_INLINE void add_products(const TileArgs& t, Vec (&acc)[R][V]) {
     const Index rest = p - smaller(R, (p - fetching) / kSteps) * kSteps;
     for (; p > rest; p -= kSteps, line += stride) {
       for_each<V>([&](auto v) SAM_RLX_INLINED { SAM_RLX_PREFETCH_WRITE(line + v.value * kLanes); });
-      turn();
+      steps(Int<kSteps>{});
     }
   }
-  for (; p >= fetching + kSteps; p -= kSteps) turn();
+  for (; p >= fetching + kSteps; p -= kSteps) steps(Int<kSteps>{});
   if constexpr (kFetchPanel) {
     for (const float* next = t.next; p >= kSteps; p -= kSteps, next += kLine) {
       SAM_RLX_PREFETCH_FAR(next);
-      turn();
+      steps(Int<kSteps>{});
     }
   }
-  for (; p > 0; --p) step();
+  for (; p > 0; --p) steps(Int<1>{});
+  // The last turn of some rows after the other: what becomes of these is done while the others are
+  // multiplied. All stores at once would keep the multiply-adds from their units.
+  end([&](auto finish) SAM_RLX_INLINED {
+    for_each<(R + kGroup - 1) / kGroup>([&](auto group) SAM_RLX_INLINED {
+      constexpr int kFirst = group.value * kGroup;
+      constexpr int kRows = kFirst + kGroup < R ? kGroup : R - kFirst;
+      if (kGroup < R && last_turn) {
+        for_each<kSteps>([&](auto p) SAM_RLX_INLINED {
+          add_products<Packed, Fetch, kFirst, kRows>(a + p.value * a_step, a_row,
+                                                     b + p.value * b_step, acc);
+        });
+      }
+      finish(Int<kFirst>{}, Int<kFirst + kRows>{});
+    });
+  });
 }
 
 template <int R, int V>
 void multiply_tile(const TileArgs& t) noexcept {
   Vec acc[R][V];
-  for_each<R>([&](auto r) SAM_RLX_INLINED {
-    for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
-  });
+  const auto end = [&](auto by_rows) SAM_RLX_INLINED { finish_sums<R, V>(t, acc, by_rows); };
   if (t.packed) {
-    add_products<true, true>(t, acc);
+    sum_products<true, true>(t, acc, end);
   } else {
     prefetch_tile<R, V>(t);
-    add_products<false, false>(t, acc);
+    sum_products<false, false>(t, acc, end);
   }
-  finish_sums<R, V>(t, acc);
 }
 
 // Same for a tile whose B panel cannot be read in whole vectors: plain B, last columns.

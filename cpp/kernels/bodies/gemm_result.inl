@@ -71,15 +71,16 @@ SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
   });
 }
 
-// What finish_tile does, for a tile of whole vectors that still lies in registers.
-template <int R, int V>
+// What finish_tile does, for rows [First, End) of a tile of whole vectors that still lie in
+// registers.
+template <int First, int End, int R, int V>
 SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
   const sam_rlx::GemmArgs& g = *t.g;
   const auto each = [&](auto change) SAM_RLX_INLINED {
-    for_each<R>([&](auto r) SAM_RLX_INLINED {
-      for_each<V>([&](auto v) SAM_RLX_INLINED {
-        change(acc[r.value][v.value], r.value, v.value * kLanes);
-      });
+    for_each<End - First>([&](auto r) SAM_RLX_INLINED {
+      constexpr int kRow = First + r.value;
+      for_each<V>([&](auto v)
+                      SAM_RLX_INLINED { change(acc[kRow][v.value], kRow, v.value * kLanes); });
     });
   };
   if (t.accumulate) {
@@ -128,44 +129,52 @@ SAM_RLX_NOINLINE void gelu_rows(const float* tile, Index rows, float* c, Index s
   if (rows > 0) some(Int<1>{});
 }
 
-// The same for GELU: the tile goes through memory.
-template <int R, int V>
-SAM_RLX_INLINE void finish_gelu(const TileArgs& t, Vec (&acc)[R][V]) {
+// The same for GELU: rows get their biases in `tile`, where they wait for the others.
+template <int First, int End, int R, int V>
+SAM_RLX_INLINE void bias_rows(const TileArgs& t, const Vec (&acc)[R][V], float* tile) {
   const sam_rlx::GemmArgs& g = *t.g;
   const float* const partial = t.partial + t.row * t.partial_stride + t.col;
-  alignas(64) float tile[R * V * kLanes];
   for_each<V>([&](auto v) SAM_RLX_INLINED {
     const Vec bias =
         g.column_bias == nullptr ? zero() : load(g.column_bias + t.col + v.value * kLanes);
-    for_each<R>([&](auto r) SAM_RLX_INLINED {
-      Vec x = acc[r.value][v.value];
-      if (t.accumulate) x = add(x, load(partial + r.value * t.partial_stride + v.value * kLanes));
-      if (g.row_bias != nullptr) x = add(x, set1(g.row_bias[t.row + r.value]));
-      store(tile + (r.value * V + v.value) * kLanes, add(x, bias));
+    for_each<End - First>([&](auto r) SAM_RLX_INLINED {
+      constexpr int kRow = First + r.value;
+      Vec x = acc[kRow][v.value];
+      if (t.accumulate) x = add(x, load(partial + kRow * t.partial_stride + v.value * kLanes));
+      if (g.row_bias != nullptr) x = add(x, set1(g.row_bias[t.row + kRow]));
+      store(tile + (kRow * V + v.value) * kLanes, add(x, bias));
     });
   });
-  gelu_rows<V>(tile, R, g.c + t.row * g.c_row_stride + t.col, g.c_row_stride);
 }
 
-// Sums of a tile, as they lie in registers, to C.
+// Sums of a tile, as they lie in registers, to C. by_rows(finish) calls
+// finish(Int<first>, Int<end>) for some rows after the other.
+template <int R, int V, class ByRows>
+SAM_RLX_INLINE void finish_sums(const TileArgs& t, Vec (&acc)[R][V], ByRows by_rows) {
+  const sam_rlx::GemmArgs& g = *t.g;
+  const bool whole = t.cols == V * kLanes, gelu = t.last && g.activation == sam_rlx::kGemmGelu;
+  alignas(64) float tile[R * kNr];
+  if (whole && !gelu) {
+    by_rows([&](auto first, auto end)
+                SAM_RLX_INLINED { finish_registers<first.value, end.value>(t, acc); });
+  } else if (whole && g.residual == nullptr) {
+    by_rows([&](auto first, auto end)
+                SAM_RLX_INLINED { bias_rows<first.value, end.value>(t, acc, tile); });
+    gelu_rows<V>(tile, R, g.c + t.row * g.c_row_stride + t.col, g.c_row_stride);
+  } else {
+    by_rows([&](auto first, auto end) SAM_RLX_INLINED {
+      for_each<end.value - first.value>([&](auto r) SAM_RLX_INLINED {
+        constexpr int kRow = first.value + r.value;
+        for_each<V>([&](auto v) SAM_RLX_INLINED {
+          store(tile + kRow * kNr + v.value * kLanes, acc[kRow][v.value]);
+        });
+      });
+    });
+    finish_tile(t, tile);
+  }
+}
+
 template <int R, int V>
 SAM_RLX_INLINE void finish_sums(const TileArgs& t, Vec (&acc)[R][V]) {
-  const sam_rlx::GemmArgs& g = *t.g;
-  const bool whole = t.cols == V * kLanes;
-  if (t.last && g.activation == sam_rlx::kGemmGelu) {
-    if (whole && g.residual == nullptr) {
-      finish_gelu<R, V>(t, acc);
-      return;
-    }
-  } else if (whole) {
-    finish_registers<R, V>(t, acc);
-    return;
-  }
-  alignas(64) float tile[R * kNr];
-  for_each<R>([&](auto r) SAM_RLX_INLINED {
-    for_each<V>([&](auto v) SAM_RLX_INLINED {
-      store(tile + r.value * kNr + v.value * kLanes, acc[r.value][v.value]);
-    });
-  });
-  finish_tile(t, tile);
+  finish_sums<R, V>(t, acc, [](auto finish) SAM_RLX_INLINED { finish(Int<0>{}, Int<R>{}); });
 }

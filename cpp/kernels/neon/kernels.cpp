@@ -16,6 +16,7 @@ constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;  // not measured
 constexpr int kPrefetchSteps = 0;
 constexpr bool kThirdFromMemory = false;
+constexpr int kLastRows = kMr;
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/gelu_exponent.inl"
