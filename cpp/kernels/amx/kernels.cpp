@@ -26,7 +26,7 @@ SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
 
 // clang-format off
 #include "kernels/bodies/math.inl"
-#include "kernels/bodies/gelu_table.inl"
+#include "kernels/bodies/normal_tail_table.inl"
 #include "kernels/bodies/lanes.inl"
 #include "kernels/bodies/gemm_result.inl"
 #include "kernels/bodies/int8_gemm.inl"

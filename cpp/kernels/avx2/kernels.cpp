@@ -21,7 +21,7 @@ constexpr bool kThirdFromMemory = false;
 constexpr int kLastRows = kMr;
 
 #include "kernels/bodies/math.inl"
-#include "kernels/bodies/gelu_exponent.inl"
+#include "kernels/bodies/normal_tail_exponent.inl"
 #include "kernels/bodies/lanes.inl"
 #include "kernels/bodies/pack.inl"
 #include "kernels/bodies/gemm_result.inl"

@@ -26,7 +26,7 @@ constexpr bool kThirdFromMemory = true;
 constexpr int kLastRows = 5;
 
 #include "kernels/bodies/math.inl"
-#include "kernels/bodies/gelu_table.inl"
+#include "kernels/bodies/normal_tail_table.inl"
 #include "kernels/bodies/lanes.inl"
 #include "kernels/bodies/pack.inl"
 #include "kernels/bodies/gemm_result.inl"

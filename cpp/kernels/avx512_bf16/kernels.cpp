@@ -18,7 +18,7 @@ namespace {
 constexpr int kNv = 2;
 
 #include "kernels/bodies/math.inl"
-#include "kernels/bodies/gelu_table.inl"
+#include "kernels/bodies/normal_tail_table.inl"
 #include "kernels/bodies/lanes.inl"
 #include "kernels/bodies/gemm_result.inl"
 // clang-format on

@@ -1,5 +1,13 @@
 // What happens to a tile of products on its way to C: bias, activation, residual.
 
+// x = x * Phi(x) = max(x, 0) - |x| * Phi(-|x|), Phi the normal distribution: the exact GELU.
+template <int N>
+SAM_RLX_INLINE void gelu(Vec (&x)[N]) {
+  Vec tail[N];
+  each_vector(tail, [&](Vec& v, int i) SAM_RLX_INLINED { v = abs(x[i]); });
+  normal_tail(tail);
+  each_vector(x, [&](Vec& v, int i) SAM_RLX_INLINED { v = fnma(abs(v), tail[i], max(zero(), v)); });
+}
 SAM_RLX_INLINE Vec gelu(Vec x) {
   Vec one[1] = {x};
   gelu(one);
