@@ -99,12 +99,12 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
       each_vector(row_terms,
                   [&](Vec& y, int v) SAM_RLX_INLINED { y = load(s.rel_h + h * kNr + v * kLanes); });
     };
-    const auto each_row = [&](auto finish) SAM_RLX_INLINED {
+    const auto each_row = [&](auto add_terms_to) SAM_RLX_INLINED {
       for_each<end.value - first.value>([&](auto i) SAM_RLX_INLINED {
         constexpr int kRow = first.value + i.value;
         if (!Whole && t.row + kRow >= s.keys) return;
         float* const out = s.scores + (t.row + kRow) * kNr;
-        finish(Int<kRow>{});
+        add_terms_to(Int<kRow>{});
         for_each<V>([&](auto v) SAM_RLX_INLINED {
           largest[v.value] = max(largest[v.value], acc[kRow][v.value]);
           store(out + v.value * kLanes, acc[kRow][v.value]);

@@ -7,6 +7,8 @@ constexpr Index kLine = 64 / sizeof(float);
 // number of A goes from memory straight into its sums. That is one instruction less for each, which
 // counts where a core works for two threads at once, and one load more: with every second one, a
 // core that loads two vectors at a time has too many.
+// And kLastRows: how many rows of a whole tile complete their sums together; all, where a store
+// does not keep a multiply-add from its unit.
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
@@ -92,10 +94,10 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
     for_each<(R + kGroup - 1) / kGroup>([&](auto group) SAM_RLX_INLINED {
       constexpr int kFirst = group.value * kGroup;
       constexpr int kRows = kFirst + kGroup < R ? kGroup : R - kFirst;
-      if (kGroup < R && last_turn) {
-        for_each<kSteps>([&](auto p) SAM_RLX_INLINED {
-          add_products<Packed, Fetch, kFirst, kRows>(a + p.value * a_step, a_row,
-                                                     b + p.value * b_step, acc);
+      if (last_turn) {
+        for_each<kSteps>([&](auto q) SAM_RLX_INLINED {
+          add_products<Packed, Fetch, kFirst, kRows>(a + q.value * a_step, a_row,
+                                                     b + q.value * b_step, acc);
         });
       }
       finish(Int<kFirst>{}, Int<kFirst + kRows>{});
