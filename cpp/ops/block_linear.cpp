@@ -63,12 +63,11 @@ void block_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const E
   const Workspace::Scope scratch(ctx.workspace);
   float* const panels = ctx.workspace.array<float>(most * k);
   float* const rows = ctx.workspace.array<float>(threads * nr * k);
-  const auto row = [&](std::int64_t i) { return x.data + i * k; };
   for (std::int64_t first = 0; first < n; first += most) {
     const std::int64_t count = std::min(most, n - first);
     unpack(ctx.kernels, {weight, first, count, threads, rows, panels});
-    packed_gemm(ctx, m, whole_rows(k, row), Panels{panels, nullptr, first, count, k, n}, epilogue,
-                out.data);
+    packed_gemm(ctx, m, whole_rows(x.data, k), Panels{panels, nullptr, first, count, k, n},
+                epilogue, out.data);
   }
 }
 

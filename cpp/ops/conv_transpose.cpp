@@ -50,7 +50,7 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
   const int threads = lines * width * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
   const Workspace::Scope scratch(ctx.workspace);
   float* const buffers = ctx.workspace.array<float>(threads * run * k_block);
-  const auto source = whole_rows(k, [&](std::int64_t i) { return x.data + i * k; });
+  const auto source = whole_rows(x.data, k);
 
   parallel_for(threads, lines * runs, 1, [&](std::int64_t task, std::int64_t, int thread) {
     const std::int64_t line = task / runs, first = task % runs * run;

@@ -201,8 +201,7 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
   switch (weight.format) {
     case WeightFormat::kFloat32:
     case WeightFormat::kBFloat16: {
-      const auto row = [&](std::int64_t i) { return x.data + i * weight.cols; };
-      packed_gemm(ctx, x.shape.rows(), whole_rows(weight.cols, row), weight, epilogue, out.data);
+      packed_gemm(ctx, x.shape.rows(), whole_rows(x.data, weight.cols), weight, epilogue, out.data);
       break;
     }
     case WeightFormat::kInt8:

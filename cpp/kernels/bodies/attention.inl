@@ -134,7 +134,7 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
       });
     }
   };
-  sum_products<true, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
+  sum_products<PackedRows, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
 // Scores of all keys, with their terms, and the largest ones.
@@ -224,7 +224,7 @@ SAM_RLX_INLINE void value_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
       });
     });
   };
-  sum_products<true, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
+  sum_products<PackedRows, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
 template <int V>

@@ -14,66 +14,122 @@ constexpr Index gemm_k_block(Index k) {
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
-// Adds the products of one inner index for rows [First, First + Rows). Packed and Fetch: see
-// sum_products.
-template <bool Packed, bool Fetch, int First, int Rows, int R, int V>
-SAM_RLX_INLINE void add_products(const float* a, Index a_row, const float* b, Vec (&acc)[R][V]) {
+// Where a tile's numbers of A are: packed, its rows side by side,
+class PackedRows {
+ public:
+  static constexpr bool kPacked = true;
+
+  SAM_RLX_INLINE explicit PackedRows(const TileArgs& t) : a_(t.a) {}
+  // A(Row, step), counted from where it has moved to.
+  template <int Row>
+  SAM_RLX_INLINE const float* at(Index step) const {
+    return a_ + step * kMr + Row;
+  }
+  SAM_RLX_INLINE void move(Index steps) { a_ += steps * kMr; }
+
+ private:
+  const float* a_;
+};
+
+// or anywhere. Every third row has a pointer: a processor has too few registers for all.
+class PlainRows {
+ public:
+  static constexpr bool kPacked = false;
+
+  SAM_RLX_INLINE explicit PlainRows(const TileArgs& t)
+      : row_stride_(t.g->a_row_stride), k_stride_(t.g->a_k_stride) {
+    for_each<kThirds>([&](auto i)
+                          SAM_RLX_INLINED { a_[i.value] = t.a + 3 * i.value * row_stride_; });
+  }
+  template <int Row>
+  SAM_RLX_INLINE const float* at(Index) const {
+    return a_[Row / 3] + Row % 3 * row_stride_;
+  }
+  SAM_RLX_INLINE void move(Index steps) {
+    for_each<kThirds>([&](auto i) SAM_RLX_INLINED { a_[i.value] += steps * k_stride_; });
+  }
+
+ private:
+  static constexpr int kThirds = (kMr + 2) / 3;
+  const float* a_[kThirds];
+  Index row_stride_, k_stride_;
+};
+
+// Adds the products of inner index `step` for rows [First, First + Rows). Fetch: what lies `ahead`
+// of B is fetched.
+template <bool Fetch, int First, int Rows, class A, int R, int V>
+SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index ahead,
+                                 Vec (&acc)[R][V]) {
   Vec bv[V];
   if constexpr (Fetch && kPrefetchSteps > 0 && First == 0) {
-    for_each<V>([&](auto v) SAM_RLX_INLINED {
-      SAM_RLX_PREFETCH(b + kPrefetchSteps * kNr + v.value * kLanes);
-    });
+    for_each<V>([&](auto v) SAM_RLX_INLINED { SAM_RLX_PREFETCH(b + ahead + v.value * kLanes); });
   }
   for_each<V>([&](auto v) SAM_RLX_INLINED { bv[v.value] = load(b + v.value * kLanes); });
   for_each<Rows>([&](auto i) SAM_RLX_INLINED {
     constexpr int kRow = First + i.value;
+    const float* const place = a.template at<kRow>(step);
     const auto add_row = [&](auto number) SAM_RLX_INLINED {
       for_each<V>([&](auto v)
                       SAM_RLX_INLINED { add_product(acc[kRow][v.value], number, bv[v.value]); });
     };
-    if constexpr (Packed && kThirdFromMemory && kRow % 3 == 0) {
-      add_row(a + kRow);
+    if constexpr (kThirdFromMemory && kRow % 3 == 0) {
+      add_row(place);
     } else {
-      add_row(set1(a[kRow * a_row]));
+      add_row(set1(*place));
     }
   });
 }
 
+// The tile's lines of the residual, or else of C.
+struct TileLines {
+  const float* first;
+  Index stride;
+};
+SAM_RLX_INLINE TileLines lines_of(const TileArgs& t) {
+  const sam_rlx::GemmArgs& g = *t.g;
+  const bool residual = t.last && g.residual != nullptr;
+  const Index stride = residual ? g.residual_row_stride : g.c_row_stride;
+  return {(residual ? g.residual : g.c) + t.row * stride + t.col, stride};
+}
+
 // Sums the products of a tile. end(by_rows) is called once, and calls by_rows(finish), which
-// calls finish(Int<first>, Int<end>) for rows whose sums are complete. Packed: A(r, p) = a[p * kMr
-// + r] and B(p, j) = b[p * kNr + j]; otherwise any strides. Fetch: what comes next of B is not in
-// the caches.
-template <bool Packed, bool Fetch, int R, int V, class End>
+// calls finish(Int<first>, Int<end>) for rows whose sums are complete. With PackedRows B(p, j) is
+// b[p * kNr + j]. Fetch: what comes next of B is not in the caches.
+template <class A, bool Fetch, int R, int V, class End>
 SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   for_each<R>([&](auto r) SAM_RLX_INLINED {
     for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
   });
-  const float* a = t.a;
+  A a(t);
   const float* b = t.b;
-  const Index a_row = Packed ? 1 : t.g->a_row_stride;
-  const Index a_step = Packed ? kMr : t.g->a_k_stride;
-  const Index b_step = Packed ? kNr : t.g->b_k_stride;
-  const auto steps = [&](auto count) SAM_RLX_INLINED {
+  const Index b_step = A::kPacked ? kNr : t.g->b_k_stride;
+  const Index ahead = A::kPacked || t.packed_b ? kPrefetchSteps * kNr : 0;
+  // Steps for some of the rows. One move for all is cheaper where A is packed.
+  const auto multiply = [&](auto count, auto first, auto rows, A& from) SAM_RLX_INLINED {
     for_each<count.value>([&](auto p) SAM_RLX_INLINED {
-      add_products<Packed, Fetch, 0, R>(a + p.value * a_step, a_row, b + p.value * b_step, acc);
+      const float* const b_row = b + p.value * b_step;
+      add_products<Fetch, first.value, rows.value>(from, p.value, b_row, ahead, acc);
+      if constexpr (!A::kPacked) from.move(1);
     });
-    a += count.value * a_step;
+    if constexpr (A::kPacked) from.move(count.value);
+  };
+  const auto steps = [&](auto count) SAM_RLX_INLINED {
+    multiply(count, Int<0>{}, Int<R>{}, a);
     b += count.value * b_step;
   };
   constexpr int kSteps = 8;  // a turn: its own instructions count too
-  // The tile's lines of the residual, or else of C, come in the first turns, a row in each, and a
-  // line of the next panel in each of the last ones: more at once than a core can wait for, and the
-  // products would wait.
+  // A row of the tile's lines comes in each of the first turns, and a line of the next panel in
+  // each of the last ones: more at once than a core can wait for, and the products would wait.
+  // Where turns are few, or B is not packed, all lines come at once.
   constexpr bool kFetchPanel = Fetch && kPrefetchPanel;
   const Index fetching = kFetchPanel ? kSteps * t.next_lines : 0;
-  constexpr int kGroup = Packed && R == kMr && V == kNv ? kLastRows : R;
+  constexpr int kGroup = R == kMr && V == kNv ? kLastRows : R;
   const bool last_turn = kGroup < R && t.k >= kSteps;
   Index p = last_turn ? t.k - kSteps : t.k;
-  if constexpr (Fetch) {
-    const sam_rlx::GemmArgs& g = *t.g;
-    const bool residual = t.last && g.residual != nullptr;
-    const Index stride = residual ? g.residual_row_stride : g.c_row_stride;
-    const float* line = (residual ? g.residual : g.c) + t.row * stride + t.col;
+  const bool by_turns = A::kPacked || (t.packed_b && t.k >= kSteps * (R - 2));
+  if (Fetch && !by_turns) prefetch_tile<R, V>(t);
+  if (Fetch && by_turns) {
+    auto [line, stride] = lines_of(t);
     const Index rest = p - smaller(R, (p - fetching) / kSteps) * kSteps;
     for (; p > rest; p -= kSteps, line += stride) {
       for_each<V>([&](auto v) SAM_RLX_INLINED { SAM_RLX_PREFETCH_WRITE(line + v.value * kLanes); });
@@ -95,10 +151,8 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
       constexpr int kFirst = group.value * kGroup;
       constexpr int kRows = kFirst + kGroup < R ? kGroup : R - kFirst;
       if (last_turn) {
-        for_each<kSteps>([&](auto q) SAM_RLX_INLINED {
-          add_products<Packed, Fetch, kFirst, kRows>(a + q.value * a_step, a_row,
-                                                     b + q.value * b_step, acc);
-        });
+        A again = a;
+        multiply(Int<kSteps>{}, Int<kFirst>{}, Int<kRows>{}, again);
       }
       finish(Int<kFirst>{}, Int<kFirst + kRows>{});
     });
@@ -110,10 +164,9 @@ void multiply_tile(const TileArgs& t) noexcept {
   Vec acc[R][V];
   const auto end = [&](auto by_rows) SAM_RLX_INLINED { finish_sums<R, V>(t, acc, by_rows); };
   if (t.packed) {
-    sum_products<true, true>(t, acc, end);
+    sum_products<PackedRows, true>(t, acc, end);
   } else {
-    prefetch_tile<R, V>(t);
-    sum_products<false, false>(t, acc, end);
+    sum_products<PlainRows, true>(t, acc, end);
   }
 }
 
@@ -162,8 +215,7 @@ void run_tile(TileArgs& t, Index row, Index col) noexcept {
   t.cols = smaller(t.g->n - col, kNr);
   const Index vectors = (t.cols + kLanes - 1) / kLanes;
   // A packed panel of B is padded to kNr columns; a plain one ends with column n.
-  const bool padded = t.g->b_k_stride == kNr && t.g->b_panel_stride != kNr;
-  if (t.cols == vectors * kLanes || padded) {
+  if (t.cols == vectors * kLanes || t.packed_b) {
     kTiles.by_vectors[vectors - 1].by_rows[t.rows - 1](t);
   } else {
     multiply_tile_edge(t);
@@ -183,6 +235,7 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
   t.g = &g;
   const bool packed_a = g.a_row_stride == 1 && g.a_k_stride == kMr;
   t.packed = packed_a && g.b_k_stride == kNr;
+  t.packed_b = g.b_k_stride == kNr && g.b_panel_stride != kNr;
   const auto a_panel = [&](Index row, Index p0) {
     return g.a + (row / kMr) * g.a_panel_stride + p0 * g.a_k_stride;
   };
@@ -209,7 +262,7 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
   if (packed_a || (g.n > g.m && !mostly_c)) {
     for (Index col = 0; col < g.n; col += kNr) {
       blocks([&](Index p0) {
-        const bool more = kPrefetchPanel && t.packed && col + kNr < g.n;
+        const bool more = kPrefetchPanel && t.packed_b && col + kNr < g.n;
         t.next_lines = more ? panel_share(t.k, g.m) : 0;
         t.next = b_panel(more ? col + kNr : col, p0);
         t.b = b_panel(col, p0);

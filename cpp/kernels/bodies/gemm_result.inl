@@ -18,7 +18,8 @@ SAM_RLX_INLINE Vec gelu(Vec x) {
 // their own.
 struct TileArgs {
   const sam_rlx::GemmArgs* g;
-  bool packed;  // A in panels of kMr rows, and B in rows of kNr
+  bool packed;    // A in panels of kMr rows, and B in rows of kNr
+  bool packed_b;  // B in panels of their own
   const float* a;
   const float* b;
   Index k;
