@@ -10,6 +10,7 @@ SAM_RLX_INLINE void for_rows(Index count, Step step) {
 }
 template <int V>
 constexpr int kRowsAtOnce = 4 / V;
+constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // at once: as many as leave registers
 
 // Calls f(Int<V>) with the vectors of so many columns.
 template <class F>
@@ -162,13 +163,13 @@ SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, const Vec (&larg
   Vec offset[V], sum[V];
   each_vector(offset, [&](Vec& y, int v) SAM_RLX_INLINED { y = sub(zero(), largest[v]); });
   each_vector(sum, [](Vec& y, int) SAM_RLX_INLINED { y = zero(); });
-  for_rows<kRowsAtOnce<V>>(s.keys, [&](Index j, auto n) SAM_RLX_INLINED {
+  for_rows<kExpVectors / V>(s.keys, [&](Index j, auto n) SAM_RLX_INLINED {
     const auto at = [&](int i)
                         SAM_RLX_INLINED { return s.scores + (j + i / V) * kNr + i % V * kLanes; };
     Vec y[n.value * V];
     each_vector(y,
                 [&](Vec& x, int i) SAM_RLX_INLINED { x = fma(scale, load(at(i)), offset[i % V]); });
-    exp2(y);
+    exp2_finite(y);
     each_vector(y, [&](Vec& x, int i) SAM_RLX_INLINED {
       store(at(i), x);
       sum[i % V] = add(sum[i % V], x);

@@ -30,6 +30,15 @@ SAM_RLX_INLINE void exp2(Vec (&x)[N]) {
   each_vector(x, [](Vec& v, int) SAM_RLX_INLINED { v = max(set1(-125.0F), v); });
   exp2_normal(x);
 }
+// The same for finite x up to 127; at most 2^-125 where it is smaller.
+template <int N>
+SAM_RLX_INLINE void exp2_finite(Vec (&x)[N]) {
+  if constexpr (kScalesToZero) {
+    exp2_normal(x);
+  } else {
+    exp2(x);
+  }
+}
 SAM_RLX_INLINE Vec exp2(Vec x) {
   Vec one[1] = {x};
   exp2(one);

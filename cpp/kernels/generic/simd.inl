@@ -61,6 +61,8 @@ SAM_RLX_INLINE Vec round_nearest(Vec a) {
     return x > -4194304.0F && x < 4194304.0F ? (x + kMagic) - kMagic : x;
   });
 }
+// Whether scale_by_power gives 0 for any n below.
+constexpr bool kScalesToZero = false;
 // a * 2^n for whole n and a in [0.5, 2], when the result is a normal number.
 SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) {
   return each_lane([&](int i) {
