@@ -173,7 +173,11 @@ Prepared pack_panels(std::int64_t width, Pack pack) {
 }
 
 Prepared pack_a_rows(const KernelTable& t) { return pack_panels(t.gemm_mr, t.pack_a_rows); }
-Prepared pack_b_rows(const KernelTable& t) { return pack_panels(t.gemm_nr, t.pack_b_rows); }
+Prepared pack_b_rows(const KernelTable& t) {
+  return pack_panels(t.gemm_nr, [&t](const float* const* rows, std::int64_t k, float* out) {
+    t.pack_b_rows(rows, k, 0.5F, out);
+  });
+}
 
 Prepared pack_a_columns(const KernelTable& t) {
   const auto x = floats(kBlock), out = floats(up(kRows, t.gemm_mr) * kWidth);

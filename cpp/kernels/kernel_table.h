@@ -102,7 +102,7 @@ struct SoftmaxColumnsArgs {
   std::int64_t keys = 0;
   std::int64_t columns = 0;      // rounded up to whole vectors; all nr may be read and written
   std::int64_t first_key = 0;    // 0: running_sum and result hold nothing yet
-  float scale = 1.0F;            // above 0
+  float scale = 1.0F;            // of scores that lie in memory
   const float* rel_h = nullptr;  // null for none: then rel_w is not used either
   const float* rel_w = nullptr;
   std::int64_t rel_width = 1;
@@ -116,8 +116,8 @@ struct SoftmaxColumnsArgs {
 // which is added to the result.
 struct AttendColumnsArgs {
   SoftmaxColumnsArgs softmax;
-  // Keys (keys, dim), packed as a left operand, and queries (dim, nr), whose products the scores
-  // are; null where they are there already.
+  // Keys (keys, dim), packed as a left operand, and queries (dim, nr), scaled already, whose
+  // products the scores are; null where they are there already.
   const float* keys = nullptr;
   const float* queries = nullptr;
   std::int64_t dim = 0;
@@ -206,10 +206,10 @@ struct KernelTable {
   void (*pack_a_columns)(const float* const* columns, std::int64_t k, std::int64_t m, float* out,
                          std::int64_t panel_stride) noexcept;
 
-  // Packs mr rows into one panel of A, or nr rows into one panel of B^T:
+  // Packs mr rows into one panel of A, or nr rows, multiplied with scale, into one panel of B^T:
   // out[p * width + i] = rows[i][p] for p < k, 0 where rows[i] is null.
   void (*pack_a_rows)(const float* const* rows, std::int64_t k, float* out) noexcept;
-  void (*pack_b_rows)(const float* const* rows, std::int64_t k, float* out) noexcept;
+  void (*pack_b_rows)(const float* const* rows, std::int64_t k, float scale, float* out) noexcept;
 
   // out[j * out_stride + i] = x[i * x_stride + j] for i < rows, j < cols.
   void (*transpose_block)(const float* x, std::int64_t x_stride, std::int64_t rows,

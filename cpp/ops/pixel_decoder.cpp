@@ -149,7 +149,7 @@ struct MapProduct {
         normalise(map + (p + i) * channels, rows + i * channels);
         pointers[i] = rows + i * channels;
       }
-      kernels.pack_b_rows(pointers, channels, panels + p * channels);
+      kernels.pack_b_rows(pointers, channels, 1.0F, panels + p * channels);
     }
     kernels.gemm({.m = count,
                   .n = places,

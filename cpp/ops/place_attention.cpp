@@ -214,7 +214,7 @@ void QueryPanel::set_up(std::int64_t first, std::int64_t count, float* scratch) 
   done_ = 0;
   const float* rows[kMaxNr] = {};
   for (std::int64_t i = 0; i < count; ++i) rows[i] = args_.query.data + (first + i) * channels_;
-  kernels_.pack_b_rows(rows, channels_, query_);
+  kernels_.pack_b_rows(rows, channels_, args_.scale * kLog2E, query_);
   std::fill_n(max_, nr_, -std::numeric_limits<float>::infinity());
   std::fill_n(total_, nr_, 0.0F);
 }
@@ -274,7 +274,6 @@ void QueryPanel::attend(std::int64_t keys, const float* values) {
                                        .keys = keys,
                                        .columns = columns_,
                                        .first_key = done_,
-                                       .scale = args_.scale * kLog2E,
                                        .running_max = max_,
                                        .running_sum = total_,
                                        .result = result_,

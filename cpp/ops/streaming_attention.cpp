@@ -13,6 +13,7 @@ AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes&
   constexpr std::int64_t kQueryBlock = 128;  // queries that share a block of keys in the cache
   mr_ = kernels.gemm_mr;
   nr = kernels.gemm_nr;
+  query_scale_ = sizes.bfloat16 ? 1.0F : sizes.scale * kLog2E;
   key_step = sizes.bfloat16 ? kBFloat16Depth : mr_;
   panels = std::clamp<std::int64_t>((sizes.max_queries + nr - 1) / nr, 1, kQueryBlock / nr);
   const std::int64_t max_keys = round_up(sizes.max_keys, key_step);
@@ -85,7 +86,7 @@ void AttentionTiles::round_values(const float* const* rows, std::int64_t count,
       const std::int64_t slice = std::min(kSlice, sizes_.value_dim - d);
       const float* pointers[QueryRows::kMax] = {};
       for (std::int64_t i = 0; i < std::min(nr, count - j); ++i) pointers[i] = rows[j + i] + d;
-      kernels_.pack_b_rows(pointers, slice, columns);
+      kernels_.pack_b_rows(pointers, slice, 1.0F, columns);
       for (std::int64_t r = 0; r < slice; ++r) {
         kernels_.round_bfloat16(columns + r * nr, width, out + (d + r) * value_stride_ + j);
       }
@@ -142,15 +143,16 @@ void AttentionTiles::position_terms(const float* table, std::int64_t side,
   g.c = products;
   g.c_row_stride = nr;
   kernels_.gemm(g);
+  const float scale = kLog2E / query_scale_;
   std::int64_t offset[QueryRows::kMax] = {};
   for (std::int64_t i = 0; i < count; ++i) offset[i] = rows.place[i].*axis * nr + i;
   for (std::int64_t j = 0; j < side; ++j) {
     float* const to = out + j * nr;
     const float* const from = products + (side - 1 - j - base) * nr;
     if (low == high) {
-      for (std::int64_t i = 0; i < g.n; ++i) to[i] = kLog2E * from[low * nr + i];
+      for (std::int64_t i = 0; i < g.n; ++i) to[i] = scale * from[low * nr + i];
     } else {
-      for (std::int64_t i = 0; i < count; ++i) to[i] = kLog2E * from[offset[i]];
+      for (std::int64_t i = 0; i < count; ++i) to[i] = scale * from[offset[i]];
       for (std::int64_t i = count; i < g.n; ++i) to[i] = 0.0F;
     }
   }
@@ -161,8 +163,7 @@ void AttentionTiles::given_terms(const float* const* terms, std::int64_t count, 
                                  float* out) const {
   const float* pointers[QueryRows::kMax] = {};
   std::copy_n(terms, count, pointers);
-  kernels_.pack_b_rows(pointers, side, out);
-  for (std::int64_t i = 0; i < side * nr; ++i) out[i] *= kLog2E;
+  kernels_.pack_b_rows(pointers, side, kLog2E, out);
 }
 
 void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std::int64_t count,
@@ -170,7 +171,7 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
   const Panel p = panel(index, scratch);
   const float* pointers[QueryRows::kMax] = {};
   std::copy_n(rows.query, count, pointers);
-  kernels_.pack_b_rows(pointers, sizes_.head_dim, p.query);
+  kernels_.pack_b_rows(pointers, sizes_.head_dim, query_scale_, p.query);
   if (sizes_.bfloat16) kernels_.pack_bfloat16_rows(p.query, sizes_.head_dim, p.pairs);
   std::fill_n(p.max, nr, -std::numeric_limits<float>::infinity());
   std::fill_n(p.sum, nr, 0.0F);
@@ -235,7 +236,7 @@ void AttentionTiles::run(std::int64_t count, std::int64_t keys, const float* key
                          const float* value, float* scratch) const {
   SoftmaxColumnsArgs softmax;
   softmax.scores = scratch;
-  softmax.scale = sizes_.scale * kLog2E;
+  softmax.scale = sizes_.scale * kLog2E / query_scale_;
   softmax.rel_width = sizes_.rel_width;
   softmax.value_dim = sizes_.value_dim;
   for (std::int64_t first = 0; first < keys; first += key_block_) {

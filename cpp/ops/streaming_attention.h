@@ -100,6 +100,8 @@ class AttentionTiles {
   const KernelTable& kernels_;
   const AttentionSizes& sizes_;
   std::int64_t mr_ = 0;
+  // Packed queries are scaled, and scores need no scale; those of bfloat16 are rounded as they are.
+  float query_scale_ = 1.0F;
   std::int64_t key_block_ = 0;
   std::int64_t key_stride_ = 0, value_stride_ = 0;  // of rows of bfloat16
   std::int64_t key_floats_ = 0, value_floats_ = 0, table_h_ = 0, table_w_ = 0;

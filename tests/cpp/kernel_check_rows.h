@@ -152,7 +152,10 @@ class SoftmaxSteps {
     Floats keys, queries;
     if (x_.dim > 0) {
       keys = packed_rows(x_.key, x_.dim, mr, table_.pack_a_rows);
-      queries = packed_rows(x_.query, x_.dim, table_.gemm_nr, table_.pack_b_rows);
+      // Scores that are made here are not scaled: the queries are.
+      queries = packed_rows(x_.query, x_.dim, table_.gemm_nr, [&](auto rows, auto k, float* out) {
+        table_.pack_b_rows(rows, k, kScale, out);
+      });
     }
     return run(terms, whole, mr, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
       table_.attend_columns({s, x_.dim > 0 ? keys.data() + s.first_key * x_.dim : nullptr,
@@ -162,6 +165,8 @@ class SoftmaxSteps {
   }
 
  private:
+  static constexpr float kScale = 1.5F;
+
   static float value(std::int64_t key, std::int64_t d) {
     return static_cast<float>((key * 7 + d * 3) % 11) - 4.0F;
   }
@@ -189,7 +194,7 @@ class SoftmaxSteps {
     Floats result(static_cast<std::size_t>(value_dim_ * nr), 0.0F);
     sam_rlx::SoftmaxColumnsArgs s;
     s.columns = whole ? nr : (x_.columns + table_.lanes - 1) / table_.lanes * table_.lanes;
-    s.scale = 1.5F;
+    s.scale = kScale;
     if (terms) s.rel_h = s.rel_w = rel.data();
     s.rel_width = 3;
     s.running_max = max.data();
@@ -293,10 +298,11 @@ void check_packing(const sam_rlx::KernelTable& table) {
     for (std::int64_t i = 0; i < count; ++i) {
       rows[static_cast<std::size_t>(i)] = x.data() + i * k;
       for (std::int64_t p = 0; p < k; ++p) {
-        expected[static_cast<std::size_t>(p * nr + i)] = x[static_cast<std::size_t>(i * k + p)];
+        const float number = x[static_cast<std::size_t>(i * k + p)];
+        expected[static_cast<std::size_t>(p * nr + i)] = 1.5F * number;
       }
     }
-    table.pack_b_rows(rows.data(), k, packed.data());
+    table.pack_b_rows(rows.data(), k, 1.5F, packed.data());
     compare("pack_b_rows", expected, packed, 0.0F);
   }
 }

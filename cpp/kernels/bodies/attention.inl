@@ -36,30 +36,28 @@ SAM_RLX_INLINE void change_scores(float* scores, Index rows, Vec (&largest)[V], 
               [&](Vec& y, int i) SAM_RLX_INLINED { largest[i % V] = max(largest[i % V], y); });
 }
 
-// What the largest scores are compared with: scores with their terms, or before they are scaled.
+// The largest scores of the tiles before.
 template <int V>
-SAM_RLX_INLINE void begin_largest(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
-  each_vector(largest, [&](Vec& y, int v) SAM_RLX_INLINED {
-    y = s.rel_h != nullptr ? load(s.running_max + v * kLanes) : set1(-__builtin_inff());
-  });
-}
-template <int V>
-SAM_RLX_INLINE void end_largest(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
-  if (s.rel_h != nullptr) return;
-  each_vector(largest, [&](Vec& y, int v) SAM_RLX_INLINED {
-    y = max(load(s.running_max + v * kLanes), mul(set1(s.scale), y));
-  });
+SAM_RLX_INLINE void load_largest(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
+  each_vector(largest,
+              [&](Vec& y, int v) SAM_RLX_INLINED { y = load(s.running_max + v * kLanes); });
 }
 
-// Scores that lie in memory get their terms, if there are any; and the largest ones.
+// Scores that lie in memory are scaled and get their terms, if there are any; and the largest ones.
 template <int V>
 SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
-  begin_largest<V>(s, largest);
-  if (s.rel_h == nullptr) {
+  const Vec scale = set1(s.scale);
+  load_largest<V>(s, largest);
+  if (s.rel_h == nullptr && s.scale == 1.0F) {
     change_scores<V>(s.scores, s.keys, largest,
                      [](const float* x, Index, int) SAM_RLX_INLINED { return load(x); });
+  } else if (s.rel_h == nullptr) {
+    change_scores<V>(s.scores, s.keys, largest, [&](float* x, Index, int) SAM_RLX_INLINED {
+      const Vec y = mul(scale, load(x));
+      store(x, y);
+      return y;
+    });
   } else {
-    const Vec scale = set1(s.scale);
     Index h = s.first_key / s.rel_width, w = s.first_key % s.rel_width;
     for (Index first = 0; first < s.keys; w = 0, ++h) {
       Vec bias[V];
@@ -77,7 +75,6 @@ SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&larg
       first += keys;
     }
   }
-  end_largest<V>(s, largest);
 }
 
 // Scores of a tile of keys, with their terms, and the largest ones. Not Whole: the last keys, fewer
@@ -86,7 +83,6 @@ template <int V, bool Whole>
 SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
                                Vec (&largest)[V]) {
   Vec acc[kMr][V];
-  const Vec scale = set1(s.scale);
   Index h = 0, w = 0;
   if (s.rel_h != nullptr) {
     h = (s.first_key + t.row) / s.rel_width;
@@ -115,7 +111,7 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
     const auto add_terms = [&](auto r, const float* column_terms) SAM_RLX_INLINED {
       for_each<V>([&](auto v) SAM_RLX_INLINED {
         Vec& x = acc[r.value][v.value];
-        x = add(fma(scale, x, row_terms[v.value]), load(column_terms + v.value * kLanes));
+        x = add(add(x, row_terms[v.value]), load(column_terms + v.value * kLanes));
       });
     };
     if (s.rel_h == nullptr) {
@@ -146,12 +142,11 @@ SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&lar
   t.a = args.keys;
   t.b = args.queries;
   t.k = args.dim;
-  begin_largest<V>(s, largest);
+  load_largest<V>(s, largest);
   for (; t.row + kMr <= s.keys; t.row += kMr, t.a += kMr * args.dim) {
     score_tile<V, true>(s, t, largest);
   }
   if (t.row < s.keys) score_tile<V, false>(s, t, largest);
-  end_largest<V>(s, largest);
 }
 
 // Scores become weights, once the largest ones are known; `shrink` is what becomes of the weights
@@ -159,16 +154,13 @@ SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&lar
 template <int V>
 SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, const Vec (&largest)[V],
                           Vec (&shrink)[V]) {
-  const Vec scale = set1(s.rel_h != nullptr ? 1.0F : s.scale);
-  Vec offset[V], sum[V];
-  each_vector(offset, [&](Vec& y, int v) SAM_RLX_INLINED { y = sub(zero(), largest[v]); });
+  Vec sum[V];
   each_vector(sum, [](Vec& y, int) SAM_RLX_INLINED { y = zero(); });
   for_rows<kExpVectors / V>(s.keys, [&](Index j, auto n) SAM_RLX_INLINED {
     const auto at = [&](int i)
                         SAM_RLX_INLINED { return s.scores + (j + i / V) * kNr + i % V * kLanes; };
     Vec y[n.value * V];
-    each_vector(y,
-                [&](Vec& x, int i) SAM_RLX_INLINED { x = fma(scale, load(at(i)), offset[i % V]); });
+    each_vector(y, [&](Vec& x, int i) SAM_RLX_INLINED { x = sub(load(at(i)), largest[i % V]); });
     exp2_finite(y);
     each_vector(y, [&](Vec& x, int i) SAM_RLX_INLINED {
       store(at(i), x);

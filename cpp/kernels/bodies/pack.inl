@@ -10,10 +10,10 @@ SAM_RLX_INLINE void store_rows(float* out, const Vec (&r)[kLanes], Index n, Inde
   });
 }
 
-// Rows become the lanes of a panel: out[p * W + i] = rows[i][p], and 0 where rows[i] is null.
-// out has k * W numbers.
-template <int W>
-void pack_rows(const float* const* rows, Index k, float* out) noexcept {
+// Rows become the lanes of a panel: out[p * W + i] = change(rows[i][p]), and change(0) where
+// rows[i] is null. out has k * W numbers.
+template <int W, class F>
+SAM_RLX_INLINE void pack_rows(const float* const* rows, Index k, float* out, F change) {
   for_each<(W + kLanes - 1) / kLanes>([&](auto group) SAM_RLX_INLINED {
     constexpr int kFirst = group.value * kLanes;
     constexpr int kWidth = W - kFirst < kLanes ? W - kFirst : kLanes;
@@ -24,6 +24,7 @@ void pack_rows(const float* const* rows, Index k, float* out) noexcept {
         r[i.value] = i.value < kWidth ? load_row(rows[kFirst + i.value % kWidth]) : zero();
       });
       transpose(r);
+      each_vector(r, [&](Vec& x, int) SAM_RLX_INLINED { x = change(x); });
       store_rows<W>(out + p * W + kFirst, r, n, kWidth, p + n == k);
     };
     bool complete = true;
@@ -42,11 +43,11 @@ void pack_rows(const float* const* rows, Index k, float* out) noexcept {
 }
 
 void pack_a_rows(const float* const* rows, Index k, float* out) noexcept {
-  pack_rows<kMr>(rows, k, out);
+  pack_rows<kMr>(rows, k, out, [](Vec x) SAM_RLX_INLINED { return x; });
 }
 
-void pack_b_rows(const float* const* rows, Index k, float* out) noexcept {
-  pack_rows<kNr>(rows, k, out);
+void pack_b_rows(const float* const* rows, Index k, float scale, float* out) noexcept {
+  pack_rows<kNr>(rows, k, out, [&](Vec x) SAM_RLX_INLINED { return mul(set1(scale), x); });
 }
 
 void pack_a_columns(const float* const* columns, Index k, Index m, float* out,
@@ -71,7 +72,7 @@ void pack_weight(const float* weight, Index ldw, Index n, Index k, float* out) n
   for (Index j = 0; j < n; j += kNr) {
     const float* rows[kNr] = {};
     for (Index i = 0; i < smaller(kNr, n - j); ++i) rows[i] = weight + (j + i) * ldw;
-    pack_rows<kNr>(rows, k, out + j * k);
+    pack_rows<kNr>(rows, k, out + j * k, [](Vec x) SAM_RLX_INLINED { return x; });
   }
 }
 
