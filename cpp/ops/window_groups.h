@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "core/context.h"
 #include "core/parallel.h"
@@ -32,8 +33,31 @@ class WindowGroups {
     return {y, x, std::min(group_height_, height_ - y), std::min(group_width_, width_ - x)};
   }
 
+  // Groups are taken as 0, stride, 2 stride ... modulo their number, by the thread that is free.
+  // This stride is the one with which the last of the threads ends first: two threads have 2052 and
+  // 2044 places of 25 windows of 14 on a map of 64, but 2080 and 2016 row by row. busy: (threads,).
+  std::int64_t stride(int threads, std::int64_t* busy) const {
+    std::int64_t best = 1, least = height_ * width_;
+    // Among many groups, one more or less makes no difference.
+    for (std::int64_t step = 1; count() < kFewGroups && step < count(); ++step) {
+      if (std::gcd(step, count()) > 1) continue;
+      std::fill_n(busy, threads, 0);
+      for (std::int64_t i = 0; i < count(); ++i) {
+        const Part taken = part(i * step % count());
+        *std::min_element(busy, busy + threads) += taken.rows * taken.cols;
+      }
+      const std::int64_t last = *std::max_element(busy, busy + threads);
+      if (last < least) {
+        least = last;
+        best = step;
+      }
+    }
+    return best;
+  }
+
  private:
   static constexpr std::int64_t kPlaces = 192;  // the weights, read for each group, weigh little
+  static constexpr std::int64_t kFewGroups = 64;
 
   std::int64_t height_, width_, group_height_, group_width_, cols_;
 };
@@ -48,10 +72,12 @@ void for_window_groups(Context& ctx, const WindowGroups& groups, ConstView x, Vi
   const std::int64_t channels = x.shape[2], out_channels = out.shape[2];
   const int threads = std::max(ctx.num_threads, 1);
   ctx.workspace.reserve_threads(threads);
-  parallel_for(threads, groups.count(), 1, [&](std::int64_t group, std::int64_t, int thread) {
+  const Workspace::Scope outer(ctx.workspace);
+  const std::int64_t stride = groups.stride(threads, ctx.workspace.array<std::int64_t>(threads));
+  parallel_for(threads, groups.count(), 1, [&](std::int64_t i, std::int64_t, int thread) {
     Context own{.kernels = ctx.kernels, .workspace = ctx.workspace.of_thread(thread)};
     const Workspace::Scope scratch(own.workspace);
-    const auto [top, left, rows, cols] = groups.part(group);
+    const auto [top, left, rows, cols] = groups.part(i * stride % groups.count());
     const View part = own.workspace.floats({1, rows, cols, channels});
     View result = part;
     if (step > 1 || out_channels != channels) {
