@@ -21,7 +21,7 @@ constexpr int kNv = 2;
 constexpr int kInt8Mr = 6;
 constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;
-constexpr int kPrefetchSteps = 36;  // a weight comes from beyond the second-level cache
+constexpr int kPrefetchSteps = 72;  // a weight comes from beyond the second-level cache
 constexpr bool kThirdFromMemory = true;
 constexpr int kLastRows = 5;
 

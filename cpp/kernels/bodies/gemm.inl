@@ -80,7 +80,11 @@ SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index a
   });
 }
 
-// The tile's lines of the residual, or else of C.
+constexpr int kSteps = 8;  // of a turn of the products: its own instructions count too
+
+// The tile's lines of the residual, or else of C. A row of them comes in each of the first turns,
+// and a line of the next panel in each of the last ones: more at once than a core can wait for, and
+// the products would wait. Where turns are few, or B is not packed, all lines come at once.
 struct TileLines {
   const float* first;
   Index stride;
@@ -92,18 +96,27 @@ SAM_RLX_INLINE TileLines lines_of(const TileArgs& t) {
   return {(residual ? g.residual : g.c) + t.row * stride + t.col, stride};
 }
 
+template <int R, int V>
+SAM_RLX_INLINE void clear(Vec (&acc)[R][V]) {
+  for_each<R>([&](auto r) SAM_RLX_INLINED {
+    each_vector(acc[r.value], [](Vec& x, int) SAM_RLX_INLINED { x = zero(); });
+  });
+}
+
+// How many rows of a tile complete their sums together.
+template <int R, int V>
+constexpr int kRowsTogether = R == kMr && V == kNv ? kLastRows : R;
+
 // Sums the products of a tile. end(by_rows) is called once, and calls by_rows(finish), which
 // calls finish(Int<first>, Int<end>) for rows whose sums are complete. With PackedRows B(p, j) is
 // b[p * kNr + j]. Fetch: what comes next of B is not in the caches.
 template <class A, bool Fetch, int R, int V, class End>
 SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
-  for_each<R>([&](auto r) SAM_RLX_INLINED {
-    for_each<V>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = zero(); });
-  });
+  clear(acc);
   A a(t);
   const float* b = t.b;
   const Index b_step = A::kPacked ? kNr : t.g->b_k_stride;
-  const Index ahead = A::kPacked || t.packed_b ? kPrefetchSteps * kNr : 0;
+  Index ahead = A::kPacked || t.packed_b ? kPrefetchSteps * kNr : 0;
   // Steps for some of the rows. One move for all is cheaper where A is packed.
   const auto multiply = [&](auto count, auto first, auto rows, A& from) SAM_RLX_INLINED {
     for_each<count.value>([&](auto p) SAM_RLX_INLINED {
@@ -117,18 +130,14 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
     multiply(count, Int<0>{}, Int<R>{}, a);
     b += count.value * b_step;
   };
-  constexpr int kSteps = 8;  // a turn: its own instructions count too
-  // A row of the tile's lines comes in each of the first turns, and a line of the next panel in
-  // each of the last ones: more at once than a core can wait for, and the products would wait.
-  // Where turns are few, or B is not packed, all lines come at once.
-  constexpr bool kFetchPanel = Fetch && kPrefetchPanel;
-  const Index fetching = kFetchPanel ? kSteps * t.next_lines : 0;
-  constexpr int kGroup = R == kMr && V == kNv ? kLastRows : R;
+  const Index fetching = Fetch && kPrefetchPanel ? kSteps * t.next_lines : 0;
+  constexpr int kGroup = kRowsTogether<R, V>;
   const bool last_turn = kGroup < R && t.k >= kSteps;
   Index p = last_turn ? t.k - kSteps : t.k;
   const bool by_turns = A::kPacked || (t.packed_b && t.k >= kSteps * (R - 2));
-  if (Fetch && !by_turns) prefetch_tile<R, V>(t);
-  if (Fetch && by_turns) {
+  if (Fetch && !by_turns) {
+    prefetch_tile<R, V>(t);
+  } else if (Fetch) {
     auto [line, stride] = lines_of(t);
     const Index rest = p - smaller(R, (p - fetching) / kSteps) * kSteps;
     for (; p > rest; p -= kSteps, line += stride) {
@@ -136,8 +145,13 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
       steps(Int<kSteps>{});
     }
   }
+  if constexpr (Fetch && kPrefetchSteps > 0 && A::kPacked) {
+    for (; p >= kPrefetchSteps + kSteps; p -= kSteps) steps(Int<kSteps>{});
+    // Ahead of the last steps is the next panel: not the one behind, where k has several blocks.
+    ahead += t.next - (t.b + t.k * kNr);
+  }
   for (; p >= fetching + kSteps; p -= kSteps) steps(Int<kSteps>{});
-  if constexpr (kFetchPanel) {
+  if constexpr (Fetch && kPrefetchPanel) {
     for (const float* next = t.next; p >= kSteps; p -= kSteps, next += kLine) {
       SAM_RLX_PREFETCH_FAR(next);
       steps(Int<kSteps>{});
@@ -262,8 +276,8 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
   if (packed_a || (g.n > g.m && !mostly_c)) {
     for (Index col = 0; col < g.n; col += kNr) {
       blocks([&](Index p0) {
-        const bool more = kPrefetchPanel && t.packed_b && col + kNr < g.n;
-        t.next_lines = more ? panel_share(t.k, g.m) : 0;
+        const bool more = t.packed_b && col + kNr < g.n;
+        t.next_lines = kPrefetchPanel && more ? panel_share(t.k, g.m) : 0;
         t.next = b_panel(more ? col + kNr : col, p0);
         t.b = b_panel(col, p0);
         for (Index row = 0; row < g.m; row += kMr, t.next += t.next_lines * kLine) {

@@ -27,7 +27,8 @@ struct TileArgs {
   bool accumulate, last;       // last: of the k blocks, so the epilogue follows
   const float* partial;        // what is accumulated, by rows of partial_stride
   Index partial_stride;
-  // Fetched into the second-level cache meanwhile, at most one line for each turn of the products.
+  // The panel of B that comes next; so many lines of it are fetched into the second-level cache
+  // meanwhile, at most one for each turn of the products.
   const float* next;
   Index next_lines;
 };
