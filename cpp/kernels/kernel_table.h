@@ -124,6 +124,9 @@ struct AttendColumnsArgs {
   // (value_dim, keys), packed as a left operand whose panels begin value_stride floats apart.
   const float* values = nullptr;
   std::int64_t value_stride = 0;
+  // Unless 0, neither is packed: keys and values are rows that begin so many floats apart. Then
+  // there are no terms of position.
+  std::int64_t row_stride = 0;
 };
 
 // One row of a depthwise convolution, channels last:

@@ -262,6 +262,8 @@ void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
   sizes.rel_w = args.rel_pos.rel_w;
   sizes.rel_height = source.size_h;
   sizes.rel_width = source.size_w;
+  // Whole windows, one above the other: a window's places are in order.
+  if (divides && source.size_w == grid.width) sizes.row_stride = 3 * source.channels;
   sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;
   StreamingAttention(ctx, sizes, source).run();
 }

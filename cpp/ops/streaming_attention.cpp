@@ -186,7 +186,7 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
 }
 
 // A step over keys [softmax.first_key, ... + softmax.keys) for the queries of a panel.
-void AttentionTiles::attend(const Panel& p, const float* key, const float* value, std::int64_t keys,
+void AttentionTiles::attend(const Panel& p, const UnitKeys& at, std::int64_t keys,
                             SoftmaxColumnsArgs softmax) const {
   softmax.rel_h = p.rel_h;
   softmax.rel_w = p.rel_w;
@@ -194,20 +194,22 @@ void AttentionTiles::attend(const Panel& p, const float* key, const float* value
   softmax.running_sum = p.sum;
   softmax.result = p.result;
   if (sizes_.bfloat16) {
-    attend_bfloat16(p, key, value, softmax);
+    attend_bfloat16(p, at, softmax);
     return;
   }
   AttendColumnsArgs args;
   args.softmax = softmax;
-  args.keys = key + softmax.first_key * sizes_.head_dim;
+  const bool packed = at.row_stride == 0;
+  args.keys = at.key + softmax.first_key * (packed ? sizes_.head_dim : at.row_stride);
   args.queries = p.query;
   args.dim = sizes_.head_dim;
-  args.values = value + softmax.first_key * mr_;
+  args.values = at.value + softmax.first_key * (packed ? mr_ : at.row_stride);
   args.value_stride = mr_ * keys;
+  args.row_stride = at.row_stride;
   kernels_.attend_columns(args);
 }
 
-void AttentionTiles::attend_bfloat16(const Panel& p, const float* key, const float* value,
+void AttentionTiles::attend_bfloat16(const Panel& p, const UnitKeys& at,
                                      const SoftmaxColumnsArgs& softmax) const {
   GemmArgs scores;
   scores.m = softmax.keys;
@@ -215,7 +217,7 @@ void AttentionTiles::attend_bfloat16(const Panel& p, const float* key, const flo
   scores.k = sizes_.head_dim;
   scores.c = softmax.scores;
   scores.c_row_stride = nr;
-  const auto* const keys = reinterpret_cast<const std::uint16_t*>(key);
+  const auto* const keys = reinterpret_cast<const std::uint16_t*>(at.key);
   kernels_.bfloat16_gemm({scores, keys + softmax.first_key * key_stride_, key_stride_, p.pairs});
   kernels_.softmax_columns(softmax);
   auto* const weights = reinterpret_cast<std::uint16_t*>(softmax.scores + nr * key_block_);
@@ -228,12 +230,12 @@ void AttentionTiles::attend_bfloat16(const Panel& p, const float* key, const flo
   result.c_row_stride = nr;
   if (softmax.first_key > 0) result.residual = p.result;
   result.residual_row_stride = nr;
-  const auto* const values = reinterpret_cast<const std::uint16_t*>(value);
+  const auto* const values = reinterpret_cast<const std::uint16_t*>(at.value);
   kernels_.bfloat16_gemm({result, values + softmax.first_key, value_stride_, weights});
 }
 
-void AttentionTiles::run(std::int64_t count, std::int64_t keys, const float* key,
-                         const float* value, float* scratch) const {
+void AttentionTiles::run(std::int64_t count, std::int64_t keys, const UnitKeys& at,
+                         float* scratch) const {
   SoftmaxColumnsArgs softmax;
   softmax.scores = scratch;
   softmax.scale = sizes_.scale * kLog2E / query_scale_;
@@ -244,7 +246,7 @@ void AttentionTiles::run(std::int64_t count, std::int64_t keys, const float* key
     softmax.first_key = first;
     for (std::int64_t i = 0; i < count; i += nr) {
       softmax.columns = lanes_of(std::min(nr, count - i));
-      attend(panel(i / nr, scratch), key, value, keys, softmax);
+      attend(panel(i / nr, scratch), at, keys, softmax);
     }
   }
 }

@@ -27,6 +27,8 @@ struct AttentionSizes {
   std::int64_t rel_height = 1, rel_width = 1;
   // Instead: queries bring the terms of each row and column, see QueryRows.
   bool bias = false;
+  // Floats between a unit's keys, and between its values, if these are the same for all; else 0.
+  std::int64_t row_stride = 0;
   // Queries, keys, values and the softmax's weights are rounded to bfloat16 for their products;
   // sums, scores and the softmax stay float32. For tables with bfloat16_inputs.
   bool bfloat16 = false;
@@ -45,6 +47,13 @@ struct QueryRows {
   Place place[kMax];
   const float* bias_h[kMax];  // (rel_height,) terms of a query, or null for zeros
   const float* bias_w[kMax];  // (rel_width,)
+};
+
+// Keys and values of a unit: packed, or rows that begin row_stride floats apart.
+struct UnitKeys {
+  const float* key = nullptr;
+  const float* value = nullptr;
+  std::int64_t row_stride = 0;
 };
 
 // Tile sizes and the scratch that one thread needs.
@@ -70,8 +79,7 @@ class AttentionTiles {
   void begin_panel(std::int64_t index, const QueryRows& rows, std::int64_t count,
                    const float* tables, float* scratch) const;
   // Runs `count` prepared queries over all keys.
-  void run(std::int64_t count, std::int64_t keys, const float* key, const float* value,
-           float* scratch) const;
+  void run(std::int64_t count, std::int64_t keys, const UnitKeys& at, float* scratch) const;
   void end_panel(std::int64_t index, QueryRows& rows, std::int64_t count, float* scratch) const;
 
   std::int64_t nr = 0;        // queries of a panel
@@ -89,10 +97,9 @@ class AttentionTiles {
                       float* out) const;
   void given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
                    float* out) const;
-  void attend(const Panel& p, const float* key, const float* value, std::int64_t keys,
+  void attend(const Panel& p, const UnitKeys& at, std::int64_t keys,
               SoftmaxColumnsArgs softmax) const;
-  void attend_bfloat16(const Panel& p, const float* key, const float* value,
-                       const SoftmaxColumnsArgs& softmax) const;
+  void attend_bfloat16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax) const;
   void round_keys(const float* const* rows, std::int64_t count, std::uint16_t* out) const;
   void round_values(const float* const* rows, std::int64_t count, std::uint16_t* out) const;
   std::int64_t lanes_of(std::int64_t count) const { return round_up(count, kernels_.lanes); }
@@ -127,9 +134,11 @@ class StreamingAttention {
     tables_ = ctx_.workspace.array<float>(tiles_.table_floats());
     tiles_.pack_tables(tables_);
     scratch_ = ctx_.workspace.array<float>(threads_ * tiles_.thread_floats());
+    in_place_ = sizes_.row_stride > 0 && sizes_.max_keys <= kKeysInPlace && !sizes_.bfloat16 &&
+                sizes_.rel_h == nullptr && !sizes_.bias;
     // Packed keys and values stay in the cache of the thread that packs them, when there are
     // enough units for all threads and they are small; else all units are packed first.
-    if (sizes_.units >= 4 * threads_ && sizes_.max_keys <= kSmallKeys) {
+    if (!in_place_ && sizes_.units >= 4 * threads_ && sizes_.max_keys <= kSmallKeys) {
       run_by_unit();
     } else {
       run_by_query_block();
@@ -138,6 +147,8 @@ class StreamingAttention {
 
  private:
   static constexpr std::int64_t kSmallKeys = 512;
+  // So few keys stay in the first-level cache, and packing them would be a good part of the work.
+  static constexpr std::int64_t kKeysInPlace = 64;
   static constexpr std::int64_t kChunk = 256;
 
   float* thread_scratch(int thread) const { return scratch_ + thread * tiles_.thread_floats(); }
@@ -155,7 +166,7 @@ class StreamingAttention {
     }
   }
 
-  void run_queries(std::int64_t unit, std::int64_t first, const float* key, const float* value,
+  void run_queries(std::int64_t unit, std::int64_t first, const UnitKeys& at,
                    float* scratch) const {
     const std::int64_t count = std::min(tiles_.nr * tiles_.panels, source_.queries(unit) - first);
     QueryRows rows;
@@ -164,7 +175,7 @@ class StreamingAttention {
       source_.query_rows(unit, first + i, n, rows);
       tiles_.begin_panel(i / tiles_.nr, rows, n, tables_, scratch);
     }
-    tiles_.run(count, source_.keys(unit), key, value, scratch);
+    tiles_.run(count, source_.keys(unit), at, scratch);
     for (std::int64_t i = 0; i < count; i += tiles_.nr) {
       const std::int64_t n = std::min(tiles_.nr, count - i);
       source_.query_rows(unit, first + i, n, rows);
@@ -181,14 +192,35 @@ class StreamingAttention {
       float* const value = key + tiles_.key_floats();
       pack(unit, 0, source_.keys(unit), key, value);
       for (std::int64_t i = 0; i < source_.queries(unit); i += block) {
-        run_queries(unit, i, key, value, thread_scratch(thread));
+        run_queries(unit, i, {key, value}, thread_scratch(thread));
       }
     });
   }
 
   void run_by_query_block() {
-    const std::int64_t size = tiles_.key_floats() + tiles_.value_floats();
+    const std::int64_t size = in_place_ ? 0 : tiles_.key_floats() + tiles_.value_floats();
     float* const packed = ctx_.workspace.array<float>(sizes_.units * size);
+    if (!in_place_) pack_all(packed, size);
+    const std::int64_t block = tiles_.nr * tiles_.panels;
+    const std::int64_t blocks = (sizes_.max_queries + block - 1) / block;
+    parallel_for(threads_, sizes_.units * blocks, 1, [&](std::int64_t i, std::int64_t, int thread) {
+      const std::int64_t unit = i / blocks;
+      const std::int64_t first = i % blocks * block;
+      if (first >= source_.queries(unit)) return;
+      UnitKeys at;
+      if (in_place_) {
+        source_.key_rows(unit, 0, 1, &at.key, &at.value);
+        at.row_stride = sizes_.row_stride;
+      } else {
+        at.key = packed + unit * size;
+        at.value = at.key + tiles_.key_floats();
+      }
+      run_queries(unit, first, at, thread_scratch(thread));
+    });
+  }
+
+  // Packs the keys and values of all units, `size` floats each.
+  void pack_all(float* packed, std::int64_t size) const {
     const std::int64_t chunk = kChunk / tiles_.key_step * tiles_.key_step;
     const std::int64_t chunks = (sizes_.max_keys + chunk - 1) / chunk;
     parallel_for(threads_, sizes_.units * chunks, 1, [&](std::int64_t i, std::int64_t, int) {
@@ -198,15 +230,6 @@ class StreamingAttention {
       float* const key = packed + unit * size;
       if (count > 0) pack(unit, first, count, key, key + tiles_.key_floats());
     });
-    const std::int64_t block = tiles_.nr * tiles_.panels;
-    const std::int64_t blocks = (sizes_.max_queries + block - 1) / block;
-    parallel_for(threads_, sizes_.units * blocks, 1, [&](std::int64_t i, std::int64_t, int thread) {
-      const std::int64_t unit = i / blocks;
-      const std::int64_t first = i % blocks * block;
-      if (first >= source_.queries(unit)) return;
-      const float* const key = packed + unit * size;
-      run_queries(unit, first, key, key + tiles_.key_floats(), thread_scratch(thread));
-    });
   }
 
   Context& ctx_;
@@ -214,6 +237,7 @@ class StreamingAttention {
   const Source& source_;
   AttentionTiles tiles_;
   int threads_ = 1;
+  bool in_place_ = false;  // keys and values are read from where they are
   float* tables_ = nullptr;
   float* scratch_ = nullptr;
 };

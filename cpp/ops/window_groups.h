@@ -27,10 +27,14 @@ class WindowGroups {
 
   struct Part {
     std::int64_t y = 0, x = 0, rows = 0, cols = 0;
+    std::int64_t windows = 1;  // side by side, where all of them are whole
   };
   Part part(std::int64_t group) const {
     const std::int64_t y = group / cols_ * group_height_, x = group % cols_ * group_width_;
-    return {y, x, std::min(group_height_, height_ - y), std::min(group_width_, width_ - x)};
+    Part part{y, x, std::min(group_height_, height_ - y), std::min(group_width_, width_ - x)};
+    const std::int64_t window = group_height_;
+    if (part.rows == window && part.cols % window == 0) part.windows = part.cols / window;
+    return part;
   }
 
   // Groups are taken as 0, stride, 2 stride ... modulo their number, by the thread that is free.
@@ -64,7 +68,8 @@ class WindowGroups {
 
 // Calls body(context of a thread, group of x (1, h, w, C), its result (1, h / s, w / s, C2)) for
 // each group of the map x (H, W, C), and puts the results together in out (H / s, W / s, C2), which
-// may be x. The two views of a call are the same where their shapes are.
+// may be x. The two views of a call are the same where their shapes are. Whole windows stand one
+// above the other in them, so that the places of each are in order.
 template <class Body>
 void for_window_groups(Context& ctx, const WindowGroups& groups, ConstView x, View out,
                        const Body& body) {
@@ -77,21 +82,26 @@ void for_window_groups(Context& ctx, const WindowGroups& groups, ConstView x, Vi
   parallel_for(threads, groups.count(), 1, [&](std::int64_t i, std::int64_t, int thread) {
     Context own{.kernels = ctx.kernels, .workspace = ctx.workspace.of_thread(thread)};
     const Workspace::Scope scratch(own.workspace);
-    const auto [top, left, rows, cols] = groups.part(i * stride % groups.count());
-    const View part = own.workspace.floats({1, rows, cols, channels});
+    const auto [top, left, rows, cols, windows] = groups.part(i * stride % groups.count());
+    const std::int64_t width = cols / windows;
+    const View part = own.workspace.floats({1, windows * rows, width, channels});
     View result = part;
     if (step > 1 || out_channels != channels) {
-      result = own.workspace.floats({1, rows / step, cols / step, out_channels});
+      result = own.workspace.floats({1, windows * rows / step, width / step, out_channels});
     }
     for (std::int64_t y = 0; y < rows; ++y) {
-      const std::int64_t place = (top + y) * x.shape[1] + left;
-      std::copy_n(x.data + place * channels, cols * channels, part.data + y * cols * channels);
+      const float* from = x.data + ((top + y) * x.shape[1] + left) * channels;
+      for (std::int64_t w = 0; w < windows; ++w, from += width * channels) {
+        std::copy_n(from, width * channels, part.data + (w * rows + y) * width * channels);
+      }
     }
     body(own, part, result);
-    const std::int64_t row = cols / step * out_channels;
-    for (std::int64_t y = 0; y < rows / step; ++y) {
-      const std::int64_t place = (top / step + y) * out.shape[1] + left / step;
-      std::copy_n(result.data + y * row, row, out.data + place * out_channels);
+    const std::int64_t height = rows / step, row = width / step * out_channels;
+    for (std::int64_t y = 0; y < height; ++y) {
+      float* to = out.data + ((top / step + y) * out.shape[1] + left / step) * out_channels;
+      for (std::int64_t w = 0; w < windows; ++w, to += row) {
+        std::copy_n(result.data + (w * height + y) * row, row, to);
+      }
     }
   });
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel_check_attention.h"
 #include "kernel_check_rows.h"
 #include "kernels/select.h"
 

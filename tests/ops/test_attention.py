@@ -143,6 +143,10 @@ WINDOW_CASES = [
     ((1, 20, 33), 2, 16, 14),
     ((3, 3, 2), 1, 4, 5),
     ((1, 24, 40), 1, 64, 0),
+    # Windows one above the other: keys and values are read from where they are.
+    ((2, 24, 8), 2, 96, 8),
+    ((1, 20, 4), 3, 20, 4),
+    ((1, 21, 7), 1, 33, 7),
 ]
 
 
@@ -246,6 +250,8 @@ def pooled_window_attention(qkv, heads, window, scale, pad_qkv, pool):
         ((2, 6, 4), 1, 24, 0, 2),
         ((1, 18, 9), 2, 8, 6, 3),
         ((1, 32, 32), 2, 72, 8, 2),
+        ((2, 24, 8), 2, 56, 8, 2),  # windows one above the other
+        ((1, 12, 4), 4, 96, 4, 2),
     ],
 )
 def test_pooled_queries(shape, heads, head_dim, window, pool):

@@ -79,7 +79,7 @@ SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&larg
 
 // Scores of a tile of keys, with their terms, and the largest ones. Not Whole: the last keys, fewer
 // than a tile has.
-template <int V, bool Whole>
+template <class A, int V, bool Whole>
 SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
                                Vec (&largest)[V]) {
   Vec acc[kMr][V];
@@ -131,7 +131,7 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
       });
     }
   };
-  sum_products<PackedRows, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
+  sum_products<A, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
 // Scores of all keys, with their terms, and the largest ones.
@@ -144,9 +144,40 @@ SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&lar
   t.k = args.dim;
   load_largest<V>(s, largest);
   for (; t.row + kMr <= s.keys; t.row += kMr, t.a += kMr * args.dim) {
-    score_tile<V, true>(s, t, largest);
+    score_tile<PackedRows, V, true>(s, t, largest);
   }
-  if (t.row < s.keys) score_tile<V, false>(s, t, largest);
+  if (t.row < s.keys) score_tile<PackedRows, V, false>(s, t, largest);
+}
+
+// The same for keys that are not packed, without terms.
+template <int V>
+SAM_RLX_INLINE void score_key_rows(const sam_rlx::AttendColumnsArgs& args, Vec (&largest)[V]) {
+  const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
+  sam_rlx::GemmArgs g;
+  g.k = args.dim;
+  g.a_row_stride = args.row_stride;
+  g.b = args.queries;
+  g.b_k_stride = kNr;
+  g.b_panel_stride = kNr * args.dim;
+  TileArgs t{};
+  t.g = &g;
+  t.a = args.keys;
+  t.b = g.b;
+  t.k = g.k;
+  load_largest<V>(s, largest);
+  for (; t.row + kMr <= s.keys; t.row += kMr, t.a += kMr * args.row_stride) {
+    score_tile<PlainRows, V, true>(s, t, largest);
+  }
+  if (t.row == s.keys) return;
+  // Fewer keys than a tile has: a product like any other.
+  g.m = s.keys - t.row;
+  g.n = s.columns;
+  g.a = t.a;
+  g.c = s.scores + t.row * kNr;
+  g.c_row_stride = kNr;
+  gemm(g);
+  change_scores<V>(g.c, g.m, largest,
+                   [](const float* x, Index, int) SAM_RLX_INLINED { return load(x); });
 }
 
 // Scores become weights, once the largest ones are known; `shrink` is what becomes of the weights
@@ -201,7 +232,7 @@ void softmax_columns(const sam_rlx::SoftmaxColumnsArgs& s) noexcept {
 }
 
 // A tile of the result is shrunk, and gets the products of values with weights.
-template <int V>
+template <class A, int V>
 SAM_RLX_INLINE void value_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
                                const Vec (&shrink)[V]) {
   Vec acc[kMr][V];
@@ -217,25 +248,27 @@ SAM_RLX_INLINE void value_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
       });
     });
   };
-  sum_products<PackedRows, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
+  sum_products<A, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
-template <int V>
+template <class A, int V>
 SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec (&shrink)[V]) {
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
   sam_rlx::GemmArgs g;
   g.k = s.keys;
   g.a_row_stride = 1;
-  g.a_k_stride = kMr;
+  g.a_k_stride = A::kPacked ? kMr : args.row_stride;
   g.b = s.scores;
   g.b_k_stride = kNr;
   g.b_panel_stride = kNr * s.keys;
   TileArgs t{};
+  if constexpr (!A::kPacked) t.g = &g;
   t.a = args.values;
   t.b = g.b;
   t.k = g.k;
-  for (; t.row + kMr <= s.value_dim; t.row += kMr, t.a += args.value_stride) {
-    value_tile<V>(s, t, shrink);
+  const Index stride = A::kPacked ? args.value_stride : kMr;
+  for (; t.row + kMr <= s.value_dim; t.row += kMr, t.a += stride) {
+    value_tile<A, V>(s, t, shrink);
   }
   if (t.row == s.value_dim) return;
   // The last rows: a product like any other.
@@ -249,7 +282,21 @@ SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec
   gemm(g);
 }
 
+// A function of its own, so that packed keys do not lose registers.
+SAM_RLX_NOINLINE void attend_rows(const sam_rlx::AttendColumnsArgs& args) noexcept {
+  with_vectors(args.softmax.columns, [&](auto v) SAM_RLX_INLINED {
+    Vec largest[v.value], shrink[v.value];
+    score_key_rows<v.value>(args, largest);
+    weigh<v.value>(args.softmax, largest, shrink);
+    add_values<PlainRows, v.value>(args, shrink);
+  });
+}
+
 void attend_columns(const sam_rlx::AttendColumnsArgs& args) noexcept {
+  if (args.row_stride > 0) {
+    attend_rows(args);
+    return;
+  }
   with_vectors(args.softmax.columns, [&](auto v) SAM_RLX_INLINED {
     Vec largest[v.value], shrink[v.value];
     if (args.keys != nullptr) {
@@ -258,7 +305,7 @@ void attend_columns(const sam_rlx::AttendColumnsArgs& args) noexcept {
       bias_scores<v.value>(args.softmax, largest);
     }
     weigh<v.value>(args.softmax, largest, shrink);
-    add_values<v.value>(args, shrink);
+    add_values<PackedRows, v.value>(args, shrink);
   });
 }
 
