@@ -74,7 +74,8 @@ def able_engines(engines: list[str], workload: Workload) -> tuple[list[str], dic
     """Engines that can run a workload, and why others cannot that it was made for."""
     able = [e for e in engines if workload.name in rivals.adapter(e).WORKLOADS]
     if not workload.ours.exists():
-        reason = f"needs {workload.ours}, which is made where PyTorch and upstream are installed"
+        maker = "PyTorch and upstream are" if workload.family == "sam3" else "safetensors is"
+        reason = f"needs {workload.ours}, which is made where {maker} installed"
         return [], dict.fromkeys(able, reason)
     return installed(able, workload.name)
 
@@ -130,7 +131,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     table = all_workloads(variant, options.quick)
     chosen = [table[name] for name in options.workloads]
     engines, skipped = installed(options.engines)
-    if not rivals.missing_packages("pytorch"):  # which all files are made with
+    if importlib.util.find_spec("safetensors") is not None:  # which all files are made with
         write_files(engines, chosen)
     peak = measured_peak(options.threads)
     results = []

@@ -81,8 +81,12 @@ class Workload:
 
     @property
     def ours(self) -> Path:
-        """The file that ours loads: sizes that are not released cannot stand in a .pth file."""
-        return self.weights.with_suffix(".safetensors") if self.variant == "tiny" else self.weights
+        """The file that ours loads: sizes that are not released cannot stand in a .pth file.
+
+        Nor can any, where there is no PyTorch to write it.
+        """
+        pth = self.variant != "tiny" and self.weights.exists()
+        return self.weights if pth else self.weights.with_suffix(".safetensors")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import rivals
 from tracks import sam2_weights
 from workloads import (
     BUILD,
@@ -34,21 +35,31 @@ def onnx_path(workload: Workload) -> Path:
 
 
 def write_weights(workload: Workload) -> None:
-    """Write the checkpoint that every engine loads."""
-    from support import upstream
+    """Write the checkpoint that every engine loads; without PyTorch, the one that ours loads.
 
+    SAM 3's weights come from upstream's module: without PyTorch there are none.
+    """
     path, config = workload.weights, workload.config
-    if path.exists() and workload.ours.exists():
+    pytorch = not rivals.missing_packages("pytorch")
+    if workload.ours.exists() and (path.exists() or not pytorch):
         return
     if workload.family == "sam3":
-        write_sam3(workload)
+        if pytorch:
+            write_sam3(workload)
         return
     sam2 = workload.family == "sam2"
     weights = sam2_weights(config) if sam2 else tiny.sam_weights(config, SEED)
-    if workload.ours != path and sam2:
-        tiny_sam2.save_safetensors(workload.ours, config, weights)
-    elif workload.ours != path:
-        tiny.save_safetensors(workload.ours, weights)
+    if workload.variant == "tiny" or not pytorch:
+        partial = workload.ours.with_suffix(".part")
+        if sam2:
+            tiny_sam2.save_safetensors(partial, config, weights)
+        else:
+            tiny.save_safetensors(partial, weights, config)
+        partial.rename(workload.ours)
+    if not pytorch:
+        return
+    from support import upstream
+
     partial = path.with_suffix(".part")
     upstream.save_pth(partial, weights, "model" if sam2 else None)
     partial.rename(path)
@@ -66,7 +77,7 @@ def save_sam3(workload: Workload, model: Any) -> None:
     from support import upstream, upstream_sam3
 
     weights = upstream_sam3.meta_weights(model)
-    if workload.ours != workload.weights:
+    if workload.variant == "tiny":
         tiny_sam3.save_safetensors(workload.ours, workload.config, weights)
     partial = workload.weights.with_suffix(".part")
     upstream.save_pth(partial, weights)
@@ -136,6 +147,7 @@ def main() -> None:
         onnx, workload = fields.pop("onnx"), Workload.from_json(fields)
         try:
             write_weights(workload)
+            failed = failed or not workload.ours.exists()
             if workload.name in EXPORTED and onnx:
                 export(workload)
         except Exception:

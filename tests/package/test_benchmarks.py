@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import sam_rlx
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 pytestmark = [pytest.mark.bench, pytest.mark.slow]
@@ -275,10 +276,33 @@ def test_run_prints_its_tables_without_pytorch(importable, monkeypatch, tmp_path
     monkeypatch.setattr(sys, "argv", ["run.py", "--quick", "--workloads", "encoder", "sam3-text"])
     shown = report.render(run.measure(run.arguments()))
     assert "Not measured: pytorch, needs torch" in shown
-    for name, file in (("encoder", "sam_tiny_seed2"), ("sam3-text", "sam3_tiny_seed2")):
+    files = (
+        ("encoder", "sam_tiny_seed2", "safetensors"),
+        ("sam3-text", "sam3_tiny_seed2", "PyTorch"),
+    )
+    for name, file, maker in files:
         assert f"### {name} (tiny" in shown
-        reason = f"sam_rlx, needs {tmp_path / file}.safetensors, which is made where PyTorch"
+        reason = f"sam_rlx, needs {tmp_path / file}.safetensors, which is made where {maker}"
         assert f"Not measured: {reason}" in shown
+
+
+@pytest.mark.parametrize("name", ["encoder", "hiera-tiny"])
+def test_ours_is_measured_without_pytorch(importable, monkeypatch, tmp_path, name):
+    import workloads
+    from rivals import export
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda package: None if package == "torch" else found(package)
+    )
+    monkeypatch.setattr(workloads, "BUILD", tmp_path)
+    for variant in ("tiny", "vit_b"):
+        workload = workloads.all_workloads(variant, variant == "tiny")[name]
+        export.write_weights(workload)
+        assert [path.suffix for path in tmp_path.glob(f"{workload.weights.stem}*")] == [
+            ".safetensors"
+        ]
+        assert sam_rlx.load_model(workload.ours).family == workload.family
 
 
 def test_an_engine_that_fails_leaves_the_others_standing(importable, monkeypatch):
