@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import sam_rlx
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 pytestmark = [pytest.mark.bench, pytest.mark.slow]
@@ -260,49 +259,6 @@ def test_table_of_ops(importable, capsys, monkeypatch):
         "gelu GB/s 6.0 60% -",
         "matmul GF/s - 1.0 0%",
     ]
-
-
-def test_run_prints_its_tables_without_pytorch(importable, monkeypatch, tmp_path):
-    import report
-    import run
-    import workloads
-
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "torch" else found(name)
-    )
-    monkeypatch.setattr(workloads, "BUILD", tmp_path)
-    monkeypatch.setattr(run, "measured_peak", lambda threads: None)
-    monkeypatch.setattr(sys, "argv", ["run.py", "--quick", "--workloads", "encoder", "sam3-text"])
-    shown = report.render(run.measure(run.arguments()))
-    assert "Not measured: pytorch, needs torch" in shown
-    files = (
-        ("encoder", "sam_tiny_seed2", "safetensors"),
-        ("sam3-text", "sam3_tiny_seed2", "PyTorch"),
-    )
-    for name, file, maker in files:
-        assert f"### {name} (tiny" in shown
-        reason = f"sam_rlx, needs {tmp_path / file}.safetensors, which is made where {maker}"
-        assert f"Not measured: {reason}" in shown
-
-
-@pytest.mark.parametrize("name", ["encoder", "hiera-tiny"])
-def test_ours_is_measured_without_pytorch(importable, monkeypatch, tmp_path, name):
-    import workloads
-    from rivals import export
-
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda package: None if package == "torch" else found(package)
-    )
-    monkeypatch.setattr(workloads, "BUILD", tmp_path)
-    for variant in ("tiny", "vit_b"):
-        workload = workloads.all_workloads(variant, variant == "tiny")[name]
-        export.write_weights(workload)
-        assert [path.suffix for path in tmp_path.glob(f"{workload.weights.stem}*")] == [
-            ".safetensors"
-        ]
-        assert sam_rlx.load_model(workload.ours).family == workload.family
 
 
 def test_an_engine_that_fails_leaves_the_others_standing(importable, monkeypatch):
