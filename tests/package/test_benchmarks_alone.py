@@ -12,20 +12,20 @@ pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
 
 @pytest.fixture
-def importable(monkeypatch):
-    """Let the modules of the benchmarks be imported."""
+def without_pytorch(monkeypatch):
+    """Let the modules of the benchmarks be imported, and not find PyTorch."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-
-
-def test_run_prints_its_tables_without_pytorch(importable, monkeypatch, tmp_path):
-    import report
-    import run
-    import workloads
-
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "torch" else found(name)
     )
+
+
+def test_run_prints_its_tables_without_pytorch(without_pytorch, monkeypatch, tmp_path):
+    import report
+    import run
+    import workloads
+
     monkeypatch.setattr(workloads, "BUILD", tmp_path)
     monkeypatch.setattr(run, "measured_peak", lambda threads: None)
     monkeypatch.setattr(sys, "argv", ["run.py", "--quick", "--workloads", "encoder", "sam3-text"])
@@ -42,14 +42,10 @@ def test_run_prints_its_tables_without_pytorch(importable, monkeypatch, tmp_path
 
 
 @pytest.mark.parametrize("name", ["encoder", "hiera-tiny"])
-def test_ours_is_measured_without_pytorch(importable, monkeypatch, tmp_path, name):
+def test_ours_is_measured_without_pytorch(without_pytorch, monkeypatch, tmp_path, name):
     import workloads
     from rivals import export
 
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda package: None if package == "torch" else found(package)
-    )
     monkeypatch.setattr(workloads, "BUILD", tmp_path)
     for variant in ("tiny", "vit_b"):
         workload = workloads.all_workloads(variant, variant == "tiny")[name]
