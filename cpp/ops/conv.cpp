@@ -84,7 +84,7 @@ void conv_patch(Context& ctx, ConstView x, std::int64_t patch, const PackedMatri
     return x.data + (i / out_w * width + i % out_w) * patch * channels;
   };
   const auto line = [=](const float* at, std::int64_t y) { return at + y * width * channels; };
-  packed_gemm(ctx, expected.rows(), RowSegments(patch, patch * channels, corner, line), weight,
+  packed_gemm(ctx, expected.rows(), RowSegments{patch, patch * channels, corner, line}, weight,
               epilogue, out.data);
 }
 
