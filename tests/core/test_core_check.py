@@ -29,7 +29,9 @@ def test_group(group):
 
 def test_every_group_is_in_the_list_above():
     sources = {path.stem for path in (ROOT / "tests/cpp").glob("core_check_*.cpp")}
-    assert sources == {f"core_check_{name}" for name in ("shape", "tensor", "workspace", "parallel")}
+    assert sources == {
+        f"core_check_{name}" for name in ("shape", "tensor", "workspace", "parallel")
+    }
 
 
 def test_a_group_that_does_not_exist_is_refused():
