@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx.errors import InvalidArgumentError
 
 _CHANNELS = (1, 3, 4)
+_MAX_PIXELS = 1 << 30  # of an image; its mask as float32 takes 4 GiB
 _PICTURE = (
     "a uint8, uint16 or [0, 1] float picture (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
 )
@@ -85,7 +86,21 @@ def _channels_last(image: NDArray[Any]) -> NDArray[Any]:
         image = image.transpose(1, 2, 0)
     if image.ndim != 3 or image.shape[2] not in _CHANNELS or image.size == 0:
         raise InvalidArgumentError(f"image: expected {_PICTURE}, found shape {image.shape}")
+    as_hw("image", image.shape[:2])
     return image
+
+
+def as_hw(name: str, hw: Any) -> tuple[int, int]:
+    """Check the size (H, W) of an image: positive, and not above the limit of pixels."""
+    sides = tuple(hw) if isinstance(hw, (tuple, list)) or np.ndim(hw) == 1 else ()
+    if len(sides) != 2:
+        raise InvalidArgumentError(f"{name}: expected (H, W), found {hw!r}")
+    height, width = (as_integer(f"{name}[{axis}]", side, 1) for axis, side in enumerate(sides))
+    if height * width > _MAX_PIXELS:
+        raise InvalidArgumentError(
+            f"{name}: expected at most {_MAX_PIXELS} pixels, found {height} x {width}"
+        )
+    return height, width
 
 
 def _as_uint8(image: NDArray[Any]) -> NDArray[np.uint8]:
