@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.printable import shown
 
 _CHANNELS = (1, 3, 4)
 _MAX_PIXELS = 1 << 30  # of an image; its mask as float32 takes 4 GiB
@@ -308,7 +309,7 @@ def as_integer(name: str, value: Any, low: int) -> int:
     """Return `value` as an int if it is an integer (no bool) of at least `low`."""
     integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not integer or value < low:
-        raise InvalidArgumentError(f"{name}: expected an int >= {low}, found {value!r}")
+        raise InvalidArgumentError(f"{name}: expected an int >= {low}, found {shown(value)}")
     return int(value)
 
 
@@ -322,6 +323,6 @@ def as_number(name: str, value: Any, low: float, high: float = math.inf) -> floa
     number = isinstance(value, (int, float, np.integer, np.floating))
     if isinstance(value, bool) or not number or not low <= value <= high:
         raise InvalidArgumentError(
-            f"{name}: expected a number from {low} to {high}, found {value!r}"
+            f"{name}: expected a number from {low} to {high}, found {shown(value)}"
         )
     return float(value)

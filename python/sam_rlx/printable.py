@@ -1,5 +1,15 @@
 """Text from files and users, fit for a terminal."""
 
+from typing import Any
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error shows it, also one that has no text, such as a huge integer."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"a value of {type(value).__name__} without a text"
+
 
 def printable(text: str, keep: str = "") -> str:
     r"""Write what a terminal could obey or cannot show as backslash escapes.

@@ -13,6 +13,7 @@ from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedErr
 from sam_rlx.exclusive import Exclusive
 from sam_rlx.frames import FrameSource
 from sam_rlx.model import Model
+from sam_rlx.printable import shown
 from sam_rlx.saved_arrays import Field, Schema
 from sam_rlx.video_phrases import Phrases
 
@@ -183,7 +184,7 @@ def _name_text(obj_id: Hashable) -> str:
         return object_names.to_text(obj_id)
     except ValueError as error:
         raise InvalidArgumentError(
-            f"save: expected names of objects that are plain values, found {obj_id!r}"
+            f"save: expected names of objects that are plain values, found {shown(obj_id)}"
         ) from error
 
 

@@ -246,9 +246,14 @@ def test_clips_of_two_writers_do_not_mix(tmp_path: Path, frames: np.ndarray) -> 
 def test_a_clip_without_frames_or_with_an_error_is_none(tmp_path: Path, frames: np.ndarray) -> None:
     with ClipWriter(tmp_path / "a.mp4", 10):
         pass
-    with pytest.raises(RuntimeError), ClipWriter(tmp_path / "a.mp4", 10) as writer:
-        writer.add(frames[0])
-        raise RuntimeError
+
+    def fail() -> None:
+        with ClipWriter(tmp_path / "a.mp4", 10) as writer:
+            writer.add(frames[0])
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert names(tmp_path) == []
 
 
