@@ -101,7 +101,7 @@ py::object json_to_python(const Json& json) {
 void register_state_dict(py::module_& m) {
   py::class_<StateDict>(m, "StateDict", py::module_local())
       .def_readonly("metadata", &StateDict::metadata)
-      .def_readonly("skipped", &StateDict::skipped)
+      .def_property_readonly("skipped", &StateDict::skipped)
       .def("keys",
            [](const StateDict& self) {
              std::vector<std::string> names;
