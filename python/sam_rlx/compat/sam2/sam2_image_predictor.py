@@ -169,6 +169,7 @@ class SAM2ImagePredictor:
         logits = to_array(mask, np.float32)
         if points is not None:
             require(marks is not None, "point_labels: expected one for each point, found none")
+            assert marks is not None
             points = points[None] if points.ndim == 2 else points
             marks = marks[None] if marks.ndim == 1 else marks
         if boxes is not None:

@@ -183,6 +183,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
             require(
                 obj_id is not None, "obj_id: expected the object that the points are on, found none"
             )
+            assert obj_id is not None
             scale = 1.0 if rel_coordinates else 1.0 / self.image_size
             coords = np.asarray(points, np.float64) * scale
             return self._add_points(
@@ -226,6 +227,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
             tracker is not None and tracker.has_results(frame_idx),
             f"frame_idx: expected a frame that was searched for a phrase, found {frame_idx}",
         )
+        assert tracker is not None
         kind = "refine" if obj_id in tracker.obj_ids else "add"
         self._load(state, frame_idx)
         tracker.refine(frame_idx, obj_id, points, labels, True, False, True)
@@ -242,6 +244,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
             tracker is not None and obj_id in tracker.obj_ids,
             f"obj_id: expected an object that is tracked, found {obj_id}",
         )
+        assert tracker is not None
         tracker.remove_object(obj_id)
         if is_user_action:
             self.add_action_history(inference_state, "remove", None, [obj_id])
