@@ -10,13 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core
+from sam_rlx._core import Exclusive
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
-from sam_rlx.exclusive import Exclusive
 from sam_rlx.files import atomic_write
 from sam_rlx.frames import FrameSource
 from sam_rlx.model import Model
-from sam_rlx.video_phrases import Phrases
+from sam_rlx.video_commits import VideoCommits
 
 _FORMAT = "sam_rlx.video_session.1"
 _IDENTITY = ("family", "variant", "img_size")
@@ -29,19 +28,14 @@ _OPTIONS = (
 )
 
 
-class VideoFiles:
+class VideoFiles(VideoCommits):
     """Names of objects, and sessions on disk: a part of `VideoPredictor`."""
 
     _model: Model
     _exclusive: Exclusive
-    _core: _core.VideoPredictor
     _source: FrameSource | None
-    _handles: dict[Hashable, int]
-    _phrases: Phrases
     _options: dict[str, Any]
     _resize: str
-    _next_handle: int
-    _pushed: int
 
     def __init__(
         self, model: Model, frames: Any = None, *, num_threads: int | None = None, **options: Any
@@ -84,18 +78,21 @@ class VideoFiles:
         StateError
             The predictor is in use.
         """
-        if self._phrases:
-            raise UnsupportedError("save: expected a session without phrases, found one with")
-        names = {handle: repr(obj_id) for obj_id, handle in self._handles.items()}
-        for obj_id, handle in self._handles.items():
-            if _plain(names[handle]) != obj_id:
-                raise InvalidArgumentError(
-                    f"save: expected names of objects that are plain values, found {obj_id!r}"
-                )
         with self._exclusive:
+            self._begin()
+            if self._phrases:
+                raise UnsupportedError("save: expected a session without phrases, found one with")
+            names = {handle: repr(obj_id) for obj_id, handle in self._handles.items()}
+            for obj_id, handle in self._handles.items():
+                if _plain(names[handle]) != obj_id:
+                    raise InvalidArgumentError(
+                        f"save: expected names of objects that are plain values, found {obj_id!r}"
+                    )
             if self._handles:
                 self._prepare()
             state = self._core.export_state()
+            pushed = self._pushed
+            self._commit()
         arrays: dict[str, Any] = {f"state.{name}": array for name, array in state.items()}
         with atomic_write(path) as file:
             np.savez(
@@ -104,7 +101,7 @@ class VideoFiles:
                 **self._identity(),
                 options=[self._options[name] for name in _OPTIONS],
                 resize=self._resize,
-                pushed=-1 if self._source is not None else self._pushed,
+                pushed=-1 if self._source is not None else pushed,
                 names=np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
                 **arrays,
             )
@@ -173,6 +170,7 @@ class VideoFiles:
         names = [_plain(text) for text in fields["names"].tolist()]
         session._handles = dict(zip(names, handles, strict=True))
         session._next_handle = max(handles, default=-1) + 1
+        session._commit()
         return session
 
 
