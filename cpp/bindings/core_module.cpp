@@ -1,15 +1,21 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/errors.h"
+#include "bindings/gil.h"
 #include "bindings/register.h"
 #include "core/parallel.h"
 
 namespace py = pybind11;
 
 PYBIND11_MODULE(_core, m) {
+  // NumPy and pybind11's own locks of the GIL know one interpreter.
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    throw py::import_error("sam_rlx: expected the main interpreter, found a sub-interpreter");
+  }
   m.doc() = "The compiled core of sam_rlx. Use the classes of sam_rlx instead.";
   sam_rlx::install_fork_handler();
   sam_rlx::register_errors(m);
+  sam_rlx::register_exclusive(m);
   sam_rlx::register_checkpoint(m);
   sam_rlx::register_model(m);
   sam_rlx::register_image_predictor(m);
@@ -19,4 +25,9 @@ PYBIND11_MODULE(_core, m) {
   sam_rlx::register_masklet_tracker(m);
   sam_rlx::register_concept_predictor(m);
   sam_rlx::register_tokenizer(m);
+  m.def(
+      "set_poll_hook", [](const py::object& hook) {
+        sam_rlx::set_poll_hook(hook.is_none() ? nullptr : hook.ptr());
+      },
+      py::arg("hook"));
 }

@@ -16,7 +16,7 @@ void set_image_embeddings(Predictor& predictor, const std::vector<Array<float>>&
   for (const Array<float>& embedding : embeddings) {
     views.push_back(view_of(embedding, "image_embedding"));
   }
-  const py::gil_scoped_release release;
+  const GilRelease release;
   predictor.set_image_embeddings(views, {orig_hw.first, orig_hw.second});
 }
 

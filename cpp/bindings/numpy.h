@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "core/error.h"
 #include "core/tensor.h"
 
@@ -59,12 +60,6 @@ inline py::tuple to_numpy(std::vector<Tensor> tensors) {
   py::list arrays;
   for (Tensor& tensor : tensors) arrays.append(to_numpy(std::move(tensor)));
   return py::tuple(arrays);
-}
-
-// Raises KeyboardInterrupt, or what another signal handler raised. Takes the GIL by itself.
-inline void poll_python_signals() {
-  const py::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
 }  // namespace sam_rlx

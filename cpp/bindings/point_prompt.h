@@ -1,7 +1,7 @@
 #pragma once
 
 #include "bindings/numpy.h"
-#include "predictors/video_predictor.h"
+#include "predictors/video_session.h"
 
 namespace sam_rlx {
 
@@ -11,8 +11,8 @@ struct PointArguments {
 };
 
 // A view of coords (N, 2) and labels (N,). Raises InvalidArgument when they are not valid.
-VideoPredictor::PointPrompt point_prompt(const PointArguments& arguments,
-                                         const Array<double>& coords,
-                                         const Array<std::int32_t>& labels);
+VideoSession::PointPrompt point_prompt(const PointArguments& arguments,
+                                       const Array<double>& coords,
+                                       const Array<std::int32_t>& labels);
 
 }  // namespace sam_rlx

@@ -51,7 +51,7 @@ py::array_t<std::uint8_t> encode(const StateDict& self, const std::string& name,
   py::array_t<std::uint8_t> result(quantized_bytes(dtype, numel));
   auto* const out = reinterpret_cast<std::byte*>(result.mutable_data());
   const int threads = num_threads > 0 ? num_threads : available_cores();
-  const py::gil_scoped_release release;
+  const GilRelease release;
   Tensor numbers(Shape{numel});
   copy_as_float(self, entry, numbers.data());
   for (std::int64_t begin = 0; begin < numel; begin += kChunk) {
@@ -68,7 +68,7 @@ py::array_t<std::uint8_t> raw(const StateDict& self, const std::string& name) {
   const TensorEntry& entry = entry_of(self, name);
   py::array_t<std::uint8_t> result(stored_bytes(entry));
   auto* const out = reinterpret_cast<std::byte*>(result.mutable_data());
-  const py::gil_scoped_release release;
+  const GilRelease release;
   copy_stored(self, entry, out);
   return result;
 }

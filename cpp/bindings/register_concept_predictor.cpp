@@ -81,13 +81,15 @@ py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, 
                          .raw = options.raw};
   if (options.progress) {
     request.progress = [&](std::int64_t done, std::int64_t total) {
-      const py::gil_scoped_acquire gil;
-      (*options.progress)(done, total);
+      call_python([&] {
+        return PyObject_CallFunction(options.progress->ptr(), "LL", static_cast<long long>(done),
+                                     static_cast<long long>(total));
+      });
     };
   }
   std::vector<ConceptFindings> found;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     found = predictor.find(request);
   }
   py::list out;
@@ -102,22 +104,19 @@ void set_concept_image(ConceptPredictor& predictor, const py::array& image,
   const ImageArray pixels(image);
   std::optional<Size> size;
   if (orig_hw) size = {orig_hw->first, orig_hw->second};
-  if (size && (size->height < 1 || size->width < 1)) {
-    fail("orig_hw", "a height and width of at least 1",
-         std::to_string(size->height) + " x " + std::to_string(size->width));
-  }
-  const py::gil_scoped_release release;
+  if (size) check_size("orig_hw", *size);
+  const GilRelease release;
   predictor.set_image(pixels.view(), size);
 }
 
 void encode_text(ConceptPredictor& predictor, const Ids& ids) {
   const sam3::TokenIds phrases = token_ids(ids);
-  const py::gil_scoped_release release;
+  const GilRelease release;
   predictor.encode_text(phrases);
 }
 
-// Refuses a result that is not (K, H, W) for masks (K, S, S) of the picture.
-void check_masks(const ConceptPredictor& predictor, const Array<float>& low_res,
+// The picture's size. Refuses a result that is not (K, H, W) for masks (K, S, S) of it.
+Size check_masks(const ConceptPredictor& predictor, const Array<float>& low_res,
                  const py::array& out) {
   const Size hw = predictor.orig_hw().value_or(Size{});
   const bool fits = out.ndim() == 3 && low_res.ndim() == 3 && out.shape(0) == low_res.shape(0) &&
@@ -127,26 +126,27 @@ void check_masks(const ConceptPredictor& predictor, const Array<float>& low_res,
          "(K, " + std::to_string(hw.height) + ", " + std::to_string(hw.width) + ") for K masks",
          "another shape");
   }
+  return hw;
 }
 
 // low_res (K, S, S) logits -> out (K, H, W), in place: logits, or probabilities.
 void upscale_concepts(ConceptPredictor& predictor, const Array<float>& low_res,
                       py::array_t<float, py::array::c_style>& out, bool probabilities) {
-  check_masks(predictor, low_res, out);
+  const Size hw = check_masks(predictor, low_res, out);
   const ConstView masks = view_of(low_res, "low_res");
   const View result{out.mutable_data(), {out.shape(0), out.shape(1), out.shape(2)}};
   const auto values = probabilities ? MaskValues::kProbabilities : MaskValues::kLogits;
-  const py::gil_scoped_release release;
-  predictor.upscale(masks, values, result);
+  const GilRelease release;
+  predictor.upscale(hw, masks, values, result);
 }
 
 void binarize(ConceptPredictor& predictor, const Array<float>& low_res,
               py::array_t<bool, py::array::c_style>& out) {
-  check_masks(predictor, low_res, out);
+  const Size hw = check_masks(predictor, low_res, out);
   const ConstView masks = view_of(low_res, "low_res");
   auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
-  const py::gil_scoped_release release;
-  predictor.binarize(masks, pixels);
+  const GilRelease release;
+  predictor.binarize(hw, masks, pixels);
 }
 
 // Moves the embeddings for clicks out of a picture.

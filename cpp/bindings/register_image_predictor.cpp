@@ -16,9 +16,9 @@ using Labels = std::optional<Array<std::int32_t>>;
 using Masks = std::optional<Array<float>>;
 using Pair = std::pair<std::int64_t, std::int64_t>;
 
-std::optional<Pair> pair_of(bool set, Size size) {
-  if (!set) return std::nullopt;
-  return Pair{size.height, size.width};
+std::optional<Pair> pair_of(const std::optional<Size>& size) {
+  if (!size) return std::nullopt;
+  return Pair{size->height, size->width};
 }
 
 void check_finite(const double* values, std::int64_t count, const char* where) {
@@ -105,7 +105,7 @@ py::tuple decode(ImagePredictor& predictor, const Coordinates& coords, const Lab
   const View low_res_view = view_of(low_res);
   const View iou_view = view_of(iou);
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     predictor.decode(prompts, {.frame = frame,
                                .multimask_output = multimask_output,
                                .iou_threshold = std::nullopt,
@@ -117,7 +117,7 @@ py::tuple decode(ImagePredictor& predictor, const Coordinates& coords, const Lab
 
 void set_image(ImagePredictor& predictor, const py::array& image) {
   const ImageArray pixels(image);
-  const py::gil_scoped_release release;
+  const GilRelease release;
   predictor.set_image(pixels.view());
 }
 
@@ -137,16 +137,16 @@ py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool 
     auto out = make_array<float>(sizes);
     const View view{out.mutable_data(), {masks.shape[0], sizes[2], sizes[3]}};
     {
-      const py::gil_scoped_release release;
-      predictor.upscale(masks, view);
+      const GilRelease release;
+      predictor.upscale(geometry, masks, view);
     }
     return out;
   }
   auto out = make_array<bool>(sizes);
   auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
   {
-    const py::gil_scoped_release release;
-    predictor.binarize(masks, pixels);
+    const GilRelease release;
+    predictor.binarize(geometry, masks, pixels);
   }
   return out;
 }
@@ -168,15 +168,9 @@ void register_image_predictor(py::module_& m) {
       .def_property_readonly("image_embeddings",
                              [](const ImagePredictor& x) { return to_numpy(x.image_embeddings()); })
       .def_property_readonly("orig_hw",
-                             [](const ImagePredictor& x) {
-                               return pair_of(x.is_image_set(),
-                                              x.is_image_set() ? x.orig_hw() : Size{});
-                             })
+                             [](const ImagePredictor& x) { return pair_of(x.orig_hw()); })
       .def_property_readonly("input_hw",
-                             [](const ImagePredictor& x) {
-                               return pair_of(x.is_image_set(),
-                                              x.is_image_set() ? x.input_hw() : Size{});
-                             })
+                             [](const ImagePredictor& x) { return pair_of(x.input_hw()); })
       .def("set_image_embeddings", set_image_embeddings<ImagePredictor>, py::arg("embeddings"),
            py::arg("orig_hw"))
       .def("reset_image", &ImagePredictor::reset_image)

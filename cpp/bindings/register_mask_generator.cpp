@@ -1,7 +1,6 @@
 #include <pybind11/stl.h>
 
-#include <atomic>
-
+#include "bindings/gil.h"
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
 #include "bindings/register.h"
@@ -15,7 +14,7 @@ struct BoundMaskGenerator {
   ImagePredictor predictor;
   MaskGenerator generator;
   CropOptions crop_options;
-  std::atomic_flag busy = ATOMIC_FLAG_INIT;
+  BusyFlag busy;
 
   BoundMaskGenerator(std::shared_ptr<const Model> model, int num_threads,
                      const MaskGeneratorConfig& config, const CropOptions& options)
@@ -27,18 +26,20 @@ struct BoundMaskGenerator {
   }
 
   py::list generate(const py::array& image, const std::optional<py::function>& progress) {
-    const ImageArray pixels(image);
     const InUse guard(busy, "generate");
+    const ImageArray pixels(image);
     Progress report;
     if (progress) {
       report = [&](std::int64_t done, std::int64_t total) {
-        const py::gil_scoped_acquire gil;
-        (*progress)(done, total);
+        call_python([&] {
+          return PyObject_CallFunction(progress->ptr(), "LL", static_cast<long long>(done),
+                                       static_cast<long long>(total));
+        });
       };
     }
     std::vector<MaskRecord> records;
     {
-      const py::gil_scoped_release release;
+      const GilRelease release;
       SamCropPredictor crops(predictor, crop_options);
       Workspace workspace;  // the predictor's own is in use while it decodes
       Context ctx{.kernels = predictor.model().kernels(),
@@ -68,7 +69,10 @@ void register_mask_generator(py::module_& m) {
       .def_property(
           "max_region_area",
           [](const BoundMaskGenerator& self) { return self.crop_options.max_region_area; },
-          [](BoundMaskGenerator& self, double area) { self.crop_options.max_region_area = area; })
+          [](BoundMaskGenerator& self, double area) {
+            const InUse guard(self.busy, "max_region_area");
+            self.crop_options.max_region_area = area;
+          })
       .def("generate", &BoundMaskGenerator::generate, py::arg("image"),
            py::arg("progress") = py::none());
 }

@@ -1,5 +1,7 @@
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "bindings/numpy.h"
 #include "bindings/point_prompt.h"
 #include "bindings/register.h"
@@ -66,33 +68,34 @@ void set_examples(MaskletTracker& tracker, std::int64_t frame, const Array<doubl
 
 void refine(MaskletTracker& tracker, const PointArguments& arguments, const Array<double>& coords,
             const Array<std::int32_t>& labels, bool may_be_new) {
-  const VideoPredictor::PointPrompt prompt = point_prompt(arguments, coords, labels);
-  const py::gil_scoped_release release;
+  const VideoSession::PointPrompt prompt = point_prompt(arguments, coords, labels);
+  const GilRelease release;
   tracker.refine(prompt, may_be_new);
 }
 
 // Objects, masks (K, H, W) and scores.
 py::tuple results(MaskletTracker& tracker, std::int64_t frame) {
-  const ObjIds obj_ids = tracker.seen(frame);
-  const Size hw = tracker.video().orig_hw().value_or(Size{});
-  auto masks = make_array<bool>({static_cast<std::int64_t>(obj_ids.size()), hw.height, hw.width});
-  auto* const pixels = reinterpret_cast<std::uint8_t*>(masks.mutable_data());
-  if (!obj_ids.empty()) {
-    const py::gil_scoped_release release;
-    tracker.draw(frame, obj_ids, pixels);
-  }
-  py::list scores;
-  for (const std::int64_t obj_id : obj_ids) scores.append(tracker.score(obj_id));
-  return py::make_tuple(obj_ids, std::move(masks), scores);
+  MaskletTracker::Seen seen;
+  py::array_t<bool> masks;
+  std::optional<GilRelease> drawing;  // last, since it ends first
+  tracker.draw(frame, [&](const MaskletTracker::Seen& found) {
+    seen = found;
+    const auto count = static_cast<std::int64_t>(seen.obj_ids.size());
+    masks = make_array<bool>({count, seen.hw.height, seen.hw.width});
+    auto* const pixels = reinterpret_cast<std::uint8_t*>(masks.mutable_data());
+    drawing.emplace();
+    return pixels;
+  });
+  drawing.reset();
+  return py::make_tuple(seen.obj_ids, std::move(masks), seen.scores);
 }
 
 // Inclusive (x0, y0, x1, y1) of what is seen, before masks are cut where they overlap.
 py::array_t<std::int64_t> boxes(const MaskletTracker& tracker, std::int64_t frame) {
-  const ObjIds obj_ids = tracker.seen(frame);
-  auto out = make_array<std::int64_t>({static_cast<std::int64_t>(obj_ids.size()), 4});
+  const MaskletTracker::Seen seen = tracker.seen(frame);
+  auto out = make_array<std::int64_t>({static_cast<std::int64_t>(seen.boxes.size()), 4});
   std::int64_t* place = out.mutable_data();
-  for (const std::int64_t obj_id : obj_ids) {
-    const PixelBox box = tracker.box(frame, obj_id);
+  for (const PixelBox& box : seen.boxes) {
     for (const std::int64_t side : {box.x0, box.y0, box.x1, box.y1}) *place++ = side;
   }
   return out;
@@ -101,7 +104,8 @@ py::array_t<std::int64_t> boxes(const MaskletTracker& tracker, std::int64_t fram
 }  // namespace
 
 void register_masklet_tracker(py::module_& m) {
-  using Released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<GilRelease>;
+  py::classh<MaskletState>(m, "MaskletState");
   py::classh<MaskletTracker>(m, "MaskletTracker")
       .def(py::init([](std::shared_ptr<VideoPredictor> video, ObjIds ids, bool has_phrase,
                        const py::dict& options) {
@@ -111,6 +115,7 @@ void register_masklet_tracker(py::module_& m) {
            }),
            py::arg("video"), py::arg("ids"), py::arg("has_phrase"), py::arg("options"))
       .def_property_readonly("obj_ids", &MaskletTracker::obj_ids)
+      .def_property("state", &MaskletTracker::state, &MaskletTracker::restore)
       .def_property_readonly("num_dropped", &MaskletTracker::num_dropped)
       .def_property_readonly(
           "hotstart_delay",
@@ -118,7 +123,7 @@ void register_masklet_tracker(py::module_& m) {
       .def_property_readonly("seconds",
                              [](const MaskletTracker& tracker) {
                                using namespace py::literals;
-                               const MaskletTracker::Seconds& s = tracker.seconds();
+                               const MaskletTracker::Seconds s = tracker.seconds();
                                return py::dict("detector"_a = s.detector, "tracker"_a = s.tracker,
                                                "association"_a = s.association);
                              })

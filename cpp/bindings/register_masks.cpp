@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
 #include "bindings/register.h"
@@ -158,7 +159,7 @@ py::array_t<std::uint8_t> resize_longest_side(const py::array& image, std::int64
   const Size size = transform.resized_hw({view.height, view.width});
   auto out = make_array<std::uint8_t>({size.height, size.width, 3});
   std::uint8_t* const data = out.mutable_data();
-  const py::gil_scoped_release release;
+  const GilRelease release;
   Workspace workspace;
   Context ctx{.kernels = generic_kernels(), .workspace = workspace};
   resize_pillow(ctx, view, size.height, size.width, [&](std::int64_t y, const std::uint8_t* row) {
@@ -179,7 +180,7 @@ py::array postprocess(const Array<float>& low_res, Pair orig_hw, Pair input_hw, 
                               input_hw.second, orig_hw.first,   orig_hw.second};
   const Shape shape{source.shape[0], orig_hw.first, orig_hw.second};
   const auto run = [&](const auto& step) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     Workspace workspace;
     Context ctx{.kernels = generic_kernels(), .workspace = workspace, .num_threads = num_threads};
     step(ctx);

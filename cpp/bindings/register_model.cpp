@@ -28,7 +28,7 @@ std::shared_ptr<const Model> load_model(const std::string& path, std::optional<s
                                         std::optional<std::string> precision,
                                         std::optional<std::string> isa, bool strict,
                                         std::optional<std::int64_t> image_size) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   return Model::load(
       path, {std::move(variant), std::move(precision), std::move(isa), image_size, strict});
 }

@@ -46,136 +46,194 @@ VideoOptions options_of(const py::dict& options) {
   return result;
 }
 
+// A method of the session as one of the predictor: one that changes the session, and one that does
+// not.
+template <class Result, class... Args>
+auto changing(Result (VideoSession::*method)(Args...)) {
+  return [method](VideoPredictor& predictor, Args... args) {
+    return predictor.change([&](VideoSession& session) { return (session.*method)(args...); });
+  };
+}
+template <class Result, class... Args>
+auto asking(Result (VideoSession::*method)(Args...) const) {
+  return [method](VideoPredictor& predictor, Args... args) {
+    return predictor.use([&](VideoSession& session) { return (session.*method)(args...); });
+  };
+}
+
 void set_frame(VideoPredictor& predictor, std::int64_t index, const py::array& image,
                const std::optional<Pair>& orig_hw) {
   const ImageArray pixels(image);
-  const py::gil_scoped_release release;
-  predictor.set_frame(index, pixels.view(), size_of(orig_hw));
+  const GilRelease release;
+  predictor.change([&](VideoSession& session) {
+    session.set_frame(index, pixels.view(), size_of(orig_hw));
+  });
+}
+
+bool add_points(VideoPredictor& predictor, const PointArguments& arguments,
+                const Array<double>& coords, const Array<std::int32_t>& labels) {
+  const VideoSession::PointPrompt prompt = point_prompt(arguments, coords, labels);
+  const GilRelease release;
+  return predictor.change([&](VideoSession& session) { return session.add_points(prompt); });
 }
 
 bool add_mask(VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
               const Array<float>& mask) {
   const ConstView view = view_of(mask, "mask");
   if (view.shape.rank() != 2 || view.numel() == 0) fail("mask", "shape (H, W)", view.shape.str());
-  const py::gil_scoped_release release;
-  return predictor.add_mask(frame, handle, view);
+  const GilRelease release;
+  return predictor.change(
+      [&](VideoSession& session) { return session.add_mask(frame, handle, view); });
 }
 
-VideoPredictor::Source source_of(const std::string& name) {
-  if (name == "tracked") return VideoPredictor::Source::kTracked;
-  if (name == "cond") return VideoPredictor::Source::kCond;
-  if (name == "correction") return VideoPredictor::Source::kCorrection;
-  if (name == "latest") return VideoPredictor::Source::kLatest;
+VideoSession::Source source_of(const std::string& name) {
+  if (name == "tracked") return VideoSession::Source::kTracked;
+  if (name == "cond") return VideoSession::Source::kCond;
+  if (name == "correction") return VideoSession::Source::kCorrection;
+  if (name == "latest") return VideoSession::Source::kLatest;
   fail("source", "tracked, cond, correction or latest", name);
 }
 
 // Handles, masks (K, H, W), object scores.
-py::tuple masks(VideoPredictor& predictor, std::int64_t frame, const std::string& source,
-                bool return_logits) {
-  const std::vector<VideoPredictor::Shown> objects = predictor.shown(frame, source_of(source));
+py::tuple masks_of(VideoSession& session, std::int64_t frame, VideoSession::Source source,
+                   bool return_logits) {
+  if (!session.orig_hw()) fail<StateError>("masks", "a frame given before", "none");
+  const Size size = *session.orig_hw();
+  const std::vector<VideoSession::Shown> objects = session.shown(frame, source);
   py::list handles, scores;
-  for (const VideoPredictor::Shown& object : objects) {
+  for (const VideoSession::Shown& object : objects) {
     handles.append(object.handle);
     scores.append(object.output->object_score_logits);
   }
-  if (!predictor.orig_hw()) fail<StateError>("masks", "a frame given before", "none");
-  const Size size = *predictor.orig_hw();
   const Shape shape{static_cast<std::int64_t>(objects.size()), size.height, size.width};
   if (return_logits) {
     auto out = make_array<float>(shape);
     const View view = view_of(out);
     {
-      const py::gil_scoped_release release;
-      predictor.upscale(objects, view);
+      const GilRelease release;
+      session.upscale(objects, view);
     }
     return py::make_tuple(handles, std::move(out), scores);
   }
   auto out = make_array<bool>(shape);
   auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
   {
-    const py::gil_scoped_release release;
-    predictor.binarize(objects, pixels);
+    const GilRelease release;
+    session.binarize(objects, pixels);
   }
   return py::make_tuple(handles, std::move(out), scores);
 }
 
-py::list objects(const VideoPredictor& predictor) {
+py::tuple masks(VideoPredictor& predictor, std::int64_t frame, const std::string& source,
+                bool return_logits) {
+  return predictor.use([&](VideoSession& session) {
+    return masks_of(session, frame, source_of(source), return_logits);
+  });
+}
+
+py::list objects(VideoPredictor& predictor) {
   py::list handles;
-  for (const auto& object : predictor.objects()) {
-    if (!object->is_masklet) handles.append(object->handle);
-  }
+  predictor.use([&](const VideoSession& session) {
+    for (const auto& object : session.objects()) {
+      if (!object->is_masklet) handles.append(object->handle);
+    }
+  });
   return handles;
 }
 
 // Frames with prompts of an object, ascending; with outputs of prompts too.
-py::dict prompts(const VideoPredictor& predictor) {
+py::tuple prompts_of(const TrackedObject& object) {
+  std::set<std::int64_t> given = object.mask_frames, cond;
+  for (const auto& entry : object.points) given.insert(entry.first);
+  for (const std::int64_t frame : object.cond_frames()) cond.insert(frame);
+  for (const auto& entry : object.temp_cond) cond.insert(entry.first);
+  return py::make_tuple(std::vector<std::int64_t>(given.begin(), given.end()),
+                        std::vector<std::int64_t>(cond.begin(), cond.end()));
+}
+
+py::dict prompts(VideoPredictor& predictor) {
   py::dict result;
-  for (const auto& object : predictor.objects()) {
-    if (object->is_masklet) continue;
-    std::set<std::int64_t> given = object->mask_frames, cond;
-    for (const auto& entry : object->points) given.insert(entry.first);
-    for (const std::int64_t frame : object->cond_frames()) cond.insert(frame);
-    for (const auto& entry : object->temp_cond) cond.insert(entry.first);
-    result[py::int_(object->handle)] =
-        py::make_tuple(std::vector<std::int64_t>(given.begin(), given.end()),
-                       std::vector<std::int64_t>(cond.begin(), cond.end()));
-  }
+  predictor.use([&](const VideoSession& session) {
+    for (const auto& object : session.objects()) {
+      if (!object->is_masklet) result[py::int_(object->handle)] = prompts_of(*object);
+    }
+  });
   return result;
 }
 
-std::optional<Pair> orig_hw(const VideoPredictor& predictor) {
-  const std::optional<Size> size = predictor.orig_hw();
+std::optional<Pair> orig_hw(VideoPredictor& predictor) {
+  const std::optional<Size> size =
+      predictor.use([](const VideoSession& session) { return session.orig_hw(); });
   if (!size) return std::nullopt;
   return Pair{size->height, size->width};
+}
+
+std::unique_ptr<VideoPredictor> make_predictor(std::shared_ptr<const Model> model, int num_threads,
+                                               const py::dict& options) {
+  auto predictor =
+      std::make_unique<VideoPredictor>(std::move(model), num_threads, options_of(options));
+  predictor->use([](VideoSession& session) { session.set_poll_interrupt(poll_python_signals); });
+  return predictor;
+}
+
+void register_prompts(py::classh<VideoPredictor>& type) {
+  type.def(
+          "add_points",
+          [](VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
+             const Array<double>& coords, const Array<std::int32_t>& labels, bool clear_old_points,
+             bool normalize_coords) {
+            return add_points(predictor, {frame, handle, clear_old_points, normalize_coords},
+                              coords, labels);
+          },
+          py::arg("frame"), py::arg("handle"), py::arg("coords"), py::arg("labels"),
+          py::arg("clear_old_points") = true, py::arg("normalize_coords") = true)
+      .def("add_mask", add_mask, py::arg("frame"), py::arg("handle"), py::arg("mask"))
+      .def("clear_prompts", changing(&VideoSession::clear_prompts), py::arg("frame"),
+           py::arg("handle"))
+      .def("remove_object", changing(&VideoSession::remove_object), py::arg("handle"))
+      .def("has_new_prompt", asking(&VideoSession::has_new_prompt), py::arg("frame"))
+      .def("reset", changing(&VideoSession::reset));
 }
 
 }  // namespace
 
 void register_video_predictor(py::module_& m) {
-  using Released = py::call_guard<py::gil_scoped_release>;
-  py::classh<VideoPredictor>(m, "VideoPredictor")
-      .def(py::init(
-               [](std::shared_ptr<const Model> model, int num_threads, const py::dict& options) {
-                 auto predictor = std::make_unique<VideoPredictor>(std::move(model), num_threads,
-                                                                   options_of(options));
-                 predictor->set_poll_interrupt(poll_python_signals);
-                 return predictor;
-               }),
-           py::arg("model"), py::arg("num_threads"), py::arg("options"))
+  using Released = py::call_guard<GilRelease>;
+  py::classh<SessionState>(m, "SessionState");
+  py::classh<VideoPredictor> type(m, "VideoPredictor");
+  type.def(py::init(&make_predictor), py::arg("model"), py::arg("num_threads"), py::arg("options"))
       .def_property_readonly("num_threads", &VideoPredictor::num_threads)
       .def_property_readonly("side", &VideoPredictor::side)
       .def_property_readonly("orig_hw", orig_hw)
-      .def_property("num_frames", &VideoPredictor::num_frames, &VideoPredictor::set_num_frames)
+      .def_property("num_frames", asking(&VideoSession::num_frames),
+                    changing(&VideoSession::set_num_frames))
+      .def_property(
+          "state",
+          [](VideoPredictor& predictor) {
+            return predictor.use([](const VideoSession& session) { return session.state(); });
+          },
+          [](VideoPredictor& predictor, const SessionState& state) {
+            SessionState copy = state;
+            predictor.use([&](VideoSession& session) { session.restore(std::move(copy)); });
+          })
       .def_property_readonly("objects", objects)
       .def_property_readonly("prompts", prompts)
-      .def("has_frame", &VideoPredictor::has_frame, py::arg("index"))
+      .def("has_frame", asking(&VideoSession::has_frame), py::arg("index"))
       .def("set_frame", set_frame, py::arg("index"), py::arg("image"),
            py::arg("orig_hw") = py::none())
-      .def(
-          "add_points",
-          [](VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
-             const Array<double>& coords, const Array<std::int32_t>& labels, bool clear_old_points,
-             bool normalize_coords) {
-            const VideoPredictor::PointPrompt prompt =
-                point_prompt({frame, handle, clear_old_points, normalize_coords}, coords, labels);
-            const py::gil_scoped_release release;
-            return predictor.add_points(prompt);
-          },
-          py::arg("frame"), py::arg("handle"), py::arg("coords"), py::arg("labels"),
-          py::arg("clear_old_points") = true, py::arg("normalize_coords") = true)
-      .def("add_mask", add_mask, py::arg("frame"), py::arg("handle"), py::arg("mask"))
-      .def("clear_prompts", &VideoPredictor::clear_prompts, py::arg("frame"), py::arg("handle"))
-      .def("remove_object", &VideoPredictor::remove_object, py::arg("handle"))
-      .def("has_new_prompt", &VideoPredictor::has_new_prompt, py::arg("frame"))
-      .def("reset", &VideoPredictor::reset)
-      .def("pending_frames", &VideoPredictor::pending_frames)
-      .def("encode_pending", &VideoPredictor::encode_pending, py::arg("frame"), Released())
-      .def("preflight", &VideoPredictor::preflight)
-      .def("needs_frame", &VideoPredictor::needs_frame, py::arg("index"))
-      .def("track", &VideoPredictor::track, py::arg("frame"), py::arg("reverse"), Released())
+      .def("pending_frames", asking(&VideoSession::pending_frames))
+      .def("encode_pending", changing(&VideoSession::encode_pending), py::arg("frame"), Released())
+      .def("preflight", changing(&VideoSession::preflight))
+      .def("needs_frame", asking(&VideoSession::needs_frame), py::arg("index"))
+      .def("track", changing(&VideoSession::track), py::arg("frame"), py::arg("reverse"),
+           Released())
       .def("masks", masks, py::arg("frame"), py::arg("source"), py::arg("return_logits"))
-      .def("export_state", export_video_state)
-      .def("import_state", import_video_state, py::arg("state"));
+      .def("export_state",
+           [](VideoPredictor& predictor) { return predictor.use(export_video_state); })
+      .def("import_state", [](VideoPredictor& predictor, const py::dict& state) {
+        predictor.change([&](VideoSession& session) { import_video_state(session, state); });
+      }, py::arg("state"));
+  register_prompts(type);
 }
 
 }  // namespace sam_rlx

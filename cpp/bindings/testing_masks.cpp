@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bindings/gil.h"
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
 #include "bindings/testing_register.h"
@@ -18,7 +19,7 @@ namespace {
 // Runs use(ctx) with a context of its own, without the GIL.
 template <class Use>
 void without_gil(int num_threads, const Use& use) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   Workspace workspace;
   Context ctx{.kernels = generic_kernels(), .workspace = workspace, .num_threads = num_threads};
   use(ctx);

@@ -91,7 +91,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
     for (const ConceptFindings& phrase : found) {
       const auto kept = static_cast<std::int64_t>(phrase.queries.size());
       masks.resize(static_cast<std::size_t>(kept * image.shape(0) * image.shape(1)));
-      predictor.binarize(phrase.low_res, masks.data());
+      predictor.binarize(*predictor.orig_hw(), phrase.low_res, masks.data());
       results += 3;
     }
     taken.emplace_back(allocation_count() - before, results);

@@ -31,35 +31,35 @@ py::array_t<std::int64_t> integers(const Integers& values) {
   return py::array_t<std::int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
-// One tensor of all entries, stacked. Undefined memory is written as zeros.
-py::array_t<float> stacked(const Entries& entries, Tensor FrameOutput::* member) {
+// One tensor of all entries, stacked. Memory that was not encoded is written as zeros.
+py::array_t<float> stacked(const Entries& entries, SharedTensor FrameOutput::* member,
+                           const Shape& one) {
   Shape shape{static_cast<std::int64_t>(entries.size())};
   if (entries.empty()) return make_array<float>(shape);
-  const Shape one = (entries.front().second->*member).shape();
   for (int axis = 0; axis < one.rank(); ++axis) shape.push_back(one[axis]);
   auto out = make_array<float>(shape);
   float* target = out.mutable_data();
   for (const auto& [frame, output] : entries) {
-    const Tensor& tensor = output->*member;
-    const bool defined = member != &FrameOutput::maskmem_features || output->has_memory;
-    if (defined) {
-      std::copy_n(tensor.data(), tensor.numel(), target);
+    const SharedTensor& tensor = output->*member;
+    if (tensor.empty()) {
+      std::fill_n(target, one.numel(), 0.0F);
     } else {
-      std::fill_n(target, tensor.numel(), 0.0F);
+      std::copy_n(tensor.data(), one.numel(), target);
     }
-    target += tensor.numel();
+    target += one.numel();
   }
   return out;
 }
 
-void export_outputs(py::dict& state, const std::string& name, const Entries& entries) {
+void export_outputs(py::dict& state, const std::string& name, const Entries& entries,
+                    const VideoSession::OutputShapes& shapes) {
   Integers frames, has_memory, is_outdated, was_prompted;
   for (const auto& [frame, output] : entries) {
     frames.push_back(frame);
-    has_memory.push_back(output->has_memory ? 1 : 0);
+    has_memory.push_back(output->has_memory() ? 1 : 0);
     is_outdated.push_back(output->is_outdated ? 1 : 0);
     was_prompted.push_back(output->was_prompted ? 1 : 0);
-    if (!output->video_mask.empty()) {
+    if (output->video_mask != nullptr) {
       fail<StateError>("session", "masks of prompts that tracking has read", "new ones");
     }
   }
@@ -73,9 +73,11 @@ void export_outputs(py::dict& state, const std::string& name, const Entries& ent
     for (const auto& entry : entries) *score++ = entry.second->*member;
     state[py::str(name + key)] = scores;
   }
-  state[py::str(name + ".maskmem_features")] = stacked(entries, &FrameOutput::maskmem_features);
-  state[py::str(name + ".obj_ptr")] = stacked(entries, &FrameOutput::obj_ptr);
-  state[py::str(name + ".low_res_mask")] = stacked(entries, &FrameOutput::low_res_mask);
+  state[py::str(name + ".maskmem_features")] =
+      stacked(entries, &FrameOutput::maskmem_features, shapes.maskmem_features);
+  state[py::str(name + ".obj_ptr")] = stacked(entries, &FrameOutput::obj_ptr, shapes.obj_ptr);
+  state[py::str(name + ".low_res_mask")] =
+      stacked(entries, &FrameOutput::low_res_mask, shapes.low_res_mask);
 }
 
 void export_prompts(py::dict& state, const std::string& name, const TrackedObject& object) {
@@ -104,150 +106,228 @@ void export_prompts(py::dict& state, const std::string& name, const TrackedObjec
 
 // ---------------------------------------------------------------- back
 
-template <class T>
-Array<T> array_at(const py::dict& state, const std::string& name, std::int64_t count) {
-  if (!state.contains(name)) fail<CheckpointError>("session", name, "none");
-  const auto array = Array<T>::ensure(state[py::str(name)]);
-  if (!array) {
-    PyErr_Clear();
-    fail<CheckpointError>("session." + name, "an array of numbers", "something else");
+// Handles and batches are below this: the one after it has a number too.
+constexpr std::int64_t kMaxNumber = std::int64_t{1} << 53;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& expected,
+                         const std::string& found) {
+  fail<CheckpointError>("session." + name, expected, found);
+}
+
+// An array of these kinds of NumPy's, and of this shape; -1: any length.
+py::array array_at(const py::dict& state, const std::string& name, const char* kinds,
+                   const Shape& shape) {
+  if (!state.contains(name)) refuse(name, "an array", "none");
+  const py::object value = state[py::str(name)];
+  if (!py::isinstance<py::array>(value)) refuse(name, "an array", "something else");
+  const auto array = py::reinterpret_borrow<py::array>(value);
+  if (std::strchr(kinds, array.dtype().kind()) == nullptr) {
+    refuse(name, std::string("numbers of kind ") + kinds, py::str(array.dtype()));
   }
-  if (array.ndim() < 1 || (count >= 0 && array.shape(0) != count)) {
-    fail<CheckpointError>("session." + name, std::to_string(count) + " entries",
-                          shape_of(array, name.c_str()).str());
+  bool fits = array.ndim() == shape.rank();
+  for (int axis = 0; fits && axis < shape.rank(); ++axis) {
+    fits = shape[axis] == -1 || shape[axis] == array.shape(axis);
+  }
+  if (!fits) refuse(name, "shape " + shape.str(), py::str(array.attr("shape")));
+  return array;
+}
+
+struct Range {
+  std::int64_t first = 0, end = 0;
+};
+constexpr Range kBit{0, 2}, kFrames{0, sam2::kMaxFrames}, kNumbers{0, kMaxNumber};
+
+// Integers [first, end), as many as `count` says; -1: any number.
+Integers integers_at(const py::dict& state, const std::string& name, std::int64_t count,
+                     Range range) {
+  const py::array found = array_at(state, name, "iub", {count});
+  const auto array = Array<std::int64_t>::ensure(found);
+  if (!array) throw py::error_already_set();
+  const bool is_large = found.dtype().kind() == 'u' && found.itemsize() == 8;
+  for (py::ssize_t i = 0; i < array.size(); ++i) {
+    const std::int64_t value = array.data()[i];
+    if (value >= range.first && value < range.end && !(is_large && value < 0)) continue;
+    refuse(name, std::to_string(range.first) + " to " + std::to_string(range.end - 1),
+           std::to_string(value));
+  }
+  return {array.data(), array.data() + array.size()};
+}
+
+// The same, each once.
+Integers distinct_at(const py::dict& state, const std::string& name, Range range) {
+  Integers values = integers_at(state, name, -1, range);
+  Integers sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) refuse(name, "each number once", std::to_string(*twice) + " twice");
+  return values;
+}
+
+template <class T>
+Array<T> floats_at(const py::dict& state, const std::string& name, const Shape& shape) {
+  const auto array = Array<T>::ensure(array_at(state, name, "f", shape));
+  if (!array) throw py::error_already_set();
+  if (!std::all_of(array.data(), array.data() + array.size(),
+                   [](T value) { return std::isfinite(value); })) {
+    refuse(name, "finite values", "nan or infinity");
   }
   return array;
 }
 
-Integers integers_at(const py::dict& state, const std::string& name, std::int64_t count) {
-  const auto array = array_at<std::int64_t>(state, name, count);
-  return {array.data(), array.data() + array.size()};
-}
-
-void fill(const Array<float>& source, std::int64_t index, Tensor& tensor, const char* name) {
-  Shape expected{source.shape(0)};
-  for (int axis = 0; axis < tensor.shape().rank(); ++axis) expected.push_back(tensor.shape()[axis]);
-  const Shape found = shape_of(source, name);
-  if (found != expected) {
-    fail<CheckpointError>(std::string("session.") + name, "shape " + expected.str(), found.str());
-  }
-  const float* const values = source.data() + index * tensor.numel();
-  if (!std::all_of(values, values + tensor.numel(), [](float x) { return std::isfinite(x); })) {
-    fail<CheckpointError>(std::string("session.") + name, "finite values", "nan or infinity");
-  }
-  std::copy_n(values, tensor.numel(), tensor.data());
-}
-
-template <class Add>
-void import_outputs(VideoPredictor& predictor, const py::dict& state, const std::string& name,
-                    const Add& add) {
-  const Integers frames = integers_at(state, name + ".frames", -1);
-  const auto count = static_cast<std::int64_t>(frames.size());
-  const Integers has_memory = integers_at(state, name + ".has_memory", count);
-  const Integers is_outdated = integers_at(state, name + ".is_outdated", count);
-  const Integers was_prompted = integers_at(state, name + ".was_prompted", count);
-  const auto memory = array_at<float>(state, name + ".maskmem_features", count);
-  const auto pointers = array_at<float>(state, name + ".obj_ptr", count);
-  const auto masks = array_at<float>(state, name + ".low_res_mask", count);
-  for (std::int64_t i = 0; i < count; ++i) {
-    FrameOutputPtr output = predictor.make_output();
-    fill(memory, i, output->maskmem_features, "maskmem_features");
-    fill(pointers, i, output->obj_ptr, "obj_ptr");
-    fill(masks, i, output->low_res_mask, "low_res_mask");
-    for (const auto& [key, member] : kScores) {
-      (*output).*member = array_at<float>(state, name + key, count).data()[i];
+// Tensors of all entries, stacked.
+class Stack {
+ public:
+  Stack(const py::dict& state, const std::string& name, std::int64_t count, const Shape& one)
+      : one_(one) {
+    Shape shape{count};
+    if (count > 0) {  // without an entry, the array has no more axes
+      for (int axis = 0; axis < one.rank(); ++axis) shape.push_back(one[axis]);
     }
-    output->is_outdated = is_outdated[static_cast<std::size_t>(i)] != 0;
-    output->was_prompted = was_prompted[static_cast<std::size_t>(i)] != 0;
-    output->has_memory = has_memory[static_cast<std::size_t>(i)] != 0;
-    add(frames[static_cast<std::size_t>(i)], std::move(output));
+    array_ = floats_at<float>(state, name, shape);
   }
-}
+  Tensor at(std::int64_t index) const {
+    return Tensor::copy_of({array_.data() + index * one_.numel(), one_});
+  }
 
-void import_prompts(const py::dict& state, const std::string& name, TrackedObject& object) {
-  const Integers frames = integers_at(state, name + ".points.frames", -1);
-  const auto count = static_cast<std::int64_t>(frames.size());
-  const Integers counts = integers_at(state, name + ".points.counts", count);
-  const Integers labels = integers_at(state, name + ".points.labels", -1);
-  const auto total = static_cast<std::int64_t>(labels.size());
-  const auto coords = array_at<double>(state, name + ".points.coords", 2 * total);
-  std::int64_t next = 0;
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (counts[i] < 0 || counts[i] > total - next) {
-      fail<CheckpointError>("session." + name + ".points.counts", "as many points as labels",
-                            std::to_string(counts[i]));
-    }
-    ClickedPoints& points = object.points[frames[i]];
-    for (const std::int64_t end = next + counts[i]; next < end; ++next) {
-      const std::int64_t label = labels[static_cast<std::size_t>(next)];
-      if (label < -1 || label > 3) {
-        fail<CheckpointError>("session." + name + ".points.labels", "-1 to 3",
-                              std::to_string(label));
+ private:
+  Shape one_;
+  Array<float> array_;
+};
+
+struct Importer {
+  const VideoSession& session;
+  const py::dict& state;
+
+  // Calls add(frame, output). With `complete`, each has its memory.
+  template <class Add>
+  void outputs(const std::string& name, bool complete, const Add& add) const {
+    const Integers frames = distinct_at(state, name + ".frames", kFrames);
+    const auto count = static_cast<std::int64_t>(frames.size());
+    const Integers has_memory = integers_at(state, name + ".has_memory", count, kBit);
+    const Integers is_outdated = integers_at(state, name + ".is_outdated", count, kBit);
+    const Integers was_prompted = integers_at(state, name + ".was_prompted", count, kBit);
+    const VideoSession::OutputShapes shapes = session.output_shapes();
+    const Stack memory(state, name + ".maskmem_features", count, shapes.maskmem_features);
+    const Stack pointers(state, name + ".obj_ptr", count, shapes.obj_ptr);
+    const Stack masks(state, name + ".low_res_mask", count, shapes.low_res_mask);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      if (complete && has_memory[k] == 0) refuse(name + ".has_memory", "1", "0");
+      FrameOutputPtr output = std::make_unique<FrameOutput>();
+      if (has_memory[k] != 0) output->maskmem_features = memory.at(i);
+      output->obj_ptr = pointers.at(i);
+      output->low_res_mask = masks.at(i);
+      output->is_outdated = is_outdated[k] != 0;
+      output->was_prompted = was_prompted[k] != 0;
+      for (const auto& [key, member] : kScores) {
+        (*output).*member = floats_at<float>(state, name + key, {count}).data()[i];
       }
-      points.labels.push_back(static_cast<std::int32_t>(label));
-      points.coords.insert(points.coords.end(),
-                           {coords.data()[2 * next], coords.data()[2 * next + 1]});
+      add(frames[k], std::move(output));
     }
   }
-  const Integers masks = integers_at(state, name + ".mask_frames", -1);
-  object.mask_frames = {masks.begin(), masks.end()};
-  const Integers tracked = integers_at(state, name + ".frames_tracked", -1);
-  const Integers reverse = integers_at(state, name + ".frames_tracked.reverse",
-                                       static_cast<std::int64_t>(tracked.size()));
-  for (std::size_t i = 0; i < tracked.size(); ++i) object.frames_tracked[tracked[i]] = reverse[i];
-}
 
-}  // namespace
-
-py::dict export_video_state(const VideoPredictor& predictor) {
-  py::dict state;
-  Integers handles, batches;
-  for (const auto& object : predictor.objects()) {
-    const std::string name = std::to_string(handles.size());
-    handles.push_back(object->handle);
-    batches.push_back(object->batch);
-    export_prompts(state, name, *object);
-    export_outputs(state, name + ".cond", entries_of(object->cond_frame_outputs));
-    export_outputs(state, name + ".non_cond", entries_of(object->non_cond_frame_outputs));
-    export_outputs(state, name + ".temp_cond", entries_of(object->temp_cond));
-    export_outputs(state, name + ".temp_non_cond", entries_of(object->temp_non_cond));
+  void points(const std::string& name, TrackedObject& object) const {
+    const Integers frames = distinct_at(state, name + ".frames", kFrames);
+    const auto count = static_cast<std::int64_t>(frames.size());
+    const Integers labels = integers_at(state, name + ".labels", -1, {-1, 4});
+    const auto total = static_cast<std::int64_t>(labels.size());
+    const Integers counts = integers_at(state, name + ".counts", count, {0, total + 1});
+    const auto coords = floats_at<double>(state, name + ".coords", {2 * total});
+    std::int64_t next = 0;
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      if (counts[i] > total - next) refuse(name + ".counts", "as many points as labels", "more");
+      ClickedPoints& points = object.points[frames[i]];
+      for (const std::int64_t end = next + counts[i]; next < end; ++next) {
+        points.labels.push_back(
+            static_cast<std::int32_t>(labels[static_cast<std::size_t>(next)]));
+        points.coords.insert(points.coords.end(),
+                             {coords.data()[2 * next], coords.data()[2 * next + 1]});
+      }
+    }
+    if (next != total) refuse(name + ".counts", "as many points as labels", "fewer");
   }
-  state["handles"] = integers(handles);
-  state["batches"] = integers(batches);
-  const Size size = predictor.orig_hw().value_or(Size{0, 0});
-  state["orig_hw"] = integers({size.height, size.width});
-  return state;
-}
 
-void import_video_state(VideoPredictor& predictor, const py::dict& state) {
-  std::vector<std::unique_ptr<TrackedObject>> objects;
-  const Integers handles = integers_at(state, "handles", -1);
-  const Integers batches = integers_at(state, "batches", static_cast<std::int64_t>(handles.size()));
-  for (std::size_t i = 0; i < handles.size(); ++i) {
-    const std::string name = std::to_string(i);
-    auto object = std::make_unique<TrackedObject>();
-    object->handle = handles[i];
-    object->batch = batches[i];
-    import_prompts(state, name, *object);
+  void prompts(const std::string& name, TrackedObject& object) const {
+    points(name + ".points", object);
+    const Integers masks = distinct_at(state, name + ".mask_frames", kFrames);
+    object.mask_frames = {masks.begin(), masks.end()};
+    const Integers tracked = distinct_at(state, name + ".frames_tracked", kFrames);
+    const Integers reverse = integers_at(state, name + ".frames_tracked.reverse",
+                                         static_cast<std::int64_t>(tracked.size()), kBit);
+    for (std::size_t i = 0; i < tracked.size(); ++i) {
+      object.frames_tracked[tracked[i]] = reverse[i] != 0;
+    }
+  }
+
+  ValuePtr<TrackedObject> object(const std::string& name) const {
+    ValuePtr<TrackedObject> object = std::make_unique<TrackedObject>();
+    prompts(name, *object);
     const auto into = [](OrderedOutputs& outputs) {
       return [&outputs](std::int64_t frame, FrameOutputPtr output) {
         outputs.set(frame, std::move(output));
       };
     };
-    import_outputs(predictor, state, name + ".cond", into(object->cond_frame_outputs));
-    import_outputs(predictor, state, name + ".temp_cond", into(object->temp_cond));
-    import_outputs(predictor, state, name + ".temp_non_cond", into(object->temp_non_cond));
-    import_outputs(predictor, state, name + ".non_cond",
-                   [&](std::int64_t frame, FrameOutputPtr output) {
-                     object->non_cond_frame_outputs[frame] = std::move(output);
-                   });
-    objects.push_back(std::move(object));
+    outputs(name + ".cond", true, into(object->cond_frame_outputs));
+    outputs(name + ".temp_cond", false, into(object->temp_cond));
+    outputs(name + ".temp_non_cond", false, into(object->temp_non_cond));
+    outputs(name + ".non_cond", true, [&](std::int64_t frame, FrameOutputPtr output) {
+      object->non_cond_frame_outputs[frame] = std::move(output);
+    });
+    if (session.is_batched() && !object->temp_non_cond.empty()) {
+      refuse(name + ".temp_non_cond.frames", "none with this model", "some");
+    }
+    return object;
   }
-  const Integers size = integers_at(state, "orig_hw", 2);
-  if (size[0] < 0 || size[1] < 0) fail<CheckpointError>("session.orig_hw", "a size", "below 0");
-  std::optional<Size> orig_hw;
-  if (size[0] > 0 && size[1] > 0) orig_hw = Size{size[0], size[1]};
-  predictor.restore(std::move(objects), orig_hw);
+
+  std::optional<Size> orig_hw() const {
+    const Integers hw = integers_at(state, "orig_hw", 2, {0, kMaxImageSide + 1});
+    const Size size{hw[0], hw[1]};
+    if (size == Size{}) return std::nullopt;
+    if (!is_image_size(size)) {
+      refuse("orig_hw", "the size of a picture",
+             std::to_string(size.height) + " x " + std::to_string(size.width));
+    }
+    return size;
+  }
+};
+
+}  // namespace
+
+py::dict export_video_state(const VideoSession& session) {
+  py::dict state;
+  Integers handles, batches;
+  const VideoSession::OutputShapes shapes = session.output_shapes();
+  for (const auto& object : session.objects()) {
+    const std::string name = std::to_string(handles.size());
+    handles.push_back(object->handle);
+    batches.push_back(object->batch);
+    export_prompts(state, name, *object);
+    export_outputs(state, name + ".cond", entries_of(object->cond_frame_outputs), shapes);
+    export_outputs(state, name + ".non_cond", entries_of(object->non_cond_frame_outputs), shapes);
+    export_outputs(state, name + ".temp_cond", entries_of(object->temp_cond), shapes);
+    export_outputs(state, name + ".temp_non_cond", entries_of(object->temp_non_cond), shapes);
+  }
+  state["handles"] = integers(handles);
+  state["batches"] = integers(batches);
+  const Size size = session.orig_hw().value_or(Size{0, 0});
+  state["orig_hw"] = integers({size.height, size.width});
+  return state;
+}
+
+void import_video_state(VideoSession& session, const py::dict& state) {
+  const Importer importer{session, state};
+  const std::optional<Size> orig_hw = importer.orig_hw();
+  const Integers handles = distinct_at(state, "handles", kNumbers);
+  const Integers batches =
+      integers_at(state, "batches", static_cast<std::int64_t>(handles.size()), kNumbers);
+  if (!orig_hw && !handles.empty()) refuse("orig_hw", "the size of a picture", "0 x 0");
+  std::vector<ValuePtr<TrackedObject>> objects;
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    objects.push_back(importer.object(std::to_string(i)));
+    objects.back()->handle = handles[i];
+    objects.back()->batch = batches[i];
+  }
+  session.adopt(std::move(objects), orig_hw);
 }
 
 }  // namespace sam_rlx

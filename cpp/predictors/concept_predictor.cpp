@@ -54,6 +54,8 @@ Context ConceptPredictor::context() {
 
 void ConceptPredictor::set_image(const ImageView& image, std::optional<Size> orig_hw) {
   const InUse guard(busy_, "set_image");
+  const Size size = orig_hw.value_or(Size{image.height, image.width});
+  check_size("image", size);
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
   const View input = ctx.workspace.floats({1, transform_.side, transform_.side, 3});
@@ -69,18 +71,23 @@ void ConceptPredictor::set_image(const ImageView& image, std::optional<Size> ori
     add_(ctx, clicks.embedding, heads.no_mem_embed);
     picture->click_embeddings = embeddings_of(ctx.kernels, heads.config, clicks);
   }
-  picture->orig_hw = orig_hw.value_or(Size{image.height, image.width});
+  picture->orig_hw = size;
+  adopt(std::move(picture));
+}
+
+void ConceptPredictor::adopt(std::shared_ptr<ConceptPicture> picture) noexcept {
   picture_ = std::move(picture);
+  orig_hw_.set(picture_ == nullptr ? std::nullopt : std::optional(picture_->orig_hw));
+}
+
+std::shared_ptr<ConceptPicture> ConceptPredictor::picture() const {
+  const InUse guard(busy_, "picture");
+  return picture_;
 }
 
 void ConceptPredictor::set_picture(std::shared_ptr<ConceptPicture> picture) {
   const InUse guard(busy_, "set_picture");
-  picture_ = std::move(picture);
-}
-
-std::optional<Size> ConceptPredictor::orig_hw() const {
-  if (picture_ == nullptr) return std::nullopt;
-  return picture_->orig_hw;
+  adopt(std::move(picture));
 }
 
 const ConceptPicture& ConceptPredictor::current(const char* where) const {
@@ -89,6 +96,7 @@ const ConceptPicture& ConceptPredictor::current(const char* where) const {
 }
 
 std::vector<Tensor> ConceptPredictor::image_embeddings() const {
+  const InUse guard(busy_, "image_embedding");
   const sam3::DetectorFeatures& features = current("image_embedding").features;
   std::vector<Tensor> out;
   for (const Tensor* const part : kept_parts(features)) out.push_back(Tensor::copy_of(*part));
@@ -108,7 +116,7 @@ void ConceptPredictor::set_image_embeddings(std::span<const ConstView> embedding
   }
   picture->features.pos = heads.transformer.decoder.sine_embed.dense(g, g);
   picture->orig_hw = orig_hw;
-  picture_ = std::move(picture);
+  adopt(std::move(picture));
 }
 
 // ---------------------------------------------------------------- prompts
@@ -203,26 +211,25 @@ RawDetections ConceptPredictor::raw_detections(Context& ctx, const sam3::Detecti
 
 // ---------------------------------------------------------------- masks
 
-MaskGeometry ConceptPredictor::mask_geometry() const {
-  const Size orig_hw = current("predict").orig_hw;
+MaskGeometry ConceptPredictor::mask_geometry(Size orig_hw) const {
   const std::int64_t low = model_->info().mask_side;
   return {.low_height = low, .low_width = low, .height = orig_hw.height, .width = orig_hw.width};
 }
 
-void ConceptPredictor::upscale(ConstView low_res, MaskValues values, View out) {
+void ConceptPredictor::upscale(Size orig_hw, ConstView low_res, MaskValues values, View out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  postprocess_masks(ctx, low_res, mask_geometry(), out);
+  postprocess_masks(ctx, low_res, mask_geometry(orig_hw), out);
   if (values == MaskValues::kProbabilities) sigmoid_(ctx, out);
 }
 
 // Upstream compares probabilities with 1/2, which is the logit 0.
-void ConceptPredictor::binarize(ConstView low_res, std::uint8_t* out) {
+void ConceptPredictor::binarize(Size orig_hw, ConstView low_res, std::uint8_t* out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  binarize_masks(ctx, low_res, mask_geometry(), 0.0F, out);
+  binarize_masks(ctx, low_res, mask_geometry(orig_hw), 0.0F, out);
 }
 
 }  // namespace sam_rlx

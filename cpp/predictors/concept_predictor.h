@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,12 +7,14 @@
 #include <vector>
 
 #include "core/context.h"
+#include "core/in_use.h"
 #include "core/image.h"
 #include "models/sam3/detector.h"
 #include "ops/mask.h"
 #include "predictors/concept_geometry.h"
 #include "predictors/image_transform.h"
 #include "predictors/model.h"
+#include "predictors/published_size.h"
 #include "predictors/text_cache.h"
 
 namespace sam_rlx {
@@ -70,9 +71,10 @@ class ConceptPredictor {
   // size for the results than the picture's.
   void set_image(const ImageView& image, std::optional<Size> orig_hw = std::nullopt);
   // Pictures may be kept, and set again, here or in another predictor of the same model.
-  std::shared_ptr<ConceptPicture> picture() const { return picture_; }
+  std::shared_ptr<ConceptPicture> picture() const;
   void set_picture(std::shared_ptr<ConceptPicture> picture);
-  std::optional<Size> orig_hw() const;
+  // Of the current picture, or none. Any thread may ask while a call runs.
+  std::optional<Size> orig_hw() const { return orig_hw_.get(); }
 
   // Copies of all that phrases need of the current picture, in the layout of DetectorFeatures, and
   // a picture that is made of them.
@@ -84,10 +86,10 @@ class ConceptPredictor {
   // One entry a phrase. Phrases are run one after the other; each is as if it were alone.
   std::vector<ConceptFindings> find(const ConceptRequest& request);
 
-  // The way of this picture's masks from the network to the picture: low_res (K, S, S) logits ->
-  // out (K, H, W), or bytes that are 1 inside.
-  void upscale(ConstView low_res, MaskValues values, View out);
-  void binarize(ConstView low_res, std::uint8_t* out);
+  // The way of masks from the network to a picture: low_res (K, S, S) logits -> out (K, H, W) of
+  // that size, or bytes that are 1 inside.
+  void upscale(Size orig_hw, ConstView low_res, MaskValues values, View out);
+  void binarize(Size orig_hw, ConstView low_res, std::uint8_t* out);
 
   void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }
   void set_trace(Trace* trace) { trace_ = trace; }
@@ -95,7 +97,8 @@ class ConceptPredictor {
  private:
   Context context();
   const ConceptPicture& current(const char* where) const;
-  MaskGeometry mask_geometry() const;
+  void adopt(std::shared_ptr<ConceptPicture> picture) noexcept;
+  MaskGeometry mask_geometry(Size orig_hw) const;
   const sam3::VETextEncoder& language_backbone() const {
     return model_->sam3().detector.backbone.language_backbone;
   }
@@ -111,9 +114,10 @@ class ConceptPredictor {
   Workspace workspace_;
   TextCache texts_;
   std::shared_ptr<ConceptPicture> picture_;  // or none
+  PublishedSize orig_hw_;                    // its own
   void (*poll_interrupt_)() = nullptr;
   Trace* trace_ = nullptr;
-  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+  mutable BusyFlag busy_;
 };
 
 }  // namespace sam_rlx

@@ -25,6 +25,7 @@ std::vector<CropBox> generate_crop_boxes(Size orig_hw, std::int64_t n_layers,
   if (!(overlap_ratio >= 0.0 && overlap_ratio <= 1.0)) {
     fail("crop_overlap_ratio", "0 to 1", std::to_string(overlap_ratio));
   }
+  check_size("image", orig_hw);
   const std::int64_t height = orig_hw.height, width = orig_hw.width;
   const auto short_side = static_cast<double>(std::min(height, width));
   std::vector<CropBox> boxes{{0, 0, width, height, 0}};

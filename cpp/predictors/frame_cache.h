@@ -1,6 +1,10 @@
 #pragma once
 
-#include <array>
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "models/sam2/sam2.h"
 #include "models/sam3/detector.h"
@@ -9,62 +13,64 @@ namespace sam_rlx {
 
 // A frame of a video as the model sees it. Its objects share all of it.
 struct EncodedFrame {
-  std::int64_t index = -1;  // -1: none
+  std::int64_t index = -1;
   sam2::ImageFeatures features;
   Tensor begun;  // memory_attention.begin: (g * g, C); undefined while !has_begun
   bool has_begun = false;
   sam3::DetectorFeatures detector;  // for phrases; undefined while !has_detector
   bool has_detector = false;
-  std::int64_t last_use = 0;
 };
+using EncodedFramePtr = std::shared_ptr<EncodedFrame>;
 
-// The frames that were used last. Their tensors are used again for other frames.
+// The frames that were used last. A copy has the same ones, and keeps them.
 class FrameCache {
+  template <class Frames>
+  static auto place_of(Frames& frames, std::int64_t index) {
+    return std::find_if(frames.begin(), frames.end(),
+                        [&](const EncodedFramePtr& frame) { return frame->index == index; });
+  }
+
  public:
   static constexpr std::size_t kFrames = 2;
 
+  // Null: there is none.
   EncodedFrame* find(std::int64_t index) {
-    for (EncodedFrame& frame : frames_) {
-      if (frame.index == index) {
-        frame.last_use = ++clock_;
-        return &frame;
-      }
-    }
-    return nullptr;
+    const auto place = place_of(frames_, index);
+    if (place == frames_.end()) return nullptr;
+    std::rotate(frames_.begin(), place, place + 1);
+    return frames_.front().get();
   }
   // Does not count as a use.
   const EncodedFrame* peek(std::int64_t index) const {
-    for (const EncodedFrame& frame : frames_) {
-      if (frame.index == index) return &frame;
-    }
-    return nullptr;
+    const auto place = place_of(frames_, index);
+    return place == frames_.end() ? nullptr : place->get();
   }
-  void drop(std::int64_t index) {
-    for (EncodedFrame& frame : frames_) {
-      if (frame.index != index) continue;
-      frame.index = -1;
-      frame.last_use = 0;
-    }
-  }
-  // Room for a new frame: that of the one whose last use is longest ago. The caller fills it, and
-  // gives it its index at the end.
-  EncodedFrame& make_room() {
-    EncodedFrame* oldest = &frames_[0];
-    for (EncodedFrame& frame : frames_) {
-      if (frame.last_use < oldest->last_use) oldest = &frame;
-    }
-    oldest->index = -1;
-    oldest->has_begun = oldest->has_detector = false;
-    return *oldest;
-  }
-  void adopt(EncodedFrame& frame, std::int64_t index) {
-    frame.index = index;
-    frame.last_use = ++clock_;
+  // In place of one with the same number, or else of the one whose last use is longest ago.
+  void adopt(EncodedFramePtr frame) {
+    auto place = place_of(frames_, frame->index);
+    if (place == frames_.end() && frames_.size() == kFrames) --place;
+    if (place != frames_.end()) frames_.erase(place);
+    frames_.insert(frames_.begin(), std::move(frame));
   }
 
  private:
-  std::array<EncodedFrame, kFrames> frames_;
-  std::int64_t clock_ = 0;
+  std::vector<EncodedFramePtr> frames_;  // the last used one first
+};
+
+// Memory of frames, to be used again when no cache has them any more.
+class FramePool {
+ public:
+  EncodedFramePtr take() {
+    auto free = std::find_if(frames_.begin(), frames_.end(),
+                             [](const EncodedFramePtr& frame) { return frame.use_count() == 1; });
+    if (free == frames_.end()) free = frames_.insert(free, std::make_shared<EncodedFrame>());
+    (*free)->index = -1;
+    (*free)->has_begun = (*free)->has_detector = false;
+    return *free;
+  }
+
+ private:
+  std::vector<EncodedFramePtr> frames_;
 };
 
 }  // namespace sam_rlx

@@ -9,12 +9,6 @@
 
 namespace sam_rlx {
 
-InUse::InUse(std::atomic_flag& flag, const char* where) : flag_(flag) {
-  if (flag_.test_and_set(std::memory_order_acquire)) {
-    fail<StateError>(where, "one call at a time on a predictor", "a call that is still running");
-  }
-}
-
 int checked_num_threads(int num_threads) {
   if (num_threads < 0 || num_threads > 1024) {
     fail("num_threads", "1 to 1024, or 0 for all cores", std::to_string(num_threads));
@@ -33,10 +27,7 @@ void check_embeddings(std::span<const ConstView> embeddings, std::span<const Sha
       fail("image_embedding", "shape " + expected[i].str(), embeddings[i].shape.str());
     }
   }
-  if (orig_hw.height < 1 || orig_hw.width < 1) {
-    fail("orig_hw", "a height and width of at least 1",
-         std::to_string(orig_hw.height) + " x " + std::to_string(orig_hw.width));
-  }
+  check_size("orig_hw", orig_hw);
 }
 
 ImagePredictor::ImagePredictor(std::shared_ptr<const Model> model, int num_threads, Resize resize)
@@ -57,9 +48,11 @@ Context ImagePredictor::context(int thread, int num_threads) {
 
 void ImagePredictor::set_image(const ImageView& image) {
   const InUse guard(busy_, "set_image");
+  const Size size{image.height, image.width};
+  check_size("image", size);
   Context ctx = context();
   picture_->encode(ctx, image);
-  orig_hw_ = {image.height, image.width};
+  orig_hw_.set(size);
 }
 
 void ImagePredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
@@ -68,31 +61,33 @@ void ImagePredictor::set_image_embeddings(std::span<const ConstView> embeddings,
   Context ctx = context();
   ctx.poll_interrupt = nullptr;
   picture_->adopt(ctx, embeddings);
-  orig_hw_ = orig_hw;
+  orig_hw_.set(orig_hw);
 }
 
 void ImagePredictor::reset_image() {
   const InUse guard(busy_, "reset_image");
   picture_->reset();
-  orig_hw_.reset();
+  orig_hw_.set(std::nullopt);
 }
 
-namespace {
-
-[[noreturn]] void fail_no_image(const char* where) {
+Size ImagePredictor::current_hw(const char* where) const {
+  if (const std::optional<Size> size = orig_hw_.get()) return *size;
   fail<StateError>(where, "a picture set by set_image or set_image_embedding", "none");
 }
 
-}  // namespace
-
 std::vector<Tensor> ImagePredictor::image_embeddings() const {
-  if (!orig_hw_) fail_no_image("image_embedding");
+  const InUse guard(busy_, "image_embedding");
+  current_hw("image_embedding");
   return picture_->embeddings();
 }
 
-Size ImagePredictor::orig_hw() const {
-  if (!orig_hw_) fail_no_image("orig_hw");
-  return *orig_hw_;
+std::optional<Size> ImagePredictor::input_hw() const {
+  const std::optional<Size> size = orig_hw_.get();
+  return size ? std::optional(picture_->input_hw(*size)) : std::nullopt;
+}
+
+MaskGeometry ImagePredictor::mask_geometry() const {
+  return picture_->mask_geometry(current_hw("predict"));
 }
 
 // ---------------------------------------------------------------- masks
@@ -111,24 +106,25 @@ ConstView ImagePredictor::without_small_regions(Context& ctx, ConstView low_res)
   return masks;
 }
 
-void ImagePredictor::upscale(ConstView low_res, View out) {
+void ImagePredictor::upscale(const MaskGeometry& geometry, ConstView low_res, View out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  postprocess_masks(ctx, without_small_regions(ctx, low_res), mask_geometry(), out);
+  postprocess_masks(ctx, without_small_regions(ctx, low_res), geometry, out);
 }
 
-void ImagePredictor::binarize(ConstView low_res, std::uint8_t* out) {
+void ImagePredictor::binarize(const MaskGeometry& geometry, ConstView low_res,
+                              std::uint8_t* out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  binarize_masks(ctx, without_small_regions(ctx, low_res), mask_geometry(),
+  binarize_masks(ctx, without_small_regions(ctx, low_res), geometry,
                  model_->info().mask_threshold, out);
 }
 
 void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {
   const InUse guard(busy_, "predict");
-  if (!orig_hw_) fail_no_image("predict");
+  const Size orig_hw = current_hw("predict");
   const int threads = num_threads();
   if (trace_ == nullptr && threads > 1 && prompts.batch >= threads) {
     // Many prompts: one a thread, so that its map stays in the cache.
@@ -139,7 +135,7 @@ void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {
       parallel_for(threads, count, 1, [&](std::int64_t i, std::int64_t, int thread) {
         Context ctx = context(thread, 1);
         ctx.poll_interrupt = nullptr;
-        picture_->decode(ctx, prompts, begin + i, *orig_hw_, job);
+        picture_->decode(ctx, prompts, begin + i, orig_hw, job);
       });
     }
     return;
@@ -147,7 +143,7 @@ void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {
   Context ctx = context(0, threads);
   for (std::int64_t i = 0; i < prompts.batch; ++i) {
     ctx.check_interrupt();
-    picture_->decode(ctx, prompts, i, *orig_hw_, job);
+    picture_->decode(ctx, prompts, i, orig_hw, job);
   }
 }
 

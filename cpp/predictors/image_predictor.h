@@ -1,29 +1,18 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "core/context.h"
+#include "core/in_use.h"
 #include "ops/mask.h"
 #include "predictors/model.h"
 #include "predictors/picture.h"
+#include "predictors/published_size.h"
 
 namespace sam_rlx {
-
-// Refuses concurrent use of one object: a second call raises StateError.
-class InUse {
- public:
-  explicit InUse(std::atomic_flag& flag, const char* where);
-  ~InUse() { flag_.clear(std::memory_order_release); }
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
-
- private:
-  std::atomic_flag& flag_;
-};
 
 // The thread count that a predictor works with: 0 stands for all cores. Raises InvalidArgument.
 int checked_num_threads(int num_threads);
@@ -49,11 +38,11 @@ class ImagePredictor {
   // As image_embeddings() gives them.
   void set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw);
   void reset_image();
-  bool is_image_set() const { return orig_hw_.has_value(); }
   // The image embedding (1, C, g, g), and what else the family keeps of a picture.
   std::vector<Tensor> image_embeddings() const;
-  Size orig_hw() const;
-  Size input_hw() const { return picture_->input_hw(orig_hw()); }
+  // Of the current picture, or none. Any thread may ask while a call runs.
+  std::optional<Size> orig_hw() const { return orig_hw_.get(); }
+  std::optional<Size> input_hw() const;
 
   // Masks of a prompt set: one, or several.
   std::int64_t num_masks(bool multimask_output) const {
@@ -64,10 +53,11 @@ class ImagePredictor {
   void decode(const PromptBatch& prompts, const DecodeJob& job);
 
   // The way of this picture's masks from the decoder to the picture. SAM 3's holes are filled.
-  MaskGeometry mask_geometry() const { return picture_->mask_geometry(orig_hw()); }
-  // low_res (K, S, S) logits -> out (K, H, W), logits or bytes that are 1 above the threshold.
-  void upscale(ConstView low_res, View out);
-  void binarize(ConstView low_res, std::uint8_t* out);
+  MaskGeometry mask_geometry() const;
+  // low_res (K, S, S) logits -> out (K, H, W) of that geometry, logits or bytes that are 1 above the
+  // threshold.
+  void upscale(const MaskGeometry& geometry, ConstView low_res, View out);
+  void binarize(const MaskGeometry& geometry, ConstView low_res, std::uint8_t* out);
 
   // For work beside decoding, by whoever owns the predictor.
   Context context() { return context(0, num_threads()); }
@@ -77,16 +67,17 @@ class ImagePredictor {
 
  private:
   Context context(int thread, int num_threads);
+  Size current_hw(const char* where) const;  // raises StateError when there is none
   // The masks as they are made larger: themselves, or a copy in the scope of the caller.
   ConstView without_small_regions(Context& ctx, ConstView low_res) const;
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<Picture> picture_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;  // one a thread
-  std::optional<Size> orig_hw_;
+  PublishedSize orig_hw_;
   void (*poll_interrupt_)() = nullptr;
   Trace* trace_ = nullptr;
-  mutable std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+  mutable BusyFlag busy_;
 };
 
 }  // namespace sam_rlx

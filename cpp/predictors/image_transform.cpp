@@ -9,6 +9,20 @@
 #include "ops/resize_pillow.h"
 
 namespace sam_rlx {
+
+bool is_image_size(Size size) noexcept {
+  return size.height >= 1 && size.width >= 1 && size.height <= kMaxImageSide &&
+         size.width <= kMaxImageSide && size.height <= kMaxImagePixels / size.width;
+}
+
+void check_size(const std::string& where, Size size) {
+  if (is_image_size(size)) return;
+  fail(where,
+       "sides of 1 to " + std::to_string(kMaxImageSide) + " and at most " +
+           std::to_string(kMaxImagePixels) + " pixels",
+       std::to_string(size.height) + " x " + std::to_string(size.width));
+}
+
 namespace {
 
 // The normalised value of every byte, for each channel.

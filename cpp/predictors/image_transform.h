@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "core/context.h"
 #include "core/image.h"
@@ -12,6 +13,10 @@ struct Size {
   std::int64_t height = 0, width = 0;
   bool operator==(const Size&) const = default;
 };
+// Whether a picture may have this size.
+bool is_image_size(Size size) noexcept;
+// Raises InvalidArgument when it may not.
+void check_size(const std::string& where, Size size);
 
 // SAM's picture transform: the longer side becomes `side`, values are normalised, and zeros fill
 // the square at the right and at the bottom. Upstream: ResizeLongestSide and Sam.preprocess.

@@ -28,7 +28,7 @@ struct HotStartConfig {
 // that turn out to be another one. Upstream: Sam3VideoBase._process_hotstart.
 class HotStart {
  public:
-  explicit HotStart(const HotStartConfig& config) : config_(config) {}
+  explicit HotStart(const HotStartConfig& config = {}) : config_(config) {}
 
   struct Frame {
     std::int64_t frame_idx = 0;

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ops/rle.h"
@@ -46,20 +47,44 @@ struct MaskletExamples {
   bool fractions = false;            // boxes are cx, cy, w, h as fractions of the sides
 };
 
+// What one phrase gave on a frame.
+struct MaskletResults {
+  std::map<std::int64_t, Rle> masks = {};  // at the size of the video
+  std::map<std::int64_t, float> tracker_scores = {};
+  std::set<std::int64_t> suppressed;
+};
+using MaskletResultsPtr = std::shared_ptr<const MaskletResults>;
+
+// All that calls change in a tracker, beside the session. Copies share results.
+struct MaskletState {
+  std::map<std::int64_t, MaskletExamples> examples;
+  std::vector<std::int64_t> obj_ids;
+  std::map<std::int64_t, float> scores;
+  std::map<std::int64_t, std::int64_t> last_seen;  // frame, by object
+  HotStart hot_start;
+  LastOccluded last_occluded;
+  std::int64_t num_dropped = 0;
+  std::map<std::int64_t, MaskletResultsPtr> results;
+};
+
 // All objects that one phrase names, through a video: found on each frame, followed by the tracker.
-// Frames are those of a VideoPredictor, which holds the objects; several trackers may share it and
-// do not influence each other. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase, and
+// Frames are those of a session, which holds the objects; several trackers may share it and do not
+// influence each other. A call is one on the session: there is one at a time, and one that fails
+// leaves both as they were. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase, and
 // sam3_video_inference.py, Sam3VideoInferenceWithInstanceInteractivity.
 class MaskletTracker {
  public:
   MaskletTracker(std::shared_ptr<VideoPredictor> video, MaskletPrompt prompt,
                  const MaskletConfig& config);
 
-  const VideoPredictor& video() const { return *video_; }
   const MaskletConfig& config() const { return config_; }
   void set_examples(std::int64_t frame, MaskletExamples examples);
   // Objects, in the order they were found.
-  const std::vector<std::int64_t>& obj_ids() const { return obj_ids_; }
+  std::vector<std::int64_t> obj_ids() const;
+
+  MaskletState state() const;
+  // Back to what another copy was, together with the session.
+  void restore(MaskletState state);
 
   // ---- one frame, which is in the cache of the video.
   struct Step {
@@ -74,38 +99,38 @@ class MaskletTracker {
   struct Seconds {
     double detector = 0, tracker = 0, association = 0;
   };
-  const Seconds& seconds() const { return seconds_; }
+  Seconds seconds() const;
   // How many there were too many on the last frame.
-  std::int64_t num_dropped() const { return num_dropped_; }
+  std::int64_t num_dropped() const;
   // Tracks `obj_ids`, which were refined, and keeps the results of the others.
   void track_refined(std::int64_t frame, bool reverse, std::span<const std::int64_t> obj_ids);
 
   // ---- one object. Raises InvalidArgument when it is not known and may not be new, StateError
   // where the frame of the prompt has no results.
-  void refine(const VideoPredictor::PointPrompt& prompt, bool may_be_new = false);
+  void refine(const VideoSession::PointPrompt& prompt, bool may_be_new = false);
   void remove_object(std::int64_t obj_id);
 
   // ---- results, one for each frame that was computed.
-  bool has_results(std::int64_t frame) const { return results_.contains(frame); }
+  bool has_results(std::int64_t frame) const;
   void drop_results_before(std::int64_t frame);
   // Objects that are seen on a frame, ascending. Those that hot start removed are seen nowhere.
-  std::vector<std::int64_t> seen(std::int64_t frame) const;
-  // With which probability an object was found; 1 if it was refined.
-  float score(std::int64_t obj_id) const { return scores_.at(obj_id); }
-  PixelBox box(std::int64_t frame, std::int64_t obj_id) const;  // before masks are cut
-  // Masks (K, H, W) of bytes 0 or 1, which do not overlap.
-  void draw(std::int64_t frame, std::span<const std::int64_t> obj_ids, std::uint8_t* out);
+  struct Seen {
+    std::vector<std::int64_t> obj_ids = {};
+    std::vector<float> scores = {};    // with which probability each was found; 1 if it was refined
+    std::vector<PixelBox> boxes = {};  // before masks are cut
+    Size hw = {};                      // of the masks
+  };
+  Seen seen(std::int64_t frame) const;
+  // What is seen, and its masks (K, H, W) of bytes 0 or 1, which do not overlap, in memory that
+  // `make_room(seen)` gives.
+  using MakeRoom = std::function<std::uint8_t*(const Seen&)>;
+  void draw(std::int64_t frame, const MakeRoom& make_room);
 
  private:
-  // Masks and scores of the tracker, in the order of obj_ids_.
+  // Masks and scores of the tracker, in the order of the objects.
   struct Propagated {
     View low_res_masks;  // (M, S, S)
     std::vector<float> object_score_logits = {};
-  };
-  struct FrameResults {
-    std::map<std::int64_t, Rle> masks = {};  // at the size of the video
-    std::map<std::int64_t, float> tracker_scores = {};
-    std::set<std::int64_t> suppressed;
   };
   // What is done with the findings of a frame.
   struct Plan {
@@ -114,6 +139,11 @@ class MaskletTracker {
     HotStart::Result hot_start = {};
   };
 
+  std::int64_t det_track(const Step& step);
+  void do_refine(const VideoSession::PointPrompt& prompt, bool may_be_new);
+  void track_again(std::int64_t frame, bool reverse, std::span<const std::int64_t> obj_ids);
+  std::vector<std::int64_t> seen_ids(std::int64_t frame) const;
+  Seen what_is_seen(std::int64_t frame) const;
   bool is_searched(std::int64_t frame) const;
   FrameDetections run_detection(Context& ctx, std::int64_t frame);
   Propagated run_propagation(Context& ctx, const Step& step);
@@ -136,19 +166,29 @@ class MaskletTracker {
   void clear_cond_frames_of_detector(std::int64_t obj_id, std::int64_t refined_frame);
   std::vector<std::int64_t> with_batches(std::span<const std::int64_t> obj_ids) const;
 
+  template <class Work>
+  auto change(const Work& work);
+
   std::shared_ptr<VideoPredictor> video_;
+  VideoSession* session_;  // of video_; for work inside of a call on it
   MaskletPrompt prompt_;
   MaskletConfig config_;
-  std::map<std::int64_t, MaskletExamples> examples_;
   TextCache texts_;
-  std::vector<std::int64_t> obj_ids_;
-  std::map<std::int64_t, float> scores_;
-  std::map<std::int64_t, std::int64_t> last_seen_;  // frame, by object
-  HotStart hot_start_;
-  LastOccluded last_occluded_;
-  std::int64_t num_dropped_ = 0;
   Seconds seconds_;
-  std::map<std::int64_t, FrameResults> results_;
+  MaskletState state_;
 };
+
+template <class Work>
+auto MaskletTracker::change(const Work& work) {
+  return video_->change([&](VideoSession&) {
+    MaskletState before = state_;
+    try {
+      return work();
+    } catch (...) {
+      state_ = std::move(before);
+      throw;
+    }
+  });
+}
 
 }  // namespace sam_rlx

@@ -11,12 +11,13 @@ FrameOutput* OrderedOutputs::find(std::int64_t frame) const {
   return nullptr;
 }
 
-FrameOutputPtr OrderedOutputs::set(std::int64_t frame, FrameOutputPtr output) {
+void OrderedOutputs::set(std::int64_t frame, FrameOutputPtr output) {
   for (auto& [key, current] : entries_) {
-    if (key == frame) return std::exchange(current, std::move(output));
+    if (key != frame) continue;
+    current = std::move(output);
+    return;
   }
   entries_.emplace_back(frame, std::move(output));
-  return nullptr;
 }
 
 FrameOutputPtr OrderedOutputs::take(std::int64_t frame) {

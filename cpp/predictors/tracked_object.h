@@ -11,28 +11,62 @@
 
 namespace sam_rlx {
 
+// A tensor that the copies of an output share: it is complete when it gets here, and never changes.
+class SharedTensor {
+ public:
+  SharedTensor() = default;
+  SharedTensor(Tensor tensor)  // NOLINT(runtime/explicit)
+      : tensor_(std::make_shared<const Tensor>(std::move(tensor))) {}
+
+  bool empty() const { return tensor_ == nullptr; }
+  const float* data() const { return tensor_->data(); }
+  const Shape& shape() const { return tensor_->shape(); }
+  std::int64_t numel() const { return tensor_->numel(); }
+  ConstView view() const { return tensor_->view(); }
+  operator ConstView() const { return view(); }  // NOLINT(runtime/explicit)
+
+ private:
+  std::shared_ptr<const Tensor> tensor_;
+};
+
+// A unique_ptr whose copy owns a copy of the value.
+template <class T>
+class ValuePtr : public std::unique_ptr<T> {
+ public:
+  using std::unique_ptr<T>::unique_ptr;
+  ValuePtr(std::unique_ptr<T> other) noexcept  // NOLINT(runtime/explicit)
+      : std::unique_ptr<T>(std::move(other)) {}
+  ValuePtr(const ValuePtr& other)
+      : std::unique_ptr<T>(other ? std::make_unique<T>(*other) : nullptr) {}
+  ValuePtr(ValuePtr&&) noexcept = default;
+  ValuePtr& operator=(const ValuePtr& other) { return *this = ValuePtr(other); }
+  ValuePtr& operator=(ValuePtr&&) noexcept = default;
+  ~ValuePtr() = default;
+};
+
 // What one frame gave for one object.
 struct FrameOutput {
-  Tensor maskmem_features;  // (g, g, mem_dim); undefined while !has_memory
-  Tensor obj_ptr;           // (C,)
-  Tensor low_res_mask;      // (4g, 4g) logits, small holes filled
+  SharedTensor maskmem_features;  // (g, g, mem_dim); empty: not encoded
+  SharedTensor obj_ptr;           // (C,)
+  SharedTensor low_res_mask;      // (4g, 4g) logits, small holes filled
   float object_score_logits = 0.0F;
   float iou_prediction = 0.0F;
   float eff_iou_score = -1.0F;  // of the frame, for the selection of memory; below 0: none
-  bool has_memory = false;
-  bool was_prompted = false;  // its frame conditioned others, until all of its prompts went
-  bool is_outdated = false;   // no prompt of a later click: a prompt nearby changed the object
-  // A mask given as prompt, (H, W) of the video, that has not become a low_res_mask yet.
-  std::vector<std::uint8_t> video_mask;
+  bool was_prompted = false;    // its frame conditioned others, until all of its prompts went
+  bool is_outdated = false;     // no prompt of a later click: a prompt nearby changed the object
+  // A mask given as prompt, (H, W) of the video, that has not become a low_res_mask yet. Or null.
+  std::shared_ptr<const std::vector<std::uint8_t>> video_mask;
+
+  bool has_memory() const { return !maskmem_features.empty(); }
 };
-using FrameOutputPtr = std::unique_ptr<FrameOutput>;
+using FrameOutputPtr = ValuePtr<FrameOutput>;
 
 // Outputs by frame, in the order in which the frames came: upstream's dictionaries.
 class OrderedOutputs {
  public:
   FrameOutput* find(std::int64_t frame) const;
-  // The output before, if there was one. A frame that is known keeps its place.
-  FrameOutputPtr set(std::int64_t frame, FrameOutputPtr output);
+  // In place of the output before, if there was one. A frame that is known keeps its place.
+  void set(std::int64_t frame, FrameOutputPtr output);
   FrameOutputPtr take(std::int64_t frame);
   std::vector<std::pair<std::int64_t, FrameOutputPtr>> take_all() {
     return std::exchange(entries_, {});

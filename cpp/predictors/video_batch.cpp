@@ -8,7 +8,7 @@
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
 #include "predictors/video_masks.h"
-#include "predictors/video_predictor.h"
+#include "predictors/video_session.h"
 
 // Objects that run as one batch. Upstream: sam3/model/sam3_tracking_predictor.py,
 // Sam3TrackerPredictor, whose inference state is a batch.
@@ -24,18 +24,20 @@ View plane(View map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 // The mask as upstream keeps it, +-1024, made as large as masks of tracking.
 void fit_video_mask(Context& ctx, Size orig_hw, FrameOutput& output) {
   const Workspace::Scope scratch(ctx.workspace);
+  Tensor low_res(output.low_res_mask.shape());
   const View logits = ctx.workspace.floats({1, orig_hw.height, orig_hw.width});
   std::transform(
-      output.video_mask.begin(), output.video_mask.end(), logits.data,
+      output.video_mask->begin(), output.video_mask->end(), logits.data,
       [](std::uint8_t bit) { return bit != 0 ? -sam2::kNoObjScore : sam2::kNoObjScore; });
-  resize_bilinear_antialias(ctx, logits, plane(output.low_res_mask.view()));
+  resize_bilinear_antialias(ctx, logits, plane(low_res.view()));
+  output.low_res_mask = std::move(low_res);
 }
 
 }  // namespace
 
-std::vector<TrackedObject*> VideoPredictor::members_of(std::int64_t batch) const {
+std::vector<TrackedObject*> VideoSession::members_of(std::int64_t batch) const {
   std::vector<TrackedObject*> members;
-  for (const auto& object : objects_) {
+  for (const auto& object : state_.objects) {
     if (object->batch == batch) members.push_back(object.get());
   }
   return members;
@@ -45,7 +47,7 @@ std::vector<TrackedObject*> VideoPredictor::members_of(std::int64_t batch) const
 
 // The object's pointer comes from the mask at the side that the mask downsampler wants, with soft
 // edges. Upstream: add_new_mask.
-FrameOutputPtr VideoPredictor::run_video_mask(Context& ctx, const EncodedFrame& frame,
+FrameOutputPtr VideoSession::run_video_mask(Context& ctx, const EncodedFrame& frame,
                                               ConstView mask) {
   const std::int64_t size = 4 * model_->info().mask_side;
   ConstView input = mask, shown = mask;
@@ -54,30 +56,33 @@ FrameOutputPtr VideoPredictor::run_video_mask(Context& ctx, const EncodedFrame& 
     resize_bilinear_antialias(ctx, plane(mask), resized);
     input = resized[0];
   }
-  if (mask.shape != Shape{orig_hw_->height, orig_hw_->width}) {
-    const View resized = ctx.workspace.floats({1, orig_hw_->height, orig_hw_->width});
+  if (mask.shape != Shape{state_.orig_hw->height, state_.orig_hw->width}) {
+    const View resized = ctx.workspace.floats({1, state_.orig_hw->height, state_.orig_hw->width});
     resize_bilinear_antialias(ctx, plane(mask), resized);
     shown = resized[0];
   }
-  FrameOutputPtr output = keep(ctx, heads().use_mask_as_output(ctx, frame.features.embedding,
+  FrameOutputPtr output = keep(heads().use_mask_as_output(ctx, frame.features.embedding,
                                                                frame.features.high_res, input));
-  output->video_mask.resize(static_cast<std::size_t>(shown.numel()));
-  std::transform(shown.data, shown.data + shown.numel(), output->video_mask.begin(),
+  std::vector<std::uint8_t> bits(static_cast<std::size_t>(shown.numel()));
+  std::transform(shown.data, shown.data + shown.numel(), bits.begin(),
                  [](float value) { return value > kMaskPromptThreshold ? 1 : 0; });
+  output->video_mask = std::make_shared<const std::vector<std::uint8_t>>(std::move(bits));
   return output;
 }
 
 // Where one mask was given, those given for other objects end.
-void VideoPredictor::erase_from_others(const TrackedObject& object, std::int64_t frame) {
-  const std::vector<std::uint8_t>& mask = object.temp_cond.find(frame)->video_mask;
+void VideoSession::erase_from_others(const TrackedObject& object, std::int64_t frame) {
+  const std::vector<std::uint8_t>& mask = *object.temp_cond.find(frame)->video_mask;
   for (TrackedObject* const other : members_of(object.batch)) {
     FrameOutput* const output = other->temp_cond.find(frame);
-    if (other == &object || output == nullptr || output->video_mask.empty()) continue;
-    std::transform(mask.begin(), mask.end(), output->video_mask.begin(), output->video_mask.begin(),
+    if (other == &object || output == nullptr || output->video_mask == nullptr) continue;
+    std::vector<std::uint8_t> rest = *output->video_mask;
+    std::transform(mask.begin(), mask.end(), rest.begin(), rest.begin(),
                    [](std::uint8_t given, std::uint8_t before) {
                      return static_cast<std::uint8_t>(given != 0 ? 0 : before);
                    });
-    output->has_memory = false;
+    output->video_mask = std::make_shared<const std::vector<std::uint8_t>>(std::move(rest));
+    output->maskmem_features = {};
   }
 }
 
@@ -86,7 +91,7 @@ void VideoPredictor::erase_from_others(const TrackedObject& object, std::int64_t
 // All objects with an output on a frame that was prompted for one of them are conditioned on it.
 // Those that were never there stay as they are; upstream fails. Upstream:
 // _consolidate_temp_output_across_obj.
-void VideoPredictor::encode_batch(Context& ctx, const EncodedFrame& frame, std::int64_t batch) {
+void VideoSession::encode_batch(Context& ctx, const EncodedFrame& frame, std::int64_t batch) {
   const Workspace::Scope scratch(ctx.workspace);
   std::vector<std::pair<TrackedObject*, FrameOutputPtr>> copies;
   std::vector<FrameOutput*> outputs;
@@ -95,9 +100,9 @@ void VideoPredictor::encode_batch(Context& ctx, const EncodedFrame& frame, std::
     if (output == nullptr) {
       const FrameOutput* const tracked = object->tracked_output(frame.index);
       if (tracked == nullptr) continue;
-      FrameOutputPtr copy = make_output();
-      copy_(ctx, copy->low_res_mask, tracked->low_res_mask);
-      copy_(ctx, copy->obj_ptr, tracked->obj_ptr);
+      FrameOutputPtr copy = std::make_unique<FrameOutput>();
+      copy->low_res_mask = tracked->low_res_mask;
+      copy->obj_ptr = tracked->obj_ptr;
       copy->object_score_logits = tracked->object_score_logits;
       copy->iou_prediction = tracked->iou_prediction;
       output = copy.get();
@@ -110,7 +115,7 @@ void VideoPredictor::encode_batch(Context& ctx, const EncodedFrame& frame, std::
   const View high_res = ctx.workspace.floats({count, side(), side()});
   for (std::int64_t i = 0; i < count; ++i) {
     FrameOutput& output = *outputs[static_cast<std::size_t>(i)];
-    if (!output.video_mask.empty()) fit_video_mask(ctx, *orig_hw_, output);
+    if (output.video_mask != nullptr) fit_video_mask(ctx, *state_.orig_hw, output);
     resize_bilinear(ctx, plane(output.low_res_mask.view()), plane(high_res[i]));
   }
   apply_non_overlapping_constraints_(ctx, high_res);
@@ -123,17 +128,17 @@ void VideoPredictor::encode_batch(Context& ctx, const EncodedFrame& frame, std::
 
 // New objects make a new batch from here on, and new prompts end what was known around them.
 // Upstream: propagate_in_video_preflight.
-void VideoPredictor::close_batch() {
-  for (const auto& object : objects_) {
-    if (object->batch == open_batch_) {
-      ++open_batch_;
+void VideoSession::close_batch() {
+  for (const auto& object : state_.objects) {
+    if (object->batch == state_.open_batch) {
+      ++state_.open_batch;
       break;
     }
   }
-  for (const auto& object : objects_) {
+  for (const auto& object : state_.objects) {
     object->temp_cond.sort();
     for (const auto& [frame, output] : object->temp_cond) {
-      std::vector<std::uint8_t>().swap(output->video_mask);
+      output->video_mask = nullptr;
       outdate_around(*object, frame);
     }
   }
@@ -141,7 +146,7 @@ void VideoPredictor::close_batch() {
 
 // Upstream forgets masks around a prompted frame, as prompts of later clicks, where the object is
 // alone. Upstream: _clear_non_cond_mem_around_input.
-void VideoPredictor::outdate_around(TrackedObject& object, std::int64_t frame) {
+void VideoSession::outdate_around(TrackedObject& object, std::int64_t frame) {
   const sam2::MemoryBankConfig& bank = heads().config.memory_bank;
   if (members_of(object.batch).size() > 1) return;
   const std::int64_t reach = bank.memory_temporal_stride_for_eval * bank.num_maskmem;
@@ -153,7 +158,7 @@ void VideoPredictor::outdate_around(TrackedObject& object, std::int64_t frame) {
 // ---------------------------------------------------------------- prompts that go
 
 // A frame without any prompt conditions nothing. Upstream: clear_all_points_in_frame.
-void VideoPredictor::downgrade_batch(std::int64_t batch, std::int64_t frame) {
+void VideoSession::downgrade_batch(std::int64_t batch, std::int64_t frame) {
   const std::vector<TrackedObject*> members = members_of(batch);
   const auto is_prompted = [&](const TrackedObject* object) { return object->is_prompted(frame); };
   if (std::any_of(members.begin(), members.end(), is_prompted)) return;
@@ -169,7 +174,7 @@ void VideoPredictor::downgrade_batch(std::int64_t batch, std::int64_t frame) {
   }
 }
 
-void VideoPredictor::leave_batch(TrackedObject& object) {
+void VideoSession::leave_batch(TrackedObject& object) {
   std::set<std::int64_t> frames = object.mask_frames;
   for (const auto& entry : object.points) frames.insert(entry.first);
   for (const std::int64_t frame : frames) {
@@ -181,7 +186,7 @@ void VideoPredictor::leave_batch(TrackedObject& object) {
 // ---------------------------------------------------------------- memory selection
 
 // The score of a tracked frame is that of the batch. Upstream: Sam3TrackerBase.track_step.
-void VideoPredictor::score_frame(std::int64_t batch, std::int64_t frame) {
+void VideoSession::score_frame(std::int64_t batch, std::int64_t frame) {
   std::vector<FrameOutput*> outputs;
   std::vector<sam3::ObjectScore> scores;
   for (const TrackedObject* const object : members_of(batch)) {
@@ -198,7 +203,7 @@ void VideoPredictor::score_frame(std::int64_t batch, std::int64_t frame) {
 
 // Without an object that was removed, frames are worth something else, and those whose prompts went
 // with it get a score. Upstream: remove_object.
-void VideoPredictor::score_batch(std::int64_t batch) {
+void VideoSession::score_batch(std::int64_t batch) {
   std::set<std::int64_t> frames;
   for (const TrackedObject* const object : members_of(batch)) {
     for (const auto& [frame, output] : object->non_cond_frame_outputs) {

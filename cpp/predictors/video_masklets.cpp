@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "ops/elementwise.h"
 #include "predictors/video_masks.h"
-#include "predictors/video_predictor.h"
+#include "predictors/video_session.h"
 
 // What phrases do with their objects. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase.
 
@@ -16,30 +16,28 @@ constexpr float kVisibleLogit = 10.0F;
 
 }  // namespace
 
-void VideoPredictor::enable_detector() {
-  const InUse guard(busy_, "VideoPredictor");
+void VideoSession::enable_detector() {
   if (!model_->is_sam3()) {
     fail<UnsupportedError>("add_text", "a model of SAM 3", model_->info().family);
   }
-  with_detector_ = true;
+  state_.with_detector = true;
 }
 
-const EncodedFrame& VideoPredictor::frame_for_detector(std::int64_t index) {
-  if (has_frame(index)) return *cache_.find(index);
+const EncodedFrame& VideoSession::frame_for_detector(std::int64_t index) {
+  if (has_frame(index)) return *state_.frames.find(index);
   fail<StateError>("propagate", "frame " + std::to_string(index) + " given before", "none");
 }
 
-void VideoPredictor::add_masklet(std::int64_t frame, std::int64_t handle, ConstView mask) {
+void VideoSession::add_masklet(std::int64_t frame, std::int64_t handle, ConstView mask) {
   add_mask(frame, handle, mask);
   claim(handle);
 }
 
-void VideoPredictor::claim(std::int64_t handle) {
+void VideoSession::claim(std::int64_t handle) {
   known_object(handle, "add_prompt").is_masklet = true;
 }
 
-void VideoPredictor::track_masklets(const MaskletStep& step) {
-  const InUse guard(busy_, "VideoPredictor");
+void VideoSession::track_masklets(const MaskletStep& step) {
   std::vector<TrackedObject*> objects;
   for (const std::int64_t handle : step.handles) {
     objects.push_back(&known_object(handle, "propagate"));
@@ -47,9 +45,8 @@ void VideoPredictor::track_masklets(const MaskletStep& step) {
   track_objects(objects, step.frame, step.reverse, step.run_mem_encoder);
 }
 
-void VideoPredictor::remember_masklets(std::int64_t index, std::span<const std::int64_t> handles,
+void VideoSession::remember_masklets(std::int64_t index, std::span<const std::int64_t> handles,
                                        ConstView masks) {
-  const InUse guard(busy_, "VideoPredictor");
   const EncodedFrame& frame = cached_frame(index, "propagate");
   Context ctx = context();
   for (std::size_t k = 0; k < handles.size(); ++k) {
@@ -62,6 +59,7 @@ void VideoPredictor::remember_masklets(std::int64_t index, std::span<const std::
               .mask = mask,
               .object_score_logits = visible ? kVisibleLogit : -kVisibleLogit});
     if (options_.bfloat16_memory) round_to_bfloat16_(features);
+    const SharedTensor memory = Tensor::copy_of(features);
     TrackedObject& object = known_object(handles[k], "propagate");
     const auto tracked = object.non_cond_frame_outputs.find(index);
     FrameOutput* const outputs[] = {
@@ -69,8 +67,7 @@ void VideoPredictor::remember_masklets(std::int64_t index, std::span<const std::
         tracked == object.non_cond_frame_outputs.end() ? nullptr : tracked->second.get()};
     for (FrameOutput* const output : outputs) {
       if (output == nullptr) continue;
-      copy_(ctx, output->maskmem_features, features);
-      output->has_memory = true;
+      output->maskmem_features = memory;
     }
   }
 }

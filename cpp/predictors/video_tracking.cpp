@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -10,7 +9,7 @@
 #include "ops/resize_antialias.h"
 #include "predictors/small_regions.h"
 #include "predictors/video_masks.h"
-#include "predictors/video_predictor.h"
+#include "predictors/video_session.h"
 
 namespace sam_rlx {
 namespace {
@@ -19,17 +18,12 @@ namespace {
 constexpr float kLargestPromptLogit = 32.0F;
 // A mask prompt of another size is resized, and is one from here on. Upstream: add_new_mask.
 constexpr float kMaskPromptThreshold = 0.5F;
-// Outputs that are kept to be used again.
-constexpr std::size_t kMostSpare = 16;
-// The length of a video whose end is not known.
-constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
-
 }  // namespace
 
 // ---------------------------------------------------------------- one frame, one object
 
 // Tracked frames of an object that are worth remembering on another one.
-std::vector<std::int64_t> VideoPredictor::choose_frames(const TrackedObject& object,
+std::vector<std::int64_t> VideoSession::choose_frames(const TrackedObject& object,
                                                         std::int64_t frame, bool reverse) const {
   std::vector<sam3::ScoredFrame> tracked;
   for (const auto& [t, output] : object.non_cond_frame_outputs) {
@@ -37,18 +31,18 @@ std::vector<std::int64_t> VideoPredictor::choose_frames(const TrackedObject& obj
   }
   return sam3::frame_filter(
       {.frame_idx = frame,
-       .num_frames = num_frames_.value_or(kEndless),
+       .num_frames = num_frames_.value_or(sam2::kMaxFrames),
        .track_in_reverse = reverse,
        .max_obj_ptrs_in_encoder = heads().config.memory_bank.max_obj_ptrs_in_encoder},
       tracked);
 }
 
-sam2::MemoryChoice VideoPredictor::choose_memory(const Step& step) const {
+sam2::MemoryChoice VideoSession::choose_memory(const Step& step) const {
   const std::vector<std::int64_t> cond = step.object.cond_frames();
   const std::vector<std::int64_t> non_cond = step.object.non_cond_frames();
   std::vector<std::int64_t> chosen;
   sam2::MemoryQuery query{.frame_idx = step.frame.index,
-                          .num_frames = num_frames_.value_or(kEndless),
+                          .num_frames = num_frames_.value_or(sam2::kMaxFrames),
                           .track_in_reverse = step.reverse,
                           .cond_frames = cond,
                           .non_cond_frames = non_cond};
@@ -60,7 +54,7 @@ sam2::MemoryChoice VideoPredictor::choose_memory(const Step& step) const {
 }
 
 // Features of the frame with what the object left behind on others.
-View VideoPredictor::condition(Context& ctx, const Step& step) {
+View VideoSession::condition(Context& ctx, const Step& step) {
   EncodedFrame& frame = step.frame;
   const Tensor& embedding = frame.features.embedding;
   if (step.is_init_cond_frame) return heads().add_no_mem_embed(ctx, embedding);
@@ -88,41 +82,26 @@ View VideoPredictor::condition(Context& ctx, const Step& step) {
                                                      lookup);
 }
 
-FrameOutputPtr VideoPredictor::make_output() {
-  if (!spare_.empty()) {
-    FrameOutputPtr output = std::move(spare_.back());
-    spare_.pop_back();
-    output->has_memory = output->is_outdated = output->was_prompted = false;
-    output->eff_iou_score = -1.0F;
-    output->video_mask.clear();
-    return output;
-  }
+VideoSession::OutputShapes VideoSession::output_shapes() const {
   const sam2::HeadsConfig& config = heads().config;
   const std::int64_t g = config.base.grid();
-  auto output = std::make_unique<FrameOutput>();
-  output->maskmem_features = Tensor({g, g, config.mem_dim()});
-  output->obj_ptr = Tensor({config.hidden_dim()});
-  output->low_res_mask = Tensor({4 * g, 4 * g});
-  return output;
+  return {{g, g, config.mem_dim()}, {config.hidden_dim()}, {4 * g, 4 * g}};
 }
 
-void VideoPredictor::recycle(FrameOutputPtr output) {
-  if (output && spare_.size() < kMostSpare) spare_.push_back(std::move(output));
-}
-
-FrameOutputPtr VideoPredictor::keep(Context& ctx, const sam2::SamOutputs& outputs) {
-  FrameOutputPtr output = make_output();
-  copy_(ctx, output->low_res_mask, outputs.low_res_mask);
-  copy_(ctx, output->obj_ptr, outputs.obj_ptr);
+FrameOutputPtr VideoSession::keep(const sam2::SamOutputs& outputs) const {
+  FrameOutputPtr output = std::make_unique<FrameOutput>();
+  Tensor low_res = Tensor::copy_of(outputs.low_res_mask);
+  if (options_.fill_hole_area > 0 && !rules().fill_video_masks) {
+    fill_holes_(low_res, options_.fill_hole_area);
+  }
+  output->low_res_mask = std::move(low_res);
+  output->obj_ptr = Tensor::copy_of(outputs.obj_ptr);
   output->object_score_logits = outputs.object_score_logits;
   output->iou_prediction = outputs.iou_prediction;
-  if (options_.fill_hole_area > 0 && !rules().fill_video_masks) {
-    fill_holes_(output->low_res_mask, options_.fill_hole_area);
-  }
   return output;
 }
 
-void VideoPredictor::keep_memory(Context& ctx, const EncodedFrame& frame, ConstView mask,
+void VideoSession::keep_memory(Context& ctx, const EncodedFrame& frame, ConstView mask,
                                  bool from_prompt, FrameOutput& output) {
   const Workspace::Scope scratch(ctx.workspace);
   const View features =
@@ -131,11 +110,10 @@ void VideoPredictor::keep_memory(Context& ctx, const EncodedFrame& frame, ConstV
                                       .object_score_logits = output.object_score_logits,
                                       .is_mask_from_pts = from_prompt});
   if (options_.bfloat16_memory) round_to_bfloat16_(features);
-  copy_(ctx, output.maskmem_features, features);
-  output.has_memory = true;
+  output.maskmem_features = Tensor::copy_of(features);
 }
 
-FrameOutputPtr VideoPredictor::run_points(Context& ctx, const Step& step,
+FrameOutputPtr VideoSession::run_points(Context& ctx, const Step& step,
                                           const ClickedPoints& points, const FrameOutput* before) {
   const auto count = static_cast<std::int64_t>(points.labels.size());
   const View features = condition(ctx, step);
@@ -150,14 +128,14 @@ FrameOutputPtr VideoPredictor::run_points(Context& ctx, const Step& step,
     prompt.mask = logits;
   }
   ctx.check_interrupt();
-  return keep(ctx, heads().forward_sam_heads(ctx, {.backbone_features = features,
+  return keep(heads().forward_sam_heads(ctx, {.backbone_features = features,
                                                    .high_res = step.frame.features.high_res,
                                                    .prompt = prompt,
                                                    .multimask_output = heads().use_multimask(
                                                        step.is_init_cond_frame, count)}));
 }
 
-FrameOutputPtr VideoPredictor::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask) {
+FrameOutputPtr VideoSession::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask) {
   const std::int64_t size = side();
   if (mask.shape != Shape{size, size}) {
     const View resized = ctx.workspace.floats({1, size, size});
@@ -166,11 +144,11 @@ FrameOutputPtr VideoPredictor::run_mask(Context& ctx, const EncodedFrame& frame,
                    [](float value) { return value >= kMaskPromptThreshold ? 1.0F : 0.0F; });
     mask = resized[0];
   }
-  return keep(ctx, heads().use_mask_as_output(ctx, frame.features.embedding,
+  return keep(heads().use_mask_as_output(ctx, frame.features.embedding,
                                               frame.features.high_res, mask));
 }
 
-FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step, bool run_mem_encoder) {
+FrameOutputPtr VideoSession::run_tracking(Context& ctx, const Step& step, bool run_mem_encoder) {
   const Workspace::Scope scratch(ctx.workspace);
   const View features = condition(ctx, step);
   ctx.check_interrupt();
@@ -178,7 +156,7 @@ FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step, bool
       heads().forward_sam_heads(ctx, {.backbone_features = features,
                                       .high_res = step.frame.features.high_res,
                                       .multimask_output = heads().use_multimask(false, 0)});
-  FrameOutputPtr output = keep(ctx, outputs);
+  FrameOutputPtr output = keep(outputs);
   // The memory is made of the mask as it was before its holes were filled.
   if (run_mem_encoder) keep_memory(ctx, step.frame, outputs.low_res_mask, false, *output);
   return output;
@@ -186,35 +164,34 @@ FrameOutputPtr VideoPredictor::run_tracking(Context& ctx, const Step& step, bool
 
 // ---------------------------------------------------------------- before tracking
 
-std::vector<std::int64_t> VideoPredictor::pending_frames() const {
+std::vector<std::int64_t> VideoSession::pending_frames() const {
   std::set<std::int64_t> frames;
-  for (const auto& object : objects_) {
+  for (const auto& object : state_.objects) {
     for (const OrderedOutputs* outputs : {&object->temp_cond, &object->temp_non_cond}) {
       for (const auto& [frame, output] : *outputs) {
-        if (!output->has_memory) frames.insert(frame);
+        if (!output->has_memory()) frames.insert(frame);
       }
     }
   }
   return {frames.begin(), frames.end()};
 }
 
-void VideoPredictor::encode_pending(std::int64_t index) {
-  const InUse guard(busy_, "VideoPredictor");
+void VideoSession::encode_pending(std::int64_t index) {
   const EncodedFrame& frame = cached_frame(index, "propagate");
   Context ctx = context();
   if (rules().batched) {
     std::set<std::int64_t> batches;
-    for (const auto& object : objects_) {
+    for (const auto& object : state_.objects) {
       const FrameOutput* const output = object->temp_cond.find(index);
-      if (output != nullptr && !output->has_memory) batches.insert(object->batch);
+      if (output != nullptr && !output->has_memory()) batches.insert(object->batch);
     }
     for (const std::int64_t batch : batches) encode_batch(ctx, frame, batch);
     return;
   }
-  for (const auto& object : objects_) {
+  for (const auto& object : state_.objects) {
     for (const OrderedOutputs* outputs : {&object->temp_cond, &object->temp_non_cond}) {
       FrameOutput* const output = outputs->find(index);
-      if (output == nullptr || output->has_memory) continue;
+      if (output == nullptr || output->has_memory()) continue;
       ctx.check_interrupt();
       keep_memory(ctx, frame, output->low_res_mask, true, *output);
     }
@@ -222,18 +199,17 @@ void VideoPredictor::encode_pending(std::int64_t index) {
 }
 
 // What prompts gave becomes what tracking reads. Upstream: propagate_in_video_preflight.
-void VideoPredictor::preflight() {
-  const InUse guard(busy_, "VideoPredictor");
+void VideoSession::preflight() {
   if (!pending_frames().empty()) {
     fail<StateError>("propagate", "memory of all frames with prompts", "one without");
   }
   if (rules().batched) close_batch();
-  for (const auto& object : objects_) {
+  for (const auto& object : state_.objects) {
     for (auto& [frame, output] : object->temp_non_cond.take_all()) {
       object->non_cond_frame_outputs[frame] = std::move(output);
     }
     for (auto& [frame, output] : object->temp_cond.take_all()) {
-      recycle(object->cond_frame_outputs.set(frame, std::move(output)));
+      object->cond_frame_outputs.set(frame, std::move(output));
     }
     for (const auto& entry : object->cond_frame_outputs) {
       object->non_cond_frame_outputs.erase(entry.first);
@@ -243,22 +219,21 @@ void VideoPredictor::preflight() {
 
 // ---------------------------------------------------------------- tracking
 
-bool VideoPredictor::needs_frame(std::int64_t index) const {
-  return std::any_of(objects_.begin(), objects_.end(), [&](const auto& object) {
+bool VideoSession::needs_frame(std::int64_t index) const {
+  return std::any_of(state_.objects.begin(), state_.objects.end(), [&](const auto& object) {
     return !object->is_masklet && object->cond_frame_outputs.find(index) == nullptr;
   });
 }
 
-void VideoPredictor::track(std::int64_t index, bool reverse) {
-  const InUse guard(busy_, "VideoPredictor");
+void VideoSession::track(std::int64_t index, bool reverse) {
   std::vector<TrackedObject*> objects;
-  for (const auto& object : objects_) {
+  for (const auto& object : state_.objects) {
     if (!object->is_masklet) objects.push_back(object.get());
   }
   track_objects(objects, index, reverse, true);
 }
 
-void VideoPredictor::track_objects(std::span<TrackedObject* const> objects, std::int64_t index,
+void VideoSession::track_objects(std::span<TrackedObject* const> objects, std::int64_t index,
                                    bool reverse, bool run_mem_encoder) {
   Context ctx = context();
   std::vector<FrameOutputPtr> outputs(objects.size());
@@ -272,8 +247,7 @@ void VideoPredictor::track_objects(std::span<TrackedObject* const> objects, std:
   for (std::size_t i = 0; i < objects.size(); ++i) {
     TrackedObject& object = *objects[i];
     if (outputs[i]) {
-      FrameOutputPtr& place = object.non_cond_frame_outputs[index];
-      recycle(std::exchange(place, std::move(outputs[i])));
+      object.non_cond_frame_outputs[index] = std::move(outputs[i]);
     } else if (rules().batched) {
       outdate_around(object, index);
     }
@@ -289,7 +263,7 @@ void VideoPredictor::track_objects(std::span<TrackedObject* const> objects, std:
 
 // Tracked frames that a later frame can choose, when tracking goes on from here or starts anew at a
 // frame with prompts.
-std::set<std::int64_t> VideoPredictor::frames_to_choose(const TrackedObject& object,
+std::set<std::int64_t> VideoSession::frames_to_choose(const TrackedObject& object,
                                                         std::int64_t frame) const {
   std::set<std::int64_t> frames;
   const auto add = [&](std::int64_t from, bool reverse) {
@@ -307,7 +281,7 @@ std::set<std::int64_t> VideoPredictor::frames_to_choose(const TrackedObject& obj
 }
 
 // Keeps outputs that a later frame can read, and those that a correction would.
-void VideoPredictor::drop_old_outputs(TrackedObject& object, std::int64_t frame) {
+void VideoSession::drop_old_outputs(TrackedObject& object, std::int64_t frame) {
   if (options_.history < 0) return;
   const sam2::MemoryBankConfig& bank = heads().config.memory_bank;
   const std::int64_t reach =
@@ -329,7 +303,6 @@ void VideoPredictor::drop_old_outputs(TrackedObject& object, std::int64_t frame)
       ++it;
       continue;
     }
-    recycle(std::move(it->second));
     it = object.non_cond_frame_outputs.erase(it);
   }
   if (!options_.streaming) return;

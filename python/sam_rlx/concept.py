@@ -20,7 +20,6 @@ from sam_rlx.arrays import (
 from sam_rlx.concept_types import ConceptPrediction, Phrase, RawDetections
 from sam_rlx.embeddings import PictureEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
-from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
@@ -81,7 +80,7 @@ class ConceptPredictor(PictureEmbeddings):
             model.core, as_num_threads(num_threads), str(resize)
         )
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
-        self._exclusive = Exclusive("ConceptPredictor")
+        self._exclusive = _core.Exclusive("ConceptPredictor")
         self._pictures: list[_core.ConceptPicture | None] = []
 
     @property

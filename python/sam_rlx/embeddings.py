@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import embedding_file, saved_arrays
+from sam_rlx._core import Exclusive
 from sam_rlx.arrays import as_hw
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
-from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
 
 

@@ -4,8 +4,10 @@ import importlib
 import io
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -109,24 +111,33 @@ class IteratorFrames:
     count: int | None = None
 
     def __init__(self, frames: Iterator[Any]) -> None:
-        self._frames = frames
-        self._index = -1
-        self._last: NDArray[np.uint8] | None = None
+        self._frames = enumerate(frames)
+        # The next one and its number, until it has become `_last`: it is not lost when that fails.
+        self._given: deque[tuple[int, Any]] = deque()
+        self._last: tuple[int, NDArray[np.uint8]] | None = None
 
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`, which is the last one or comes later."""
-        if index < self._index:
+        number = -1 if self._last is None else self._last[0]
+        if index < number:
             raise StateError(
-                f"frames: expected a frame from {self._index} on of an iterator, found {index}"
+                f"frames: expected a frame from {number} on of an iterator, found {index}"
             )
-        while self._index < index or self._last is None:
-            try:
-                image = next(self._frames)
-            except StopIteration:
-                raise EndOfFrames(self._index + 1) from None
-            self._last = _picture(image, self._index + 1)
-            self._index += 1
-        return self._last
+        while self._last is None or self._last[0] < index:
+            self._last = self._next(-1 if self._last is None else self._last[0])
+        return self._last[1]
+
+    def _next(self, number: int) -> tuple[int, NDArray[np.uint8]]:
+        """Return the frame behind frame `number`, again if it was not kept."""
+        while self._given and self._given[0][0] <= number:
+            self._given.popleft()
+        if not self._given:
+            # No signal comes between the iterator and the queue: this is one call of C code.
+            self._given.extend(islice(self._frames, 1))
+        if not self._given:
+            raise EndOfFrames(number + 1)
+        found, image = self._given[0]
+        return found, _picture(image, found)
 
 
 def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:

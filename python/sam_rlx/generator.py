@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core
 from sam_rlx.arrays import as_integer, as_num_threads, as_number, as_rgb
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
 from sam_rlx.progress import Progress, terminal_bar
 
@@ -269,7 +268,7 @@ class MaskGenerator:
             bool(use_m2m),
             mask_threshold,
         )
-        self._exclusive = Exclusive("MaskGenerator")
+        self._exclusive = _core.Exclusive("MaskGenerator")
 
     @property
     def model(self) -> Model:

@@ -11,7 +11,6 @@ from sam_rlx import _core, embedding_file
 from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_pictures, as_prompts, as_rgb
 from sam_rlx.embeddings import PictureEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
-from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
 
 # What the encoder gives: the image embedding (1, C, h, w); SAM 2 and 3 add two finer maps.
@@ -114,7 +113,7 @@ class ImagePredictor(PictureEmbeddings):
         self._core: _core.ImagePredictor = _core.ImagePredictor(
             model.core, as_num_threads(num_threads), str(resize)
         )
-        self._exclusive = Exclusive("ImagePredictor")
+        self._exclusive = _core.Exclusive("ImagePredictor")
         self._pictures: list[_Picture] = []
 
     @property

@@ -8,13 +8,12 @@ from numpy.typing import ArrayLike
 from sam_rlx import _core
 from sam_rlx.arrays import Marks, as_integer, as_marks, as_num_threads
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
-from sam_rlx.exclusive import Exclusive
 from sam_rlx.frames import FrameSource, open_frames
 from sam_rlx.model import Model
 from sam_rlx.video_files import VideoFiles
 from sam_rlx.video_phrases import Phrases, check_examples
 from sam_rlx.video_tracking import VideoTracking
-from sam_rlx.video_types import as_mask, as_points, core_options
+from sam_rlx.video_types import Points, as_mask, as_points, core_options
 
 
 class VideoPredictor(VideoTracking, VideoFiles):
@@ -113,7 +112,8 @@ class VideoPredictor(VideoTracking, VideoFiles):
         self._handles: dict[Hashable, int] = {}
         self._next_handle = 0
         self._pushed = 0
-        self._exclusive = Exclusive("VideoPredictor")
+        self._exclusive = _core.Exclusive("VideoPredictor")
+        self._commit()
 
     # ---------------------------------------------------------------- what there is
 
@@ -125,17 +125,17 @@ class VideoPredictor(VideoTracking, VideoFiles):
     @property
     def num_frames(self) -> int | None:
         """Number of frames; with `push`, those so far; None for an iterator."""
-        return self._pushed if self._source is None else self._source.count
+        return self._committed.pushed if self._source is None else self._source.count
 
     @property
     def orig_hw(self) -> tuple[int, int] | None:
         """Height and width of the video in pixels, None before the first frame is read."""
-        return self._core.orig_hw
+        return self._committed.orig_hw
 
     @property
     def obj_ids(self) -> list[Hashable]:
         """Objects in the order of their first prompts, then those that phrases named."""
-        return [*self._handles, *self._phrases.obj_ids()]
+        return list(self._committed.obj_ids)
 
     # ---------------------------------------------------------------- prompts
 
@@ -192,30 +192,40 @@ class VideoPredictor(VideoTracking, VideoFiles):
             hash(obj_id)
         except TypeError as error:
             raise InvalidArgumentError(f"obj_id: expected a hashable, found {obj_id!r}") from error
+        given = (point_coords, point_labels, box)
+        if mask is not None and any(value is not None for value in given):
+            raise InvalidArgumentError("mask: expected it alone, found points or a box too")
+        clear = bool(clear_old_points)
+        points = as_points(*given, clear) if mask is None else None
         with self._exclusive:
-            found = self._phrases.find(obj_id) is not None
-            if mask is not None:
-                if found:
-                    raise UnsupportedError("mask: expected points for what was found, found a mask")
-                given = (point_coords, point_labels, box)
-                if any(value is not None for value in given):
-                    raise InvalidArgumentError("mask: expected it alone, found points or a box too")
-                self._load(index)
-                pixels = as_mask(mask, self._core.orig_hw)
-                self._core.add_mask(index, self._handle(obj_id), pixels)
+            self._begin()
+            if self._phrases.find(obj_id) is None:
+                self._add_object(index, obj_id, points, mask, clear)
+            elif points is None:
+                raise UnsupportedError("mask: expected points for what was found, found a mask")
             else:
-                coords, labels = as_points(point_coords, point_labels, box, clear_old_points)
                 self._load(index)
-                if found:
-                    clear = bool(clear_old_points)
-                    self._phrases.refine(index, obj_id, (coords, labels), clear)
-                    return self
-                self._core.add_points(
-                    index, self._handle(obj_id), coords, labels, bool(clear_old_points), True
-                )
-            self._adopt(obj_id)
-            self._phrases.reserve(obj_id)
+                self._phrases.refine(index, obj_id, points, clear)
+            self._commit()
         return self
+
+    def _add_object(
+        self,
+        index: int,
+        obj_id: Hashable,
+        points: Points | None,
+        mask: ArrayLike | None,
+        clear: bool,
+    ) -> None:
+        self._load(index)
+        handle = self._handle(obj_id)
+        if points is None:
+            assert mask is not None
+            self._core.add_mask(index, handle, as_mask(mask, self._core.orig_hw))
+        else:
+            self._core.add_points(index, handle, *points, clear, True)
+        self._adopt(obj_id)
+        self._phrases.reserve(obj_id)
 
     def add_text(
         self,
@@ -276,13 +286,14 @@ class VideoPredictor(VideoTracking, VideoFiles):
             raise InvalidArgumentError(
                 "frame_index: expected the last frame with boxes, found None"
             )
+        index = None if frame_index is None else as_integer("frame_index", frame_index, 0)
         with self._exclusive:
+            self._begin()
             if self._handles:
                 self._prepare()
-            index = None if frame_index is None else as_integer("frame_index", frame_index, 0)
-            with self._phrases.all_or_none():
-                for phrase in phrases:
-                    self._add_phrase(phrase, index, examples)
+            for phrase in phrases:
+                self._add_phrase(phrase, index, examples)
+            self._commit()
         return self
 
     def _add_phrase(self, text: str | None, frame_index: int | None, boxes: Marks | None) -> None:
@@ -308,8 +319,11 @@ class VideoPredictor(VideoTracking, VideoFiles):
         StateError
             The predictor is in use.
         """
+        index = as_integer("frame_index", frame_index, 0)
         with self._exclusive:
-            self._core.clear_prompts(as_integer("frame_index", frame_index, 0), self._known(obj_id))
+            self._begin()
+            self._core.clear_prompts(index, self._known(obj_id))
+            self._commit()
 
     def remove_object(self, obj_id: Hashable) -> None:
         """Forget an object. The others stay as they are.
@@ -322,17 +336,20 @@ class VideoPredictor(VideoTracking, VideoFiles):
             The predictor is in use.
         """
         with self._exclusive:
-            if self._phrases.remove(obj_id):
-                return
-            self._core.remove_object(self._known(obj_id))
-            del self._handles[obj_id]
+            self._begin()
+            if not self._phrases.remove(obj_id):
+                self._core.remove_object(self._known(obj_id))
+                del self._handles[obj_id]
+            self._commit()
 
     def reset(self) -> None:
         """Forget all objects, phrases and results; the frames stay."""
         with self._exclusive:
+            self._begin()
             self._core.reset()
             self._handles.clear()
             self._phrases.reset()
+            self._commit()
 
 
 def _as_phrases(text: str | Sequence[str] | None) -> list[str | None]:

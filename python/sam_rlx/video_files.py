@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core, object_names, saved_arrays
+from sam_rlx import object_names, saved_arrays
+from sam_rlx._core import Exclusive
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
-from sam_rlx.exclusive import Exclusive
 from sam_rlx.frames import FrameSource
 from sam_rlx.model import Model
 from sam_rlx.printable import shown
 from sam_rlx.saved_arrays import Field, Schema
-from sam_rlx.video_phrases import Phrases
+from sam_rlx.video_commits import VideoCommits
 
 # The first one has names of objects in Python's notation.
 _FORMATS = ("sam_rlx.video_session.2", "sam_rlx.video_session.1")
@@ -41,19 +41,14 @@ _SCHEMA: Schema = {
 }
 
 
-class VideoFiles:
+class VideoFiles(VideoCommits):
     """Names of objects, and sessions on disk: a part of `VideoPredictor`."""
 
     _model: Model
     _exclusive: Exclusive
-    _core: _core.VideoPredictor
     _source: FrameSource | None
-    _handles: dict[Hashable, int]
-    _phrases: Phrases
     _options: dict[str, Any]
     _resize: str
-    _next_handle: int
-    _pushed: int
 
     def __init__(
         self, model: Model, frames: Any = None, *, num_threads: int | None = None, **options: Any
@@ -97,13 +92,16 @@ class VideoFiles:
         StateError
             The predictor is in use.
         """
-        if self._phrases:
-            raise UnsupportedError("save: expected a session without phrases, found one with")
-        names = {handle: _name_text(obj_id) for obj_id, handle in self._handles.items()}
         with self._exclusive:
+            self._begin()
+            if self._phrases:
+                raise UnsupportedError("save: expected a session without phrases, found one with")
+            names = {handle: _name_text(obj_id) for obj_id, handle in self._handles.items()}
             if self._handles:
                 self._prepare()
             state = self._core.export_state()
+            pushed = self._pushed
+            self._commit()
         saved_arrays.write(
             path,
             {
@@ -111,7 +109,7 @@ class VideoFiles:
                 **saved_arrays.identity(self._model),
                 "options": np.asarray([self._options[name] for name in _OPTIONS], np.int64),
                 "resize": self._resize,
-                "pushed": -1 if self._source is not None else self._pushed,
+                "pushed": -1 if self._source is not None else pushed,
                 "names": np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
                 **{f"state.{name}": array for name, array in state.items()},
             },
@@ -176,6 +174,7 @@ class VideoFiles:
         session._pushed = max(pushed, 0)
         session._handles = names
         session._next_handle = max(names.values(), default=-1) + 1
+        session._commit()
         return session
 
 

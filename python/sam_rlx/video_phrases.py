@@ -1,7 +1,6 @@
 """Objects that phrases name in a video: a part of `VideoPredictor`."""
 
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +50,19 @@ class Phrase:
     refined: dict[int, set[int]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class PhrasesState:
+    """What the phrases of a session were after a call. Nothing in it is changed any more."""
+
+    phrases: list[tuple[Phrase, _core.MaskletState, set[int], dict[int, set[int]]]]
+    names: dict[int, int]
+    next_name: int
+
+
+def _copy_of(refined: dict[int, set[int]]) -> dict[int, set[int]]:
+    return {handle: set(frames) for handle, frames in refined.items()}
+
+
 class Phrases:
     """The phrases of a session.
 
@@ -96,6 +108,21 @@ class Phrases:
         self._names.clear()
         self._next_name = 0
 
+    def state(self) -> PhrasesState:
+        """Return a copy of all that calls change."""
+        phrases = [(p, p.core.state, set(p.done), _copy_of(p.refined)) for p in self._phrases]
+        return PhrasesState(phrases, dict(self._names), self._next_name)
+
+    def restore(self, state: PhrasesState) -> None:
+        """Go back to what `state` was."""
+        for phrase, core, done, refined in state.phrases:
+            phrase.core.state = core
+            phrase.done = set(done)
+            phrase.refined = _copy_of(refined)
+        self._phrases = [phrase for phrase, *_ in state.phrases]
+        self._names = dict(state.names)
+        self._next_name = state.next_name
+
     # ---------------------------------------------------------------- names
 
     def reserve(self, obj_id: Hashable) -> None:
@@ -129,19 +156,6 @@ class Phrases:
         core = _core.MaskletTracker(self._core, ids.tolist(), text is not None, options)
         self._phrases.append(Phrase(VISUAL if text is None else text, core, first))
         return self._phrases[-1]
-
-    @contextmanager
-    def all_or_none(self) -> Iterator[None]:
-        """Forget the phrases that were added in the block if it fails."""
-        before = len(self._phrases)
-        try:
-            yield
-        except BaseException:
-            for phrase in self._phrases[before:]:
-                for handle in phrase.core.obj_ids:
-                    phrase.core.remove_object(handle)
-            del self._phrases[before:]
-            raise
 
     def refine(
         self,

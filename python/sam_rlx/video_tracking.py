@@ -1,31 +1,25 @@
 """Frames of a video one after the other, and what is found on them."""
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from sam_rlx import _core
+from sam_rlx._core import Exclusive
 from sam_rlx.arrays import as_integer, as_rgb
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
-from sam_rlx.exclusive import Exclusive
 from sam_rlx.frames import EndOfFrames, FrameSource
 from sam_rlx.model import Model
-from sam_rlx.video_phrases import Phrases
+from sam_rlx.video_commits import VideoCommits
 from sam_rlx.video_types import VideoFrame, to_frame
 
 
-class VideoTracking:
+class VideoTracking(VideoCommits):
     """Tracking: a part of `VideoPredictor`."""
 
     _model: Model
     _exclusive: Exclusive
-    _core: _core.VideoPredictor
     _source: FrameSource | None
-    _handles: dict[Hashable, int]
-    _phrases: Phrases
-    _next_handle: int
-    _pushed: int
 
     def _load(self, index: int) -> None:
         """Make sure that the core has encoded a frame."""
@@ -108,10 +102,12 @@ class VideoTracking:
             raise InvalidArgumentError(f"start_frame: expected 0 to {count - 1}, found {start}")
         most = None if max_frames is None else as_integer("max_frames", max_frames, 1)
         with self._exclusive:
+            self._begin()
             self._refuse_logits(return_logits)
             self._prepare()
             if start is None:
                 start = self._first_frame()
+            self._commit()
         return self._propagate(start, most, bool(reverse), bool(return_logits))
 
     def _first_frame(self) -> int:
@@ -129,18 +125,23 @@ class VideoTracking:
         held: deque[int] = deque()
         for frame in self._indices(index, most, reverse):
             with self._exclusive:
+                self._begin()
                 self._prepare()
                 if not self._reads(frame):
+                    self._commit()
                     break
                 self._track(frame, reverse)
                 held.append(frame)
                 ready = len(held) >= self._phrases.delay
                 found = self._frame(held.popleft(), "tracked", return_logits) if ready else None
+                self._commit()
             if found is not None:
                 yield found
         while held:
             with self._exclusive:
+                self._begin()
                 found = self._frame(held.popleft(), "tracked", return_logits)
+                self._commit()
             yield found
 
     def _indices(self, index: int, most: int | None, reverse: bool) -> Iterator[int]:
@@ -200,6 +201,7 @@ class VideoTracking:
             raise StateError("push: expected a session without frames, found a video")
         pixels = as_rgb(image)
         with self._exclusive:
+            self._begin()
             self._refuse_logits(return_logits)
             if self._handles:
                 self._prepare()
@@ -207,7 +209,9 @@ class VideoTracking:
             self._core.set_frame(index, pixels)
             self._track(index, False)
             self._pushed += 1
-            return self._frame(index, "tracked", bool(return_logits))
+            found = self._frame(index, "tracked", bool(return_logits))
+            self._commit()
+        return found
 
     def frame(self, frame_index: int, *, return_logits: bool = False) -> VideoFrame:
         """Return the latest masks on a frame, those of new prompts included.
@@ -224,8 +228,11 @@ class VideoTracking:
         """
         index = as_integer("frame_index", frame_index, 0)
         with self._exclusive:
+            self._begin()
             self._refuse_logits(return_logits)
-            return self._frame(index, "latest", bool(return_logits))
+            found = self._frame(index, "latest", bool(return_logits))
+            self._commit()
+        return found
 
     def _frame(self, index: int, source: str, return_logits: bool) -> VideoFrame:
         found = self._core.masks(index, source, return_logits)

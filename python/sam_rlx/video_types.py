@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,12 +39,16 @@ class VideoFrame:
     phrases: dict[Hashable, str] = field(default_factory=dict)
 
 
+# Coordinates (N, 2) and labels (N,).
+Points: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32]]
+
+
 def as_points(
     coords: ArrayLike | None,
     labels: ArrayLike | None,
     box: ArrayLike | None,
     clear_old_points: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+) -> Points:
     """Return points with a box as the first two of them, labelled 2 and 3."""
     if box is not None and not clear_old_points:
         raise InvalidArgumentError(

@@ -63,15 +63,19 @@ SAM_RLX_INLINE Vec round_nearest(Vec a) {
 }
 // Whether scale_by_power gives 0 for any n below.
 constexpr bool kScalesToZero = false;
-// a * 2^n for whole n and a in [0.5, 2], when the result is a normal number.
+// a * 2^n for whole n and a in [0.5, 2], when the result is a normal number. Where n is NaN or
+// infinity, a.
 SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) {
   return each_lane([&](int i) {
     union {
       float value;
-      std::int32_t bits;
+      std::uint32_t bits;
     } x;
+    constexpr float kMost = 1073741824.0F;  // 2^30, of whose bits none is left by the shift
+    const float above = n.v[i] > -kMost ? n.v[i] : -kMost;
+    const float power = above < kMost ? above : kMost;
     x.value = a.v[i];
-    x.bits += static_cast<std::int32_t>(n.v[i]) * (1 << 23);
+    x.bits += static_cast<std::uint32_t>(static_cast<std::int32_t>(power)) << 23;
     return x.value;
   });
 }
@@ -99,9 +103,13 @@ struct Bytes {
 SAM_RLX_INLINE IntVec int_set1(std::int32_t x) { return {{x, x, x, x}}; }
 SAM_RLX_INLINE IntVec int_zero() { return int_set1(0); }
 SAM_RLX_INLINE IntVec int_load(const std::int32_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
-// c - a * b.
+// c - a * b, modulo 2^32.
 SAM_RLX_INLINE IntVec int_fnma(IntVec a, IntVec b, IntVec c) {
-  for (int i = 0; i < kLanes; ++i) c.v[i] -= a.v[i] * b.v[i];
+  for (int i = 0; i < kLanes; ++i) {
+    c.v[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(c.v[i]) -
+                                       static_cast<std::uint32_t>(a.v[i]) *
+                                           static_cast<std::uint32_t>(b.v[i]));
+  }
   return c;
 }
 SAM_RLX_INLINE Vec to_float(IntVec a) {
@@ -123,10 +131,13 @@ SAM_RLX_INLINE void store_bytes(std::uint8_t* p, Vec x) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<std::uint8_t>(x.v[i]);
 }
 
-// c + the four products of each group of unsigned a and signed b.
+// c + the four products of each group of unsigned a and signed b, modulo 2^32.
 SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
   for (int i = 0; i < kLanes; ++i) {
-    for (int j = 4 * i; j < 4 * i + 4; ++j) c.v[i] += a.v[j] * static_cast<std::int8_t>(b.v[j]);
+    std::int32_t sum = 0;
+    for (int j = 4 * i; j < 4 * i + 4; ++j) sum += a.v[j] * static_cast<std::int8_t>(b.v[j]);
+    c.v[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(c.v[i]) +
+                                       static_cast<std::uint32_t>(sum));
   }
   return c;
 }

@@ -14,6 +14,14 @@ bool contains(std::span<const std::int64_t> frames, std::int64_t frame) {
   return std::find(frames.begin(), frames.end(), frame) != frames.end();
 }
 
+void check_frames(std::span<const std::int64_t> frames) {
+  for (const std::int64_t frame : frames) {
+    if (frame < 0 || frame >= kMaxFrames) {
+      fail("frame", "0 to " + std::to_string(kMaxFrames - 1), std::to_string(frame));
+    }
+  }
+}
+
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
@@ -94,6 +102,9 @@ CondFrames select_closest_cond_frames(std::int64_t frame_idx,
 }
 
 MemoryChoice select_memory(const MemoryBankConfig& config, const MemoryQuery& query) {
+  check_frames({&query.frame_idx, 1});
+  check_frames(query.cond_frames);
+  if (query.chosen_frames) check_frames(*query.chosen_frames);
   const CondFrames cond = select_closest_cond_frames(query.frame_idx, query.cond_frames,
                                                      config.max_cond_frames_in_attn);
   MemoryChoice choice;

@@ -9,6 +9,9 @@
 
 namespace sam_rlx::sam2 {
 
+// Frames have numbers from 0 to below this.
+constexpr std::int64_t kMaxFrames = std::int64_t{1} << 40;
+
 // A frame that an object is tracked on, and the outputs that the object has so far.
 struct MemoryQuery {
   std::int64_t frame_idx = 0;
@@ -43,6 +46,7 @@ struct MemoryChoice {
   std::int64_t distance_scale = 1;
 };
 
+// Raises InvalidArgument when a frame has another number.
 MemoryChoice select_memory(const MemoryBankConfig& config, const MemoryQuery& query);
 
 // Of the conditioning frames, at most `limit` (-1: all) that are closest in time.

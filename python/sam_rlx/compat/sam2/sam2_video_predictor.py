@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.video_frames import open_video
 from sam_rlx.compat.segment_anything.tensor import as_tensor
@@ -152,7 +153,6 @@ class SAM2VideoPredictor(SAM2Base):
         tuple
             Frame, objects, logits (number of objects, 1, H, W).
         """
-        handle = self._handle(inference_state, obj_id)
         if (points is not None) != (labels is not None):
             raise ValueError("expected points and labels, found one of them")
         if points is None and box is None:
@@ -167,11 +167,18 @@ class SAM2VideoPredictor(SAM2Base):
             corners = np.asarray(box, np.float32).reshape(2, 2)
             coords = np.concatenate([corners, coords])
             kinds = np.concatenate([np.array([2, 3], np.int32), kinds])
-        self._load(inference_state, frame_idx)
-        is_cond = inference_state["session"].add_points(
-            frame_idx, handle, coords.astype(np.float64), kinds, clear_old_points, normalize_coords
-        )
-        return self._result(inference_state, frame_idx, "cond" if is_cond else "correction")
+        with all_or_nothing(inference_state):
+            handle = self._handle(inference_state, obj_id)
+            self._load(inference_state, frame_idx)
+            is_cond = inference_state["session"].add_points(
+                frame_idx,
+                handle,
+                coords.astype(np.float64),
+                kinds,
+                clear_old_points,
+                normalize_coords,
+            )
+            return self._result(inference_state, frame_idx, "cond" if is_cond else "correction")
 
     def add_new_points(self, *args: Any, **kwargs: Any) -> Result:
         """Do the same as `add_new_points_or_box`, under its old name."""
@@ -181,25 +188,28 @@ class SAM2VideoPredictor(SAM2Base):
         self, inference_state: State, frame_idx: int, obj_id: Hashable, mask: ArrayLike
     ) -> Result:
         """Give the mask (h, w) of an object on one frame; returns as `add_new_points_or_box`."""
-        handle = self._handle(inference_state, obj_id)
         pixels = np.asarray(mask, np.bool_)
         assert pixels.ndim == 2
-        self._load(inference_state, frame_idx)
-        is_cond = inference_state["session"].add_mask(frame_idx, handle, pixels.astype(np.float32))
-        return self._result(inference_state, frame_idx, "cond" if is_cond else "correction")
+        values = pixels.astype(np.float32)
+        with all_or_nothing(inference_state):
+            handle = self._handle(inference_state, obj_id)
+            self._load(inference_state, frame_idx)
+            is_cond = inference_state["session"].add_mask(frame_idx, handle, values)
+            return self._result(inference_state, frame_idx, "cond" if is_cond else "correction")
 
     def clear_all_prompts_in_frame(
         self, inference_state: State, frame_idx: int, obj_id: Hashable, need_output: bool = True
     ) -> Result | None:
         """Forget the prompts of an object on one frame."""
-        handle = self._handle(inference_state, obj_id)
         session: _core.VideoPredictor = inference_state["session"]
-        if handle in session.objects:
-            session.clear_prompts(frame_idx, handle)
-        is_cond = session.has_new_prompt(frame_idx)
-        if not need_output:
-            return None
-        return self._result(inference_state, frame_idx, "cond" if is_cond else "correction")
+        with all_or_nothing(inference_state):
+            handle = self._handle(inference_state, obj_id)
+            if handle in session.objects:
+                session.clear_prompts(frame_idx, handle)
+            is_cond = session.has_new_prompt(frame_idx)
+            if not need_output:
+                return None
+            return self._result(inference_state, frame_idx, "cond" if is_cond else "correction")
 
     def remove_object(
         self,
@@ -215,9 +225,15 @@ class SAM2VideoPredictor(SAM2Base):
             raise RuntimeError(
                 f"obj_id: expected one of {inference_state['obj_ids']}, found {obj_id}"
             )
-        if len(inference_state["handles"]) == 1:
-            self.reset_state(inference_state)
-            return inference_state["obj_ids"], []
+        with all_or_nothing(inference_state):
+            if len(inference_state["handles"]) == 1:
+                self.reset_state(inference_state)
+                return inference_state["obj_ids"], []
+            return self._remove(inference_state, obj_id, need_output)
+
+    def _remove(
+        self, inference_state: State, obj_id: Hashable, need_output: bool
+    ) -> tuple[list[Hashable], list[tuple[int, NDArray[np.float32]]]]:
         session: _core.VideoPredictor = inference_state["session"]
         handle = inference_state["handles"].pop(obj_id)
         frames = []
@@ -247,10 +263,11 @@ class SAM2VideoPredictor(SAM2Base):
         session: _core.VideoPredictor = inference_state["session"]
         if not inference_state["handles"]:
             raise RuntimeError("propagate_in_video: expected an object with prompts, found none")
-        for frame_idx in session.pending_frames():
-            self._load(inference_state, frame_idx)
-            session.encode_pending(frame_idx)
-        session.preflight()
+        with all_or_nothing(inference_state):
+            for frame_idx in session.pending_frames():
+                self._load(inference_state, frame_idx)
+                session.encode_pending(frame_idx)
+            session.preflight()
         if self.clear_non_cond_mem_around_input:
             raise AttributeError(f"{type(self).__name__}: no _clear_obj_non_cond_mem_around_input")
         prompts = session.prompts
@@ -285,10 +302,12 @@ class SAM2VideoPredictor(SAM2Base):
         else:
             order = range(0)
         for frame_idx in order:
-            if session.needs_frame(frame_idx):
-                self._load(inference_state, frame_idx)
-            session.track(frame_idx, reverse)
-            yield self._result(inference_state, frame_idx, "tracked")
+            with all_or_nothing(inference_state):
+                if session.needs_frame(frame_idx):
+                    self._load(inference_state, frame_idx)
+                session.track(frame_idx, reverse)
+                result = self._result(inference_state, frame_idx, "tracked")
+            yield result
 
 
 def _number(state: State) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam3.model.video_frames import open_frames
 from sam_rlx.errors import UnsupportedError
@@ -195,24 +196,28 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         )
         count = inference_state["num_frames"]
         require(0 <= frame_idx < count, f"frame_idx: expected 0 to {count - 1}, found {frame_idx}")
-        self.reset_state(inference_state)
+        require((box_labels is None) == (boxes_xywh is None), "expected boxes_xywh with box_labels")
+        boxes = None if boxes_xywh is None else _boxes_cxcywh(boxes_xywh)
+        if boxes is not None and len(boxes) != 1:
+            raise RuntimeError(f"boxes_xywh: expected one box, found {len(boxes)}")
         text = None if text_str == "visual" else text_str
+        with all_or_nothing(inference_state):
+            self.reset_state(inference_state)
+            tracker = self._make_tracker(inference_state, text)
+            if boxes is not None:
+                labels = np.asarray(box_labels, np.int32)
+                assert labels.shape == boxes.shape[:1]
+                tracker.set_examples(frame_idx, boxes, labels, True)
+            inference_state.update(tracker=tracker, text_prompt=text)
+            stats = self._run_single_frame_inference(inference_state, frame_idx, False)
+            return frame_idx, self._outputs(inference_state, frame_idx, stats)
+
+    def _make_tracker(self, state: State, text: str | None) -> _core.MaskletTracker:
         ids = self._tokenizer("visual" if text is None else text)[0].tolist()
         options = dict(self._options)
-        if inference_state["is_image_only"]:
+        if state["is_image_only"]:
             options["max_num_objects"] = np.iinfo(np.int32).max
-        tracker = _core.MaskletTracker(inference_state["session"], ids, text is not None, options)
-        require((box_labels is None) == (boxes_xywh is None), "expected boxes_xywh with box_labels")
-        if boxes_xywh is not None:
-            boxes = _boxes_cxcywh(boxes_xywh)
-            labels = np.asarray(box_labels, np.int32)
-            assert labels.shape == boxes.shape[:1]
-            if len(boxes) != 1:
-                raise RuntimeError(f"boxes_xywh: expected one box, found {len(boxes)}")
-            tracker.set_examples(frame_idx, boxes, labels, True)
-        inference_state.update(tracker=tracker, text_prompt=text)
-        stats = self._run_single_frame_inference(inference_state, frame_idx, False)
-        return frame_idx, self._outputs(inference_state, frame_idx, stats)
+        return _core.MaskletTracker(state["session"], ids, text is not None, options)
 
     def _add_points(
         self,
@@ -229,11 +234,12 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         )
         assert tracker is not None
         kind = "refine" if obj_id in tracker.obj_ids else "add"
-        self._load(state, frame_idx)
-        tracker.refine(frame_idx, obj_id, points, labels, True, False, True)
-        state["next_id"] = max(state["next_id"], obj_id + 1)
-        self.add_action_history(state, kind, frame_idx, [obj_id])
-        return frame_idx, self._outputs(state, frame_idx)
+        with all_or_nothing(state):
+            self._load(state, frame_idx)
+            tracker.refine(frame_idx, obj_id, points, labels, True, False, True)
+            state["next_id"] = max(state["next_id"], obj_id + 1)
+            self.add_action_history(state, kind, frame_idx, [obj_id])
+            return frame_idx, self._outputs(state, frame_idx)
 
     def remove_object(
         self, inference_state: State, obj_id: int, is_user_action: bool = False
@@ -322,8 +328,9 @@ class Sam3VideoInferenceWithInstanceInteractivity:
             for frame_idx in order:
                 if kind == _PARTIAL:
                     assert obj_ids is not None
-                    self._load(inference_state, frame_idx)
-                    inference_state["tracker"].track_refined(frame_idx, reverse, obj_ids)
+                    with all_or_nothing(inference_state):
+                        self._load(inference_state, frame_idx)
+                        inference_state["tracker"].track_refined(frame_idx, reverse, obj_ids)
                 yield frame_idx, self._outputs(inference_state, frame_idx)
             return
         held: list[tuple[int, dict[str, int]]] = []
@@ -354,9 +361,10 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         self, state: State, frame_idx: int, reverse: bool
     ) -> dict[str, int]:
         tracker: _core.MaskletTracker = state["tracker"]
-        self._load(state, frame_idx)
-        state["next_id"] += tracker.det_track_one_frame(frame_idx, reverse, state["next_id"])
-        state["frames_with_outputs"].add(frame_idx)
+        with all_or_nothing(state):
+            self._load(state, frame_idx)
+            state["next_id"] += tracker.det_track_one_frame(frame_idx, reverse, state["next_id"])
+            state["frames_with_outputs"].add(frame_idx)
         return {"num_obj_tracked": len(tracker.obj_ids), "num_obj_dropped": tracker.num_dropped}
 
     def _outputs(

@@ -1,0 +1,43 @@
+"""Ctrl-C at a chosen moment: the core asks for signals at its polls, and a hook counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sam_rlx import _core
+
+
+class Polls:
+    """Polls so far; raises KeyboardInterrupt at the one with number `stop_at`, from 1."""
+
+    def __init__(self, stop_at: int | None) -> None:
+        self.count = 0
+        self._stop_at = stop_at
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count == self._stop_at:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def polls(stop_at: int | None = None) -> Iterator[Polls]:
+    """Count the polls of the block, and interrupt it at one of them."""
+    hook = Polls(stop_at)
+    _core.set_poll_hook(hook)
+    try:
+        yield hook
+    finally:
+        _core.set_poll_hook(None)
+
+
+def is_interrupted(call: Callable[[], Any], stop_at: int) -> bool:
+    """Run `call`, interrupted at poll `stop_at`; whether there was such a poll."""
+    with polls(stop_at):
+        try:
+            call()
+        except KeyboardInterrupt:
+            return True
+    return False
