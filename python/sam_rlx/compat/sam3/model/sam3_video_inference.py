@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.errors import require
+from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam3.model.video_frames import open_frames
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
