@@ -65,47 +65,21 @@ void register_linear(py::module_& m) {
 
 void register_conv(py::module_& m) {
   m.def(
-      "conv_patch",
-      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
-         const std::string& activation, const Isa& isa, int num_threads) {
+      "conv2d",
+      [](const FloatArray& x, const FloatArray& weight, std::int64_t stride, std::int64_t padding,
+         const OptionalArray& bias, const std::string& activation, const OptionalArray& residual,
+         const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
         const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
-        const std::int64_t patch = weight.shape(2);
-        const Shape in = shape_of(x);
-        FloatArray out = make_array({in[0], in[1] / patch, in[2] / patch, packed.rows});
-        conv_patch(test.context, view_of(x), patch, packed,
-                   make_epilogue(bias, activation, std::nullopt), mutable_view_of(out));
+        const ConvWindow window{weight.shape(2), stride, padding};
+        FloatArray out = make_array(
+            {x.shape(0), window.out_size(x.shape(1)), window.out_size(x.shape(2)), packed.rows});
+        conv2d(test.context, view_of(x), window, packed, make_epilogue(bias, activation, residual),
+               mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "isa"_a = py::none(),
-      "num_threads"_a = 1);
-  m.def(
-      "conv3x3",
-      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
-         const std::string& activation, const OptionalArray& residual, const Isa& isa,
-         int num_threads) {
-        TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
-        FloatArray out = make_array(shape_of(x).with_last(packed.rows));
-        conv3x3(test.context, view_of(x), packed, make_epilogue(bias, activation, residual),
-                mutable_view_of(out));
-        return out;
-      },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
-      "isa"_a = py::none(), "num_threads"_a = 1);
-  m.def(
-      "conv3x3_stride2",
-      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
-         const std::string& activation, const Isa& isa, int num_threads) {
-        TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
-        const Shape in = shape_of(x);
-        FloatArray out = make_array({in[0], (in[1] + 1) / 2, (in[2] + 1) / 2, packed.rows});
-        conv3x3_stride2(test.context, view_of(x), packed,
-                        make_epilogue(bias, activation, std::nullopt), mutable_view_of(out));
-        return out;
-      },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "isa"_a = py::none(),
+      "x"_a, "weight"_a, "stride"_a = 1, "padding"_a = 0, "bias"_a = py::none(),
+      "activation"_a = "none", "residual"_a = py::none(), "isa"_a = py::none(),
       "num_threads"_a = 1);
 }
 
@@ -182,23 +156,6 @@ void register_rowwise(py::module_& m) {
 }
 
 void register_maps(py::module_& m) {
-  m.def(
-      "conv_strided",
-      [](const FloatArray& x, const FloatArray& weight, std::int64_t stride, std::int64_t padding,
-         const OptionalArray& bias, const std::string& activation, const OptionalArray& residual,
-         const Isa& isa, int num_threads) {
-        TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
-        const ConvWindow window{weight.shape(2), stride, padding};
-        FloatArray out = make_array(
-            {x.shape(0), window.out_size(x.shape(1)), window.out_size(x.shape(2)), packed.rows});
-        conv_strided(test.context, view_of(x), window, packed,
-                     make_epilogue(bias, activation, residual), mutable_view_of(out));
-        return out;
-      },
-      "x"_a, "weight"_a, "stride"_a = 1, "padding"_a = 0, "bias"_a = py::none(),
-      "activation"_a = "none", "residual"_a = py::none(), "isa"_a = py::none(),
-      "num_threads"_a = 1);
   m.def(
       "max_pool2x2",
       [](const FloatArray& x, std::int64_t channels, const Isa& isa, int num_threads) {

@@ -59,7 +59,7 @@ Run make_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
 // Levels without a trunk. `s0_dim`, `s1_dim`: widths of projections that are folded in.
 struct ProjectedBranches {
   std::vector<sam3::NeckBranch> convs;
-  std::vector<PatchConv> projections;
+  std::vector<Conv2d> projections;
 
   void visit(ParamVisitor& v) {
     v("convs", convs);
@@ -80,7 +80,7 @@ Run make_branches(const py::dict& c, const Weights& w, const KernelTable& k) {
   }
   for (const std::int64_t width : get<Sizes>(c, "projections", {})) {
     branches.convs[branches.projections.size()].conv_3x3.keep_weight = true;
-    branches.projections.emplace_back(d_model, width, 1);
+    branches.projections.emplace_back(d_model, width, kConv1x1);
     branches.projections.back().keep_weight = true;
   }
   const auto layer = loaded(std::move(branches), w, k);

@@ -47,9 +47,9 @@ struct Block {
 
 // Upstream: image_encoder.py, ImageEncoderViT.neck.
 struct Neck {
-  PatchConv conv1;  // neck.0: 1x1
+  Conv2d conv1;     // neck.0: 1x1
   LayerNorm norm1;  // neck.1
-  Conv3x3 conv2;    // neck.2
+  Conv2d conv2;     // neck.2
   LayerNorm norm2;  // neck.3
   std::string path;
 
@@ -61,7 +61,7 @@ struct Neck {
 
 // Upstream: image_encoder.py, PatchEmbed. The position table is added in the same pass.
 struct PatchEmbed {
-  PatchConv proj;
+  Conv2d proj;
   std::string path;
 
   void visit(ParamVisitor& v) { v("proj", proj); }

@@ -42,11 +42,11 @@ struct TokenEmbedding {
 
 // Logits of a mask to a dense embedding. Upstream: prompt_encoder.py, mask_downscaling.
 struct MaskDownscaling {
-  PatchConv conv1;  // 0
+  Conv2d conv1;     // 0
   LayerNorm norm1;  // 1
-  PatchConv conv2;  // 3
+  Conv2d conv2;     // 3
   LayerNorm norm2;  // 4
-  PatchConv conv3;  // 6
+  Conv2d conv3;     // 6
   std::string path;
 
   void visit(ParamVisitor& v);

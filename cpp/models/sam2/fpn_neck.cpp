@@ -10,7 +10,7 @@ namespace sam_rlx::sam2 {
 
 FpnNeck::FpnNeck(const FpnNeckConfig& sizes) : config(sizes) {
   for (const std::int64_t dim : config.backbone_channel_list) {
-    convs.push_back({.conv = PatchConv(dim, config.d_model, 1), .path = {}});
+    convs.push_back({.conv = Conv2d(dim, config.d_model, kConv1x1), .path = {}});
     convs.back().conv.keep_weight = true;
   }
 }
@@ -33,7 +33,7 @@ void FpnNeck::forward(Context& ctx, std::span<const View> xs, std::span<const Vi
 
 void FpnNeck::fold_projection(const KernelTable& kernels, std::int64_t level, ConstView weight,
                               ConstView bias) {
-  PatchConv& conv = convs[index_of(level)].conv;
+  Conv2d& conv = convs[index_of(level)].conv;
   if (config.top_down(level) || passes_down(level) || conv.weight.empty() ||
       weight.shape != Shape{weight.shape[0], conv.out_channels, 1, 1}) {
     fail_internal(conv.path + ": a projection that cannot be folded");

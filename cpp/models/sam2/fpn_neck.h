@@ -11,7 +11,7 @@ namespace sam_rlx::sam2 {
 
 // 1x1 convolution of one level. Upstream: FpnNeck.convs.N, a Sequential with one child.
 struct LateralConv {
-  PatchConv conv;
+  Conv2d conv;
   std::string path;
 
   void visit(ParamVisitor& v) { v("conv", conv); }
@@ -46,7 +46,7 @@ struct FpnNeck {
   std::size_t index_of(std::int64_t level) const {
     return static_cast<std::size_t>(num_levels() - 1 - level);
   }
-  const PatchConv& conv_of(std::int64_t level) const { return convs[index_of(level)].conv; }
+  const Conv2d& conv_of(std::int64_t level) const { return convs[index_of(level)].conv; }
   // Whether a level's result goes into the next finer one.
   bool passes_down(std::int64_t level) const { return level > 0 && config.top_down(level - 1); }
 };

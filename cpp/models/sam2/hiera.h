@@ -56,7 +56,7 @@ struct MultiScaleBlock {
 // Upstream: sam2/modeling/backbones/utils.py, PatchEmbed. The position table is added in the same
 // pass.
 struct PatchEmbed {
-  StridedConv proj;  // 7x7, stride 4, padding 3
+  Conv2d proj;  // 7x7, stride 4, padding 3
   std::string path;
 
   PatchEmbed() = default;

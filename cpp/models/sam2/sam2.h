@@ -46,7 +46,7 @@ struct ImageFeatures {
 struct Sam2Heads {
   HeadsConfig config;
 
-  PatchConv mask_downsample;
+  Conv2d mask_downsample;
   MemoryAttention memory_attention;
   MemoryEncoder memory_encoder;
   Tensor maskmem_tpos_enc;      // (num_maskmem, 1, 1, mem_dim)

@@ -18,7 +18,7 @@ SequenceGeometryEncoder::SequenceGeometryEncoder(const DetectorConfig& sizes)
       points_pos_enc_project(sizes.d_model, sizes.d_model),
       boxes_direct_project(4, sizes.d_model),
       boxes_pos_enc_project(sizes.d_model + 2, sizes.d_model),
-      boxes_pool_project(sizes.d_model, sizes.d_model, sizes.roi_size),
+      boxes_pool_project(sizes.d_model, sizes.d_model, conv_patches(sizes.roi_size)),
       final_proj(sizes.d_model, sizes.d_model),
       norm(sizes.d_model, 1e-5F),
       img_pre_norm(sizes.d_model, 1e-5F),

@@ -28,7 +28,7 @@ Tensor swapped(const Tensor& x) {
 // ---------------------------------------------------------------- NeckBranch
 
 NeckBranch::NeckBranch(std::int64_t dim, std::int64_t d_model, double factor)
-    : scale_factor(factor), conv_3x3(d_model, d_model, true) {
+    : scale_factor(factor), conv_3x3(d_model, d_model, kConv3x3) {
   std::int64_t out_dim = dim;
   if (factor == 4.0) {
     dconv_2x2_0 = ConvTranspose2x2(dim, dim / 2);
@@ -40,7 +40,7 @@ NeckBranch::NeckBranch(std::int64_t dim, std::int64_t d_model, double factor)
   } else if (factor != 1.0 && factor != 0.5) {
     fail<UnsupportedError>("scale_factors", "4, 2, 1 or 0.5", std::to_string(factor));
   }
-  conv_1x1 = PatchConv(out_dim, d_model, 1);
+  conv_1x1 = Conv2d(out_dim, d_model, kConv1x1);
   if (ConvTranspose2x2* const dconv = last_dconv()) {
     dconv->keep_weight = conv_1x1.keep_weight = true;
   }
@@ -91,7 +91,7 @@ View NeckBranch::upscale(Context& ctx, ConstView x) const {
 
 void NeckBranch::forward(Context& ctx, ConstView x, View out) const {
   const Workspace::Scope scratch(ctx.workspace);
-  conv_3x3.forward(ctx, upscale(ctx, x), out);
+  conv_3x3.forward(ctx, upscale(ctx, x), {}, out);
   ctx.record(path, out);
 }
 

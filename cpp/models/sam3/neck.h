@@ -15,8 +15,7 @@ struct NeckBranch {
 
   ConvTranspose2x2 dconv_2x2_0, dconv_2x2_1;  // 4: with GELU between them
   ConvTranspose2x2 dconv_2x2;                 // 2
-  PatchConv conv_1x1;
-  Conv3x3 conv_3x3;
+  Conv2d conv_1x1, conv_3x3;
   std::string path;
 
   NeckBranch() = default;

@@ -81,8 +81,8 @@ UniversalSegmentationHead::UniversalSegmentationHead(const DetectorConfig& confi
       mask_predictor{.mask_embed = {config.d_model, config.d_model, config.d_model, 3}},
       cross_attend_prompt(config.d_model, config.num_heads),
       cross_attn_norm(config.d_model, 1e-5F),
-      semantic_seg_head(config.d_model, 1, 1),
-      instance_seg_head(config.d_model, config.d_model, 1) {
+      semantic_seg_head(config.d_model, 1, kConv1x1),
+      instance_seg_head(config.d_model, config.d_model, kConv1x1) {
   cross_attend_prompt.keep_weight = true;
   semantic_seg_head.keep_weight = true;
   instance_seg_head.keep_weight = true;

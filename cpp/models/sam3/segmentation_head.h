@@ -71,7 +71,7 @@ struct UniversalSegmentationHead {
   MaskPredictor mask_predictor;
   MultiheadAttention cross_attend_prompt;
   LayerNorm cross_attn_norm;
-  PatchConv semantic_seg_head, instance_seg_head;
+  Conv2d semantic_seg_head, instance_seg_head;
   PackedMatrix mask_vector;  // (C, C): mask_embed's last layer, then instance_seg_head
   PackedMatrix mask_offset;  // (1, C)
   Tensor mask_vector_bias;   // (C,)

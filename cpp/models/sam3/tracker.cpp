@@ -51,7 +51,7 @@ void Tracker::visit(ParamVisitor& v) {
 
 void Tracker::fold_projections(const KernelTable& kernels, Sam3DualViTDetNeck& neck) {
   std::size_t level = 0;
-  for (PatchConv* const conv : {&heads.sam_mask_decoder.conv_s0, &heads.sam_mask_decoder.conv_s1}) {
+  for (Conv2d* const conv : {&heads.sam_mask_decoder.conv_s0, &heads.sam_mask_decoder.conv_s1}) {
     neck.sam2_convs[level].fold_projection(kernels, conv->weight, conv->bias);
     conv->weight = Tensor();
     conv->packed = PackedMatrix();

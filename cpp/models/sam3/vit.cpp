@@ -141,7 +141,8 @@ void Block::forward_rows_(Context& ctx, View x) const {
 // ---------------------------------------------------------------- ViT
 
 ViT::ViT(const ViTConfig& sizes) : config(sizes), ln_pre(sizes.embed_dim, kNormEps) {
-  patch_embed.proj = PatchConv(config.in_chans, config.embed_dim, config.patch_size, false);
+  patch_embed.proj =
+      Conv2d(config.in_chans, config.embed_dim, conv_patches(config.patch_size), false);
   for (std::int64_t i = 0; i < config.depth; ++i) blocks.emplace_back(config, config.is_global(i));
 }
 

@@ -67,7 +67,7 @@ struct Block {
 
 // Upstream: vitdet.py, PatchEmbed. The position table is added in the same pass.
 struct PatchEmbed {
-  PatchConv proj;
+  Conv2d proj;
   std::string path;
 
   void visit(ParamVisitor& v) { v("proj", proj); }
