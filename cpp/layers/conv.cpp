@@ -1,6 +1,6 @@
 #include "layers/conv.h"
 
-#include <utility>
+#include "layers/fold.h"
 
 namespace sam_rlx {
 
@@ -9,9 +9,15 @@ void Conv2d::visit(ParamVisitor& v) {
   if (has_bias) v("bias", bias, {out_channels});
 }
 
-void Conv2d::finalize(const KernelTable& kernels) {
+void Conv2d::absorb(Conv2d& next) {
+  sam_rlx::absorb({weight, bias}, {next.weight, next.bias});
+  out_channels = next.out_channels;
+}
+
+void Conv2d::pack(const KernelTable& kernels) {
+  if (weight.empty()) return;  // absorbed by another layer
   packed = pack_conv(kernels, weight);
-  if (!keep_weight) weight = Tensor();
+  weight = Tensor();
 }
 
 View Conv2d::forward(Context& ctx, ConstView x, ConstView residual) const {
@@ -30,9 +36,14 @@ void ConvTranspose2x2::visit(ParamVisitor& v) {
   v("bias", bias, {out_channels});
 }
 
-void ConvTranspose2x2::finalize(const KernelTable& kernels) {
+void ConvTranspose2x2::absorb(Conv2d& next) {
+  sam_rlx::absorb({weight, bias}, {next.weight, next.bias}, 1);
+  out_channels = next.out_channels;
+}
+
+void ConvTranspose2x2::pack(const KernelTable& kernels) {
   packed = pack_conv_transpose2x2(kernels, weight, bias);
-  if (!keep_weight) weight = Tensor();
+  weight = Tensor();
 }
 
 View ConvTranspose2x2::forward(Context& ctx, ConstView x, Activation activation) const {
@@ -47,16 +58,7 @@ void DepthwiseConv::visit(ParamVisitor& v) {
   v("bias", bias, {channels});
 }
 
-void DepthwiseConv::finalize(const KernelTable& /*kernels*/) {
-  const std::int64_t places = size * size;
-  Tensor last({places, channels});
-  for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t p = 0; p < places; ++p) {
-      last.data()[p * channels + c] = weight.data()[c * places + p];
-    }
-  }
-  weight = std::move(last);
-}
+void DepthwiseConv::fold() { weight = transposed(weight); }
 
 View DepthwiseConv::forward(Context& ctx, ConstView x) const {
   const View out = ctx.workspace.floats(x.shape);

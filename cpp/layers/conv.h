@@ -13,11 +13,8 @@ struct Conv2d {
   std::int64_t in_channels = 0, out_channels = 0;
   ConvWindow window;
   bool has_bias = true;
-  // Layers that fold another into this one read the plain weight; otherwise it is dropped once it
-  // is packed.
-  bool keep_weight = false;
 
-  Tensor weight;  // (out, in, kernel, kernel)
+  Tensor weight;  // (out, in, kernel, kernel), until it is packed
   Tensor bias;    // (out,)
   PackedMatrix packed;
   std::string path;
@@ -27,7 +24,9 @@ struct Conv2d {
       : in_channels(in), out_channels(out), window(sizes), has_bias(with_bias) {}
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  // In fold(): puts a 1x1 convolution behind this one, as one. `next` gives its weights up.
+  void absorb(Conv2d& next);
+  void pack(const KernelTable& kernels);
   // x (B, H, W, in) -> (B, H2, W2, out). `residual` (of the result's shape, or empty) is added.
   View forward(Context& ctx, ConstView x, ConstView residual = {}) const;
   // The same, written to `out`; residual may be out.
@@ -38,9 +37,8 @@ struct Conv2d {
 // Upstream: torch.nn.ConvTranspose2d.
 struct ConvTranspose2x2 {
   std::int64_t in_channels = 0, out_channels = 0;
-  bool keep_weight = false;  // as Conv2d's
 
-  Tensor weight;  // (in, out, 2, 2)
+  Tensor weight;  // (in, out, 2, 2), until it is packed
   Tensor bias;    // (out,)
   PackedConvTranspose packed;
   std::string path;
@@ -49,7 +47,8 @@ struct ConvTranspose2x2 {
   ConvTranspose2x2(std::int64_t in, std::int64_t out) : in_channels(in), out_channels(out) {}
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void absorb(Conv2d& next);  // as Conv2d's
+  void pack(const KernelTable& kernels);
   // (B, H, W, in) -> (B, 2H, 2W, out)
   View forward(Context& ctx, ConstView x, Activation activation = Activation::kNone) const;
 };
@@ -59,7 +58,7 @@ struct ConvTranspose2x2 {
 struct DepthwiseConv {
   std::int64_t channels = 0, size = 7;
 
-  Tensor weight;  // (C, 1, size, size); once finalized (size * size, C)
+  Tensor weight;  // (C, 1, size, size); once folded (size * size, C)
   Tensor bias;    // (C,)
   std::string path;
 
@@ -67,7 +66,7 @@ struct DepthwiseConv {
   DepthwiseConv(std::int64_t count, std::int64_t side) : channels(count), size(side) {}
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
   View forward(Context& ctx, ConstView x) const;  // (B, H, W, C) -> the same
 };
 

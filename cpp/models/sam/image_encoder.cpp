@@ -47,7 +47,7 @@ void ImageEncoderAttention::visit(ParamVisitor& v) {
   v("proj", proj);
 }
 
-void ImageEncoderAttention::finalize(const KernelTable& kernels) {
+void ImageEncoderAttention::pack(const KernelTable& kernels) {
   const std::int64_t side = window_size > 0 ? window_size : grid;
   if (side == table_side) return;
   rel_pos_h = resize_table(kernels, rel_pos_h, 2 * side - 1);
@@ -133,7 +133,7 @@ void ImageEncoderViT::visit(ParamVisitor& v) {
   v("neck", neck);
 }
 
-void ImageEncoderViT::finalize(const KernelTable& kernels) {
+void ImageEncoderViT::pack(const KernelTable& kernels) {
   if (config.grid() == config.table_grid()) return;
   pos_embed = resize_pos_embed(kernels, pos_embed, config.grid());
 }

@@ -83,7 +83,7 @@ void PromptEncoder::visit(ParamVisitor& v) {
   v("no_mask_embed", no_mask_embed);
 }
 
-void PromptEncoder::finalize(const KernelTable& /*kernels*/) {
+void PromptEncoder::fold() {
   dense_pe = pe_layer.dense(config.image_embedding_size, config.image_embedding_size);
 }
 

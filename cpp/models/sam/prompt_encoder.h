@@ -67,7 +67,7 @@ struct PromptEncoder {
   PromptEncoder() = default;
   explicit PromptEncoder(const PromptEncoderConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   // Tokens that `prompt` becomes: points, a padding point when there is no box, box corners.
   static std::int64_t num_tokens(const Prompt& prompt);

@@ -35,12 +35,9 @@ struct FpnNeck {
   // Maps of the trunk (B, H, W, C), finest first -> one map a level, (B, H, W, out_channels).
   void forward(Context& ctx, std::span<const View> xs, std::span<const View> out) const;
 
-  // Puts a linear map of channels, weight (out, d_model, 1, 1) and bias (out,), behind the lateral
-  // convolution of a level that takes no part in the top-down sums: one product of the wanted width
-  // in place of two. The mask decoder reads the finer maps through conv_s0 and conv_s1 only. Called
-  // once a level, when the neck is finalized.
-  void fold_projection(const KernelTable& kernels, std::int64_t level, ConstView weight,
-                       ConstView bias);
+  // In fold(): the lateral convolution of a level that takes no part in the top-down sums absorbs a
+  // 1x1 convolution. The mask decoder reads the finer maps through conv_s0 and conv_s1 only.
+  void fold_projection(std::int64_t level, Conv2d& projection);
 
  private:
   std::size_t index_of(std::int64_t level) const {

@@ -59,9 +59,7 @@ CXBlock::CXBlock(std::int64_t channels)
       dwconv(channels, 7),
       norm(channels, 1e-6F),
       pwconv1(channels, 4 * channels),
-      pwconv2(4 * channels, channels) {
-  pwconv2.keep_weight = true;
-}
+      pwconv2(4 * channels, channels) {}
 
 void CXBlock::visit(ParamVisitor& v) {
   v("gamma", gamma, {dim});
@@ -72,15 +70,13 @@ void CXBlock::visit(ParamVisitor& v) {
 }
 
 // gamma * (W x + b) = (gamma W) x + gamma b, row by row.
-void CXBlock::finalize(const KernelTable& kernels) {
+void CXBlock::fold() {
   for (std::int64_t c = 0; c < dim; ++c) {
     const float factor = gamma.data()[c];
     float* const row = pwconv2.weight.data() + c * pwconv2.in_features;
     for (std::int64_t i = 0; i < pwconv2.in_features; ++i) row[i] *= factor;
     pwconv2.bias.data()[c] *= factor;
   }
-  pwconv2.keep_weight = false;
-  pwconv2.finalize(kernels);
 }
 
 void CXBlock::forward_(Context& ctx, View x) const {

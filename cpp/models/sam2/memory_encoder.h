@@ -31,13 +31,13 @@ struct CXBlock {
   DepthwiseConv dwconv;
   LayerNorm norm;
   Linear pwconv1, pwconv2;
-  Tensor gamma;  // (C,): scales the branch; moved into pwconv2 by finalize
+  Tensor gamma;  // (C,): scales the branch; moved into pwconv2 by fold
   std::string path;
 
   CXBlock() = default;
   explicit CXBlock(std::int64_t channels);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
   void forward_(Context& ctx, View x) const;  // (1, H, W, C)
 };
 

@@ -45,9 +45,7 @@ void SequenceGeometryEncoder::visit(ParamVisitor& v) {
   v("encode_norm", encode_norm);
 }
 
-void SequenceGeometryEncoder::finalize(const KernelTable& /*kernels*/) {
-  frequencies = pos_enc.frequencies();
-}
+void SequenceGeometryEncoder::fold() { frequencies = pos_enc.frequencies(); }
 
 void SequenceGeometryEncoder::embed_labels(Context& ctx, const std::int32_t* labels,
                                            View out) const {

@@ -42,7 +42,7 @@ struct SequenceGeometryEncoder {
   SequenceGeometryEncoder() = default;
   explicit SequenceGeometryEncoder(const DetectorConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   // map, pos (H, W, C) -> (points + boxes + 1, C): points, boxes, the class token. Without points
   // and boxes the result depends on the picture alone.
