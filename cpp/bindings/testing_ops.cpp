@@ -4,6 +4,7 @@
 #include "bindings/testing_register.h"
 #include "core/error.h"
 #include "kernels/kernel_table.h"
+#include "layers/fold.h"
 #include "layers/rope.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
@@ -110,6 +111,22 @@ void register_more_convs(py::module_& m) {
         return out;
       },
       "x"_a, "weight"_a, "bias"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
+void register_fold(py::module_& m) {
+  m.def(
+      "folded_weight",
+      [](const FloatArray& weight, const FloatArray& inner, int axis) {
+        return to_numpy(folded_weight(view_of(weight), view_of(inner), axis));
+      },
+      "weight"_a, "inner"_a, "axis"_a = 0);
+  m.def(
+      "folded_bias",
+      [](const FloatArray& weight, const OptionalArray& bias, const FloatArray& inner) {
+        return to_numpy(folded_bias(view_of(weight), view_of(bias), view_of(inner)));
+      },
+      "weight"_a, "bias"_a, "inner"_a);
+  m.def("transposed", [](const FloatArray& x) { return to_numpy(transposed(view_of(x))); }, "x"_a);
 }
 
 void register_rowwise(py::module_& m) {
@@ -328,6 +345,7 @@ void register_ops(py::module_& module) {
   register_linear(ops);
   register_conv(ops);
   register_more_convs(ops);
+  register_fold(ops);
   register_maps(ops);
   register_rowwise(ops);
   register_attention(ops);
