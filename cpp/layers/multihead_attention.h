@@ -52,12 +52,12 @@ struct TokenMapAttention {
   void visit(ParamVisitor& v) { attention.visit(v); }
   void pack(const KernelTable& kernels);
 
-  // For few tokens (N, C) and a map (M, C) whose places get `pos` (M, C) added for the
-  // keys: the map is never projected, see ops/token_attention.h.
+  // For few tokens (N, C) and a map (M, C) whose places get `pos` (M, C) added for the keys: the
+  // map is never projected, see ops/token_attention.h.
   void attend_to_map_add_(Context& ctx, ConstView query, ConstView map, ConstView pos,
                           View x) const;
-  // For a map (M, C) of queries and few tokens (T, C), which are keys and values: while
-  // there are few, it is the tokens that are projected on, not the map.
+  // For a map (M, C) of queries and few tokens (T, C), which are keys and values: while there are
+  // few, it is the tokens that are projected on, not the map.
   void attend_to_tokens_add_(Context& ctx, ConstView query, ConstView tokens, View x) const;
 
  private:
