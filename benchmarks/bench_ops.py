@@ -58,7 +58,7 @@ def memory_rows(bench, threads, common):
         "conv3x3 stride 2 256x256 16->64",
         work,
         "FLOP",
-        best(bench.conv3x3_stride2(256, 16, 64, 10, **common), threads),
+        best(bench.conv2d(256, (16, 64), (3, 2, 1), 10, **common), threads),
     )
     work = 2 * 4096 * 49 * 256
     yield (
@@ -148,14 +148,14 @@ def ours(isa, threads):
         "conv3x3 64x64 256->256",
         work,
         "FLOP",
-        best(bench.conv3x3(64, 256, 256, 10, **common), threads),
+        best(bench.conv2d(64, (256, 256), (3, 1, 1), 10, **common), threads),
     )
     work = 2 * 4096 * 768 * 768
     yield (
         "conv_patch 16 1024x1024 3->768",
         work,
         "FLOP",
-        best(bench.conv_patch(1024, 16, 768, 10, **common), threads),
+        best(bench.conv2d(1024, (3, 768), (16, 16, 0), 10, **common), threads),
     )
     yield from memory_rows(bench, threads, common)
     yield from moving_rows(bench, threads, common)

@@ -1,8 +1,10 @@
 #include "bindings/testing_bench.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "bindings/testing_register.h"
@@ -66,24 +68,18 @@ Times time_linear_blocks(std::int64_t m, std::int64_t k, std::int64_t n, const s
   return measure(repetitions, [&] { linear(test.context, x, packed, {}, out); });
 }
 
-Times time_conv3x3(std::int64_t side, std::int64_t in, std::int64_t out_channels, int repetitions,
-                   const Isa& isa, int num_threads) {
+// Channels: in and out.
+Times time_conv2d(std::int64_t side, std::pair<std::int64_t, std::int64_t> channels,
+                  const std::array<std::int64_t, 3>& window, int repetitions, const Isa& isa,
+                  int num_threads) {
   TestContext test(isa, num_threads);
+  const ConvWindow sizes{window[0], window[1], window[2]};
+  const auto [in, out_channels] = channels;
   const Tensor x = random_tensor({1, side, side, in});
-  const PackedMatrix packed =
-      pack_conv(test.context.kernels, random_tensor({out_channels, in, 3, 3}));
-  Tensor out({1, side, side, out_channels});
-  return measure(repetitions, [&] { conv3x3(test.context, x, packed, {}, out); });
-}
-
-Times time_conv_patch(std::int64_t side, std::int64_t patch, std::int64_t out_channels,
-                      int repetitions, const Isa& isa, int num_threads) {
-  TestContext test(isa, num_threads);
-  const Tensor x = random_tensor({1, side, side, 3});
-  const PackedMatrix packed =
-      pack_conv(test.context.kernels, random_tensor({out_channels, 3, patch, patch}));
-  Tensor out({1, side / patch, side / patch, out_channels});
-  return measure(repetitions, [&] { conv_patch(test.context, x, patch, packed, {}, out); });
+  const PackedMatrix packed = pack_conv(
+      test.context.kernels, random_tensor({out_channels, in, sizes.kernel, sizes.kernel}));
+  Tensor out({1, sizes.out_size(side), sizes.out_size(side), out_channels});
+  return measure(repetitions, [&] { conv2d(test.context, x, sizes, packed, {}, out); });
 }
 
 Times time_window_attention(std::int64_t side, std::int64_t heads, std::int64_t head_dim,
@@ -103,16 +99,6 @@ Times time_window_attention(std::int64_t side, std::int64_t heads, std::int64_t 
   args.pad_qkv = pad.data();
   Tensor out({1, side, side, channels});
   return measure(repetitions, [&] { window_attention(test.context, args, out); });
-}
-
-Times time_conv3x3_stride2(std::int64_t side, std::int64_t in, std::int64_t out_channels,
-                           int repetitions, const Isa& isa, int num_threads) {
-  TestContext test(isa, num_threads);
-  const Tensor x = random_tensor({1, side, side, in});
-  const PackedMatrix packed =
-      pack_conv(test.context.kernels, random_tensor({out_channels, in, 3, 3}));
-  Tensor out({1, side / 2, side / 2, out_channels});
-  return measure(repetitions, [&] { conv3x3_stride2(test.context, x, packed, {}, out); });
 }
 
 Times time_depthwise_conv(std::int64_t side, std::int64_t channels, std::int64_t size,
@@ -247,7 +233,7 @@ std::int64_t steady_state_allocations(const std::string& isa, int num_threads) {
     }
     layer_norm(test.context, out, ConstView(pad.data(), {48}), ConstView(pad.data(), {48}), 1e-6F,
                out);
-    conv3x3(test.context, out, conv, {}, test.context.workspace.floats({1, 20, 24, 8}));
+    conv2d(test.context, out, kConv3x3, conv, {}, test.context.workspace.floats({1, 20, 24, 8}));
   };
   pass();
   pass();  // joins the blocks that the first pass asked for
@@ -266,15 +252,11 @@ void register_bench(py::module_& module) {
             "format"_a = "float32", "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("linear_blocks", &time_linear_blocks, "m"_a, "k"_a, "n"_a, "format"_a,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
-  bench.def("conv3x3", &time_conv3x3, "side"_a, "in_channels"_a, "out_channels"_a,
-            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
-  bench.def("conv_patch", &time_conv_patch, "side"_a, "patch"_a, "out_channels"_a,
-            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("conv2d", &time_conv2d, "side"_a, "channels"_a, "window"_a, "repetitions"_a = 5,
+            "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("window_attention", &time_window_attention, "side"_a, "heads"_a, "head_dim"_a,
             "window"_a, "rel_pos"_a = true, "repetitions"_a = 5, "isa"_a = py::none(),
             "num_threads"_a = 1);
-  bench.def("conv3x3_stride2", &time_conv3x3_stride2, "side"_a, "in_channels"_a, "out_channels"_a,
-            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("depthwise_conv", &time_depthwise_conv, "side"_a, "channels"_a, "size"_a = 7,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("place_attention", &time_place_attention, "side"_a, "maps"_a, "factored"_a,

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "kernels/kernel_table.h"
+#include "ops/operands.h"
 
 // Each kernel of a table alone, on one thread: blocks as ops hand them over, which stay in the
 // second cache.
@@ -65,11 +66,6 @@ GemmArgs product(const KernelTable& t, const std::shared_ptr<Tensor>& c) {
   GemmArgs g;
   g.m = kRows;
   g.n = g.k = kWidth;
-  g.a_row_stride = 1;
-  g.a_k_stride = t.gemm_mr;
-  g.a_panel_stride = t.gemm_mr * kWidth;
-  g.b_k_stride = t.gemm_nr;
-  g.b_panel_stride = t.gemm_nr * kWidth;
   g.c = c->data();
   g.c_row_stride = kWidth;
   return g;
@@ -82,8 +78,8 @@ Prepared gemm(const KernelTable& t) {
   const auto c = floats(kBlock);
   return {[=, &t] {
             GemmArgs g = product(t, c);
-            g.a = a->data();
-            g.b = b->data();
+            g.a = left_panels(t, a->data(), kWidth);
+            g.b = right_panels(t, b->data(), kWidth);
             t.gemm(g);
           },
           {kProduct}};

@@ -56,7 +56,7 @@ std::shared_ptr<Layer> loaded(Layer layer, const Weights& weights, const KernelT
   DictLoader loader(weights);
   loader.walk(*result);
   loader.finish();
-  Finalizer(kernels).walk(*result);
+  fold_and_pack(*result, kernels);
   return result;
 }
 

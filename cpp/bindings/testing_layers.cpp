@@ -66,7 +66,7 @@ decltype(TestLayer::run) make_patch_embed(const py::dict& c, const Weights& w,
                                           const KernelTable& k) {
   sam::PatchEmbed embed;
   const sam::ImageEncoderConfig config = encoder_config(c);
-  embed.proj = PatchConv(config.in_chans, config.embed_dim, config.patch_size);
+  embed.proj = Conv2d(config.in_chans, config.embed_dim, conv_patches(config.patch_size));
   const auto layer = loaded(std::move(embed), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");

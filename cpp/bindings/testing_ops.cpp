@@ -4,6 +4,7 @@
 #include "bindings/testing_register.h"
 #include "core/error.h"
 #include "kernels/kernel_table.h"
+#include "layers/fold.h"
 #include "layers/rope.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
@@ -65,47 +66,21 @@ void register_linear(py::module_& m) {
 
 void register_conv(py::module_& m) {
   m.def(
-      "conv_patch",
-      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
-         const std::string& activation, const Isa& isa, int num_threads) {
+      "conv2d",
+      [](const FloatArray& x, const FloatArray& weight, std::int64_t stride, std::int64_t padding,
+         const OptionalArray& bias, const std::string& activation, const OptionalArray& residual,
+         const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
         const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
-        const std::int64_t patch = weight.shape(2);
-        const Shape in = shape_of(x);
-        FloatArray out = make_array({in[0], in[1] / patch, in[2] / patch, packed.rows});
-        conv_patch(test.context, view_of(x), patch, packed,
-                   make_epilogue(bias, activation, std::nullopt), mutable_view_of(out));
+        const ConvWindow window{weight.shape(2), stride, padding};
+        FloatArray out = make_array(
+            {x.shape(0), window.out_size(x.shape(1)), window.out_size(x.shape(2)), packed.rows});
+        conv2d(test.context, view_of(x), window, packed, make_epilogue(bias, activation, residual),
+               mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "isa"_a = py::none(),
-      "num_threads"_a = 1);
-  m.def(
-      "conv3x3",
-      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
-         const std::string& activation, const OptionalArray& residual, const Isa& isa,
-         int num_threads) {
-        TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
-        FloatArray out = make_array(shape_of(x).with_last(packed.rows));
-        conv3x3(test.context, view_of(x), packed, make_epilogue(bias, activation, residual),
-                mutable_view_of(out));
-        return out;
-      },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "residual"_a = py::none(),
-      "isa"_a = py::none(), "num_threads"_a = 1);
-  m.def(
-      "conv3x3_stride2",
-      [](const FloatArray& x, const FloatArray& weight, const OptionalArray& bias,
-         const std::string& activation, const Isa& isa, int num_threads) {
-        TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
-        const Shape in = shape_of(x);
-        FloatArray out = make_array({in[0], (in[1] + 1) / 2, (in[2] + 1) / 2, packed.rows});
-        conv3x3_stride2(test.context, view_of(x), packed,
-                        make_epilogue(bias, activation, std::nullopt), mutable_view_of(out));
-        return out;
-      },
-      "x"_a, "weight"_a, "bias"_a = py::none(), "activation"_a = "none", "isa"_a = py::none(),
+      "x"_a, "weight"_a, "stride"_a = 1, "padding"_a = 0, "bias"_a = py::none(),
+      "activation"_a = "none", "residual"_a = py::none(), "isa"_a = py::none(),
       "num_threads"_a = 1);
 }
 
@@ -136,6 +111,22 @@ void register_more_convs(py::module_& m) {
         return out;
       },
       "x"_a, "weight"_a, "bias"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
+void register_fold(py::module_& m) {
+  m.def(
+      "folded_weight",
+      [](const FloatArray& weight, const FloatArray& inner, int axis) {
+        return to_numpy(folded_weight(view_of(weight), view_of(inner), axis));
+      },
+      "weight"_a, "inner"_a, "axis"_a = 0);
+  m.def(
+      "folded_bias",
+      [](const FloatArray& weight, const OptionalArray& bias, const FloatArray& inner) {
+        return to_numpy(folded_bias(view_of(weight), view_of(bias), view_of(inner)));
+      },
+      "weight"_a, "bias"_a, "inner"_a);
+  m.def("transposed", [](const FloatArray& x) { return to_numpy(transposed(view_of(x))); }, "x"_a);
 }
 
 void register_rowwise(py::module_& m) {
@@ -182,23 +173,6 @@ void register_rowwise(py::module_& m) {
 }
 
 void register_maps(py::module_& m) {
-  m.def(
-      "conv_strided",
-      [](const FloatArray& x, const FloatArray& weight, std::int64_t stride, std::int64_t padding,
-         const OptionalArray& bias, const std::string& activation, const OptionalArray& residual,
-         const Isa& isa, int num_threads) {
-        TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
-        const ConvWindow window{weight.shape(2), stride, padding};
-        FloatArray out = make_array(
-            {x.shape(0), window.out_size(x.shape(1)), window.out_size(x.shape(2)), packed.rows});
-        conv_strided(test.context, view_of(x), window, packed,
-                     make_epilogue(bias, activation, residual), mutable_view_of(out));
-        return out;
-      },
-      "x"_a, "weight"_a, "stride"_a = 1, "padding"_a = 0, "bias"_a = py::none(),
-      "activation"_a = "none", "residual"_a = py::none(), "isa"_a = py::none(),
-      "num_threads"_a = 1);
   m.def(
       "max_pool2x2",
       [](const FloatArray& x, std::int64_t channels, const Isa& isa, int num_threads) {
@@ -371,6 +345,7 @@ void register_ops(py::module_& module) {
   register_linear(ops);
   register_conv(ops);
   register_more_convs(ops);
+  register_fold(ops);
   register_maps(ops);
   register_rowwise(ops);
   register_attention(ops);

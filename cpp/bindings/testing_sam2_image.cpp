@@ -112,21 +112,16 @@ Run make_hiera(const py::dict& c, const Weights& w, const KernelTable& k) {
 // A neck, and projections that may be folded into its finest levels.
 struct ProjectedNeck {
   sam2::FpnNeck neck;
-  PatchConv conv_s0, conv_s1;
+  Conv2d conv_s0, conv_s1;
 
   void visit(ParamVisitor& v) {
     v("neck", neck);
     if (conv_s0.out_channels > 0) v("conv_s0", conv_s0);
     if (conv_s1.out_channels > 0) v("conv_s1", conv_s1);
   }
-  void finalize(const KernelTable& kernels) {
-    std::int64_t level = 0;
-    for (PatchConv* const conv : {&conv_s0, &conv_s1}) {
-      if (conv->out_channels > 0) {
-        neck.fold_projection(kernels, level, conv->weight, conv->bias);
-      }
-      ++level;
-    }
+  void fold() {
+    if (conv_s0.out_channels > 0) neck.fold_projection(0, conv_s0);
+    if (conv_s1.out_channels > 0) neck.fold_projection(1, conv_s1);
   }
 };
 
@@ -135,9 +130,8 @@ std::shared_ptr<ProjectedNeck> projected_neck(const py::dict& c, const Weights& 
                                               const KernelTable& k) {
   ProjectedNeck layer{.neck = sam2::FpnNeck(neck_config(c)), .conv_s0 = {}, .conv_s1 = {}};
   const std::int64_t width = layer.neck.config.d_model;
-  layer.conv_s0 = PatchConv(width, get<std::int64_t>(c, "s0_dim", 0), 1);
-  layer.conv_s1 = PatchConv(width, get<std::int64_t>(c, "s1_dim", 0), 1);
-  layer.conv_s0.keep_weight = layer.conv_s1.keep_weight = true;
+  layer.conv_s0 = Conv2d(width, get<std::int64_t>(c, "s0_dim", 0), kConv1x1);
+  layer.conv_s1 = Conv2d(width, get<std::int64_t>(c, "s1_dim", 0), kConv1x1);
   return loaded(std::move(layer), w, k);
 }
 

@@ -59,16 +59,14 @@ Run make_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
 // Levels without a trunk. `s0_dim`, `s1_dim`: widths of projections that are folded in.
 struct ProjectedBranches {
   std::vector<sam3::NeckBranch> convs;
-  std::vector<PatchConv> projections;
+  std::vector<Conv2d> projections;
 
   void visit(ParamVisitor& v) {
     v("convs", convs);
     v("projections", projections);
   }
-  void finalize(const KernelTable& kernels) {
-    for (std::size_t i = 0; i < projections.size(); ++i) {
-      convs[i].fold_projection(kernels, projections[i].weight, projections[i].bias);
-    }
+  void fold() {
+    for (std::size_t i = 0; i < projections.size(); ++i) convs[i].conv_3x3.absorb(projections[i]);
   }
 };
 
@@ -79,9 +77,7 @@ Run make_branches(const py::dict& c, const Weights& w, const KernelTable& k) {
     branches.convs.emplace_back(dim, d_model, factor);
   }
   for (const std::int64_t width : get<Sizes>(c, "projections", {})) {
-    branches.convs[branches.projections.size()].conv_3x3.keep_weight = true;
-    branches.projections.emplace_back(d_model, width, 1);
-    branches.projections.back().keep_weight = true;
+    branches.projections.emplace_back(d_model, width, kConv1x1);
   }
   const auto layer = loaded(std::move(branches), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {  // x (B, g, g, C)

@@ -18,7 +18,7 @@ struct Clicks {
     v("vision_backbone", vision_backbone);
     v("tracker", tracker);
   }
-  void finalize(const KernelTable& kernels) { tracker.fold_projections(kernels, vision_backbone); }
+  void fold() { tracker.fold_projections(vision_backbone); }
 };
 
 sam2::HeadsConfig tracker_config(const py::dict& c, const sam3::VisionConfig& vision) {

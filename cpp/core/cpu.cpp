@@ -2,13 +2,9 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__) || defined(_M_X64)
+#if defined(__x86_64__)
 #define SAM_RLX_X86 1
-#if defined(_MSC_VER)
-#include <intrin.h>
-#else
 #include <cpuid.h>
-#endif
 #endif
 #if defined(SAM_RLX_X86) && defined(__linux__)
 #include <sys/syscall.h>
@@ -25,26 +21,15 @@ struct Registers {
 
 Registers cpuid(std::uint32_t leaf, std::uint32_t subleaf) {
   Registers r;
-#if defined(_MSC_VER)
-  int out[4];
-  __cpuidex(out, static_cast<int>(leaf), static_cast<int>(subleaf));
-  r = {static_cast<std::uint32_t>(out[0]), static_cast<std::uint32_t>(out[1]),
-       static_cast<std::uint32_t>(out[2]), static_cast<std::uint32_t>(out[3])};
-#else
   __cpuid_count(leaf, subleaf, r.a, r.b, r.c, r.d);
-#endif
   return r;
 }
 
 std::uint64_t enabled_states() {
-#if defined(_MSC_VER)
-  return _xgetbv(0);
-#else
   std::uint32_t low = 0;
   std::uint32_t high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (static_cast<std::uint64_t>(high) << 32) | low;
-#endif
 }
 
 bool bit(std::uint32_t word, int position) { return ((word >> position) & 1U) != 0; }
@@ -83,7 +68,7 @@ CpuFeatures detect() {
   const bool tile_states = (states & 0x60000) == 0x60000;
   features.amx = features.avx512_vnni && tile_states && bit(seven.d, 22) && bit(seven.d, 24) &&
                  bit(seven.d, 25) && may_use_tiles();
-#elif defined(__aarch64__) || defined(_M_ARM64)
+#elif defined(__aarch64__)
   features.neon = true;
 #endif
   return features;

@@ -7,20 +7,26 @@ namespace sam_rlx {
 // Applied to a GEMM's result after the bias, before the residual.
 enum GemmActivation : std::int32_t { kGemmNone = 0, kGemmRelu = 1, kGemmGelu = 2 };
 
+// Where the numbers of A and B are: see GemmArgs.
+struct LeftOperand {
+  const float* data = nullptr;
+  std::int64_t row_stride = 0, k_stride = 1, panel_stride = 0;
+};
+struct RightOperand {
+  const float* data = nullptr;
+  std::int64_t k_stride = 0, panel_stride = 0;
+};
+
 // C (m, n) = activation(A (m, k) * B (k, n) [+ C] + bias) + residual, float32, one thread.
-//   A(i, p) = a[(i / mr) * a_panel_stride + (i % mr) * a_row_stride + p * a_k_stride]
-//   B(p, j) = b[(j / nr) * b_panel_stride + p * b_k_stride + j % nr]
-// where mr, nr are the table's gemm_mr, gemm_nr. So a plain row-major A has row stride lda, k
-// stride 1 and panel stride mr * lda; a packed A has row stride 1, k stride mr, panel stride
-// mr * k. A plain row-major B has k stride ldb and panel stride nr. No element outside (m, k) of
+//   A(i, p) = a.data[(i / mr) * a.panel_stride + (i % mr) * a.row_stride + p * a.k_stride]
+//   B(p, j) = b.data[(j / nr) * b.panel_stride + p * b.k_stride + j % nr]
+// where mr, nr are the table's gemm_mr, gemm_nr; see ops/operands.h. No element outside (m, k) of
 // A, (k, n) of B or (m, n) of C is touched. A, B and C do not overlap; residual may be C if k is at
 // most gemm_kc.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;
-  const float* a = nullptr;
-  std::int64_t a_row_stride = 0, a_k_stride = 1, a_panel_stride = 0;
-  const float* b = nullptr;
-  std::int64_t b_k_stride = 0, b_panel_stride = 0;
+  LeftOperand a;
+  RightOperand b;
   float* c = nullptr;
   std::int64_t c_row_stride = 0;
   bool accumulate = false;         // add what `partial` holds, before bias and activation

@@ -1,79 +1,34 @@
 #include "layers/conv.h"
 
-#include <utility>
+#include "layers/fold.h"
 
 namespace sam_rlx {
 
-void PatchConv::visit(ParamVisitor& v) {
-  v("weight", weight, {out_channels, in_channels, patch, patch});
+void Conv2d::visit(ParamVisitor& v) {
+  v("weight", weight, {out_channels, in_channels, window.kernel, window.kernel});
   if (has_bias) v("bias", bias, {out_channels});
 }
 
-void PatchConv::finalize(const KernelTable& kernels) {
-  packed = pack_conv(kernels, weight);
-  if (!keep_weight) weight = Tensor();
+void Conv2d::absorb(Conv2d& next) {
+  sam_rlx::absorb({weight, bias}, {next.weight, next.bias});
+  out_channels = next.out_channels;
 }
 
-View PatchConv::forward(Context& ctx, ConstView x, ConstView residual) const {
-  const Shape& in = x.shape;
-  const View out = ctx.workspace.floats({in[0], in[1] / patch, in[2] / patch, out_channels});
+void Conv2d::pack(const KernelTable& kernels) {
+  if (weight.empty()) return;  // absorbed by another layer
+  packed = pack_conv(kernels, weight);
+  weight = Tensor();
+}
+
+View Conv2d::forward(Context& ctx, ConstView x, ConstView residual) const {
+  const View out = ctx.workspace.floats(
+      {x.shape[0], window.out_size(x.shape[1]), window.out_size(x.shape[2]), out_channels});
   forward(ctx, x, residual, out);
   return out;
 }
 
-void PatchConv::forward(Context& ctx, ConstView x, ConstView residual, View out) const {
-  conv_patch(ctx, x, patch, packed, {.bias = bias.data(), .residual = residual}, out);
-}
-
-void StridedConv::visit(ParamVisitor& v) {
-  v("weight", weight, {out_channels, in_channels, window.kernel, window.kernel});
-  v("bias", bias, {out_channels});
-}
-
-void StridedConv::finalize(const KernelTable& kernels) {
-  packed = pack_conv(kernels, weight);
-  weight = Tensor();
-}
-
-void StridedConv::forward(Context& ctx, ConstView x, ConstView residual, View out) const {
-  conv_strided(ctx, x, window, packed, {.bias = bias.data(), .residual = residual}, out);
-}
-
-void Conv3x3::visit(ParamVisitor& v) {
-  v("weight", weight, {out_channels, in_channels, 3, 3});
-  if (has_bias) v("bias", bias, {out_channels});
-}
-
-void Conv3x3::finalize(const KernelTable& kernels) {
-  packed = pack_conv(kernels, weight);
-  if (!keep_weight) weight = Tensor();
-}
-
-View Conv3x3::forward(Context& ctx, ConstView x) const {
-  const View out = ctx.workspace.floats(x.shape.with_last(out_channels));
-  forward(ctx, x, out);
-  return out;
-}
-
-void Conv3x3::forward(Context& ctx, ConstView x, View out) const {
-  conv3x3(ctx, x, packed, {.bias = bias.data()}, out);
-}
-
-void StridedConv3x3::visit(ParamVisitor& v) {
-  v("weight", weight, {out_channels, in_channels, 3, 3});
-  v("bias", bias, {out_channels});
-}
-
-void StridedConv3x3::finalize(const KernelTable& kernels) {
-  packed = pack_conv(kernels, weight);
-  weight = Tensor();
-}
-
-View StridedConv3x3::forward(Context& ctx, ConstView x) const {
-  const Shape& in = x.shape;
-  const View out = ctx.workspace.floats({in[0], (in[1] + 1) / 2, (in[2] + 1) / 2, out_channels});
-  conv3x3_stride2(ctx, x, packed, {.bias = bias.data()}, out);
-  return out;
+void Conv2d::forward(Context& ctx, ConstView x, ConstView residual, View out) const {
+  conv2d(ctx, x, window, packed, {.bias = bias.data(), .residual = residual}, out);
 }
 
 void ConvTranspose2x2::visit(ParamVisitor& v) {
@@ -81,9 +36,14 @@ void ConvTranspose2x2::visit(ParamVisitor& v) {
   v("bias", bias, {out_channels});
 }
 
-void ConvTranspose2x2::finalize(const KernelTable& kernels) {
+void ConvTranspose2x2::absorb(Conv2d& next) {
+  sam_rlx::absorb({weight, bias}, {next.weight, next.bias}, 1);
+  out_channels = next.out_channels;
+}
+
+void ConvTranspose2x2::pack(const KernelTable& kernels) {
   packed = pack_conv_transpose2x2(kernels, weight, bias);
-  if (!keep_weight) weight = Tensor();
+  weight = Tensor();
 }
 
 View ConvTranspose2x2::forward(Context& ctx, ConstView x, Activation activation) const {
@@ -98,16 +58,7 @@ void DepthwiseConv::visit(ParamVisitor& v) {
   v("bias", bias, {channels});
 }
 
-void DepthwiseConv::finalize(const KernelTable& /*kernels*/) {
-  const std::int64_t places = size * size;
-  Tensor last({places, channels});
-  for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t p = 0; p < places; ++p) {
-      last.data()[p * channels + c] = weight.data()[c * places + p];
-    }
-  }
-  weight = std::move(last);
-}
+void DepthwiseConv::fold() { weight = transposed(weight); }
 
 View DepthwiseConv::forward(Context& ctx, ConstView x) const {
   const View out = ctx.workspace.floats(x.shape);

@@ -8,100 +8,37 @@
 
 namespace sam_rlx {
 
-// Convolution whose kernel equals its stride: each output place is a linear map of its own patch.
-// Maps are channels last. Upstream: torch.nn.Conv2d(kernel_size=k, stride=k).
-struct PatchConv {
-  std::int64_t in_channels = 0, out_channels = 0, patch = 1;
+// Convolution with a square kernel, channels last. Upstream: torch.nn.Conv2d.
+struct Conv2d {
+  std::int64_t in_channels = 0, out_channels = 0;
+  ConvWindow window;
   bool has_bias = true;
-  // Layers that fold another into this one read the plain weight; otherwise it is dropped once it
-  // is packed.
-  bool keep_weight = false;
 
-  Tensor weight;  // (out, in, patch, patch)
+  Tensor weight;  // (out, in, kernel, kernel), until it is packed
   Tensor bias;    // (out,)
   PackedMatrix packed;
   std::string path;
 
-  PatchConv() = default;
-  PatchConv(std::int64_t in, std::int64_t out, std::int64_t side, bool with_bias = true)
-      : in_channels(in), out_channels(out), patch(side), has_bias(with_bias) {}
+  Conv2d() = default;
+  Conv2d(std::int64_t in, std::int64_t out, const ConvWindow& sizes, bool with_bias = true)
+      : in_channels(in), out_channels(out), window(sizes), has_bias(with_bias) {}
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
-  // x (B, H, W, C) -> (B, H / patch, W / patch, out). `residual` (of the result's shape, or
-  // empty) is added.
+  // In fold(): puts a 1x1 convolution behind this one, as one. `next` gives its weights up.
+  void absorb(Conv2d& next);
+  void pack(const KernelTable& kernels);
+  // x (B, H, W, in) -> (B, H2, W2, out). `residual` (of the result's shape, or empty) is added.
   View forward(Context& ctx, ConstView x, ConstView residual = {}) const;
   // The same, written to `out`; residual may be out.
   void forward(Context& ctx, ConstView x, ConstView residual, View out) const;
-};
-
-// Convolution with a square kernel, any stride and padding, channels last; meant for few input
-// channels. Upstream: torch.nn.Conv2d.
-struct StridedConv {
-  std::int64_t in_channels = 0, out_channels = 0;
-  ConvWindow window;
-
-  Tensor weight;  // (out, in, kernel, kernel)
-  Tensor bias;    // (out,)
-  PackedMatrix packed;
-  std::string path;
-
-  StridedConv() = default;
-  StridedConv(std::int64_t in, std::int64_t out, const ConvWindow& sizes)
-      : in_channels(in), out_channels(out), window(sizes) {}
-
-  void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
-  // x (B, H, W, in) -> (B, H2, W2, out), written to `out`. `residual` (of the result's shape, or
-  // empty) is added.
-  void forward(Context& ctx, ConstView x, ConstView residual, View out) const;
-};
-
-// 3x3 convolution, stride 1, padding 1, channels last. Upstream: torch.nn.Conv2d.
-struct Conv3x3 {
-  std::int64_t in_channels = 0, out_channels = 0;
-  bool has_bias = true;
-  bool keep_weight = false;  // as PatchConv's
-
-  Tensor weight;  // (out, in, 3, 3)
-  Tensor bias;
-  PackedMatrix packed;
-  std::string path;
-
-  Conv3x3() = default;
-  Conv3x3(std::int64_t in, std::int64_t out, bool with_bias)
-      : in_channels(in), out_channels(out), has_bias(with_bias) {}
-
-  void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
-  View forward(Context& ctx, ConstView x) const;  // (B, H, W, in) -> (B, H, W, out)
-  void forward(Context& ctx, ConstView x, View out) const;
-};
-
-// 3x3 convolution, stride 2, padding 1, channels last. Upstream: torch.nn.Conv2d.
-struct StridedConv3x3 {
-  std::int64_t in_channels = 0, out_channels = 0;
-
-  Tensor weight;  // (out, in, 3, 3)
-  Tensor bias;    // (out,)
-  PackedMatrix packed;
-  std::string path;
-
-  StridedConv3x3() = default;
-  StridedConv3x3(std::int64_t in, std::int64_t out) : in_channels(in), out_channels(out) {}
-
-  void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
-  View forward(Context& ctx, ConstView x) const;  // (B, H, W, in) -> (B, H / 2, W / 2, out)
 };
 
 // Transposed convolution whose kernel and stride are 2x2, channels last.
 // Upstream: torch.nn.ConvTranspose2d.
 struct ConvTranspose2x2 {
   std::int64_t in_channels = 0, out_channels = 0;
-  bool keep_weight = false;  // as PatchConv's
 
-  Tensor weight;  // (in, out, 2, 2)
+  Tensor weight;  // (in, out, 2, 2), until it is packed
   Tensor bias;    // (out,)
   PackedConvTranspose packed;
   std::string path;
@@ -110,7 +47,8 @@ struct ConvTranspose2x2 {
   ConvTranspose2x2(std::int64_t in, std::int64_t out) : in_channels(in), out_channels(out) {}
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void absorb(Conv2d& next);  // as Conv2d's
+  void pack(const KernelTable& kernels);
   // (B, H, W, in) -> (B, 2H, 2W, out)
   View forward(Context& ctx, ConstView x, Activation activation = Activation::kNone) const;
 };
@@ -120,7 +58,7 @@ struct ConvTranspose2x2 {
 struct DepthwiseConv {
   std::int64_t channels = 0, size = 7;
 
-  Tensor weight;  // (C, 1, size, size); once finalized (size * size, C)
+  Tensor weight;  // (C, 1, size, size); once folded (size * size, C)
   Tensor bias;    // (C,)
   std::string path;
 
@@ -128,7 +66,7 @@ struct DepthwiseConv {
   DepthwiseConv(std::int64_t count, std::int64_t side) : channels(count), size(side) {}
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
   View forward(Context& ctx, ConstView x) const;  // (B, H, W, C) -> the same
 };
 

@@ -1,46 +1,60 @@
 #include "layers/fold.h"
 
-#include <algorithm>
-#include <vector>
+#include <Eigen/Core>
 
 #include "core/error.h"
 
 namespace sam_rlx {
+namespace {
 
-Tensor folded_weight(ConstView weight, ConstView rows) {
-  const std::int64_t out = weight.shape[0], mid = rows.shape[0];
-  if (weight.numel() != out * mid) fail_internal("folded_weight: sizes do not match");
-  const std::int64_t length = mid == 0 ? 0 : rows.numel() / mid;
-  Shape shape = rows.shape;
-  shape[0] = out;
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Input = Eigen::Map<const Matrix>;
+using Output = Eigen::Map<Matrix>;
+
+}  // namespace
+
+Tensor folded_weight(ConstView weight, ConstView inner, int axis) {
+  const std::int64_t out = weight.shape[0], mid = inner.shape[axis];
+  if (mid < 1 || weight.numel() != out * mid) fail_internal("folded_weight: sizes do not match");
+  std::int64_t batch = 1;
+  for (int i = 0; i < axis; ++i) batch *= inner.shape[i];
+  const std::int64_t length = inner.numel() / (batch * mid);
+  Shape shape = inner.shape;
+  shape[axis] = out;
   Tensor result(shape);
-  std::vector<double> sums(static_cast<std::size_t>(length));
-  for (std::int64_t r = 0; r < out; ++r) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    for (std::int64_t m = 0; m < mid; ++m) {
-      const double factor = weight.data[r * mid + m];
-      const float* const row = rows.data + m * length;
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += factor * row[i];
-    }
-    std::transform(sums.begin(), sums.end(), result.data() + r * length,
-                   [](double sum) { return static_cast<float>(sum); });
+  const Eigen::MatrixXd left = Input(weight.data, out, mid).cast<double>();
+  for (std::int64_t i = 0; i < batch; ++i) {
+    const Input right(inner.data + i * mid * length, mid, length);
+    Output(result.data() + i * out * length, out, length) =
+        (left * right.cast<double>()).cast<float>();
   }
   return result;
 }
 
 Tensor folded_bias(ConstView weight, ConstView bias, ConstView inner) {
   const std::int64_t out = weight.shape[0], mid = inner.numel();
-  if (weight.numel() != out * mid || bias.numel() != out) {
+  if (weight.numel() != out * mid || (bias && bias.numel() != out)) {
     fail_internal("folded_bias: sizes do not match");
   }
+  Eigen::MatrixXd sums =
+      Input(weight.data, out, mid).cast<double>() * Input(inner.data, mid, 1).cast<double>();
+  if (bias) sums += Input(bias.data, out, 1).cast<double>();
   Tensor result({out});
-  for (std::int64_t r = 0; r < out; ++r) {
-    double sum = bias.data[r];
-    for (std::int64_t m = 0; m < mid; ++m) {
-      sum += static_cast<double>(weight.data[r * mid + m]) * inner.data[m];
-    }
-    result.data()[r] = static_cast<float>(sum);
-  }
+  Output(result.data(), out, 1) = sums.cast<float>();
+  return result;
+}
+
+void absorb(Affine layer, Affine next, int axis) {
+  layer.bias = folded_bias(next.weight, next.bias, layer.bias);
+  layer.weight = folded_weight(next.weight, layer.weight, axis);
+  next.weight = Tensor();
+  next.bias = Tensor();
+}
+
+Tensor transposed(ConstView x) {
+  const std::int64_t rows = x.shape[0], cols = x.numel() / rows;
+  Tensor result({cols, rows});
+  Output(result.data(), cols, rows) = Input(x.data, rows, cols).transpose();
   return result;
 }
 

@@ -15,11 +15,12 @@ namespace sam_rlx {
 struct KernelTable;
 
 // Walks the parameters of a model. A layer is a struct with
-//   void visit(ParamVisitor& v);                 lists its parts, with upstream's names
-//   void finalize(const KernelTable& kernels);   optional: packs weights, builds tables
-//   std::string path;                            optional: set to the upstream module path
-//   WeightFormat weight_format;                  optional: set before finalize, which packs with it
-// The same list serves loading, counting, checking and finalizing.
+//   void visit(ParamVisitor& v);             lists its parts, with upstream's names
+//   void fold();                             optional: rewrites the weights that were read
+//   void pack(const KernelTable& kernels);   optional: packs them, and frees what was packed
+//   std::string path;                        optional: set to the upstream module path
+//   WeightFormat weight_format;              optional: set before pack, which packs with it
+// The same list serves loading, counting, checking, folding and packing.
 class ParamVisitor {
  public:
   virtual ~ParamVisitor() = default;
@@ -62,12 +63,15 @@ class ParamVisitor {
   void walk(Layer& layer) {
     if constexpr (requires { layer.path; }) layer.path = prefix_;
     layer.visit(*this);
-    if constexpr (requires(const KernelTable& k) { layer.finalize(k); }) {
-      if (const KernelTable* const kernels = finalizing()) {
+    if constexpr (requires { layer.fold(); }) {
+      if (folding()) layer.fold();
+    }
+    if constexpr (requires(const KernelTable& k) { layer.pack(k); }) {
+      if (const KernelTable* const kernels = packing()) {
         if constexpr (requires { layer.weight_format; }) {
           layer.weight_format = weight_format(prefix_);
         }
-        layer.finalize(*kernels);
+        layer.pack(*kernels);
       }
     }
   }
@@ -81,8 +85,9 @@ class ParamVisitor {
   virtual void matrix_parameter(const std::string& path, Matrix matrix, const Shape& shape) {
     parameter(path, matrix.value, shape);
   }
-  // Not null while the walk finalizes: each layer is finalized after its children.
-  virtual const KernelTable* finalizing() const { return nullptr; }
+  // Whether the walk folds, or the table for which it packs: each layer after its children.
+  virtual bool folding() const { return false; }
+  virtual const KernelTable* packing() const { return nullptr; }
   virtual WeightFormat weight_format(const std::string& /*path*/) const {
     return WeightFormat::kFloat32;
   }
@@ -131,18 +136,28 @@ struct WeightRule {
   }
 };
 
-// Runs finalize() over a loaded model, children first.
-class Finalizer final : public ParamVisitor {
+class Folder final : public ParamVisitor {
+  void parameter(const std::string&, Tensor&, const Shape&) override {}
+  bool folding() const override { return true; }
+};
+
+class Packer final : public ParamVisitor {
  public:
-  explicit Finalizer(const KernelTable& kernels, const WeightRule& rule = {})
-      : kernels_(kernels), rule_(rule) {}
+  Packer(const KernelTable& kernels, const WeightRule& rule) : kernels_(kernels), rule_(rule) {}
 
  private:
   void parameter(const std::string&, Tensor&, const Shape&) override {}
-  const KernelTable* finalizing() const override { return &kernels_; }
+  const KernelTable* packing() const override { return &kernels_; }
   WeightFormat weight_format(const std::string& path) const override { return rule_.of(path); }
   const KernelTable& kernels_;
   WeightRule rule_;
 };
+
+// What a model needs between its weights and its first forward.
+template <class Model>
+void fold_and_pack(Model& model, const KernelTable& kernels, const WeightRule& rule = {}) {
+  Folder().walk(model);
+  Packer(kernels, rule).walk(model);
+}
 
 }  // namespace sam_rlx

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "layers/fold.h"
+
 namespace sam_rlx {
 namespace {
 
@@ -32,27 +34,31 @@ BlockRows reordered(const std::vector<std::int64_t>& order, const BlockRows& row
 }  // namespace
 
 void Linear::visit(ParamVisitor& v) {
-  if (keep_weight) {
-    v("weight", weight, {out_features, in_features});
-  } else {
-    v.matrix("weight", weight, blocks, {out_features, in_features});
-  }
+  v.matrix("weight", weight, blocks, {out_features, in_features});
   if (has_bias) v("bias", bias, {out_features});
 }
 
-void Linear::finalize(const KernelTable& kernels) {
-  if (!row_order.empty()) {
-    if (blocks) {
-      blocks = reordered(row_order, blocks);
-    } else {
-      weight = reordered(row_order, weight);
-    }
-    if (has_bias) bias = reordered(row_order, bias);
-    row_order.clear();
+void Linear::reorder_rows(const std::vector<std::int64_t>& order) {
+  if (blocks) {
+    blocks = reordered(order, blocks);
+  } else {
+    weight = reordered(order, weight);
   }
-  const WeightFormat format = keep_weight ? WeightFormat::kFloat32 : weight_format;
-  packed = blocks ? pack_blocks(kernels, std::move(blocks)) : pack_matrix(kernels, weight, format);
-  if (!keep_weight) weight = Tensor();
+  if (has_bias) bias = reordered(order, bias);
+}
+
+void Linear::absorb(Linear& next) {
+  sam_rlx::absorb({weight, bias}, {next.weight, next.bias});
+  out_features = next.out_features;
+}
+
+void Linear::pack(const KernelTable& kernels) {
+  if (blocks) {
+    packed = pack_blocks(kernels, std::move(blocks));
+  } else if (!weight.empty()) {  // not absorbed by another layer
+    packed = pack_matrix(kernels, weight, weight_format);
+    weight = Tensor();
+  }
 }
 
 View Linear::forward(Context& ctx, ConstView x, Activation activation) const {

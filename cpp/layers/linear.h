@@ -14,16 +14,9 @@ struct Linear {
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
   bool has_bias = true;
-  // Rewrites that move this projection to the other side of a product read the plain weight too;
-  // otherwise it is dropped once it is packed. A weight that is kept is packed as float32.
-  bool keep_weight = false;
   WeightFormat weight_format = WeightFormat::kFloat32;
 
-  // Row i is the file's row row_order[i], in weight and bias, once finalized; empty: as in the
-  // file.
-  std::vector<std::int64_t> row_order;
-
-  Tensor weight;     // (out, in)
+  Tensor weight;     // (out, in), until it is packed
   BlockRows blocks;  // instead of the weight, if it stays in the blocks of its file
   Tensor bias;       // (out,)
   PackedMatrix packed;
@@ -34,7 +27,11 @@ struct Linear {
       : in_features(in), out_features(out), has_bias(with_bias) {}
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  // In fold(): row i becomes what row order[i] was, in weight and bias.
+  void reorder_rows(const std::vector<std::int64_t>& order);
+  // In fold(): puts `next` behind this layer, as one. `next` gives its weights up.
+  void absorb(Linear& next);
+  void pack(const KernelTable& kernels);
 
   // x (..., in) -> (..., out), a new view.
   View forward(Context& ctx, ConstView x, Activation activation = Activation::kNone) const;

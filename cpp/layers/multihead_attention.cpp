@@ -10,12 +10,12 @@ void MultiheadAttention::visit(ParamVisitor& v) {
   v("out_proj", out_proj);
 }
 
-void MultiheadAttention::finalize(const KernelTable& kernels) {
+void MultiheadAttention::pack(const KernelTable& kernels) {
   const ConstView parts = in_proj_weight.view().reshape({3, embed_dim, embed_dim});
   q_proj = pack_matrix(kernels, parts[0]);
   k_proj = pack_matrix(kernels, parts[1]);
   v_proj = pack_matrix(kernels, parts[2]);
-  if (!keep_weight) in_proj_weight = Tensor();
+  in_proj_weight = Tensor();
 }
 
 void MultiheadAttention::forward_add_(Context& ctx, const Inputs& in, View x) const {
@@ -41,50 +41,58 @@ void MultiheadAttention::forward_add_(Context& ctx, const Inputs& in, View x) co
   out_proj.forward_add(ctx, merged.reshape(x.shape), x, x);
 }
 
-Projection MultiheadAttention::projection(std::int64_t part, const PackedMatrix& packed) const {
-  const Shape square{3, embed_dim, embed_dim};
-  return {.weight = in_proj_weight.view().reshape(square)[part],
-          .bias = {bias_of(part), Shape{embed_dim}},
+// ---------------------------------------------------------------- TokenMapAttention
+
+void TokenMapAttention::pack(const KernelTable& kernels) {
+  const std::int64_t channels = attention.embed_dim;
+  weight = Tensor::copy_of(attention.in_proj_weight.view().reshape({3, channels, channels}));
+  attention.pack(kernels);
+}
+
+Projection TokenMapAttention::projection(std::int64_t part, const PackedMatrix& packed) const {
+  return {.weight = weight.view()[part],
+          .bias = {attention.bias_of(part), Shape{attention.embed_dim}},
           .packed = &packed};
 }
 
-void MultiheadAttention::attend_to_map_add_(Context& ctx, ConstView query, ConstView map,
-                                            ConstView pos, View x) const {
+void TokenMapAttention::attend_to_map_add_(Context& ctx, ConstView query, ConstView map,
+                                           ConstView pos, View x) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View q = ctx.workspace.floats(query.shape);
-  linear(ctx, query, q_proj, {.bias = bias_of(0)}, q);
+  linear(ctx, query, attention.q_proj, {.bias = attention.bias_of(0)}, q);
   const View merged = ctx.workspace.floats(query.shape);
   token_to_map_attention(ctx,
-                         {.num_heads = num_heads,
+                         {.num_heads = attention.num_heads,
                           .query = q,
                           .keys = map,
                           .key_pe = pos,
-                          .k_proj = projection(1, k_proj),
-                          .v_proj = projection(2, v_proj)},
+                          .k_proj = projection(1, attention.k_proj),
+                          .v_proj = projection(2, attention.v_proj)},
                          merged);
-  out_proj.forward_add(ctx, merged, x, x);
+  attention.out_proj.forward_add(ctx, merged, x, x);
 }
 
-void MultiheadAttention::attend_to_tokens_add_(Context& ctx, ConstView query, ConstView tokens,
-                                               View x) const {
+void TokenMapAttention::attend_to_tokens_add_(Context& ctx, ConstView query, ConstView tokens,
+                                              View x) const {
   // Folded, a place costs 2 * tokens * heads * C multiply-adds; projected, about 2 * C * C.
-  if (tokens.shape[0] * num_heads > embed_dim) {
-    forward_add_(ctx, {.query = query, .key = tokens, .value = tokens}, x);
+  if (tokens.shape[0] * attention.num_heads > attention.embed_dim) {
+    attention.forward_add_(ctx, {.query = query, .key = tokens, .value = tokens}, x);
     return;
   }
   const Workspace::Scope scratch(ctx.workspace);
   const View k = ctx.workspace.floats(tokens.shape);
   const View v = ctx.workspace.floats(tokens.shape);
-  linear(ctx, tokens, k_proj, {.bias = bias_of(1)}, k);
-  linear(ctx, tokens, v_proj, {.bias = bias_of(2)}, v);
+  linear(ctx, tokens, attention.k_proj, {.bias = attention.bias_of(1)}, k);
+  linear(ctx, tokens, attention.v_proj, {.bias = attention.bias_of(2)}, v);
+  const Linear& out_proj = attention.out_proj;
   map_to_token_attention_norm(
       ctx,
-      {.num_heads = num_heads,
+      {.num_heads = attention.num_heads,
        .key = k,
        .value = v,
        .query_input = query,
        .query_pe = {},
-       .q_proj = projection(0, q_proj),
+       .q_proj = projection(0, attention.q_proj),
        .out_proj = {.weight = {}, .bias = out_proj.bias, .packed = &out_proj.packed},
        .keys = x},
       x);

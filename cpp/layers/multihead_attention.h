@@ -15,11 +15,8 @@ namespace sam_rlx {
 // Upstream: torch.nn.MultiheadAttention.
 struct MultiheadAttention {
   std::int64_t embed_dim = 0, num_heads = 0;
-  // Attention between few tokens and a map reads the plain weights: attend_to_map_add_ and
-  // attend_to_tokens_add_.
-  bool keep_weight = false;
 
-  Tensor in_proj_weight;  // (3C, C): queries, keys, values
+  Tensor in_proj_weight;  // (3C, C): queries, keys, values; until it is packed
   Tensor in_proj_bias;    // (3C,)
   Linear out_proj;
   PackedMatrix q_proj, k_proj, v_proj;
@@ -30,7 +27,7 @@ struct MultiheadAttention {
       : embed_dim(dim), num_heads(heads), out_proj(dim, dim) {}
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void pack(const KernelTable& kernels);
 
   struct Inputs {
     ConstView query;       // (N, C)
@@ -40,16 +37,31 @@ struct MultiheadAttention {
   // x (N, C) gets the attention added; x may be one of the inputs.
   void forward_add_(Context& ctx, const Inputs& in, View x) const;
 
-  // The same for few tokens (N, C) and a map (M, C) whose places get `pos` (M, C) added for the
-  // keys: the map is never projected, see ops/token_attention.h.
+  const float* bias_of(std::int64_t part) const { return in_proj_bias.data() + part * embed_dim; }
+};
+
+// The same between few tokens and a map, on whichever side: products with the tokens are made with
+// the weights themselves.
+struct TokenMapAttention {
+  MultiheadAttention attention;
+  Tensor weight;  // (3, C, C): in_proj_weight
+  std::string path;
+
+  TokenMapAttention() = default;
+  TokenMapAttention(std::int64_t dim, std::int64_t heads) : attention(dim, heads) {}
+
+  void visit(ParamVisitor& v) { attention.visit(v); }
+  void pack(const KernelTable& kernels);
+
+  // For few tokens (N, C) and a map (M, C) whose places get `pos` (M, C) added for the keys: the
+  // map is never projected, see ops/token_attention.h.
   void attend_to_map_add_(Context& ctx, ConstView query, ConstView map, ConstView pos,
                           View x) const;
-  // The same for a map (M, C) of queries and few tokens (T, C), which are keys and values: while
-  // there are few, it is the tokens that are projected on, not the map.
+  // For a map (M, C) of queries and few tokens (T, C), which are keys and values: while there are
+  // few, it is the tokens that are projected on, not the map.
   void attend_to_tokens_add_(Context& ctx, ConstView query, ConstView tokens, View x) const;
 
  private:
-  const float* bias_of(std::int64_t part) const { return in_proj_bias.data() + part * embed_dim; }
   Projection projection(std::int64_t part, const PackedMatrix& packed) const;
 };
 

@@ -5,7 +5,7 @@
 namespace sam_rlx {
 
 // Sines and cosines of the places of a map, normalised to 2 pi. Has no weights: tables are made
-// when a model is finalized.
+// when a model is folded.
 // Upstream: sam2/modeling/position_encoding.py, PositionEmbeddingSine(normalize=True, scale=None).
 struct PositionEmbeddingSine {
   std::int64_t num_pos_feats = 256;  // width of the encoding, a multiple of 4

@@ -1,6 +1,5 @@
 #include "layers/rope.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace sam_rlx {
@@ -24,13 +23,13 @@ void AxialRope::build() {
   table(0.5 * static_cast<double>(side - 1), 1, center_cos, center_sin);
 }
 
-Tensor AxialRope::pairs_to_halves(ConstView rows) {
-  Tensor out(rows.shape);
-  const std::int64_t count = rows.shape[0], width = count == 0 ? 0 : rows.numel() / count;
-  for (std::int64_t r = 0; r < count; ++r) {
-    std::copy_n(rows.data + pair_of(r, count) * width, width, out.data() + r * width);
+std::vector<std::int64_t> AxialRope::row_order(std::int64_t rows, std::int64_t turned) const {
+  std::vector<std::int64_t> order;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t i = row % dim, pair = i < dim / 2 ? 2 * i : 2 * (i - dim / 2) + 1;
+    order.push_back(row < turned ? row - i + pair : row);
   }
-  return out;
+  return order;
 }
 
 }  // namespace sam_rlx

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "layers/layer.h"
 #include "ops/rope.h"
 
@@ -26,13 +29,9 @@ struct AxialRope {
   }
   // Turns rows of channels in halves, see ops/rope.h.
   void rotate_(Context& ctx, View x) const { sam_rlx::rotate_(ctx, angles(), x); }
-  // The rows of a projection (dim, in), or its bias (dim,), in the order that rotate_ expects:
-  // upstream's pairs are neighbours.
-  static Tensor pairs_to_halves(ConstView rows);
-  // The row that becomes row `i` of `count` there.
-  static std::int64_t pair_of(std::int64_t i, std::int64_t count) {
-    return i < count / 2 ? 2 * i : 2 * (i - count / 2) + 1;
-  }
+  // The order in which rotate_ expects the rows of a projection: the first `turned` of them are
+  // heads of dim, whose pairs are neighbours upstream.
+  std::vector<std::int64_t> row_order(std::int64_t rows, std::int64_t turned) const;
 };
 
 }  // namespace sam_rlx

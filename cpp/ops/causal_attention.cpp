@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
+#include "ops/operands.h"
 
 namespace sam_rlx {
 namespace {
@@ -19,41 +20,31 @@ struct Unit {
   std::int64_t rows, channels, head_dim;
 };
 
-// C (m, n) = A (m, k) B (k, n), all row-major.
-struct Matrix {
-  const float* data;
-  std::int64_t stride;
-};
-void multiply(const KernelTable& kernels, Matrix a, Matrix b, const Shape& mnk, View c) {
-  kernels.gemm({.m = mnk[0],
-                .n = mnk[1],
-                .k = mnk[2],
-                .a = a.data,
-                .a_row_stride = a.stride,
-                .a_k_stride = 1,
-                .a_panel_stride = kernels.gemm_mr * a.stride,
-                .b = b.data,
-                .b_k_stride = b.stride,
-                .b_panel_stride = kernels.gemm_nr,
-                .c = c.data,
-                .c_row_stride = c.shape.last()});
-}
-
 // scratch: head_dim * rows and rows * rows numbers.
 void attend(const KernelTable& kernels, const Unit& unit, float scale, float* scratch) {
   const std::int64_t rows = unit.rows, stride = 3 * unit.channels;
   float* const key_t = scratch;  // (head_dim, rows)
   float* const scores = scratch + unit.head_dim * rows;
   kernels.transpose_block(unit.key, stride, rows, unit.head_dim, key_t, rows);
-  multiply(kernels, {unit.query, stride}, {key_t, rows}, {rows, rows, unit.head_dim},
-           {scores, {rows, rows}});
+  kernels.gemm({.m = rows,
+                .n = rows,
+                .k = unit.head_dim,
+                .a = left_rows(kernels, unit.query, stride),
+                .b = right_rows(kernels, key_t, rows),
+                .c = scores,
+                .c_row_stride = rows});
   for (std::int64_t i = 0; i < rows; ++i) {
     float* const row = scores + i * rows;
     kernels.softmax_rows(row, 1, i + 1, scale);
     std::fill(row + i + 1, row + rows, 0.0F);
   }
-  multiply(kernels, {scores, rows}, {unit.value, stride}, {rows, unit.head_dim, rows},
-           {unit.out, {rows, unit.channels}});
+  kernels.gemm({.m = rows,
+                .n = unit.head_dim,
+                .k = rows,
+                .a = left_rows(kernels, scores, rows),
+                .b = right_rows(kernels, unit.value, stride),
+                .c = unit.out,
+                .c_row_stride = unit.channels});
 }
 
 void check(const CausalAttentionArgs& args, View out) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -12,18 +11,25 @@
 namespace sam_rlx {
 namespace {
 
-void check_conv(const char* name, const Context& ctx, const PackedMatrix& weight,
-                std::int64_t inner, const Epilogue& epilogue, const Shape& expected, View out) {
-  if (weight.kernels != &ctx.kernels) {
-    fail_internal(std::string(name) + ": weight packed for another table");
+// The shape of the result.
+Shape check_conv(const Context& ctx, ConstView x, const ConvWindow& window,
+                 const PackedMatrix& weight, const Epilogue& epilogue, View out) {
+  if (x.shape.rank() != 4 || window.kernel < 1 || window.stride < 1 || window.padding < 0 ||
+      std::min(x.shape[1], x.shape[2]) + 2 * window.padding < window.kernel) {
+    fail("conv2d", "a map (B, H, W, C) that the kernel fits in", x.shape.str());
   }
+  if (weight.kernels != &ctx.kernels) fail_internal("conv2d: weight packed for another table");
+  const std::int64_t inner = window.kernel * window.kernel * x.shape[3];
   if (weight.cols != inner) {
-    fail(name, "weight with " + std::to_string(inner) + " inputs", std::to_string(weight.cols));
+    fail("conv2d", "weight with " + std::to_string(inner) + " inputs", std::to_string(weight.cols));
   }
-  if (out.shape != expected) fail(std::string(name) + ": result", expected.str(), out.shape.str());
+  const Shape expected{x.shape[0], window.out_size(x.shape[1]), window.out_size(x.shape[2]),
+                       weight.rows};
+  if (out.shape != expected) fail("conv2d: result", expected.str(), out.shape.str());
   if (epilogue.residual && epilogue.residual.numel() != out.numel()) {
-    fail(std::string(name) + ": residual", out.shape.str(), epilogue.residual.shape.str());
+    fail("conv2d: residual", out.shape.str(), epilogue.residual.shape.str());
   }
+  return expected;
 }
 
 // x (B, H, W, C) with `padding` zeros on all sides.
@@ -69,55 +75,12 @@ PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight) {
   return pack_matrix(kernels, reordered.view());
 }
 
-void conv_patch(Context& ctx, ConstView x, std::int64_t patch, const PackedMatrix& weight,
-                const Epilogue& epilogue, View out) {
-  if (x.shape.rank() != 4 || patch < 1 || x.shape[1] % patch != 0 || x.shape[2] % patch != 0) {
-    fail("conv_patch", "a map (B, H, W, C) that patches of " + std::to_string(patch) + " divide",
-         x.shape.str());
-  }
-  const std::int64_t height = x.shape[1], width = x.shape[2], channels = x.shape[3];
-  const std::int64_t out_w = width / patch;
-  const Shape expected{x.shape[0], height / patch, out_w, weight.rows};
-  check_conv("conv_patch", ctx, weight, patch * patch * channels, epilogue, expected, out);
-  // Output row i is place (i / out_w, i % out_w) of the maps put below each other.
-  const auto corner = [&](std::int64_t i) {
-    return x.data + (i / out_w * width + i % out_w) * patch * channels;
-  };
-  const auto line = [=](const float* at, std::int64_t y) { return at + y * width * channels; };
-  packed_gemm(ctx, expected.rows(), RowSegments{patch, patch * channels, corner, line}, weight,
-              epilogue, out.data);
-}
+namespace {
 
-void conv_strided(Context& ctx, ConstView x, const ConvWindow& window, const PackedMatrix& weight,
-                  const Epilogue& epilogue, View out) {
-  const std::int64_t kernel = window.kernel, stride = window.stride;
-  if (x.shape.rank() != 4 || kernel < 1 || stride < 1 || window.padding < 0 ||
-      std::min(x.shape[1], x.shape[2]) + 2 * window.padding < kernel) {
-    fail("conv_strided", "a map (B, H, W, C) that the kernel fits in", x.shape.str());
-  }
-  const std::int64_t channels = x.shape[3];
-  const Shape expected{x.shape[0], window.out_size(x.shape[1]), window.out_size(x.shape[2]),
-                       weight.rows};
-  check_conv("conv_strided", ctx, weight, kernel * kernel * channels, epilogue, expected, out);
-  const Workspace::Scope scratch(ctx.workspace);
-  const ConstView map = window.padding > 0 ? padded(ctx, x, window.padding) : x;
-  const std::int64_t height = map.shape[1], row = map.shape[2] * channels;
-  const std::int64_t out_h = expected[1], out_w = expected[2];
-  const auto corner = [&](std::int64_t i) {
-    const std::int64_t y = i / out_w % out_h * stride, b = i / (out_w * out_h);
-    return map.data + (b * height + y) * row + i % out_w * stride * channels;
-  };
-  const auto line = [=](const float* at, std::int64_t tap) { return at + tap * row; };
-  packed_gemm(ctx, expected.rows(), RowSegments{kernel, kernel * channels, corner, line}, weight,
-              epilogue, out.data);
-}
-
+// 3x3, stride 1, padding 1: the nine places under the kernel are read where they are.
 void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
-             View out) {
-  if (x.shape.rank() != 4) fail("conv3x3", "a map (B, H, W, C)", x.shape.str());
+             float* out) {
   const std::int64_t height = x.shape[1], width = x.shape[2], channels = x.shape[3];
-  const Shape expected = x.shape.with_last(weight.rows);
-  check_conv("conv3x3", ctx, weight, 9 * channels, epilogue, expected, out);
   struct Place {
     std::int64_t row, col;
     const float* at;
@@ -131,43 +94,30 @@ void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilog
     if (col < 0 || col >= width || row < 0 || row >= height) return nullptr;
     return p.at + (dy * width + dx) * channels;
   };
-  packed_gemm(ctx, expected.rows(), RowSegments{9, channels, place, segment}, weight, epilogue,
-              out.data);
+  packed_gemm(ctx, x.shape.rows(), RowSegments{9, channels, place, segment}, weight, epilogue, out);
 }
 
-void conv3x3_stride2(Context& ctx, ConstView x, const PackedMatrix& weight,
-                     const Epilogue& epilogue, View out) {
-  if (x.shape.rank() != 4) fail("conv3x3_stride2", "a map (B, H, W, C)", x.shape.str());
-  const std::int64_t height = x.shape[1], width = x.shape[2], channels = x.shape[3];
-  const std::int64_t out_h = (height + 1) / 2, out_w = (width + 1) / 2;
-  const Shape expected{x.shape[0], out_h, out_w, weight.rows};
-  check_conv("conv3x3_stride2", ctx, weight, 9 * channels, epilogue, expected, out);
-  // With a border of zeros, each of the three rows under the kernel is one run of numbers.
+}  // namespace
+
+void conv2d(Context& ctx, ConstView x, const ConvWindow& window, const PackedMatrix& weight,
+            const Epilogue& epilogue, View out) {
+  const Shape result = check_conv(ctx, x, window, weight, epilogue, out);
+  if (window == kConv3x3) {
+    conv3x3(ctx, x, weight, epilogue, out.data);
+    return;
+  }
+  // With the zeros around the map, each row under the kernel is one run of numbers.
   const Workspace::Scope scratch(ctx.workspace);
-  const std::int64_t row = (width + 2) * channels, plane = (height + 2) * row;
-  float* const padded = ctx.workspace.array<float>(x.shape[0] * plane);
-  parallel_for(ctx.num_threads, x.shape[0] * (height + 2), 16,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t y = i % (height + 2) - 1;
-                   float* const to = padded + i * row;
-                   if (y < 0 || y >= height) {
-                     std::fill_n(to, row, 0.0F);
-                     continue;
-                   }
-                   std::fill_n(to, channels, 0.0F);
-                   std::memcpy(to + channels,
-                               x.data + (i / (height + 2) * height + y) * width * channels,
-                               static_cast<std::size_t>(width * channels) * sizeof(float));
-                   std::fill_n(to + row - channels, channels, 0.0F);
-                 }
-               });
+  const ConstView map = window.padding > 0 ? padded(ctx, x, window.padding) : x;
+  const std::int64_t channels = map.shape[3], height = map.shape[1], row = map.shape[2] * channels;
+  const std::int64_t out_h = result[1], out_w = result[2], stride = window.stride;
   const auto corner = [&](std::int64_t i) {
-    const std::int64_t y = i / out_w % out_h, b = i / (out_w * out_h);
-    return padded + b * plane + 2 * y * row + i % out_w * 2 * channels;
+    const std::int64_t y = i / out_w % out_h * stride, b = i / (out_w * out_h);
+    return map.data + (b * height + y) * row + i % out_w * stride * channels;
   };
   const auto line = [=](const float* at, std::int64_t tap) { return at + tap * row; };
-  packed_gemm(ctx, expected.rows(), RowSegments{3, 3 * channels, corner, line}, weight, epilogue,
+  packed_gemm(ctx, result.rows(),
+              RowSegments{window.kernel, window.kernel * channels, corner, line}, weight, epilogue,
               out.data);
 }
 

@@ -57,24 +57,20 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
     GemmArgs g;
     g.m = std::min(run, width - first);
     g.n = n;
-    g.a = buffers + thread * run * k_block;
-    g.a_row_stride = 1;
-    g.a_k_stride = mr;
-    g.b_k_stride = nr;
-    g.b_panel_stride = k * nr;
+    float* const packed = buffers + thread * run * k_block;
     g.c_row_stride = n;
     for (std::int64_t p0 = 0; p0 < k; p0 += k_block) {
       g.k = std::min(k_block, k - p0);
-      g.a_panel_stride = g.k * mr;
+      g.a = left_panels(kernels, packed, g.k);
       g.accumulate = p0 > 0;
-      pack_segments(kernels, source, line * width + first, g.m, p0, g.k,
-                    buffers + thread * run * k_block);
+      pack_segments(kernels, source, line * width + first, g.m, p0, g.k, packed);
       if (p0 + g.k == k) {
         g.column_bias = weight.bias.data();
         g.activation = gemm_activation(activation);
       }
       for (std::int64_t dy = 0; dy < 2; ++dy) {
-        g.b = weight.rows[static_cast<std::size_t>(dy)].floats() + p0 * nr;
+        const float* const panels = weight.rows[static_cast<std::size_t>(dy)].floats();
+        g.b = right_panels(kernels, panels + p0 * nr, k);
         g.c = out.data + ((2 * line + dy) * width + first) * n;
         kernels.gemm(g);
       }

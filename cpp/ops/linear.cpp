@@ -73,10 +73,8 @@ Panels panels_of(const PackedMatrix& weight) {
 void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPlace place, GemmArgs g,
                      float* widened) {
   const std::int64_t nr = kernels.gemm_nr, k = panels.k, first = place.col * k + place.p0 * nr;
-  g.b_k_stride = nr;
-  g.b_panel_stride = k * nr;
   if (panels.floats != nullptr) {
-    g.b = panels.floats + first;
+    g.b = right_panels(kernels, panels.floats + first, k);
     kernels.gemm(g);
     return;
   }
@@ -85,7 +83,7 @@ void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPlac
   for (std::int64_t col = 0; col < cols; col += nr) {
     kernels.widen_bfloat16(panels.halves + first + col * k, g.k * nr, widened);
     g.n = std::min(nr, cols - col);
-    g.b = widened;
+    g.b = right_panels(kernels, widened, k);
     kernels.gemm(g);
     g.c += nr;
     if (g.partial != nullptr) g.partial += nr;

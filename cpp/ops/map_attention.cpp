@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
+#include "ops/operands.h"
 
 namespace sam_rlx {
 namespace {
@@ -31,13 +32,8 @@ void weigh_folded(const KernelTable& kernels, const MapToTokenArgs& args,
   kernels.gemm({.m = count,
                 .n = folded.rows,
                 .k = channels,
-                .a = query,
-                .a_row_stride = channels,
-                .a_k_stride = 1,
-                .a_panel_stride = channels * kernels.gemm_mr,
-                .b = folded.keys,
-                .b_k_stride = kernels.gemm_nr,
-                .b_panel_stride = kernels.gemm_nr * channels,
+                .a = left_rows(kernels, query, channels),
+                .b = right_panels(kernels, folded.keys, channels),
                 .c = scores,
                 .c_row_stride = folded.rows,
                 .column_bias = folded.bias});
@@ -50,18 +46,15 @@ void weigh_projected(const KernelTable& kernels, const MapToTokenArgs& args,
                      float* scores) {
   const std::int64_t inner = args.key.shape[1], dim = inner / args.num_heads;
   for (std::int64_t h = 0; h < args.num_heads; ++h) {
-    kernels.gemm({.m = folded.tokens,
-                  .n = count,
-                  .k = dim,
-                  .a = folded.keys + h * dim,
-                  .a_row_stride = inner,
-                  .a_k_stride = 1,
-                  .a_panel_stride = inner * kernels.gemm_mr,
-                  .b = args.query_t.data + begin * inner + h * dim * kernels.gemm_nr,
-                  .b_k_stride = kernels.gemm_nr,
-                  .b_panel_stride = kernels.gemm_nr * inner,
-                  .c = scores + h * folded.tokens * count,
-                  .c_row_stride = count});
+    kernels.gemm(
+        {.m = folded.tokens,
+         .n = count,
+         .k = dim,
+         .a = left_rows(kernels, folded.keys + h * dim, inner),
+         .b = right_panels(kernels, args.query_t.data + begin * inner + h * dim * kernels.gemm_nr,
+                           inner),
+         .c = scores + h * folded.tokens * count,
+         .c_row_stride = count});
   }
   kernels.softmax_groups(scores, args.num_heads, folded.tokens, count);
 }
@@ -76,18 +69,13 @@ void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const Fold
   } else {
     weigh_projected(kernels, args, folded, begin, count, scores);
   }
-  const std::int64_t row_stride = by_place ? folded.rows : 1;
   float* const out = keys_out.data + begin * channels;
   kernels.gemm({.m = count,
                 .n = channels,
                 .k = folded.rows,
-                .a = scores,
-                .a_row_stride = row_stride,
-                .a_k_stride = by_place ? 1 : count,
-                .a_panel_stride = row_stride * kernels.gemm_mr,
-                .b = folded.values,
-                .b_k_stride = kernels.gemm_nr,
-                .b_panel_stride = kernels.gemm_nr * folded.rows,
+                .a = by_place ? left_rows(kernels, scores, folded.rows)
+                              : left_columns(kernels, scores, count),
+                .b = right_panels(kernels, folded.values, folded.rows),
                 .c = out,
                 .c_row_stride = channels,
                 .column_bias = folded.first_value,
@@ -117,18 +105,15 @@ void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, ConstVi
   for (std::int64_t col = 0; col < channels; col += nr) {
     float* const panel = values + col * tokens * heads;
     for (std::int64_t h = 0; h < heads; ++h) {
-      kernels.gemm({.m = tokens,
-                    .n = nr,
-                    .k = dim,
-                    .a = value.data + h * dim,
-                    .a_row_stride = inner,
-                    .a_k_stride = 1,
-                    .a_panel_stride = inner * kernels.gemm_mr,
-                    .b = args.out_proj.packed->floats() + col * inner + h * dim * nr,
-                    .b_k_stride = nr,
-                    .b_panel_stride = nr * inner,
-                    .c = panel + (by_place ? h : h * tokens) * nr,
-                    .c_row_stride = (by_place ? heads : 1) * nr});
+      kernels.gemm(
+          {.m = tokens,
+           .n = nr,
+           .k = dim,
+           .a = left_rows(kernels, value.data + h * dim, inner),
+           .b = right_panels(kernels, args.out_proj.packed->floats() + col * inner + h * dim * nr,
+                             inner),
+           .c = panel + (by_place ? h : h * tokens) * nr,
+           .c_row_stride = (by_place ? heads : 1) * nr});
     }
   }
 }

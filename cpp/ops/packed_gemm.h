@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
 #include "ops/linear.h"
+#include "ops/operands.h"
 
 namespace sam_rlx {
 
@@ -132,24 +133,16 @@ void pack_segments(const KernelTable& kernels, const RowSegments<Row, At>& sourc
 // takes 1 to 3 % longer, and more where they do not stay in the first-level cache meanwhile.
 constexpr bool reads_rows_in_place(std::int64_t n, std::int64_t k) { return n <= 256 && k <= 768; }
 
-// Rows [row, row + g.m), inner indices [p0, p0 + g.k), as the left operand of g: packed, or else
-// where they are.
+// Rows [row, row + rows), inner indices [p0, p0 + k): packed, or else where they are.
 template <class Row, class At>
-void set_left_operand(const KernelTable& kernels, const RowSegments<Row, At>& source,
-                      std::int64_t row, std::int64_t p0, float* packed, GemmArgs& g) {
-  const std::int64_t mr = kernels.gemm_mr;
+LeftOperand left_operand(const KernelTable& kernels, const RowSegments<Row, At>& source,
+                         std::int64_t row, std::int64_t rows, std::int64_t p0, std::int64_t k,
+                         float* packed) {
   if (packed == nullptr) {
-    g.a = source.matrix + row * source.length + p0;
-    g.a_row_stride = source.length;
-    g.a_k_stride = 1;
-    g.a_panel_stride = source.length * mr;
-  } else {
-    pack_segments(kernels, source, row, g.m, p0, g.k, packed);
-    g.a = packed;
-    g.a_row_stride = 1;
-    g.a_k_stride = mr;
-    g.a_panel_stride = g.k * mr;
+    return left_rows(kernels, source.matrix + row * source.length + p0, source.length);
   }
+  pack_segments(kernels, source, row, rows, p0, k, packed);
+  return left_panels(kernels, packed, k);
 }
 
 // out (m, columns) = activation(A W^T + bias) + residual, in the columns of the panels.
@@ -183,7 +176,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& sourc
     g.n = cols;
     for (std::int64_t p0 = 0; p0 < k; p0 += plan.k_block) {
       g.k = std::min(plan.k_block, k - p0);
-      set_left_operand(kernels, source, row, p0, in_rows ? nullptr : packed, g);
+      g.a = left_operand(kernels, source, row, rows, p0, g.k, in_rows ? nullptr : packed);
       const bool last = p0 + g.k == k;
       g.accumulate = p0 > 0;
       g.c = out + place;

@@ -139,13 +139,8 @@ void AttentionTiles::position_terms(const float* table, std::int64_t side,
   g.m = high + side - base;
   g.n = lanes_of(count);
   g.k = sizes_.head_dim;
-  g.a = table + base * sizes_.head_dim;
-  g.a_row_stride = 1;
-  g.a_k_stride = mr_;
-  g.a_panel_stride = mr_ * sizes_.head_dim;
-  g.b = query;
-  g.b_k_stride = nr;
-  g.b_panel_stride = nr * sizes_.head_dim;
+  g.a = left_panels(kernels_, table + base * sizes_.head_dim, sizes_.head_dim);
+  g.b = right_panels(kernels_, query, sizes_.head_dim);
   g.c = products;
   g.c_row_stride = nr;
   kernels_.gemm(g);

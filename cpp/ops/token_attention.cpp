@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
+#include "ops/operands.h"
 
 namespace sam_rlx {
 namespace {
@@ -39,13 +40,8 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
     kernels.gemm({.m = step,
                   .n = rows,
                   .k = channels,
-                  .a = keyed,
-                  .a_row_stride = channels,
-                  .a_k_stride = 1,
-                  .a_panel_stride = channels * kernels.gemm_mr,
-                  .b = folded,
-                  .b_k_stride = kernels.gemm_nr,
-                  .b_panel_stride = kernels.gemm_nr * channels,
+                  .a = left_rows(kernels, keyed, channels),
+                  .b = right_panels(kernels, folded, channels),
                   .c = scores + first * rows,
                   .c_row_stride = rows});
   }
@@ -53,13 +49,8 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
   kernels.gemm({.m = rows,
                 .n = channels,
                 .k = count,
-                .a = scores,
-                .a_row_stride = 1,
-                .a_k_stride = rows,
-                .a_panel_stride = kernels.gemm_mr,
-                .b = places,
-                .b_k_stride = channels,
-                .b_panel_stride = kernels.gemm_nr,
+                .a = left_columns(kernels, scores, rows),
+                .b = right_rows(kernels, places, channels),
                 .c = sums.value,
                 .c_row_stride = channels});
 }
@@ -169,26 +160,16 @@ void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args
     kernels.gemm({.m = tokens,
                   .n = places,
                   .k = dim,
-                  .a = args.query.data + h * dim,
-                  .a_row_stride = inner,
-                  .a_k_stride = 1,
-                  .a_panel_stride = inner * kernels.gemm_mr,
-                  .b = args.key_t.data + h * dim * kernels.gemm_nr,
-                  .b_k_stride = kernels.gemm_nr,
-                  .b_panel_stride = kernels.gemm_nr * inner,
+                  .a = left_rows(kernels, args.query.data + h * dim, inner),
+                  .b = right_panels(kernels, args.key_t.data + h * dim * kernels.gemm_nr, inner),
                   .c = scores,
                   .c_row_stride = places});
     kernels.softmax_rows(scores, tokens, places, scale);
     kernels.gemm({.m = tokens,
                   .n = dim,
                   .k = places,
-                  .a = scores,
-                  .a_row_stride = places,
-                  .a_k_stride = 1,
-                  .a_panel_stride = places * kernels.gemm_mr,
-                  .b = args.value.data + h * dim,
-                  .b_k_stride = inner,
-                  .b_panel_stride = kernels.gemm_nr,
+                  .a = left_rows(kernels, scores, places),
+                  .b = right_rows(kernels, args.value.data + h * dim, inner),
                   .c = out.data + h * dim,
                   .c_row_stride = inner});
   });

@@ -6,6 +6,7 @@
 #include "core/tensor.h"
 #include "kernels/kernel_table.h"
 #include "ops/linear.h"
+#include "ops/operands.h"
 #include "ops/packed_gemm.h"
 
 namespace sam_rlx {
@@ -68,13 +69,8 @@ inline void fold_tokens(const KernelTable& kernels, ConstView tokens, ConstView 
     kernels.gemm({.m = n,
                   .n = channels,
                   .k = dim,
-                  .a = tokens.data + h * dim,
-                  .a_row_stride = inner,
-                  .a_k_stride = 1,
-                  .a_panel_stride = inner * kernels.gemm_mr,
-                  .b = weight.data + h * dim * channels,
-                  .b_k_stride = channels,
-                  .b_panel_stride = kernels.gemm_nr,
+                  .a = left_rows(kernels, tokens.data + h * dim, inner),
+                  .b = right_rows(kernels, weight.data + h * dim * channels, channels),
                   .c = folded + h * channels,
                   .c_row_stride = heads * channels});
   }

@@ -78,7 +78,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
         if (!options.precision) how.packed = network.config.packed_layers();
         model->report_ = load_parameters(network, state_dict, how);
         model->num_parameters_ = count_parameters(network);
-        Finalizer(kernels, {precision, network.config.reduced_layers()}).walk(network);
+        fold_and_pack(network, kernels, {precision, network.config.reduced_layers()});
       },
       model->network_);
   return model;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel_check.h"
+#include "ops/operands.h"
 
 namespace {
 
@@ -81,24 +82,20 @@ enum class Layout { kPacked, kRows, kColumns };
 
 // With A packed by the table, or plain: row by row, or column by column.
 Floats run_gemm(const sam_rlx::KernelTable& t, const Product& p, Layout layout) {
-  const std::int64_t m = p.m, k = p.k, mr = t.gemm_mr, nr = t.gemm_nr;
+  const std::int64_t m = p.m, k = p.k, nr = t.gemm_nr;
   Floats packed_w(static_cast<std::size_t>((p.n + nr - 1) / nr * nr * k));
   t.pack_weight(p.w.data(), k, p.n, k, packed_w.data());
-  const Floats packed_a = packed_rows(p.a, k, mr, t.pack_a_rows);
+  const Floats packed_a = packed_rows(p.a, k, t.gemm_mr, t.pack_a_rows);
   Floats columns(p.a.size());
   for (std::int64_t i = 0; i < m * k; ++i) {
     columns[static_cast<std::size_t>(i % k * m + i / k)] = p.a[static_cast<std::size_t>(i)];
   }
   Floats c(static_cast<std::size_t>(m * p.n), -1.0F);
   sam_rlx::GemmArgs g = p.target();
-  const bool by_rows = layout == Layout::kRows, by_columns = layout == Layout::kColumns;
-  g.a = by_rows ? p.a.data() : by_columns ? columns.data() : packed_a.data();
-  g.a_row_stride = by_rows ? k : 1;
-  g.a_k_stride = by_rows ? 1 : by_columns ? m : mr;
-  g.a_panel_stride = by_columns ? mr : mr * k;
-  g.b = packed_w.data();
-  g.b_k_stride = nr;
-  g.b_panel_stride = nr * k;
+  g.a = layout == Layout::kRows      ? sam_rlx::left_rows(t, p.a.data(), k)
+        : layout == Layout::kColumns ? sam_rlx::left_columns(t, columns.data(), m)
+                                     : sam_rlx::left_panels(t, packed_a.data(), k);
+  g.b = sam_rlx::right_panels(t, packed_w.data(), k);
   g.c = c.data();
   t.gemm(g);
   return c;

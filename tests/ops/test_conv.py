@@ -3,26 +3,7 @@ import pytest
 from support.ops import ACTIVATIONS, check, f64, normal, op, rng, torch_bound
 
 
-def patches3x3(x):
-    b, h, w, c = x.shape
-    padded = np.zeros((b, h + 2, w + 2, c))
-    padded[:, 1:-1, 1:-1] = x
-    return np.stack([padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)], -2)
-
-
-def conv3x3(x, weight):
-    x, weight = f64(x, weight)
-    return np.einsum("bhwtc,octk->bhwo", patches3x3(x), weight.reshape(*weight.shape[:2], 9, 1))
-
-
-def conv_patch(x, weight):
-    x, weight = f64(x, weight)
-    b, h, w, c = x.shape
-    p = weight.shape[2]
-    return np.einsum("bhiwjc,ocij->bhwo", x.reshape(b, h // p, p, w // p, p, c), weight)
-
-
-def conv_strided(x, weight, stride, padding):
+def conv2d(x, weight, stride, padding):
     x, weight = f64(x, weight)
     k = weight.shape[2]
     x = np.pad(x, [(0, 0), (padding, padding), (padding, padding), (0, 0)])
@@ -30,75 +11,32 @@ def conv_strided(x, weight, stride, padding):
     return np.einsum("bhwcij,ocij->bhwo", windows, weight)
 
 
-@pytest.mark.parametrize(
-    ("shape", "kernel", "stride", "padding"),
-    [
-        ((1, 32, 24, 3), 7, 4, 3),  # SAM 2's patch embedding
-        ((2, 9, 7, 5), 3, 2, 1),
-        ((1, 5, 6, 2), 4, 4, 0),
-        ((1, 1, 2, 3), 3, 1, 1),
-        ((3, 13, 8, 1), 2, 3, 2),
-        ((0, 4, 4, 2), 3, 1, 1),
-    ],
-)
-@pytest.mark.parametrize("out", [1, 40])
-def test_conv_strided(shape, kernel, stride, padding, out):
+PATCH_EMBED = ((1, 32, 24, 3), 7, 4, 3)  # SAM 2's
+WINDOWS = [
+    *((shape, 3, 1, 1) for shape in [(1, 1, 1, 1), (2, 5, 7, 3), (1, 9, 4, 50), (3, 2, 16, 8)]),
+    *((shape, 3, 2, 1) for shape in [(1, 8, 6, 1), (2, 5, 7, 4), (1, 9, 4, 16), (1, 1, 1, 3)]),
+    *(((2, 32, 16, 3), 16, 16, 0), ((1, 6, 9, 5), 3, 3, 0), ((2, 3, 5, 7), 1, 1, 0)),
+    PATCH_EMBED,
+    ((1, 5, 6, 2), 4, 4, 0),  # patches that leave rows and columns over
+    ((1, 1, 2, 3), 3, 1, 1),
+    ((3, 13, 8, 1), 2, 3, 2),
+    ((2, 6, 5, 4), 5, 1, 2),
+    *(((0, 4, 4, 2), 3, stride, 1) for stride in (1, 2)),
+]
+
+
+@pytest.mark.parametrize(("shape", "kernel", "stride", "padding"), WINDOWS, ids=str)
+@pytest.mark.parametrize("out", [1, 33, 40])
+def test_conv2d(shape, kernel, stride, padding, out):
     random = rng(*shape, out)
     x, weight = normal(random, *shape), normal(random, out, shape[3], kernel, kernel)
     bias = normal(random, out)
-    truth = conv_strided(x, weight, stride, padding)
     window = {"stride": stride, "padding": padding}
-    check("conv_strided", truth, x, weight, **window)
+    truth = conv2d(x, weight, **window)
+    check("conv2d", truth, x, weight, **window)
     residual = normal(random, *truth.shape)
     truth = np.maximum(truth + bias, 0) + residual
-    check(
-        "conv_strided", truth, x, weight, bias=bias, activation="relu", residual=residual, **window
-    )
-
-
-@pytest.mark.parametrize(
-    "shape", [(1, 1, 1, 1), (2, 5, 7, 3), (1, 9, 4, 50), (3, 2, 16, 8), (0, 3, 3, 2)]
-)
-@pytest.mark.parametrize("out", [1, 33])
-def test_conv3x3(shape, out):
-    random = rng(*shape, out)
-    x, weight, bias = (
-        normal(random, *shape),
-        normal(random, out, shape[3], 3, 3),
-        normal(random, out),
-    )
-    residual = normal(random, *shape[:3], out)
-    check("conv3x3", conv3x3(x, weight), x, weight)
-    truth = np.maximum(conv3x3(x, weight) + bias, 0) + residual
-    check("conv3x3", truth, x, weight, bias=bias, activation="relu", residual=residual)
-
-
-@pytest.mark.parametrize(
-    ("shape", "patch"),
-    [((1, 4, 6, 1), 2), ((2, 32, 16, 3), 16), ((1, 6, 9, 5), 3), ((2, 3, 5, 7), 1)],
-)
-@pytest.mark.parametrize("out", [4, 40])
-def test_conv_patch(shape, patch, out):
-    random = rng(*shape, out)
-    x, weight = normal(random, *shape), normal(random, out, shape[3], patch, patch)
-    bias = normal(random, out)
-    check("conv_patch", conv_patch(x, weight) + bias, x, weight, bias=bias)
-
-
-def conv3x3_stride2(x, weight):
-    return conv3x3(x, weight)[:, ::2, ::2]
-
-
-@pytest.mark.parametrize(
-    "shape", [(1, 8, 6, 1), (2, 5, 7, 4), (1, 9, 4, 16), (3, 2, 16, 8), (1, 1, 1, 3), (0, 3, 3, 2)]
-)
-@pytest.mark.parametrize("out", [4, 33])
-def test_conv3x3_stride2(shape, out):
-    random = rng(*shape, out)
-    x, weight = normal(random, *shape), normal(random, out, shape[3], 3, 3)
-    bias = normal(random, out)
-    truth = np.maximum(conv3x3_stride2(x, weight) + bias, 0)
-    check("conv3x3_stride2", truth, x, weight, bias=bias, activation="relu")
+    check("conv2d", truth, x, weight, bias=bias, activation="relu", residual=residual, **window)
 
 
 def depthwise(x, weight, bias):
@@ -128,14 +66,11 @@ def test_depthwise_conv(shape, size):
 
 
 def test_wrong_shapes():
-    with pytest.raises(ValueError, match="conv_patch: expected a map"):
-        op("conv_patch", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 2, 2)))
-    with pytest.raises(ValueError, match="conv_strided: expected a map"):
-        op("conv_strided", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 7, 7)), 4, 1)
-    with pytest.raises(ValueError, match="conv3x3: expected weight with 36 inputs"):
-        op("conv3x3", np.zeros((1, 5, 4, 4)), np.zeros((8, 3, 3, 3)))
-    with pytest.raises(ValueError, match="conv3x3_stride2: expected weight with 36 inputs"):
-        op("conv3x3_stride2", np.zeros((1, 5, 4, 4)), np.zeros((8, 3, 3, 3)))
+    with pytest.raises(ValueError, match="conv2d: expected a map"):
+        op("conv2d", np.zeros((1, 5, 4, 3)), np.zeros((8, 3, 7, 7)), 4, 1)
+    for padding in (0, 1):
+        with pytest.raises(ValueError, match="conv2d: expected weight with 36 inputs"):
+            op("conv2d", np.zeros((1, 5, 4, 4)), np.zeros((8, 3, 3, 3)), 1, padding)
     with pytest.raises(ValueError, match="depthwise_conv: expected weight and bias of 4"):
         op("depthwise_conv", np.zeros((1, 5, 4, 4)), np.zeros((8, 4)), np.zeros(4))
 
@@ -147,11 +82,11 @@ def test_pytorch(kernel):
     random = rng(kernel)
     x, weight = normal(random, 1, 32, 48, 24), normal(random, 40, 24, kernel, kernel)
     images = torch.from_numpy(x).permute(0, 3, 1, 2)
-    step = {"padding": 1} if kernel == 3 else {"stride": kernel}
-    rival = torch.nn.functional.conv2d(images, torch.from_numpy(weight), **step)
-    name, formula = ("conv3x3", conv3x3) if kernel == 3 else ("conv_patch", conv_patch)
-    truth = formula(x, weight)
-    check(name, truth, x, weight, bound=torch_bound(truth, rival.permute(0, 2, 3, 1)))
+    window = {"stride": 1 if kernel == 3 else kernel, "padding": int(kernel == 3)}
+    rival = torch.nn.functional.conv2d(images, torch.from_numpy(weight), **window)
+    truth = conv2d(x, weight, **window)
+    bound = torch_bound(truth, rival.permute(0, 2, 3, 1))
+    check("conv2d", truth, x, weight, bound=bound, **window)
 
 
 def conv_transpose2x2(x, weight):

@@ -67,6 +67,18 @@ def test_includes_point_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_eigen_stays_in_sources_with_baseline_flags() -> None:
+    found = {
+        path.relative_to(CPP).as_posix()
+        for path in SOURCES
+        if re.search(r"#\s*include\s+<(unsupported/)?Eigen/", path.read_text())
+    }
+    assert found, "the build asks for Eigen"
+    for source in found:
+        assert source.endswith(".cpp"), f"{source}: files that include it would share Eigen's types"
+        assert not source.startswith("kernels/"), f"{source}: may be built with another ISA"
+
+
 def test_threads_are_started_in_one_place() -> None:
     found = {
         path.relative_to(CPP).as_posix() for path in SOURCES if "#pragma omp" in path.read_text()

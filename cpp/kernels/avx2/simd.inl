@@ -32,11 +32,7 @@ SAM_RLX_INLINE Vec abs(Vec a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0F), 
 // sum += a * b in the register of the sum, and loads stay behind this place: left to itself, GCC
 // copies sums from one register to another, and loads ahead of them until they find no room.
 SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) {
-#if defined(_MSC_VER)
-  sum.v = _mm256_fmadd_ps(a.v, b.v, sum.v);
-#else
   asm volatile("vfmadd231ps %1, %2, %0" : "+x"(sum.v) : "x"(a.v), "x"(b.v) : "memory");
-#endif
 }
 // a * b + c and c - a * b.
 SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }

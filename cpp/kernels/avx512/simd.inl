@@ -31,19 +31,11 @@ SAM_RLX_INLINE Vec abs(Vec a) { return {_mm512_abs_ps(a.v)}; }
 // sum += a * b in the register of the sum, and loads stay behind this place: left to itself, GCC
 // copies sums from one register to another, and loads ahead of them until they find no room.
 SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) {
-#if defined(_MSC_VER)
-  sum.v = _mm512_fmadd_ps(a.v, b.v, sum.v);
-#else
   asm volatile("vfmadd231ps %1, %2, %0" : "+v"(sum.v) : "v"(a.v), "v"(b.v) : "memory");
-#endif
 }
 // The same for one number that lies in memory.
 SAM_RLX_INLINE void add_product(Vec& sum, const float* a, Vec b) {
-#if defined(_MSC_VER)
-  add_product(sum, set1(*a), b);
-#else
   asm volatile("vfmadd231ps %1%{1to16%}, %2, %0" : "+v"(sum.v) : "m"(*a), "v"(b.v) : "memory");
-#endif
 }
 // a * b + c and c - a * b.
 SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }

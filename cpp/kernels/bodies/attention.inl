@@ -155,14 +155,12 @@ SAM_RLX_INLINE void score_key_rows(const sam_rlx::AttendColumnsArgs& args, Vec (
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
   sam_rlx::GemmArgs g;
   g.k = args.dim;
-  g.a_row_stride = args.row_stride;
-  g.b = args.queries;
-  g.b_k_stride = kNr;
-  g.b_panel_stride = kNr * args.dim;
+  g.a.row_stride = args.row_stride;
+  g.b = {args.queries, kNr, kNr * args.dim};
   TileArgs t{};
   t.g = &g;
   t.a = args.keys;
-  t.b = g.b;
+  t.b = g.b.data;
   t.k = g.k;
   load_largest<V>(s, largest);
   for (; t.row + kMr <= s.keys; t.row += kMr, t.a += kMr * args.row_stride) {
@@ -172,7 +170,7 @@ SAM_RLX_INLINE void score_key_rows(const sam_rlx::AttendColumnsArgs& args, Vec (
   // Fewer keys than a tile has: a product like any other.
   g.m = s.keys - t.row;
   g.n = s.columns;
-  g.a = t.a;
+  g.a.data = t.a;
   g.c = s.scores + t.row * kNr;
   g.c_row_stride = kNr;
   gemm(g);
@@ -256,15 +254,13 @@ SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
   sam_rlx::GemmArgs g;
   g.k = s.keys;
-  g.a_row_stride = 1;
-  g.a_k_stride = A::kPacked ? kMr : args.row_stride;
-  g.b = s.scores;
-  g.b_k_stride = kNr;
-  g.b_panel_stride = kNr * s.keys;
+  g.a.row_stride = 1;
+  g.a.k_stride = A::kPacked ? kMr : args.row_stride;
+  g.b = {s.scores, kNr, kNr * s.keys};
   TileArgs t{};
   if constexpr (!A::kPacked) t.g = &g;
   t.a = args.values;
-  t.b = g.b;
+  t.b = g.b.data;
   t.k = g.k;
   const Index stride = A::kPacked ? args.value_stride : kMr;
   for (; t.row + kMr <= s.value_dim; t.row += kMr, t.a += stride) {
@@ -275,7 +271,7 @@ SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec
   shrink_result<V>(s, t.row, s.value_dim, shrink);
   g.m = s.value_dim - t.row;
   g.n = s.columns;
-  g.a = t.a;
+  g.a.data = t.a;
   g.c = s.result + t.row * kNr;
   g.c_row_stride = kNr;
   g.accumulate = s.first_key > 0;

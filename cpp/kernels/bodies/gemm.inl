@@ -37,7 +37,7 @@ class PlainRows {
   static constexpr bool kPacked = false;
 
   SAM_RLX_INLINE explicit PlainRows(const TileArgs& t)
-      : row_stride_(t.g->a_row_stride), k_stride_(t.g->a_k_stride) {
+      : row_stride_(t.g->a.row_stride), k_stride_(t.g->a.k_stride) {
     for_each<kThirds>([&](auto i)
                           SAM_RLX_INLINED { a_[i.value] = t.a + 3 * i.value * row_stride_; });
   }
@@ -115,7 +115,7 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   clear(acc);
   A a(t);
   const float* b = t.b;
-  const Index b_step = A::kPacked ? kNr : t.g->b_k_stride;
+  const Index b_step = A::kPacked ? kNr : t.g->b.k_stride;
   Index ahead = A::kPacked || t.packed_b ? kPrefetchSteps * kNr : 0;
   // Steps for some of the rows. One move for all is cheaper where A is packed.
   const auto multiply = [&](auto count, auto first, auto rows, A& from) SAM_RLX_INLINED {
@@ -189,12 +189,12 @@ void multiply_tile(const TileArgs& t) noexcept {
 void multiply_tile_edge(const TileArgs& t) noexcept {
   alignas(64) float tile[kMr * kNr];
   for (Index i = 0; i < t.rows; ++i) {
-    const float* const a = t.a + i * t.g->a_row_stride;
+    const float* const a = t.a + i * t.g->a.row_stride;
     for (Index j = 0; j < t.cols; j += kLanes) {
       const Index n = smaller(t.cols - j, kLanes);
       Vec acc = zero();
       for (Index p = 0; p < t.k; ++p) {
-        acc = fma(set1(a[p * t.g->a_k_stride]), load_cols(t.b + p * t.g->b_k_stride + j, n), acc);
+        acc = fma(set1(a[p * t.g->a.k_stride]), load_cols(t.b + p * t.g->b.k_stride + j, n), acc);
       }
       store(tile + i * kNr + j, acc);
     }
@@ -248,14 +248,14 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
   const Index block = gemm_k_block(g.k);
   TileArgs t{};
   t.g = &g;
-  const bool packed_a = g.a_row_stride == 1 && g.a_k_stride == kMr;
-  t.packed = packed_a && g.b_k_stride == kNr;
-  t.packed_b = g.b_k_stride == kNr && g.b_panel_stride != kNr;
+  const bool packed_a = g.a.row_stride == 1 && g.a.k_stride == kMr;
+  t.packed = packed_a && g.b.k_stride == kNr;
+  t.packed_b = g.b.k_stride == kNr && g.b.panel_stride != kNr;
   const auto a_panel = [&](Index row, Index p0) {
-    return g.a + (row / kMr) * g.a_panel_stride + p0 * g.a_k_stride;
+    return g.a.data + (row / kMr) * g.a.panel_stride + p0 * g.a.k_stride;
   };
   const auto b_panel = [&](Index col, Index p0) {
-    return g.b + (col / kNr) * g.b_panel_stride + p0 * g.b_k_stride;
+    return g.b.data + (col / kNr) * g.b.panel_stride + p0 * g.b.k_stride;
   };
   // Calls step(p0) for each block of k, whose partial sums then are near: those of one panel.
   const auto blocks = [&](auto step) {

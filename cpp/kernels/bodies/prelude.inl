@@ -1,25 +1,13 @@
 // What every body needs; included first, inside the unnamed namespace. SAM_RLX_INLINED stands
 // behind the parameters of a lambda: one that is not inlined takes what it captures from registers
 // to memory.
-#if defined(_MSC_VER)
-#define SAM_RLX_INLINE __forceinline
-#define SAM_RLX_INLINED
-#define SAM_RLX_NOINLINE __declspec(noinline)
-#else
 #define SAM_RLX_INLINE inline __attribute__((always_inline))
 #define SAM_RLX_INLINED __attribute__((always_inline))
 #define SAM_RLX_NOINLINE __attribute__((noinline))
-#endif
 
-#if defined(_MSC_VER)
-#define SAM_RLX_PREFETCH_WRITE(p) _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0)
-#define SAM_RLX_PREFETCH(p) SAM_RLX_PREFETCH_WRITE(p)
-#define SAM_RLX_PREFETCH_FAR(p) _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1)
-#else
 #define SAM_RLX_PREFETCH_WRITE(p) __builtin_prefetch(p, 1, 3)
 #define SAM_RLX_PREFETCH(p) __builtin_prefetch(p, 0, 3)
 #define SAM_RLX_PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2)  // into the second-level cache
-#endif
 
 using Index = std::int64_t;
 

@@ -70,7 +70,7 @@ struct SamConfig {
   std::array<float, 3> pixel_std{58.395F, 57.12F, 57.375F};
   float mask_threshold = 0.0F;
 
-  // Another input side: tables are resized when the model is finalized.
+  // Another input side: tables are resized when the model is loaded.
   void set_img_size(std::int64_t size);
 
   // Layers that another precision than float32 holds in its format.

@@ -47,7 +47,7 @@ void ImageEncoderAttention::visit(ParamVisitor& v) {
   v("proj", proj);
 }
 
-void ImageEncoderAttention::finalize(const KernelTable& kernels) {
+void ImageEncoderAttention::pack(const KernelTable& kernels) {
   const std::int64_t side = window_size > 0 ? window_size : grid;
   if (side == table_side) return;
   rel_pos_h = resize_table(kernels, rel_pos_h, 2 * side - 1);
@@ -98,9 +98,9 @@ void Block::forward_(Context& ctx, View x) const {
 // ---------------------------------------------------------------- Neck
 
 Neck::Neck(const ImageEncoderConfig& config)
-    : conv1(config.embed_dim, config.out_chans, 1, false),
+    : conv1(config.embed_dim, config.out_chans, kConv1x1, false),
       norm1(config.out_chans, 1e-6F),
-      conv2(config.out_chans, config.out_chans, false),
+      conv2(config.out_chans, config.out_chans, kConv3x3, false),
       norm2(config.out_chans, 1e-6F) {}
 
 void Neck::visit(ParamVisitor& v) {
@@ -122,7 +122,7 @@ void Neck::forward(Context& ctx, ConstView x, View out) const {
 // ---------------------------------------------------------------- ImageEncoderViT
 
 ImageEncoderViT::ImageEncoderViT(const ImageEncoderConfig& sizes) : config(sizes), neck(sizes) {
-  patch_embed.proj = PatchConv(config.in_chans, config.embed_dim, config.patch_size);
+  patch_embed.proj = Conv2d(config.in_chans, config.embed_dim, conv_patches(config.patch_size));
   for (std::int64_t i = 0; i < config.depth; ++i) blocks.emplace_back(config, config.is_global(i));
 }
 
@@ -133,7 +133,7 @@ void ImageEncoderViT::visit(ParamVisitor& v) {
   v("neck", neck);
 }
 
-void ImageEncoderViT::finalize(const KernelTable& kernels) {
+void ImageEncoderViT::pack(const KernelTable& kernels) {
   if (config.grid() == config.table_grid()) return;
   pos_embed = resize_pos_embed(kernels, pos_embed, config.grid());
 }

@@ -27,7 +27,7 @@ struct ImageEncoderAttention {
   ImageEncoderAttention() = default;
   ImageEncoderAttention(const ImageEncoderConfig& config, bool global);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void pack(const KernelTable& kernels);
   // x (B, H, W, C), normalised -> residual + proj(attention(x)), written to out (B, H, W, C).
   void forward_add(Context& ctx, ConstView x, ConstView residual, View out) const;
 };
@@ -47,9 +47,9 @@ struct Block {
 
 // Upstream: image_encoder.py, ImageEncoderViT.neck.
 struct Neck {
-  PatchConv conv1;  // neck.0: 1x1
+  Conv2d conv1;     // neck.0: 1x1
   LayerNorm norm1;  // neck.1
-  Conv3x3 conv2;    // neck.2
+  Conv2d conv2;     // neck.2
   LayerNorm norm2;  // neck.3
   std::string path;
 
@@ -61,7 +61,7 @@ struct Neck {
 
 // Upstream: image_encoder.py, PatchEmbed. The position table is added in the same pass.
 struct PatchEmbed {
-  PatchConv proj;
+  Conv2d proj;
   std::string path;
 
   void visit(ParamVisitor& v) { v("proj", proj); }
@@ -84,7 +84,7 @@ struct ImageEncoderViT {
   ImageEncoderViT() = default;
   explicit ImageEncoderViT(const ImageEncoderConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void pack(const KernelTable& kernels);
   // Normalised, padded picture (1, S, S, 3) -> image embedding (1, g, g, out_chans).
   View forward(Context& ctx, ConstView image) const;
 };

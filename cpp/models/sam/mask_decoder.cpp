@@ -14,7 +14,7 @@ void OutputUpscaling::visit(ParamVisitor& v) {
   v("3.bias", conv2_bias, {c / 8});
 }
 
-void OutputUpscaling::finalize(const KernelTable& kernels) {
+void OutputUpscaling::pack(const KernelTable& kernels) {
   conv1_weight = fold_conv_transpose2x2(kernels, conv1_weight);
   conv1_bias = repeat_bias2x2(conv1_bias);
   conv2_weight = fold_conv_transpose2x2(kernels, conv2_weight);

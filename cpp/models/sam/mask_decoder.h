@@ -21,7 +21,7 @@ struct OutputUpscaling {
   std::string path;
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void pack(const KernelTable& kernels);
 };
 
 // Image features and what all prompts of an image share.

@@ -55,7 +55,7 @@ View MaskDownscaling::forward(Context& ctx, ConstView mask) const {
   const View y = conv2.forward(ctx, x);
   norm2.forward_(ctx, y);
   activation_(ctx, Activation::kGelu, y);
-  conv_patch(ctx, y, 1, conv3.packed, {.bias = conv3.bias.data()}, out);
+  conv3.forward(ctx, y, {}, out);
   return out;
 }
 
@@ -68,11 +68,11 @@ PromptEncoder::PromptEncoder(const PromptEncoderConfig& sizes) : config(sizes) {
   not_a_point_embed.embed_dim = config.embed_dim;
   no_mask_embed.embed_dim = config.embed_dim;
   const std::int64_t chans = config.mask_in_chans;
-  mask_downscaling.conv1 = PatchConv(1, chans / 4, 2);
+  mask_downscaling.conv1 = Conv2d(1, chans / 4, conv_patches(2));
   mask_downscaling.norm1 = LayerNorm(chans / 4, 1e-6F);
-  mask_downscaling.conv2 = PatchConv(chans / 4, chans, 2);
+  mask_downscaling.conv2 = Conv2d(chans / 4, chans, conv_patches(2));
   mask_downscaling.norm2 = LayerNorm(chans, 1e-6F);
-  mask_downscaling.conv3 = PatchConv(chans, config.embed_dim, 1);
+  mask_downscaling.conv3 = Conv2d(chans, config.embed_dim, kConv1x1);
 }
 
 void PromptEncoder::visit(ParamVisitor& v) {
@@ -83,7 +83,7 @@ void PromptEncoder::visit(ParamVisitor& v) {
   v("no_mask_embed", no_mask_embed);
 }
 
-void PromptEncoder::finalize(const KernelTable& /*kernels*/) {
+void PromptEncoder::fold() {
   dense_pe = pe_layer.dense(config.image_embedding_size, config.image_embedding_size);
 }
 

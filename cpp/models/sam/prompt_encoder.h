@@ -42,11 +42,11 @@ struct TokenEmbedding {
 
 // Logits of a mask to a dense embedding. Upstream: prompt_encoder.py, mask_downscaling.
 struct MaskDownscaling {
-  PatchConv conv1;  // 0
+  Conv2d conv1;     // 0
   LayerNorm norm1;  // 1
-  PatchConv conv2;  // 3
+  Conv2d conv2;     // 3
   LayerNorm norm2;  // 4
-  PatchConv conv3;  // 6
+  Conv2d conv3;     // 6
   std::string path;
 
   void visit(ParamVisitor& v);
@@ -67,7 +67,7 @@ struct PromptEncoder {
   PromptEncoder() = default;
   explicit PromptEncoder(const PromptEncoderConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   // Tokens that `prompt` becomes: points, a padding point when there is no box, box corners.
   static std::int64_t num_tokens(const Prompt& prompt);

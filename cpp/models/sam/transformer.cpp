@@ -11,7 +11,9 @@
 namespace sam_rlx::sam {
 namespace {
 
-Projection projection(const Linear& linear) { return {linear.weight, linear.bias, &linear.packed}; }
+Projection projection(const Linear& linear, ConstView weight = {}) {
+  return {weight, linear.bias, &linear.packed};
+}
 
 // The first token, and those behind the `skipped` ones that follow it, as many as `out` holds.
 void read_tokens(ConstView tokens, std::int64_t skipped, View out) {
@@ -30,16 +32,18 @@ TwoWayAttention::TwoWayAttention(std::int64_t embedding_dim, std::int64_t heads,
       q_proj(embedding_dim, embedding_dim / downsample_rate),
       k_proj(embedding_dim, embedding_dim / downsample_rate),
       v_proj(embedding_dim, embedding_dim / downsample_rate),
-      out_proj(embedding_dim / downsample_rate, embedding_dim) {
-  q_proj.keep_weight = true;
-  k_proj.keep_weight = true;
-}
+      out_proj(embedding_dim / downsample_rate, embedding_dim) {}
 
 void TwoWayAttention::visit(ParamVisitor& v) {
   v("q_proj", q_proj);
   v("k_proj", k_proj);
   v("v_proj", v_proj);
   v("out_proj", out_proj);
+}
+
+void TwoWayAttention::fold() {
+  q_weight = q_proj.weight.clone();
+  k_weight = k_proj.weight.clone();
 }
 
 View TwoWayAttention::self_forward(Context& ctx, ConstView q, ConstView k, ConstView v) const {
@@ -77,7 +81,8 @@ View TwoWayAttention::token_to_map(Context& ctx, ConstView q, ConstView map, Con
                                      attended);
   } else {
     token_to_map_attention(
-        ctx, {num_heads, query, map, key_pe, projection(k_proj), projection(v_proj)}, attended);
+        ctx, {num_heads, query, map, key_pe, projection(k_proj, k_weight), projection(v_proj)},
+        attended);
   }
   linear(ctx, attended, out_proj.packed, {.bias = out_proj.bias.data()}, out);
   return out;
@@ -93,7 +98,7 @@ void TwoWayAttention::map_to_token(Context& ctx, const MapInputs& in, const Laye
                       .value = value,
                       .query_input = in.map,
                       .query_pe = in.key_pe,
-                      .q_proj = projection(q_proj),
+                      .q_proj = projection(q_proj, q_weight),
                       .out_proj = projection(out_proj),
                       .norm_weight = norm.weight,
                       .norm_bias = norm.bias,

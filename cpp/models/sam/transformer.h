@@ -24,11 +24,13 @@ struct ProjectedMap {
 struct TwoWayAttention {
   std::int64_t num_heads = 0;
   Linear q_proj, k_proj, v_proj, out_proj;
+  Tensor q_weight, k_weight;  // (inner, C), where the map's side is moved to the tokens' side
   std::string path;
 
   TwoWayAttention() = default;
   TwoWayAttention(std::int64_t embedding_dim, std::int64_t heads, std::int64_t downsample_rate);
   void visit(ParamVisitor& v);
+  void fold();
 
   // Tokens among themselves. q, k, v (N, C) -> (N, C)
   View self_forward(Context& ctx, ConstView q, ConstView k, ConstView v) const;

@@ -159,7 +159,7 @@ struct Sam2Config {
   std::array<float, 3> pixel_std{0.229F, 0.224F, 0.225F};
   float mask_threshold = 0.0F;
 
-  // Another input side: position tables are made for it when the model is finalized.
+  // Another input side: position tables are made for it when the model is loaded.
   void set_image_size(std::int64_t size);
 
   // Layers that another precision than float32 holds in its format.

@@ -1,17 +1,13 @@
 #include "models/sam2/fpn_neck.h"
 
-#include <utility>
-
 #include "core/error.h"
-#include "layers/fold.h"
 #include "ops/resize.h"
 
 namespace sam_rlx::sam2 {
 
 FpnNeck::FpnNeck(const FpnNeckConfig& sizes) : config(sizes) {
   for (const std::int64_t dim : config.backbone_channel_list) {
-    convs.push_back({.conv = PatchConv(dim, config.d_model, 1), .path = {}});
-    convs.back().conv.keep_weight = true;
+    convs.push_back({.conv = Conv2d(dim, config.d_model, kConv1x1), .path = {}});
   }
 }
 
@@ -31,18 +27,12 @@ void FpnNeck::forward(Context& ctx, std::span<const View> xs, std::span<const Vi
   for (std::size_t i = 0; i < out.size(); ++i) ctx.record(path + "." + std::to_string(i), out[i]);
 }
 
-void FpnNeck::fold_projection(const KernelTable& kernels, std::int64_t level, ConstView weight,
-                              ConstView bias) {
-  PatchConv& conv = convs[index_of(level)].conv;
-  if (config.top_down(level) || passes_down(level) || conv.weight.empty() ||
-      weight.shape != Shape{weight.shape[0], conv.out_channels, 1, 1}) {
+void FpnNeck::fold_projection(std::int64_t level, Conv2d& projection) {
+  Conv2d& conv = convs[index_of(level)].conv;
+  if (config.top_down(level) || passes_down(level) || projection.window != kConv1x1) {
     fail_internal(conv.path + ": a projection that cannot be folded");
   }
-  conv.bias = folded_bias(weight, bias, conv.bias);
-  conv.weight = folded_weight(weight, conv.weight);
-  conv.out_channels = weight.shape[0];
-  conv.keep_weight = false;
-  conv.finalize(kernels);
+  conv.absorb(projection);
 }
 
 }  // namespace sam_rlx::sam2

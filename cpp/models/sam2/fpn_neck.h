@@ -11,7 +11,7 @@ namespace sam_rlx::sam2 {
 
 // 1x1 convolution of one level. Upstream: FpnNeck.convs.N, a Sequential with one child.
 struct LateralConv {
-  PatchConv conv;
+  Conv2d conv;
   std::string path;
 
   void visit(ParamVisitor& v) { v("conv", conv); }
@@ -35,18 +35,15 @@ struct FpnNeck {
   // Maps of the trunk (B, H, W, C), finest first -> one map a level, (B, H, W, out_channels).
   void forward(Context& ctx, std::span<const View> xs, std::span<const View> out) const;
 
-  // Puts a linear map of channels, weight (out, d_model, 1, 1) and bias (out,), behind the lateral
-  // convolution of a level that takes no part in the top-down sums: one product of the wanted width
-  // in place of two. The mask decoder reads the finer maps through conv_s0 and conv_s1 only. Called
-  // once a level, when the neck is finalized.
-  void fold_projection(const KernelTable& kernels, std::int64_t level, ConstView weight,
-                       ConstView bias);
+  // In fold(): the lateral convolution of a level that takes no part in the top-down sums absorbs a
+  // 1x1 convolution. The mask decoder reads the finer maps through conv_s0 and conv_s1 only.
+  void fold_projection(std::int64_t level, Conv2d& projection);
 
  private:
   std::size_t index_of(std::int64_t level) const {
     return static_cast<std::size_t>(num_levels() - 1 - level);
   }
-  const PatchConv& conv_of(std::int64_t level) const { return convs[index_of(level)].conv; }
+  const Conv2d& conv_of(std::int64_t level) const { return convs[index_of(level)].conv; }
   // Whether a level's result goes into the next finer one.
   bool passes_down(std::int64_t level) const { return level > 0 && config.top_down(level - 1); }
 };

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "layers/fold.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/pool.h"
@@ -11,28 +12,17 @@
 namespace sam_rlx::sam2 {
 namespace {
 
-// Upstream's table (1, C, h, w) as a map (h, w, C).
-Tensor channels_last(const Tensor& table) {
-  const Shape& s = table.shape();
-  const std::int64_t places = s[2] * s[3];
-  Tensor out({s[2], s[3], s[1]});
-  for (std::int64_t c = 0; c < s[1]; ++c) {
-    for (std::int64_t p = 0; p < places; ++p) {
-      out.data()[p * s[1] + c] = table.data()[c * places + p];
-    }
-  }
-  return out;
-}
-
 // Upstream's _get_pos_embed: the table resized to the grid, plus the window's table as tiles.
 Tensor position_table(const KernelTable& kernels, const Tensor& pos_embed,
                       const Tensor& pos_embed_window, std::int64_t grid) {
   Workspace workspace;
   Context ctx{.kernels = kernels, .workspace = workspace};
-  const Tensor tile = channels_last(pos_embed_window);
-  const std::int64_t side = tile.shape()[0], channels = tile.shape()[2];
+  const Shape& map = pos_embed.shape();
+  const std::int64_t channels = map[1], side = pos_embed_window.shape()[2];
+  const Tensor table = transposed(pos_embed.view()[0]),
+               tile = transposed(pos_embed_window.view()[0]);
   Tensor out({1, grid, grid, channels});
-  resize_bicubic_hwc(ctx, channels_last(pos_embed), out.view()[0]);
+  resize_bicubic_hwc(ctx, table.view().reshape({map[2], map[3], channels}), out.view()[0]);
   const std::int64_t row = grid * channels;
   for (std::int64_t y = 0; y < grid; ++y) {
     const ConstView tile_row(tile.data() + y % side * side * channels, {side * channels});
@@ -155,7 +145,7 @@ void Hiera::visit(ParamVisitor& v) {
   v("blocks", blocks);
 }
 
-void Hiera::finalize(const KernelTable& kernels) {
+void Hiera::pack(const KernelTable& kernels) {
   pos_embed = position_table(kernels, pos_embed, pos_embed_window, config.grid());
   pos_embed_window = Tensor();
 }

@@ -56,7 +56,7 @@ struct MultiScaleBlock {
 // Upstream: sam2/modeling/backbones/utils.py, PatchEmbed. The position table is added in the same
 // pass.
 struct PatchEmbed {
-  StridedConv proj;  // 7x7, stride 4, padding 3
+  Conv2d proj;  // 7x7, stride 4, padding 3
   std::string path;
 
   PatchEmbed() = default;
@@ -74,8 +74,8 @@ struct PatchEmbed {
 struct Hiera {
   HieraConfig config;
 
-  Tensor pos_embed;         // (1, C, h, w); once finalized the whole table (1, g, g, C)
-  Tensor pos_embed_window;  // (1, C, side, side); gone once finalized
+  Tensor pos_embed;         // (1, C, h, w); once packed the whole table (1, g, g, C)
+  Tensor pos_embed_window;  // (1, C, side, side); gone once packed
   PatchEmbed patch_embed;
   std::vector<MultiScaleBlock> blocks;
   std::string path;
@@ -83,7 +83,7 @@ struct Hiera {
   Hiera() = default;
   explicit Hiera(const HieraConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void pack(const KernelTable& kernels);
 
   // Normalised picture (1, S, S, 3) -> the map after each stage, finest first, in the scope of the
   // caller.

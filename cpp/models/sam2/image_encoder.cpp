@@ -12,7 +12,7 @@ void ImageEncoder::visit(ParamVisitor& v) {
   v("neck", neck);
 }
 
-void ImageEncoder::finalize(const KernelTable& /*kernels*/) {
+void ImageEncoder::fold() {
   const PositionEmbeddingSine encoding{.num_pos_feats = config.neck.d_model};
   vision_pos_enc = encoding.dense(grid(), grid());
 }

@@ -22,7 +22,7 @@ struct ImageEncoder {
   ImageEncoder() = default;
   explicit ImageEncoder(const ImageEncoderConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   // Side of the coarsest map that is kept.
   std::int64_t grid() const { return config.trunk.stage_grid(config.num_levels() - 1); }

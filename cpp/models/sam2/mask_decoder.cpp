@@ -17,8 +17,8 @@ MaskDecoder::MaskDecoder(const MaskDecoderConfig& sizes)
   obj_score_token.embed_dim = channels;
   output_upscaling.in_channels = channels;
   output_upscaling.norm = LayerNorm(channels / 4, 1e-6F);
-  conv_s0 = PatchConv(channels, channels / 8, 1);
-  conv_s1 = PatchConv(channels, channels / 4, 1);
+  conv_s0 = Conv2d(channels, channels / 8, kConv1x1);
+  conv_s1 = Conv2d(channels, channels / 4, kConv1x1);
   for (std::int64_t i = 0; i < config.num_mask_tokens(); ++i) {
     output_hypernetworks_mlps.emplace_back(channels, channels, channels / 8, 3);
   }

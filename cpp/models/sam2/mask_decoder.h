@@ -23,7 +23,7 @@ struct MaskDecoder {
   sam::TwoWayTransformer transformer;
   sam::TokenEmbedding iou_token, mask_tokens, obj_score_token;
   sam::OutputUpscaling output_upscaling;
-  PatchConv conv_s0, conv_s1;
+  Conv2d conv_s0, conv_s1;
   std::vector<MLP> output_hypernetworks_mlps;
   MLP iou_prediction_head, pred_obj_score_head;
   std::string path;

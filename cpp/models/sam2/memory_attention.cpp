@@ -22,51 +22,33 @@ RoPEAttention::RoPEAttention(const MemoryAttentionConfig& config, std::int64_t k
       k_proj(kv_dim, dim),
       v_proj(kv_dim, dim),
       out_proj(dim, dim),
-      rope(config.feat_size, dim, config.rope_theta) {
-  for (Linear* const linear : {&q_proj, &k_proj, &v_proj, &out_proj}) linear->keep_weight = true;
-}
+      rope(config.feat_size, dim, config.rope_theta) {}
 
+// fold() computes with the weights, so all of them are floats, whatever the file holds.
 void RoPEAttention::visit(ParamVisitor& v) {
-  v("q_proj", q_proj);
-  v("k_proj", k_proj);
-  v("v_proj", v_proj);
-  v("out_proj", out_proj);
+  const auto part = [&](const std::string& name, Linear& linear) {
+    v((name + ".weight").c_str(), linear.weight, {linear.out_features, linear.in_features});
+    v((name + ".bias").c_str(), linear.bias, {linear.out_features});
+  };
+  part("q_proj", q_proj);
+  part("k_proj", k_proj);
+  part("v_proj", v_proj);
+  part("out_proj", out_proj);
 }
 
-void RoPEAttention::finalize(const KernelTable& kernels) {
+void RoPEAttention::fold() {
   rope.build();
-  for (Linear* const linear : {&q_proj, &k_proj}) {
-    linear->weight = AxialRope::pairs_to_halves(linear->weight);
-    linear->bias = AxialRope::pairs_to_halves(linear->bias);
-  }
+  for (Linear* const linear : {&q_proj, &k_proj}) linear->reorder_rows(rope.row_order(dim, dim));
+  v_proj.absorb(out_proj);
+}
+
+void RoPEAttention::pack(const KernelTable& kernels) {
   if (kv_in_dim < dim) {
     place_projection = pack_place_projection(kernels, k_proj.weight, k_proj.bias, rope.centered());
   }
-  for (Linear* const linear : {&q_proj, &k_proj}) {
-    linear->keep_weight = false;
-    linear->finalize(kernels);
-  }
-  Tensor folded({dim, kv_in_dim});
-  value_out_bias = Tensor({dim});
-  for (std::int64_t r = 0; r < dim; ++r) {
-    const float* const out_row = out_proj.weight.data() + r * dim;
-    double bias = out_proj.bias.data()[r];
-    std::vector<double> row(static_cast<std::size_t>(kv_in_dim), 0.0);
-    for (std::int64_t i = 0; i < dim; ++i) {
-      const double factor = out_row[i];
-      bias += factor * v_proj.bias.data()[i];
-      const float* const value_row = v_proj.weight.data() + i * kv_in_dim;
-      for (std::size_t c = 0; c < row.size(); ++c) row[c] += factor * value_row[c];
-    }
-    value_out_bias.data()[r] = static_cast<float>(bias);
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      folded.data()[r * kv_in_dim + static_cast<std::int64_t>(c)] = static_cast<float>(row[c]);
-    }
-  }
-  value_out = pack_matrix(kernels, folded, out_proj.weight_format);
-  for (Linear* const linear : {&v_proj, &out_proj}) {
-    linear->weight = Tensor();
-    linear->packed = PackedMatrix();
+  for (Linear* const linear : {&q_proj, &k_proj, &v_proj}) {
+    linear->weight_format = weight_format;
+    linear->pack(kernels);
   }
 }
 
@@ -82,7 +64,7 @@ void RoPEAttention::forward_add_(Context& ctx, ConstView query, const Keys& keys
   } else {
     attend_to_parts(ctx, q, keys.parts, averaged);
   }
-  linear(ctx, averaged, value_out, {.bias = value_out_bias.data(), .residual = x}, x);
+  v_proj.forward_add(ctx, averaged, x, x);
 }
 
 void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const KeyPart> parts,

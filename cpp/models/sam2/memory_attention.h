@@ -29,21 +29,21 @@ struct Keys {
 // Attention with one head and rotary encoding of queries and keys. Values are averaged before they
 // are projected,
 //   W_out (sum p (W_v x + b_v)) + b_out = (W_out W_v) (sum p x) + (W_out b_v + b_out),
-// since sum p = 1: memory is narrower than its projection, and both projections become one.
+// since sum p = 1: memory is narrower than its projection, and v_proj absorbs out_proj.
 // Upstream: sam2/modeling/sam/transformer.py, RoPEAttention.
 struct RoPEAttention {
   std::int64_t dim = 0, kv_in_dim = 0;
+  WeightFormat weight_format = WeightFormat::kFloat32;
   Linear q_proj, k_proj, v_proj, out_proj;
   AxialRope rope;
-  PackedMatrix value_out;            // W_out W_v
-  Tensor value_out_bias;             // W_out b_v + b_out
   PlaceProjection place_projection;  // of the keys, where memory is narrower than queries
   std::string path;
 
   RoPEAttention() = default;
   RoPEAttention(const MemoryAttentionConfig& config, std::int64_t kv_dim);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
+  void pack(const KernelTable& kernels);
   // x (N, C) gets the attention of `query` (N, C) to the keys added.
   void forward_add_(Context& ctx, ConstView query, const Keys& keys, View x) const;
 

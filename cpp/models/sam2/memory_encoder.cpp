@@ -17,10 +17,10 @@ ConstView batched(ConstView map) {
 MaskDownSampler::MaskDownSampler(std::int64_t embed_dim, std::int64_t total_stride) {
   std::int64_t channels = 1;
   for (std::int64_t stride = total_stride; stride > 1; stride /= 2, channels *= 4) {
-    convs.emplace_back(channels, 4 * channels);
+    convs.emplace_back(channels, 4 * channels, ConvWindow{.kernel = 3, .stride = 2, .padding = 1});
     norms.emplace_back(4 * channels, 1e-6F);
   }
-  proj = PatchConv(channels, embed_dim, 1);
+  proj = Conv2d(channels, embed_dim, kConv1x1);
 }
 
 void MaskDownSampler::visit(ParamVisitor& v) {
@@ -47,7 +47,7 @@ View MaskDownSampler::forward(Context& ctx, ConstView mask) const {
     activation_(ctx, Activation::kGelu, y);
     x = y;
   }
-  conv_patch(ctx, x, 1, proj.packed, {.bias = proj.bias.data()}, out);
+  proj.forward(ctx, x, {}, out);
   ctx.record(path, out);
   return out;
 }
@@ -59,9 +59,7 @@ CXBlock::CXBlock(std::int64_t channels)
       dwconv(channels, 7),
       norm(channels, 1e-6F),
       pwconv1(channels, 4 * channels),
-      pwconv2(4 * channels, channels) {
-  pwconv2.keep_weight = true;
-}
+      pwconv2(4 * channels, channels) {}
 
 void CXBlock::visit(ParamVisitor& v) {
   v("gamma", gamma, {dim});
@@ -72,15 +70,13 @@ void CXBlock::visit(ParamVisitor& v) {
 }
 
 // gamma * (W x + b) = (gamma W) x + gamma b, row by row.
-void CXBlock::finalize(const KernelTable& kernels) {
+void CXBlock::fold() {
   for (std::int64_t c = 0; c < dim; ++c) {
     const float factor = gamma.data()[c];
     float* const row = pwconv2.weight.data() + c * pwconv2.in_features;
     for (std::int64_t i = 0; i < pwconv2.in_features; ++i) row[i] *= factor;
     pwconv2.bias.data()[c] *= factor;
   }
-  pwconv2.keep_weight = false;
-  pwconv2.finalize(kernels);
 }
 
 void CXBlock::forward_(Context& ctx, View x) const {
@@ -100,8 +96,8 @@ void Fuser::forward_(Context& ctx, View x) const {
 MemoryEncoder::MemoryEncoder(const MemoryEncoderConfig& sizes)
     : config(sizes),
       mask_downsampler(sizes.in_dim, sizes.total_stride),
-      pix_feat_proj(sizes.in_dim, sizes.in_dim, 1),
-      out_proj(sizes.in_dim, sizes.out_dim, 1) {
+      pix_feat_proj(sizes.in_dim, sizes.in_dim, kConv1x1),
+      out_proj(sizes.in_dim, sizes.out_dim, kConv1x1) {
   for (std::int64_t i = 0; i < config.fuser_layers; ++i) fuser.layers.emplace_back(config.in_dim);
 }
 
@@ -128,8 +124,7 @@ View MemoryEncoder::forward(Context& ctx, ConstView pix_feat, ConstView mask) co
       mask_downsampler.forward(ctx, mask.reshape({1, mask.shape[0], mask.shape[1], 1}));
   const View x = pix_feat_proj.forward(ctx, batched(pix_feat), masks);
   fuser.forward_(ctx, x);
-  conv_patch(ctx, x, 1, out_proj.packed, {.bias = out_proj.bias.data()},
-             out.reshape({1, out.shape[0], out.shape[1], out.shape[2]}));
+  out_proj.forward(ctx, x, {}, out.reshape({1, out.shape[0], out.shape[1], out.shape[2]}));
   ctx.record(path, out);
   return out;
 }

@@ -13,9 +13,9 @@ namespace sam_rlx::sam2 {
 // A mask to a map of embed_dim channels, halved as often as the stride asks for.
 // Upstream: sam2/modeling/memory_encoder.py, MaskDownSampler.
 struct MaskDownSampler {
-  std::vector<StridedConv3x3> convs;  // encoder.0, encoder.3, ...
-  std::vector<LayerNorm> norms;       // encoder.1, encoder.4, ...
-  PatchConv proj;                     // the last one
+  std::vector<Conv2d> convs;     // encoder.0, encoder.3, ...: 3x3, stride 2
+  std::vector<LayerNorm> norms;  // encoder.1, encoder.4, ...
+  Conv2d proj;                   // the last one
   std::string path;
 
   MaskDownSampler() = default;
@@ -31,13 +31,13 @@ struct CXBlock {
   DepthwiseConv dwconv;
   LayerNorm norm;
   Linear pwconv1, pwconv2;
-  Tensor gamma;  // (C,): scales the branch; moved into pwconv2 by finalize
+  Tensor gamma;  // (C,): scales the branch; moved into pwconv2 by fold
   std::string path;
 
   CXBlock() = default;
   explicit CXBlock(std::int64_t channels);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
   void forward_(Context& ctx, View x) const;  // (1, H, W, C)
 };
 
@@ -57,9 +57,9 @@ struct MemoryEncoder {
   MemoryEncoderConfig config;
 
   MaskDownSampler mask_downsampler;
-  PatchConv pix_feat_proj;
+  Conv2d pix_feat_proj;
   Fuser fuser;
-  PatchConv out_proj;
+  Conv2d out_proj;
   std::string path;
 
   MemoryEncoder() = default;

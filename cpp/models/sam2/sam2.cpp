@@ -23,7 +23,7 @@ View plane(View map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 
 Sam2Heads::Sam2Heads(const HeadsConfig& sizes)
     : config(sizes),
-      mask_downsample(1, 1, 4),
+      mask_downsample(1, 1, conv_patches(4)),
       memory_attention(sizes.memory_attention),
       memory_encoder(sizes.memory_encoder),
       sam_prompt_encoder({.embed_dim = sizes.hidden_dim(),
@@ -251,23 +251,16 @@ View Sam2Heads::prepare_memory_conditioned_features(Context& ctx, ConstView begu
 // ---------------------------------------------------------------- the whole
 
 Sam2::Sam2(const Sam2Config& sizes)
-    : config(sizes), image_encoder(sizes.image_encoder), heads(sizes.heads) {
-  heads.sam_mask_decoder.conv_s0.keep_weight = true;
-  heads.sam_mask_decoder.conv_s1.keep_weight = true;
-}
+    : config(sizes), image_encoder(sizes.image_encoder), heads(sizes.heads) {}
 
 void Sam2::visit(ParamVisitor& v) {
   v("image_encoder", image_encoder);
   heads.visit(v);
 }
 
-void Sam2::finalize(const KernelTable& kernels) {
-  PatchConv& s0 = heads.sam_mask_decoder.conv_s0;
-  PatchConv& s1 = heads.sam_mask_decoder.conv_s1;
-  image_encoder.neck.fold_projection(kernels, 0, s0.weight, s0.bias);
-  image_encoder.neck.fold_projection(kernels, 1, s1.weight, s1.bias);
-  s0.weight = Tensor();
-  s1.weight = Tensor();
+void Sam2::fold() {
+  image_encoder.neck.fold_projection(0, heads.sam_mask_decoder.conv_s0);
+  image_encoder.neck.fold_projection(1, heads.sam_mask_decoder.conv_s1);
 }
 
 void Sam2::forward_image(Context& ctx, ConstView image, ImageFeatures& out) const {

@@ -46,7 +46,7 @@ struct ImageFeatures {
 struct Sam2Heads {
   HeadsConfig config;
 
-  PatchConv mask_downsample;
+  Conv2d mask_downsample;
   MemoryAttention memory_attention;
   MemoryEncoder memory_encoder;
   Tensor maskmem_tpos_enc;      // (num_maskmem, 1, 1, mem_dim)
@@ -118,7 +118,7 @@ struct Sam2 {
   void visit(ParamVisitor& v);
   // The decoder reads the two finer maps through conv_s0 and conv_s1 only: they become a part of
   // the neck's convolutions.
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   // Normalised picture (1, S, S, 3) -> out. Tensors of the right size are used again.
   void forward_image(Context& ctx, ConstView image, ImageFeatures& out) const;

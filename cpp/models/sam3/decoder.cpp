@@ -13,16 +13,14 @@ namespace sam_rlx::sam3 {
 
 TransformerDecoderLayer::TransformerDecoderLayer(const DetectorConfig& config)
     : cross_attn(config.d_model, config.num_heads),
-      ca_text(config.d_model, config.num_heads),
       self_attn(config.d_model, config.num_heads),
+      ca_text(config.d_model, config.num_heads),
       linear1(config.d_model, config.dim_feedforward),
       linear2(config.dim_feedforward, config.d_model),
       norm1(config.d_model, 1e-5F),
       catext_norm(config.d_model, 1e-5F),
       norm2(config.d_model, 1e-5F),
-      norm3(config.d_model, 1e-5F) {
-  ca_text.keep_weight = true;
-}
+      norm3(config.d_model, 1e-5F) {}
 
 void TransformerDecoderLayer::visit(ParamVisitor& v) {
   v("cross_attn", cross_attn);
@@ -91,9 +89,7 @@ void TransformerDecoder::visit(ParamVisitor& v) {
   v("ref_point_head", ref_point_head);
 }
 
-void TransformerDecoder::finalize(const KernelTable& /*kernels*/) {
-  frequencies = sine_embed.frequencies();
-}
+void TransformerDecoder::fold() { frequencies = sine_embed.frequencies(); }
 
 void TransformerDecoder::encode_positions(Context& ctx, ConstView boxes, View query_pos) const {
   const Workspace::Scope scratch(ctx.workspace);

@@ -16,7 +16,8 @@ namespace sam_rlx::sam3 {
 // Post-norm layer: the presence token and the queries attend to each other, to the prompt, and to
 // the picture. Upstream: sam3/model/decoder.py, TransformerDecoderLayer.
 struct TransformerDecoderLayer {
-  MultiheadAttention cross_attn, ca_text, self_attn;
+  MultiheadAttention cross_attn, self_attn;
+  TokenMapAttention ca_text;
   Linear linear1, linear2;
   LayerNorm norm1, catext_norm, norm2, norm3;
   std::string path;
@@ -58,7 +59,7 @@ struct TransformerDecoder {
   TransformerDecoder() = default;
   explicit TransformerDecoder(const DetectorConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   struct Inputs {
     ConstView memory;       // (H, W, C): the picture with the prompt

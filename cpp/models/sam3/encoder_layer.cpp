@@ -12,9 +12,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(const DetectorConfig& config)
       linear2(config.dim_feedforward, config.d_model),
       norm1(config.d_model, 1e-5F),
       norm2(config.d_model, 1e-5F),
-      norm3(config.d_model, 1e-5F) {
-  cross_attn_image.keep_weight = true;
-}
+      norm3(config.d_model, 1e-5F) {}
 
 void TransformerEncoderLayer::visit(ParamVisitor& v) {
   v("self_attn", self_attn);

@@ -12,7 +12,8 @@ namespace sam_rlx::sam3 {
 // Pre-norm layer of the fusion encoder and of the geometry encoder, which differ in where positions
 // are added. Upstream: sam3/model/encoder.py, TransformerEncoderLayer.
 struct TransformerEncoderLayer {
-  MultiheadAttention self_attn, cross_attn_image;
+  MultiheadAttention self_attn;
+  TokenMapAttention cross_attn_image;
   Linear linear1, linear2;
   LayerNorm norm1, norm2, norm3;
   std::string path;

@@ -18,7 +18,7 @@ SequenceGeometryEncoder::SequenceGeometryEncoder(const DetectorConfig& sizes)
       points_pos_enc_project(sizes.d_model, sizes.d_model),
       boxes_direct_project(4, sizes.d_model),
       boxes_pos_enc_project(sizes.d_model + 2, sizes.d_model),
-      boxes_pool_project(sizes.d_model, sizes.d_model, sizes.roi_size),
+      boxes_pool_project(sizes.d_model, sizes.d_model, conv_patches(sizes.roi_size)),
       final_proj(sizes.d_model, sizes.d_model),
       norm(sizes.d_model, 1e-5F),
       img_pre_norm(sizes.d_model, 1e-5F),
@@ -45,9 +45,7 @@ void SequenceGeometryEncoder::visit(ParamVisitor& v) {
   v("encode_norm", encode_norm);
 }
 
-void SequenceGeometryEncoder::finalize(const KernelTable& /*kernels*/) {
-  frequencies = pos_enc.frequencies();
-}
+void SequenceGeometryEncoder::fold() { frequencies = pos_enc.frequencies(); }
 
 void SequenceGeometryEncoder::embed_labels(Context& ctx, const std::int32_t* labels,
                                            View out) const {

@@ -33,7 +33,7 @@ struct SequenceGeometryEncoder {
   Embedding label_embed, cls_embed;
   Linear points_direct_project, points_pool_project, points_pos_enc_project;
   Linear boxes_direct_project, boxes_pos_enc_project;
-  PatchConv boxes_pool_project;
+  Conv2d boxes_pool_project;
   Linear final_proj;
   LayerNorm norm, img_pre_norm, encode_norm;
   std::vector<TransformerEncoderLayer> encode;
@@ -42,7 +42,7 @@ struct SequenceGeometryEncoder {
   SequenceGeometryEncoder() = default;
   explicit SequenceGeometryEncoder(const DetectorConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   // map, pos (H, W, C) -> (points + boxes + 1, C): points, boxes, the class token. Without points
   // and boxes the result depends on the picture alone.

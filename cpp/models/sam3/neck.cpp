@@ -1,34 +1,14 @@
 #include "models/sam3/neck.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "core/error.h"
-#include "layers/fold.h"
 #include "layers/position_encoding.h"
 #include "ops/pool.h"
 
 namespace sam_rlx::sam3 {
-namespace {
-
-// (a, b, 2, 2) -> (b, a, 2, 2)
-Tensor swapped(const Tensor& x) {
-  const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
-  Tensor out({cols, rows, 2, 2});
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < cols; ++c) {
-      std::copy_n(x.data() + (r * cols + c) * 4, 4, out.data() + (c * rows + r) * 4);
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
 // ---------------------------------------------------------------- NeckBranch
 
 NeckBranch::NeckBranch(std::int64_t dim, std::int64_t d_model, double factor)
-    : scale_factor(factor), conv_3x3(d_model, d_model, true) {
+    : scale_factor(factor), conv_3x3(d_model, d_model, kConv3x3) {
   std::int64_t out_dim = dim;
   if (factor == 4.0) {
     dconv_2x2_0 = ConvTranspose2x2(dim, dim / 2);
@@ -40,15 +20,7 @@ NeckBranch::NeckBranch(std::int64_t dim, std::int64_t d_model, double factor)
   } else if (factor != 1.0 && factor != 0.5) {
     fail<UnsupportedError>("scale_factors", "4, 2, 1 or 0.5", std::to_string(factor));
   }
-  conv_1x1 = PatchConv(out_dim, d_model, 1);
-  if (ConvTranspose2x2* const dconv = last_dconv()) {
-    dconv->keep_weight = conv_1x1.keep_weight = true;
-  }
-}
-
-ConvTranspose2x2* NeckBranch::last_dconv() {
-  if (scale_factor == 4.0) return &dconv_2x2_1;
-  return scale_factor == 2.0 ? &dconv_2x2 : nullptr;
+  conv_1x1 = Conv2d(out_dim, d_model, kConv1x1);
 }
 
 void NeckBranch::visit(ParamVisitor& v) {
@@ -61,16 +33,9 @@ void NeckBranch::visit(ParamVisitor& v) {
   v("conv_3x3", conv_3x3);
 }
 
-void NeckBranch::finalize(const KernelTable& kernels) {
-  ConvTranspose2x2* const dconv = last_dconv();
-  if (dconv == nullptr) return;
-  dconv->bias = folded_bias(conv_1x1.weight, conv_1x1.bias, dconv->bias);
-  dconv->weight = swapped(folded_weight(conv_1x1.weight, swapped(dconv->weight)));
-  dconv->out_channels = conv_1x1.out_channels;
-  dconv->keep_weight = false;
-  dconv->finalize(kernels);
-  conv_1x1.weight = Tensor();
-  conv_1x1.packed = PackedMatrix();
+void NeckBranch::fold() {
+  if (scale_factor == 4.0) dconv_2x2_1.absorb(conv_1x1);
+  if (scale_factor == 2.0) dconv_2x2.absorb(conv_1x1);
 }
 
 std::int64_t NeckBranch::side_of(std::int64_t grid) const {
@@ -91,24 +56,8 @@ View NeckBranch::upscale(Context& ctx, ConstView x) const {
 
 void NeckBranch::forward(Context& ctx, ConstView x, View out) const {
   const Workspace::Scope scratch(ctx.workspace);
-  conv_3x3.forward(ctx, upscale(ctx, x), out);
+  conv_3x3.forward(ctx, upscale(ctx, x), {}, out);
   ctx.record(path, out);
-}
-
-void NeckBranch::fold_projection(const KernelTable& kernels, ConstView weight, ConstView bias) {
-  conv_3x3.bias = folded_bias(weight, bias, conv_3x3.bias);
-  conv_3x3.weight = folded_weight(weight, conv_3x3.weight);
-  conv_3x3.out_channels = weight.shape[0];
-  conv_3x3.keep_weight = false;
-  conv_3x3.finalize(kernels);
-}
-
-void NeckBranch::drop() {
-  for (ConvTranspose2x2* const dconv : {&dconv_2x2_0, &dconv_2x2_1, &dconv_2x2}) {
-    dconv->packed = PackedConvTranspose();
-  }
-  conv_1x1.packed = PackedMatrix();
-  conv_3x3.packed = PackedMatrix();
 }
 
 // ---------------------------------------------------------------- Sam3DualViTDetNeck
@@ -118,11 +67,7 @@ Sam3DualViTDetNeck::Sam3DualViTDetNeck(const VisionConfig& sizes)
   const std::int64_t dim = config.trunk.embed_dim, d_model = config.neck.d_model;
   for (const double factor : config.neck.scale_factors) {
     convs.emplace_back(dim, d_model, factor);
-    if (!config.neck.add_sam2_neck) continue;
-    sam2_convs.emplace_back(dim, d_model, factor);
-    // The mask decoder reads all levels but the coarsest through projections.
-    sam2_convs.back().conv_3x3.keep_weight =
-        static_cast<std::int64_t>(sam2_convs.size()) < config.neck.num_levels();
+    if (config.neck.add_sam2_neck) sam2_convs.emplace_back(dim, d_model, factor);
   }
 }
 
@@ -132,13 +77,13 @@ void Sam3DualViTDetNeck::visit(ParamVisitor& v) {
   v("sam2_convs", sam2_convs);
 }
 
-void Sam3DualViTDetNeck::finalize(const KernelTable& /*kernels*/) {
+// The levels that are left out are in every checkpoint and never used.
+void Sam3DualViTDetNeck::fold() {
   const PositionEmbeddingSine encoding{.num_pos_feats = config.neck.d_model};
   vision_pos_enc = encoding.dense(config.trunk.grid(), config.trunk.grid());
-  for (std::vector<NeckBranch>* const branches : {&convs, &sam2_convs}) {
-    auto left_out = static_cast<std::size_t>(config.neck.num_levels());
-    for (; left_out < branches->size(); ++left_out) (*branches)[left_out].drop();
-  }
+  const auto kept = static_cast<std::size_t>(config.neck.num_levels());
+  convs.resize(kept);
+  if (!sam2_convs.empty()) sam2_convs.resize(kept);
 }
 
 std::vector<View> Sam3DualViTDetNeck::levels(Context& ctx, ConstView x,

@@ -15,31 +15,21 @@ struct NeckBranch {
 
   ConvTranspose2x2 dconv_2x2_0, dconv_2x2_1;  // 4: with GELU between them
   ConvTranspose2x2 dconv_2x2;                 // 2
-  PatchConv conv_1x1;
-  Conv3x3 conv_3x3;
+  Conv2d conv_1x1, conv_3x3;
   std::string path;
 
   NeckBranch() = default;
   NeckBranch(std::int64_t dim, std::int64_t d_model, double factor);
   void visit(ParamVisitor& v);
   // conv_1x1 becomes a part of the transposed convolution before it: nothing is between them.
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   std::int64_t out_channels() const { return conv_3x3.out_channels; }
   std::int64_t side_of(std::int64_t grid) const;
   // x (1, g, g, C) -> out (1, side_of(g), side_of(g), out_channels)
   void forward(Context& ctx, ConstView x, View out) const;
 
-  // Puts a linear map of channels, weight (out, d_model, 1, 1) and bias (out,), behind conv_3x3:
-  // one convolution of the wanted width. Called once, when all is finalized, by who has asked
-  // conv_3x3 to keep its weight.
-  void fold_projection(const KernelTable& kernels, ConstView weight, ConstView bias);
-  // Frees the weights of a level that is not computed.
-  void drop();
-
  private:
-  // The transposed convolution that is followed by conv_1x1, or null.
-  ConvTranspose2x2* last_dconv();
   View upscale(Context& ctx, ConstView x) const;
 };
 
@@ -59,7 +49,7 @@ struct Sam3DualViTDetNeck {
   Sam3DualViTDetNeck() = default;
   explicit Sam3DualViTDetNeck(const VisionConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   // The trunk's map (1, g, g, C) -> the kept levels of `branches`, convs or sam2_convs, finest
   // first, in the scope of the caller. Upstream computes both sets for each picture.

@@ -93,8 +93,8 @@ void Sam3::visit(ParamVisitor& v) {
   if (tracker) v("tracker", *tracker);
 }
 
-void Sam3::finalize(const KernelTable& kernels) {
-  if (tracker) tracker->fold_projections(kernels, detector.backbone.vision_backbone);
+void Sam3::fold() {
+  if (tracker) tracker->fold_projections(detector.backbone.vision_backbone);
 }
 
 void Sam3::forward_image(Context& ctx, ConstView image, const ImageOutputs& out) const {

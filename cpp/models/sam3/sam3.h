@@ -27,7 +27,7 @@ struct Sam3Config {
 
   static constexpr std::int64_t kMaxImageSize = 4096;
 
-  // Another input side: position tables and rotations are made for it when the model is finalized.
+  // Another input side: position tables and rotations are made for it when the model is loaded.
   void set_image_size(std::int64_t size);
 
   // Patterns of names that checkpoints have and the network has not.
@@ -66,7 +66,7 @@ struct Sam3 {
   explicit Sam3(const Sam3Config& sizes);
   void visit(ParamVisitor& v);
   // conv_s0 and conv_s1 of the tracker become a part of the second neck.
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   const Sam3DualViTDetNeck& vision() const { return detector.backbone.vision_backbone; }
 

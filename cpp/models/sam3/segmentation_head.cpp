@@ -1,5 +1,7 @@
 #include "models/sam3/segmentation_head.h"
 
+#include <utility>
+
 #include "layers/fold.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"
@@ -24,7 +26,7 @@ void PixelConv::visit(ParamVisitor& v) {
   v("bias", bias, {channels});
 }
 
-void PixelConv::finalize(const KernelTable& kernels) {
+void PixelConv::pack(const KernelTable& kernels) {
   level = pack_conv(kernels, weight);
   coarser = pack_upsampled_conv(kernels, weight);
   weight = Tensor();
@@ -43,7 +45,7 @@ void PixelDecoder::visit(ParamVisitor& v) {
   v("norms", norms);
 }
 
-void PixelDecoder::finalize(const KernelTable& /*kernels*/) {
+void PixelDecoder::fold() {
   conv_layers.resize(kLevels);
   norms.resize(kLevels);
 }
@@ -81,13 +83,8 @@ UniversalSegmentationHead::UniversalSegmentationHead(const DetectorConfig& confi
       mask_predictor{.mask_embed = {config.d_model, config.d_model, config.d_model, 3}},
       cross_attend_prompt(config.d_model, config.num_heads),
       cross_attn_norm(config.d_model, 1e-5F),
-      semantic_seg_head(config.d_model, 1, 1),
-      instance_seg_head(config.d_model, config.d_model, 1) {
-  cross_attend_prompt.keep_weight = true;
-  semantic_seg_head.keep_weight = true;
-  instance_seg_head.keep_weight = true;
-  mask_predictor.mask_embed.layers.back().keep_weight = true;
-}
+      semantic_seg_head(config.d_model, 1, kConv1x1),
+      instance_seg_head(config.d_model, config.d_model, kConv1x1) {}
 
 void UniversalSegmentationHead::visit(ParamVisitor& v) {
   v("pixel_decoder", pixel_decoder);
@@ -98,32 +95,21 @@ void UniversalSegmentationHead::visit(ParamVisitor& v) {
   v("instance_seg_head", instance_seg_head);
 }
 
-void UniversalSegmentationHead::finalize(const KernelTable& kernels) {
-  fold_instance_head(kernels);
-  Linear& last = mask_predictor.mask_embed.layers.back();
-  for (Tensor* const spent : {&last.weight, &last.bias, &instance_seg_head.weight}) {
-    *spent = Tensor();
-  }
-  for (PackedMatrix* const spent :
-       {&last.packed, &instance_seg_head.packed, &semantic_seg_head.packed}) {
-    *spent = PackedMatrix();
-  }
-}
-
 // With v = A h + a the vector of a query, and W p + w the channels of a place:
 //   v . (W p + w) = (W^T A h + W^T a) . p + (w^T A h + w . a).
-void UniversalSegmentationHead::fold_instance_head(const KernelTable& kernels) {
-  const Linear& last = mask_predictor.mask_embed.layers.back();
+// mask_embed's last layer becomes the first term, mask_offset is the second.
+void UniversalSegmentationHead::fold() {
+  Linear& last = mask_predictor.mask_embed.layers.back();
   const std::int64_t channels = last.out_features;
-  Workspace workspace;
-  Context ctx{.kernels = kernels, .workspace = workspace};
-  Tensor columns({channels, channels});  // W^T
-  transpose(ctx, instance_seg_head.weight.view().reshape(columns.shape()), columns);
   const ConstView row = instance_seg_head.bias.view().reshape({1, channels});  // w^T
-  mask_vector = pack_matrix(kernels, folded_weight(columns, last.weight));
-  mask_vector_bias = folded_bias(columns, Tensor::zeros({channels}), last.bias);
-  mask_offset = pack_matrix(kernels, folded_weight(row, last.weight));
-  mask_offset_bias = folded_bias(row, Tensor::zeros({1}), last.bias).data()[0];
+  mask_offset = Linear(channels, 1);
+  mask_offset.weight = folded_weight(row, last.weight);
+  mask_offset.bias = folded_bias(row, {}, last.bias);
+  Linear columns(channels, channels);
+  columns.weight = transposed(instance_seg_head.weight);  // W^T
+  last.absorb(columns);
+  instance_seg_head.weight = Tensor();
+  semantic_vector = std::move(semantic_seg_head.weight);
 }
 
 PixelDecoder::Pixels UniversalSegmentationHead::embed_pixels(Context& ctx,
@@ -151,18 +137,15 @@ void UniversalSegmentationHead::predict_masks(Context& ctx, const PixelDecoder::
   for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
     hidden = layers[i].forward(ctx, hidden, Activation::kRelu);
   }
-  const View vectors = ctx.workspace.floats(queries.shape);
-  linear(ctx, hidden, mask_vector, {.bias = mask_vector_bias.data()}, vectors);
-  const View offsets = ctx.workspace.floats({queries.shape[0], 1});
-  linear(ctx, hidden, mask_offset, {.bias = &mask_offset_bias}, offsets);
+  const View vectors = layers.back().forward(ctx, hidden);
+  const View offsets = mask_offset.forward(ctx, hidden);
   map_products(ctx, {pixels.map, pixels.scale, pixels.shift, vectors, offsets}, masks);
   ctx.record(path + ".masks", masks);
 }
 
 void UniversalSegmentationHead::predict_semantic(Context& ctx, const PixelDecoder::Pixels& pixels,
                                                  View semantic) const {
-  const ConstView vector =
-      semantic_seg_head.weight.view().reshape({1, semantic_seg_head.in_channels});
+  const ConstView vector = semantic_vector.view().reshape({1, semantic_seg_head.in_channels});
   map_products(ctx, {pixels.map, pixels.scale, pixels.shift, vector, semantic_seg_head.bias},
                semantic);
   ctx.record(path + ".semantic_seg", semantic);

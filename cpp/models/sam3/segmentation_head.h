@@ -30,7 +30,7 @@ struct PixelConv {
   UpsampledConv coarser;
 
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void pack(const KernelTable& kernels);
 };
 
 // Upstream: sam3/model/maskformer_segmentation.py, PixelDecoder, for three levels.
@@ -43,7 +43,7 @@ struct PixelDecoder {
   explicit PixelDecoder(const DetectorConfig& config);
   void visit(ParamVisitor& v);
   // The stages without a level are in every checkpoint and never used.
-  void finalize(const KernelTable& kernels);
+  void fold();
 
   // level0 (4 g, 4 g, C), level1 (2 g, 2 g, C) -> out. Tensors of the right size are used again.
   void begin(Context& ctx, ConstView level0, ConstView level1, PixelLevels& out) const;
@@ -69,19 +69,18 @@ struct MaskPredictor {
 struct UniversalSegmentationHead {
   PixelDecoder pixel_decoder;
   MaskPredictor mask_predictor;
-  MultiheadAttention cross_attend_prompt;
+  TokenMapAttention cross_attend_prompt;
   LayerNorm cross_attn_norm;
-  PatchConv semantic_seg_head, instance_seg_head;
-  PackedMatrix mask_vector;  // (C, C): mask_embed's last layer, then instance_seg_head
-  PackedMatrix mask_offset;  // (1, C)
-  Tensor mask_vector_bias;   // (C,)
-  float mask_offset_bias = 0.0F;
+  Conv2d semantic_seg_head, instance_seg_head;
+  Linear mask_offset;      // see fold
+  Tensor semantic_vector;  // (1, C, 1, 1): the weight of semantic_seg_head
   std::string path;
 
   UniversalSegmentationHead() = default;
   explicit UniversalSegmentationHead(const DetectorConfig& config);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
+  void pack(const KernelTable& kernels) { mask_offset.pack(kernels); }
 
   // encoder_hidden_states (g, g, C): the picture with the prompt; prompt (T, C).
   PixelDecoder::Pixels embed_pixels(Context& ctx, ConstView encoder_hidden_states, ConstView prompt,
@@ -91,9 +90,6 @@ struct UniversalSegmentationHead {
                      View masks) const;
   // -> (1, 4 g, 4 g), logits.
   void predict_semantic(Context& ctx, const PixelDecoder::Pixels& pixels, View semantic) const;
-
- private:
-  void fold_instance_head(const KernelTable& kernels);
 };
 
 }  // namespace sam_rlx::sam3

@@ -27,9 +27,9 @@ struct TextAttention {
   TextAttention(std::int64_t width, std::int64_t heads)
       : num_heads(heads), in_proj(width, 3 * width), out_proj(width, width) {}
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels) {
+  void pack(const KernelTable& kernels) {
     in_proj.weight_format = weight_format;
-    in_proj.finalize(kernels);
+    in_proj.pack(kernels);
   }
   // x (R, C) gets the attention of `input` (R, C) added.
   void forward_add_(Context& ctx, ConstView input, Begins begins, View x) const;

@@ -26,10 +26,7 @@ sam2::HeadsConfig tracker_heads(const VisionConfig& vision) {
   return config;
 }
 
-Tracker::Tracker(const sam2::HeadsConfig& sizes) : heads(sizes) {
-  heads.sam_mask_decoder.conv_s0.keep_weight = true;
-  heads.sam_mask_decoder.conv_s1.keep_weight = true;
-}
+Tracker::Tracker(const sam2::HeadsConfig& sizes) : heads(sizes) {}
 
 void Tracker::visit(ParamVisitor& v) {
   const std::int64_t channels = heads.config.hidden_dim(), width = heads.config.mem_dim();
@@ -49,14 +46,9 @@ void Tracker::visit(ParamVisitor& v) {
   v("obj_ptr_tpos_proj", heads.obj_ptr_tpos_proj);
 }
 
-void Tracker::fold_projections(const KernelTable& kernels, Sam3DualViTDetNeck& neck) {
-  std::size_t level = 0;
-  for (PatchConv* const conv : {&heads.sam_mask_decoder.conv_s0, &heads.sam_mask_decoder.conv_s1}) {
-    neck.sam2_convs[level].fold_projection(kernels, conv->weight, conv->bias);
-    conv->weight = Tensor();
-    conv->packed = PackedMatrix();
-    ++level;
-  }
+void Tracker::fold_projections(Sam3DualViTDetNeck& neck) {
+  neck.sam2_convs[0].conv_3x3.absorb(heads.sam_mask_decoder.conv_s0);
+  neck.sam2_convs[1].conv_3x3.absorb(heads.sam_mask_decoder.conv_s1);
 }
 
 void Tracker::forward_image(Context& ctx, const Sam3DualViTDetNeck& neck, ConstView map,

@@ -17,9 +17,9 @@ struct Tracker {
   explicit Tracker(const sam2::HeadsConfig& sizes);
   void visit(ParamVisitor& v);
 
-  // Makes conv_s0 and conv_s1 a part of the neck's second set of convolutions: the decoder reads
-  // the two finer maps through them only. Called once, when both are finalized.
-  void fold_projections(const KernelTable& kernels, Sam3DualViTDetNeck& neck);
+  // In fold(): conv_s0 and conv_s1 become a part of the neck's second set of convolutions. The
+  // decoder reads the two finer maps through them only.
+  void fold_projections(Sam3DualViTDetNeck& neck);
 
   // The trunk's map (1, g, g, C) -> out. Tensors of the right size are used again. Upstream:
   // Sam3TrackerBase.forward_image, and sam3/model/sam3_image_processor.py, Sam3Processor.set_image.

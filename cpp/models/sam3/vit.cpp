@@ -38,13 +38,6 @@ Attention::Attention(const ViTConfig& config, bool global)
       proj(config.embed_dim, config.embed_dim),
       rope(global ? config.grid() : config.window_size, config.head_dim(), ViTConfig::kRopeTheta) {
   rope.scale = static_cast<double>(config.window_size) / static_cast<double>(rope.side);
-  // Queries and keys of each head in the order that the rotation expects; their products do not
-  // depend on it.
-  const std::int64_t dim = rope.dim, turned = 2 * config.embed_dim;
-  for (std::int64_t row = 0; row < qkv.out_features; ++row) {
-    const std::int64_t head = row / dim * dim;
-    qkv.row_order.push_back(row < turned ? head + AxialRope::pair_of(row - head, dim) : row);
-  }
 }
 
 void Attention::visit(ParamVisitor& v) {
@@ -52,8 +45,14 @@ void Attention::visit(ParamVisitor& v) {
   v("proj", proj);
 }
 
-void Attention::finalize(const KernelTable& kernels) {
+// Queries and keys of each head in the order that the rotation expects: their products do not
+// depend on it.
+void Attention::fold() {
   rope.build();
+  qkv.reorder_rows(rope.row_order(qkv.out_features, 2 * qkv.in_features));
+}
+
+void Attention::pack(const KernelTable& kernels) {
   if (window_size == 0 || grid % window_size == 0) return;
   // Upstream pads after the norm: padded places project to the bias, and turn as others do.
   const std::int64_t channels = qkv.out_features;
@@ -141,7 +140,8 @@ void Block::forward_rows_(Context& ctx, View x) const {
 // ---------------------------------------------------------------- ViT
 
 ViT::ViT(const ViTConfig& sizes) : config(sizes), ln_pre(sizes.embed_dim, kNormEps) {
-  patch_embed.proj = PatchConv(config.in_chans, config.embed_dim, config.patch_size, false);
+  patch_embed.proj =
+      Conv2d(config.in_chans, config.embed_dim, conv_patches(config.patch_size), false);
   for (std::int64_t i = 0; i < config.depth; ++i) blocks.emplace_back(config, config.is_global(i));
 }
 
@@ -152,9 +152,7 @@ void ViT::visit(ParamVisitor& v) {
   v("blocks", blocks);
 }
 
-void ViT::finalize(const KernelTable& /*kernels*/) {
-  pos_embed = tiled_table(pos_embed, config.table_grid(), config.grid());
-}
+void ViT::fold() { pos_embed = tiled_table(pos_embed, config.table_grid(), config.grid()); }
 
 View ViT::forward(Context& ctx, ConstView image) const {
   const std::int64_t g = config.grid();

@@ -28,7 +28,8 @@ struct Attention {
   Attention() = default;
   Attention(const ViTConfig& config, bool global);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
+  void pack(const KernelTable& kernels);
   // x (B, H, W, C), normalised -> residual + proj(attention(x)), written to out (B, H, W, C).
   // Rows of a map may be left out at the ends if no window crosses the edge.
   void forward_add(Context& ctx, ConstView x, ConstView residual, View out) const;
@@ -67,7 +68,7 @@ struct Block {
 
 // Upstream: vitdet.py, PatchEmbed. The position table is added in the same pass.
 struct PatchEmbed {
-  PatchConv proj;
+  Conv2d proj;
   std::string path;
 
   void visit(ParamVisitor& v) { v("proj", proj); }
@@ -81,7 +82,7 @@ struct PatchEmbed {
 struct ViT {
   ViTConfig config;
 
-  Tensor pos_embed;  // (1, table_rows, C); once finalized the whole table (1, g, g, C)
+  Tensor pos_embed;  // (1, table_rows, C); once folded the whole table (1, g, g, C)
   PatchEmbed patch_embed;
   LayerNorm ln_pre;
   std::vector<Block> blocks;
@@ -90,7 +91,7 @@ struct ViT {
   ViT() = default;
   explicit ViT(const ViTConfig& sizes);
   void visit(ParamVisitor& v);
-  void finalize(const KernelTable& kernels);
+  void fold();
   // Normalised picture (1, S, S, 3) -> its map (1, g, g, C), in the scope of the caller.
   View forward(Context& ctx, ConstView image) const;
 };
