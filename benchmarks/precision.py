@@ -141,7 +141,7 @@ class Engines:
     def compare(self, picture: Picture) -> dict[str, Pairs]:
         """Compare the masks of a grid of clicks, of boxes around them, and of phrases."""
         pairs = self._clicks_and_boxes(picture) if self.clicked else {}
-        return pairs | ({"phrases": self._phrases(picture)} if self.named else {})
+        return pairs | ({"text": self._phrases(picture)} if self.named else {})
 
     def _clicks_and_boxes(self, picture: Picture) -> dict[str, Pairs]:
         height, width = picture.pixels.shape[:2]
