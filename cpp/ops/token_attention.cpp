@@ -13,12 +13,12 @@ namespace {
 
 // Places of the map that are processed at once: part of the result's definition, because sums are
 // made part by part, in order, whatever the number of threads.
-constexpr std::int64_t kPart = 256;
+constexpr std::int64_t kPart = 256;  // docs/optimizations.md: work-items
 // So many of them get their encoding at once, and so many go through the map's attention to the
-// tokens: what they need stays in a second-level cache. A multiple of gemm_nr.
+// tokens: what they need stays in L2 (docs/optimizations.md: decoder-steps). A multiple of gemm_nr.
 constexpr std::int64_t kStep = 96;
 // Rows of a work item when the parts are joined.
-constexpr std::int64_t kJoinedRows = 8;
+constexpr std::int64_t kJoinedRows = 8;  // docs/optimizations.md: work-items
 
 float* thread_slice(float* base, std::int64_t stride, int thread) { return base + stride * thread; }
 
