@@ -1,8 +1,19 @@
 """Sessions that developers and CI run: ``nox -s lint tests``."""
 
+import os
+import shutil
+from pathlib import Path
+
 import nox
 
 nox.options.sessions = ["lint", "tests"]
+
+PROJECT = nox.project.load_toml("pyproject.toml")
+BUILD_REQUIREMENTS = [*PROJECT["build-system"]["requires"], "cmake", "ninja"]
+# What reads files, does arithmetic on memory and runs threads, without PyTorch.
+SANITIZED_TESTS = [
+    f"tests/{name}" for name in ("core", "checkpoint", "layers", "ops", "predictors")
+]
 
 
 @nox.session
@@ -25,6 +36,97 @@ def parity(session: nox.Session) -> None:
     """Run all tests, those against upstream's PyTorch included."""
     session.install("-e", ".[test,parity]")
     session.run("pytest", *session.posargs)
+
+
+def build_preset(session: nox.Session, preset: str, *targets: str) -> Path:
+    """Configure a CMake preset and build targets of it: the build folder."""
+    session.install(*BUILD_REQUIREMENTS)
+    where = "import pybind11, pathlib; print(pathlib.Path(pybind11.__file__).parents[1])"
+    packages = session.run("python", "-c", where, silent=True).strip()
+    session.run(
+        "cmake",
+        f"--preset={preset}",
+        f"-DCMAKE_PREFIX_PATH={packages}",
+        f"-Dpybind11_DIR={packages}/pybind11/share/cmake/pybind11",
+        f"-DPython_EXECUTABLE={shutil.which('python', path=session.bin or os.environ['PATH'])}",
+    )
+    folder = Path("build", preset)
+    session.run("cmake", "--build", str(folder), "--parallel", "--target", *targets)
+    return folder
+
+
+def runtime(session: nox.Session, name: str) -> str:
+    """Path of one of GCC's shared libraries."""
+    command = ("g++", f"-print-file-name={name}")
+    return session.run(*command, silent=True, external=True).strip()
+
+
+@nox.session
+def asan(session: nox.Session) -> None:
+    """Run tests under AddressSanitizer and UndefinedBehaviorSanitizer, of GCC.
+
+    Takes arguments of pytest. The package is put together in a folder of its own: it never
+    replaces an installed one.
+    """
+    folder = build_preset(session, "asan", "core_check", "kernel_check", "_core", "_testing")
+    requirements = PROJECT["project"]["optional-dependencies"]["test"]
+    session.install(*PROJECT["project"]["dependencies"], *requirements)
+    stage = Path(session.create_tmp()).resolve()
+    shutil.rmtree(stage / "sam_rlx", ignore_errors=True)
+    shutil.copytree("python/sam_rlx", stage / "sam_rlx")
+    session.run("cmake", "--install", str(folder), "--prefix", str(stage))
+    env = {
+        # The interpreter's own leaks are none of ours.
+        "ASAN_OPTIONS": "detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+    session.run(str(folder / "core_check"), env=env, external=True)
+    session.run(str(folder / "kernel_check"), env=env, external=True)
+    preload = {
+        # Before the interpreter: ASan must be first, and must find the function that throws.
+        "LD_PRELOAD": f"{runtime(session, 'libasan.so')} {runtime(session, 'libstdc++.so')}",
+        "PYTHONMALLOC": "malloc",  # each object in a block of its own
+        "PYTHONPATH": str(stage),
+    }
+    session.run("python", "-m", "pytest", *(session.posargs or SANITIZED_TESTS), env=env | preload)
+
+
+@nox.session
+def tsan(session: nox.Session) -> None:
+    """Run the packaged models with several threads under ThreadSanitizer, of Clang with libomp."""
+    folder = build_preset(session, "tsan", "core_check", "thread_check")
+    env = {
+        # libomp itself is not instrumented. Its companion Archer tells ThreadSanitizer about the
+        # barriers of parallel regions, and is loaded by libomp where it finds it.
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:die_after_fork=0",
+        "OMP_TOOL_LIBRARIES": "libarcher.so",
+    }
+    models = sorted(str(path) for path in Path("python/sam_rlx/assets").glob("*.gguf"))
+    session.run(str(folder / "core_check"), env=env, external=True)
+    session.run(str(folder / "thread_check"), *models, env=env, external=True)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Fuzz each file reader: ``nox -s fuzz -- 600 fuzz_gguf`` for 600 seconds; all for 60."""
+    seconds, *chosen = session.posargs or ["60"]
+    if not seconds.isdecimal():
+        session.error(f"expected a number of seconds, found {seconds}")
+    targets = chosen or sorted(path.stem for path in Path("tests/cpp/fuzz").glob("fuzz_*.cpp"))
+    folder = build_preset(session, "fuzz", *targets)
+    for target in targets:
+        found = folder / "corpus" / target  # what libFuzzer finds is kept for the next run
+        found.mkdir(parents=True, exist_ok=True)
+        session.run(
+            str(folder / target),
+            str(found),
+            "tests/data/corpus",
+            f"-max_total_time={seconds}",
+            "-timeout=10",
+            "-rss_limit_mb=2048",
+            f"-artifact_prefix={folder}/{target}-",
+            external=True,
+        )
 
 
 @nox.session

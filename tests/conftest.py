@@ -16,9 +16,15 @@ from support import pictures as picture_source
 from support import tiny
 from support.parity import Parity
 
-hypothesis.settings.register_profile("local", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+# The same examples on every machine, however slow or busy it is. `--hypothesis-profile explore`
+# draws others.
+PATIENT: Any = {
+    "deadline": None,
+    "suppress_health_check": [hypothesis.HealthCheck.too_slow],
+}
+hypothesis.settings.register_profile("same", derandomize=True, database=None, **PATIENT)
+hypothesis.settings.register_profile("explore", **PATIENT)
+hypothesis.settings.load_profile("same")
 
 # Several processes share the cores: threads must not spin while they wait.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -98,7 +98,7 @@ void register_checkpoint(py::module_& m) {
   py::class_<StateDict>(m, "Checkpoint")
       .def(py::init([](const std::string& path) { return open_checkpoint(path); }), py::arg("path"))
       .def_readonly("metadata", &StateDict::metadata)
-      .def_readonly("skipped", &StateDict::skipped)
+      .def_property_readonly("skipped", &StateDict::skipped)
       .def_property_readonly("tensors", tensors_of)
       .def("to_meta_names",
            [](StateDict& self) { return self.metadata["family"] = to_meta_names(self); })

@@ -101,7 +101,7 @@ py::object json_to_python(const Json& json) {
 void register_state_dict(py::module_& m) {
   py::class_<StateDict>(m, "StateDict", py::module_local())
       .def_readonly("metadata", &StateDict::metadata)
-      .def_readonly("skipped", &StateDict::skipped)
+      .def_property_readonly("skipped", &StateDict::skipped)
       .def("keys",
            [](const StateDict& self) {
              std::vector<std::string> names;
@@ -120,6 +120,18 @@ void register_state_dict(py::module_& m) {
       .def("to_meta_names", &to_meta_names)
       .def("load", &load_list, py::arg("parameters"), py::arg("strict") = true,
            py::arg("ignored") = std::vector<std::string>{}, py::arg("values") = true);
+}
+
+// A function of one number, applied to an array.
+template <class Out, class In>
+void def_each(py::module_& module, const char* name, Out (*convert)(In) noexcept) {
+  module.def(name, [convert](const py::array_t<In, py::array::c_style>& values) {
+    py::array_t<Out> result(values.size());
+    for (py::ssize_t i = 0; i < values.size(); ++i) {
+      result.mutable_data()[i] = convert(values.data()[i]);
+    }
+    return result;
+  });
 }
 
 }  // namespace
@@ -157,13 +169,10 @@ void register_checkpoint(py::module_& module) {
         }
         throw py::key_error(dtype);
       });
-  module.def("half_to_float", [](py::array_t<std::uint16_t, py::array::c_style> bits) {
-    py::array_t<float> result(bits.size());
-    for (py::ssize_t i = 0; i < bits.size(); ++i) {
-      result.mutable_data()[i] = half_to_float(bits.data()[i]);
-    }
-    return result;
-  });
+  def_each(module, "half_to_float", half_to_float);
+  def_each(module, "bfloat16_to_float", bfloat16_to_float);
+  def_each(module, "float_to_half", float_to_half);
+  def_each(module, "float_to_bfloat16", float_to_bfloat16);
 }
 
 }  // namespace sam_rlx

@@ -171,12 +171,14 @@ void join_attention(StateDict& state_dict) {
     const bool found = entry.name.find(kQueries) != std::string::npos;
     if (found && entry.name.starts_with("detector.")) queries.push_back(entry.name);
   }
+  std::vector<StateDict::Join> joins;
   for (const std::string& name : queries) {
     const std::size_t place = name.find(kQueries);
     const std::string base = name.substr(0, place), tail = name.substr(place + kQueries.size());
-    state_dict.join({name, base + "k_proj." + tail, base + "v_proj." + tail},
-                    base + (base.ends_with(kJoined) ? "" : "in_proj_") + tail);
+    joins.push_back({{name, base + "k_proj." + tail, base + "v_proj." + tail},
+                     base + (base.ends_with(kJoined) ? "" : "in_proj_") + tail});
   }
+  state_dict.join(joins);
 }
 
 }  // namespace

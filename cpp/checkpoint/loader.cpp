@@ -17,13 +17,13 @@ bool same_shape(const Shape& shape, const std::vector<std::int64_t>& dims) {
   return true;
 }
 
-void raise_problems(const LoadReport& report, const std::vector<std::string>& lines,
-                    const StateDict& state_dict) {
+[[noreturn]] void raise_problems(const LoadReport& report, const ShortList& lines,
+                                 const StateDict& state_dict) {
   std::string text = state_dict.source + ": expected the parameters of the model, found " +
                      std::to_string(report.missing.size()) + " missing, " +
                      std::to_string(report.misshaped.size()) + " misshaped, " +
                      std::to_string(report.unexpected.size()) + " unexpected";
-  for (const std::string& line : lines) text += "\n  " + line;
+  for (const std::string& line : lines.lines()) text += "\n  " + line;
   throw CheckpointError(text);
 }
 
@@ -31,19 +31,20 @@ void raise_problems(const LoadReport& report, const std::vector<std::string>& li
 
 LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& parameters,
                             const StateDict& state_dict, const LoadOptions& options) {
+  constexpr std::size_t kMaxLines = 200;
   LoadReport report;
-  std::vector<std::string> lines;
-  std::unordered_set<std::string_view> known;
+  ShortList lines(kMaxLines);
+  std::unordered_set<std::string_view> known;  // the model's own names, none of the file's
   for (const auto& [name, shape] : parameters) {
     known.insert(name);
     const TensorEntry* const entry = state_dict.find(name);
     if (entry == nullptr) {
       report.missing.push_back(name);
-      lines.push_back(name + ": expected shape " + shape.str() + ", found no tensor");
+      lines.add(name + ": expected shape " + shape.str() + ", found no tensor");
     } else if (!same_shape(shape, entry->dims)) {
       report.misshaped.push_back(name + ": expected shape " + shape.str() + ", found " +
                                  dims_text(entry->dims));
-      lines.push_back(report.misshaped.back());
+      lines.add(report.misshaped.back());
     }
   }
   for (const TensorEntry& entry : state_dict.tensors()) {
@@ -53,11 +54,12 @@ LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& pa
                     [&](std::string_view pattern) { return matches_key(pattern, entry.name); });
     (ignored ? report.ignored : report.unexpected).push_back(entry.name);
     if (!ignored && options.strict) {
-      lines.push_back(printable(entry.name) + ": expected no tensor, found shape " +
-                      dims_text(entry.dims));
+      lines.add(lines.full() ? ""
+                             : printable(entry.name) + ": expected no tensor, found shape " +
+                                   dims_text(entry.dims));
     }
   }
-  report.skipped = state_dict.skipped;
+  report.skipped = state_dict.skipped();
   if (!lines.empty()) raise_problems(report, lines, state_dict);
   return report;
 }

@@ -22,7 +22,7 @@ struct LoadReport {
   std::vector<std::string> unexpected;  // names that the file has and the model has not
   std::vector<std::string> misshaped;   // "name: expected shape (2, 3), found (3, 2)"
   std::vector<std::string> ignored;     // left out by LoadOptions::ignored
-  std::vector<std::string> skipped;     // see StateDict::skipped
+  std::vector<std::string> skipped;     // of StateDict::skipped
   // Numbers of the matrices that stay in the blocks of their file, by format.
   std::map<std::string, std::int64_t> packed;
 };
@@ -64,8 +64,8 @@ class ParameterCopier final : public ParamVisitor {
   std::map<std::string, std::int64_t> packed_numbers_;
 };
 
-// Compares the parameters of a model with a file. Raises one CheckpointError that lists every
-// missing, misshaped and, if strict, unexpected tensor.
+// Compares the parameters of a model with a file. Raises one CheckpointError that counts all
+// missing, misshaped and, if strict, unexpected tensors, and lists the first 200 of them.
 LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& parameters,
                             const StateDict& state_dict, const LoadOptions& options);
 

@@ -1,7 +1,7 @@
 #include "checkpoint/pickle.h"
 
 #include <bit>
-#include <unordered_map>
+#include <map>
 #include <utility>
 
 #include "checkpoint/byte_reader.h"
@@ -46,11 +46,23 @@ class Machine {
   }
 
   PickleValue& push(Kind kind) {
+    PickleValue& value = make(kind);
+    push_value(&value);
+    return value;
+  }
+  PickleValue& make(Kind kind) {
     limit(result_.values.size(), kMaxValues, "values");
     PickleValue& value = result_.values.emplace_back();
     value.kind = kind;
-    push_value(&value);
     return value;
+  }
+  // One value stands for all equal ones of a kind that cannot be changed: `shared` is that value.
+  void push_shared(PickleValue*& shared, Kind kind, std::int64_t integer = 0) {
+    if (shared == nullptr) {
+      shared = &make(kind);
+      shared->integer = integer;
+    }
+    push_value(shared);
   }
   void push_value(PickleValue* value) {
     limit(stack_.size(), kMaxValues, "values on the stack");
@@ -60,7 +72,6 @@ class Machine {
     if (count >= most) refuse("at most " + std::to_string(most) + " " + what, "more");
   }
   void push_int(std::int64_t integer) { push(Kind::kInt).integer = integer; }
-  void push_bool(bool value) { push(Kind::kBool).integer = value ? 1 : 0; }
 
   PickleValue* pop() {
     if (stack_.size() <= floor()) refuse("a value on the stack", "none");
@@ -87,13 +98,13 @@ class Machine {
   bool push_scalar(std::uint8_t opcode) {
     switch (opcode) {
       case 'N':
-        push(Kind::kNone);
+        push_shared(none_, Kind::kNone);
         return true;
       case 0x88:
-        push_bool(true);
+        push_shared(true_, Kind::kBool, 1);
         return true;
       case 0x89:
-        push_bool(false);
+        push_shared(false_, Kind::kBool);
         return true;
       case 'K':
         push_int(reader_.take<std::uint8_t>());
@@ -171,7 +182,7 @@ class Machine {
         push(Kind::kList);
         return true;
       case ')':
-        push(Kind::kTuple);
+        push_shared(empty_tuple_, Kind::kTuple);
         return true;
       case 't':
         push_tuple(pop_to_mark());
@@ -269,9 +280,9 @@ class Machine {
         return true;
       }
       case 0x93: {
-        const std::string name = top(Kind::kString, "the name of a global").text;
+        const std::string_view name = top(Kind::kString, "the name of a global").text;
         pop();
-        const std::string module = top(Kind::kString, "the module of a global").text;
+        const std::string_view module = top(Kind::kString, "the module of a global").text;
         pop();
         push_global(module, name);
         return true;
@@ -303,12 +314,12 @@ class Machine {
     return line;
   }
 
-  void push_global(const std::string& module, const std::string& name) {
-    const std::string global = module + "." + name;
+  void push_global(std::string_view module, std::string_view name) {
+    const std::string global = std::string(module).append(1, '.').append(name);
     if (!allowed_(global)) {
       refuse("only tensors, containers and plain values", "the global " + printable(global));
     }
-    push(Kind::kGlobal).text = global;
+    push(Kind::kGlobal).text = *result_.globals.insert(global).first;
   }
 
   // The limit keeps a short file from copying one long tuple over and over.
@@ -366,7 +377,11 @@ class Machine {
   bool (*allowed_)(std::string_view);
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;
-  std::unordered_map<std::uint32_t, PickleValue*> memo_;
+  std::map<std::uint32_t, PickleValue*> memo_;  // ordered: numbers in a file cannot make it slow
+  PickleValue* none_ = nullptr;
+  PickleValue* true_ = nullptr;
+  PickleValue* false_ = nullptr;
+  PickleValue* empty_tuple_ = nullptr;
   Pickle result_;
 };
 

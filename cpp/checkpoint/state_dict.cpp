@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "checkpoint/byte_reader.h"
-#include "checkpoint/text.h"
 #include "core/error.h"
 #include "core/half.h"
 
@@ -199,16 +198,20 @@ void StateDict::add(TensorEntry entry) {
   tensors_.push_back(std::move(entry));
 }
 
+void StateDict::skip(std::string_view name, std::string_view reason) {
+  skipped_.add(skipped_.full() ? "" : printable(name).append(": ").append(reason));
+}
+
 void StateDict::add_or_skip(TensorEntry entry) {
   if (entry.dtype == DType::kC64) {
-    skipped.push_back(entry.name + ": complex64");
+    skip(entry.name, "complex64");
   } else {
     add(std::move(entry));
   }
 }
 
 const TensorEntry* StateDict::find(std::string_view name) const {
-  const auto found = index_.find(std::string(name));
+  const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
@@ -249,12 +252,15 @@ void StateDict::split(std::string_view name, const std::vector<std::string>& nam
   }
 }
 
-void StateDict::join(const std::vector<std::string>& names, std::string name) {
+TensorEntry StateDict::joined(const std::vector<std::string>& names,
+                              std::vector<bool>& used) const {
   TensorEntry whole;
-  for (const std::string& each : names) {
-    const TensorEntry* const part = find(each);
-    const std::string where = source + ": " + printable(each);
-    if (part == nullptr) fail<CheckpointError>(where, "a tensor", "none");
+  for (const std::string& name : names) {
+    const TensorEntry* const part = find(name);
+    const std::string where = source + ": " + printable(name);
+    const auto index = static_cast<std::size_t>(part == nullptr ? 0 : part - tensors_.data());
+    if (part == nullptr || used[index]) fail<CheckpointError>(where, "a tensor", "none");
+    used[index] = true;
     if (part->dims.empty()) fail<CheckpointError>(where, "at least one axis", "none");
     if (whole.parts.empty()) {
       whole.dims = part->dims;
@@ -269,20 +275,26 @@ void StateDict::join(const std::vector<std::string>& names, std::string name) {
     }
     whole.parts.push_back(*part);
   }
-  std::vector<std::string> kept;
-  for (const TensorEntry& entry : tensors_) {
-    const bool used = std::find(names.begin(), names.end(), entry.name) != names.end();
-    kept.push_back(used ? "" : entry.name);
+  return whole;
+}
+
+void StateDict::join(const std::vector<Join>& joins) {
+  std::vector<bool> used(tensors_.size());
+  std::vector<TensorEntry> wholes;
+  for (const Join& each : joins) {
+    wholes.push_back(joined(each.names, used));
+    wholes.back().name = each.name;
   }
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) kept.push_back(used[i] ? "" : tensors_[i].name);
   rename(kept);
-  whole.name = std::move(name);
-  add(std::move(whole));
+  for (TensorEntry& whole : wholes) add(std::move(whole));
 }
 
 void StateDict::merge(StateDict other) {
   for (TensorEntry& entry : other.tensors_) add(std::move(entry));
   metadata.merge(other.metadata);
-  skipped.insert(skipped.end(), other.skipped.begin(), other.skipped.end());
+  skipped_.add_all(other.skipped_);
   files.insert(files.end(), other.files.begin(), other.files.end());
 }
 

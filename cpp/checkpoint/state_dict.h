@@ -2,16 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "checkpoint/mapped_file.h"
+#include "checkpoint/text.h"
 #include "core/blocks.h"
 
 namespace sam_rlx {
@@ -66,13 +67,16 @@ class StateDict {
  public:
   std::string source;  // for messages
   std::map<std::string, std::string> metadata;
-  std::vector<std::string> skipped;  // what the file holds beside the tensors, with the reason
   std::vector<std::shared_ptr<const MappedFile>> files;
 
   // Raises CheckpointError when the name is there already.
   void add(TensorEntry entry);
+  // Notes what the file holds beside the tensors, and why it is left out.
+  void skip(std::string_view name, std::string_view reason);
   // A complex64 tensor is skipped and reported: only derived tables have this dtype.
   void add_or_skip(TensorEntry entry);
+  // "name: reason" of what was skipped, the first kMaxSkipped of them.
+  std::vector<std::string> skipped() const { return skipped_.lines(); }
   const TensorEntry* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
@@ -82,9 +86,13 @@ class StateDict {
   // Cuts a tensor along its first axis into equal parts with these names. Raises CheckpointError
   // when it is not there or cannot be cut so; parts of packed tensors are whole blocks.
   void split(std::string_view name, const std::vector<std::string>& names);
-  // Makes one tensor of several, one behind the other along the first axis. Raises CheckpointError
-  // when one is not there or their other axes differ.
-  void join(const std::vector<std::string>& names, std::string name);
+  // Makes one tensor of several, one behind the other along the first axis, for every join. Raises
+  // CheckpointError when one is not there or their other axes differ.
+  struct Join {
+    std::vector<std::string> names;
+    std::string name;
+  };
+  void join(const std::vector<Join>& joins);
 
   // Takes over the tensors, metadata and files of another part of the same checkpoint.
   void merge(StateDict other);
@@ -93,8 +101,14 @@ class StateDict {
   void release(std::span<const std::byte> range) const noexcept;
 
  private:
+  TensorEntry joined(const std::vector<std::string>& names, std::vector<bool>& used) const;
+
+  static constexpr std::size_t kMaxSkipped = 1000;
+
   std::vector<TensorEntry> tensors_;
-  std::unordered_map<std::string, std::size_t> index_;
+  // Ordered: names in a file cannot be chosen so that it is slow.
+  std::map<std::string, std::size_t, std::less<>> index_;
+  ShortList skipped_{kMaxSkipped};
 };
 
 // Writes the tensor as float32, row-major, into out[numel]. float16, bfloat16, bool and small

@@ -1,5 +1,7 @@
 #include "checkpoint/text.h"
 
+#include <utility>
+
 namespace sam_rlx {
 namespace {
 
@@ -35,10 +37,10 @@ bool is_utf8(std::string_view text) noexcept {
 }
 
 std::string printable(std::string_view text) {
-  constexpr std::size_t kLongest = 200;
+  constexpr std::size_t kMaxLength = 200;
   constexpr const char* kDigits = "0123456789abcdef";
   std::string result;
-  for (const char character : text.substr(0, kLongest)) {
+  for (const char character : text.substr(0, kMaxLength)) {
     const auto byte = static_cast<unsigned char>(character);
     if (byte >= 0x20 && byte < 0x7F) {
       result += character;
@@ -48,7 +50,7 @@ std::string printable(std::string_view text) {
       result += kDigits[byte & 0xF];
     }
   }
-  return text.size() > kLongest ? result + "..." : result;
+  return text.size() > kMaxLength ? result + "..." : result;
 }
 
 std::string quoted(std::string_view text) {
@@ -56,10 +58,31 @@ std::string quoted(std::string_view text) {
   return result.append(printable(text)).append(1, '"');
 }
 
+void ShortList::add(std::string line) {
+  if (full()) {
+    ++more_;
+  } else {
+    lines_.push_back(std::move(line));
+  }
+}
+
+void ShortList::add_all(const ShortList& other) {
+  for (const std::string& line : other.lines_) add(line);
+  more_ += other.more_;
+}
+
+std::vector<std::string> ShortList::lines() const {
+  std::vector<std::string> result = lines_;
+  if (more_ > 0) result.push_back("... and " + std::to_string(more_) + " more");
+  return result;
+}
+
 std::string dims_text(const std::vector<std::int64_t>& dims) {
+  constexpr std::size_t kMaxAxes = 16;
   std::string text = "(";
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
     if (axis > 0) text += ", ";
+    if (axis == kMaxAxes) return text + "...)";
     text += std::to_string(dims[axis]);
   }
   return text + (dims.size() == 1 ? ",)" : ")");

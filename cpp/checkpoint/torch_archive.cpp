@@ -1,5 +1,6 @@
 #include "checkpoint/torch_archive.h"
 
+#include <map>
 #include <string_view>
 
 #include "checkpoint/byte_reader.h"
@@ -42,6 +43,17 @@ void check_kind(const ZipArchive& zip, const std::string& folder, const std::str
   }
 }
 
+// The storages by their keys. Looking one up does not touch the folder's name, which may be long.
+std::map<std::string_view, std::span<const std::byte>> list_storages(const ZipArchive& zip,
+                                                                     const std::string& folder) {
+  const std::string begin = folder + "data/";
+  std::map<std::string_view, std::span<const std::byte>> storages;
+  for (const auto& [name, data] : zip.entries()) {
+    if (name.starts_with(begin)) storages.emplace(std::string_view(name).substr(begin.size()), data);
+  }
+  return storages;
+}
+
 }  // namespace
 
 StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string& where) {
@@ -50,15 +62,17 @@ StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string
   check_kind(zip, folder, where);
   const Pickle pickle =
       read_pickle(*zip.find(folder + "data.pkl"), where + ": data.pkl", torch_global_allowed);
+  const auto storages = list_storages(zip, folder);
   return read_torch_state(*pickle.root, where, [&](const TorchStorage& storage) {
-    const auto* const entry = zip.find(folder + "data/" + storage.key);
+    const auto entry = storages.find(storage.key);
     const std::string place = where + ": storage " + printable(storage.key);
-    if (entry == nullptr) fail<CheckpointError>(place, "an entry in the archive", "none");
+    if (entry == storages.end()) fail<CheckpointError>(place, "an entry in the archive", "none");
+    const std::span<const std::byte> data = entry->second;
     const auto size = static_cast<std::size_t>(storage.numel * dtype_bytes(storage.dtype));
-    if (entry->size() != size) {
-      fail<CheckpointError>(place, std::to_string(size) + " bytes", std::to_string(entry->size()));
+    if (data.size() != size) {
+      fail<CheckpointError>(place, std::to_string(size) + " bytes", std::to_string(data.size()));
     }
-    return *entry;
+    return data;
   });
 }
 

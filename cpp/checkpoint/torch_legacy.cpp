@@ -1,7 +1,7 @@
 #include "checkpoint/torch_legacy.h"
 
+#include <map>
 #include <string_view>
-#include <unordered_map>
 
 #include "checkpoint/byte_reader.h"
 #include "checkpoint/pickle.h"
@@ -83,7 +83,7 @@ class Reader {
     }
   }
 
-  void take_storage(ByteReader& reader, const std::string& key) {
+  void take_storage(ByteReader& reader, std::string_view key) {
     const auto known = storages_.find(key);
     if (known == storages_.end() || known->second.found) {
       fail<CheckpointError>(place(key), "a storage of the object, once", "another key");
@@ -99,12 +99,12 @@ class Reader {
     storage.found = true;
   }
 
-  std::string place(const std::string& key) const { return where_ + ": storage " + printable(key); }
+  std::string place(std::string_view key) const { return where_ + ": storage " + printable(key); }
 
   std::span<const std::byte> bytes_;
   const std::string& where_;
   std::size_t position_ = 0;
-  std::unordered_map<std::string, Storage> storages_;
+  std::map<std::string_view, Storage> storages_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "checkpoint/torch_state.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -37,11 +38,13 @@ const PickleValue& argument(const PickleValue& owner, std::size_t index, Kind ki
 }
 
 std::vector<std::int64_t> parse_sizes(const PickleValue& tuple, const std::string& where) {
-  constexpr std::size_t kMostDims = 64;
+  // Many tensors may share one tuple: the limit keeps the copies small.
+  constexpr std::size_t kMaxDims = 16;
   std::vector<std::int64_t> sizes;
+  sizes.reserve(std::min(tuple.items.size(), kMaxDims));
   for (const PickleValue* const item : tuple.items) {
-    if (sizes.size() == kMostDims || !item->is(Kind::kInt) || item->integer < 0) {
-      fail<CheckpointError>(where, "up to 64 sizes or strides of at least 0", "others");
+    if (sizes.size() == kMaxDims || !item->is(Kind::kInt) || item->integer < 0) {
+      fail<CheckpointError>(where, "up to 16 sizes or strides of at least 0", "others");
     }
     sizes.push_back(item->integer);
   }
@@ -51,11 +54,11 @@ std::vector<std::int64_t> parse_sizes(const PickleValue& tuple, const std::strin
 // Checks that every element of the view lies in the storage, without any overflow.
 void check_view(const TensorEntry& entry, std::int64_t offset, std::int64_t storage_numel,
                 const std::string& where) {
-  const std::string view = "offset " + std::to_string(offset) + ", shape " + dims_text(entry.dims) +
-                           ", strides " + dims_text(entry.strides);
   const auto refuse = [&] {
-    fail<CheckpointError>(
-        where, "a view of the storage's " + std::to_string(storage_numel) + " elements", view);
+    fail<CheckpointError>(where,
+                          "a view of the storage's " + std::to_string(storage_numel) + " elements",
+                          "offset " + std::to_string(offset) + ", shape " + dims_text(entry.dims) +
+                              ", strides " + dims_text(entry.strides));
   };
   if (entry.dims.size() != entry.strides.size() || offset < 0 || offset > storage_numel) refuse();
   std::int64_t numel = 1;
@@ -85,7 +88,7 @@ const PickleValue* tensor_call(const PickleValue* value) {
   return value->is(Kind::kCall) && value->text == kRebuildTensor ? value : nullptr;
 }
 
-TensorEntry parse_tensor(const std::string& name, const PickleValue& call, const std::string& where,
+TensorEntry parse_tensor(std::string_view name, const PickleValue& call, const std::string& where,
                          const StorageLookup& find_storage) {
   const TorchStorage storage = parse_storage(argument(call, 0, Kind::kPersistent, where), where);
   const std::int64_t offset = argument(call, 1, Kind::kInt, where).integer;
@@ -124,14 +127,20 @@ TorchStorage parse_storage(const PickleValue& persistent, const std::string& whe
   if (argument(persistent, 0, Kind::kString, where).text != "storage") {
     fail<CheckpointError>(where, "the persistent id of a storage", "another one");
   }
-  const std::string& global = argument(persistent, 1, Kind::kGlobal, where).text;
+  const std::string_view global = argument(persistent, 1, Kind::kGlobal, where).text;
   const std::int64_t numel = argument(persistent, 4, Kind::kInt, where).integer;
+  // A key may be remembered and used by many tensors, each of which looks its storage up.
+  constexpr std::size_t kMaxKey = 256;
+  const std::string_view key = argument(persistent, 2, Kind::kString, where).text;
+  if (key.size() > kMaxKey) {
+    fail<CheckpointError>(where, "a storage key of at most 256 bytes", std::to_string(key.size()));
+  }
   for (const StorageType& type : kStorageTypes) {
     if (global != type.global) continue;
     if (numel < 0 || numel > std::numeric_limits<std::int64_t>::max() / dtype_bytes(type.dtype)) {
       fail<CheckpointError>(where, "a storage size that fits 63 bits", std::to_string(numel));
     }
-    return {argument(persistent, 2, Kind::kString, where).text, type.dtype, numel};
+    return {key, type.dtype, numel};
   }
   fail<CheckpointError>(where, "a storage type", printable(global));
 }
@@ -145,10 +154,10 @@ StateDict read_torch_state(const PickleValue& root, const std::string& where,
     if (!dict.items[i]->is(Kind::kString)) {
       fail<CheckpointError>(where, "names of tensors as keys", "a key that is no string");
     }
-    const std::string& name = dict.items[i]->text;
+    const std::string_view name = dict.items[i]->text;
     const PickleValue* const call = tensor_call(dict.items[i + 1]);
     if (call == nullptr) {
-      result.skipped.push_back(name + ": not a tensor");
+      result.skip(name, "not a tensor");
     } else {
       result.add_or_skip(parse_tensor(name, *call, where + ": " + printable(name), find_storage));
     }

@@ -15,9 +15,10 @@ namespace sam_rlx {
 // True for the globals that a PyTorch state dict may name.
 bool torch_global_allowed(std::string_view global);
 
-// What a persistent id of a PyTorch pickle says about a storage.
+// What a persistent id of a PyTorch pickle says about a storage. The key is short, and points into
+// the file.
 struct TorchStorage {
-  std::string key;
+  std::string_view key;
   DType dtype;
   std::int64_t numel;
 };

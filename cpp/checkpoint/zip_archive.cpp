@@ -224,7 +224,7 @@ class Reader {
 ZipArchive::ZipArchive(std::span<const std::byte> bytes, const std::string& where)
     : entries_(Reader(bytes, where).read()) {}
 
-const std::span<const std::byte>* ZipArchive::find(const std::string& name) const {
+const std::span<const std::byte>* ZipArchive::find(std::string_view name) const {
   const auto found = entries_.find(name);
   return found == entries_.end() ? nullptr : &found->second;
 }

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 namespace sam_rlx {
 
@@ -16,10 +17,11 @@ class ZipArchive {
   // `where` names the file in messages. The entries point into `bytes`.
   ZipArchive(std::span<const std::byte> bytes, const std::string& where);
 
-  using Entries = std::unordered_map<std::string, std::span<const std::byte>>;
+  // Ordered, as all maps of names from files: names cannot be chosen so that it is slow.
+  using Entries = std::map<std::string, std::span<const std::byte>, std::less<>>;
   const Entries& entries() const { return entries_; }
   // Null when there is no such entry.
-  const std::span<const std::byte>* find(const std::string& name) const;
+  const std::span<const std::byte>* find(std::string_view name) const;
 
  private:
   Entries entries_;

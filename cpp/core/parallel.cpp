@@ -100,7 +100,8 @@ void Muster::join(int, int) noexcept {}
 #endif
 
 void install_fork_handler() {
-#if defined(__linux__) && defined(_OPENMP)
+  // LLVM's OpenMP, of Clang, prepares a fork itself; after a hard pause its child would abort.
+#if defined(__linux__) && defined(_OPENMP) && !defined(__clang__)
   static const int status =
       pthread_atfork([] { omp_pause_resource_all(omp_pause_hard); }, nullptr, nullptr);
   static_cast<void>(status);

@@ -54,9 +54,10 @@ template <class Body>
 void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, const Body& body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
-  const std::int64_t chunks = (count + grain - 1) / grain;
+  const std::int64_t chunks = (count - 1) / grain + 1;
   const auto run = [&](std::int64_t chunk, int thread) {
-    body(chunk * grain, std::min(count, (chunk + 1) * grain), thread);
+    const std::int64_t begin = chunk * grain;
+    body(begin, begin + std::min(grain, count - begin), thread);
   };
 #ifdef _OPENMP
   const int threads = static_cast<int>(std::min<std::int64_t>(num_threads, chunks));

@@ -2,8 +2,6 @@
 
 #include <limits>
 
-#include "core/error.h"
-
 namespace sam_rlx {
 
 std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {

@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "core/error.h"
+
 namespace sam_rlx {
 
 // Multiplies sizes and raises InvalidArgument when the product does not fit.
@@ -37,6 +39,7 @@ class Shape {
 
  private:
   std::size_t index(int axis) const {
+    SAM_RLX_DCHECK(-rank_ <= axis && axis < rank_);
     return static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis);
   }
   std::array<std::int64_t, kMaxRank> dims_{};

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 
+#include "core/asan.h"
 #include "core/error.h"
 
 #if defined(__linux__)
@@ -35,6 +36,7 @@ std::size_t round_up(std::size_t bytes, std::size_t multiple) {
 void FreeAligned::operator()(void* pointer) const noexcept {
 #if defined(__linux__)
   if (bytes >= kMapFrom) {
+    SAM_RLX_UNPOISON(pointer, bytes);  // the next mapping may have this address
     munmap(pointer, bytes);
     return;
   }
@@ -71,22 +73,26 @@ void check_same_size(const Shape& from, const Shape& to) {
   if (from.numel() != to.numel()) fail_internal("reshape of " + from.str() + " to " + to.str());
 }
 
+// Entry `i` of the first axis, of a View or ConstView.
+template <class V>
+V entry(const V& view, std::int64_t i) {
+  SAM_RLX_DCHECK(view.shape.rank() > 0 && 0 <= i && i < view.shape[0]);
+  const Shape rest = without_first(view.shape);
+  const std::int64_t size = rest.numel();
+  SAM_RLX_DCHECK(view.data != nullptr || size == 0);
+  return {view.data + i * size, rest};
+}
+
 }  // namespace
 
-View View::operator[](std::int64_t i) const {
-  const Shape rest = without_first(shape);
-  return {data + i * rest.numel(), rest};
-}
+View View::operator[](std::int64_t i) const { return entry(*this, i); }
 
 View View::reshape(const Shape& other) const {
   check_same_size(shape, other);
   return {data, other};
 }
 
-ConstView ConstView::operator[](std::int64_t i) const {
-  const Shape rest = without_first(shape);
-  return {data + i * rest.numel(), rest};
-}
+ConstView ConstView::operator[](std::int64_t i) const { return entry(*this, i); }
 
 ConstView ConstView::reshape(const Shape& other) const {
   check_same_size(shape, other);
@@ -107,6 +113,7 @@ Tensor Tensor::zeros(const Shape& shape) {
 Tensor Tensor::copy_of(ConstView source) {
   Tensor result(source.shape);
   if (source.numel() > 0) {
+    SAM_RLX_DCHECK(source.data != nullptr);
     std::memcpy(result.data(), source.data,
                 static_cast<std::size_t>(source.numel()) * sizeof(float));
   }

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
+#include <new>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#define SAM_RLX_POISON(pointer, bytes) ASAN_POISON_MEMORY_REGION(pointer, bytes)
-#define SAM_RLX_UNPOISON(pointer, bytes) ASAN_UNPOISON_MEMORY_REGION(pointer, bytes)
-#else
-#define SAM_RLX_POISON(pointer, bytes) ((void)0)
-#define SAM_RLX_UNPOISON(pointer, bytes) ((void)0)
-#endif
+#include "core/asan.h"
 
 namespace sam_rlx {
 namespace {
@@ -25,34 +20,32 @@ std::int64_t size_of(const AlignedBlock& block) {
 }  // namespace
 
 void* Workspace::take(std::int64_t bytes) {
+  if (bytes > std::numeric_limits<std::int64_t>::max() - kAlign) throw std::bad_alloc();
   bytes = (std::max<std::int64_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
   if (blocks_.empty()) {
     const std::int64_t size = std::max({bytes, peak_, kMinBlock});
     blocks_.push_back(allocate_aligned(static_cast<std::size_t>(size)));
   }
-  while (used_ + bytes > size_of(blocks_[block_])) {
-    if (block_ + 1 == blocks_.size()) {
+  while (bytes > size_of(blocks_[top_.block]) - top_.used) {
+    if (top_.block + 1 == blocks_.size()) {
       blocks_.push_back(allocate_aligned(static_cast<std::size_t>(std::max(bytes, kMinBlock))));
     }
-    before_ += used_;
-    used_ = 0;
-    ++block_;
+    top_ = {top_.block + 1, 0, top_.before + top_.used};
   }
-  auto* const result = static_cast<std::byte*>(blocks_[block_].get()) + used_;
-  used_ += bytes;
-  peak_ = std::max(peak_, before_ + used_);
+  auto* const result = static_cast<std::byte*>(blocks_[top_.block].get()) + top_.used;
+  top_.used += bytes;
+  peak_ = std::max(peak_, top_.before + top_.used);
   SAM_RLX_UNPOISON(result, static_cast<std::size_t>(bytes));
   return result;
 }
 
-void Workspace::close(std::size_t block, std::int64_t used, std::int64_t before) noexcept {
+void Workspace::close(const Position& begin) noexcept {
   --open_scopes_;
-  block_ = block;
-  used_ = used;
-  before_ = before;
-  if (open_scopes_ == 0 && blocks_.size() > 1) blocks_.clear();  // next: one block of `peak_`
-  for (std::size_t i = block_; i < blocks_.size(); ++i) {
-    [[maybe_unused]] const std::int64_t kept = i == block_ ? used_ : 0;
+  top_ = begin;
+  const bool empty = top_.before + top_.used == 0;
+  if (open_scopes_ == 0 && empty && blocks_.size() > 1) blocks_.clear();  // next: one of `peak_`
+  for (std::size_t i = top_.block; i < blocks_.size(); ++i) {
+    [[maybe_unused]] const std::int64_t kept = i == top_.block ? top_.used : 0;
     SAM_RLX_POISON(static_cast<std::byte*>(blocks_[i].get()) + kept,
                    static_cast<std::size_t>(size_of(blocks_[i]) - kept));
   }

@@ -15,6 +15,13 @@ namespace sam_rlx {
 // A function takes its result first and then opens a Scope for its scratch, so that the result
 // outlives the scratch.
 class Workspace {
+  // The end of what is taken.
+  struct Position {
+    std::size_t block = 0;    // the block in use
+    std::int64_t used = 0;    // bytes of it that are taken
+    std::int64_t before = 0;  // bytes taken from the blocks before it
+  };
+
  public:
   Workspace() = default;
   Workspace(const Workspace&) = delete;
@@ -32,41 +39,41 @@ class Workspace {
   // For a loop whose threads need scratch of their own for whole layers: `count` workspaces, kept
   // for the next loop.
   void reserve_threads(int count);
-  Workspace& of_thread(int thread) { return *threads_[static_cast<std::size_t>(thread)]; }
+  Workspace& of_thread(int thread) {
+    SAM_RLX_DCHECK(0 <= thread && static_cast<std::size_t>(thread) < threads_.size());
+    return *threads_[static_cast<std::size_t>(thread)];
+  }
 
   std::int64_t capacity_bytes() const;
 
-  // Gives back on destruction what was taken since construction.
+  // Gives back on destruction what was taken since construction. Scopes close in the reverse order
+  // of their opening.
   class Scope {
    public:
-    explicit Scope(Workspace& workspace)
-        : workspace_(workspace),
-          block_(workspace.block_),
-          used_(workspace.used_),
-          before_(workspace.before_) {
-      ++workspace_.open_scopes_;
+    explicit Scope(Workspace& workspace) : workspace_(workspace), begin_(workspace.top_) {
+      depth_ = ++workspace_.open_scopes_;
     }
-    ~Scope() { workspace_.close(block_, used_, before_); }
+    ~Scope() {
+      SAM_RLX_DCHECK(depth_ == workspace_.open_scopes_);
+      workspace_.close(begin_);
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     Workspace& workspace_;
-    std::size_t block_;
-    std::int64_t used_;
-    std::int64_t before_;
+    Position begin_;
+    int depth_ = 0;
   };
 
  private:
   void* take(std::int64_t bytes);
-  void close(std::size_t block, std::int64_t used, std::int64_t before) noexcept;
+  void close(const Position& begin) noexcept;
 
   std::vector<AlignedBlock> blocks_;
   std::vector<std::unique_ptr<Workspace>> threads_;
-  std::size_t block_ = 0;    // the block in use
-  std::int64_t used_ = 0;    // bytes of it that are taken
-  std::int64_t before_ = 0;  // bytes taken from the blocks before it
-  std::int64_t peak_ = 0;    // most bytes ever taken at once
+  Position top_;
+  std::int64_t peak_ = 0;  // most bytes ever taken at once
   int open_scopes_ = 0;
 };
 

@@ -84,7 +84,7 @@ void conv_patch(Context& ctx, ConstView x, std::int64_t patch, const PackedMatri
     return x.data + (i / out_w * width + i % out_w) * patch * channels;
   };
   const auto line = [=](const float* at, std::int64_t y) { return at + y * width * channels; };
-  packed_gemm(ctx, expected.rows(), RowSegments(patch, patch * channels, corner, line), weight,
+  packed_gemm(ctx, expected.rows(), RowSegments{patch, patch * channels, corner, line}, weight,
               epilogue, out.data);
 }
 
@@ -108,7 +108,7 @@ void conv_strided(Context& ctx, ConstView x, const ConvWindow& window, const Pac
     return map.data + (b * height + y) * row + i % out_w * stride * channels;
   };
   const auto line = [=](const float* at, std::int64_t tap) { return at + tap * row; };
-  packed_gemm(ctx, expected.rows(), RowSegments(kernel, kernel * channels, corner, line), weight,
+  packed_gemm(ctx, expected.rows(), RowSegments{kernel, kernel * channels, corner, line}, weight,
               epilogue, out.data);
 }
 
@@ -131,7 +131,7 @@ void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilog
     if (col < 0 || col >= width || row < 0 || row >= height) return nullptr;
     return p.at + (dy * width + dx) * channels;
   };
-  packed_gemm(ctx, expected.rows(), RowSegments(9, channels, place, segment), weight, epilogue,
+  packed_gemm(ctx, expected.rows(), RowSegments{9, channels, place, segment}, weight, epilogue,
               out.data);
 }
 
@@ -167,7 +167,7 @@ void conv3x3_stride2(Context& ctx, ConstView x, const PackedMatrix& weight,
     return padded + b * plane + 2 * y * row + i % out_w * 2 * channels;
   };
   const auto line = [=](const float* at, std::int64_t tap) { return at + tap * row; };
-  packed_gemm(ctx, expected.rows(), RowSegments(3, 3 * channels, corner, line), weight, epilogue,
+  packed_gemm(ctx, expected.rows(), RowSegments{3, 3 * channels, corner, line}, weight, epilogue,
               out.data);
 }
 

@@ -11,6 +11,7 @@ namespace sam_rlx {
 
 Tensor fold_conv_transpose2x2(const KernelTable& kernels, ConstView weight) {
   const std::int64_t in = weight.shape[0], out = weight.shape[1], mr = kernels.gemm_mr;
+  SAM_RLX_DCHECK(weight.shape == (Shape{in, out, 2, 2}));
   Tensor columns({in, 4 * out});
   std::vector<const float*> pointers;
   for (std::int64_t i = 0; i < in; ++i) {
@@ -168,10 +169,26 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
   }
 }
 
+void check(const KernelTable& kernels, const MaskUpscalingArgs& args, const Shape& masks) {
+  SAM_RLX_DCHECK(args.map.shape.rank() == 3 && args.hyper.shape.rank() == 2);
+  const std::int64_t height = args.map.shape[0], width = args.map.shape[1];
+  const std::int64_t channels = args.map.shape[2];
+  const std::int64_t c1 = args.norm_weight.numel(), c2 = args.hyper.shape[1];
+  const std::int64_t mr = kernels.gemm_mr;
+  SAM_RLX_DCHECK(args.norm_bias.numel() == c1 && args.bias1.numel() == 4 * c1);
+  SAM_RLX_DCHECK(args.weight1.shape == (Shape{round_up(4 * c1, mr), channels}));
+  SAM_RLX_DCHECK(args.bias2.numel() == 4 * c2);
+  SAM_RLX_DCHECK(args.weight2.shape == (Shape{round_up(4 * c2, mr), c1}));
+  SAM_RLX_DCHECK(!args.skip1 || args.skip1.shape == (Shape{height, 4 * c1, width}));
+  SAM_RLX_DCHECK(!args.skip0 || args.skip0.shape == (Shape{height, 16 * c2, width}));
+  SAM_RLX_DCHECK(masks == (Shape{args.hyper.shape[0], 4 * height, 4 * width}));
+}
+
 }  // namespace
 
 void upscale_masks(Context& ctx, const MaskUpscalingArgs& args, View masks) {
   const KernelTable& kernels = ctx.kernels;
+  check(kernels, args, masks.shape);
   const std::int64_t width = args.map.shape[1];
   const std::int64_t channels = args.map.shape[2];
   const std::int64_t map_size = round_up(width, kernels.gemm_nr) * channels;

@@ -97,7 +97,7 @@ RowSegments(std::int64_t, std::int64_t, Row, At) -> RowSegments<Row, At>;
 inline auto whole_rows(const float* matrix, std::int64_t length) {
   const auto row = [=](std::int64_t i) { return matrix + i * length; };
   const auto same = [](const float* start, std::int64_t) { return start; };
-  RowSegments rows(1, length, row, same);
+  RowSegments rows{1, length, row, same};
   rows.matrix = matrix;
   return rows;
 }

@@ -93,7 +93,7 @@ void conv3x3_upsampled(Context& ctx, ConstView x, const UpsampledConv& weight, C
       if (row < 0 || row >= in.height || col < 0 || col >= in.width) return nullptr;
       return x.data + in.at(row, col);
     };
-    packed_gemm(ctx, places, RowSegments(4, in.channels, place, segment),
+    packed_gemm(ctx, places, RowSegments{4, in.channels, place, segment},
                 weight.quarters[static_cast<std::size_t>(quarter)], {.residual = residual[quarter]},
                 out[quarter].data);
   }
@@ -118,7 +118,7 @@ void conv3x3_to_quarters(Context& ctx, ConstView x, const PackedMatrix& weight, 
     if (row < 0 || row >= height || col < 0 || col >= width) return nullptr;
     return x.data + (row * width + col) * channels;
   };
-  packed_gemm(ctx, height * width, RowSegments(9, channels, place, segment), weight, {.bias = bias},
+  packed_gemm(ctx, height * width, RowSegments{9, channels, place, segment}, weight, {.bias = bias},
               out.data);
 }
 

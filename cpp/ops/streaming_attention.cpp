@@ -1,5 +1,7 @@
 #include "ops/streaming_attention.h"
 
+#include "core/error.h"
+
 namespace sam_rlx {
 namespace {
 
@@ -13,6 +15,10 @@ AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes&
   constexpr std::int64_t kQueryBlock = 128;  // that share a block of keys in the cache
   mr_ = kernels.gemm_mr;
   nr = kernels.gemm_nr;
+  SAM_RLX_DCHECK(nr <= QueryRows::kMax && mr_ <= QueryRows::kMax);
+  SAM_RLX_DCHECK(sizes.head_dim > 0 && sizes.value_dim > 0);
+  SAM_RLX_DCHECK((sizes.rel_h == nullptr) == (sizes.rel_w == nullptr));
+  SAM_RLX_DCHECK(sizes.rel_h == nullptr || !sizes.bias);
   query_scale_ = sizes.bfloat16 ? 1.0F : sizes.scale * kLog2E;
   key_step = sizes.bfloat16 ? kBFloat16Depth : mr_;
   panels = std::clamp<std::int64_t>((sizes.max_queries + nr - 1) / nr, 1, kQueryBlock / nr);

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
+#include "ops/packed_gemm.h"
 
 namespace sam_rlx {
 namespace {
@@ -20,10 +21,30 @@ constexpr std::int64_t kStep = 96;
 // Rows of a work item when the parts are joined.
 constexpr std::int64_t kJoinedRows = 8;  // docs/optimizations.md: work-items
 
+// Rows (N, inner) that are divided among the heads.
+bool has_heads(const ConstView& x, std::int64_t heads) {
+  return x.shape.rank() == 2 && heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0;
+}
+
+bool has_columns(const ConstView& x, std::int64_t columns) {
+  return x.shape.rank() == 2 && x.shape[1] == columns;
+}
+
+bool is_packed(const Projection& projection, std::int64_t rows, std::int64_t cols) {
+  return projection.packed != nullptr && projection.packed->rows == rows &&
+         projection.packed->cols == cols;
+}
+
+// Places in whole panels: what pack_places_t makes of (places, inner).
+bool is_packed_map(const KernelTable& kernels, const ConstView& x, std::int64_t places,
+                   std::int64_t inner) {
+  return has_columns(x, inner) && x.shape[0] == round_up(places, kernels.gemm_nr);
+}
+
 float* thread_slice(float* base, std::int64_t stride, int thread) { return base + stride * thread; }
 
 std::int64_t panels_size(const KernelTable& kernels, std::int64_t n, std::int64_t k) {
-  return (n + kernels.gemm_nr - 1) / kernels.gemm_nr * kernels.gemm_nr * k;
+  return round_up(n, kernels.gemm_nr) * k;
 }
 
 void add_rows(const float* a, const float* b, std::int64_t n, float* out) {
@@ -128,6 +149,10 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
   const std::int64_t dim = inner / args.num_heads;
   const std::int64_t places = args.keys.shape[0], channels = args.keys.shape[1];
   const std::int64_t rows = tokens * args.num_heads;
+  SAM_RLX_DCHECK(has_heads(args.query, args.num_heads) && out.shape == args.query.shape);
+  SAM_RLX_DCHECK(args.keys.shape.rank() == 2 && args.key_pe.shape == args.keys.shape);
+  SAM_RLX_DCHECK(places > 0 && args.k_proj.weight.shape == (Shape{inner, channels}));
+  SAM_RLX_DCHECK(is_packed(args.v_proj, inner, channels));
   if (rows == 0) return;
   const std::int64_t parts = (places + kPart - 1) / kPart;
 
@@ -173,8 +198,9 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
 }
 
 void pack_places_t(Context& ctx, ConstView x, Tensor& out) {
-  const std::int64_t places = x.shape[0], inner = x.shape[1], nr = ctx.kernels.gemm_nr;
-  const Shape shape{(places + nr - 1) / nr * nr, inner};
+  SAM_RLX_DCHECK(x.shape.rank() == 2);
+  const std::int64_t places = x.shape[0], inner = x.shape[1];
+  const Shape shape{round_up(places, ctx.kernels.gemm_nr), inner};
   if (out.shape() != shape) out = Tensor(shape);
   parallel_for(ctx.num_threads, places, kPart, [&](std::int64_t begin, std::int64_t end, int) {
     ctx.kernels.pack_weight(x.data + begin * inner, inner, end - begin, inner,
@@ -187,6 +213,9 @@ void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args
   const std::int64_t tokens = args.query.shape[0], inner = args.query.shape[1];
   const std::int64_t dim = inner / args.num_heads;
   const std::int64_t places = args.value.shape[0];
+  SAM_RLX_DCHECK(has_heads(args.query, args.num_heads) && out.shape == args.query.shape);
+  SAM_RLX_DCHECK(places > 0 && has_columns(args.value, inner));
+  SAM_RLX_DCHECK(is_packed_map(kernels, args.key_t, places, inner));
   if (tokens == 0) return;
   const float scale = score_scale(dim);
 
@@ -368,6 +397,19 @@ void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View 
   const std::int64_t heads = args.num_heads, inner = args.key.shape[1];
   const std::int64_t channels = args.keys.shape[1], places = args.keys.shape[0];
   const std::int64_t tokens = args.key.shape[0] - 1, rows = tokens * heads;
+  SAM_RLX_DCHECK(has_heads(args.key, heads) && tokens >= 0 && args.value.shape == args.key.shape);
+  SAM_RLX_DCHECK(args.keys.shape.rank() == 2 && keys_out.shape == args.keys.shape);
+  SAM_RLX_DCHECK(is_packed(args.out_proj, channels, inner));
+  SAM_RLX_DCHECK(args.norm_weight.data == nullptr || (args.norm_weight.numel() == channels &&
+                                                      args.norm_bias.numel() == channels));
+  if (args.query_input) {
+    SAM_RLX_DCHECK(args.query_input.shape == args.keys.shape);
+    SAM_RLX_DCHECK(!args.query_pe || args.query_pe.shape == args.keys.shape);
+    SAM_RLX_DCHECK(args.q_proj.weight.shape == (Shape{inner, channels}));
+    SAM_RLX_DCHECK(args.q_proj.bias.numel() == inner);
+  } else {
+    SAM_RLX_DCHECK(is_packed_map(kernels, args.query_t, places, inner));
+  }
 
   const Workspace::Scope scratch(ctx.workspace);
   const View key = relative_tokens(ctx, args.key, score_scale(inner / heads));

@@ -54,7 +54,9 @@ bool heads_fit(const sam2::HeadsConfig& heads, std::int64_t channels) {
   const std::int64_t layers = heads.memory_attention.num_layers;
   return t.embedding_dim == channels && t.embedding_dim % 8 == 0 && inner % t.num_heads == 0 &&
          t.embedding_dim % t.num_heads == 0 && t.depth >= 1 && t.depth <= 64 &&
-         heads.mask_decoder.num_multimask_outputs >= 1 && heads.mask_decoder.iou_head_depth >= 1 &&
+         heads.mask_decoder.num_multimask_outputs >= 1 &&
+         heads.mask_decoder.num_multimask_outputs <= 64 && heads.mask_decoder.iou_head_depth >= 1 &&
+         heads.mask_decoder.iou_head_depth <= 64 && heads.memory_encoder.fuser_layers <= 64 &&
          heads.base.mask_in_chans % 4 == 0 && layers >= 1 && layers <= 64 &&
          t.embedding_dim % heads.mem_dim() == 0 && heads.mem_dim() % 4 == 0 &&
          heads.memory_bank.num_maskmem >= 2;

@@ -213,7 +213,7 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
       "variant " + *variant + ": " + kTrunk + "blocks",
       "width " + std::to_string(asked.embed_dim) + ", blocks per stage " + list_text(asked.stages),
       "width " + std::to_string(found.image_encoder.trunk.embed_dim) + ", blocks per stage " +
-          list_text(found.image_encoder.trunk.stages) + " (the file is " + found.variant + ")");
+          list_text(found.image_encoder.trunk.stages) + " (the file is " + printable(found.variant) + ")");
 }
 
 }  // namespace sam_rlx

@@ -17,6 +17,7 @@ void check_sizes(const sam::SamConfig& config, const std::string& where) {
                        t.embedding_dim % 8 == 0 &&
                        t.embedding_dim / t.attention_downsample_rate % t.num_heads == 0;
   if (!divides || e.img_size > 4096 || e.depth > 1024 || t.depth > 64 ||
+      config.mask_decoder.iou_head_depth > 64 ||
       e.out_chans != config.prompt_encoder.embed_dim || e.out_chans != t.embedding_dim ||
       config.prompt_encoder.mask_in_chans % 4 != 0) {
     fail<CheckpointError>(where, "sizes that divide each other as in SAM", "others");
@@ -35,13 +36,15 @@ sam::SamConfig config_from_metadata(const std::string& text, const std::string& 
   e.embed_dim = size_in(json, "embed_dim", where);
   e.depth = size_in(json, "depth", where);
   e.num_heads = size_in(json, "num_heads", where);
-  e.mlp_dim = static_cast<std::int64_t>(json.at("mlp_ratio", where).number(where + ".mlp_ratio") *
-                                        static_cast<double>(e.embed_dim));
+  const double mlp_dim = json.at("mlp_ratio", where).number(where + ".mlp_ratio") *
+                         static_cast<double>(e.embed_dim);
+  if (!(mlp_dim >= 1.0 && mlp_dim <= static_cast<double>(kMaxConfigSize))) {
+    fail<CheckpointError>(where + ".mlp_ratio", "a ratio that gives a width", "another number");
+  }
+  e.mlp_dim = static_cast<std::int64_t>(mlp_dim);
   e.out_chans = size_in(json, "out_chans", where);
   e.window_size = size_in(json, "window_size", where);
-  for (const Json& block : json.at("global_attn_indexes", where).array(where)) {
-    e.global_attn_indexes.push_back(block.integer(where + ".global_attn_indexes"));
-  }
+  e.global_attn_indexes = sizes_in(json, "global_attn_indexes", where);
   config.prompt_encoder.embed_dim = size_or(json, "prompt_embed_dim", e.out_chans, where);
   config.prompt_encoder.mask_in_chans = size_or(json, "mask_in_chans", 16, where);
   config.prompt_encoder.input_image_size = e.img_size;
@@ -55,9 +58,6 @@ sam::SamConfig config_from_metadata(const std::string& text, const std::string& 
   d.iou_head_depth = size_or(json, "iou_head_depth", 3, where);
   read_pixels(json, "pixel_mean", where, config.pixel_mean);
   read_pixels(json, "pixel_std", where, config.pixel_std);
-  if (e.mlp_dim < 1 || e.mlp_dim > kMaxConfigSize) {
-    fail<CheckpointError>(where + ".mlp_ratio", "a ratio that gives a width", "another number");
-  }
   check_sizes(config, where);
   return config;
 }
@@ -154,7 +154,7 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
   fail<CheckpointError>(
       "variant " + *variant + ": " + patch.name,
       "width " + std::to_string(asked.image_encoder.embed_dim),
-      "width " + std::to_string(patch.dims[0]) + " (the file is " + found.variant + ")");
+      "width " + std::to_string(patch.dims[0]) + " (the file is " + printable(found.variant) + ")");
 }
 
 }  // namespace sam_rlx

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.printable import shown
 
 _CHANNELS = (1, 3, 4)
+_MAX_PIXELS = 1 << 30  # of an image; its mask as float32 takes 4 GiB
 _PICTURE = (
     "a uint8, uint16 or [0, 1] float picture (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
 )
@@ -85,7 +87,21 @@ def _channels_last(image: NDArray[Any]) -> NDArray[Any]:
         image = image.transpose(1, 2, 0)
     if image.ndim != 3 or image.shape[2] not in _CHANNELS or image.size == 0:
         raise InvalidArgumentError(f"image: expected {_PICTURE}, found shape {image.shape}")
+    as_hw("image", image.shape[:2])
     return image
+
+
+def as_hw(name: str, hw: Any) -> tuple[int, int]:
+    """Check the size (H, W) of an image: positive, and not above the limit of pixels."""
+    sides = tuple(hw) if isinstance(hw, (tuple, list)) or np.ndim(hw) == 1 else ()
+    if len(sides) != 2:
+        raise InvalidArgumentError(f"{name}: expected (H, W), found {hw!r}")
+    height, width = (as_integer(f"{name}[{axis}]", side, 1) for axis, side in enumerate(sides))
+    if height * width > _MAX_PIXELS:
+        raise InvalidArgumentError(
+            f"{name}: expected at most {_MAX_PIXELS} pixels, found {height} x {width}"
+        )
+    return height, width
 
 
 def _as_uint8(image: NDArray[Any]) -> NDArray[np.uint8]:
@@ -293,7 +309,7 @@ def as_integer(name: str, value: Any, low: int) -> int:
     """Return `value` as an int if it is an integer (no bool) of at least `low`."""
     integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not integer or value < low:
-        raise InvalidArgumentError(f"{name}: expected an int >= {low}, found {value!r}")
+        raise InvalidArgumentError(f"{name}: expected an int >= {low}, found {shown(value)}")
     return int(value)
 
 
@@ -307,6 +323,6 @@ def as_number(name: str, value: Any, low: float, high: float = math.inf) -> floa
     number = isinstance(value, (int, float, np.integer, np.floating))
     if isinstance(value, bool) or not number or not low <= value <= high:
         raise InvalidArgumentError(
-            f"{name}: expected a number from {low} to {high}, found {value!r}"
+            f"{name}: expected a number from {low} to {high}, found {shown(value)}"
         )
     return float(value)

@@ -2,15 +2,17 @@
 
 import importlib
 import os
+from contextlib import suppress
 from fractions import Fraction
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError
+from sam_rlx.arrays import as_number
+from sam_rlx.errors import InvalidArgumentError, MissingExtraError, UnsupportedError
+from sam_rlx.files import NewFile, as_path
 
 _CODECS = ("libx264", "libopenh264", "mpeg4")
 
@@ -31,13 +33,13 @@ class ClipWriter:
     Raises
     ------
     InvalidArgumentError
-        The suffix is another one.
+        The suffix is another one, or the rate is no positive number.
     MissingExtraError
         PyAV is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str], rate: float) -> None:
-        self._path = Path(path)
+        self._path = as_path(path)
         if self._path.suffix.lower() != ".mp4":
             raise InvalidArgumentError(
                 f"{self._path}: expected the suffix .mp4, found {self._path.suffix!r}"
@@ -48,13 +50,14 @@ class ClipWriter:
             raise MissingExtraError(
                 'clip: expected the package av (pip install "sam_rlx[video]"), found none'
             ) from error
-        self._rate = Fraction(rate).limit_denominator(1001)
-        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        self._rate = Fraction(as_number("rate", rate, 1e-3, 1e6)).limit_denominator(1001)
+        self._new: NewFile | None = None
         self._container: Any = None
         self._stream: Any = None
+        self._frames = 0
 
     def __enter__(self) -> "ClipWriter":
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._new = NewFile(self._path)
         return self
 
     def add(self, pixels: NDArray[np.uint8]) -> None:
@@ -68,10 +71,14 @@ class ClipWriter:
         even = np.pad(pixels, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         frame = self._av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")
         self._container.mux(self._stream.encode(frame))
+        self._frames += 1
 
     def _start(self, height: int, width: int) -> None:
-        codec = next(name for name in _CODECS if name in self._av.codecs_available)
-        self._container = self._av.open(str(self._temporary), "w", format="mp4")
+        codec = next((name for name in _CODECS if name in self._av.codecs_available), None)
+        if codec is None:
+            raise UnsupportedError(f"clip: expected an encoder of {list(_CODECS)}, found none")
+        assert self._new is not None
+        self._container = self._av.open(self._new.file, "w", format="mp4")
         self._stream = self._container.add_stream(codec, rate=self._rate)
         self._stream.height, self._stream.width = height, width
         self._stream.pix_fmt = "yuv420p"
@@ -84,14 +91,18 @@ class ClipWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        assert self._new is not None
         try:
-            if self._container is None:
-                return
-            if error is None or isinstance(error, KeyboardInterrupt):
+            if self._frames and (error is None or isinstance(error, KeyboardInterrupt)):
                 self._container.mux(self._stream.encode(None))
                 self._container.close()
-                self._temporary.replace(self._path)
-            else:
-                self._container.close()
+                self._new.commit()
         finally:
-            self._temporary.unlink(missing_ok=True)
+            self._new.discard()
+            self._close_quietly()
+
+    def _close_quietly(self) -> None:
+        """Close what an error has left open; closing writes to a file that is gone."""
+        if self._container is not None:
+            with suppress(self._av.FFmpegError, OSError, ValueError):
+                self._container.close()

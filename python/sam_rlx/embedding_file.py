@@ -1,16 +1,17 @@
 """Embeddings that users give, and on disk: NPZ files of `save_embedding`."""
 
-import zipfile
+import os
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx.arrays import as_integer
+from sam_rlx import saved_arrays
+from sam_rlx.arrays import as_hw
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
-from sam_rlx.files import atomic_write
+from sam_rlx.saved_arrays import Field
 
 
 class Kind(NamedTuple):
@@ -30,36 +31,37 @@ CONCEPT = Kind(
 
 
 def save(
-    path: str,
+    path: str | os.PathLike[str],
     kind: Kind,
     embeddings: Sequence[NDArray[np.float32]],
     orig_hw: tuple[int, int],
     identity: Mapping[str, Any],
 ) -> None:
     """Write embeddings, the size of their picture, and what identifies the model."""
-    fields: dict[str, Any] = {**dict(zip(kind.names, embeddings, strict=False)), **identity}
-    with atomic_write(path) as file:
-        np.savez(file, format=kind.format, orig_hw=np.asarray(orig_hw, np.int64), **fields)
+    arrays = dict(zip(kind.names, embeddings, strict=False))
+    saved_arrays.write(
+        path,
+        {"format": kind.format, "orig_hw": np.asarray(orig_hw, np.int64), **arrays, **identity},
+    )
 
 
 def load(
-    path: str, kind: Kind, identity: Mapping[str, Any]
-) -> tuple[list[NDArray[np.float32]], tuple[int, ...]]:
+    path: str | os.PathLike[str], kind: Kind, identity: Mapping[str, Any]
+) -> tuple[list[NDArray[np.float32]], tuple[int, int]]:
     """Read what `save` wrote; raise `CheckpointError` when it is damaged or of another model."""
+    schema: dict[str | re.Pattern[str], Field] = {
+        "orig_hw": Field("i", 1),
+        **{name: Field("f", range(1, 6), name == kind.names[0]) for name in kind.names},
+        **saved_arrays.IDENTITY,
+    }
+    fields = saved_arrays.read(path, "an embedding file", (kind.format,), schema)
+    saved_arrays.check_identity(path, fields, identity)
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            fields = {key: archive[key] for key in archive.files}
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{path}: expected an embedding file, found {error}") from error
-    for key, value in {"format": kind.format, **identity}.items():
-        found = fields[key].item() if key in fields and fields[key].ndim == 0 else None
-        if found != value:
-            raise CheckpointError(f"{path}: expected {key} {value!r}, found {found!r}")
-    try:
-        orig_hw = tuple(int(side) for side in fields["orig_hw"])
-    except (KeyError, TypeError) as error:
+        orig_hw = as_hw("orig_hw", fields["orig_hw"].tolist())
+        arrays = [as_embedding(fields[name]) for name in kind.names if name in fields]
+    except InvalidArgumentError as error:
         raise CheckpointError(f"{path}: expected a complete embedding, found {error}") from error
-    return [fields[name] for name in kind.names if name in fields], orig_hw
+    return arrays, orig_hw
 
 
 def as_embedding(embedding: Any) -> NDArray[np.float32]:
@@ -70,11 +72,3 @@ def as_embedding(embedding: Any) -> NDArray[np.float32]:
     if not np.isfinite(array).all():
         raise InvalidArgumentError("embedding: expected finite values, found NaN or infinity")
     return np.ascontiguousarray(array)
-
-
-def as_hw(orig_hw: Any) -> tuple[int, int]:
-    """Check the size of a picture that a user gives."""
-    sides = tuple(orig_hw) if isinstance(orig_hw, (tuple, list, np.ndarray)) else ()
-    if len(sides) != 2:
-        raise InvalidArgumentError(f"orig_hw: expected (H, W), found {orig_hw!r}")
-    return as_integer("orig_hw[0]", sides[0], 1), as_integer("orig_hw[1]", sides[1], 1)

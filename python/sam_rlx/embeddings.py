@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import embedding_file
+from sam_rlx import embedding_file, saved_arrays
+from sam_rlx.arrays import as_hw
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.exclusive import Exclusive
 from sam_rlx.model import Model
@@ -68,7 +69,7 @@ class PictureEmbeddings:
         single = isinstance(embedding, np.ndarray) or not isinstance(embedding, Sequence)
         parts: Sequence[Any] = [embedding] if single else embedding  # type: ignore[assignment]
         arrays = [embedding_file.as_embedding(part) for part in parts]
-        height, width = embedding_file.as_hw(orig_hw)
+        height, width = as_hw("orig_hw", orig_hw)
         with self._exclusive:
             self._core.set_image_embeddings(arrays, (height, width))
             self._pictures = []
@@ -89,7 +90,7 @@ class PictureEmbeddings:
         with self._exclusive:
             embeddings, orig_hw = self._embeddings(), self._core.orig_hw
         embedding_file.save(
-            os.fspath(path), self._EMBEDDING_FILE, embeddings, orig_hw, self._identity()
+            path, self._EMBEDDING_FILE, embeddings, orig_hw, saved_arrays.identity(self._model)
         )
 
     def load_embedding(self, path: str | os.PathLike[str]) -> None:
@@ -105,15 +106,12 @@ class PictureEmbeddings:
         StateError
             The predictor is in use by another thread.
         """
-        name = os.fspath(path)
-        embeddings, orig_hw = embedding_file.load(name, self._EMBEDDING_FILE, self._identity())
+        embeddings, orig_hw = embedding_file.load(
+            path, self._EMBEDDING_FILE, saved_arrays.identity(self._model)
+        )
         try:
-            self.set_image_embedding(embeddings, orig_hw)  # type: ignore[arg-type]
+            self.set_image_embedding(embeddings, orig_hw)
         except InvalidArgumentError as error:
             raise CheckpointError(
-                f"{name}: expected a complete embedding, found {error}"
+                f"{path}: expected a complete embedding, found {error}"
             ) from error
-
-    def _identity(self) -> dict[str, Any]:
-        model = self._model
-        return {"family": model.family, "variant": model.variant, "img_size": model.img_size}

@@ -1,8 +1,14 @@
 """Errors and warnings of the library. The text has the form ``where: expected X, found Y``."""
 
+from sam_rlx.printable import printable
+
 
 class SamRlxError(Exception):
     """Base of every error of this package."""
+
+    def __str__(self) -> str:
+        """Return the text; what a terminal could obey in names from files is escaped."""
+        return printable(super().__str__(), keep="\n")
 
 
 class InvalidArgumentError(SamRlxError, ValueError):

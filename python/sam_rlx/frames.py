@@ -5,6 +5,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -128,10 +129,11 @@ class IteratorFrames:
         return self._last
 
 
-def _natural(path: Path) -> list[tuple[bool, int, str]]:
-    """Sort key under which 2.jpg comes before 10.jpg."""
-    parts = re.split(r"(\d+)", path.stem)
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]
+def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:
+    """Sort key under which 2.jpg comes before 10.jpg. Digits that `int` cannot read are text."""
+    parts = [part for part in re.split(r"(\d+)", path.stem) if part]
+    numbers = [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+    return numbers, path.name
 
 
 class FolderFrames:
@@ -168,12 +170,12 @@ class ClipFrames:
             ) from error
         self._source = source
         self._name = "video" if isinstance(source, bytes) else str(source)
-        self._times = self._index_times()
-        self._numbers = {time: number for number, time in enumerate(self._times)}
-        self.count: int | None = len(self._times)
         self._container: Any = None
         self._decoder: Iterator[Any] = iter(())
         self._last: tuple[int, NDArray[np.uint8]] | None = None
+        self._times = self._index_times()
+        self._numbers = {time: number for number, time in enumerate(self._times)}
+        self.count: int | None = len(self._times)
 
     @property
     def rate(self) -> float:
@@ -185,14 +187,22 @@ class ClipFrames:
     def _fail(self, expected: str, found: object) -> InvalidArgumentError:
         return InvalidArgumentError(f"{self._name}: expected {expected}, found {found}")
 
-    def _open(self) -> Any:
+    @contextmanager
+    def _decoding(self, expected: str) -> Iterator[None]:
+        """Tell all that a decoder stumbles on as an error of this file, in the decoder's words."""
         try:
-            opened = io.BytesIO(self._source) if isinstance(self._source, bytes) else self._name
-            container = self._av.open(opened)
-        except (FileNotFoundError, PermissionError):
+            yield
+        except (FileNotFoundError, PermissionError, InvalidArgumentError):
+            self.close()
             raise
-        except (self._av.FFmpegError, ValueError) as error:
-            raise self._fail("a video file", error) from error
+        except Exception as error:
+            self.close()
+            raise self._fail(expected, str(error) or type(error).__name__) from error
+
+    def _open(self) -> Any:
+        opened = io.BytesIO(self._source) if isinstance(self._source, bytes) else self._name
+        with self._decoding("a video file"):
+            container = self._av.open(opened)
         if not container.streams.video:
             container.close()
             raise self._fail("a video", "no video in the file")
@@ -201,16 +211,13 @@ class ClipFrames:
 
     def _index_times(self) -> list[int]:
         """Read the packets, without decoding them, for the time stamp of every frame."""
-        with self._open() as container:
+        with self._open() as container, self._decoding("a video file"):
             stream = container.streams.video[0]
-            try:
-                times = sorted(
-                    packet.pts
-                    for packet in container.demux(stream)
-                    if packet.pts is not None and packet.size and not packet.is_discard
-                )
-            except self._av.FFmpegError as error:
-                raise self._fail("a video file", error) from error
+            times = sorted(
+                packet.pts
+                for packet in container.demux(stream)
+                if packet.pts is not None and packet.size and not packet.is_discard
+            )
             promised = stream.frames
         if not times:
             raise self._fail("at least one frame", "none")
@@ -223,16 +230,13 @@ class ClipFrames:
         _check(index, len(self._times))
         if self._last is not None and self._last[0] == index:
             return self._last[1]
-        try:
+        with self._decoding(f"a picture in frame {index}"):
             frame = self._decode(index)
-        except self._av.FFmpegError as error:
-            self.close()
-            raise self._fail(f"a picture in frame {index}", error) from error
-        if frame is None:
-            self.close()
-            raise self._fail(f"a picture in frame {index}", "none")
-        self._last = (index, self.convert(frame))
-        return self._last[1]
+            if frame is None:
+                raise self._fail(f"a picture in frame {index}", "none")
+            pixels = self.convert(frame)
+        self._last = (index, pixels)
+        return pixels
 
     def convert(self, frame: Any) -> NDArray[np.uint8]:
         """Return a decoded frame as RGB."""

@@ -3,7 +3,8 @@
 import importlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx.arrays import as_rgb
 from sam_rlx.errors import InvalidArgumentError, MissingExtraError
-from sam_rlx.files import atomic_write
+from sam_rlx.files import as_path, atomic_write
 
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
@@ -52,15 +53,27 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     MissingExtraError
         Pillow is not installed.
     """
-    images, ops = pillow("Image"), pillow("ImageOps")
-    name = os.fspath(path)
-    try:
-        with images.open(name) as image:
-            return as_rgb(ops.exif_transpose(image))
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
-        raise
-    except (OSError, SyntaxError, ValueError, images.DecompressionBombError) as error:
-        raise InvalidArgumentError(f"{name}: expected a picture, found {error}") from error
+    ops = pillow("ImageOps")
+    with open_image(path) as image:
+        return as_rgb(ops.exif_transpose(image))
+
+
+@contextmanager
+def open_image(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Open an image file as a PIL image; all that fails in the block is told as `read_image` does.
+
+    Decoders of damaged files raise whatever they stumble on: each of those errors becomes an
+    `InvalidArgumentError` with the name of the file and their words.
+    """
+    images = pillow("Image")
+    name = as_path(path)
+    with name.open("rb") as file:
+        try:
+            with images.open(file) as image:
+                yield image
+        except Exception as error:
+            words = str(error).replace(repr(file), "the file") or type(error).__name__
+            raise InvalidArgumentError(f"{name}: expected a picture, found {words}") from error
 
 
 def write_image(

@@ -1,25 +1,27 @@
 """Sessions of the video predictor on disk."""
 
-import ast
 import os
-import zipfile
-from collections.abc import Hashable
-from pathlib import Path
+import re
+from collections.abc import Hashable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core
+from sam_rlx import _core, object_names, saved_arrays
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 from sam_rlx.exclusive import Exclusive
-from sam_rlx.files import atomic_write
 from sam_rlx.frames import FrameSource
 from sam_rlx.model import Model
+from sam_rlx.printable import shown
+from sam_rlx.saved_arrays import Field, Schema
 from sam_rlx.video_phrases import Phrases
 
-_FORMAT = "sam_rlx.video_session.1"
-_IDENTITY = ("family", "variant", "img_size")
+# The first one has names of objects in Python's notation.
+_FORMATS = ("sam_rlx.video_session.2", "sam_rlx.video_session.1")
+_MAX_FRAMES = 1 << 31
+_MAX_NUMBER = 1 << 31
+_RESIZES = ("float", "integer")
 _OPTIONS = (
     "fill_hole_area",
     "non_overlap_masks",
@@ -27,6 +29,16 @@ _OPTIONS = (
     "history",
     "memory_selection",
 )
+# The core looks into the arrays of its state.
+_SCHEMA: Schema = {
+    **saved_arrays.IDENTITY,
+    "options": Field("i", 1),
+    "resize": Field("U", 0),
+    "pushed": Field("i", 0),
+    "names": Field("U", 1),
+    "state.handles": Field("i", 1),
+    re.compile(r"state\.[a-z0-9_.]{1,80}"): Field("if", range(1, 6)),
+}
 
 
 class VideoFiles:
@@ -78,7 +90,8 @@ class VideoFiles:
         Raises
         ------
         InvalidArgumentError
-            The name of an object is no plain Python value (str, int, float, tuple, ...).
+            The name of an object is no plain Python value: str, int, float, bool, None, bytes, or a
+            tuple of these.
         UnsupportedError
             There is a phrase.
         StateError
@@ -86,31 +99,23 @@ class VideoFiles:
         """
         if self._phrases:
             raise UnsupportedError("save: expected a session without phrases, found one with")
-        names = {handle: repr(obj_id) for obj_id, handle in self._handles.items()}
-        for obj_id, handle in self._handles.items():
-            if _plain(names[handle]) != obj_id:
-                raise InvalidArgumentError(
-                    f"save: expected names of objects that are plain values, found {obj_id!r}"
-                )
+        names = {handle: _name_text(obj_id) for obj_id, handle in self._handles.items()}
         with self._exclusive:
             if self._handles:
                 self._prepare()
             state = self._core.export_state()
-        arrays: dict[str, Any] = {f"state.{name}": array for name, array in state.items()}
-        with atomic_write(path) as file:
-            np.savez(
-                file,
-                format=_FORMAT,
-                **self._identity(),
-                options=[self._options[name] for name in _OPTIONS],
-                resize=self._resize,
-                pushed=-1 if self._source is not None else self._pushed,
-                names=np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
-                **arrays,
-            )
-
-    def _identity(self) -> dict[str, Any]:
-        return {name: getattr(self._model, name) for name in _IDENTITY}
+        saved_arrays.write(
+            path,
+            {
+                "format": _FORMATS[0],
+                **saved_arrays.identity(self._model),
+                "options": np.asarray([self._options[name] for name in _OPTIONS], np.int64),
+                "resize": self._resize,
+                "pushed": -1 if self._source is not None else self._pushed,
+                "names": np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
+                **{f"state.{name}": array for name, array in state.items()},
+            },
+        )
 
     @classmethod
     def load(
@@ -145,53 +150,83 @@ class VideoFiles:
         CheckpointError
             The file is damaged, of another kind, or made by another kind of model.
         """
-        fields = _read_session(os.fspath(path))
-        name = os.fspath(path)
-        options: dict[str, Any] = dict(
-            zip(_OPTIONS, fields["options"].astype(np.int64).tolist(), strict=True)
-        )
-        options["history"] = None if options["history"] < 0 else options["history"]
-        options["resize"] = fields["resize"].item()
-        session = cls(model, frames, num_threads=num_threads, **options)
-        for key, value in session._identity().items():
-            if fields[key].item() != value:
-                raise CheckpointError(
-                    f"{name}: expected {key} {value!r}, found {fields[key].item()!r}"
-                )
-        pushed = int(fields["pushed"])
-        if (pushed >= 0) != (session._source is None):
+        fields = saved_arrays.read(path, "a video session", _FORMATS, _SCHEMA)
+        try:
+            options, names = _options(fields), _names(fields)
+            pushed = int(fields["pushed"])
+            if not -1 <= pushed < _MAX_FRAMES:
+                raise ValueError(f"{pushed} frames")
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise CheckpointError(f"{path}: expected a video session, found {error}") from error
+        saved_arrays.check_identity(path, fields, saved_arrays.identity(model))
+        if (pushed >= 0) != (frames is None):
             kind = "a video" if pushed < 0 else "push"
-            raise CheckpointError(f"{name}: expected a session with its frames, found {kind}")
-        state = {
-            key.removeprefix("state."): value
-            for key, value in fields.items()
-            if key.startswith("state.")
-        }
-        session._core.import_state(state)
+            raise CheckpointError(f"{path}: expected a session with its frames, found {kind}")
+        session = cls(model, frames, num_threads=num_threads, **options)
+        try:
+            session._core.import_state(
+                {
+                    name.removeprefix("state."): array
+                    for name, array in fields.items()
+                    if name.startswith("state.")
+                }
+            )
+        except (CheckpointError, InvalidArgumentError) as error:
+            raise CheckpointError(f"{path}: {error}") from error
         session._pushed = max(pushed, 0)
-        handles = state["handles"].tolist()
-        names = [_plain(text) for text in fields["names"].tolist()]
-        session._handles = dict(zip(names, handles, strict=True))
-        session._next_handle = max(handles, default=-1) + 1
+        session._handles = names
+        session._next_handle = max(names.values(), default=-1) + 1
         return session
 
 
-def _plain(text: str) -> Any:
+def _name_text(obj_id: Hashable) -> str:
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return None
+        return object_names.to_text(obj_id)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"save: expected names of objects that are plain values, found {shown(obj_id)}"
+        ) from error
 
 
-def _read_session(name: str) -> dict[str, NDArray[Any]]:
+def _options(fields: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return the arguments of `VideoPredictor` that a file holds."""
+    values = fields["options"].tolist()
+    if len(values) != len(_OPTIONS):
+        raise ValueError(f"{len(values)} options")
+    options: dict[str, Any] = dict(zip(_OPTIONS, values, strict=True))
+    if not 0 <= options["fill_hole_area"] < _MAX_NUMBER:
+        raise ValueError(f"a fill_hole_area of {options['fill_hole_area']}")
+    if not -1 <= options["history"] < _MAX_NUMBER:
+        raise ValueError(f"a history of {options['history']}")
+    for name in ("non_overlap_masks", "keep_corrections", "memory_selection"):
+        if options[name] not in (0, 1):
+            raise ValueError(f"a {name} of {options[name]}")
+    options["history"] = None if options["history"] < 0 else options["history"]
+    options["resize"] = saved_arrays.scalar(fields["resize"])
+    if options["resize"] not in _RESIZES:
+        raise ValueError(f"a resize of {options['resize']!r}")
+    return options
+
+
+def _names(fields: Mapping[str, NDArray[Any]]) -> dict[Hashable, int]:
+    """Return the names of the objects with their handles."""
+    texts = saved_arrays.texts(fields["names"])
+    handles = fields["state.handles"].tolist()
+    if len(texts) != len(handles):
+        raise ValueError(f"{len(texts)} names of {len(handles)} objects")
+    if saved_arrays.scalar(fields["format"]) == _FORMATS[0]:
+        names = [object_names.from_text(text) for text in texts]
+    else:
+        names = [_old_name(text) for text in texts]
+    if len(set(names)) != len(names) or len(set(handles)) != len(handles):
+        raise ValueError("two objects of one name or number")
+    if not all(0 <= handle < _MAX_NUMBER for handle in handles):
+        raise ValueError("numbers of objects out of range")
+    return dict(zip(names, handles, strict=True))
+
+
+def _old_name(text: str) -> Hashable:
     try:
-        with Path(name).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            fields = {key: archive[key] for key in archive.files}
-        if fields["format"].item() != _FORMAT:
-            raise ValueError(f"format {fields['format'].item()!r}")
-        missing = {"options", "resize", "pushed", "names", *_IDENTITY} - fields.keys()
-        if missing:
-            raise ValueError(f"no {sorted(missing)}")
-    except (ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{name}: expected a video session, found {error}") from error
-    return fields
+        return object_names.from_old_text(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; save the session again with numbers or plain text") from error

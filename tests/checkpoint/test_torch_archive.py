@@ -198,7 +198,8 @@ def tensor_call(**change):
         ({"stride": (4, 1)}, "a view of the storage's 6 elements"),
         ({"stride": (2**62, 2**62)}, "a view of the storage's 6 elements"),
         ({"stride": (-3, 1)}, "sizes or strides of at least 0"),
-        ({"size": (1,) * 65, "stride": (1,) * 65}, "up to 64 sizes"),
+        ({"size": (1,) * 17, "stride": (1,) * 17}, "up to 16 sizes"),
+        ({"key": "0" * 257}, "a storage key of at most 256 bytes"),
         ({"size": 6}, "the arguments that torch.save writes"),
     ],
 )

@@ -1,13 +1,18 @@
-// Random products, and comparisons that count failures: parts of kernel_check.cpp.
+// Cases with random numbers of their own, and comparisons that count failures: parts of
+// kernel_check.cpp.
 
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
+#include <string>
 #include <vector>
 
+#include "kernel_check_number.h"
 #include "kernels/kernel_table.h"
 
 namespace {
@@ -15,78 +20,85 @@ namespace {
 using Floats = std::vector<float>;
 
 const sam_rlx::KernelTable& generic = sam_rlx::generic_kernels();
+std::uint64_t seed = 0;  // of all cases
 int failures = 0;
 bool silent = false;  // failures are expected
 
-Floats random_floats(std::size_t count) {
-  static std::uint32_t state = 1;
-  Floats values(count);
-  for (float& v : values) {
-    state = state * 1664525U + 1013904223U;
-    v = static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0F;
-  }
-  return values;
-}
-
-// Says the first ones only.
-void fail(const char* what) {
-  if (++failures <= 20 && !silent) std::printf("%s\n", what);
-}
-
-// Expects a largest error of at most `bound`; a NaN is refused.
-void expect_close(const char* what, const Floats& expected, const Floats& found, float bound) {
-  float error = 0.0F;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const float difference = std::abs(expected[i] - found[i]);
-    error = difference <= error ? error : difference;  // a NaN stays
-  }
-  if (error <= bound) return;
-  char text[128];
-  std::snprintf(text, sizeof(text), "%s: error %g, allowed %g", what, static_cast<double>(error),
-                static_cast<double>(bound));
-  fail(text);
-}
-
-// The same, as a part of the largest number.
-void compare(const char* what, const Floats& expected, const Floats& found, float tolerance) {
-  float largest = 0.0F;
-  for (const float x : expected) largest = std::max(largest, std::abs(x));
-  expect_close(what, expected, found, tolerance * std::max(largest, 1e-30F));
-}
-
-// Sums of k products of numbers up to 1, and two more: what is left of them may be small.
-void compare_sums(const char* what, const Floats& expected, const Floats& found, std::int64_t k) {
-  expect_close(what, expected, found, 1e-6F * (1.0F + std::sqrt(static_cast<float>(k))));
-}
-
-// C (m, n) = gelu(A W^T + bias) + residual of random numbers.
-struct Product {
-  Product(std::int64_t m_, std::int64_t n_, std::int64_t k_)
-      : m(m_),
-        n(n_),
-        k(k_),
-        a(random_floats(static_cast<std::size_t>(m * k))),
-        w(random_floats(static_cast<std::size_t>(n * k))),
-        bias(random_floats(static_cast<std::size_t>(n))),
-        residual(random_floats(static_cast<std::size_t>(m * n))) {}
-
-  // All of it but A, B and C.
-  sam_rlx::GemmArgs target() const {
-    sam_rlx::GemmArgs g;
-    g.m = m;
-    g.n = n;
-    g.k = k;
-    g.c_row_stride = n;
-    g.column_bias = bias.data();
-    g.activation = sam_rlx::kGemmGelu;
-    g.residual = residual.data();
-    g.residual_row_stride = n;
-    return g;
+// A check at some sizes. Its numbers depend on its name, its sizes and the seed alone, so that no
+// table and no other case changes them.
+class Case {
+ public:
+  Case(const char* check, std::initializer_list<std::int64_t> sizes) : name_(check) {
+    for (const std::int64_t size : sizes) name_ += ' ' + std::to_string(size);
+    state_ = seed + 0xCBF29CE484222325U;  // FNV-1a
+    for (const char c : name_) {
+      state_ = (state_ ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+    }
   }
 
-  std::int64_t m, n, k;
-  Floats a, w, bias, residual;
+  // Uniform in [-limit, limit).
+  Floats floats(std::int64_t count, float limit = 1.0F) {
+    Floats values(static_cast<std::size_t>(count));
+    for (float& v : values) {
+      v = limit * (static_cast<float>(next() >> 40) / static_cast<float>(1 << 23) - 1.0F);
+    }
+    return values;
+  }
+
+  // From -4 to 4: float32 sums of less than 2^20 products of these are exact.
+  Floats whole_numbers(std::int64_t count) {
+    Floats values(static_cast<std::size_t>(count));
+    for (float& v : values) v = static_cast<float>(next() >> 40) / static_cast<float>(1 << 24);
+    for (float& v : values) v = std::floor(9.0F * v) - 4.0F;
+    return values;
+  }
+
+  // Says the first ones only.
+  void fail(const std::string& what) const {
+    if (++failures > 20 || silent) return;
+    std::printf("seed %llu, %s: %s\n", static_cast<unsigned long long>(seed), name_.c_str(),
+                what.c_str());
+  }
+
+  // Expects each number within its bound; a NaN is refused.
+  void expect(const char* kernel, const Numbers& truth, const Floats& found) const {
+    if (truth.size() != found.size()) return fail(std::string(kernel) + ": sizes differ");
+    for (std::size_t i = 0; i < truth.size(); ++i) {
+      const double error = std::abs(static_cast<double>(found[i]) - truth[i].value);
+      if (error <= truth[i].error) continue;
+      char text[160];
+      std::snprintf(text, sizeof(text),
+                    "%s [%zu]: expected %.9g, found %.9g, error %.3g, "
+                    "allowed %.3g",
+                    kernel, i, truth[i].value, static_cast<double>(found[i]), error,
+                    truth[i].error);
+      return fail(text);
+    }
+  }
+
+  // Expects the same numbers; a NaN is refused.
+  void expect_same(const char* kernel, const Floats& expected, const Floats& found) const {
+    Numbers truth;
+    for (const float x : expected) truth.push_back(exact(static_cast<double>(x)));
+    expect(kernel, truth, found);
+  }
+
+ private:
+  std::uint64_t next() {  // SplitMix64
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+
+  std::string name_;
+  std::uint64_t state_ = 0;
 };
+
+// The element (row, column) of a matrix in rows of `columns`, in float64.
+double at(const Floats& x, std::int64_t columns, std::int64_t row, std::int64_t column) {
+  return static_cast<double>(x[static_cast<std::size_t>(row * columns + column)]);
+}
 
 // Rows (n, dim) in panels of `width`, each made by `pack`: a table's pack_a_rows or pack_b_rows.
 Floats packed_rows(const Floats& x, std::int64_t dim, std::int64_t width, const auto& pack) {

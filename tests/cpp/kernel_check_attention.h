@@ -3,49 +3,111 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "kernel_check.h"
 
 namespace {
 
-// What a softmax's scores are made of: they themselves (keys, columns), or keys (keys, dim) and
-// queries (columns, dim).
-struct Scores {
-  std::int64_t keys = 0, columns = 0;
-  Floats values = {};
-  std::int64_t dim = 0;
-  Floats key = {}, query = {};
+// One softmax over all keys, for columns that are queries, and its product with values.
+struct Attention {
+  std::int64_t keys, columns, dim, value_dim;
+  std::int64_t map_width;  // of the terms of position; 0 for none
+  // Scores (keys, columns), or keys (keys, dim) and queries (columns, dim) that make them.
+  Floats scores, key, query;
+  Floats value;         // (keys, value_dim)
+  Floats rel_h, rel_w;  // (keys, columns) each: more rows than the map has
+
+  Attention(Case& test, std::int64_t keys_, std::int64_t columns_, std::int64_t dim_,
+            std::int64_t value_dim_, std::int64_t map_width_)
+      : keys(keys_),
+        columns(columns_),
+        dim(dim_),
+        value_dim(value_dim_),
+        map_width(map_width_),
+        scores(test.floats(dim == 0 ? keys * columns : 0)),
+        key(test.floats(keys * dim)),
+        query(test.floats(columns * dim)),
+        value(test.floats(keys * value_dim)),
+        rel_h(test.floats(keys * columns)),
+        rel_w(test.floats((keys + map_width) * columns)) {}
+
+  static constexpr float kScale = 1.5F;
+
+  // Base 2; scores that are made of keys and queries are not scaled: the queries are.
+  Number score(std::int64_t j, std::int64_t c) const {
+    const Number scale = exact(static_cast<double>(kScale));
+    Number y;
+    if (dim == 0) {
+      y = scale * exact(at(scores, columns, j, c));
+    } else {
+      y = scale * sum_of_products(dim, [&](std::int64_t d) {
+            return at(key, dim, j, d) * at(query, dim, c, d);
+          });
+    }
+    if (map_width == 0) return y;
+    return sum({y, exact(at(rel_h, columns, j / map_width, c)),
+                exact(at(rel_w, columns, j % map_width, c))});
+  }
+
+  // (columns, value_dim). The largest score takes part in what is rounded, but leaves no other
+  // trace: all weights are divided by the same power. Keys come in two steps, so weights are
+  // shrunk once.
+  Numbers truth() const {
+    Numbers out;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      Numbers y;
+      for (std::int64_t j = 0; j < keys; ++j) y.push_back(score(j, c));
+      const auto less = [](const Number& a, const Number& b) { return a.value < b.value; };
+      const auto [low, high] = std::minmax_element(y.begin(), y.end(), less);
+      const Number largest = exact(high->value), last = exp2(*low - largest);
+      const Number shrink{1.0, last.error / last.value};
+      for (Number& x : y) x = exp2(x - largest) * shrink;
+      const Number inverse = exact(1.0) / sum(y);
+      for (std::int64_t d = 0; d < value_dim; ++d) {
+        Numbers terms;
+        for (std::int64_t j = 0; j < keys; ++j) {
+          terms.push_back(y[static_cast<std::size_t>(j)] * exact(at(value, value_dim, j, d)));
+        }
+        out.push_back(sum(terms) * inverse);
+      }
+    }
+    return out;
+  }
 };
 
-// What belongs to one softmax over all keys, in two steps; terms: of a map 3 wide, or none. Fewer
-// columns than a panel has: as many vectors as they need, unless the panel is taken whole.
-class SoftmaxSteps {
+// The same in steps of a table's kernels. Fewer columns than a panel has: as many vectors as they
+// need, unless the panel is taken whole.
+class AttentionSteps {
  public:
-  SoftmaxSteps(const sam_rlx::KernelTable& table, const Scores& x, std::int64_t value_dim)
-      : table_(table), x_(x), value_dim_(value_dim) {}
+  AttentionSteps(const sam_rlx::KernelTable& table, const Attention& x, bool whole)
+      : table_(table), x_(x), whole_(whole) {}
 
-  // weights^T (columns, keys) times values (keys, value_dim): softmax_columns and a loop.
-  Floats softmax(bool terms, bool whole) {
+  // softmax_columns, and a loop for the values.
+  Floats softmax() {
     const std::int64_t nr = table_.gemm_nr;
-    return run(terms, whole, 1, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
+    return run(1, true, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
       table_.softmax_columns(s);
       for (std::int64_t j = 0; j < s.keys; ++j) {
-        for (std::int64_t i = 0; i < value_dim_ * nr; ++i) {
-          s.result[i] += value(s.first_key + j, i / nr) * s.scores[j * nr + i % nr];
+        for (std::int64_t i = 0; i < x_.value_dim * nr; ++i) {
+          const std::int64_t place = (s.first_key + j) * x_.value_dim + i / nr;
+          s.result[i] += x_.value[static_cast<std::size_t>(place)] * s.scores[j * nr + i % nr];
         }
       }
     });
   }
-  // The same with attend_columns: given scores, or keys and queries.
-  Floats attend(bool terms, bool whole) {
+
+  // attend_columns of given scores, or of keys and queries.
+  Floats attend() {
     const std::int64_t mr = table_.gemm_mr;
     Floats transposed;
-    for (std::int64_t d = 0; d < value_dim_; ++d) {
-      for (std::int64_t j = 0; j < x_.keys; ++j) transposed.push_back(value(j, d));
+    for (std::int64_t d = 0; d < x_.value_dim; ++d) {
+      for (std::int64_t j = 0; j < x_.keys; ++j) {
+        transposed.push_back(x_.value[static_cast<std::size_t>(j * x_.value_dim + d)]);
+      }
     }
     const Floats values = packed_rows(transposed, x_.keys, mr, table_.pack_a_rows);
     Floats keys, queries;
@@ -53,114 +115,126 @@ class SoftmaxSteps {
       keys = packed_rows(x_.key, x_.dim, mr, table_.pack_a_rows);
       queries = packed_queries();
     }
-    return run(terms, whole, mr, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
+    return run(mr, x_.dim == 0, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
       table_.attend_columns({s, x_.dim > 0 ? keys.data() + s.first_key * x_.dim : nullptr,
                              queries.data(), x_.dim, values.data() + s.first_key * mr,
                              mr * x_.keys});
     });
   }
+
   // The same with keys, and with values behind them, that are rows of a matrix.
-  Floats attend_rows(bool whole) {
-    const std::int64_t stride = x_.dim + value_dim_ + 3;
+  Floats attend_rows() {
+    const std::int64_t stride = x_.dim + x_.value_dim + 3;
     Floats rows;
     for (std::int64_t j = 0; j < x_.keys; ++j) {
       const auto key = x_.key.begin() + j * x_.dim;
+      const auto value = x_.value.begin() + j * x_.value_dim;
       rows.insert(rows.end(), key, key + x_.dim);
-      for (std::int64_t d = 0; d < value_dim_ + 3; ++d) rows.push_back(value(j, d));
+      rows.insert(rows.end(), value, value + x_.value_dim);
+      rows.insert(rows.end(), 3, 99.0F);
     }
     const Floats queries = packed_queries();
-    return run(false, whole, 1, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
+    return run(1, false, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
       const float* const first = rows.data() + s.first_key * stride;
       table_.attend_columns({s, first, queries.data(), x_.dim, first + x_.dim, 0, stride});
     });
   }
 
  private:
-  static constexpr float kScale = 1.5F;
-
-  // Scores that are made of keys and queries are not scaled: the queries are.
   Floats packed_queries() const {
     return packed_rows(x_.query, x_.dim, table_.gemm_nr, [&](auto rows, auto k, float* out) {
-      table_.pack_b_rows(rows, k, kScale, out);
+      table_.pack_b_rows(rows, k, Attention::kScale, out);
     });
   }
 
-  static float value(std::int64_t key, std::int64_t d) {
-    return static_cast<float>((key * 7 + d * 3) % 11) - 4.0F;
+  // Rows of `columns` as rows of a panel.
+  Floats in_panel(const Floats& x) const {
+    const std::int64_t nr = table_.gemm_nr, columns = x_.columns;
+    Floats panel(x.size() / static_cast<std::size_t>(columns) * static_cast<std::size_t>(nr));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto index = static_cast<std::int64_t>(i);
+      panel[static_cast<std::size_t>(index / columns * nr + index % columns)] = x[i];
+    }
+    return panel;
   }
 
-  float score(std::int64_t key, std::int64_t column) const {
-    if (x_.dim == 0) return x_.values[static_cast<std::size_t>(key * x_.columns + column)];
-    const float* const k = x_.key.data() + key * x_.dim;
-    return std::inner_product(k, k + x_.dim, x_.query.data() + column * x_.dim, 0.0F);
+  // As softmax_columns takes them: scaled there, and unscaled here.
+  Floats given_scores() const {
+    Floats scores = x_.scores;
+    for (std::int64_t i = 0; x_.dim > 0 && i < x_.keys * x_.columns; ++i) {
+      const float* const key = x_.key.data() + i / x_.columns * x_.dim;
+      const float* const query = x_.query.data() + i % x_.columns * x_.dim;
+      double score = 0.0;
+      for (std::int64_t d = 0; d < x_.dim; ++d) {
+        score += static_cast<double>(key[d]) * static_cast<double>(query[d]);
+      }
+      scores.push_back(static_cast<float>(score));
+    }
+    return in_panel(scores);
   }
 
   // The first step takes half of the keys, rounded up to whole panels: packed keys begin at one.
   template <class Step>
-  Floats run(bool terms, bool whole, std::int64_t panel, Step step) {
+  Floats run(std::int64_t panel, bool given, Step step) {
     const std::int64_t nr = table_.gemm_nr, keys = x_.keys;
-    Floats tile(static_cast<std::size_t>(keys * nr), 0.0F);
-    for (std::int64_t j = 0; j < keys; ++j) {
-      for (std::int64_t c = 0; c < x_.columns; ++c) tile[j * nr + c] = score(j, c);
-    }
-    Floats rel(static_cast<std::size_t>(keys * nr));
-    for (std::size_t i = 0; i < rel.size(); ++i) {
-      rel[i] = 0.25F * static_cast<float>(static_cast<std::int64_t>(i) / nr % 5);
-    }
+    Floats tile = given ? given_scores() : Floats(static_cast<std::size_t>(keys * nr), 0.0F);
+    const Floats rel_h = in_panel(x_.rel_h), rel_w = in_panel(x_.rel_w);
     Floats max(static_cast<std::size_t>(nr), -std::numeric_limits<float>::infinity());
     Floats sum(static_cast<std::size_t>(nr), 0.0F);
-    Floats result(static_cast<std::size_t>(value_dim_ * nr), 0.0F);
+    Floats result(static_cast<std::size_t>(x_.value_dim * nr), 0.0F);
     sam_rlx::SoftmaxColumnsArgs s;
-    s.columns = whole ? nr : (x_.columns + table_.lanes - 1) / table_.lanes * table_.lanes;
-    s.scale = kScale;
-    if (terms) s.rel_h = s.rel_w = rel.data();
-    s.rel_width = 3;
+    s.columns = whole_ ? nr : (x_.columns + table_.lanes - 1) / table_.lanes * table_.lanes;
+    s.scale = Attention::kScale;
+    if (x_.map_width > 0) {
+      s.rel_h = rel_h.data();
+      s.rel_w = rel_w.data();
+      s.rel_width = x_.map_width;
+    }
     s.running_max = max.data();
     s.running_sum = sum.data();
     s.result = result.data();
-    s.value_dim = value_dim_;
+    s.value_dim = x_.value_dim;
     const std::int64_t half = ((keys + 1) / 2 + panel - 1) / panel * panel;
     for (s.first_key = 0; s.first_key < keys; s.first_key += half) {
       s.keys = std::min(half, keys - s.first_key);
       s.scores = tile.data() + s.first_key * nr;
       step(s);
     }
-    Floats out(static_cast<std::size_t>(x_.columns * value_dim_));
+    Floats out(static_cast<std::size_t>(x_.columns * x_.value_dim));
     std::vector<float*> rows;
-    for (std::int64_t i = 0; i < x_.columns; ++i) rows.push_back(out.data() + i * value_dim_);
-    table_.unpack_columns(result.data(), sum.data(), x_.columns, value_dim_, rows.data());
+    for (std::int64_t i = 0; i < x_.columns; ++i) rows.push_back(out.data() + i * x_.value_dim);
+    table_.unpack_columns(result.data(), sum.data(), x_.columns, x_.value_dim, rows.data());
     return out;
   }
 
   const sam_rlx::KernelTable& table_;
-  const Scores& x_;
-  std::int64_t value_dim_;
+  const Attention& x_;
+  bool whole_;
 };
 
+// Columns that fill less than a vector or a whole panel; maps 3 wide end within a tile of keys,
+// those 16 wide do not.
 void check_softmax(const sam_rlx::KernelTable& table) {
-  const std::int64_t columns = std::min(table.gemm_nr, generic.gemm_nr);
-  const auto both = [&](const Scores& x, std::int64_t value_dim) {
-    for (const bool terms : {false, true}) {
-      for (const bool whole : {false, true}) {
-        const Floats expected = SoftmaxSteps(generic, x, value_dim).softmax(terms, whole);
-        SoftmaxSteps steps(table, x, value_dim);
-        compare("softmax_columns", expected, steps.softmax(terms, whole), 3e-6F);
-        compare("attend_columns", expected, steps.attend(terms, whole), 3e-6F);
-        if (terms || x.dim == 0) continue;
-        compare("attend_columns: rows", expected, steps.attend_rows(whole), 3e-6F);
-      }
+  const auto check = [&](Case& test, const Attention& x) {
+    const Numbers truth = x.truth();
+    for (const bool whole : {false, true}) {
+      AttentionSteps steps(table, x, whole);
+      test.expect("softmax_columns", truth, steps.softmax());
+      test.expect("attend_columns", truth, steps.attend());
+      if (x.map_width > 0 || x.dim == 0) continue;
+      test.expect("attend_columns: rows", truth, steps.attend_rows());
     }
-  };
-  const auto numbers = [](std::int64_t count) {
-    return random_floats(static_cast<std::size_t>(count));
   };
   for (const std::int64_t keys : {1, 2, 9, 50}) {
     for (const std::int64_t dim : {0, 1, 7, 64}) {
-      Scores x{.keys = keys, .columns = columns, .dim = dim};
-      if (dim == 0) x.values = numbers(keys * columns);
-      x.key = numbers(keys * dim);
-      x.query = numbers(columns * dim);
-      for (const std::int64_t value_dim : {1, 6, 15, 32}) both(x, value_dim);
+      for (const std::int64_t value_dim : {1, 6, 15, 32}) {
+        for (const std::int64_t columns : {3, table.gemm_nr}) {
+          for (const std::int64_t map_width : {0, 3, 16}) {
+            Case test("attention", {keys, dim, value_dim, columns, map_width});
+            check(test, Attention(test, keys, columns, dim, value_dim, map_width));
+          }
+        }
+      }
     }
   }
 }

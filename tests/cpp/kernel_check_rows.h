@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <vector>
 
 #include "kernel_check.h"
+#include "kernel_check_products.h"
 
 namespace {
 
@@ -34,109 +36,238 @@ void put_panel(const Floats& panel, std::int64_t columns, std::int64_t first, st
   }
 }
 
-void check_widening(const sam_rlx::KernelTable& table, const Floats& x) {
-  std::vector<std::uint16_t> bits(x.size());
-  for (std::size_t i = 0; i < bits.size(); ++i) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, &x[i], sizeof(word));
-    bits[i] = static_cast<std::uint16_t>(word >> 16);
-  }
-  const auto n = static_cast<std::int64_t>(x.size());
-  Floats expected(bits.size()), found(bits.size());
-  generic.widen_bfloat16(bits.data(), n, expected.data());
-  table.widen_bfloat16(bits.data(), n, found.data());
-  compare("widen_bfloat16, near", x, found, 0.01F);
-  compare("widen_bfloat16", expected, found, 0.0F);
-}
-
 // The same bits everywhere, those of ties and of what is no finite number too.
 void check_bfloat16(const sam_rlx::KernelTable& table) {
   for (const std::int64_t n : {1, 15, 16, 33, 256}) {
-    Floats x = random_floats(static_cast<std::size_t>(n));
-    check_widening(table, x);
+    Case test("bfloat16", {n});
+    Floats x = test.floats(n);
     const float special[] = {1.00390625F,
                              1.01171875F,
                              -std::numeric_limits<float>::infinity(),
                              std::numeric_limits<float>::quiet_NaN(),
                              std::numeric_limits<float>::max(),
                              1e-40F};
-    std::copy_n(special, std::min<std::size_t>(std::size(special), x.size()), x.begin());
-    std::vector<std::uint16_t> expected(x.size()), found(x.size());
-    generic.round_bfloat16(x.data(), n, expected.data());
+    std::vector<std::uint16_t> bits, found(x.size());
+    for (const float v : x) bits.push_back(bfloat16_of(v));
+    Floats widened(x.size());
+    table.widen_bfloat16(bits.data(), n, widened.data());
+    test.expect_same("widen_bfloat16", to_bfloat16(x), widened);
+    std::copy_n(special, std::min(std::size(special), x.size()), x.begin());
+    bits.clear();
+    for (const float v : x) bits.push_back(bfloat16_of(v));
     table.round_bfloat16(x.data(), n, found.data());
-    if (expected != found) fail("round_bfloat16: bits differ");
+    if (bits != found) test.fail("round_bfloat16: bits differ");
   }
 }
 
 void check_bfloat16_packing(const sam_rlx::KernelTable& table) {
   for (const std::int64_t k : {1, 2, 31, 32, 77}) {
-    const Floats x = random_floats(static_cast<std::size_t>(k * table.gemm_nr));
+    Case test("pack_bfloat16_rows", {k, table.gemm_nr});
+    const Floats x = test.floats(k * table.gemm_nr);
     const std::int64_t depth =
         (k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth * sam_rlx::kBFloat16Depth;
-    std::vector<std::uint16_t> rounded(x.size());
-    generic.round_bfloat16(x.data(), static_cast<std::int64_t>(x.size()), rounded.data());
     std::vector<std::uint16_t> found(static_cast<std::size_t>(depth * table.gemm_nr), 1);
     std::vector<std::uint16_t> expected(found.size(), 0);
     for (std::int64_t p = 0; p < k; ++p) {
       for (std::int64_t j = 0; j < table.gemm_nr; ++j) {
         expected[static_cast<std::size_t>((p / 2 * table.gemm_nr + j) * 2 + p % 2)] =
-            rounded[static_cast<std::size_t>(p * table.gemm_nr + j)];
+            bfloat16_of(x[static_cast<std::size_t>(p * table.gemm_nr + j)]);
       }
     }
     table.pack_bfloat16_rows(x.data(), k, found.data());
-    if (expected != found) fail("pack_bfloat16_rows: bits differ");
+    if (expected != found) test.fail("bits differ");
   }
 }
 
-void check_rowwise(const sam_rlx::KernelTable& table) {
-  for (const std::int64_t cols : {1, 5, 16, 67, 256}) {
-    const auto size = static_cast<std::size_t>(3 * cols);
-    const Floats x = random_floats(size);
-    Floats expected = x, found = x;
-    generic.gelu(expected.data(), 3 * cols);
-    table.gelu(found.data(), 3 * cols);
-    compare("gelu", expected, found, 1e-6F);
-    expected = found = x;
-    generic.softmax_rows(expected.data(), 3, cols, 0.7F);
-    table.softmax_rows(found.data(), 3, cols, 0.7F);
-    compare("softmax_rows", expected, found, 1e-6F);
-    Floats transposed(size);
-    table.transpose_block(x.data(), cols, 3, cols, transposed.data(), 3);
-    for (std::int64_t i = 0; i < 3; ++i) {
-      for (std::int64_t j = 0; j < cols; ++j) {
-        found[static_cast<std::size_t>(i * cols + j)] =
-            transposed[static_cast<std::size_t>(j * 3 + i)];
+Numbers exactly(const Floats& x) {
+  Numbers out;
+  for (const float v : x) out.push_back(exact(static_cast<double>(v)));
+  return out;
+}
+
+// Each number divided by the sum of all.
+Numbers normalised(Numbers x) {
+  const Number inverse = exact(1.0) / sum(x);
+  for (Number& v : x) v = v * inverse;
+  return x;
+}
+
+// (x - mean) / sqrt(variance + eps) * weight + bias, with `stride` floats from one to the next.
+Numbers layer_norm(const float* x, std::int64_t n, std::int64_t stride, const Floats& weight,
+                   const Floats& bias, float eps) {
+  Numbers values, squares;
+  for (std::int64_t i = 0; i < n; ++i) {
+    values.push_back(exact(static_cast<double>(x[i * stride])));
+  }
+  const Number inverse_count = exact(1.0) / exact(static_cast<double>(n));
+  const Number mean = sum(values) * inverse_count;
+  for (Number& v : values) v = v - mean;
+  for (const Number& v : values) squares.push_back(v * v);
+  const Number variance = sum(squares) * inverse_count;
+  const Number inverse = exact(1.0) / sqrt(variance + exact(static_cast<double>(eps)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = values[i] * inverse * exact(static_cast<double>(weight[i])) +
+                exact(static_cast<double>(bias[i]));
+  }
+  return values;
+}
+
+constexpr float kEps = 1e-6F;
+
+// Fewer rows than lanes, as many, and more; and a row has the same bits among others as alone.
+void check_layer_norm(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t cols : {1, 5, 16, 67, 96, 256}) {
+    for (const std::int64_t rows : {1, 3, 16, 37}) {
+      Case test("layer_norm_rows", {cols, rows});
+      const Floats w = test.floats(cols), b = test.floats(cols), x = test.floats(rows * cols);
+      Numbers truth;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const Numbers row = layer_norm(x.data() + r * cols, cols, 1, w, b, kEps);
+        truth.insert(truth.end(), row.begin(), row.end());
       }
+      Floats found(x.size()), alone(x.size());
+      table.layer_norm_rows(x.data(), rows, cols, w.data(), b.data(), kEps, found.data());
+      test.expect("all rows", truth, found);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        table.layer_norm_rows(x.data() + r * cols, 1, cols, w.data(), b.data(), kEps,
+                              alone.data() + r * cols);
+      }
+      test.expect_same("one by one", alone, found);
+      alone = x;
+      table.layer_norm_rows(alone.data(), rows, cols, w.data(), b.data(), kEps, alone.data());
+      test.expect_same("in place", alone, found);
     }
-    compare("transpose_block", x, found, 0.0F);
   }
 }
 
-void check_columns(const sam_rlx::KernelTable& table) {
-  constexpr std::int64_t kRows = 7;
+void check_gelu(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t n : {1, 15, 48, 67, 256}) {
+    for (const std::int64_t limit : {1, 10}) {
+      Case test("gelu", {n, limit});
+      Floats x = test.floats(n, static_cast<float>(limit));
+      Numbers truth = exactly(x);
+      for (Number& v : truth) v = gelu(v);
+      table.gelu(x.data(), n);
+      test.expect("all", truth, x);
+    }
+  }
+}
+
+void check_softmax_rows(const sam_rlx::KernelTable& table) {
+  constexpr std::int64_t kRows = 3;
+  constexpr float kScale = 0.7F;
+  for (const std::int64_t cols : {1, 5, 16, 67, 256}) {
+    for (const std::int64_t limit : {1, 20}) {
+      Case test("softmax_rows", {cols, limit});
+      Floats x = test.floats(kRows * cols, static_cast<float>(limit));
+      Numbers truth;
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        const auto begin = x.begin() + r * cols;
+        const float largest = *std::max_element(begin, begin + cols);
+        Numbers row = exactly(Floats(begin, begin + cols));
+        for (Number& v : row) {
+          v = exp((v - exact(static_cast<double>(largest))) * exact(static_cast<double>(kScale)));
+        }
+        row = normalised(row);
+        truth.insert(truth.end(), row.begin(), row.end());
+      }
+      table.softmax_rows(x.data(), kRows, cols, kScale);
+      test.expect("all", truth, x);
+    }
+  }
+}
+
+void check_transpose(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t rows : {1, 3, 16, 21}) {
+    for (const std::int64_t cols : {1, 5, 16, 67}) {
+      Case test("transpose_block", {rows, cols});
+      const Floats x = test.floats(rows * cols);
+      Floats expected, found(x.size());
+      for (std::int64_t i = 0; i < rows * cols; ++i) {
+        expected.push_back(x[static_cast<std::size_t>(i % rows * cols + i / rows)]);
+      }
+      table.transpose_block(x.data(), cols, rows, cols, found.data(), rows);
+      test.expect_same("all", expected, found);
+    }
+  }
+}
+
+constexpr std::int64_t kChannels = 7;
+
+// The numbers of column c of x (kChannels, cols).
+Floats column_of(const Floats& x, std::int64_t cols, std::int64_t c) {
+  Floats column;
+  for (std::int64_t r = 0; r < kChannels; ++r) {
+    column.push_back(x[static_cast<std::size_t>(r * cols + c)]);
+  }
+  return column;
+}
+
+// What change(column) makes of each column, as columns again.
+Numbers each_column(const Floats& x, std::int64_t cols, const auto& change) {
+  const std::size_t width = static_cast<std::size_t>(cols);
+  Numbers out;
+  for (std::size_t c = 0; c < width; ++c) {
+    const Numbers column = change(column_of(x, cols, static_cast<std::int64_t>(c)));
+    out.resize(column.size() * width);
+    for (std::size_t r = 0; r < column.size(); ++r) out[r * width + c] = column[r];
+  }
+  return out;
+}
+
+// Exponentials of x - largest.
+Numbers exponentials(const Floats& x, float largest) {
+  Numbers out = exactly(x);
+  for (Number& v : out) v = exp(v - exact(static_cast<double>(largest)));
+  return out;
+}
+
+void check_exp_columns(const sam_rlx::KernelTable& table) {
   for (const std::int64_t cols : {1, 5, 16, 67}) {
-    const Floats x = random_floats(static_cast<std::size_t>(kRows * cols));
-    const auto run_exp = [&](const sam_rlx::KernelTable& t) {
-      Floats out = x;
-      out.resize(static_cast<std::size_t>((kRows + 2) * cols));  // exponentials, largest, sums
-      float* const largest = out.data() + kRows * cols;
-      t.exp_columns(out.data(), kRows, cols, largest, largest + cols);
+    Case test("exp_columns", {cols});
+    const Floats x = test.floats(kChannels * cols);
+    const Numbers truth = each_column(x, cols, [](const Floats& column) {
+      const float largest = *std::max_element(column.begin(), column.end());
+      Numbers out = exponentials(column, largest);
+      const Number total = sum(out);
+      out.push_back(exact(static_cast<double>(largest)));
+      out.push_back(total);
       return out;
-    };
-    compare("exp_columns", run_exp(generic), run_exp(table), 1e-6F);
-    const auto run_groups = [&](const sam_rlx::KernelTable& t) {
-      Floats out = x;
-      t.softmax_groups(out.data(), 1, kRows, cols);
+    });
+    Floats found = x;
+    found.resize(truth.size());
+    float* const largest = found.data() + kChannels * cols;
+    table.exp_columns(found.data(), kChannels, cols, largest, largest + cols);
+    test.expect("exponentials, largest numbers, sums", truth, found);
+  }
+}
+
+void check_softmax_groups(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t lanes : {1, 5, 16, 67}) {
+    Case test("softmax_groups", {lanes});
+    Floats x = test.floats(kChannels * lanes);
+    const Numbers truth = each_column(x, lanes, [](Floats column) {
+      column.push_back(0.0F);
+      const float largest = *std::max_element(column.begin(), column.end());
+      Numbers out = normalised(exponentials(column, largest));
+      out.pop_back();
       return out;
-    };
-    compare("softmax_groups", run_groups(generic), run_groups(table), 1e-6F);
-    const Floats weight = random_floats(kRows), bias = random_floats(kRows);
-    const auto run_norm = [&](const sam_rlx::KernelTable& t) {
-      Floats out = x;
-      t.layer_norm_columns(out.data(), kRows, cols, weight.data(), bias.data(), 1e-6F);
-      return out;
-    };
-    compare("layer_norm_columns", run_norm(generic), run_norm(table), 1e-5F);
+    });
+    table.softmax_groups(x.data(), 1, kChannels, lanes);
+    test.expect("all", truth, x);
+  }
+}
+
+void check_norm_columns(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t cols : {1, 5, 16, 67}) {
+    Case test("layer_norm_columns", {cols});
+    Floats x = test.floats(kChannels * cols);
+    const Floats weight = test.floats(kChannels), bias = test.floats(kChannels);
+    const Numbers truth = each_column(x, cols, [&](const Floats& column) {
+      return layer_norm(column.data(), kChannels, 1, weight, bias, kEps);
+    });
+    table.layer_norm_columns(x.data(), kChannels, cols, weight.data(), bias.data(), kEps);
+    test.expect("all", truth, x);
   }
 }
 
@@ -145,8 +276,9 @@ void check_packing(const sam_rlx::KernelTable& table) {
   const std::int64_t mr = table.gemm_mr, nr = table.gemm_nr;
   for (const std::int64_t k : {1, 5, 16, 67}) {
     for (const std::int64_t m : {1, 13, 45}) {
+      Case test("pack_a_columns", {k, m});
       const std::int64_t panels = (m + mr - 1) / mr, stride = k * mr + 3;
-      const Floats x = random_floats(static_cast<std::size_t>(k * m));
+      const Floats x = test.floats(k * m);
       std::vector<const float*> columns;
       for (std::int64_t p = 0; p < k; ++p) columns.push_back(x.data() + p * m);
       Floats packed(static_cast<std::size_t>(panels * stride), 9.0F);
@@ -156,13 +288,13 @@ void check_packing(const sam_rlx::KernelTable& table) {
         const Floats panel = panel_of(x, m, i * mr, mr);
         std::copy(panel.begin(), panel.end(), expected.begin() + i * stride);
       }
-      compare("pack_a_columns", expected, packed, 0.0F);
+      test.expect_same("all", expected, packed);
     }
-    const std::int64_t count = nr - 1;  // the last row is missing
-    const Floats x = random_floats(static_cast<std::size_t>(nr * k));
+    Case test("pack_b_rows", {k, nr});
+    const Floats x = test.floats(nr * k);
     std::vector<const float*> rows(static_cast<std::size_t>(nr), nullptr);
     Floats expected(static_cast<std::size_t>(nr * k)), packed(expected.size(), 9.0F);
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; i < nr - 1; ++i) {  // the last row is missing
       rows[static_cast<std::size_t>(i)] = x.data() + i * k;
       for (std::int64_t p = 0; p < k; ++p) {
         const float number = x[static_cast<std::size_t>(i * k + p)];
@@ -170,93 +302,48 @@ void check_packing(const sam_rlx::KernelTable& table) {
       }
     }
     table.pack_b_rows(rows.data(), k, 1.5F, packed.data());
-    compare("pack_b_rows", expected, packed, 0.0F);
+    test.expect_same("all", expected, packed);
   }
+}
+
+// A depthwise convolution of `size` rows whose first one is missing.
+Numbers depthwise(const Floats& x, const Floats& w, const Floats& bias, std::int64_t size,
+                  std::int64_t width) {
+  const auto channels = static_cast<std::int64_t>(bias.size());
+  Numbers out;
+  for (std::int64_t i = 0; i < width * channels; ++i) {
+    const std::int64_t place = i / channels, c = i % channels;
+    Numbers terms{exact(at(bias, channels, 0, c))};
+    for (std::int64_t tap = size; tap < size * size; ++tap) {
+      const std::int64_t from = place + tap % size - size / 2;
+      if (from < 0 || from >= width) continue;
+      terms.push_back(exact(at(w, channels, tap, c)) *
+                      exact(at(x, channels, tap / size * width + from, c)));
+    }
+    out.push_back(sum(terms));
+  }
+  return out;
 }
 
 void check_depthwise(const sam_rlx::KernelTable& table) {
   for (const std::int64_t size : {3, 7}) {
     for (const std::int64_t channels : {1, 5, 16, 67}) {
       for (const std::int64_t width : {1, 2, 11}) {
-        const auto count = static_cast<std::size_t>(width * channels);
-        const Floats x = random_floats(count * static_cast<std::size_t>(size));
-        const Floats w = random_floats(static_cast<std::size_t>(size * size * channels));
-        const Floats bias = random_floats(static_cast<std::size_t>(channels));
+        Case test("depthwise_row", {size, channels, width});
+        const std::int64_t count = width * channels;
+        const Floats x = test.floats(count * size), w = test.floats(size * size * channels);
+        const Floats bias = test.floats(channels);
         std::vector<const float*> rows(static_cast<std::size_t>(size), nullptr);
-        for (std::size_t i = 1; i < rows.size(); ++i) rows[i] = x.data() + i * count;
-        const auto run = [&](const sam_rlx::KernelTable& t) {
-          Floats out(count, -1.0F);
-          t.depthwise_row({rows.data(), size, width, channels, w.data(), bias.data(), out.data()});
-          return out;
-        };
-        compare_sums("depthwise_row", run(generic), run(table), size * size);
+        for (std::int64_t i = 1; i < size; ++i) {
+          rows[static_cast<std::size_t>(i)] = x.data() + i * count;
+        }
+        Floats out(static_cast<std::size_t>(count), -1.0F);
+        table.depthwise_row(
+            {rows.data(), size, width, channels, w.data(), bias.data(), out.data()});
+        test.expect("all", depthwise(x, w, bias, size, width), out);
       }
     }
   }
-}
-
-// Of `columns` queries (2 * pairs, columns): even rows, then odd ones.
-Floats run_pairs(const sam_rlx::KernelTable& t, const Floats& weight, const Floats& query,
-                 std::int64_t pairs, std::int64_t columns) {
-  const std::int64_t depth = static_cast<std::int64_t>(weight.size()) / (2 * pairs);
-  const std::int64_t nr = t.gemm_nr;
-  Floats out(static_cast<std::size_t>(2 * depth * pairs * columns));
-  for (std::int64_t first = 0; first < columns; first += nr) {
-    const Floats panel = panel_of(query, columns, first, nr);
-    Floats found(static_cast<std::size_t>(2 * depth * pairs * nr));
-    t.pair_products({weight.data(), panel.data(), found.data(), found.data() + depth * pairs * nr,
-                     depth, pairs});
-    put_panel(found, columns, first, nr, out);
-  }
-  return out;
-}
-
-// Of `columns` queries: scores (places * maps, columns).
-struct Places {
-  std::int64_t places, depth, maps, columns;
-  Floats keys = random_floats(static_cast<std::size_t>(places * depth * maps));
-  Floats column = random_floats(static_cast<std::size_t>(places * depth * columns));
-  Floats row = random_floats(static_cast<std::size_t>(depth * columns));
-
-  Floats scores(const sam_rlx::KernelTable& t) const {
-    const std::int64_t nr = t.gemm_nr;
-    Floats out(static_cast<std::size_t>(places * maps * columns));
-    Floats sum(static_cast<std::size_t>(depth * nr));
-    for (std::int64_t first = 0; first < columns; first += nr) {
-      const Floats of_columns = panel_of(column, columns, first, nr);
-      const Floats of_row = panel_of(row, columns, first, nr);
-      Floats found(static_cast<std::size_t>(places * maps * nr));
-      t.place_scores({keys.data(), of_columns.data(), of_row.data(), sum.data(), found.data(),
-                      places, depth, maps});
-      put_panel(found, columns, first, nr, out);
-    }
-    return out;
-  }
-};
-
-void check_places(const sam_rlx::KernelTable& table) {
-  constexpr std::int64_t kColumns = 67;
-  for (const std::int64_t depth : {1, 7}) {
-    for (const std::int64_t pairs : {1, 5}) {
-      const Floats weight = random_floats(static_cast<std::size_t>(depth * 2 * pairs));
-      const Floats query = random_floats(static_cast<std::size_t>(2 * pairs * kColumns));
-      compare("pair_products", run_pairs(generic, weight, query, pairs, kColumns),
-              run_pairs(table, weight, query, pairs, kColumns), 1e-6F);
-    }
-    for (const std::int64_t maps : {1, 2, 7, 15, 29}) {
-      const Places places{3, depth, maps, kColumns};
-      compare_sums("place_scores", places.scores(generic), places.scores(table), 2 * depth);
-    }
-  }
-}
-
-// The chains begin with 0, 1, 2, ... in every lane and come close to 1.
-void check_chains(const sam_rlx::KernelTable& table) {
-  const auto lanes = static_cast<float>(table.lanes);
-  const float chains = table.multiply_add_chains(1 << 12) / lanes;
-  const Floats found{chains, table.multiply_add_chains(0) / lanes};
-  const float count = chains < 14.0F ? 12.0F : 16.0F;
-  compare("multiply_add_chains", {count, count * (count - 1.0F) / 2.0F}, found, 1e-3F);
 }
 
 }  // namespace

@@ -34,13 +34,53 @@ def test_every_kernel_has_a_benchmark():
     assert members() == [name for name, _ in _testing.bench.kernels()]
 
 
+def expected_work(nr, lanes):
+    """(Amount, unit) of each benchmark, with panels of `nr` columns and vectors of `lanes`.
+
+    A product is two operations; memory is what is read and written once, float32 or narrower.
+    """
+    block, weight = 128 * 768, 768 * 768
+    flop = {
+        **dict.fromkeys(("gemm", "bfloat16_gemm", "int8_gemm"), 2 * 128 * 768 * 768),
+        "attend_columns": 2 * (2 * 512 * 64 * nr),  # scores and values
+        "pair_products": 3 * (2 * 64 * 128 * nr),
+        "place_scores": 2 * 64 * 64 * 7 * nr,
+        "depthwise_row": 2 * 7 * 7 * 64 * 256,
+        "multiply_add_chains": 2 * 48 * 4096 * lanes,
+    }
+    in_place_or_copied = """pack_a_columns pack_b_rows transpose_block unpack_columns
+        layer_norm_rows exp_columns softmax_rows softmax_groups layer_norm_columns gelu"""
+    memory = {
+        **dict.fromkeys(in_place_or_copied.split(), (4 + 4) * block),
+        **dict.fromkeys(("widen_bfloat16", "round_bfloat16"), (4 + 2) * block),
+        "pack_weight": (4 + 4) * weight,
+        "pack_int8_weight": (4 + 1) * weight,
+        "quantise_rows": (4 + 1) * block,
+        "pack_bfloat16_rows": (4 + 2) * 768 * nr,
+        "softmax_columns": (4 + 4) * 512 * nr,
+    }
+    return {
+        **{name: (float(amount), "FLOP") for name, amount in flop.items()},
+        **{name: (float(amount), "B") for name, amount in memory.items()},
+    }
+
+
 @pytest.mark.parametrize("isa", ISAS)
-def test_benchmarks_of_kernels_run(isa):
-    for name in members():
-        work, unit, times = _testing.bench.kernel(name, 2, isa=isa)
-        assert work > 0
-        assert unit in ("FLOP", "B")
-        assert len(times) == 2
+def test_benchmarks_of_kernels_say_what_they_do(isa):
+    found = {name: _testing.bench.kernel(name, 2, isa=isa) for name in members()}
+    for name, (_, _, times) in found.items():
+        assert len(times) == 2, name
+        assert all(wall >= 0 and cpu >= 0 for wall, cpu in times), name
+    work = {name: (amount, unit) for name, (amount, unit, _) in found.items()}
+    # Whole panels of gemm_mr rows out of 128.
+    amount, unit = work.pop("pack_a_rows")
+    assert (amount % (8 * 768), unit) == (0, "B")
+    assert 96 < amount / (8 * 768) <= 128
+    nr = int(work["softmax_columns"][0]) // (8 * 512)
+    lanes = int(work["multiply_add_chains"][0]) // (2 * 48 * 4096)
+    assert nr in (8, 16, 32, 64)
+    assert lanes in (4, 8, 16)
+    assert work == expected_work(nr, lanes)
 
 
 def test_unknown_kernel_is_refused():

@@ -37,7 +37,8 @@ def test_the_same_bits_as_float32_with_rounded_weights():
         )
 
 
-def test_numbers_that_are_none():
+@pytest.mark.parametrize("isa", ISAS)
+def test_numbers_that_are_none(isa):
     w = np.array([[np.nan], [np.inf], [-np.inf], [3.4e38], [1.0]], np.float32)
-    found = op("linear", np.ones((1, 1)), w, format="bfloat16")
+    found = op("linear", np.ones((1, 1)), w, format="bfloat16", isa=isa)
     np.testing.assert_array_equal(found, [[np.nan, np.inf, -np.inf, np.inf, 1.0]])

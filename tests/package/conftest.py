@@ -14,7 +14,7 @@ import sam_rlx
 from sam_rlx import cli
 from sam_rlx.clip_writer import ClipWriter
 from sam_rlx.pytest_plugin import sam_rlx_parity  # noqa: F401
-from support import tiny_sam2
+from support import HANG_SECONDS, tiny_sam2
 from support.videos import picture as frame_of
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
             env={**os.environ, **env},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=HANG_SECONDS,
             check=False,
         )
 

@@ -22,27 +22,44 @@ def peak(testing, monkeypatch):
     sys.modules.pop("peak")
 
 
-def test_chains_beside_a_call_stop_its_clock(peak):
+def test_chains_beside_a_call_stop_its_clock(peak, monkeypatch):
+    """Three signals in a call of 1 + 2 + 3 + 4 seconds; each measurement takes 100."""
+    now = 0.0
+    rates = iter([50.0, 60.0, 80.0, 70.0, 40.0])
+    timers = []
+
+    def measured(threads, pieces, rounds):
+        nonlocal now
+        now += 100
+        assert (threads, pieces, rounds) == (3, peak.SLICE_PIECES, 1)
+        return next(rates)
+
     handler = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(peak, "gflops", measured)
+    monkeypatch.setattr(peak.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(peak.signal, "setitimer", lambda *timer: timers.append(timer))
+    with peak.Beside(3) as beside:
+        for seconds in (1, 2, 3):
+            now += seconds
+            signal.raise_signal(signal.SIGALRM)
+        now += 4
+    assert next(rates, None) is None  # before, three times between, after
+    assert beside.seconds == 1 + 2 + 3 + 4
+    assert beside.gflop == 1 * 55 + 2 * 70 + 3 * 75 + 4 * 55
+    assert timers == [(signal.ITIMER_REAL, peak.EVERY_S)] * 4 + [(signal.ITIMER_REAL, 0)]
+    assert signal.getsignal(signal.SIGALRM) is handler
+
+
+def test_the_timer_goes_on_through_a_call(peak, monkeypatch):
     slices = []
     measured = peak.gflops
-
-    def slow(*arguments):  # longer than the timer's interval
-        time.sleep(1.5 * peak.EVERY_S)
-        slices.append(measured(*arguments))
-        return slices[-1]
-
-    peak.gflops = slow
-    start = time.perf_counter()
+    monkeypatch.setattr(
+        peak, "gflops", lambda *given: slices.append(measured(*given)) or slices[-1]
+    )
     with peak.Beside(1) as beside:
         while len(slices) < 4:
             time.sleep(0.001)
-    elapsed = time.perf_counter() - start
-    pauses = len(slices) * 1.5 * peak.EVERY_S
-    assert len(slices) == 5  # before, three times between, after
-    assert 3 * peak.EVERY_S <= beside.seconds <= elapsed - pauses
     assert min(slices) <= beside.gflop / beside.seconds <= max(slices)
-    assert signal.getsignal(signal.SIGALRM) is handler
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import HANG_SECONDS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 pytestmark = [pytest.mark.bench, pytest.mark.slow]
@@ -23,7 +24,9 @@ def importable():
 
 def script(name, *arguments):
     command = [sys.executable, str(BENCHMARKS / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

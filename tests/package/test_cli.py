@@ -15,6 +15,7 @@ import sam_rlx
 from PIL import Image
 from sam_rlx import cli
 from sam_rlx.cli import demo
+from support import HANG_SECONDS
 
 POINT = ["--point", "300,200"]
 
@@ -232,7 +233,7 @@ def test_ctrl_c_stops_the_computation(photo: Path, tmp_path: Path) -> None:
             if line.startswith("picture"):
                 break
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130
     assert err.strip() == "sam-rlx everything: interrupted"
     assert list(tmp_path.iterdir()) == []

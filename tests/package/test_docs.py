@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import shlex
@@ -12,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import sam_rlx
-from sam_rlx import cli
+from sam_rlx import cli, io
 from sam_rlx.cli import demo
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -110,12 +111,69 @@ def test_the_readme_demo_runs(tmp_path: Path, run_python: Callable[..., object])
     assert (tmp_path / "sam_rlx_demo.png").stat().st_size > 10_000
 
 
-def test_commands_in_the_readme_are_understood() -> None:
-    parser = cli.build_parser()
-    for block in _blocks(ROOT / "README.md", "sh"):
-        for line in block.splitlines():
-            if line.startswith("sam-rlx "):
-                parser.parse_args(shlex.split(line)[1:])
+@pytest.fixture
+def workplace(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tiny_checkpoint: Path,
+    sam2_checkpoint: Path,
+    clip: Path,
+) -> Path:
+    """The current folder, with the files that the pages name: small models under large names."""
+    assets = demo.PICTURE.parent
+    files = {
+        "sam_vit_b_01ec64.pth": tiny_checkpoint,
+        "sam2.1_hiera_tiny.pt": sam2_checkpoint,
+        "sam3.pt": assets / "sam3-nano.gguf",
+        "clip.mp4": clip,
+        "cup.jpg": assets / "coffee.jpg",
+        "street.jpg": demo.PICTURE,
+    }
+    for name, source in files.items():
+        (tmp_path / name).write_bytes(source.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run_commands(page: Path) -> None:
+    lines = [line for block in _blocks(page, "sh") for line in block.splitlines()]
+    commands = [line for line in lines if line.startswith("sam-rlx ")]
+    assert commands
+    for command in commands:
+        assert cli.main(shlex.split(command)[1:]) == 0, command
+
+
+def test_commands_of_the_readme_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run_commands(ROOT / "README.md")
+    assert "vit" in capsys.readouterr().out  # of `info`
+    cup = io.read_image(workplace / "cup.jpg")
+    overlay = io.read_image(workplace / "cup_overlay.png")
+    assert overlay.shape == cup.shape
+    assert (overlay != cup).any()
+    written = json.loads((workplace / "cup.json").read_text())
+    assert written
+    assert io.read_image(workplace / "found.png").shape == io.read_image("street.jpg").shape
+    assert (workplace / "street").is_dir()
+    assert (workplace / "tracked" / "overlay.mp4").stat().st_size > 0
+
+
+def test_commands_for_checkpoints_run(workplace: Path) -> None:
+    """A converted model gives the bits of its source; a packed one is smaller."""
+    _run_commands(ROOT / "docs" / "checkpoints.md")
+    source = sam_rlx.load_model("sam_vit_b_01ec64.pth")
+    packed = sam_rlx.load_model("sam_vit_b-q8_0.gguf")
+    assert packed.num_parameters == source.num_parameters
+    assert (workplace / "sam_vit_b-q8_0.gguf").stat().st_size < (
+        0.6 * (workplace / "sam_vit_b_01ec64.pth").stat().st_size
+    )
+    half = sam_rlx.load_model("hiera_t.gguf")
+    assert half.num_parameters == sam_rlx.load_model("sam2.1_hiera_tiny.pt").num_parameters
+    masks = []
+    for name in ("sam_vit_b_01ec64.pth", "sam_vit_b.safetensors"):
+        predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(name), num_threads=1)
+        predictor.set_image(io.read_image("cup.jpg"))
+        masks.append(predictor.predict(point_coords=[[300, 60]], point_labels=[1]).low_res_masks)
+    assert masks[0].tobytes() == masks[1].tobytes()
 
 
 def test_the_ci_script_runs_the_readmes_test_command() -> None:

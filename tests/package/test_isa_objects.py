@@ -1,9 +1,10 @@
 """What keeps an instruction set inside of its object file.
 
-A function that the linker may share between objects (weak), an initialiser that runs when the
+A function that the linker may share between objects (weak), an initializer that runs when the
 library is loaded, or a second exported name could run AVX code on a processor without it.
 """
 
+import platform
 import re
 import shutil
 import subprocess
@@ -12,35 +13,112 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OBJECTS = sorted(ROOT.glob("build/*/CMakeFiles/sam_rlx_*.dir/cpp/kernels/*/kernels.cpp.o"))
+# Of editable installs. A sanitizer's build has more in each object.
+TREES = sorted(path.parent for path in ROOT.glob("build/cp*/CMakeCache.txt"))
+PATTERN = "CMakeFiles/sam_rlx_*.dir/cpp/kernels/*/kernels.cpp.o"
+OBJECTS = [path for tree in TREES for path in sorted(tree.glob(PATTERN))]
+# What an object may ask of others: the C library's plain functions.
+NEEDED = {"memcpy", "memset", "memmove", "sqrtf", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+INITIALIZER = re.compile(r"_GLOBAL__|__cxx_global|_init\b|guard variable")
 
 pytestmark = pytest.mark.build
 
 
+def need(*names):
+    for name in names:
+        if (path := shutil.which(name)) is not None:
+            return path
+    return pytest.skip(f"needs {' or '.join(names)}")
+
+
 def symbols(path):
     """(type, name) of each symbol of an object file."""
-    nm = shutil.which("nm")
-    if nm is None:
-        pytest.skip("needs nm")
-    lines = subprocess.run([nm, "-C", path], capture_output=True, text=True, check=True).stdout
+    command = [need("nm"), "-C", path]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [(line[17], line[19:]) for line in lines.splitlines()]
 
 
-def test_objects_are_found():
-    if not OBJECTS:
-        pytest.skip("no build tree beside the sources")
-
-
-@pytest.mark.parametrize("path", OBJECTS, ids=lambda p: p.parent.name)
-def test_isa_object(path):
-    if path.parent.name == "generic":
-        pytest.skip("baseline flags")
+def faults(path, isa):
+    """Kinds of the symbols that an ISA's object file must not have."""
     found = symbols(path)
-    exported = [name for kind, name in found if kind in "TDBRVC"]
-    assert [name.partition("(")[0] for name in exported] == [f"sam_rlx::{path.parent.name}_kernels"]
-    assert not [name for kind, name in found if kind in "wWvVu"], "weak symbols"
-    initialisers = [name for _, name in found if re.search(r"_GLOBAL__|__cxx_global|_init", name)]
-    assert not initialisers
-    needed = {name for kind, name in found if kind == "U"}
-    allowed = {"memcpy", "memset", "memmove", "sqrtf", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
-    assert needed <= allowed
+    exported = [name.partition("(")[0] for kind, name in found if kind in "TDBRGSC"]
+    weak = [name for kind, name in found if kind in "wWvVu"]
+    initializers = [name for _, name in found if INITIALIZER.search(name)]
+    needed = {name for kind, name in found if kind == "U"} - NEEDED
+    kinds = {
+        "exported": exported != [f"sam_rlx::{isa}_kernels"],
+        "weak": weak,
+        "initializer": initializers,
+        "needed": needed,
+    }
+    return [kind for kind, wrong in kinds.items() if wrong]
+
+
+@pytest.mark.skipif(not TREES, reason="no build tree beside the sources")
+@pytest.mark.parametrize("tree", TREES, ids=lambda path: path.name)
+def test_every_isa_of_this_processor_has_an_object(tree):
+    families = {path.parent.name for path in (ROOT / "cpp/kernels").glob("*/kernels.cpp")}
+    arm = {"neon"}
+    expected = {"x86_64": families - arm - {"generic"}, "aarch64": arm}[platform.machine()]
+    assert {path.parent.name for path in tree.glob(PATTERN)} - {"generic"} == expected
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in OBJECTS if path.parent.name != "generic"], ids=lambda p: p.parent.name
+)
+def test_isa_object(path):
+    assert faults(path, path.parent.name) == []
+
+
+GOOD = """
+namespace { int twice(int x) { return 2 * x; } const int kTable[] = {1, 2}; }
+namespace sam_rlx { int toy_kernels() noexcept { return twice(kTable[1]); } }
+"""
+BAD = {
+    "a second function": ("exported", "int second() { return 2; }"),
+    "a variable": ("exported", "int counter = 3;"),
+    "a function of C": ("exported", 'extern "C" int plain(int x) { return x; }'),
+    "an inline function": (
+        "weak",
+        "inline int f(int x) { return x + 1; } namespace { int (*volatile p)(int) = f; }",
+    ),
+    "a template": (
+        "weak",
+        "template <class T> T f(T x) { return x * x; } namespace { int (*volatile p)(int) = f; }",
+    ),
+    "an initializer": (
+        "initializer",
+        "extern int other; namespace { volatile int copy = other; }",
+    ),
+    "a static in a function": (
+        "initializer",
+        "int value(); namespace { int f() { static const int v = value(); return v; }"
+        " int (*volatile p)() = f; }",
+    ),
+    "a call of the library": (
+        "needed",
+        'extern "C" int puts(const char*);'
+        ' namespace { void f() { puts("x"); } void (*volatile p)() = f; }',
+    ),
+}
+
+
+def compiled(folder, source):
+    """An object file of `source`, as the ISA objects are compiled."""
+    path = folder / "toy.cpp"
+    path.write_text(source)
+    flags = ["-std=c++20", "-O1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-c"]
+    compiler = need("c++", "g++", "clang++")
+    subprocess.run([compiler, *flags, path, "-o", path.with_suffix(".o")], check=True)
+    return path.with_suffix(".o")
+
+
+def test_a_good_object_has_no_fault(tmp_path):
+    assert faults(compiled(tmp_path, GOOD), "toy") == []
+    assert faults(compiled(tmp_path, GOOD), "avx2") == ["exported"]
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_object_is_noticed(tmp_path, case):
+    fault, source = BAD[case]
+    assert fault in faults(compiled(tmp_path, GOOD + source), "toy")

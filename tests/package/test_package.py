@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import sam_rlx
+from support import HANG_SECONDS
 
 ROOT = Path(__file__).parents[2]
 OPTIONAL = (
@@ -24,16 +25,14 @@ OPTIONAL = (
     "scipy",
     "argparse",
 )
-IMPORT_SECONDS = 0.2
-OWN_IMPORT_SECONDS = 0.1  # of them, without NumPy
-NUMPY_IMPORT_SECONDS = 0.1
 WHEEL_BYTES = 5_000_000  # without the weights
 WEIGHT_BYTES = 8_000_000
 
 
 def test_import_is_quick(run_python: Callable[..., object], tmp_path: Path) -> None:
-    # NumPy alone takes 0.1 to 0.2 s of a slow or busy processor: then only our share is held. The
-    # first run leaves the compiled modules behind that pip writes when it installs.
+    # NumPy is the measure: the same processor, as busy, imports both. Together they stay below
+    # 0.2 s where NumPy takes 0.1 s. The first run leaves the compiled modules behind that pip
+    # writes when it installs.
     code = """
 import time
 start = time.process_time()
@@ -45,13 +44,9 @@ print(middle - start, time.process_time() - middle)
     compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
     found = [run_python("-c", code, **compiled) for _ in range(5)]
     assert all(process.returncode == 0 for process in found), found[0].stderr
-    seconds = [[float(part) for part in process.stdout.split()] for process in found]
-    ours = min(own for _, own in seconds)
-    total = min(numpy + own for numpy, own in seconds)
-    assert ours < OWN_IMPORT_SECONDS, ours
-    assert total < IMPORT_SECONDS or min(numpy for numpy, _ in seconds) > NUMPY_IMPORT_SECONDS, (
-        total
-    )
+    seconds = [[float(part) for part in process.stdout.split()] for process in found[1:]]
+    of_numpy, ours = (min(column) for column in zip(*seconds, strict=True))
+    assert ours < of_numpy
 
 
 def test_import_needs_numpy_alone(run_python: Callable[..., object]) -> None:
@@ -97,7 +92,7 @@ def test_the_wheel_is_small_and_complete(tmp_path: Path) -> None:
             *("-w", str(tmp_path), str(ROOT)),
         ],
         check=True,
-        timeout=1500,
+        timeout=HANG_SECONDS,
         env={
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from sam_rlx.compat.segment_anything import (
 )
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
+from support import tiny
+from support.parity import Parity
 
 INPUT_POINT = np.array([[300, 200]])
 INPUT_LABEL = np.array([1])
@@ -55,90 +58,180 @@ def test_registry_keys_load_the_packaged_model() -> None:
     assert sam.mask_threshold == 0.0
 
 
-def test_one_point_gives_three_masks(mask_predictor: SamPredictor) -> None:
-    masks, scores, logits = mask_predictor.predict(
-        point_coords=INPUT_POINT,
-        point_labels=INPUT_LABEL,
-        multimask_output=True,
+# What the notebooks ask a predictor: each gives (masks, scores, low-resolution logits).
+
+
+def one_point(predictor: Any, _tensor: Any, **options: Any) -> Any:
+    return predictor.predict(
+        point_coords=INPUT_POINT, point_labels=INPUT_LABEL, multimask_output=True, **options
     )
-    side = mask_predictor.model.model.mask_side
-    assert masks.shape == (3, 400, 600)
-    assert logits.shape == (3, side, side)
-    for mask, score in zip(masks, scores, strict=True):
-        assert show_mask(mask).shape == (400, 600, 4)
-        assert np.isfinite(score)
 
 
-def test_more_points_refine_the_mask(mask_predictor: SamPredictor) -> None:
-    _, scores, logits = mask_predictor.predict(INPUT_POINT, INPUT_LABEL, multimask_output=True)
+def more_points(predictor: Any, _tensor: Any, **options: Any) -> Any:
+    _, scores, logits = predictor.predict(INPUT_POINT, INPUT_LABEL, multimask_output=True)
     mask_input = logits[np.argmax(scores), :, :]
-    masks, _, _ = mask_predictor.predict(
+    return predictor.predict(
         point_coords=np.array([[300, 200], [350, 150]]),
         point_labels=np.array([1, 0]),
         mask_input=mask_input[None, :, :],
         multimask_output=False,
+        **options,
     )
-    assert masks.shape == (1, 400, 600)
 
 
-def test_a_box_and_a_box_with_a_point(mask_predictor: SamPredictor) -> None:
-    input_box = np.array([150, 40, 420, 330])
-    masks, _, _ = mask_predictor.predict(
-        point_coords=None, point_labels=None, box=input_box[None, :], multimask_output=False
+def one_box(predictor: Any, _tensor: Any, **options: Any) -> Any:
+    return predictor.predict(
+        point_coords=None,
+        point_labels=None,
+        box=np.array([150, 40, 420, 330])[None, :],
+        multimask_output=False,
+        **options,
     )
-    assert masks.shape == (1, 400, 600)
-    masks, _, _ = mask_predictor.predict(
+
+
+def box_and_point(predictor: Any, _tensor: Any, **options: Any) -> Any:
+    return predictor.predict(
         point_coords=np.array([[300, 60]]),
         point_labels=np.array([0]),
-        box=input_box,
+        box=np.array([150, 40, 420, 330]),
         multimask_output=False,
+        **options,
     )
-    assert masks[0].shape == (400, 600)
 
 
-def test_many_boxes_in_one_call(
-    mask_predictor: SamPredictor, picture: np.ndarray, make_tensor: Any
-) -> None:
-    input_boxes = make_tensor([[150, 40, 420, 330], [10, 10, 60, 90], [300, 200, 500, 390]])
-    transformed_boxes = mask_predictor.transform.apply_boxes_torch(input_boxes, picture.shape[:2])
-    masks, _, _ = mask_predictor.predict_torch(
+def many_boxes(predictor: Any, tensor: Any, **options: Any) -> Any:
+    input_boxes = tensor([[150, 40, 420, 330], [10, 10, 60, 90], [300, 200, 500, 390]])
+    transformed_boxes = predictor.transform.apply_boxes_torch(input_boxes, (400, 600))
+    return predictor.predict_torch(
         point_coords=None,
         point_labels=None,
         boxes=transformed_boxes,
         multimask_output=False,
+        **options,
     )
-    assert masks.shape == (3, 1, 400, 600)
+
+
+# With the leading axes of what they give.
+CALLS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "one point": (one_point, (3,)),
+    "more points": (more_points, (1,)),
+    "one box": (one_box, (1,)),
+    "a box and a point": (box_and_point, (1,)),
+    "many boxes": (many_boxes, (3, 1)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_predictions_can_be_drawn(
+    mask_predictor: SamPredictor, make_tensor: Any, name: str
+) -> None:
+    call, leading = CALLS[name]
+    masks, scores, logits = call(mask_predictor, make_tensor)
+    side = mask_predictor.model.model.mask_side
+    assert masks.shape == (*leading, 400, 600)
+    assert scores.shape == leading
+    assert logits.shape == (*leading, side, side)
     for mask in masks:
-        assert show_mask(mask.cpu().numpy()).shape == (400, 600, 4)
+        mask = mask.cpu().numpy() if hasattr(mask, "cpu") else mask
+        drawn = show_mask(mask[:1] if mask.ndim == 3 else mask)
+        np.testing.assert_array_equal(drawn[:, :, 0] > 0, mask.reshape(400, 600))
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Any:
+    return pytest.importorskip("support.upstream", reason="needs the reference packages")
+
+
+@pytest.fixture(scope="module")
+def networks(upstream: Any) -> tuple[Any, Any]:
+    """Upstream's network with the weights of `model`, in float32 and in float64."""
+    single = upstream.build_sam(tiny.TINY, seed=0)
+    return single, upstream.double(single)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", CALLS)
+def test_predictions_are_upstreams(
+    mask_predictor: SamPredictor,
+    picture: np.ndarray,
+    upstream: Any,
+    networks: tuple[Any, Any],
+    parity: Parity,
+    name: str,
+) -> None:
+    call, _ = CALLS[name]
+    single, exact = (upstream.sam.SamPredictor(network) for network in networks)
+    single.set_image(picture)
+    rounded = call(single, upstream.torch.tensor, return_logits=True)
+    with upstream.float64():
+        exact.set_image(picture)
+        truth = call(exact, upstream.torch.tensor, return_logits=True)
+    masks, scores, logits = call(mask_predictor, upstream.torch.tensor)
+    parity.masks_agree(np.asarray(masks), np.asarray(truth[0]))
+    parity.close(np.asarray(logits), np.asarray(truth[2]), np.asarray(rounded[2]), "logits")
+    # One to three scores: too few to take PyTorch's own error as the measure.
+    np.testing.assert_allclose(np.asarray(scores), np.asarray(truth[1]), rtol=1e-4, atol=1e-5)
+
+
+def batch(sam: Any, transform: Any, pictures: dict[str, np.ndarray], tensor: Any) -> list[Any]:
+    """Two pictures with their boxes, as the notebook prepares them."""
+    wide = tensor([[150, 40, 420, 330], [10, 10, 60, 90]])
+    tall = tensor([[50, 40, 220, 330], [10, 10, 60, 90], [5, 300, 290, 440]])
+    prepared = []
+    for name, boxes in (("wide 400x600", wide), ("tall 451x300", tall)):
+        size = pictures[name].shape[:2]
+        image = tensor(transform.apply_image(pictures[name]))
+        prepared.append(
+            {
+                "image": image.permute(2, 0, 1)
+                if hasattr(image, "permute")
+                else image.transpose(2, 0, 1),
+                "boxes": transform.apply_boxes_torch(boxes, size),
+                "original_size": size,
+            }
+        )
+    return sam(prepared, multimask_output=False)
 
 
 def test_batches_of_pictures_with_their_prompts(
     sam: Sam, pictures: dict[str, np.ndarray], make_tensor: Any
 ) -> None:
-    resize_transform = ResizeLongestSide(sam.image_encoder.img_size)
-
-    def prepare_image(image: np.ndarray) -> Any:
-        image = resize_transform.apply_image(image)
-        tensor = make_tensor(image)
-        return tensor.permute(2, 0, 1) if hasattr(tensor, "permute") else tensor.transpose(2, 0, 1)
-
-    first, second = pictures["wide 400x600"], pictures["tall 451x300"]
-    first_boxes = make_tensor([[150, 40, 420, 330], [10, 10, 60, 90]])
-    second_boxes = make_tensor([[50, 40, 220, 330], [10, 10, 60, 90], [5, 300, 290, 440]])
-    batched_input = [
-        {
-            "image": prepare_image(image),
-            "boxes": resize_transform.apply_boxes_torch(boxes, image.shape[:2]),
-            "original_size": image.shape[:2],
-        }
-        for image, boxes in ((first, first_boxes), (second, second_boxes))
-    ]
-    batched_output = sam(batched_input, multimask_output=False)
-    assert list(batched_output[0]) == ["masks", "iou_predictions", "low_res_logits"]
-    assert batched_output[0]["masks"].shape == (2, 1, *first.shape[:2])
-    assert batched_output[1]["masks"].shape == (3, 1, *second.shape[:2])
-    for mask in batched_output[0]["masks"]:
+    output = batch(sam, ResizeLongestSide(sam.image_encoder.img_size), pictures, make_tensor)
+    assert list(output[0]) == ["masks", "iou_predictions", "low_res_logits"]
+    assert output[0]["masks"].shape == (2, 1, 400, 600)
+    assert output[1]["masks"].shape == (3, 1, 451, 300)
+    for mask in output[0]["masks"]:
         assert show_mask(mask.cpu().numpy()).shape == (400, 600, 4)
+
+
+@pytest.mark.parity
+def test_batches_are_upstreams(
+    sam: Sam,
+    pictures: dict[str, np.ndarray],
+    upstream: Any,
+    networks: tuple[Any, Any],
+    parity: Parity,
+) -> None:
+    single, exact = networks
+    transform = upstream.sam.ResizeLongestSide(tiny.TINY.img_size)
+    make = upstream.torch.as_tensor
+    rounded = batch(single, transform, pictures, make)
+    with upstream.float64():
+        truth = batch(exact, transform, pictures, make)
+    found = batch(sam, ResizeLongestSide(sam.image_encoder.img_size), pictures, make)
+    for ours, right, near in zip(found, truth, rounded, strict=True):
+        parts = [np.asarray(x["low_res_logits"]) for x in (ours, right, near)]
+        parity.close(*parts, "low_res_logits")
+        size = ours["masks"].shape[-2:]
+        assert size == right["masks"].shape[-2:]
+        different = np.asarray(ours["masks"]) != np.asarray(right["masks"])
+        assert different.mean() < 1e-4
+        np.testing.assert_allclose(
+            np.asarray(ours["iou_predictions"]),
+            np.asarray(right["iou_predictions"]),
+            rtol=1e-4,
+            atol=1e-5,
+        )
 
 
 def test_all_masks_with_default_and_with_own_options(sam: Sam, picture: np.ndarray) -> None:
@@ -170,3 +263,8 @@ def test_all_masks_with_default_and_with_own_options(sam: Sam, picture: np.ndarr
     for ann in sorted_anns:
         canvas[ann["segmentation"]] = (0.2, 0.4, 0.6, 0.35)
     assert canvas.shape == (400, 600, 4)
+    for ann in masks2:
+        rows, columns = np.nonzero(ann["segmentation"])
+        assert ann["area"] == len(rows)
+        left, top = columns.min(), rows.min()
+        assert ann["bbox"] == [left, top, columns.max() - left, rows.max() - top]

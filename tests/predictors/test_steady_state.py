@@ -9,7 +9,7 @@ import textwrap
 import numpy as np
 import pytest
 import sam_rlx
-from support import tiny
+from support import HANG_SECONDS, tiny
 
 
 @pytest.mark.parametrize(("batch", "threads"), [(1, 1), (1, 2), (7, 1), (7, 2), (7, 3)])
@@ -32,7 +32,7 @@ def test_a_forked_child_can_compute(tiny_checkpoint):
     """GNU OpenMP hangs in a child that is forked after a parallel region, but for our handler."""
     here = _embedding_sum(tiny_checkpoint)
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        found = pool.map_async(_embedding_sum, [tiny_checkpoint] * 2).get(timeout=60)
+        found = pool.map_async(_embedding_sum, [tiny_checkpoint] * 2).get(timeout=HANG_SECONDS)
     assert found == [here, here]
 
 

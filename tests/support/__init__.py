@@ -1,1 +1,4 @@
 """Tools of the test suite: reference models, parity rules, tiny checkpoints and pictures."""
+
+# Only a process that hangs takes so long, on a busy machine too.
+HANG_SECONDS = 3600

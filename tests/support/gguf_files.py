@@ -92,12 +92,12 @@ def gguf_bytes(
 ) -> bytes:
     """Write a file; `counts` of tensors and keys may lie."""
     pairs = {**ARCHITECTURE, **(metadata or {})}
-    head = b"GGUF" + struct.pack("<I", version)
+    head = bytearray(b"GGUF" + struct.pack("<I", version))
     head += struct.pack("<QQ", *(counts or (len(tensors), len(pairs))))
     for key, value in pairs.items():
         converted = _value(value)
         head += text(key) + struct.pack("<I", converted.type) + converted.data
-    data = b""
+    data = bytearray()
     for name, item in tensors.items():
         data += bytes(-len(data) % alignment)
         number = TYPES[item.type][0] if isinstance(item.type, str) else item.type
@@ -106,7 +106,7 @@ def gguf_bytes(
         offset = len(data) if item.offset is None else item.offset
         head += text(name) + struct.pack("<I", rank) + sizes + struct.pack("<IQ", number, offset)
         data += item.data
-    return head + bytes(-len(head) % alignment) + data
+    return bytes(head + bytes(-len(head) % alignment) + data)
 
 
 def random_blocks(kind: str, rows: int, cols: int, seed: int = 0) -> NDArray[np.uint8]:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from sam_rlx.cli import convert, demo, everything, info, quantize, segment, track
 from sam_rlx.cli.common import UsageError
+from sam_rlx.cli.signals import Terminated, termination_unwinds
 from sam_rlx.errors import SamRlxError
+from sam_rlx.printable import printable
 
 _DONE, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
+_SIGNAL = 128  # plus the number of the signal
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -35,21 +38,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C. The parser itself
-        raises ``SystemExit`` with 2, or with 0 after ``--help``.
+        Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C, 128 + N ended by
+        signal N (SIGTERM, SIGHUP). The parser itself raises ``SystemExit`` with 2, or with 0 after
+        ``--help``.
     """
     args = build_parser().parse_args(argv)
     try:
-        args.run(args)
+        with termination_unwinds():
+            args.run(args)
     except UsageError as error:
         return _fail(args.command, error, _USAGE)
     except (SamRlxError, OSError, MemoryError) as error:
         return _fail(args.command, error, _FAILED)
+    except Terminated as stop:
+        return _fail(args.command, "terminated", _SIGNAL + stop.number)
     except KeyboardInterrupt:
         return _fail(args.command, "interrupted", _INTERRUPTED)
     return _DONE
 
 
 def _fail(command: str, reason: object, code: int) -> int:
-    print(f"sam-rlx {command}: {reason}", file=sys.stderr)
+    text = printable(str(reason), keep="\n")
+    print(f"sam-rlx {command}: {text}", file=sys.stderr)
     return code

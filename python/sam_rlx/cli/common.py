@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,14 @@ from numpy.typing import NDArray
 from sam_rlx import io
 from sam_rlx.image import MaskPrediction
 from sam_rlx.model import Model, load_model
+from sam_rlx.printable import printable
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+
+
+def tell(line: str, file: TextIO | None = None) -> None:
+    """Print one line, on stdout by default. Names in it may come from files: they are escaped."""
+    print(printable(line), file=file, flush=True)
 
 
 class UsageError(Exception):
@@ -98,7 +104,7 @@ class Outputs:
 
     def say(self, text: str) -> None:
         """Print a message: on stdout, or on stderr when stdout carries JSON."""
-        print(text, file=sys.stderr if self.json == "-" else sys.stdout, flush=True)
+        tell(text, sys.stderr if self.json == "-" else None)
 
     def files(self) -> list[str]:
         """Return what `write` would write."""

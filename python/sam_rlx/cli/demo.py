@@ -55,13 +55,13 @@ def run(args: argparse.Namespace) -> None:
     decoded = time.perf_counter()
     best = result.best()
     mask = result.masks[best.index]
-    print(f"{common.describe(model)}, loaded in {loaded - start:.2f} s")
-    print(
+    common.tell(f"{common.describe(model)}, loaded in {loaded - start:.2f} s")
+    common.tell(
         f"{PICTURE.name}, {image.shape[1]} x {image.shape[0]}: encoded in {encoded - loaded:.2f} s"
     )
-    print(
+    common.tell(
         f"click at {POINT}: {len(result.masks)} masks in {1000 * (decoded - encoded):.0f} ms, best "
         f"has predicted IoU {best.iou_prediction:.3f}, {100.0 * np.mean(mask):.1f} % of the picture"
     )
     io.write_image(args.output, viz.overlay(image, [mask], point_coords=[POINT], point_labels=[1]))
-    print(f"wrote {args.output}")
+    common.tell(f"wrote {args.output}")

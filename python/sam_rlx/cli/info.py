@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
         return
     for key, value in found["build"].items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
-        print(f"{key:<16} {text}")
+        common.tell(f"{key:<16} {text}")
     if args.model is not None:
         _print_model(found["model"])
 
@@ -65,11 +65,12 @@ def _facts(model: models.Model) -> dict[str, Any]:
 
 
 def _print_model(facts: dict[str, Any]) -> None:
-    print(f"\n{facts['source']}\n{facts['summary']}")
-    print(f"network input {facts['img_size']}, mask input {facts['mask_side']}")
+    for line in ("", facts["source"], facts["summary"]):
+        common.tell(line)
+    common.tell(f"network input {facts['img_size']}, mask input {facts['mask_side']}")
     for key, names in facts["report"].items():
         if names:
-            print(f"{key}: {len(names)} tensors, such as {names[0]}")
-    print(f"{len(facts['tensors'])} tensors in the file:")
+            common.tell(f"{key}: {len(names)} tensors, such as {names[0]}")
+    common.tell(f"{len(facts['tensors'])} tensors in the file:")
     for tensor in facts["tensors"]:
-        print(f"  {tensor['dtype']:<5} {tuple(tensor['shape'])!s:<24} {tensor['name']}")
+        common.tell(f"  {tensor['dtype']:<5} {tuple(tensor['shape'])!s:<24} {tensor['name']}")

@@ -85,10 +85,10 @@ def report(args: argparse.Namespace, written: Written) -> None:
         print(json.dumps(document, indent=1))
         return
     counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(written.dtypes.items()))
-    print(f"wrote {written.path}: {written.nbytes / 1e6:,.1f} MB, tensors: {counts}")
+    common.tell(f"wrote {written.path}: {written.nbytes / 1e6:,.1f} MB, tensors: {counts}")
     pairs = sorted({(asked, got) for _, asked, got in written.fell_back})
     for asked, got in pairs:
         names = [name for name, *pair in written.fell_back if pair == [asked, got]]
-        print(f"{len(names)} tensors got {got}: rows do not fit {asked}, such as {names[0]}")
+        common.tell(f"{len(names)} tensors got {got}: rows do not fit {asked}, such as {names[0]}")
     if written.skipped:
-        print(f"left out: {', '.join(written.skipped)}")
+        common.tell(f"left out: {', '.join(written.skipped)}")

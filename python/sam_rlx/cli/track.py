@@ -175,7 +175,7 @@ class _Outputs:
 
     def say(self, text: str) -> None:
         """Print a message: on stdout, or on stderr when stdout carries JSON."""
-        print(text, file=sys.stderr if self.json == "-" else sys.stdout, flush=True)
+        common.tell(text, sys.stderr if self.json == "-" else None)
 
     def add(self, frame: VideoFrame, writer: ClipWriter | None, pixels: NDArray[np.uint8]) -> None:
         """Write the masks of one frame."""

@@ -1,13 +1,16 @@
-"""Write the seed files of the reader fuzzers: ``PYTHONPATH=tests python <this file>``.
+"""Write the seed files of the fuzz targets: ``PYTHONPATH=tests python <this file>``.
 
-``good-*`` files open; ``bad-*`` files are refused.
+``good-*`` files open; ``bad-*`` files are refused. Some of the latter are no files of a checkpoint
+but what other targets take: a text of JSON, a pickle, a config, a folder.
 """
 
+import json
+import struct
 from pathlib import Path
 
 import numpy as np
 from support import checkpoint_files as files
-from support import gguf_files
+from support import gguf_files, tiny
 from support.checkpoint_files import Call, Global, Raw
 
 FOLDER = Path(__file__).parent
@@ -62,6 +65,84 @@ def _gguf() -> dict[str, bytes]:
     }
 
 
+SMALLEST = tiny.SamConfig(
+    img_size=16,
+    patch_size=8,
+    embed_dim=8,
+    depth=2,
+    num_heads=2,
+    window_size=1,
+    global_attn_indexes=(1,),
+    out_chans=16,
+    mask_in_chans=4,
+    mlp_dim=8,
+    iou_head_hidden_dim=4,
+)
+SAM2_CONFIG = {
+    "image_size": 64,
+    "embed_dim": 8,
+    "num_heads": 1,
+    "stages": [1, 1, 2, 1],
+    "window_spec": [4, 2, 2, 2],
+    "global_att_blocks": [3],
+    "window_pos_embed_bkg_spatial_size": [2, 2],
+    "d_model": 256,
+    "fpn_top_down_levels": [2, 3],
+}
+SAM3_CONFIG = {
+    "img_size": 56,
+    "pretrain_img_size": 28,
+    "patch_size": 14,
+    "embed_dim": 8,
+    "depth": 2,
+    "num_heads": 2,
+    "mlp_ratio": 2.5,
+    "window_size": 2,
+    "global_att_blocks": [1],
+    "d_model": 256,
+    "scale_factors": [4.0, 2.0, 1.0, 0.5],
+    "scalp": 1,
+    "text_width": 8,
+    "text_heads": 2,
+    "text_layers": 1,
+    "context_length": 8,
+    "vocab_size": 99,
+    "nheads": 2,
+    "dim_feedforward": 8,
+    "geometry_layers": 1,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "num_queries": 4,
+    "upsampling_stages": 2,
+}
+
+
+def _whole_models() -> dict[str, bytes]:
+    """A whole SAM, as small as it can be, as a file and as a folder; configs of every family."""
+    weights = {
+        name: files.stored(value.astype(np.float16))
+        for name, value in tiny.sam_weights(SMALLEST).items()
+    }
+    metadata = tiny.metadata(SMALLEST)
+    whole = files.safetensors_bytes(*files.safetensors_parts(weights, metadata))
+    config = json.dumps({"model_type": "sam"}).encode()
+    index = json.dumps({"weight_map": {"module.weight": "a.safetensors"}}).encode()
+    parts = {0: (config, whole), 1: (index, _safetensors())}
+    folders = {
+        kind: bytes([kind]) + struct.pack("<H", len(text)) + text + file
+        for kind, (text, file) in parts.items()
+    }
+    configs = [metadata["config"], json.dumps(SAM2_CONFIG), json.dumps(SAM3_CONFIG)]
+    return {
+        "good-sam": whole,
+        "bad-folder-config": folders[0],
+        "bad-folder-index": folders[1],
+        **{f"bad-config-{i}": bytes([i]) + text.encode() for i, text in enumerate(configs)},
+        "bad-json": b'{"a": [1, -2.5e3, true, null, "\\ud83d\\ude00\\n"], "b": {"c": []}}',
+        "bad-pickle": files.pickle_bytes(files.state_dict_value(TENSORS, files.Storages())),
+    }
+
+
 def corpus() -> dict[str, bytes]:
     """All seed files by name."""
     system = Call(Global("os", "system"), ("true",))
@@ -83,6 +164,7 @@ def corpus() -> dict[str, bytes]:
         "bad-gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
         **_gguf(),
         "bad-index": b'{"weight_map": {"w": "../x"}}',
+        **_whole_models(),
     }
 
 

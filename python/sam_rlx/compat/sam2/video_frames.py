@@ -8,8 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx.compat.errors import NoFramesError
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.frames import ClipFrames
-from sam_rlx.io import pillow
+from sam_rlx.io import open_image
 
 _JPEG = (".jpg", ".jpeg", ".JPG", ".JPEG")
 
@@ -41,9 +43,18 @@ def open_video(video_path: str | bytes, side: int) -> SquareFrames:
         return SquareClip(Path(video_path), side)
     if isinstance(video_path, str) and Path(video_path).is_dir():
         return JpegFolder(Path(video_path), side)
-    raise NotImplementedError(
+    raise UnsupportedError(
         f"video_path: expected an MP4 file or a folder of JPEG files, found {video_path}"
     )
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.stem)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"video_path: expected JPEG files named by numbers, found {path}"
+        ) from error
 
 
 class JpegFolder:
@@ -51,19 +62,18 @@ class JpegFolder:
 
     def __init__(self, folder: Path, side: int) -> None:
         files = [path for path in folder.iterdir() if path.suffix in _JPEG]
-        self._files = sorted(files, key=lambda path: int(path.stem))
+        self._files = sorted(files, key=_number)
         if not self._files:
-            raise RuntimeError(f"video_path: expected JPEG files in {folder}, found none")
+            raise NoFramesError(f"video_path: expected JPEG files in {folder}, found none")
         self._side = side
-        self._pillow = pillow("Image")
-        with self._pillow.open(self._files[-1]) as image:
+        with open_image(self._files[-1]) as image:
             self.width, self.height = image.size
 
     def __len__(self) -> int:
         return len(self._files)
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
-        with self._pillow.open(self._files[index]) as image:
+        with open_image(self._files[index]) as image:
             return np.array(image.convert("RGB").resize((self._side, self._side)))
 
 
@@ -82,6 +92,11 @@ class SquareClip(ClipFrames):
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
         return self.read(index)
+
+    def close(self) -> None:
+        """Close the file, and drop the filter, which keeps the error of a damaged frame."""
+        super().close()
+        self._graph = None
 
     def convert(self, frame: Any) -> NDArray[np.uint8]:
         """Return a decoded frame as RGB (S, S, 3)."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx.compat.sam2.video_frames import JpegFolder, SquareClip, SquareFrames
-from sam_rlx.io import pillow
+from sam_rlx.io import open_image
 
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
 
@@ -43,7 +43,7 @@ def open_frames(resource: Any, side: int) -> SquareFrames:
         return Pictures(resource, side)
     path = Path(os.fspath(resource))
     if path.suffix.lower() in _IMAGES:
-        with pillow("Image").open(path) as image:
+        with open_image(path) as image:
             return Pictures([image.convert("RGB")], side)
     if path.is_dir():
         return JpegFolder(path, side)

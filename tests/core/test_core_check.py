@@ -1,0 +1,38 @@
+"""Unit tests in C++ of shapes, tensors, workspaces and parallel loops."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.build
+
+
+def run_core_check(*groups):
+    """Standard output and exit status of the program of the newest editable build."""
+    programs = sorted(ROOT.glob("build/cp*/core_check"), key=lambda path: path.stat().st_mtime)
+    if not programs:
+        pytest.skip("no build tree with SAM_RLX_TESTING beside the sources")
+    result = subprocess.run(
+        [programs[-1], *groups], capture_output=True, text=True, check=False, timeout=600
+    )
+    return result.stdout, result.returncode
+
+
+@pytest.mark.parametrize("group", ["shape", "tensor", "workspace", "parallel"])
+def test_group(group):
+    output, status = run_core_check(group)
+    assert (output, status) == (f"{group}: 0 failures\n", 0), output
+
+
+def test_every_group_is_in_the_list_above():
+    sources = {path.stem for path in (ROOT / "tests/cpp").glob("core_check_*.cpp")}
+    assert sources == {
+        f"core_check_{name}" for name in ("shape", "tensor", "workspace", "parallel")
+    }
+
+
+def test_a_group_that_does_not_exist_is_refused():
+    assert run_core_check("shapes") == ("unknown group\n", 2)

@@ -1,0 +1,125 @@
+// Checks of scores of keys that lie on places, and of the chains that measure a core: parts of
+// kernel_check.cpp.
+
+#pragma once
+
+#include <cstdint>
+
+#include "kernel_check.h"
+#include "kernel_check_rows.h"
+
+namespace {
+
+// Pairs of channels of `columns` queries (2 * pairs, columns): even rows, then odd ones.
+struct PairsOfChannels {
+  std::int64_t depth, pairs, columns;
+  Floats weight, query;
+
+  Floats found(const sam_rlx::KernelTable& t) const {
+    const std::int64_t nr = t.gemm_nr, rows = depth * pairs;
+    Floats out(static_cast<std::size_t>(2 * rows * columns));
+    for (std::int64_t first = 0; first < columns; first += nr) {
+      const Floats panel = panel_of(query, columns, first, nr);
+      Floats products(static_cast<std::size_t>(2 * rows * nr));
+      t.pair_products({weight.data(), panel.data(), products.data(), products.data() + rows * nr,
+                       depth, pairs});
+      put_panel(products, columns, first, nr, out);
+    }
+    return out;
+  }
+
+  Numbers truth() const {
+    const std::int64_t half = depth * pairs * columns;
+    Numbers out(static_cast<std::size_t>(2 * half));
+    for (std::int64_t i = 0; i < half; ++i) {
+      const std::int64_t c = i % columns, j = i / columns % pairs, k = i / columns / pairs;
+      const Number re = exact(at(weight, pairs, 2 * k, j));
+      const Number im = exact(at(weight, pairs, 2 * k + 1, j));
+      const Number q_re = exact(at(query, columns, j, c));
+      const Number q_im = exact(at(query, columns, pairs + j, c));
+      out[static_cast<std::size_t>(i)] = re * q_re + im * q_im;
+      out[static_cast<std::size_t>(half + i)] = re * q_im - im * q_re;
+    }
+    return out;
+  }
+};
+
+// Scores (places * maps, columns) of `columns` queries.
+struct Places {
+  std::int64_t places, depth, maps, columns;
+  Floats keys, column, row;
+
+  Floats found(const sam_rlx::KernelTable& t) const {
+    const std::int64_t nr = t.gemm_nr;
+    Floats out(static_cast<std::size_t>(places * maps * columns));
+    Floats sum(static_cast<std::size_t>(depth * nr));
+    for (std::int64_t first = 0; first < columns; first += nr) {
+      const Floats of_columns = panel_of(column, columns, first, nr);
+      const Floats of_row = panel_of(row, columns, first, nr);
+      Floats scores(static_cast<std::size_t>(places * maps * nr));
+      t.place_scores({keys.data(), of_columns.data(), of_row.data(), sum.data(), scores.data(),
+                      places, depth, maps});
+      put_panel(scores, columns, first, nr, out);
+    }
+    return out;
+  }
+
+  Numbers truth() const {
+    Numbers out;
+    for (std::int64_t i = 0; i < places * maps * columns; ++i) {
+      const std::int64_t c = i % columns, map = i / columns % maps, x = i / columns / maps;
+      Numbers terms;
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const Number both =
+            exact(at(column, columns, x * depth + k, c)) + exact(at(row, columns, k, c));
+        terms.push_back(exact(at(keys, maps, x * depth + k, map)) * both);
+      }
+      out.push_back(sum(terms));
+    }
+    return out;
+  }
+};
+
+void check_places(const sam_rlx::KernelTable& table) {
+  constexpr std::int64_t kColumns = 67, kPlaces = 3;
+  for (const std::int64_t depth : {1, 7}) {
+    for (const std::int64_t pairs : {1, 5}) {
+      Case test("pair_products", {depth, pairs});
+      const PairsOfChannels x{depth, pairs, kColumns, test.floats(depth * 2 * pairs),
+                              test.floats(2 * pairs * kColumns)};
+      test.expect("all", x.truth(), x.found(table));
+    }
+    for (const std::int64_t maps : {1, 2, 7, 15, 29}) {
+      Case test("place_scores", {depth, maps});
+      const Places x{kPlaces,
+                     depth,
+                     maps,
+                     kColumns,
+                     test.floats(kPlaces * depth * maps),
+                     test.floats(kPlaces * depth * kColumns),
+                     test.floats(depth * kColumns)};
+      test.expect("all", x.truth(), x.found(table));
+    }
+  }
+}
+
+// The chains begin with 0, 1, 2, ... in every lane, 12 or 16 of them, and each step brings them
+// closer to a common limit.
+void check_chains(const sam_rlx::KernelTable& table) {
+  const Case test("multiply_add_chains", {});
+  const std::int64_t rounds = 1 << 12, lanes = table.lanes;
+  const Floats found{table.multiply_add_chains(0), table.multiply_add_chains(rounds)};
+  const std::int64_t count = found[0] < static_cast<float>(lanes * 100) ? 12 : 16;
+  const Number factor = exact(static_cast<double>(0.999F));
+  const Number term = exact(static_cast<double>(0.001F));
+  Numbers begins, ends;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Number chain = exact(static_cast<double>(i));
+    begins.insert(begins.end(), static_cast<std::size_t>(lanes), chain);
+    for (std::int64_t j = 0; j < rounds * (48 / count); ++j) chain = chain * factor + term;
+    ends.insert(ends.end(), static_cast<std::size_t>(lanes), chain);
+  }
+  test.expect("no round, and many", {exact(sum(begins).value), sum(ends)}, found);
+}
+
+}  // namespace

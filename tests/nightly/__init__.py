@@ -1,0 +1,1 @@
+"""Long runs against faults, for every night: see ``__main__``."""

@@ -1,0 +1,88 @@
+"""Short forms of the nightly jobs, and what runs them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+FUZZ = TESTS / "cpp" / "fuzz"
+
+
+def run(code):
+    """Run code with the jobs on the path; return the exit status and what it printed."""
+    script = f"import sys; sys.path.insert(0, {str(TESTS)!r}); {code}"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_kills_leave_no_half_file():
+    commands = ("quantize", "save embedding")
+    status, text = run(f"import nightly.kills as k; sys.exit(k.main(6, 1, {commands}))")
+    assert "kills: 6 of 2 commands, seed 1: 0 problems" in text
+    assert status == 0, text
+
+
+def test_kills_are_told_from_whole_files(tmp_path):
+    """A writer that is not atomic is found out."""
+    code = f"""
+import pathlib, nightly.kills as k
+trial = k._Trial("save", pathlib.Path("."), pathlib.Path({str(tmp_path)!r}), {{"a": b"new"}})
+for content in (b"ne", b"new", k.OLD):
+    (trial.out / "a").write_bytes(content)
+    print(len(trial.problems(True)), len(trial.problems(False)))
+(trial.out / "a").unlink()
+(trial.out / ".a.1.tmp").write_bytes(b"n")
+(trial.out / "b").write_bytes(b"n")
+print(trial.problems(True))
+"""
+    status, text = run(f"exec({code!r})")
+    assert status == 0, text
+    assert text.split("\n")[:3] == ["1 1", "0 0", "0 1"]
+    assert text.split("\n")[3] == "['a: lost', 'b: no file of the command']"
+
+
+def test_every_fuzz_target_is_built():
+    text = (TESTS.parent / "CMakeLists.txt").read_text(encoding="utf-8")
+    listed = text.split("target\n", 1)[1].split(")", 1)[0].split()
+    assert listed == sorted(path.stem for path in FUZZ.glob("fuzz_*.cpp"))
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    """A folder with targets that are scripts: one ends well, one does not."""
+    for name, status in (("fuzz_a", 0), ("fuzz_b", 77)):
+        path = tmp_path / name
+        path.write_text(
+            f"#!/bin/sh\necho '#9 DONE rss: 31Mb' >&2\necho Done 9 runs >&2\nexit {status}\n"
+        )
+        path.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the targets are shell scripts")
+def test_fuzz_targets_are_all_run_and_counted(jobs):
+    code = f"import pathlib, nightly.fuzz as f; sys.exit(f.main(1, 1, pathlib.Path({str(jobs)!r})))"
+    status, text = run(code)
+    assert status == 1
+    assert "fuzz_a: 9 runs, at most 31 MB: ok" in text
+    assert "fuzz_b: 9 runs, at most 31 MB: failed" in text
+
+
+def test_a_job_that_fails_fails_the_night(tmp_path):
+    code = "import nightly.__main__ as m, nightly.fuzz as f, pathlib; "
+    missing = f"f.main.__defaults__ = (pathlib.Path({str(tmp_path)!r}),); "
+    status, text = run(code + missing + "sys.exit(m.main(['fuzz', '--seed', '1']))")
+    assert status == 1
+    assert "expected targets" in text
+    assert "fuzz: failed after" in text
+
+
+def test_a_job_is_named_or_refused():
+    status, text = run("import nightly.__main__ as m; sys.exit(m.main(['fuzzy']))")
+    assert status == 2
+    assert "expected fuzz, damaged_files" in text
