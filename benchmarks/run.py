@@ -93,6 +93,18 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def commit() -> str:
+    """Return the commit of this checkout; "unknown" without git, or outside of a checkout."""
+    if not (ROOT / ".git").exists():  # git would go on to look in the folders above
+        return "unknown"
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
 def machine() -> dict[str, Any]:
     """Return what a speed claim has to name."""
     versions = {"python": platform.python_version()}
@@ -101,17 +113,10 @@ def machine() -> dict[str, Any]:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
     return {
         "cpu": cpu_name(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": commit.stdout.strip() or "unknown",
+        "commit": commit(),
         "versions": versions,
     }
 

@@ -5,6 +5,7 @@
 #include "layers/layer.h"
 #include "layers/linear.h"
 #include "ops/attention.h"
+#include "ops/map_attention.h"
 #include "ops/token_attention.h"
 
 namespace sam_rlx {

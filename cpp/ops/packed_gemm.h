@@ -83,15 +83,16 @@ GemmActivation gemm_activation(Activation activation);
 // zeros.
 template <class Row, class At>
 struct RowSegments {
-  std::int64_t count = 1;
-  std::int64_t length = 0;
+  RowSegments(std::int64_t segments, std::int64_t numbers, Row row_of, At at_of)
+      : count(segments), length(numbers), row(row_of), at(at_of) {}
+
+  std::int64_t count;
+  std::int64_t length;
   Row row;
   At at;
   // The first row, if they are whole and lie one behind the other.
   const float* matrix = nullptr;
 };
-template <class Row, class At>
-RowSegments(std::int64_t, std::int64_t, Row, At) -> RowSegments<Row, At>;
 
 // The rows of a matrix with `length` columns.
 inline auto whole_rows(const float* matrix, std::int64_t length) {

@@ -121,6 +121,28 @@ def _as_uint8(image: NDArray[Any]) -> NDArray[np.uint8]:
     return np.rint(scaled).astype(np.uint8)
 
 
+def as_items(name: str, values: Any) -> list[Any]:
+    """Return the entries of an iterable that a user gives."""
+    try:
+        return list(values)
+    except TypeError as error:
+        found = type(values).__name__
+        raise InvalidArgumentError(f"{name}: expected an iterable, found {found}") from error
+
+
+def as_bools(name: str, mask: Any) -> NDArray[np.bool_]:
+    """Return a mask (H, W) of bools or numbers as bool: true where it is not 0."""
+    try:
+        array = np.asarray(mask)
+    except ValueError as error:  # ragged lists
+        raise InvalidArgumentError(f"{name}: expected an array (H, W), found {error}") from error
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InvalidArgumentError(
+            f"{name}: expected an array (H, W) of bool, found shape {array.shape} of {array.dtype}"
+        )
+    return np.ascontiguousarray(array != 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Prompts:
     """B prompt sets in the form that the core takes; `batched` tells if the caller gave a batch."""

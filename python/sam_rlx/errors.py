@@ -8,7 +8,9 @@ class SamRlxError(Exception):
 
     def __str__(self) -> str:
         """Return the text; what a terminal could obey in names from files is escaped."""
-        return printable(super().__str__(), keep="\n")
+        # KeyError, which a subclass may be too, would show its text in quotation marks.
+        text = str(self.args[0]) if len(self.args) == 1 else super().__str__()
+        return printable(text, keep="\n")
 
 
 class InvalidArgumentError(SamRlxError, ValueError):

@@ -48,7 +48,7 @@ class NewFile:
     leaves of 0666. A symbolic link stays, and what it points to is replaced.
 
     A writer holds a lock (``flock``) on its temporary file. A file of that name without a lock
-    belongs to a process that was killed: the next writer of the same target removes it.
+    belongs to a process that was killed: the next writer in the same folder removes it.
 
     What no rename can replace (a pipe, a device, ``/dev/stdout``, ``/proc/self/fd/1``) is opened at
     once and gets the bytes in `commit`, from an unnamed temporary file: `file` can always seek.
@@ -174,11 +174,14 @@ def _lock(file: BinaryIO, *, wait: bool) -> bool:
 
 
 def _remove_stale(target: Path) -> None:
-    """Remove temporary files of a target whose writers do not live any more."""
+    """Remove temporary files beside a target whose writers do not live any more.
+
+    Those of other targets too: the rest of a series of files does not look again.
+    """
     folder = target.parent
     if _last_folder == (str(folder), folder.stat().st_mtime_ns):
         return
-    pattern = re.compile(re.escape(_stem(target)) + "[0-9a-f]{16}" + re.escape(_SUFFIX))
+    pattern = re.compile(r"\..+\.[0-9a-f]{16}" + re.escape(_SUFFIX))
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except PermissionError:  # a folder that may be written to, but not listed

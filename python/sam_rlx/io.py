@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.arrays import as_rgb
+from sam_rlx.arrays import as_bools, as_items, as_rgb
 from sam_rlx.errors import InvalidArgumentError, MissingExtraError
 from sam_rlx.files import as_path, atomic_write
 
@@ -96,17 +96,27 @@ def write_image(
         Pillow is not installed.
     """
     images = pillow("Image")
-    form = _WRITABLE.get(Path(path).suffix.lower())
+    name = as_path(path)
+    form = _WRITABLE.get(name.suffix.lower())
     if form is None:
         raise InvalidArgumentError(
-            f"{os.fspath(path)}: expected a suffix of {list(_WRITABLE)}, found "
-            f"{Path(path).suffix!r}"
+            f"{name}: expected a suffix of {list(_WRITABLE)}, found {name.suffix!r}"
         )
+    if not isinstance(pixels, np.ndarray):
+        raise InvalidArgumentError(f"pixels: expected an array, found {type(pixels).__name__}")
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
     options = {"quality": 92} if form != "PNG" else {}
-    with atomic_write(path) as file:
-        images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
+    with atomic_write(name) as file:
+        try:
+            images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
+        except (TypeError, ValueError, KeyError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk
+                raise
+            raise InvalidArgumentError(
+                f"pixels: expected uint8 or bool (H, W) or (H, W, 3) that {form} can hold, found "
+                f"shape {pixels.shape} of {pixels.dtype}: {error}"
+            ) from error
 
 
 def write_masks(
@@ -120,8 +130,9 @@ def write_masks(
         The files, in the order of `masks`.
     """
     paths = []
-    for index, mask in enumerate(masks):
-        path = Path(directory) / f"mask_{index:03d}.png"
+    folder = as_path(directory)
+    for index, mask in enumerate(as_items("masks", masks)):
+        path = folder / f"mask_{index:03d}.png"
         write_image(path, mask)
         paths.append(path)
     return paths
@@ -143,12 +154,13 @@ def coco_annotation(mask: NDArray[np.bool_], **fields: Any) -> dict[str, Any]:
         ``segmentation`` (compressed RLE), ``area`` in pixels, ``bbox`` [x, y, w, h] with w and h
         counted in pixels, and `fields`.
     """
+    mask = as_bools("mask", mask)
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     bbox = [0, 0, 0, 0]
     if len(rows):
         width, height = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
         bbox = [int(columns[0]), int(rows[0]), int(width), int(height)]
-    counts = _core.rle_to_string(_core.rle_encode(np.ascontiguousarray(mask)))
+    counts = _core.rle_to_string(_core.rle_encode(mask))
     return {
         "segmentation": {"size": list(mask.shape), "counts": counts.decode("ascii")},
         "area": int(mask.sum()),
@@ -179,21 +191,39 @@ def coco_document(
         ``images``, ``annotations`` (with ``id``, ``image_id``, ``category_id``, ``iscrowd``) and
         ``categories``; ``pycocotools`` reads it.
     """
+    listed = as_items("annotations", annotations)
+    for where, found in (("image", image), *(("annotations", entry) for entry in listed)):
+        if not isinstance(found, Mapping):
+            raise InvalidArgumentError(f"{where}: expected a mapping, found {type(found).__name__}")
     numbered = [
         {"id": index + 1, "image_id": 1, "category_id": 1, "iscrowd": 0, **annotation}
-        for index, annotation in enumerate(annotations)
+        for index, annotation in enumerate(listed)
     ]
-    names = [{"id": index + 1, "name": name} for index, name in enumerate(categories)]
+    named = as_items("categories", categories)
+    names = [{"id": index + 1, "name": name} for index, name in enumerate(named)]
     return {"images": [{"id": 1, **image}], "annotations": numbered, "categories": names}
 
 
 def write_json(path: str | os.PathLike[str], document: Any) -> None:
     """Write `document` as UTF-8 JSON. The file appears complete or not at all."""
+    try:
+        text = json.dumps(document, indent=1)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"document: expected what JSON can hold, found {error}"
+        ) from error
     with atomic_write(path) as file:
-        file.write((json.dumps(document, indent=1) + "\n").encode("utf-8"))
+        file.write((text + "\n").encode("utf-8"))
 
 
 def write_npz(path: str | os.PathLike[str], **arrays: Any) -> None:
     """Write named arrays as compressed NPZ. The file appears complete or not at all."""
+    for name, array in arrays.items():
+        try:
+            dtype = np.asarray(array).dtype
+        except ValueError as error:  # ragged lists
+            raise InvalidArgumentError(f"{name}: expected an array, found {error}") from error
+        if dtype.hasobject:  # NumPy would pickle it
+            raise InvalidArgumentError(f"{name}: expected numbers or text, found {dtype}")
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)

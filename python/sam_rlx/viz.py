@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx.arrays import as_rgb
+from sam_rlx.arrays import as_bools, as_integer, as_items, as_number, as_rgb
 from sam_rlx.concept_types import ConceptPrediction
 from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.printable import shown
 
 # Steps of the golden ratio visit the colour circle without coming near an earlier hue for long.
 _GOLDEN = 0.618033988749895
 _POINT_COLORS = {1: (57, 211, 83), 0: (240, 62, 62), -1: (150, 150, 150)}
+_MAX_IDENTITY = 1 << 53
+_MAX_PIXEL = 1e9
 _BOX_COLORS = {1: (255, 214, 10), 0: (240, 62, 62)}
 
 
 def color(identity: int) -> tuple[int, int, int]:
     """Return the RGB colour (0 to 255) of object number `identity`; the same one every time."""
+    identity = as_integer("identity", identity, -_MAX_IDENTITY)
+    if identity > _MAX_IDENTITY:
+        raise InvalidArgumentError(f"identity: expected at most {_MAX_IDENTITY}, found more")
     hue = (0.58 + identity * _GOLDEN) % 1.0
     value = 1.0 if identity % 2 == 0 else 0.88
     red, green, blue = colorsys.hsv_to_rgb(hue, 0.72, value)
@@ -69,7 +75,7 @@ def overlay(
     Raises
     ------
     InvalidArgumentError
-        A shape does not fit the picture, or a label is unknown.
+        A type or shape does not fit the picture, a label is unknown, or a number is not finite.
     MissingExtraError
         There are captions, and Pillow is not installed.
     """
@@ -77,7 +83,8 @@ def overlay(
     height, width = canvas.shape[:2]
     line = max(2.0, min(height, width) / 220.0)
     layers = _as_masks(masks, (height, width))
-    numbers = range(len(layers)) if identities is None else list(identities)
+    opacity = as_number("opacity", opacity, 0.0, 1.0)
+    numbers = list(range(len(layers))) if identities is None else as_items("identities", identities)
     if len(numbers) != len(layers):
         raise InvalidArgumentError(
             f"identities: expected {len(layers)} numbers, found {len(numbers)}"
@@ -85,19 +92,23 @@ def overlay(
     for identity, mask in zip(numbers, layers, strict=True):
         _draw_mask(canvas, mask, color(identity), opacity, line)
     if boxes is not None:
-        corners = np.asarray(boxes, np.float64).reshape(-1, 4)
+        corners = _as_pixels("boxes", boxes, 4)
         kinds = _as_labels("box_labels", box_labels, len(corners), _BOX_COLORS)
         for box, kind in zip(corners, kinds, strict=True):
             _draw_box(canvas, box, line, _BOX_COLORS[kind])
     if point_coords is not None:
-        points = np.asarray(point_coords, np.float64).reshape(-1, 2)
+        points = _as_pixels("point_coords", point_coords, 2)
         labels = _as_labels("point_labels", point_labels, len(points), _POINT_COLORS)
         for point, label in zip(points, labels, strict=True):
             _draw_point(canvas, point, _POINT_COLORS[label], 3.2 * line)
     drawn = np.rint(canvas).astype(np.uint8)
     if captions is None:
         return drawn
-    words = list(captions)
+    words = as_items("captions", captions)
+    if not all(isinstance(word, str) for word in words):
+        raise InvalidArgumentError(
+            f"captions: expected str, found {sorted({type(word).__name__ for word in words})}"
+        )
     if len(words) != len(layers):
         raise InvalidArgumentError(f"captions: expected {len(layers)}, found {len(words)}")
     from sam_rlx.captions import draw_captions
@@ -124,7 +135,13 @@ def overlay_records(
     ndarray (H, W, 3), uint8
         A new picture.
     """
-    numbered = sorted(enumerate(records), key=lambda pair: -pair[1].area)
+    found = as_items("records", records)
+    for index, record in enumerate(found):
+        if not (hasattr(record, "area") and hasattr(record, "mask")):
+            raise InvalidArgumentError(
+                f"records[{index}]: expected MaskRecord, found {type(record).__name__}"
+            )
+    numbered = sorted(enumerate(found), key=lambda pair: -pair[1].area)
     masks = [record.mask() for _, record in numbered]
     return overlay(image, masks, identities=[number for number, _ in numbered], opacity=opacity)
 
@@ -162,6 +179,10 @@ def overlay_concepts(
     MissingExtraError
         Pillow is not installed.
     """
+    if not isinstance(found, ConceptPrediction):
+        raise InvalidArgumentError(
+            f"found: expected ConceptPrediction, found {type(found).__name__}"
+        )
     masks = found.masks > 0
     order = np.argsort(-masks.sum(axis=(1, 2)), kind="stable").tolist()
     names = found.names
@@ -178,26 +199,52 @@ def overlay_concepts(
     )
 
 
+def _as_pixels(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]:
+    """Return points (N, 2) or boxes (N, 4)."""
+    try:
+        array = np.asarray(values)
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"{name}: expected numbers, found {error}") from error
+    if array.dtype.kind not in "biuf" or numbers.ndim == 0 or numbers.shape[-1] != width:
+        raise InvalidArgumentError(
+            f"{name}: expected numbers of shape (N, {width}), found shape {numbers.shape} of "
+            f"{array.dtype}"
+        )
+    if not (np.abs(numbers) < _MAX_PIXEL).all():
+        raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or more")
+    return numbers.reshape(-1, width)
+
+
 def _as_labels(
     name: str, labels: ArrayLike | None, count: int, known: dict[int, tuple[int, int, int]]
 ) -> list[int]:
     """Return a label for each of `count` marks: 1 if there are none."""
-    values: list[int] = [1] * count if labels is None else np.ravel(labels).tolist()
-    if len(values) != count or not set(values) <= set(known):
+    if labels is None:
+        return [1] * count
+    try:
+        values: list[int] = np.ravel(labels).tolist()
+        right = len(values) == count and set(values) <= set(known)
+    except (TypeError, ValueError):  # no numbers, or ragged lists of them
+        values, right = [], False
+    if not right:
         raise InvalidArgumentError(
-            f"{name}: expected {count} labels of {', '.join(map(str, known))}, found {values}"
+            f"{name}: expected {count} labels of {', '.join(map(str, known))}, found "
+            f"{shown(values or labels)}"
         )
     return values
 
 
 def _as_masks(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.bool_]]:
-    layers = [masks] if isinstance(masks, np.ndarray) and masks.ndim == 2 else list(masks)
+    single = isinstance(masks, np.ndarray) and masks.ndim == 2
+    layers = [
+        as_bools(f"masks[{index}]", mask)
+        for index, mask in enumerate([masks] if single else as_items("masks", masks))
+    ]
     for index, mask in enumerate(layers):
-        if np.shape(mask) != hw:
-            raise InvalidArgumentError(
-                f"masks[{index}]: expected shape {hw}, found {np.shape(mask)}"
-            )
-    return [np.asarray(mask, np.bool_) for mask in layers]
+        if mask.shape != hw:
+            raise InvalidArgumentError(f"masks[{index}]: expected shape {hw}, found {mask.shape}")
+    return layers
 
 
 def _draw_mask(

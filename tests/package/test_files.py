@@ -99,7 +99,15 @@ def test_what_a_killed_writer_left_is_removed_and_a_live_one_is_kept(tmp_path: P
         living.communicate("")
         assert living.returncode == 0
     assert path.read_bytes() == b"half"
-    assert names(tmp_path) == [".b.npz.0123456789abcdef.sam_rlx.tmp", "a.npz"]
+    assert names(tmp_path) == ["a.npz"]
+
+
+def test_a_series_of_files_removes_what_any_of_them_left(tmp_path: Path) -> None:
+    (tmp_path / ".1.png.0123456789abcdef.sam_rlx.tmp").write_bytes(b"half")
+    for index in range(3):
+        with atomic_write(tmp_path / f"{index}.png") as file:
+            file.write(b"whole")
+    assert names(tmp_path) == ["0.png", "1.png", "2.png"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])

@@ -139,9 +139,10 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   if (Fetch && !by_turns) {
     prefetch_tile<R, V>(t);
   } else if (Fetch) {
-    auto [line, stride] = lines_of(t);
+    const TileLines lines = lines_of(t);
+    const float* line = lines.first;
     const Index rest = p - smaller(R, (p - fetching) / kSteps) * kSteps;
-    for (; p > rest; p -= kSteps, line += stride) {
+    for (; p > rest; p -= kSteps, line += lines.stride) {
       for_each<V>([&](auto v) SAM_RLX_INLINED { SAM_RLX_PREFETCH_WRITE(line + v.value * kLanes); });
       steps(Int<kSteps>{});
     }

@@ -5,6 +5,7 @@
 
 #include "ops/attention.h"
 #include "ops/elementwise.h"
+#include "ops/map_attention.h"
 #include "ops/token_attention.h"
 
 namespace sam_rlx::sam {

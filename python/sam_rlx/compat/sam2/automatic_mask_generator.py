@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
@@ -40,11 +41,13 @@ class SAM2AutomaticMaskGenerator:
         use_m2m: bool = False,
         multimask_output: bool = True,
     ) -> None:
-        assert (points_per_side is None) != (point_grids is None), (
-            "expected points_per_side or point_grids, found both or neither"
+        require(
+            (points_per_side is None) != (point_grids is None),
+            "expected points_per_side or point_grids, found both or neither",
         )
-        assert output_mode in OUTPUT_MODES, (
-            f"output_mode: expected one of {OUTPUT_MODES}, found {output_mode!r}"
+        require(
+            output_mode in OUTPUT_MODES,
+            f"output_mode: expected one of {OUTPUT_MODES}, found {output_mode!r}",
         )
         self.predictor = SAM2ImagePredictor(
             model, max_hole_area=min_mask_region_area, max_sprinkle_area=min_mask_region_area

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx.arrays import as_rgb
+from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
@@ -65,9 +66,10 @@ class SAM2ImagePredictor:
 
     def set_image_batch(self, image_list: list[NDArray[Any]]) -> None:
         """Encode pictures (H, W, 3) for `predict_batch`; other types are ``AssertionError``."""
-        assert isinstance(image_list, list), "image_list: expected a list"
-        assert all(isinstance(image, np.ndarray) for image in image_list), (
-            "image_list: expected arrays (H, W, 3) alone"
+        require(isinstance(image_list, list), "image_list: expected a list")
+        require(
+            all(isinstance(image, np.ndarray) for image in image_list),
+            "image_list: expected arrays (H, W, 3) alone",
         )
         pictures = []
         for image in image_list:
@@ -137,7 +139,7 @@ class SAM2ImagePredictor:
 
         Returns three lists of what `predict` gives. Without pictures: ``RuntimeError``.
         """
-        assert self._is_batch, "predict_batch: expected pictures from set_image_batch"
+        require(self._is_batch, "predict_batch: expected pictures from set_image_batch")
         if not self._pictures:
             raise StateError("predict_batch: expected pictures from set_image_batch, found none")
         results = []
@@ -166,7 +168,8 @@ class SAM2ImagePredictor:
         side = self.model.model.mask_side
         logits = to_array(mask, np.float32)
         if points is not None:
-            assert marks is not None, "point_labels: expected one for each point, found none"
+            require(marks is not None, "point_labels: expected one for each point, found none")
+            assert marks is not None
             points = points[None] if points.ndim == 2 else points
             marks = marks[None] if marks.ndim == 1 else marks
         if boxes is not None:

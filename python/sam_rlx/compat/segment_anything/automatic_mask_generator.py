@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.errors import require
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.compat.segment_anything.predictor import SamPredictor
 from sam_rlx.compat.segment_anything.utils import amg
@@ -37,11 +38,13 @@ class SamAutomaticMaskGenerator:
         min_mask_region_area: int = 0,
         output_mode: str = "binary_mask",
     ) -> None:
-        assert (points_per_side is None) != (point_grids is None), (
-            "expected points_per_side or point_grids, found both or neither"
+        require(
+            (points_per_side is None) != (point_grids is None),
+            "expected points_per_side or point_grids, found both or neither",
         )
-        assert output_mode in OUTPUT_MODES, (
-            f"output_mode: expected one of {OUTPUT_MODES}, found {output_mode!r}"
+        require(
+            output_mode in OUTPUT_MODES,
+            f"output_mode: expected one of {OUTPUT_MODES}, found {output_mode!r}",
         )
         self.predictor = SamPredictor(model)
         self.output_mode = output_mode

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.errors import expects, require
 from sam_rlx.compat.segment_anything.modeling import Sam, decode
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
@@ -64,6 +65,7 @@ class SamPredictor:
         """The picture's embedding (1, C, h, w), or None."""
         return as_tensor(self._core.image_embeddings[0]) if self.is_image_set else None
 
+    @expects("an image (H, W, 3), uint8")
     def set_image(self, image: NDArray[np.uint8], image_format: str = "RGB") -> None:
         """Encode a picture.
 
@@ -74,13 +76,15 @@ class SamPredictor:
         image_format : str
             ``"RGB"`` or ``"BGR"``; anything else is an ``AssertionError``, as upstream.
         """
-        assert image_format in ("RGB", "BGR"), (
-            f"image_format: expected RGB or BGR, found {image_format!r}"
+        require(
+            image_format in ("RGB", "BGR"),
+            f"image_format: expected RGB or BGR, found {image_format!r}",
         )
         if image_format != self.model.image_format:
             image = image[..., ::-1]
         self._core.set_image(np.ascontiguousarray(image))
 
+    @expects("an image (1, 3, h, w) and a size (H, W)")
     def set_torch_image(self, transformed_image: Any, original_image_size: Any) -> None:
         """Encode a picture (1, 3, h, w) that was resized already, its longer side the network's.
 
@@ -89,8 +93,10 @@ class SamPredictor:
         array = np.asarray(transformed_image)
         side = self.model.image_encoder.img_size
         right = array.ndim == 4 and array.shape[:2] == (1, 3) and max(array.shape[2:]) == side
-        assert right, (
-            f"transformed_image: expected (1, 3, h, w), the longer side {side}, found {array.shape}"
+        require(
+            right,
+            f"transformed_image: expected (1, 3, h, w), the longer side {side}, found "
+            f"{array.shape}",
         )
         self.model.set_resized(self._core, array[0], original_image_size)
 
@@ -98,6 +104,7 @@ class SamPredictor:
         if not self.is_image_set:
             raise StateError(f"{purpose}: expected a picture from set_image, found none")
 
+    @expects("points, labels, a box and logits as arrays of numbers")
     def predict(
         self,
         point_coords: NDArray[Any] | None = None,
@@ -139,7 +146,9 @@ class SamPredictor:
         assert size is not None
         coords = labels = boxes = logits = None  # coordinates go on in float32, as upstream
         if point_coords is not None:
-            assert point_labels is not None, "point_labels: expected one for each point, found none"
+            require(
+                point_labels is not None, "point_labels: expected one for each point, found none"
+            )
             coords = self.transform.apply_coords(np.asarray(point_coords), size)[None]
             coords = coords.astype(np.float32)
             labels = np.asarray(point_labels)[None]
@@ -152,6 +161,7 @@ class SamPredictor:
         )
         return masks[0].numpy(), scores[0].numpy(), low_res[0].numpy()
 
+    @expects("points, labels, boxes and logits as arrays of numbers")
     def predict_torch(
         self,
         point_coords: Any,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.arrays import as_rgb
+from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
@@ -121,9 +122,10 @@ class Sam3Processor:
             state = {}
         if not isinstance(images, list):
             raise InvalidArgumentError(f"images: expected a list, found {type(images).__name__}")
-        assert len(images) > 0, "images: expected at least one, found none"
-        assert hasattr(images[0], "convert"), (
-            f"images: expected PIL images, found {type(images[0]).__name__}"
+        require(len(images) > 0, "images: expected at least one, found none")
+        require(
+            hasattr(images[0], "convert"),
+            f"images: expected PIL images, found {type(images[0]).__name__}",
         )
         sizes = [(image.height, image.width) for image in images]
         out = self._encode(images, sizes)

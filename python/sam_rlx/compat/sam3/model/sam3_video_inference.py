@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam3.model.video_frames import open_frames
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
@@ -175,22 +176,25 @@ class Sam3VideoInferenceWithInstanceInteractivity:
             As upstream: prompts do not fit together, or the frame has no outputs to refine.
         """
         if points is not None:
-            assert text_str is None and boxes_xywh is None, (  # noqa: PT018
-                "points: expected neither text_str nor boxes_xywh beside them"
+            require(
+                text_str is None and boxes_xywh is None,
+                "points: expected neither text_str nor boxes_xywh beside them",
             )
-            assert obj_id is not None, (
-                "obj_id: expected the object that the points are on, found none"
+            require(
+                obj_id is not None, "obj_id: expected the object that the points are on, found none"
             )
+            assert obj_id is not None
             scale = 1.0 if rel_coordinates else 1.0 / self.image_size
             coords = np.asarray(points, np.float64) * scale
             return self._add_points(
                 inference_state, frame_idx, obj_id, coords, np.asarray(point_labels, np.int32)
             )
-        assert text_str is not None or boxes_xywh is not None, (
-            "expected text_str, boxes_xywh or points, found none"
+        require(
+            text_str is not None or boxes_xywh is not None,
+            "expected text_str, boxes_xywh or points, found none",
         )
         count = inference_state["num_frames"]
-        assert 0 <= frame_idx < count, f"frame_idx: expected 0 to {count - 1}, found {frame_idx}"
+        require(0 <= frame_idx < count, f"frame_idx: expected 0 to {count - 1}, found {frame_idx}")
         self.reset_state(inference_state)
         text = None if text_str == "visual" else text_str
         ids = self._tokenizer("visual" if text is None else text)[0].tolist()
@@ -198,7 +202,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         if inference_state["is_image_only"]:
             options["max_num_objects"] = np.iinfo(np.int32).max
         tracker = _core.MaskletTracker(inference_state["session"], ids, text is not None, options)
-        assert (box_labels is None) == (boxes_xywh is None), "expected boxes_xywh with box_labels"
+        require((box_labels is None) == (boxes_xywh is None), "expected boxes_xywh with box_labels")
         if boxes_xywh is not None:
             boxes = _boxes_cxcywh(boxes_xywh)
             labels = np.asarray(box_labels, np.int32)
@@ -219,9 +223,11 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         labels: NDArray[np.int32],
     ) -> tuple[int, Outputs]:
         tracker: _core.MaskletTracker | None = state["tracker"]
-        assert tracker is not None and tracker.has_results(frame_idx), (  # noqa: PT018
-            f"frame_idx: expected a frame that was searched for a phrase, found {frame_idx}"
+        require(
+            tracker is not None and tracker.has_results(frame_idx),
+            f"frame_idx: expected a frame that was searched for a phrase, found {frame_idx}",
         )
+        assert tracker is not None
         kind = "refine" if obj_id in tracker.obj_ids else "add"
         self._load(state, frame_idx)
         tracker.refine(frame_idx, obj_id, points, labels, True, False, True)
@@ -234,9 +240,11 @@ class Sam3VideoInferenceWithInstanceInteractivity:
     ) -> None:
         """Forget an object. Its number is not used again."""
         tracker: _core.MaskletTracker | None = inference_state["tracker"]
-        assert tracker is not None and obj_id in tracker.obj_ids, (  # noqa: PT018
-            f"obj_id: expected an object that is tracked, found {obj_id}"
+        require(
+            tracker is not None and obj_id in tracker.obj_ids,
+            f"obj_id: expected an object that is tracked, found {obj_id}",
         )
+        assert tracker is not None
         tracker.remove_object(obj_id)
         if is_user_action:
             self.add_action_history(inference_state, "remove", None, [obj_id])

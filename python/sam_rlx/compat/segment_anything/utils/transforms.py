@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.errors import expects
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 
 
@@ -15,10 +16,12 @@ class ResizeLongestSide:
     def __init__(self, target_length: int) -> None:
         self.target_length = target_length
 
+    @expects("an image (H, W, 3), uint8, and a positive target length")
     def apply_image(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Resize a picture (H, W, 3), uint8, as PIL's bilinear filter does."""
         return _core.resize_longest_side(np.ascontiguousarray(image), self.target_length)
 
+    @expects("points (..., 2) and the size (H, W) of the image")
     def apply_coords(self, coords: NDArray[Any], original_size: Any) -> NDArray[np.float64]:
         """Scale points (..., 2) from pixels of the original size (H, W); returns float64."""
         height, width = original_size
@@ -27,10 +30,12 @@ class ResizeLongestSide:
         scaled: NDArray[np.float64] = np.asarray(coords, np.float64) * scale
         return scaled
 
+    @expects("boxes (B, 4) and the size (H, W) of the image")
     def apply_boxes(self, boxes: NDArray[Any], original_size: Any) -> NDArray[np.float64]:
         """Scale boxes (B, 4) or (4,); returns float64 (B, 4)."""
         return self.apply_coords(np.reshape(boxes, (-1, 2, 2)), original_size).reshape(-1, 4)
 
+    @expects("points (..., 2) and the size (H, W) of the image")
     def apply_coords_torch(self, coords: Any, original_size: Any) -> TensorArray:
         """Scale points as `apply_coords` does, but in float32 as PyTorch; returns float32."""
         height, width = original_size
@@ -38,12 +43,14 @@ class ResizeLongestSide:
         scale = np.asarray([new_width / width, new_height / height], np.float32)
         return as_tensor(np.asarray(coords, np.float32) * scale)
 
+    @expects("boxes (B, 4) and the size (H, W) of the image")
     def apply_boxes_torch(self, boxes: Any, original_size: Any) -> TensorArray:
         """Scale boxes as `apply_coords_torch` scales points; returns float32 (B, 4)."""
         corners = np.reshape(np.asarray(boxes), (-1, 2, 2))
         return as_tensor(self.apply_coords_torch(corners, original_size).reshape(-1, 4))
 
     @staticmethod
+    @expects("three positive numbers")
     def get_preprocess_shape(oldh: int, oldw: int, long_side_length: int) -> tuple[int, int]:
         """Return (H, W) after the resize, each rounded half up."""
         scale = long_side_length / max(oldh, oldw)
