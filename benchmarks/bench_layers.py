@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import hiera
+import run
 import vitdet
 from arithmetic import decoder_gflop
 from workloads import SEED, network, tiny
@@ -178,6 +179,7 @@ def main() -> None:
     parser.add_argument("--rival", action="store_true", help="SAM 2 and 3: also time PyTorch")
     options = parser.parse_args()
     rows, weights = rows_of(options.variant)
+    print(run.heading(f"Layers of {options.variant}", options.threads) + "\n")
     print("| stage | calls | ms, median | [min, max] | GFLOP/s | ms in all |")
     print("| --- | --- | --- | --- | --- | --- |")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import run
 from workloads import BUILD, SEED, clicks, embedding, network, picture, tiny, weights_path
 
 
@@ -51,6 +52,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--isa", default=None)
     options = parser.parse_args()
+    print(run.heading(f"Steps of {options.variant}", options.threads) + "\n")
     print("| step | ms, median | [min, max] |")
     print("| --- | --- | --- |")
     for name, call in steps(options.variant, options.threads, options.isa):

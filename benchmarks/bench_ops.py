@@ -21,6 +21,7 @@ import sys
 import time
 
 import peak
+import run
 
 LINEAR = [  # m, k, n, what is fused
     (4096, 768, 2304, ""),
@@ -288,8 +289,8 @@ def report(isas, threads):
     if not tables:
         sys.exit("bench_ops.py: no instruction set could be measured")
     rivals = {name: run_apart(name, count) for name in ("numpy", "torch")} if threads else {}
-    title = f"Ops, {threads} thread{'s' if threads > 1 else ''}" if threads else "Kernels, one core"
-    print(f"\n{title}: GFLOP/s or GB/s, and how much of the peak or of a copy that is")
+    print(f"\n{run.heading('Ops' if threads else 'Kernels', count)}")
+    print("\nGFLOP/s or GB/s, and how much of the peak or of a copy that is.")
     peaks = peaks_of(tables, count)
     print(f"peak {peaks['FLOP']:.1f} GFLOP/s, copy {peaks['B']:.1f} GB/s")
     show({**tables, **{name: table for name, table in rivals.items() if table}}, peaks)

@@ -26,6 +26,10 @@ class EngineFailedError(RuntimeError):
     """A worker process ended before it answered."""
 
 
+class EngineUnableError(RuntimeError):
+    """This machine lacks what an engine needs."""
+
+
 @dataclass
 class Measurement:
     """One row of the table."""
@@ -36,6 +40,7 @@ class Measurement:
     peak_rss: int = 0
     sample: list[float] = field(default_factory=list)
     failure: str = ""
+    unable: str = ""  # what this machine lacks
 
     @property
     def median(self) -> float:
@@ -124,7 +129,10 @@ class Worker:
         return answer
 
     def prepare(self) -> float:
-        return float(self._ask(self._first)["seconds"])
+        answer = self._ask(self._first)
+        if "unable" in answer:
+            raise EngineUnableError(answer["unable"])
+        return float(answer["seconds"])
 
     def run(self) -> float:
         return float(self._ask({"do": "run"})["seconds"])
@@ -144,7 +152,8 @@ def interleave(
 ) -> list[Measurement]:
     """Measure one workload: A B C, A B C, ... so that all engines meet the same machine.
 
-    Only one worker computes at a time. An engine that fails keeps its row, with the reason.
+    Only one worker computes at a time. An engine that fails, or cannot run here, keeps its row,
+    with the reason.
     """
     rows = {engine: Measurement(engine) for engine in engines}
     workers: dict[str, Worker] = {}
@@ -165,12 +174,14 @@ def interleave(
 
 
 def _attempt(row: Measurement, worker: Worker, step: Any, *arguments: Any) -> None:
-    if row.failure:
+    if row.failure or row.unable:
         return
     try:
         step(row, worker, *arguments)
     except EngineFailedError as error:
         row.failure = str(error)
+    except EngineUnableError as error:
+        row.unable = str(error)
 
 
 def _prepare(row: Measurement, worker: Worker, warmup: int) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import client
 import rivals
+import run
 from workloads import PHRASE_VIDEO, Workload
 
 ENGINES = ("sam_rlx", "pytorch")
@@ -52,11 +53,11 @@ def main() -> None:
     in_process("weights", order)
     order |= in_process("threshold", order, "sam_rlx")
     found = {engine: in_process(engine, order, engine) for engine in options.engine}
+    print(run.heading("A frame with a text prompt", options.threads) + "\n")
     for engine, figures in found.items():
         print(
             f"{engine}: {figures['seconds']:.2f} s for a frame with {figures['objects']} objects "
-            f"and {options.warmup} frames before it, {options.threads} threads, "
-            f"peak {figures['peak_rss'] / 1e9:.2f} GB"
+            f"and {options.warmup} frames before it, peak {figures['peak_rss'] / 1e9:.2f} GB"
         )
         for part, seconds in figures.get("parts", {}).items():
             print(f"    {part:14} {seconds:8.3f} s  {100 * seconds / figures['seconds']:5.1f} %")

@@ -38,6 +38,7 @@ from sam_rlx import gguf_conversion, io
 from sam_rlx.model import find_checkpoint
 
 import client
+import run
 from workloads import Workload, all_workloads, picture
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -140,7 +141,7 @@ class Engines:
     def compare(self, picture: Picture) -> dict[str, Pairs]:
         """Compare the masks of a grid of clicks, of boxes around them, and of phrases."""
         pairs = self._clicks_and_boxes(picture) if self.clicked else {}
-        return pairs | ({"phrases": self._phrases(picture)} if self.named else {})
+        return pairs | ({"text": self._phrases(picture)} if self.named else {})
 
     def _clicks_and_boxes(self, picture: Picture) -> dict[str, Pairs]:
         height, width = picture.pixels.shape[:2]
@@ -349,13 +350,13 @@ def main() -> None:
         found = {
             name: variants(path, options.precisions, Path(folder)) for name, path in models.items()
         }
-        print(f"{len(pictures)} pictures\n")
+        print(f"{run.heading('Accuracy', options.threads)}\n\n{len(pictures)} images.\n")
         columns = ("masks", "mean IoU", "10th percentile", "score", "unmatched")
         table(("model", "precision", "prompts", *columns))
         for name, precisions in found.items():
             accuracy_rows(name, precisions, pictures)
         if options.rounds:
-            print()
+            print(f"\n{run.heading('Memory and time', options.threads)}\n")
             table(("model", "precision", "file, MB", "memory, MB", "seconds", "ratio"))
             for name, precisions in found.items():
                 cost_rows(name, precisions, options.threads, options.rounds)

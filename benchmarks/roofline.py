@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import arithmetic
 import client
 import peak
+import run
 from workloads import ENCODERS, Workload, all_workloads
 
 COPIED = 1 << 27  # floats: more than any cache holds
@@ -173,7 +174,7 @@ def main() -> None:
     options = parser.parse_args()
     table = all_workloads("tiny" if options.quick else "vit_b", options.quick)
     moved = copied_bytes_per_second(options.threads)
-    print(f"{options.threads} threads, copies at {1e-9 * moved:.0f} GB/s\n")
+    print(f"{run.heading('Roof', options.threads)}\n\nCopies at {1e-9 * moved:.0f} GB/s.\n")
     columns = ("encoder", "upstream, GFLOP", "own, GFLOP", "GB", "peak, GFLOP/s", "roof, s")
     print(f"| {' | '.join(columns)} | memory, s | s | of the roof | of the chains |")
     print("| --- " * 10 + "|")

@@ -2,6 +2,9 @@
 
 Example: ``python benchmarks/run.py --threads 2 --rounds 5 --json result.json``
 
+The first table is that of the README: ours in each precision beside the fastest rival of equal or
+higher precision.
+
 Videos take minutes a round: ``--workloads hiera-tiny video-1`` runs what it names.
 """
 
@@ -30,6 +33,7 @@ VERSIONED = (
     "torch",
     "onnxruntime",
     "openvino",
+    "nncf",
     "transformers",
     "segment_anything",
     "sam2",
@@ -117,6 +121,11 @@ def machine() -> dict[str, Any]:
     }
 
 
+def heading(title: str, threads: int) -> str:
+    """Return the heading of a table that is measured here and now."""
+    return report.heading(title, machine(), threads)
+
+
 def measured_peak(threads: int) -> float | None:
     """GFLOP/s of float32 multiply-adds, if the testing module is there and measures it."""
     if importlib.util.find_spec("sam_rlx") is None:
@@ -144,13 +153,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         able, lacking = able_engines(engines, workload)
         print(f"{workload.name}: {', '.join(able) or 'no engine'}", file=sys.stderr, flush=True)
         rows = client.interleave(able, workload, options.threads, options.rounds, options.warmup)
+        lacking |= {row.engine: row.unable for row in rows if row.unable}
         results.append(
             {
                 **workload.to_json(),
                 "gflop": workload.gflop(),
                 "about": workload.about(),
                 "skipped": lacking,
-                "rows": [asdict(row) for row in rows],
+                "rows": [asdict(row) for row in rows if not row.unable],
             }
         )
     return {

@@ -28,6 +28,7 @@ from typing import Any
 import client
 import resident
 import rivals
+import run
 from workloads import Workload
 
 EARLY = 50  # frames after which everything that is allocated once is there
@@ -108,8 +109,8 @@ def main() -> None:
     else:
         write_weights(workload)
     print(
-        f"{title}, {options.threads} threads: "
-        f"resident memory while {options.frames} frames are tracked.\n"
+        f"{run.heading(title, options.threads)}\n\n"
+        f"Resident memory while {options.frames} frames are tracked.\n"
     )
     print("| " + " | ".join(HEAD).format(early=options.early, frames=options.frames) + " |")
     print("| " + " | ".join("---" for _ in HEAD) + " |", flush=True)

@@ -34,6 +34,8 @@ ENGINES = {
     "sam_rlx-int8": "rivals.sam_rlx_int8",
     "sam_rlx-bfloat16": "rivals.sam_rlx_bfloat16",
     "onnxruntime-int8": "rivals.onnxruntime_int8",
+    "openvino-int8": "rivals.openvino_int8",
+    "openvino-bfloat16": "rivals.openvino_bfloat16",
     "pytorch-bfloat16": "rivals.pytorch_bfloat16",
 }
 
@@ -41,6 +43,10 @@ ENGINES = {
 # PyTorch half of its time on the encoder, so the rivals get huge pages; the row "pytorch" shows
 # what users get by default.
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+
+
+class UnableError(RuntimeError):
+    """What an engine needs to run here, beside packages: raised by `prepare`, no failure."""
 
 
 class Task(NamedTuple):

@@ -7,6 +7,7 @@ with the memory of the export.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import traceback
 import warnings
@@ -119,6 +120,15 @@ def export(workload: Workload) -> None:
             dynamo=False,
         )
     partial.rename(path)
+
+
+def run_apart(module: str, workload: Workload) -> None:
+    """Run a module that makes another graph of a workload's: no rival is charged with its memory.
+
+    Called in the process of an engine, whose environment finds the benchmarks' modules.
+    """
+    order = json.dumps(workload.to_json())
+    subprocess.run([sys.executable, "-m", module, order], check=True)
 
 
 def inputs_for(workload: Workload) -> dict[str, Any]:

@@ -39,7 +39,10 @@ class Worker:
 
     def prepare(self, workload: dict[str, Any], threads: int) -> dict[str, Any]:
         start = time.perf_counter()
-        self.task = self.adapter.prepare(Workload.from_json(workload), threads)
+        try:
+            self.task = self.adapter.prepare(Workload.from_json(workload), threads)
+        except rivals.UnableError as error:
+            return {"unable": str(error)}
         return {"seconds": time.perf_counter() - start}
 
     def run(self) -> dict[str, Any]:

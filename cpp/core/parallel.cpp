@@ -70,7 +70,8 @@ Muster::~Muster() { region_end = Clock::now(); }
 
 void Muster::join(int thread, int team) noexcept {
   if (thread > 0) {
-    // Once in some milliseconds: with other programs on the other cores the system may insist.
+    // Not more often: with other programs on the other cores the system may insist.
+    // Times of this class: docs/optimizations.md, barrier.
     constexpr auto kPause = std::chrono::milliseconds(2);
     thread_local Clock::time_point moved{};
     if (current_core() == core_ && Clock::now() - moved > kPause && leave_core(core_, team)) {

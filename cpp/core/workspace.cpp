@@ -11,7 +11,7 @@ namespace sam_rlx {
 namespace {
 
 constexpr std::int64_t kAlign = 64;
-constexpr std::int64_t kMinBlock = 64 * 1024;
+constexpr std::int64_t kMinBlock = 64 * 1024;  // not tuned
 
 std::int64_t size_of(const AlignedBlock& block) {
   return static_cast<std::int64_t>(block.get_deleter().bytes);

@@ -182,7 +182,7 @@ struct KernelTable {
   // The inner dimension is summed in blocks of at most gemm_kc, so a caller that packs A in such
   // blocks and accumulates gets the bits of one call.
   std::int32_t gemm_kc;
-  // Bytes of A that stay near while B goes by: a third of such processors' second-level cache.
+  // Bytes of A that stay in L2 while B is streamed: a third of it on such processors.
   std::int32_t block_bytes;
   std::int32_t int8_mr;  // rows of the register tile of int8_gemm; its columns are gemm_nr
   // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights, and attention

@@ -6,7 +6,7 @@
 namespace sam_rlx {
 
 void activation_(Context& ctx, Activation activation, View x) {
-  constexpr std::int64_t kGrain = 1 << 14;
+  constexpr std::int64_t kGrain = 1 << 14;  // docs/optimizations.md: work-items
   if (activation == Activation::kNone) return;
   parallel_for(ctx.num_threads, x.numel(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
     if (activation == Activation::kGelu) {

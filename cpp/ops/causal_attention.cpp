@@ -11,7 +11,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kMinParallelWork = 1 << 16;
+constexpr std::int64_t kMinParallelWork = 1 << 16;  // docs/optimizations.md: work-items
 
 // One head of one run.
 struct Unit {

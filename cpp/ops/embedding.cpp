@@ -9,7 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kGrain = 16;  // rows
+constexpr std::int64_t kGrain = 16;  // rows (docs/optimizations.md: work-items)
 
 // Calls write(id, row of the result) for every number.
 template <class Write>

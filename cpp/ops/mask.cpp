@@ -13,7 +13,7 @@ namespace sam_rlx {
 namespace {
 
 // Rows of one work item. A constant, so that results do not depend on the number of threads.
-constexpr std::int64_t kRowGrain = 96;
+constexpr std::int64_t kRowGrain = 96;  // docs/optimizations.md: work-items
 
 // Taps of both steps, for all masks of a call.
 struct UpscalePlan {

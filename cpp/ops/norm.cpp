@@ -41,7 +41,7 @@ struct Moments {
 }  // namespace
 
 void layer_norm(Context& ctx, ConstView x, ConstView weight, ConstView bias, float eps, View out) {
-  constexpr std::int64_t kGrain = 1 << 14;
+  constexpr std::int64_t kGrain = 1 << 14;  // docs/optimizations.md: work-items
   if (x.shape.rank() == 0 || weight.numel() != x.shape.last() || bias.numel() != x.shape.last()) {
     fail("layer_norm", "weight and bias for " + x.shape.str(),
          weight.shape.str() + " and " + bias.shape.str());
@@ -58,7 +58,7 @@ void layer_norm(Context& ctx, ConstView x, ConstView weight, ConstView bias, flo
 
 void group_norm_affine(Context& ctx, ConstView x, const GroupNormArgs& args, View scale,
                        View shift) {
-  constexpr std::int64_t kGrain = 1 << 14;  // part of the result's definition
+  constexpr std::int64_t kGrain = 1 << 14;  // part of the result's definition; not tuned
   const std::int64_t channels = x.shape.rank() == 0 ? 0 : x.shape.last();
   if (args.num_groups < 1 || channels < 1 || channels % args.num_groups != 0 || x.numel() == 0 ||
       args.weight.numel() != channels || args.bias.numel() != channels ||
@@ -97,7 +97,7 @@ void group_norm_affine(Context& ctx, ConstView x, const GroupNormArgs& args, Vie
 }
 
 void relu_affine_(Context& ctx, View x, ConstView scale, ConstView shift) {
-  constexpr std::int64_t kGrain = 1 << 14;
+  constexpr std::int64_t kGrain = 1 << 14;  // docs/optimizations.md: work-items
   const std::int64_t channels = scale.numel();
   if (channels < 1 || shift.numel() != channels || x.shape.rank() == 0 ||
       x.shape.last() != channels) {

@@ -192,7 +192,7 @@ void map_products(Context& ctx, const MapProductArgs& args, View out) {
   const Shape expected{count, 2 * map[1], 2 * map[2]};
   if (out.shape != expected) fail("map_products: result", expected.str(), out.shape.str());
   if (out.numel() == 0) return;
-  constexpr std::int64_t kPlaces = 96;  // their channels and products stay in the cache
+  constexpr std::int64_t kPlaces = 96;  // docs/optimizations.md: work-items
   const std::int64_t width = map[2], places = std::min(kPlaces, width);
   const std::int64_t parts = (width + places - 1) / places;
   const MapProduct product{ctx.kernels, args, out, channels, count, ctx.kernels.gemm_nr};

@@ -146,10 +146,10 @@ class StreamingAttention {
   }
 
  private:
-  static constexpr std::int64_t kSmallKeys = 512;
-  // So few keys stay in the first-level cache, and packing them would be a good part of the work.
+  static constexpr std::int64_t kSmallKeys = 512;  // docs/optimizations.md: work-items
+  // So few keys stay in L1, and packing them costs much (docs/optimizations.md: keys-in-place).
   static constexpr std::int64_t kKeysInPlace = 64;
-  static constexpr std::int64_t kChunk = 256;
+  static constexpr std::int64_t kChunk = 256;  // docs/optimizations.md: work-items
 
   float* thread_scratch(int thread) const { return scratch_ + thread * tiles_.thread_floats(); }
 

@@ -14,9 +14,9 @@ namespace {
 
 // Places of the map that are processed at once: part of the result's definition, because sums are
 // made part by part, in order, whatever the number of threads.
-constexpr std::int64_t kPart = 256;
+constexpr std::int64_t kPart = 256;  // docs/optimizations.md: work-items
 // Rows of a work item when the parts are joined.
-constexpr std::int64_t kJoinedRows = 8;
+constexpr std::int64_t kJoinedRows = 8;  // docs/optimizations.md: work-items
 
 // Sums of one part of the map for every folded row: largest score, sum of exponentials, and the
 // sum of exponentials times places.
@@ -30,7 +30,7 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
                  std::int64_t rows, std::int64_t begin, std::int64_t count, float* scratch,
                  const PartSums& sums) {
   const std::int64_t channels = args.keys.shape[1];
-  float* const keyed = scratch;                      // (kFoldStep, C)
+  float* const keyed = scratch;                          // (kFoldStep, C)
   float* const scores = scratch + kFoldStep * channels;  // (count, rows)
   const float* const places = args.keys.data + begin * channels;
   for (std::int64_t first = 0; first < count; first += kFoldStep) {

@@ -22,7 +22,8 @@ struct Projection {
 };
 
 // So many places of the map get their encoding at once, and so many go through the map's attention
-// to the tokens: what they need stays in a second-level cache. A multiple of gemm_nr.
+// to the tokens: what they need stays in L2. A multiple of gemm_nr.
+// docs/optimizations.md: decoder-steps.
 constexpr std::int64_t kFoldStep = 96;
 
 // Rows (N, inner) that are divided among the heads.

@@ -60,8 +60,8 @@ class WindowGroups {
   }
 
  private:
-  static constexpr std::int64_t kPlaces = 192;  // the weights, read for each group, weigh little
-  static constexpr std::int64_t kFewGroups = 64;
+  static constexpr std::int64_t kPlaces = 192;    // docs/optimizations.md: window-groups
+  static constexpr std::int64_t kFewGroups = 64;  // docs/optimizations.md: group-order
 
   std::int64_t height_, width_, group_height_, group_width_, cols_;
 };

@@ -47,7 +47,7 @@ def test_masks_are_those_of_float32(benchmark, tmp_path, name, precision):
     trained = benchmark.TRAINED / f"{name}.safetensors"
     variants = {v.label: v for v in benchmark.variants(trained, ["int8", "bfloat16"], tmp_path)}
     found = benchmark.compare(variants["float32"], variants[precision], pictures)
-    assert set(found) == {"clicks", "boxes"} | ({"phrases"} if name == "sam3-nano" else set())
+    assert set(found) == {"clicks", "boxes"} | ({"text"} if name == "sam3-nano" else set())
     for kind, (ious, scores, alone) in found.items():
         assert len(ious) >= 10, kind
         assert BOUNDS[precision] <= np.mean(ious) < 1, kind  # 1: nothing was rounded

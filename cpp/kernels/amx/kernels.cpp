@@ -17,7 +17,7 @@ namespace {
 // clang-format on
 
 constexpr int kNv = 2;
-constexpr int kInt8Mr = 8;
+constexpr int kInt8Mr = 8;  // docs/optimizations.md: register-tile
 
 // c + the four products of each group of unsigned a and signed b.
 SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
@@ -92,7 +92,7 @@ constexpr Index kSumsRow = 4 * kNr;
 
 // Fetches what whole tiles meet on their way to C while they are summed.
 SAM_RLX_INLINE void prefetch_block(TileArgs t) {
-  constexpr int kRows = 8;
+  constexpr int kRows = 8;  // docs/optimizations.md: amx-blocks
   for (Index r = 0; r < kBlockRows; r += kRows, t.row += kRows) prefetch_tile<kRows, kNv>(t);
 }
 
@@ -170,7 +170,7 @@ static_assert(sam_rlx::kBFloat16Rows == kBlockRows && sam_rlx::kBFloat16Depth * 
 
 // Brings sums of whole tiles to C, a few rows at once.
 void finish_block(TileArgs t, const float* sums) {
-  constexpr int kRows = 8;
+  constexpr int kRows = 8;  // docs/optimizations.md: amx-blocks
   t.rows = kRows;
   for (Index r = 0; r < kBlockRows; r += kRows, t.row += kRows, sums += kRows * kNr) {
     Vec acc[kRows][kNv];
@@ -225,7 +225,7 @@ void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
 
 void sam_rlx::amx_kernels(KernelTable& table) noexcept {
   table.name = "amx";
-  table.block_bytes = 640 * 1024;
+  table.block_bytes = 640 * 1024;  // docs/optimizations.md: amx-blocks
   table.int8_mr = kBlockRows;
   table.int8_gemm = int8_gemm_tiles;
   table.bfloat16_inputs = true;

@@ -10,14 +10,15 @@ namespace {
 #include "kernels/avx2/simd.inl"
 #include "kernels/avx2/dot4.inl"
 
+// docs/optimizations.md: register-tile, eight-steps, next-panel, last-rows.
 constexpr int kMr = 6;
 constexpr int kNv = 2;
 constexpr int kInt8Mr = 4;
 // 16 columns of so many rows of B stay in a first-level cache of 32 KB while A and C pass by.
 constexpr int kMaxKc = 384;
 constexpr bool kPrefetchPanel = true;
-constexpr int kPrefetchSteps = 0;
-constexpr bool kThirdFromMemory = false;
+constexpr int kPrefetchSteps = 0;  // 24 gained nothing: next-panel
+constexpr bool kThirdFromMemory = false;  // an instruction of AVX-512
 constexpr int kLastRows = kMr;
 
 #include "kernels/bodies/math.inl"
@@ -43,7 +44,7 @@ constexpr sam_rlx::KernelTable kTable{
     .gemm_mr = kMr,
     .gemm_nr = kNr,
     .gemm_kc = kMaxKc,
-    .block_bytes = 160 * 1024,
+    .block_bytes = 160 * 1024,  // docs/optimizations.md: cache-blocks
     .int8_mr = kInt8Mr,
     .bfloat16_inputs = false,
     .gemm = gemm,

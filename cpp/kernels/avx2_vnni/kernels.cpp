@@ -11,7 +11,7 @@ namespace {
 // clang-format on
 
 constexpr int kNv = 2;
-constexpr int kInt8Mr = 6;
+constexpr int kInt8Mr = 6;  // docs/optimizations.md: register-tile
 
 // c + the four products of each group of unsigned a and signed b.
 SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {

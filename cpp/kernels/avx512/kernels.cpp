@@ -16,6 +16,7 @@ namespace {
 #include "kernels/avx512/simd.inl"
 #include "kernels/avx512/dot4.inl"
 
+// docs/optimizations.md: register-tile, long-blocks, fetch-ahead, third-from-memory, last-rows.
 constexpr int kMr = 14;
 constexpr int kNv = 2;
 constexpr int kInt8Mr = 6;
@@ -48,7 +49,7 @@ constexpr sam_rlx::KernelTable kTable{
     .gemm_mr = kMr,
     .gemm_nr = kNr,
     .gemm_kc = kMaxKc,
-    .block_bytes = 320 * 1024,
+    .block_bytes = 320 * 1024,  // docs/optimizations.md: twice-the-rows
     .int8_mr = kInt8Mr,
     .bfloat16_inputs = false,
     .gemm = gemm,

@@ -23,7 +23,7 @@ constexpr int kNv = 2;
 #include "kernels/bodies/gemm_result.inl"
 // clang-format on
 
-constexpr int kRows = 8;
+constexpr int kRows = 8;  // docs/optimizations.md: register-tile
 static_assert(sam_rlx::kBFloat16Rows % kRows == 0, "blocks of A are whole tiles");
 
 // Pairs of bfloat16 numbers, one for each lane.

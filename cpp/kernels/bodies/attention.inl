@@ -9,7 +9,7 @@ SAM_RLX_INLINE void for_rows(Index count, Step step) {
   for (; j < count; ++j) step(j, Int<1>{});
 }
 template <int V>
-constexpr int kRowsAtOnce = 4 / V;
+constexpr int kRowsAtOnce = 4 / V;               // docs/optimizations.md: four-rows, no-clamp
 constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // at once: as many as leave registers
 
 // Calls f(Int<V>) with the vectors of so many columns.

@@ -1,6 +1,6 @@
 // Depthwise convolution: lanes are channels. A weight is loaded once for several places.
 
-constexpr int kDepthwisePlaces = 4;
+constexpr int kDepthwisePlaces = 4;  // docs/optimizations.md: register-tile
 
 // Places x to x + Places - 1; all they read lies inside of the rows.
 template <int Places>

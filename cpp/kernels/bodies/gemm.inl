@@ -9,6 +9,7 @@ constexpr Index kLine = 64 / sizeof(float);
 // core that loads two vectors at a time has too many.
 // And kLastRows: how many rows of a whole tile complete their sums together; all, where a store
 // does not keep a multiply-add from its unit.
+// docs/optimizations.md: next-panel, fetch-ahead, third-from-memory, last-rows.
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
@@ -80,7 +81,7 @@ SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index a
   });
 }
 
-constexpr int kSteps = 8;  // of a turn of the products: its own instructions count too
+constexpr int kSteps = 8;  // of a turn of the products (docs/optimizations.md: eight-steps)
 
 // The tile's lines of the residual, or else of C. A row of them comes in each of the first turns,
 // and a line of the next panel in each of the last ones: more at once than a core can wait for, and
@@ -273,7 +274,7 @@ void gemm(const sam_rlx::GemmArgs& g) noexcept {
   };
   // The larger of A and B is read once, and a packed A is small. With few inner numbers most of
   // what is touched is C and the residual: row by row, they are fetched in order.
-  const bool mostly_c = g.k < 64 && g.m >= 4 * kMr;
+  const bool mostly_c = g.k < 64 && g.m >= 4 * kMr;  // docs/optimizations.md: c-by-rows
   if (packed_a || (g.n > g.m && !mostly_c)) {
     for (Index col = 0; col < g.n; col += kNr) {
       blocks([&](Index p0) {

@@ -59,7 +59,7 @@ void finish_tile(const TileArgs& t, const float* tile) noexcept {
 }
 
 // C and the residual arrive while the products are summed, unless that takes no longer. A residual
-// may come from afar.
+// may come from afar. docs/optimizations.md: long-blocks, decoder-panels.
 constexpr Index kPrefetchFrom = 64, kPrefetchResidualFrom = 32;
 template <int R, int V>
 SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {

@@ -54,7 +54,7 @@ void softmax_rows(float* x, Index rows, Index cols, float scale) noexcept {
 // wait in whole ones, for what a masked store has left is slow to read; and it is stored as one
 // where the next groups overwrite the rest.
 void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
-  constexpr Index kKept = 32;
+  constexpr Index kKept = 32;  // not tuned
   alignas(64) float kept[kKept * kLanes];
   const bool keep = lanes < kLanes && groups <= kKept;
   const Index covered = lanes < kLanes ? groups * lanes - kLanes : -1;

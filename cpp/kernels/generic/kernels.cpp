@@ -7,6 +7,7 @@ namespace {
 #include "kernels/bodies/prelude.inl"
 #include "kernels/generic/simd.inl"
 
+// Not measured; docs/optimizations.md: register-tile.
 constexpr int kMr = 4;
 constexpr int kNv = 2;
 constexpr int kInt8Mr = 4;

@@ -9,11 +9,12 @@ namespace {
 #include "kernels/bodies/prelude.inl"
 #include "kernels/neon/simd.inl"
 
+// Not measured; docs/optimizations.md: register-tile.
 constexpr int kMr = 8;
 constexpr int kNv = 2;
 constexpr int kInt8Mr = 4;
 constexpr int kMaxKc = 768;
-constexpr bool kPrefetchPanel = false;  // not measured
+constexpr bool kPrefetchPanel = false;
 constexpr int kPrefetchSteps = 0;
 constexpr bool kThirdFromMemory = false;
 constexpr int kLastRows = kMr;

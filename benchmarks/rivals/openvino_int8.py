@@ -1,0 +1,58 @@
+"""OpenVINO on a graph that NNCF quantized after training, with its scheme for transformers.
+
+``python -m rivals.openvino_int8 WORKLOAD`` writes the graph.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rivals import Task, openvino
+from rivals.export import inputs_for, onnx_path, run_apart
+from workloads import ENCODERS, Workload
+
+PACKAGES = ("nncf", *openvino.PACKAGES)
+WORKLOADS = ENCODERS
+ONNX = True
+environment = openvino.environment
+
+
+def prepare(workload: Workload, threads: int) -> Task:
+    path = graph_path(workload)
+    if not path.exists():
+        run_apart("rivals.openvino_int8", workload)
+    # What stays in floats may be bfloat16 where the processor has it, as in our int8.
+    precision = "bf16" if openvino.has_bfloat16() else "f32"
+    return openvino.prepare(workload, threads, precision, path)
+
+
+def graph_path(workload: Workload) -> Path:
+    path = onnx_path(workload)
+    return path.with_name(f"{path.stem}_nncf.xml")
+
+
+def quantize(workload: Workload) -> None:
+    """Write the graph. The measured image alone calibrates it: speed does not depend on more."""
+    import nncf
+    import openvino as ov
+
+    model = ov.Core().read_model(onnx_path(workload))
+    found = nncf.quantize(
+        model,
+        nncf.Dataset([inputs_for(workload)]),
+        model_type=nncf.ModelType.TRANSFORMER,
+        preset=nncf.QuantizationPreset.MIXED,
+        subset_size=1,
+    )
+    path = graph_path(workload)
+    partial = path.with_name(f"{path.stem}_part.xml")
+    ov.save_model(found, partial, compress_to_fp16=False)
+    # The graph comes last: where it is, its weights are.
+    for suffix in (".bin", ".xml"):
+        partial.with_suffix(suffix).rename(path.with_suffix(suffix))
+
+
+if __name__ == "__main__":
+    quantize(Workload.from_json(json.loads(sys.argv[1])))
