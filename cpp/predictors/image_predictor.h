@@ -8,8 +8,8 @@
 
 #include "core/context.h"
 #include "ops/mask.h"
+#include "predictors/image_state.h"
 #include "predictors/model.h"
-#include "predictors/picture.h"
 
 namespace sam_rlx {
 
@@ -28,17 +28,15 @@ class InUse {
 // The thread count that a predictor works with: 0 stands for all cores. Raises InvalidArgument.
 int checked_num_threads(int num_threads);
 
-// Raises InvalidArgument unless embeddings have these shapes, and their picture has a size.
+// Raises InvalidArgument unless embeddings have these shapes, and their image has a size.
 void check_embeddings(std::span<const ConstView> embeddings, std::span<const Shape> expected,
                       Size orig_hw);
 
-// One picture, many prompts, for every family. Upstream: segment_anything/predictor.py,
+// One image, many prompts, for every family. Upstream: segment_anything/predictor.py,
 // SamPredictor; sam2/sam2_image_predictor.py, SAM2ImagePredictor; sam3/model/sam3_image.py,
 // Sam3Image.predict_inst. A failed call leaves the predictor as it was.
 class ImagePredictor {
  public:
-  using Resize = ByteSquareTransform::Resize;  // SAM 3's: see Picture::make
-
   ImagePredictor(std::shared_ptr<const Model> model, int num_threads,
                  Resize resize = Resize::kFloat);
 
@@ -50,10 +48,10 @@ class ImagePredictor {
   void set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw);
   void reset_image();
   bool is_image_set() const { return orig_hw_.has_value(); }
-  // The image embedding (1, C, g, g), and what else the family keeps of a picture.
+  // The image embedding (1, C, g, g), and what else the family keeps of an image.
   std::vector<Tensor> image_embeddings() const;
   Size orig_hw() const;
-  Size input_hw() const { return picture_->input_hw(orig_hw()); }
+  Size input_hw() const { return state_->input_hw(orig_hw()); }
 
   // Masks of a prompt set: one, or several.
   std::int64_t num_masks(bool multimask_output) const {
@@ -63,8 +61,8 @@ class ImagePredictor {
   // -> job.low_res (B, K, S, S) logits, job.iou (B, K).
   void decode(const PromptBatch& prompts, const DecodeJob& job);
 
-  // The way of this picture's masks from the decoder to the picture. SAM 3's holes are filled.
-  MaskGeometry mask_geometry() const { return picture_->mask_geometry(orig_hw()); }
+  // The way of this image's masks from the decoder to the image. SAM 3's holes are filled.
+  MaskGeometry mask_geometry() const { return state_->mask_geometry(orig_hw()); }
   // low_res (K, S, S) logits -> out (K, H, W), logits or bytes that are 1 above the threshold.
   void upscale(ConstView low_res, View out);
   void binarize(ConstView low_res, std::uint8_t* out);
@@ -81,7 +79,7 @@ class ImagePredictor {
   ConstView without_small_regions(Context& ctx, ConstView low_res) const;
 
   std::shared_ptr<const Model> model_;
-  std::unique_ptr<Picture> picture_;
+  std::unique_ptr<ImageState> state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;  // one a thread
   std::optional<Size> orig_hw_;
   void (*poll_interrupt_)() = nullptr;
