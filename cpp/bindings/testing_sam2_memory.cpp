@@ -69,13 +69,9 @@ Run make_mask_decoder(const py::dict& c, const Weights& w, const KernelTable& k)
     for (std::int64_t b = 0; b < batch; ++b) {
       const Workspace::Scope scratch(ctx.workspace);
       const View map = add(ctx, view_of(image, "image_embeddings")[0], view_of(dense, "dense")[b]);
-      const Shape places{map.shape[0] * map.shape[1], channels};
       sam::ProjectedMap projected;
       const bool share = has(in, "share") && in.at("share").cast<bool>();
-      if (share) {
-        layer->transformer.layers.front().project_map(
-            ctx, map.reshape(places), view_of(pe, "image_pe").reshape(places), projected);
-      }
+      if (share) layer->transformer.project_map(ctx, map, view_of(pe, "image_pe"), projected);
       const sam2::MaskDecoder::Decoded decoded =
           layer->decode(ctx, {map, view_of(pe, "image_pe"), view_of(sparse, "sparse")[b],
                               share ? &projected : nullptr});

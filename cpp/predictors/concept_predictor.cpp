@@ -9,8 +9,8 @@
 #include "ops/boxes.h"
 #include "ops/elementwise.h"
 #include "ops/scores.h"
+#include "predictors/heads_image_state.h"
 #include "predictors/image_predictor.h"
-#include "predictors/sam3_picture.h"
 
 namespace sam_rlx {
 namespace {
@@ -32,14 +32,16 @@ auto kept_parts(Features& features) {
 }  // namespace
 
 ConceptPredictor::ConceptPredictor(std::shared_ptr<const Model> model, int num_threads,
-                                   ByteSquareTransform::Resize resize, bool clicks)
-    : model_(std::move(model)), num_threads_(checked_num_threads(num_threads)), clicks_(clicks) {
+                                   Resize resize, bool clicks)
+    : model_(std::move(model)),
+      num_threads_(checked_num_threads(num_threads)),
+      front_end_(ImageFrontEnd::make(model_)),
+      resize_(resize),
+      clicks_(clicks) {
   if (!model_->is_sam3()) {
     fail<UnsupportedError>("ConceptPredictor", "a model of SAM 3", model_->info().family);
   }
-  if (clicks_) tracker_heads_of(*model_);
-  const sam3::Sam3Config& config = model_->sam3().config;
-  transform_ = {config.vision.trunk.img_size, resize, config.pixel_mean, config.pixel_std};
+  if (clicks_) front_end_->heads();
 }
 
 Context ConceptPredictor::context() {
@@ -57,17 +59,15 @@ void ConceptPredictor::set_image(const ImageView& image, std::optional<Size> ori
   const Size size = orig_hw.value_or(Size{image.height, image.width});
   check_size("image", size);
   Context ctx = context();
-  const Workspace::Scope scratch(ctx.workspace);
-  const View input = ctx.workspace.floats({1, transform_.side, transform_.side, 3});
-  transform_.preprocess(ctx, image, input[0]);
   // Without clicks, nothing is written to the features before all that can be interrupted is done.
   std::shared_ptr<ConceptPicture> picture =
       !clicks_ && picture_.use_count() == 1 ? picture_ : std::make_shared<ConceptPicture>();
   sam2::ImageFeatures clicks;
-  model_->sam3().forward_image(
-      ctx, input, {.detector = &picture->features, .tracker = clicks_ ? &clicks : nullptr});
+  front_end_->encode(
+      ctx, image, resize_,
+      {.clicks = clicks_ ? &clicks : nullptr, .detector = &picture->features});
   if (clicks_) {
-    const sam2::Sam2Heads& heads = tracker_heads_of(*model_);
+    const sam2::Sam2Heads& heads = front_end_->heads();
     add_(ctx, clicks.embedding, heads.no_mem_embed);
     picture->click_embeddings = embeddings_of(ctx.kernels, heads.config, clicks);
   }

@@ -12,7 +12,7 @@
 #include "models/sam3/detector.h"
 #include "ops/mask.h"
 #include "predictors/concept_geometry.h"
-#include "predictors/image_transform.h"
+#include "predictors/image_front_end.h"
 #include "predictors/model.h"
 #include "predictors/published_size.h"
 #include "predictors/text_cache.h"
@@ -62,7 +62,7 @@ class ConceptPredictor {
   // `clicks`: pictures get embeddings for clicks too, from the same pass through the trunk. Raises
   // UnsupportedError when the model is not SAM 3, or has no tracker that would take clicks.
   ConceptPredictor(std::shared_ptr<const Model> model, int num_threads,
-                   ByteSquareTransform::Resize resize, bool clicks);
+                   Resize resize, bool clicks);
 
   const Model& model() const { return *model_; }
   int num_threads() const { return num_threads_; }
@@ -109,8 +109,9 @@ class ConceptPredictor {
 
   std::shared_ptr<const Model> model_;
   int num_threads_;
+  std::unique_ptr<const ImageFrontEnd> front_end_;
+  Resize resize_;
   bool clicks_;
-  ByteSquareTransform transform_;
   Workspace workspace_;
   TextCache texts_;
   std::shared_ptr<ConceptPicture> picture_;  // or none

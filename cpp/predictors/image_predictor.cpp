@@ -31,7 +31,7 @@ void check_embeddings(std::span<const ConstView> embeddings, std::span<const Sha
 }
 
 ImagePredictor::ImagePredictor(std::shared_ptr<const Model> model, int num_threads, Resize resize)
-    : model_(std::move(model)), picture_(Picture::make(model_, resize)) {
+    : model_(std::move(model)), state_(ImageState::make(model_, resize)) {
   const int count = checked_num_threads(num_threads);
   for (int i = 0; i < count; ++i) workspaces_.push_back(std::make_unique<Workspace>());
 }
@@ -44,56 +44,56 @@ Context ImagePredictor::context(int thread, int num_threads) {
           .poll_interrupt = poll_interrupt_};
 }
 
-// ---------------------------------------------------------------- the picture
+// ---------------------------------------------------------------- the image
 
 void ImagePredictor::set_image(const ImageView& image) {
   const InUse guard(busy_, "set_image");
   const Size size{image.height, image.width};
   check_size("image", size);
   Context ctx = context();
-  picture_->encode(ctx, image);
+  state_->encode(ctx, image);
   orig_hw_.set(size);
 }
 
 void ImagePredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
   const InUse guard(busy_, "set_image_embedding");
-  check_embeddings(embeddings, picture_->embedding_shapes(), orig_hw);
+  check_embeddings(embeddings, state_->embedding_shapes(), orig_hw);
   Context ctx = context();
   ctx.poll_interrupt = nullptr;
-  picture_->adopt(ctx, embeddings);
+  state_->adopt(ctx, embeddings);
   orig_hw_.set(orig_hw);
 }
 
 void ImagePredictor::reset_image() {
   const InUse guard(busy_, "reset_image");
-  picture_->reset();
+  state_->reset();
   orig_hw_.set(std::nullopt);
 }
 
 Size ImagePredictor::current_hw(const char* where) const {
   if (const std::optional<Size> size = orig_hw_.get()) return *size;
-  fail<StateError>(where, "a picture set by set_image or set_image_embedding", "none");
+  fail<StateError>(where, "an image set by set_image or set_image_embedding", "none");
 }
 
 std::vector<Tensor> ImagePredictor::image_embeddings() const {
   const InUse guard(busy_, "image_embedding");
   current_hw("image_embedding");
-  return picture_->embeddings();
+  return state_->embeddings();
 }
 
 std::optional<Size> ImagePredictor::input_hw() const {
   const std::optional<Size> size = orig_hw_.get();
-  return size ? std::optional(picture_->input_hw(*size)) : std::nullopt;
+  return size ? std::optional(state_->input_hw(*size)) : std::nullopt;
 }
 
 MaskGeometry ImagePredictor::mask_geometry() const {
-  return picture_->mask_geometry(current_hw("predict"));
+  return state_->mask_geometry(current_hw("predict"));
 }
 
 // ---------------------------------------------------------------- masks
 
 ConstView ImagePredictor::without_small_regions(Context& ctx, ConstView low_res) const {
-  const SmallRegions regions = picture_->small_regions();
+  const SmallRegions regions = state_->small_regions();
   if (!regions.any()) return low_res;
   const View masks = ctx.workspace.floats(low_res.shape);
   copy_(ctx, masks, low_res);
@@ -135,7 +135,7 @@ void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {
       parallel_for(threads, count, 1, [&](std::int64_t i, std::int64_t, int thread) {
         Context ctx = context(thread, 1);
         ctx.poll_interrupt = nullptr;
-        picture_->decode(ctx, prompts, begin + i, orig_hw, job);
+        state_->decode(ctx, prompts, begin + i, orig_hw, job);
       });
     }
     return;
@@ -143,7 +143,7 @@ void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {
   Context ctx = context(0, threads);
   for (std::int64_t i = 0; i < prompts.batch; ++i) {
     ctx.check_interrupt();
-    picture_->decode(ctx, prompts, i, orig_hw, job);
+    state_->decode(ctx, prompts, i, orig_hw, job);
   }
 }
 

@@ -8,8 +8,8 @@
 #include "core/context.h"
 #include "core/in_use.h"
 #include "ops/mask.h"
+#include "predictors/image_state.h"
 #include "predictors/model.h"
-#include "predictors/picture.h"
 #include "predictors/published_size.h"
 
 namespace sam_rlx {
@@ -17,17 +17,15 @@ namespace sam_rlx {
 // The thread count that a predictor works with: 0 stands for all cores. Raises InvalidArgument.
 int checked_num_threads(int num_threads);
 
-// Raises InvalidArgument unless embeddings have these shapes, and their picture has a size.
+// Raises InvalidArgument unless embeddings have these shapes, and their image has a size.
 void check_embeddings(std::span<const ConstView> embeddings, std::span<const Shape> expected,
                       Size orig_hw);
 
-// One picture, many prompts, for every family. Upstream: segment_anything/predictor.py,
+// One image, many prompts, for every family. Upstream: segment_anything/predictor.py,
 // SamPredictor; sam2/sam2_image_predictor.py, SAM2ImagePredictor; sam3/model/sam3_image.py,
 // Sam3Image.predict_inst. A failed call leaves the predictor as it was.
 class ImagePredictor {
  public:
-  using Resize = ByteSquareTransform::Resize;  // SAM 3's: see Picture::make
-
   ImagePredictor(std::shared_ptr<const Model> model, int num_threads,
                  Resize resize = Resize::kFloat);
 
@@ -38,9 +36,9 @@ class ImagePredictor {
   // As image_embeddings() gives them.
   void set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw);
   void reset_image();
-  // The image embedding (1, C, g, g), and what else the family keeps of a picture.
+  // The image embedding (1, C, g, g), and what else the family keeps of an image.
   std::vector<Tensor> image_embeddings() const;
-  // Of the current picture, or none. Any thread may ask while a call runs.
+  // Of the current image, or none. Any thread may ask while a call runs.
   std::optional<Size> orig_hw() const { return orig_hw_.get(); }
   std::optional<Size> input_hw() const;
 
@@ -52,7 +50,7 @@ class ImagePredictor {
   // -> job.low_res (B, K, S, S) logits, job.iou (B, K).
   void decode(const PromptBatch& prompts, const DecodeJob& job);
 
-  // The way of this picture's masks from the decoder to the picture. SAM 3's holes are filled.
+  // The way of this image's masks from the decoder to the image. SAM 3's holes are filled.
   MaskGeometry mask_geometry() const;
   // low_res (K, S, S) logits -> out (K, H, W) of that geometry, logits or bytes that are 1 above the
   // threshold.
@@ -72,7 +70,7 @@ class ImagePredictor {
   ConstView without_small_regions(Context& ctx, ConstView low_res) const;
 
   std::shared_ptr<const Model> model_;
-  std::unique_ptr<Picture> picture_;
+  std::unique_ptr<ImageState> state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;  // one a thread
   PublishedSize orig_hw_;
   void (*poll_interrupt_)() = nullptr;

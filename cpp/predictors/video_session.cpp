@@ -26,7 +26,8 @@ VideoSession::VideoSession(std::shared_ptr<const Model> model, int num_threads,
     : model_(std::move(model)),
       options_(options),
       num_threads_(checked_num_threads(num_threads)),
-      encoder_(make_frame_encoder(model_, options.resize)) {
+      front_end_(ImageFrontEnd::make(model_)) {
+  front_end_->heads();  // raises UnsupportedError when the model cannot follow objects
   if (rules().batched && !options_.add_all_frames_to_correct_as_cond) {
     fail<UnsupportedError>("add_all_frames_to_correct_as_cond", "true with SAM 3", "false");
   }
@@ -73,11 +74,10 @@ void VideoSession::set_frame(std::int64_t index, const ImageView& image,
   }
   if (has_frame(index)) return;
   Context ctx = context();
-  const Workspace::Scope scratch(ctx.workspace);
-  const View input = ctx.workspace.floats({1, side(), side(), 3});
-  encoder_->preprocess(ctx, image, input[0]);
   EncodedFramePtr frame = pool_.take();
-  encoder_->forward_image(ctx, input, state_.with_detector, *frame);
+  front_end_->encode(ctx, image, options_.resize,
+                     {.clicks = &frame->features,
+                      .detector = state_.with_detector ? &frame->detector : nullptr});
   frame->index = index;
   frame->has_detector = state_.with_detector;
   state_.frames.adopt(std::move(frame));

@@ -12,9 +12,9 @@
 #include "models/sam2/memory_bank.h"
 #include "ops/mask.h"
 #include "predictors/frame_cache.h"
-#include "predictors/frame_encoder.h"
-#include "predictors/image_transform.h"
+#include "predictors/image_front_end.h"
 #include "predictors/model.h"
+#include "predictors/session_rules.h"
 #include "predictors/tracked_object.h"
 
 namespace sam_rlx {
@@ -30,7 +30,7 @@ struct VideoOptions {
   // ones.
   bool use_memory_selection = false;
   // SAM 3 only: how frames become as large as the model wants them.
-  ByteSquareTransform::Resize resize = ByteSquareTransform::Resize::kFloat;
+  Resize resize = Resize::kFloat;
   // Upstream rounds stored memory to bfloat16.
   bool bfloat16_memory = false;
   // Outputs of so many frames around the last one are kept, and at least those that tracking
@@ -62,7 +62,7 @@ class VideoSession {
   int num_threads() const { return num_threads_; }
   // Whether objects that were prompted before the same propagation influence each other.
   bool is_batched() const { return rules().batched; }
-  std::int64_t side() const { return encoder_->side(); }
+  std::int64_t side() const { return front_end_->side(); }
   const std::optional<Size>& orig_hw() const { return state_.orig_hw; }
   std::optional<std::int64_t> num_frames() const { return num_frames_; }
   // Known before the first frame, or never.
@@ -164,8 +164,8 @@ class VideoSession {
     bool is_init_cond_frame = false;  // a prompt on a frame that was never tracked
     bool reverse = false;
   };
-  SessionRules rules() const { return encoder_->rules(); }
-  const sam2::Sam2Heads& heads() const { return encoder_->heads(); }
+  SessionRules rules() const { return session_rules(*model_); }
+  const sam2::Sam2Heads& heads() const { return front_end_->heads(); }
   TrackedObject* object_named(std::int64_t handle) const;
   TrackedObject& known_object(std::int64_t handle, const char* where) const;
   TrackedObject& object_of(std::int64_t handle);
@@ -205,7 +205,7 @@ class VideoSession {
   std::shared_ptr<const Model> model_;
   VideoOptions options_;
   int num_threads_;
-  std::unique_ptr<FrameEncoder> encoder_;
+  std::unique_ptr<const ImageFrontEnd> front_end_;
   Tensor maskmem_pos_enc_;  // (g, g, mem_dim)
   Workspace workspace_;
   FramePool pool_;

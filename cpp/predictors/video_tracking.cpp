@@ -65,7 +65,7 @@ View VideoSession::condition(Context& ctx, const Step& step) {
   if (!frame.has_begun) {
     const Workspace::Scope scratch(ctx.workspace);
     const Shape places{embedding.shape().rows(), embedding.shape().last()};
-    const ConstView encoding = encoder_->vision_pos_enc();
+    const ConstView encoding = front_end_->vision_pos_enc();
     const View begun = heads().memory_attention.begin(ctx, embedding.view().reshape(places),
                                                       encoding.reshape(places));
     if (frame.begun.shape() != places) frame.begun = Tensor(places);

@@ -21,6 +21,15 @@ void OutputUpscaling::pack(const KernelTable& kernels) {
   conv2_bias = repeat_bias2x2(conv2_bias);
 }
 
+void share_features(Context& ctx, const PromptEncoder& prompt_encoder,
+                    const TwoWayTransformer& transformer, ConstView image_embedding,
+                    SharedFeatures& out) {
+  if (out.embedding.shape() != image_embedding.shape) out.embedding = Tensor(image_embedding.shape);
+  copy_(ctx, out.embedding, image_embedding);
+  add_(ctx, out.embedding, prompt_encoder.no_mask_embed.weight);
+  transformer.project_map(ctx, out.embedding, prompt_encoder.dense_pe, out.projected);
+}
+
 MaskDecoder::MaskDecoder(const MaskDecoderConfig& sizes)
     : config(sizes), transformer(sizes.transformer) {
   const std::int64_t channels = config.transformer.embedding_dim;

@@ -24,11 +24,16 @@ struct OutputUpscaling {
   void pack(const KernelTable& kernels);
 };
 
-// Image features and what all prompts of an image share.
-struct ImageFeatures {
+// What all prompts of an image share that have no mask.
+struct SharedFeatures {
   Tensor embedding;        // (g, g, C): the image embedding plus the no-mask embedding
-  ProjectedMap projected;  // of the first layer
+  ProjectedMap projected;  // of the decoder's first layer
 };
+
+// Image embedding (g, g, C) -> out. Tensors of the right size are used again.
+void share_features(Context& ctx, const PromptEncoder& prompt_encoder,
+                    const TwoWayTransformer& transformer, ConstView image_embedding,
+                    SharedFeatures& out);
 
 // Upstream: segment_anything/modeling/mask_decoder.py, MaskDecoder, for one prompt.
 struct MaskDecoder {

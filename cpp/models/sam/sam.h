@@ -25,6 +25,11 @@ struct Sam {
     v("prompt_encoder", prompt_encoder);
     v("mask_decoder", mask_decoder);
   }
+
+  // Image embedding (g, g, C) -> what prompts without a mask share.
+  void prepare(Context& ctx, ConstView image_embedding, SharedFeatures& out) const {
+    share_features(ctx, prompt_encoder, mask_decoder.transformer, image_embedding, out);
+  }
 };
 
 }  // namespace sam_rlx::sam

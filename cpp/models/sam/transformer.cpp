@@ -200,6 +200,12 @@ void TwoWayTransformer::visit(ParamVisitor& v) {
   v("norm_final_attn", norm_final_attn);
 }
 
+void TwoWayTransformer::project_map(Context& ctx, ConstView map, ConstView image_pe,
+                                    ProjectedMap& out) const {
+  const Shape tokens{map.numel() / map.shape.last(), map.shape.last()};
+  layers.front().project_map(ctx, map.reshape(tokens), image_pe.reshape(tokens), out);
+}
+
 void TwoWayTransformer::forward_(Context& ctx, const Inputs& in, View queries, View keys) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View tokens = ctx.workspace.floats(in.point_embedding.shape);

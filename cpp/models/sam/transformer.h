@@ -84,6 +84,9 @@ struct TwoWayTransformer {
   explicit TwoWayTransformer(const TwoWayTransformerConfig& config);
   void visit(ParamVisitor& v);
 
+  // The projections that the first layer makes of an image's map (g, g, C). image_pe: as large.
+  void project_map(Context& ctx, ConstView map, ConstView image_pe, ProjectedMap& out) const;
+
   // point_embedding (N, C) is both the first queries and their encoding; image_embedding (M, C)
   // -> keys (M, C), queries (R, C): the first token, and R - 1 of those behind the `skipped` ones
   // that follow it. Upstream computes all of them.

@@ -67,6 +67,11 @@ struct Sam2Heads {
   // are used again.
   void adopt_features(Context& ctx, std::span<const View> fpn, ImageFeatures& out) const;
 
+  // Embedding with no_mem_embed (g, g, C) -> what prompts without a mask share.
+  void prepare(Context& ctx, ConstView embedding, sam::SharedFeatures& out) const {
+    sam::share_features(ctx, sam_prompt_encoder, sam_mask_decoder.transformer, embedding, out);
+  }
+
   // Prompt and mask decoder. `prompt.num_points` 0 stands for one point that is none; its mask may
   // be of any size. backbone_features: with the memory or no_mem_embed. Of several masks only the
   // one with the best predicted IoU is made.

@@ -1,4 +1,4 @@
-#include "predictors/heads_picture.h"
+#include "predictors/heads_image_state.h"
 
 #include <algorithm>
 
@@ -8,6 +8,9 @@
 namespace sam_rlx {
 namespace {
 
+// Of the low-resolution masks. Upstream: SAM3InteractiveImagePredictor.
+constexpr double kMaxHoleArea = 256.0;
+
 std::vector<Shape> shapes_of(const sam2::HeadsConfig& config) {
   const std::int64_t g = config.base.grid(), c = config.hidden_dim();
   return {{1, c, g, g}, {1, c / 8, 4 * g, 4 * g}, {1, c / 4, 2 * g, 2 * g}};
@@ -15,21 +18,23 @@ std::vector<Shape> shapes_of(const sam2::HeadsConfig& config) {
 
 }  // namespace
 
-// ---------------------------------------------------------------- the picture
+// ---------------------------------------------------------------- the image
 
-void HeadsPicture::encode(Context& ctx, const ImageView& image) {
-  const Workspace::Scope scratch(ctx.workspace);
-  const View input = ctx.workspace.floats({1, side(), side(), 3});
-  preprocess(ctx, image, input[0]);
-  forward_image(ctx, input, features_);
+HeadsImageState::HeadsImageState(std::shared_ptr<const Model> model,
+                                 std::unique_ptr<const ImageFrontEnd> front_end, Resize resize)
+    : ImageState(std::move(model), std::move(front_end), resize),
+      heads_(this->front_end().heads()) {}
+
+void HeadsImageState::encode(Context& ctx, const ImageView& image) {
+  front_end().encode(ctx, image, resize(), {.clicks = &features_});
   add_(ctx, features_.embedding, heads_.no_mem_embed);
-  share(ctx);
+  heads_.prepare(ctx, features_.embedding, shared_);
 }
 
-std::vector<Shape> HeadsPicture::embedding_shapes() const { return shapes_of(heads_.config); }
+std::vector<Shape> HeadsImageState::embedding_shapes() const { return shapes_of(heads_.config); }
 
-std::vector<Tensor> HeadsPicture::embeddings() const {
-  return embeddings_of(model_->kernels(), heads_.config, features_);
+std::vector<Tensor> HeadsImageState::embeddings() const {
+  return embeddings_of(model().kernels(), heads_.config, features_);
 }
 
 std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsConfig& config,
@@ -50,7 +55,7 @@ std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsC
   return out;
 }
 
-void HeadsPicture::adopt(Context& ctx, std::span<const ConstView> embeddings) {
+void HeadsImageState::adopt(Context& ctx, std::span<const ConstView> embeddings) {
   const Workspace::Scope scratch(ctx.workspace);
   const auto channels_last = [&](ConstView map) {
     const View out = ctx.workspace.floats({map.shape[2], map.shape[3], map.shape[1]});
@@ -62,37 +67,31 @@ void HeadsPicture::adopt(Context& ctx, std::span<const ConstView> embeddings) {
   copy_(ctx, features_.embedding, embedding);
   sam2::MaskDecoder::adopt_high_res(ctx, channels_last(embeddings[1]), channels_last(embeddings[2]),
                                     features_.high_res);
-  share(ctx);
+  heads_.prepare(ctx, features_.embedding, shared_);
 }
 
-// What prompts without a mask share: the embedding they see, and its projections for the first
-// decoder layer.
-void HeadsPicture::share(Context& ctx) {
-  const Shape& shape = features_.embedding.shape();
-  if (shared_.embedding.empty()) shared_.embedding = Tensor(shape);
-  copy_(ctx, shared_.embedding, features_.embedding);
-  add_(ctx, shared_.embedding, heads_.sam_prompt_encoder.no_mask_embed.weight);
-  const Shape places{shape[0] * shape[1], shape[2]};
-  heads_.sam_mask_decoder.transformer.layers.front().project_map(
-      ctx, shared_.embedding.view().reshape(places),
-      heads_.sam_prompt_encoder.dense_pe.view().reshape(places), shared_.projected);
-}
-
-void HeadsPicture::reset() {
+void HeadsImageState::reset() {
   features_ = {};
   shared_ = {};
 }
 
-MaskGeometry HeadsPicture::mask_geometry(Size orig_hw) const {
-  const std::int64_t low = model_->info().mask_side;
+MaskGeometry HeadsImageState::mask_geometry(Size orig_hw) const {
+  const std::int64_t low = model().info().mask_side;
   return {.low_height = low, .low_width = low, .height = orig_hw.height, .width = orig_hw.width};
+}
+
+SmallRegions HeadsImageState::small_regions() const {
+  if (!model().is_sam3()) return {};
+  return {.max_hole_area = kMaxHoleArea,
+          .max_sprinkle_area = 0.0,
+          .mask_threshold = model().info().mask_threshold};
 }
 
 // ---------------------------------------------------------------- prompts
 
 // A box is two points in front of the others. Upstream computes coordinates in float32: divided by
-// the picture's size, times the side of the input, plus half a pixel.
-sam::Prompt HeadsPicture::prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index,
+// the image's size, times the side of the input, plus half a pixel.
+sam::Prompt HeadsImageState::prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index,
                                     Size orig_hw, Frame frame) const {
   constexpr std::int64_t kCorners = 2;
   constexpr std::int32_t kTopLeft = 2, kBottomRight = 3;
@@ -103,7 +102,7 @@ sam::Prompt HeadsPicture::prompt_of(Context& ctx, const PromptBatch& prompts, st
   if (prompt.num_points == 0) return prompt;
 
   const float size_xy[2] = {static_cast<float>(orig_hw.width), static_cast<float>(orig_hw.height)};
-  const auto side = static_cast<float>(this->side());
+  const auto side = static_cast<float>(front_end().side());
   auto* const coords = ctx.workspace.array<double>(2 * prompt.num_points);
   auto* const labels = ctx.workspace.array<std::int32_t>(prompt.num_points);
   const auto place = [&](const double* source, std::int64_t count, double* out) {
@@ -127,7 +126,7 @@ sam::Prompt HeadsPicture::prompt_of(Context& ctx, const PromptBatch& prompts, st
   return prompt;
 }
 
-void HeadsPicture::decode(Context& ctx, const PromptBatch& prompts, std::int64_t index,
+void HeadsImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_t index,
                           Size orig_hw, const DecodeJob& job) const {
   const sam::PromptEncoder& encoder = heads_.sam_prompt_encoder;
   const Workspace::Scope scratch(ctx.workspace);
@@ -152,7 +151,7 @@ void HeadsPicture::decode(Context& ctx, const PromptBatch& prompts, std::int64_t
   predict_masks(ctx, heads_.sam_mask_decoder.decode(ctx, in), index, job);
 }
 
-void HeadsPicture::predict_masks(Context& ctx, const sam2::MaskDecoder::Decoded& decoded,
+void HeadsImageState::predict_masks(Context& ctx, const sam2::MaskDecoder::Decoded& decoded,
                                  std::int64_t index, const DecodeJob& job) const {
   const sam2::MaskDecoder& decoder = heads_.sam_mask_decoder;
   const std::int64_t count = job.iou.shape[1];

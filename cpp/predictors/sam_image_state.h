@@ -1,16 +1,19 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "predictors/picture.h"
+#include "predictors/image_state.h"
 
 namespace sam_rlx {
 
-// A picture of SAM (version 1). Upstream: segment_anything/predictor.py, SamPredictor.
-class SamPicture final : public Picture {
+// An image of SAM (version 1). Upstream: segment_anything/predictor.py, SamPredictor.
+class SamImageState final : public ImageState {
  public:
-  explicit SamPicture(std::shared_ptr<const Model> model);
+  SamImageState(std::shared_ptr<const Model> model, std::unique_ptr<const ImageFrontEnd> front_end,
+                Resize resize)
+      : ImageState(std::move(model), std::move(front_end), resize) {}
 
   void encode(Context& ctx, const ImageView& image) override;
   std::vector<Shape> embedding_shapes() const override;
@@ -18,20 +21,17 @@ class SamPicture final : public Picture {
   void adopt(Context& ctx, std::span<const ConstView> embeddings) override;
   void reset() override;
 
-  Size input_hw(Size orig_hw) const override { return transform_.resized_hw(orig_hw); }
   MaskGeometry mask_geometry(Size orig_hw) const override;
   void decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
               const DecodeJob& job) const override;
 
  private:
-  void keep(Context& ctx, ConstView embedding);
+  const sam::Sam& sam() const { return model().sam(); }
   sam::Prompt prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
                         Frame frame) const;
 
-  std::shared_ptr<const Model> model_;
-  ImageTransform transform_;
-  Tensor embedding_;  // (g, g, C)
-  sam::ImageFeatures features_;
+  sam2::ImageFeatures features_;  // the embedding alone
+  sam::SharedFeatures shared_;
 };
 
 }  // namespace sam_rlx

@@ -1,4 +1,4 @@
-#include "predictors/sam_picture.h"
+#include "predictors/sam_image_state.h"
 
 #include <algorithm>
 
@@ -6,70 +6,42 @@
 
 namespace sam_rlx {
 
-SamPicture::SamPicture(std::shared_ptr<const Model> model) : model_(std::move(model)) {
-  const sam::SamConfig& config = model_->sam().config;
-  transform_ = {config.image_encoder.img_size, config.pixel_mean, config.pixel_std};
+// ---------------------------------------------------------------- the image
+
+void SamImageState::encode(Context& ctx, const ImageView& image) {
+  front_end().encode(ctx, image, resize(), {.clicks = &features_});
+  sam().prepare(ctx, features_.embedding, shared_);
 }
 
-// ---------------------------------------------------------------- the picture
-
-void SamPicture::encode(Context& ctx, const ImageView& image) {
-  const Workspace::Scope scratch(ctx.workspace);
-  const View input = ctx.workspace.floats({1, transform_.side, transform_.side, 3});
-  transform_.preprocess(ctx, image, input[0]);
-  const View embedding = model_->sam().image_encoder.forward(ctx, input);
-  keep(ctx, embedding[0]);
-}
-
-std::vector<Shape> SamPicture::embedding_shapes() const {
-  const sam::ImageEncoderConfig& config = model_->sam().config.image_encoder;
+std::vector<Shape> SamImageState::embedding_shapes() const {
+  const sam::ImageEncoderConfig& config = sam().config.image_encoder;
   return {{1, config.out_chans, config.grid(), config.grid()}};
 }
 
-std::vector<Tensor> SamPicture::embeddings() const {
+std::vector<Tensor> SamImageState::embeddings() const {
   std::vector<Tensor> out;
-  out.push_back(to_channels_first(model_->kernels(), embedding_));
+  out.push_back(to_channels_first(model().kernels(), features_.embedding));
   return out;
 }
 
-void SamPicture::adopt(Context& ctx, std::span<const ConstView> embeddings) {
-  const Workspace::Scope scratch(ctx.workspace);
+void SamImageState::adopt(Context& ctx, std::span<const ConstView> embeddings) {
   const Shape& shape = embeddings[0].shape;
-  const View map = ctx.workspace.floats({shape[2], shape[3], shape[1]});
-  to_channels_last(ctx, embeddings[0], map);
-  keep(ctx, map);
+  if (features_.embedding.empty()) features_.embedding = Tensor({shape[2], shape[3], shape[1]});
+  to_channels_last(ctx, embeddings[0], features_.embedding);
+  sam().prepare(ctx, features_.embedding, shared_);
 }
 
-// Keeps an embedding (g, g, C), adds what prompts without a mask share, and projects the sum for
-// the first decoder layer. The tensors of the picture before are used again.
-void SamPicture::keep(Context& ctx, ConstView embedding) {
-  const sam::Sam& sam = model_->sam();
-  Context quiet = ctx;
-  quiet.poll_interrupt = nullptr;  // all of it or nothing
-  if (embedding_.empty()) {
-    embedding_ = Tensor(embedding.shape);
-    features_.embedding = Tensor(embedding.shape);
-  }
-  copy_(quiet, embedding_, embedding);
-  copy_(quiet, features_.embedding, embedding);
-  add_(quiet, features_.embedding, sam.prompt_encoder.no_mask_embed.weight);
-  const Shape places{embedding.shape[0] * embedding.shape[1], embedding.shape[2]};
-  sam.mask_decoder.transformer.layers.front().project_map(
-      quiet, features_.embedding.view().reshape(places),
-      sam.prompt_encoder.dense_pe.view().reshape(places), features_.projected);
-}
-
-void SamPicture::reset() {
-  embedding_ = Tensor();
+void SamImageState::reset() {
   features_ = {};
+  shared_ = {};
 }
 
-MaskGeometry SamPicture::mask_geometry(Size orig_hw) const {
-  const std::int64_t low = model_->sam().config.prompt_encoder.mask_input_size();
+MaskGeometry SamImageState::mask_geometry(Size orig_hw) const {
+  const std::int64_t low = sam().config.prompt_encoder.mask_input_size();
   const Size input = input_hw(orig_hw);
   return {.low_height = low,
           .low_width = low,
-          .side = transform_.side,
+          .side = front_end().side(),
           .input_height = input.height,
           .input_width = input.width,
           .height = orig_hw.height,
@@ -90,7 +62,7 @@ double shifted(double value, double scale, Frame frame) {
 
 }  // namespace
 
-sam::Prompt SamPicture::prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index,
+sam::Prompt SamImageState::prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index,
                                   Size orig_hw, Frame frame) const {
   const Size input = input_hw(orig_hw);
   const double scale_xy[2] = {
@@ -112,9 +84,9 @@ sam::Prompt SamPicture::prompt_of(Context& ctx, const PromptBatch& prompts, std:
   return prompt;
 }
 
-void SamPicture::decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
+void SamImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
                         const DecodeJob& job) const {
-  const sam::Sam& sam = model_->sam();
+  const sam::Sam& sam = this->sam();
   const Workspace::Scope scratch(ctx.workspace);
   const sam::Prompt prompt = prompt_of(ctx, prompts, index, orig_hw, job.frame);
   const View sparse = ctx.workspace.floats(
@@ -122,14 +94,14 @@ void SamPicture::decode(Context& ctx, const PromptBatch& prompts, std::int64_t i
   sam.prompt_encoder.embed_tokens(prompt, sparse);
   ctx.record(sam.prompt_encoder.path + ".sparse_embeddings", sparse);
 
-  sam::MaskDecoder::Inputs in{.map = features_.embedding,
+  sam::MaskDecoder::Inputs in{.map = shared_.embedding,
                               .image_pe = sam.prompt_encoder.dense_pe,
                               .sparse = sparse,
-                              .projected = &features_.projected};
+                              .projected = &shared_.projected};
   if (prompts.mask_input) {
     const View dense = sam.prompt_encoder.embed_mask(ctx, prompts.mask_input[index]);
     ctx.record(sam.prompt_encoder.path + ".dense_embeddings", dense);
-    add_(ctx, dense, embedding_);
+    add_(ctx, dense, features_.embedding);
     in.map = dense[0];
     in.projected = nullptr;
   }

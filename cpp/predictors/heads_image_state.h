@@ -4,19 +4,24 @@
 #include <utility>
 #include <vector>
 
-#include "predictors/picture.h"
+#include "predictors/image_state.h"
 
 namespace sam_rlx {
 
-// What HeadsPicture::embeddings gives for features whose embedding holds no_mem_embed.
+// What HeadsImageState::embeddings gives for features whose embedding holds no_mem_embed.
 std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsConfig& config,
                                   const sam2::ImageFeatures& features);
 
-// A picture before SAM 2's heads, which SAM 3 has too: all but the way from pixels to features.
-// Upstream: sam2/sam2_image_predictor.py, SAM2ImagePredictor. Masks of one prompt set do not depend
+// An image before SAM 2's heads, which SAM 3's tracker has too. Upstream:
+// sam2/sam2_image_predictor.py, SAM2ImagePredictor; sam3/model/sam1_task_predictor.py,
+// SAM3InteractiveImagePredictor, and Sam3Processor.set_image. Masks of one prompt set do not depend
 // on the object score. Both original frames mean upstream's float32.
-class HeadsPicture : public Picture {
+class HeadsImageState final : public ImageState {
  public:
+  // Raises UnsupportedError when the model has no heads.
+  HeadsImageState(std::shared_ptr<const Model> model,
+                  std::unique_ptr<const ImageFrontEnd> front_end, Resize resize);
+
   void encode(Context& ctx, const ImageView& image) override;
   // The image embedding with no_mem_embed, then the two finer maps as the decoder takes them.
   std::vector<Shape> embedding_shapes() const override;
@@ -24,34 +29,21 @@ class HeadsPicture : public Picture {
   void adopt(Context& ctx, std::span<const ConstView> embeddings) override;
   void reset() override;
 
-  Size input_hw(Size /*orig_hw*/) const override { return {side(), side()}; }
   MaskGeometry mask_geometry(Size orig_hw) const override;
+  // SAM 3: holes of at most 256 positions are filled.
+  SmallRegions small_regions() const override;
   void decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
               const DecodeJob& job) const override;
 
- protected:
-  // `heads` belong to the model.
-  HeadsPicture(std::shared_ptr<const Model> model, const sam2::Sam2Heads& heads)
-      : model_(std::move(model)), heads_(heads) {}
-
-  // The family's part of encode: pixels -> input (side, side, 3) -> features.
-  virtual void preprocess(Context& ctx, const ImageView& image, View input) const = 0;
-  virtual void forward_image(Context& ctx, ConstView input, sam2::ImageFeatures& out) const = 0;
-
-  const Model& model() const { return *model_; }
-
  private:
-  std::int64_t side() const { return heads_.config.base.image_size; }
-  void share(Context& ctx);
   sam::Prompt prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
                         Frame frame) const;
   void predict_masks(Context& ctx, const sam2::MaskDecoder::Decoded& decoded, std::int64_t index,
                      const DecodeJob& job) const;
 
-  std::shared_ptr<const Model> model_;
-  const sam2::Sam2Heads& heads_;
+  const sam2::Sam2Heads& heads_;  // of the model
   sam2::ImageFeatures features_;  // the embedding holds no_mem_embed
-  sam::ImageFeatures shared_;     // the embedding plus no_mask_embed, and its projections
+  sam::SharedFeatures shared_;
 };
 
 }  // namespace sam_rlx
