@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 CPP = ROOT / "cpp"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 MAX_FILE, MAX_FUNCTION = 400, 60
+# A file is split where a second concept begins. A longer one says here why it is one concept.
+LONG_FILES = {"cpp/checkpoint/pickle.cpp": "one machine, an opcode a case"}
 
 MODELS = ("models/sam", "models/sam2", "models/sam3")
 # What each folder may include besides itself. Folders that a prefix matches share its row.
@@ -101,7 +103,8 @@ FILES = sorted(
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_and_functions_are_short(path: Path) -> None:
     text = path.read_text()
-    assert text.count("\n") <= MAX_FILE
+    is_long = text.count("\n") > MAX_FILE
+    assert is_long == (path.relative_to(ROOT).as_posix() in LONG_FILES)
     lengths = _python_functions(text) if path.suffix == ".py" else _cpp_functions(text)
     long = {name: length for name, length in lengths if length > MAX_FUNCTION}
     assert not long
