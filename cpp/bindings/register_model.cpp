@@ -4,6 +4,7 @@
 #include "bindings/numpy.h"
 #include "bindings/register.h"
 #include "checkpoint/open.h"
+#include "core/image.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
 #include "kernels/select.h"
@@ -88,6 +89,7 @@ void register_model(py::module_& m) {
       },
       py::arg("folder"), py::arg("prefer"));
   m.def("build_info", build_info);
+  m.attr("MAX_IMAGE_PIXELS") = kMaxImagePixels;
 }
 
 }  // namespace sam_rlx

@@ -5,11 +5,11 @@
 
 namespace sam_rlx {
 
-// Limits of a picture: of its sides, and of their product.
+// Limits of an image: of its sides, and of their product.
 constexpr std::int64_t kMaxImageSide = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 30;  // a float32 mask takes 4 GiB
 
-// An RGB picture of bytes that somebody else owns: pixels are 3 contiguous bytes, pixels of a row
+// An RGB image of bytes that somebody else owns: pixels are 3 contiguous bytes, pixels of a row
 // are contiguous, rows are row_stride bytes apart (any sign).
 struct ImageView {
   const std::uint8_t* data = nullptr;

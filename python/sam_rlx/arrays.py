@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sam_rlx._core import MAX_IMAGE_PIXELS
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.printable import shown
 
 _CHANNELS = (1, 3, 4)
-_MAX_PIXELS = 1 << 30  # of an image; its mask as float32 takes 4 GiB
 _PICTURE = (
     "a uint8, uint16 or [0, 1] float picture (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
 )
@@ -97,9 +97,9 @@ def as_hw(name: str, hw: Any) -> tuple[int, int]:
     if len(sides) != 2:
         raise InvalidArgumentError(f"{name}: expected (H, W), found {hw!r}")
     height, width = (as_integer(f"{name}[{axis}]", side, 1) for axis, side in enumerate(sides))
-    if height * width > _MAX_PIXELS:
+    if height * width > MAX_IMAGE_PIXELS:
         raise InvalidArgumentError(
-            f"{name}: expected at most {_MAX_PIXELS} pixels, found {height} x {width}"
+            f"{name}: expected at most {MAX_IMAGE_PIXELS} pixels, found {height} x {width}"
         )
     return height, width
 
