@@ -17,4 +17,7 @@ std::string quoted(std::string_view text);
 // "(2, 3)", of any rank.
 std::string dims_text(const std::vector<std::int64_t>& dims);
 
+// "a, b or c".
+std::string alternatives(const std::vector<std::string_view>& names);
+
 }  // namespace sam_rlx

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/context.h"
+#include "loading/model.h"
 #include "ops/mask.h"
-#include "predictors/model.h"
 #include "predictors/picture.h"
 
 namespace sam_rlx {

@@ -7,9 +7,9 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "loading/model.h"
 #include "ops/mask.h"
 #include "predictors/image_transform.h"
-#include "predictors/model.h"
 #include "predictors/small_regions.h"
 
 namespace sam_rlx {

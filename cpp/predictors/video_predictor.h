@@ -10,12 +10,12 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "loading/model.h"
 #include "models/sam2/memory_bank.h"
 #include "predictors/frame_cache.h"
 #include "predictors/frame_encoder.h"
 #include "predictors/image_predictor.h"
 #include "predictors/image_transform.h"
-#include "predictors/model.h"
 #include "predictors/tracked_object.h"
 
 namespace sam_rlx {

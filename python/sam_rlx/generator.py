@@ -240,7 +240,7 @@ class MaskGenerator:
                 f"output_mode: expected one of {list(OUTPUT_MODES)}, found {output_mode!r}"
             )
         if pred_iou_thresh is None:
-            pred_iou_thresh = 0.88 if model.family == "sam" else 0.8
+            pred_iou_thresh = model.core.defaults["pred_iou_thresh"]
         if mask_threshold is not None:
             mask_threshold = as_number("mask_threshold", mask_threshold, -math.inf)
         values = {

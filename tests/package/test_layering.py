@@ -25,8 +25,9 @@ ALLOWED = {
     "models/sam2": {"core", "kernels", "ops", "layers", "models/sam"},
     "models/sam3": {"core", "kernels", "ops", "layers", "models/sam", "models/sam2"},
     "checkpoint": {"core", "layers/layer.h"},
-    "predictors": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint"},
-    "bindings": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint", "predictors"},
+    "loading": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint"},
+    "predictors": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint", "loading"},
+    "bindings": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint", "loading", "predictors"},
 }
 EXTRA = {
     # Names the kernel table that a context carries; it does not look inside.

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "layers/fields.h"
+#include "loading/family.h"
+
+// Configs and options as Python dicts.
+
+namespace sam_rlx {
+
+namespace py = pybind11;
+
+// Collects the values of fields by their paths; None for a part that is not there.
+struct FieldWriter {
+  static constexpr bool kTold = true;
+  py::dict values;
+
+  template <class T>
+  void operator()(const Field& field, const T& value) {
+    if constexpr (std::is_same_v<T, std::nullopt_t>) {
+      values[py::str(field.path)] = py::none();
+    } else {
+      values[py::str(field.path)] = py::cast(value);
+    }
+  }
+};
+
+template <class Config>
+py::dict field_values(Config config) {
+  FieldWriter writer;
+  visit_fields(config, writer);
+  return writer.values;
+}
+
+// Sets the fields that a dict has under the last part of their paths.
+struct DictReader {
+  static constexpr bool kTold = false;
+  const py::dict& values;
+
+  template <class T>
+  void operator()(const Field& field, T& value) const {
+    const py::str name{std::string(field.name())};
+    if (values.contains(name)) value = values[name].cast<T>();
+  }
+};
+
+template <class Config>
+Config read_config(const py::dict& values, Config config = {}) {
+  visit_fields(config, DictReader{values});
+  return config;
+}
+
+// Family, variant, version, and the sizes under upstream's argument names.
+py::dict python_config(const NetworkConfig& config, const Family& family);
+// What a GGUF file says about a network: "values" by keys without the family's name before them.
+py::dict gguf_description(const NetworkConfig& config, const Family& family);
+
+}  // namespace sam_rlx

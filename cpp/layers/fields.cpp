@@ -1,0 +1,15 @@
+#include "layers/fields.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace sam_rlx {
+
+std::string number_text(double number) {
+  char text[32];
+  const bool whole = std::floor(number) == number && std::abs(number) < 1e15;
+  std::snprintf(text, sizeof(text), whole ? "%.0f" : "%.9g", number);
+  return text;
+}
+
+}  // namespace sam_rlx
