@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 
@@ -55,7 +56,42 @@ Config read_config(const py::dict& values, Config config = {}) {
   return config;
 }
 
-// Family, variant, version, and the sizes under upstream's argument names.
+// The same for options: raises InvalidArgument for a value of another type or out of its range, and
+// for a name that is none of theirs, which `where` and `expected` tell.
+struct OptionReader {
+  static constexpr bool kTold = false;
+  const py::dict& values;
+  std::set<std::string> names = {};
+
+  template <class T>
+  void operator()(const Field& field, T& value) {
+    const std::string name(field.name());
+    names.insert(name);
+    if (!values.contains(name.c_str())) return;
+    const py::handle given = values[name.c_str()];
+    try {
+      value = given.cast<T>();
+    } catch (const py::cast_error&) {
+      const std::string expected = std::is_same_v<T, bool> ? "True or False" : range_text(field);
+      fail(name, expected, py::repr(given).cast<std::string>());
+    }
+    check_field<InvalidArgument>(name, field, value);
+  }
+};
+
+template <class Options>
+Options read_options(const py::dict& values, const char* where, const char* expected) {
+  Options options;
+  OptionReader reader{values};
+  visit_fields(options, reader);
+  for (const auto& item : values) {
+    const std::string name = py::str(item.first);
+    if (!reader.names.contains(name)) fail(where, expected, name);
+  }
+  return options;
+}
+
+// Sizes under upstream's argument names.
 py::dict python_config(const NetworkConfig& config, const Family& family);
 // What a GGUF file says about a network: "values" by keys without the family's name before them.
 py::dict gguf_description(const NetworkConfig& config, const Family& family);

@@ -12,15 +12,6 @@
 namespace sam_rlx {
 namespace {
 
-// Where predictors differ by family.
-py::dict defaults_of(const Model& model) {
-  using namespace py::literals;
-  const PredictorDefaults& d = model.family().defaults;
-  return py::dict("clamps_low_res_masks"_a = d.clamps_low_res_masks,
-                  "pred_iou_thresh"_a = d.pred_iou_thresh, "fill_hole_area"_a = d.fill_hole_area,
-                  "memory_selection"_a = d.memory_selection);
-}
-
 py::dict report_of(const Model& model) {
   using namespace py::literals;
   const LoadReport& r = model.report();
@@ -81,7 +72,9 @@ void register_model(py::module_& m) {
       .def_property_readonly("supports_video",
                              [](const Model& x) { return x.info().supports_video; })
       .def_property_readonly("supports_text", [](const Model& x) { return x.info().supports_text; })
-      .def_property_readonly("defaults", defaults_of)
+      .def_property_readonly(
+          "clamps_low_res_masks",
+          [](const Model& x) { return x.family().defaults.clamps_low_res_masks; })
       .def_property_readonly("config",
                              [](const Model& x) { return python_config(x.config(), x.family()); })
       .def_property_readonly("report", report_of);

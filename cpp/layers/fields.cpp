@@ -12,4 +12,9 @@ std::string number_text(double number) {
   return text;
 }
 
+std::string range_text(const Field& field) {
+  if (std::isfinite(field.max)) return number_text(field.min) + " to " + number_text(field.max);
+  return std::isfinite(field.min) ? "at least " + number_text(field.min) : "a finite number";
+}
+
 }  // namespace sam_rlx

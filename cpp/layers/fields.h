@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ namespace sam_rlx {
 // Sizes and lists come from files: limits before anything is allocated for them.
 inline constexpr std::int64_t kMaxConfigSize = 1 << 20;
 inline constexpr std::size_t kMaxListLength = 1024;
+
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 // A file may leave the field, or all fields of the part, out.
 struct HasDefault {};
@@ -120,21 +123,22 @@ void visit_fields(Config& config, Visitor&& visitor, const std::string& prefix =
   config.fields(walk);
 }
 
-// "4096", "0.5".
+// Raises E unless a value, and of a list each, is in the range of the field. NaN is not.
+std::string range_text(const Field& field);
 std::string number_text(double number);
 
-// Raises E unless a value, and of a list each, is in the range of the field. NaN is not.
 template <class E, class T>
 void check_field(const std::string& where, const Field& field, const T& value) {
   if constexpr (requires { value.begin(); }) {
-    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(*value.begin())>>) {
+    if constexpr (!std::is_same_v<T, std::string>) {
       for (const auto& each : value) check_field<E>(where, field, each);
     }
+  } else if constexpr (requires { value.has_value(); }) {
+    if (value) check_field<E>(where, field, *value);
   } else if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
     const auto number = static_cast<double>(value);
-    if (!(number >= field.min && number <= field.max)) {
-      fail<E>(where, number_text(field.min) + " to " + number_text(field.max), number_text(number));
-    }
+    if (number >= field.min && number <= field.max && number - number == 0.0) return;
+    fail<E>(where, range_text(field), number_text(number));
   }
 }
 

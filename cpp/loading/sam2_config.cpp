@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
@@ -185,7 +186,8 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
       "variant " + *variant + ": " + kTrunk + "blocks",
       "width " + std::to_string(asked.embed_dim) + ", blocks per stage " + list_text(asked.stages),
       "width " + std::to_string(found.image_encoder.trunk.embed_dim) + ", blocks per stage " +
-          list_text(found.image_encoder.trunk.stages) + " (the file is " + found.variant + ")");
+          list_text(found.image_encoder.trunk.stages) + " (the file is " +
+          printable(found.variant) + ")");
 }
 
 }  // namespace sam_rlx

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
@@ -144,7 +145,7 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
   if (!variant || *variant == found.variant) return found;
   if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
   fail<CheckpointError>("variant " + *variant, sizes_text(sam3::Sam3Config()),
-                        sizes_text(found) + " (the file is " + found.variant + ")");
+                        sizes_text(found) + " (the file is " + printable(found.variant) + ")");
 }
 
 }  // namespace sam_rlx

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
 
@@ -138,7 +139,7 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
   fail<CheckpointError>(
       "variant " + *variant + ": " + patch.name,
       "width " + std::to_string(asked.image_encoder.embed_dim),
-      "width " + std::to_string(patch.dims[0]) + " (the file is " + found.variant + ")");
+      "width " + std::to_string(patch.dims[0]) + " (the file is " + printable(found.variant) + ")");
 }
 
 }  // namespace sam_rlx

@@ -10,6 +10,7 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "layers/fields.h"
 #include "loading/model.h"
 #include "models/sam2/memory_bank.h"
 #include "predictors/frame_cache.h"
@@ -39,6 +40,20 @@ struct VideoOptions {
   std::int64_t history = 64;
   // Frames come one by one and are never asked for again: only what tracking reads is kept.
   bool streaming = false;
+
+  template <class V>
+  void fields(V& v) {
+    v("fill_hole_area", fill_hole_area, 0, kNoLimit, "fill holes of at most so many pixels");
+    v("non_overlap_masks", non_overlap_masks,
+      "where masks overlap, the one with the largest logit stays");
+    v("add_all_frames_to_correct_as_cond", add_all_frames_to_correct_as_cond,
+      "a prompt on a frame that was tracked before outlives the next propagation");
+    v("use_memory_selection", use_memory_selection,
+      "remember the frames that show the objects well, not the last ones");
+    v("bfloat16_memory", bfloat16_memory, "round stored memory to bfloat16");
+    v("history", history, -1, kNoLimit, "keep results of so many frames; -1: all");
+    v("streaming", streaming, "frames are never asked for again");
+  }
 };
 
 // Objects through the frames of one video. Frames are given one at a time and are not kept: of the

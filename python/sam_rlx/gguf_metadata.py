@@ -9,6 +9,7 @@ _FILE_TYPES |= {"Q4_K": 15, "Q5_K": 17, "Q6_K": 18, "BF16": 32}
 _GUESSED = 1024
 _QUANTIZATION_VERSION = 2
 
+
 def build(
     family: str, found: Mapping[str, Any], source: Mapping[str, str], dtype: str
 ) -> dict[str, Any]:
