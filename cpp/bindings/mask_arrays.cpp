@@ -1,8 +1,6 @@
 #include "bindings/mask_arrays.h"
 
-#include <pybind11/stl.h>
-
-#include <string>
+#include "bindings/config_dict.h"
 
 namespace sam_rlx {
 namespace {
@@ -11,36 +9,6 @@ py::list xywh(std::int64_t x0, std::int64_t y0, std::int64_t x1, std::int64_t y1
   py::list box;
   for (const std::int64_t side : {x0, y0, x1 - x0, y1 - y0}) box.append(side);
   return box;
-}
-
-void set_option(MaskGeneratorConfig& config, const std::string& name, const py::handle& value) {
-  const auto integer = [&] { return value.cast<std::int64_t>(); };
-  const auto real = [&] { return value.cast<double>(); };
-  if (name == "points_per_side") {
-    config.points_per_side = value.cast<std::optional<std::int64_t>>();
-  } else if (name == "points_per_batch") {
-    config.points_per_batch = integer();
-  } else if (name == "pred_iou_thresh") {
-    config.pred_iou_thresh = real();
-  } else if (name == "stability_score_thresh") {
-    config.stability_score_thresh = real();
-  } else if (name == "stability_score_offset") {
-    config.stability_score_offset = real();
-  } else if (name == "box_nms_thresh") {
-    config.box_nms_thresh = real();
-  } else if (name == "crop_n_layers") {
-    config.crop_n_layers = integer();
-  } else if (name == "crop_nms_thresh") {
-    config.crop_nms_thresh = real();
-  } else if (name == "crop_overlap_ratio") {
-    config.crop_overlap_ratio = real();
-  } else if (name == "crop_n_points_downscale_factor") {
-    config.crop_n_points_downscale_factor = integer();
-  } else if (name == "min_mask_region_area") {
-    config.min_mask_region_area = real();
-  } else {
-    fail("everything mode", "an argument of SamAutomaticMaskGenerator", name);
-  }
 }
 
 }  // namespace
@@ -69,8 +37,8 @@ py::array_t<bool> mask_array(const Rle& rle) {
 
 MaskGeneratorConfig generator_config(const py::dict& options,
                                      const std::optional<std::vector<Array<double>>>& point_grids) {
-  MaskGeneratorConfig config;
-  for (const auto& [name, value] : options) set_option(config, name.cast<std::string>(), value);
+  auto config = read_options<MaskGeneratorConfig>(options, "everything mode",
+                                                  "an argument of SamAutomaticMaskGenerator");
   if (!point_grids) return config;
   config.point_grids.emplace();
   for (const Array<double>& grid : *point_grids) {

@@ -1,17 +1,13 @@
 #include <pybind11/stl.h>
 
-#include "bindings/model_config.h"
+#include "bindings/config_dict.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
-#include "checkpoint/key_map.h"
-#include "checkpoint/key_map_gguf.h"
-#include "checkpoint/open.h"
 #include "checkpoint/quantize.h"
 #include "checkpoint/text.h"
 #include "core/parallel.h"
-#include "predictors/sam2_config.h"
-#include "predictors/sam3_config.h"
-#include "predictors/sam_config.h"
+#include "loading/family.h"
+#include "loading/open.h"
 
 // Files of weights as what writes other files needs them: nothing of a network is made.
 
@@ -73,23 +69,9 @@ py::array_t<std::uint8_t> raw(const StateDict& self, const std::string& name) {
   return result;
 }
 
-// Family, variant, version and sizes of the network that the tensors are of.
 py::dict describe(const StateDict& self) {
-  using namespace py::literals;
-  const std::string& family = self.metadata.at("family");
-  if (family == "sam3") {
-    const sam3::Sam3Config config = sam3_config_of(self, std::nullopt);
-    return py::dict("variant"_a = config.variant, "version"_a = "3.0",
-                    "config"_a = sam3_config(config));
-  }
-  if (family == "sam2") {
-    const sam2::Sam2Config config = sam2_config_of(self, std::nullopt);
-    return py::dict("variant"_a = config.variant, "version"_a = config.version,
-                    "config"_a = sam2_config(config));
-  }
-  const sam::SamConfig config = sam_config_of(self, std::nullopt);
-  return py::dict("variant"_a = config.variant, "version"_a = "1.0",
-                  "config"_a = sam_config(config));
+  const Family& family = family_named(self.metadata.at("family"));
+  return gguf_description(family.config_of(self, std::nullopt), family);
 }
 
 }  // namespace
@@ -101,7 +83,7 @@ void register_checkpoint(py::module_& m) {
       .def_property_readonly("skipped", &StateDict::skipped)
       .def_property_readonly("tensors", tensors_of)
       .def("to_meta_names",
-           [](StateDict& self) { return self.metadata["family"] = to_meta_names(self); })
+           [](StateDict& self) { return self.metadata["family"] = to_meta_names(self).name; })
       .def("describe", describe)
       .def("encode", encode, py::arg("name"), py::arg("dtype"), py::arg("num_threads") = 0)
       .def("raw", raw, py::arg("name"));

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "bindings/config_dict.h"
 #include "bindings/numpy.h"
 #include "bindings/point_prompt.h"
 #include "bindings/register.h"
@@ -11,49 +12,6 @@ namespace sam_rlx {
 namespace {
 
 using ObjIds = std::vector<std::int64_t>;
-
-bool set_option(MaskletConfig& config, const std::string& name, const py::handle& value) {
-  const std::pair<const char*, float*> floats[] = {
-      {"score_threshold_detection", &config.nms.prob},
-      {"det_nms_thresh", &config.nms.iou},
-      {"assoc_iou_thresh", &config.association.assoc_iou_thresh},
-      {"trk_assoc_iou_thresh", &config.association.trk_assoc_iou_thresh},
-      {"new_det_thresh", &config.association.new_det_thresh},
-      {"suppress_overlapping_based_on_recent_occlusion_threshold",
-       &config.suppress_overlapping_based_on_recent_occlusion_threshold}};
-  const std::pair<const char*, std::int64_t*> integers[] = {
-      {"hotstart_delay", &config.hot_start.hotstart_delay},
-      {"hotstart_unmatch_thresh", &config.hot_start.hotstart_unmatch_thresh},
-      {"hotstart_dup_thresh", &config.hot_start.hotstart_dup_thresh},
-      {"fill_hole_area", &config.fill_hole_area},
-      {"max_num_objects", &config.max_num_objects},
-      {"recondition_every_nth_frame", &config.recondition_every_nth_frame},
-      {"forget_unseen_after", &config.forget_unseen_after}};
-  if (name == "new_det_thresh_without_masklets") {
-    config.association.new_det_thresh_without_masklets = value.cast<bool>();
-    return true;
-  }
-  for (const auto& [key, place] : floats) {
-    if (name == key) *place = value.cast<float>();
-    if (name == key) return true;
-  }
-  for (const auto& [key, place] : integers) {
-    if (name == key) *place = value.cast<std::int64_t>();
-    if (name == key) return true;
-  }
-  return false;
-}
-
-MaskletConfig masklet_config(const py::dict& options) {
-  MaskletConfig config;
-  for (const auto& [key, value] : options) {
-    const auto name = key.cast<std::string>();
-    if (!set_option(config, name, value)) {
-      fail("MaskletTracker", "an option of upstream's video model", name);
-    }
-  }
-  return config;
-}
 
 void set_examples(MaskletTracker& tracker, std::int64_t frame, const Array<double>& boxes,
                   const Array<std::int32_t>& labels, bool fractions) {
@@ -109,9 +67,10 @@ void register_masklet_tracker(py::module_& m) {
   py::classh<MaskletTracker>(m, "MaskletTracker")
       .def(py::init([](std::shared_ptr<VideoPredictor> video, ObjIds ids, bool has_phrase,
                        const py::dict& options) {
-             return std::make_unique<MaskletTracker>(std::move(video),
-                                                     MaskletPrompt{std::move(ids), has_phrase},
-                                                     masklet_config(options));
+             return std::make_unique<MaskletTracker>(
+                 std::move(video), MaskletPrompt{std::move(ids), has_phrase},
+                 read_options<MaskletConfig>(options, "MaskletTracker",
+                                             "an option of upstream's video model"));
            }),
            py::arg("video"), py::arg("ids"), py::arg("has_phrase"), py::arg("options"))
       .def_property_readonly("obj_ids", &MaskletTracker::obj_ids)

@@ -1,22 +1,17 @@
 #include <pybind11/stl.h>
 
-#include "bindings/model_config.h"
+#include "bindings/config_dict.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
-#include "checkpoint/open.h"
 #include "core/image.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
 #include "kernels/select.h"
-#include "predictors/model.h"
+#include "loading/model.h"
+#include "loading/open.h"
 
 namespace sam_rlx {
 namespace {
-
-py::dict config_of(const Model& model) {
-  if (model.is_sam3()) return sam3_config(model.sam3().config);
-  return model.is_sam2() ? sam2_config(model.sam2().config) : sam_config(model.sam().config);
-}
 
 py::dict report_of(const Model& model) {
   using namespace py::literals;
@@ -57,8 +52,7 @@ py::dict build_info() {
 #else
                   "openmp"_a = py::none(),
 #endif
-                  "cores"_a = available_cores(), "device"_a = "cpu",
-                  "families"_a = std::vector<std::string>{"sam", "sam2", "sam3"},
+                  "cores"_a = available_cores(), "device"_a = "cpu", "families"_a = family_names(),
                   "precisions"_a = std::vector<std::string>{"float32", "bfloat16", "int8"});
 }
 
@@ -76,7 +70,14 @@ void register_model(py::module_& m) {
       .def_property_readonly("mask_side", [](const Model& x) { return x.info().mask_side; })
       .def_property_readonly("mask_threshold",
                              [](const Model& x) { return x.info().mask_threshold; })
-      .def_property_readonly("config", config_of)
+      .def_property_readonly("supports_video",
+                             [](const Model& x) { return x.info().supports_video; })
+      .def_property_readonly("supports_text", [](const Model& x) { return x.info().supports_text; })
+      .def_property_readonly(
+          "clamps_low_res_masks",
+          [](const Model& x) { return x.family().defaults.clamps_low_res_masks; })
+      .def_property_readonly("config",
+                             [](const Model& x) { return python_config(x.config(), x.family()); })
       .def_property_readonly("report", report_of);
   m.def("load_model", load_model, py::arg("path"), py::arg("variant") = py::none(),
         py::arg("precision") = py::none(), py::arg("isa") = py::none(), py::arg("strict") = true,

@@ -1,7 +1,6 @@
-#include <pybind11/stl.h>
-
 #include <set>
 
+#include "bindings/config_dict.h"
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/point_prompt.h"
@@ -20,29 +19,11 @@ std::optional<Size> size_of(const std::optional<Pair>& pair) {
 }
 
 VideoOptions options_of(const py::dict& options) {
-  VideoOptions result;
-  for (const auto& [key, value] : options) {
-    const auto name = key.cast<std::string>();
-    if (name == "fill_hole_area") {
-      result.fill_hole_area = value.cast<std::int64_t>();
-    } else if (name == "non_overlap_masks") {
-      result.non_overlap_masks = value.cast<bool>();
-    } else if (name == "add_all_frames_to_correct_as_cond") {
-      result.add_all_frames_to_correct_as_cond = value.cast<bool>();
-    } else if (name == "bfloat16_memory") {
-      result.bfloat16_memory = value.cast<bool>();
-    } else if (name == "use_memory_selection") {
-      result.use_memory_selection = value.cast<bool>();
-    } else if (name == "resize") {
-      result.resize = resize_named(value.cast<std::string>());
-    } else if (name == "history") {
-      result.history = value.cast<std::int64_t>();
-    } else if (name == "streaming") {
-      result.streaming = value.cast<bool>();
-    } else {
-      fail("VideoPredictor", "an option of the video predictor", name);
-    }
-  }
+  const py::dict others(options.attr("copy")());
+  const py::object resize = others.attr("pop")("resize", "float");
+  auto result =
+      read_options<VideoOptions>(others, "VideoPredictor", "an option of the video predictor");
+  result.resize = resize_named(resize.cast<std::string>());
   return result;
 }
 

@@ -9,13 +9,12 @@
 
 #include "bindings/testing_register.h"
 #include "checkpoint/json.h"
-#include "checkpoint/key_map.h"
-#include "checkpoint/key_map_gguf.h"
-#include "checkpoint/loader.h"
-#include "checkpoint/open.h"
 #include "checkpoint/quantize.h"
 #include "checkpoint/state_dict.h"
 #include "core/half.h"
+#include "loading/family.h"
+#include "loading/loader.h"
+#include "loading/open.h"
 
 namespace py = pybind11;
 
@@ -117,7 +116,7 @@ void register_state_dict(py::module_& m) {
              return result;
            })
       .def("__getitem__", &to_numpy)
-      .def("to_meta_names", &to_meta_names)
+      .def("to_meta_names", [](StateDict& self) { return to_meta_names(self).name; })
       .def("load", &load_list, py::arg("parameters"), py::arg("strict") = true,
            py::arg("ignored") = std::vector<std::string>{}, py::arg("values") = true);
 }
@@ -151,7 +150,7 @@ void register_checkpoint(py::module_& module) {
   module.def("meta_names", [](const std::string& family, const std::vector<std::string>& names) {
     std::vector<std::string> result;
     for (const std::string& name : names) {
-      result.push_back(map_key(family == "sam" ? sam_rows() : sam2_rows(), name).value_or(name));
+      result.push_back(mapped_key(family_named(family).hugging_face, name));
     }
     return result;
   });

@@ -9,12 +9,11 @@
 #include <string>
 #include <utility>
 
+#include "bindings/config_dict.h"
 #include "bindings/numpy.h"
 #include "core/context.h"
 #include "kernels/select.h"
 #include "layers/layer.h"
-#include "models/sam2/config.h"
-#include "models/sam3/config.h"
 
 // What the rows of the tests' layer table share.
 
@@ -120,11 +119,5 @@ const Makers& sam3_detector_makers();
 const Makers& sam3_image_makers();
 const Makers& sam3_tracker_makers();
 const Makers& sam3_text_makers();
-
-// Configs from upstream's argument names.
-sam2::MaskDecoderConfig sam2_decoder_config(const py::dict& c);
-sam2::MemoryEncoderConfig sam2_memory_encoder_config(const py::dict& c);
-sam2::MemoryAttentionConfig sam2_memory_attention_config(const py::dict& c);
-sam3::VisionConfig sam3_vision_config(const py::dict& c);
 
 }  // namespace sam_rlx

@@ -10,30 +10,10 @@ namespace sam_rlx {
 namespace {
 
 sam::ImageEncoderConfig encoder_config(const py::dict& c) {
-  sam::ImageEncoderConfig config;
-  config.img_size = get<std::int64_t>(c, "img_size", 1024);
-  config.table_size = get<std::int64_t>(c, "table_size", config.img_size);
-  config.patch_size = get<std::int64_t>(c, "patch_size", 16);
-  config.in_chans = get<std::int64_t>(c, "in_chans", 3);
-  config.embed_dim = get<std::int64_t>(c, "embed_dim", 768);
-  config.depth = get<std::int64_t>(c, "depth", 12);
-  config.num_heads = get<std::int64_t>(c, "num_heads", 12);
+  auto config = read_config(c, sam::ImageEncoderConfig{.table_size = 0});
+  if (config.table_size == 0) config.table_size = config.img_size;
   config.mlp_dim = static_cast<std::int64_t>(get<double>(c, "mlp_ratio", 4.0) *
                                              static_cast<double>(config.embed_dim));
-  config.out_chans = get<std::int64_t>(c, "out_chans", 256);
-  config.window_size = get<std::int64_t>(c, "window_size", 14);
-  config.global_attn_indexes =
-      get<std::vector<std::int64_t>>(c, "global_attn_indexes", std::vector<std::int64_t>{});
-  return config;
-}
-
-sam::TwoWayTransformerConfig transformer_config(const py::dict& c) {
-  sam::TwoWayTransformerConfig config;
-  config.depth = get<std::int64_t>(c, "depth", 2);
-  config.embedding_dim = get<std::int64_t>(c, "embedding_dim", 256);
-  config.num_heads = get<std::int64_t>(c, "num_heads", 8);
-  config.mlp_dim = get<std::int64_t>(c, "mlp_dim", 2048);
-  config.attention_downsample_rate = get<std::int64_t>(c, "attention_downsample_rate", 2);
   return config;
 }
 
@@ -181,9 +161,9 @@ decltype(TestLayer::run) make_prompt_encoder(const py::dict& c, const Weights& w
 
 decltype(TestLayer::run) make_two_way_block(const py::dict& c, const Weights& w,
                                             const KernelTable& k) {
-  const auto layer = loaded(
-      sam::TwoWayAttentionBlock(transformer_config(c), get<bool>(c, "skip_first_layer_pe", false)),
-      w, k);
+  const auto layer = loaded(sam::TwoWayAttentionBlock(read_config<sam::TwoWayTransformerConfig>(c),
+                                                      get<bool>(c, "skip_first_layer_pe", false)),
+                            w, k);
   // `share` true: the map's projections are made once, as the first layer of the model does.
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> queries = array_of(in, "queries");
@@ -208,7 +188,8 @@ decltype(TestLayer::run) make_two_way_block(const py::dict& c, const Weights& w,
 
 decltype(TestLayer::run) make_two_way_transformer(const py::dict& c, const Weights& w,
                                                   const KernelTable& k) {
-  const auto layer = loaded(sam::TwoWayTransformer(transformer_config(c)), w, k);
+  const auto layer =
+      loaded(sam::TwoWayTransformer(read_config<sam::TwoWayTransformerConfig>(c)), w, k);
   // image_embedding, image_pe (B, H, W, C); point_embedding (B, N, C)
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> map = array_of(in, "image_embedding");
@@ -230,11 +211,7 @@ decltype(TestLayer::run) make_two_way_transformer(const py::dict& c, const Weigh
 
 decltype(TestLayer::run) make_mask_decoder(const py::dict& c, const Weights& w,
                                            const KernelTable& k) {
-  sam::MaskDecoderConfig config;
-  config.transformer = transformer_config(c);
-  config.num_multimask_outputs = get<std::int64_t>(c, "num_multimask_outputs", 3);
-  config.iou_head_depth = get<std::int64_t>(c, "iou_head_depth", 3);
-  config.iou_head_hidden_dim = get<std::int64_t>(c, "iou_head_hidden_dim", 256);
+  const auto config = read_config<sam::MaskDecoderConfig>(c);
   const auto layer = loaded(sam::MaskDecoder(config), w, k);
   // image_embeddings, image_pe (1, H, W, C); sparse_prompt_embeddings (B, N, C);
   // dense_prompt_embeddings (B, H, W, C); -> masks (B, K, 4H, 4W), iou (B, K)

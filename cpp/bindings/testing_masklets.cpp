@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "bindings/config_dict.h"
 #include "bindings/numpy.h"
 #include "bindings/testing_register.h"
 #include "core/context.h"
@@ -61,29 +62,6 @@ py::dict associate(const Array<float>& detections, const Scores& scores,
     return association_dict(associate_det_trk(ctx, {}, {view_of(detections, "detections"), scores},
                                               {view_of(masklets, "masklets"), obj_ids}));
   });
-}
-
-HotStartConfig hot_start_config(const py::dict& options) {
-  HotStartConfig config;
-  for (const auto& [key, value] : options) {
-    const auto name = key.cast<std::string>();
-    if (name == "suppress_unmatched_only_within_hotstart") {
-      config.suppress_unmatched_only_within_hotstart = value.cast<bool>();
-    } else if (name == "decrease_trk_keep_alive_for_empty_masklets") {
-      config.decrease_trk_keep_alive_for_empty_masklets = value.cast<bool>();
-    } else if (name == "hotstart_delay") {
-      config.hotstart_delay = value.cast<std::int64_t>();
-    } else if (name == "hotstart_unmatch_thresh") {
-      config.hotstart_unmatch_thresh = value.cast<std::int64_t>();
-    } else if (name == "hotstart_dup_thresh") {
-      config.hotstart_dup_thresh = value.cast<std::int64_t>();
-    } else if (name == "init_trk_keep_alive") {
-      config.init_trk_keep_alive = value.cast<std::int64_t>();
-    } else {
-      fail("HotStart", "an option of hot start", name);
-    }
-  }
-  return config;
 }
 
 // The masklets removed and suppressed on one frame.
@@ -177,7 +155,8 @@ void register_masklets(py::module_& m) {
       py::arg("detections"), py::arg("scores"), py::arg("most"));
   py::classh<HotStart>(m, "HotStart")
       .def(py::init([](const py::dict& options) {
-             return std::make_unique<HotStart>(hot_start_config(options));
+             return std::make_unique<HotStart>(
+                 read_options<HotStartConfig>(options, "HotStart", "an option of hot start"));
            }),
            py::arg("options"))
       .def("process", process, py::arg("frame_idx"), py::arg("reverse"), py::arg("association"),

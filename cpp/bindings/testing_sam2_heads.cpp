@@ -9,33 +9,6 @@ namespace {
 using Run = decltype(TestLayer::run);
 using sam2::Sam2Heads;
 
-sam2::MemoryBankConfig bank_config(const py::dict& c) {
-  sam2::MemoryBankConfig config;
-  config.num_maskmem = get<std::int64_t>(c, "num_maskmem", 7);
-  config.max_cond_frames_in_attn = get<std::int64_t>(c, "max_cond_frames_in_attn", -1);
-  config.max_obj_ptrs_in_encoder = get<std::int64_t>(c, "max_obj_ptrs_in_encoder", 16);
-  config.memory_temporal_stride_for_eval =
-      get<std::int64_t>(c, "memory_temporal_stride_for_eval", 1);
-  config.only_obj_ptrs_in_the_past_for_eval =
-      get<bool>(c, "only_obj_ptrs_in_the_past_for_eval", true);
-  config.use_signed_tpos_enc_to_obj_ptrs = get<bool>(c, "use_signed_tpos_enc_to_obj_ptrs", true);
-  return config;
-}
-
-sam2::HeadsConfig heads_config(const py::dict& c) {
-  sam2::HeadsConfig config;
-  config.base.image_size = get<std::int64_t>(c, "image_size", 1024);
-  config.base.binarize_mask_from_pts_for_mem_enc =
-      get<bool>(c, "binarize_mask_from_pts_for_mem_enc", true);
-  config.base.no_obj_embed_spatial = get<bool>(c, "no_obj_embed_spatial", true);
-  config.base.add_tpos_enc_to_obj_ptrs = get<bool>(c, "add_tpos_enc_to_obj_ptrs", true);
-  config.memory_bank = bank_config(c);
-  config.mask_decoder = sam2_decoder_config(c);
-  config.memory_encoder = sam2_memory_encoder_config(c);
-  config.memory_attention = sam2_memory_attention_config(c);
-  return config;
-}
-
 sam2::HighResFeatures high_res_of(Context& ctx, const Arrays& in) {
   const Array<float> s0 = array_of(in, "s0"), s1 = array_of(in, "s1");
   sam2::HighResFeatures high_res;
@@ -131,7 +104,7 @@ py::object condition(const Sam2Heads& heads, Context& ctx, const Arrays& in) {
 
 // `call` says which function of the heads runs.
 Run make_heads(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto heads = loaded(Sam2Heads(heads_config(c)), w, k);
+  const auto heads = loaded(Sam2Heads(read_config<sam2::HeadsConfig>(c)), w, k);
   return [heads](Context& ctx, const Arrays& in) -> py::object {
     using Call = py::object (*)(const Sam2Heads&, Context&, const Arrays&);
     static const std::map<std::string, Call> calls{
@@ -147,8 +120,8 @@ Run make_heads(const py::dict& c, const Weights& w, const KernelTable& k) {
 // -> maps [(frame, conditioning, row)], pointers [(frame, conditioning, distance)], divisor
 py::tuple select_memory(const py::dict& config, std::int64_t frame_idx, std::int64_t num_frames,
                         bool reverse, const Frames& cond, const Frames& non_cond) {
-  const sam2::MemoryChoice choice =
-      choose(bank_config(config), frame_idx, num_frames, reverse, cond, non_cond);
+  const sam2::MemoryChoice choice = choose(read_config<sam2::MemoryBankConfig>(config), frame_idx,
+                                           num_frames, reverse, cond, non_cond);
   py::list maps, pointers;
   for (const auto& map : choice.maps) {
     maps.append(py::make_tuple(map.frame, map.conditioning, map.tpos_row));

@@ -1,10 +1,10 @@
 #include "bindings/testing_layer.h"
 #include "bindings/testing_register.h"
-#include "checkpoint/loader.h"
-#include "checkpoint/open.h"
 #include "layers/position_encoding.h"
+#include "loading/loader.h"
+#include "loading/open.h"
+#include "loading/sam2_config.h"
 #include "models/sam2/image_encoder.h"
-#include "predictors/sam2_config.h"
 
 // Layers of SAM 2's image encoder.
 
@@ -13,29 +13,6 @@ namespace {
 
 using Run = decltype(TestLayer::run);
 using Sizes = std::vector<std::int64_t>;
-
-sam2::HieraConfig hiera_config(const py::dict& c) {
-  sam2::HieraConfig config;
-  config.image_size = get<std::int64_t>(c, "image_size", 1024);
-  config.embed_dim = get<std::int64_t>(c, "embed_dim", 96);
-  config.num_heads = get<std::int64_t>(c, "num_heads", 1);
-  config.q_pool = get<std::int64_t>(c, "q_pool", 3);
-  config.stages = get<Sizes>(c, "stages", config.stages);
-  config.window_spec = get<Sizes>(c, "window_spec", config.window_spec);
-  config.global_att_blocks = get<Sizes>(c, "global_att_blocks", config.global_att_blocks);
-  config.window_pos_embed_bkg_spatial_size = get<std::array<std::int64_t, 2>>(
-      c, "window_pos_embed_bkg_spatial_size", config.window_pos_embed_bkg_spatial_size);
-  return config;
-}
-
-sam2::FpnNeckConfig neck_config(const py::dict& c) {
-  sam2::FpnNeckConfig config;
-  config.d_model = get<std::int64_t>(c, "d_model", 256);
-  config.backbone_channel_list =
-      get<Sizes>(c, "backbone_channel_list", config.backbone_channel_list);
-  config.fpn_top_down_levels = get<Sizes>(c, "fpn_top_down_levels", config.fpn_top_down_levels);
-  return config;
-}
 
 // Runs a layer for each picture of a batch and puts the results, one array a level, together.
 template <class Forward>
@@ -101,7 +78,7 @@ Run make_multi_scale_block(const py::dict& c, const Weights& w, const KernelTabl
 }
 
 Run make_hiera(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam2::Hiera(hiera_config(c)), w, k);
+  const auto layer = loaded(sam2::Hiera(read_config<sam2::HieraConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     return per_picture(ctx, view_of(x, "x"),
@@ -128,7 +105,8 @@ struct ProjectedNeck {
 // `s0_dim` and `s1_dim`: widths of projections that are folded in.
 std::shared_ptr<ProjectedNeck> projected_neck(const py::dict& c, const Weights& w,
                                               const KernelTable& k) {
-  ProjectedNeck layer{.neck = sam2::FpnNeck(neck_config(c)), .conv_s0 = {}, .conv_s1 = {}};
+  ProjectedNeck layer{
+      .neck = sam2::FpnNeck(read_config<sam2::FpnNeckConfig>(c)), .conv_s0 = {}, .conv_s1 = {}};
   const std::int64_t width = layer.neck.config.d_model;
   layer.conv_s0 = Conv2d(width, get<std::int64_t>(c, "s0_dim", 0), kConv1x1);
   layer.conv_s1 = Conv2d(width, get<std::int64_t>(c, "s1_dim", 0), kConv1x1);
@@ -159,8 +137,7 @@ Run make_fpn_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
 }
 
 Run make_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
-  sam2::ImageEncoderConfig config{hiera_config(c), neck_config(c),
-                                  get<std::int64_t>(c, "scalp", 1)};
+  const auto config = read_config<sam2::ImageEncoderConfig>(c);
   const auto layer = loaded(sam2::ImageEncoder(config), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
@@ -171,21 +148,17 @@ Run make_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k
   };
 }
 
-// Variant, version and sizes that a file's config or tensors tell.
+// Variant, version and sizes that a file's config or tensors tell, all on one level.
 py::dict sam2_config(const std::string& path, const std::optional<std::string>& variant) {
   using namespace py::literals;
   const sam2::Sam2Config config = sam2_config_of(open_checkpoint(path), variant);
-  const sam2::HieraConfig& trunk = config.image_encoder.trunk;
-  const sam2::FpnNeckConfig& neck = config.image_encoder.neck;
-  return py::dict(
-      "variant"_a = config.variant, "version"_a = config.version, "image_size"_a = trunk.image_size,
-      "embed_dim"_a = trunk.embed_dim, "num_heads"_a = trunk.num_heads, "stages"_a = trunk.stages,
-      "q_pool"_a = trunk.q_pool, "mlp_ratio"_a = trunk.mlp_ratio,
-      "window_spec"_a = trunk.window_spec, "global_att_blocks"_a = trunk.global_att_blocks,
-      "window_pos_embed_bkg_spatial_size"_a = trunk.window_pos_embed_bkg_spatial_size,
-      "d_model"_a = neck.d_model, "backbone_channel_list"_a = neck.backbone_channel_list,
-      "fpn_top_down_levels"_a = neck.fpn_top_down_levels, "scalp"_a = config.image_encoder.scalp,
-      "pixel_mean"_a = config.pixel_mean, "pixel_std"_a = config.pixel_std);
+  py::dict out("variant"_a = config.variant, "version"_a = config.version,
+               "pixel_mean"_a = config.pixel_mean, "pixel_std"_a = config.pixel_std);
+  for (const auto& [path_of_field, value] : field_values(config.image_encoder)) {
+    const auto name = path_of_field.cast<std::string>();
+    out[py::str(name.substr(name.rfind('.') + 1))] = value;
+  }
+  return out;
 }
 
 // Parameters of the image encoder of a released variant: [(name, shape), ...].

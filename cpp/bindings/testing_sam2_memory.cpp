@@ -6,42 +6,6 @@
 
 namespace sam_rlx {
 
-sam2::MaskDecoderConfig sam2_decoder_config(const py::dict& c) {
-  sam2::MaskDecoderConfig config;
-  config.transformer.depth = get<std::int64_t>(c, "depth", 2);
-  config.transformer.embedding_dim = get<std::int64_t>(c, "embedding_dim", 256);
-  config.transformer.num_heads = get<std::int64_t>(c, "num_heads", 8);
-  config.transformer.mlp_dim = get<std::int64_t>(c, "mlp_dim", 2048);
-  config.num_multimask_outputs = get<std::int64_t>(c, "num_multimask_outputs", 3);
-  config.iou_head_depth = get<std::int64_t>(c, "iou_head_depth", 3);
-  config.iou_head_hidden_dim = get<std::int64_t>(c, "iou_head_hidden_dim", 256);
-  config.dynamic_multimask_via_stability = get<bool>(c, "dynamic_multimask_via_stability", true);
-  config.dynamic_multimask_stability_delta =
-      get<float>(c, "dynamic_multimask_stability_delta", 0.05F);
-  config.dynamic_multimask_stability_thresh =
-      get<float>(c, "dynamic_multimask_stability_thresh", 0.98F);
-  return config;
-}
-
-sam2::MemoryEncoderConfig sam2_memory_encoder_config(const py::dict& c) {
-  sam2::MemoryEncoderConfig config;
-  config.in_dim = get<std::int64_t>(c, "in_dim", 256);
-  config.out_dim = get<std::int64_t>(c, "out_dim", 64);
-  config.total_stride = get<std::int64_t>(c, "total_stride", 16);
-  config.fuser_layers = get<std::int64_t>(c, "fuser_layers", 2);
-  return config;
-}
-
-sam2::MemoryAttentionConfig sam2_memory_attention_config(const py::dict& c) {
-  sam2::MemoryAttentionConfig config;
-  config.d_model = get<std::int64_t>(c, "d_model", 256);
-  config.kv_in_dim = get<std::int64_t>(c, "kv_in_dim", 64);
-  config.dim_feedforward = get<std::int64_t>(c, "dim_feedforward", 2048);
-  config.num_layers = get<std::int64_t>(c, "num_layers", 4);
-  config.feat_size = get<std::int64_t>(c, "feat_size", 64);
-  return config;
-}
-
 namespace {
 
 using Run = decltype(TestLayer::run);
@@ -52,7 +16,7 @@ using Run = decltype(TestLayer::run);
 // dense_prompt_embeddings (B, H, W, C); level0 (4H, 4W, C), level1 (2H, 2W, C); `share`: project
 // the map once -> masks (B, K, 4H, 4W), iou (B, K), tokens (B, K or 1, C), object score (B, 1)
 Run make_mask_decoder(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam2::MaskDecoder(sam2_decoder_config(c)), w, k);
+  const auto layer = loaded(sam2::MaskDecoder(read_config<sam2::MaskDecoderConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> image = array_of(in, "image_embeddings");
     const Array<float> pe = array_of(in, "image_pe");
@@ -118,7 +82,7 @@ Run make_cx_block(const py::dict& c, const Weights& w, const KernelTable& k) {
 
 // pix_feat (g, g, C), masks (S, S)
 Run make_memory_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam2::MemoryEncoder(sam2_memory_encoder_config(c)), w, k);
+  const auto layer = loaded(sam2::MemoryEncoder(read_config<sam2::MemoryEncoderConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> pix_feat = array_of(in, "pix_feat"), masks = array_of(in, "masks");
     return result_of(layer->forward(ctx, view_of(pix_feat, "pix_feat"), view_of(masks, "masks")));
@@ -130,7 +94,7 @@ Run make_memory_encoder(const py::dict& c, const Weights& w, const KernelTable& 
 // query (N, C); value, pos (M, kv), keys come from their sum and the last `exclude` of them are not
 // turned; `factored`: keys are never made -> (N, C)
 Run make_rope_attention(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const sam2::MemoryAttentionConfig config = sam2_memory_attention_config(c);
+  const auto config = read_config<sam2::MemoryAttentionConfig>(c);
   const auto layer = loaded(sam2::RoPEAttention(config, config.kv_in_dim), w, k);
   return [layer, config](Context& ctx, const Arrays& in) {
     const Array<float> query = array_of(in, "query");
@@ -164,7 +128,8 @@ Run make_rope_attention(const py::dict& c, const Weights& w, const KernelTable& 
 // curr, curr_pos (N, C); features, pos (n, N, kv); tpos (n, kv); pointers, pointer_pos (P, kv);
 // `absent`: so many slots without a map are put before each map
 Run make_memory_attention(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam2::MemoryAttention(sam2_memory_attention_config(c)), w, k);
+  const auto layer =
+      loaded(sam2::MemoryAttention(read_config<sam2::MemoryAttentionConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> curr = array_of(in, "curr"), curr_pos = array_of(in, "curr_pos");
     const Array<float> features = array_of(in, "features"), pos = array_of(in, "pos");

@@ -1,11 +1,8 @@
-#include "bindings/sam3_config.h"
 #include "bindings/testing_layer.h"
 #include "bindings/testing_register.h"
-#include "checkpoint/key_map.h"
-#include "checkpoint/open.h"
+#include "loading/model.h"
+#include "loading/open.h"
 #include "ops/elementwise.h"
-#include "predictors/model.h"
-#include "predictors/sam3_config.h"
 
 // SAM 3 as checkpoints hold it.
 
@@ -14,10 +11,10 @@ namespace {
 
 py::dict config_of(const std::string& path, const std::optional<std::string>& variant) {
   StateDict state_dict = open_checkpoint(path);
-  to_meta_names(state_dict);
-  const sam3::Sam3Config config = sam3_config_of(state_dict, variant);
-  py::dict out = sam3_config(config);
-  out["variant"] = config.variant;
+  const Family& family = to_meta_names(state_dict);
+  const NetworkConfig config = family.config_of(state_dict, variant);
+  py::dict out = python_config(config, family);
+  out["variant"] = family.info_of(config).variant;
   return out;
 }
 

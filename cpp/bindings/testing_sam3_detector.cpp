@@ -8,21 +8,6 @@ namespace {
 using Run = decltype(TestLayer::run);
 using Labels = Array<std::int32_t>;
 
-sam3::DetectorConfig detector_config(const py::dict& c) {
-  sam3::DetectorConfig config;
-  config.d_model = get(c, "d_model", config.d_model);
-  config.num_heads = get(c, "nheads", config.num_heads);
-  config.dim_feedforward = get(c, "dim_feedforward", config.dim_feedforward);
-  config.geometry_layers = get(c, "geometry_layers", config.geometry_layers);
-  config.encoder_layers = get(c, "encoder_layers", config.encoder_layers);
-  config.decoder_layers = get(c, "decoder_layers", config.decoder_layers);
-  config.num_queries = get(c, "num_queries", config.num_queries);
-  config.upsampling_stages = get(c, "upsampling_stages", config.upsampling_stages);
-  config.supervise_joint_box_scores =
-      get(c, "supervise_joint_box_scores", config.supervise_joint_box_scores);
-  return config;
-}
-
 // The arrays of a geometric prompt, which it points into.
 struct Geometry {
   Array<float> points, boxes;
@@ -51,7 +36,8 @@ struct Geometry {
 
 // x, pos (M, C); prompt (T, C), or map and map_pos (P, C)
 Run make_encoder_layer(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::TransformerEncoderLayer(detector_config(c)), w, k);
+  const auto layer =
+      loaded(sam3::TransformerEncoderLayer(read_config<sam3::DetectorConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     Tensor x = Tensor::copy_of(view_of(array_of(in, "x"), "x"));
     if (has(in, "prompt")) {
@@ -70,7 +56,8 @@ Run make_encoder_layer(const py::dict& c, const Weights& w, const KernelTable& k
 
 // map, pos (H, W, C); points, boxes with labels -> (n + 1, C)
 Run make_geometry_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::SequenceGeometryEncoder(detector_config(c)), w, k);
+  const auto layer =
+      loaded(sam3::SequenceGeometryEncoder(read_config<sam3::DetectorConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> map = array_of(in, "map"), pos = array_of(in, "pos");
     const Geometry geometry(in);
@@ -81,7 +68,8 @@ Run make_geometry_encoder(const py::dict& c, const Weights& w, const KernelTable
 
 // src, pos (M, C); prompt (T, C) -> (M, C)
 Run make_fusion_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::TransformerEncoderFusion(detector_config(c)), w, k);
+  const auto layer =
+      loaded(sam3::TransformerEncoderFusion(read_config<sam3::DetectorConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> src = array_of(in, "src"), pos = array_of(in, "pos");
     const Array<float> prompt = array_of(in, "prompt");
@@ -93,7 +81,7 @@ Run make_fusion_encoder(const py::dict& c, const Weights& w, const KernelTable& 
 
 // memory, pos (H, W, C); prompt (T, C) -> hidden states (Q, C), boxes (Q, 4), presence (1,)
 Run make_decoder(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::TransformerDecoder(detector_config(c)), w, k);
+  const auto layer = loaded(sam3::TransformerDecoder(read_config<sam3::DetectorConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> memory = array_of(in, "memory"), pos = array_of(in, "pos");
     const Array<float> prompt = array_of(in, "prompt");
@@ -106,7 +94,7 @@ Run make_decoder(const py::dict& c, const Weights& w, const KernelTable& k) {
 
 // hs (Q, C), prompt (T, C) -> (Q,)
 Run make_scoring(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::DotProductScoring(detector_config(c)), w, k);
+  const auto layer = loaded(sam3::DotProductScoring(read_config<sam3::DetectorConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> hs = array_of(in, "hs"), prompt = array_of(in, "prompt");
     return result_of(layer->forward(ctx, view_of(hs, "hs"), view_of(prompt, "prompt")));
@@ -116,7 +104,8 @@ Run make_scoring(const py::dict& c, const Weights& w, const KernelTable& k) {
 // level0, level1, memory (H, W, C); prompt (T, C); queries (Q, C)
 // -> masks (Q, 4 H, 4 W), semantic (1, 4 H, 4 W)
 Run make_segmentation_head(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::UniversalSegmentationHead(detector_config(c)), w, k);
+  const auto layer =
+      loaded(sam3::UniversalSegmentationHead(read_config<sam3::DetectorConfig>(c)), w, k);
   const auto levels = std::make_shared<sam3::PixelLevels>();
   return [layer, levels](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> level0 = array_of(in, "level0"), level1 = array_of(in, "level1");
@@ -137,7 +126,7 @@ Run make_segmentation_head(const py::dict& c, const Weights& w, const KernelTabl
 // dicts or none; kept: query indices or none; semantic: bool
 // -> logits (B, Q), boxes (B, Q, 4), presence (B,) [, masks (B, K, ...)] [, semantic (B, ...)]
 Run make_detector(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto heads = loaded(sam3::DetectorHeads(detector_config(c)), w, k);
+  const auto heads = loaded(sam3::DetectorHeads(read_config<sam3::DetectorConfig>(c)), w, k);
   const auto features = std::make_shared<sam3::DetectorFeatures>();
   return [heads, features](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> level0 = array_of(in, "level0"), level1 = array_of(in, "level1");

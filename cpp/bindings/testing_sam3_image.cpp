@@ -9,37 +9,10 @@ namespace {
 using Run = decltype(TestLayer::run);
 using Sizes = std::vector<std::int64_t>;
 
-sam3::ViTConfig vit_config(const py::dict& c) {
-  sam3::ViTConfig config;
-  config.img_size = get<std::int64_t>(c, "img_size", 1008);
-  config.pretrain_img_size = get<std::int64_t>(c, "pretrain_img_size", 336);
-  config.patch_size = get<std::int64_t>(c, "patch_size", 14);
-  config.embed_dim = get<std::int64_t>(c, "embed_dim", 1024);
-  config.depth = get<std::int64_t>(c, "depth", 32);
-  config.num_heads = get<std::int64_t>(c, "num_heads", 16);
-  config.mlp_ratio = get<double>(c, "mlp_ratio", 4.625);
-  config.window_size = get<std::int64_t>(c, "window_size", 24);
-  config.global_att_blocks = get<Sizes>(c, "global_att_blocks", config.global_att_blocks);
-  return config;
-}
-
-}  // namespace
-
-sam3::VisionConfig sam3_vision_config(const py::dict& c) {
-  sam3::VisionConfig config{.trunk = vit_config(c), .neck = {}};
-  config.neck.d_model = get<std::int64_t>(c, "d_model", 256);
-  config.neck.scale_factors =
-      get<std::vector<double>>(c, "scale_factors", config.neck.scale_factors);
-  config.neck.scalp = get<std::int64_t>(c, "scalp", 1);
-  config.neck.add_sam2_neck = get<bool>(c, "add_sam2_neck", false);
-  return config;
-}
-
-namespace {
-
 // `global`: whether the block is one of the global ones.
 Run make_sam3_block(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::Block(vit_config(c), c["global"].cast<bool>()), w, k);
+  const auto layer =
+      loaded(sam3::Block(read_config<sam3::ViTConfig>(c), c["global"].cast<bool>()), w, k);
   return [layer](Context& ctx, const Arrays& in) {  // x (B, g, g, C)
     const Array<float> x = array_of(in, "x");
     Tensor y = Tensor::copy_of(view_of(x, "x"));
@@ -49,7 +22,7 @@ Run make_sam3_block(const py::dict& c, const Weights& w, const KernelTable& k) {
 }
 
 Run make_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::ViT(vit_config(c)), w, k);
+  const auto layer = loaded(sam3::ViT(read_config<sam3::ViTConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) {  // x (1, S, S, 3)
     const Array<float> x = array_of(in, "x");
     return result_of(layer->forward(ctx, view_of(x, "x")));
@@ -95,7 +68,7 @@ Run make_branches(const py::dict& c, const Weights& w, const KernelTable& k) {
 
 // -> the kept levels of both sets, finest first, and the encoding of the trunk's places
 Run make_dual_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::Sam3DualViTDetNeck(sam3_vision_config(c)), w, k);
+  const auto layer = loaded(sam3::Sam3DualViTDetNeck(read_config<sam3::VisionConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {  // x (1, S, S, 3)
     const Array<float> x = array_of(in, "x");
     const View map = layer->trunk.forward(ctx, view_of(x, "x"));

@@ -12,17 +12,6 @@ namespace {
 using Run = decltype(TestLayer::run);
 using Ids = Array<std::int64_t>;
 
-sam3::TextEncoderConfig text_config(const py::dict& c) {
-  sam3::TextEncoderConfig config;
-  config.d_model = get(c, "d_model", config.d_model);
-  config.width = get(c, "width", config.width);
-  config.heads = get(c, "heads", config.heads);
-  config.layers = get(c, "layers", config.layers);
-  config.context_length = get(c, "context_length", config.context_length);
-  config.vocab_size = get(c, "vocab_size", config.vocab_size);
-  return config;
-}
-
 // x (R, C): tokens of phrases with `lengths` rows -> (R, C)
 Run make_residual_block(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam3::ResidualAttentionBlock(c["d_model"].cast<std::int64_t>(),
@@ -42,7 +31,7 @@ Run make_residual_block(const py::dict& c, const Weights& w, const KernelTable& 
 
 // ids (N, L) -> tokens (R, d_model) of all phrases, which of them are padding (R,): 1 or 0
 Run make_text_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::VETextEncoder(text_config(c)), w, k);
+  const auto layer = loaded(sam3::VETextEncoder(read_config<sam3::TextEncoderConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Ids ids = in.at("ids").cast<Ids>();
     if (ids.ndim() != 2) fail("ids", "shape (N, L)", shape_of(ids, "ids").str());

@@ -61,7 +61,7 @@ View prompted_map(Context& ctx, const sam2::Sam2Heads& heads, ConstView embeddin
 // any may be absent; multimask_output
 // -> embedding with no_mem_embed (g, g, C), masks (K, 4g, 4g) logits, iou (K,)
 Run make_clicks(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const sam3::VisionConfig vision = sam3_vision_config(c);
+  const auto vision = read_config<sam3::VisionConfig>(c);
   const auto layer = loaded(
       Clicks{sam3::Sam3DualViTDetNeck(vision), sam3::Tracker(tracker_config(c, vision))}, w, k);
   const auto features = std::make_shared<sam2::ImageFeatures>();

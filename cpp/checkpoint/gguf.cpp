@@ -8,7 +8,6 @@
 
 #include "checkpoint/byte_reader.h"
 #include "checkpoint/gguf_values.h"
-#include "checkpoint/key_map_gguf.h"
 #include "checkpoint/text.h"
 #include "core/error.h"
 
@@ -136,13 +135,12 @@ void check_version(ByteReader& reader) {
                          swapped ? "a big-endian file" : "version " + std::to_string(version));
 }
 
-std::string architecture_of(const GgufMetadata& metadata, const std::string& where) {
-  const std::string place = where + ": general.architecture", expected = "sam, sam2 or sam3";
+std::string architecture_of(const GgufMetadata& metadata, const GgufArchitectures& known,
+                            const std::string& where) {
+  const std::string place = where + ": general.architecture", expected = alternatives(known);
   const auto found = metadata.values.find("general.architecture");
   if (found == metadata.values.end()) fail<CheckpointError>(place, expected, "none");
-  for (const std::string_view known : {"sam", "sam2", "sam3"}) {
-    if (found->second == known) return found->second;
-  }
+  if (std::find(known.begin(), known.end(), found->second) != known.end()) return found->second;
   fail<UnsupportedError>(place, expected, printable(found->second));
 }
 
@@ -186,17 +184,6 @@ void restore_convolutions(const GgufMetadata& metadata, const std::string& archi
       }
     }
   }
-}
-
-bool has_short_names(const GgufMetadata& metadata, const std::string& architecture,
-                     const std::string& where) {
-  const std::string key = architecture + ".naming";
-  const auto found = metadata.values.find(key);
-  if (found == metadata.values.end() || found->second == "meta") return false;
-  if (found->second != "short-1") {
-    fail<UnsupportedError>(where + ": " + key, "meta or short-1", printable(found->second));
-  }
-  return true;
 }
 
 // What stands before the list of tensors, where the reader is left.
@@ -264,22 +251,19 @@ std::int64_t check_split(const GgufMetadata& metadata, std::int64_t part,
 
 }  // namespace
 
-StateDict read_gguf(const GgufFile& first, const OpenGgufPart& open_part) {
+StateDict read_gguf(const GgufFile& first, const OpenGgufPart& open_part,
+                    const GgufArchitectures& known) {
   Header header = take_header(first);
   const GgufMetadata& metadata = header.metadata;
   const std::int64_t count = check_split(metadata, 0, first.where);
-  const std::string architecture = architecture_of(metadata, first.where);
+  const std::string architecture = architecture_of(metadata, known, first.where);
   StateDict result;
   result.source = first.where;
   copy_metadata(metadata, architecture, result);
-  const bool short_names = has_short_names(metadata, architecture, first.where);
   const auto add = [&](Header& part, const GgufFile& file) {
     std::vector<Placed> tensors = take_tensors(part, file);
     restore_convolutions(metadata, architecture, tensors, file.where);
-    for (Placed& tensor : tensors) {
-      if (short_names) tensor.entry.name = from_short_name(architecture, tensor.entry.name);
-      result.add(std::move(tensor.entry));
-    }
+    for (Placed& tensor : tensors) result.add(std::move(tensor.entry));
   };
   add(header, first);
   for (std::int64_t part = 1; part < count; ++part) {

@@ -88,4 +88,12 @@ std::string dims_text(const std::vector<std::int64_t>& dims) {
   return text + (dims.size() == 1 ? ",)" : ")");
 }
 
+std::string alternatives(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text.append(i == 0 ? "" : i + 1 == names.size() ? " or " : ", ").append(names[i]);
+  }
+  return text;
+}
+
 }  // namespace sam_rlx

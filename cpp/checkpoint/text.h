@@ -37,4 +37,7 @@ class ShortList {
 // "(2, 3)"; the first axes of a rank that no model has.
 std::string dims_text(const std::vector<std::int64_t>& dims);
 
+// "a, b or c".
+std::string alternatives(const std::vector<std::string_view>& names);
+
 }  // namespace sam_rlx

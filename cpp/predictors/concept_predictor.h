@@ -9,11 +9,11 @@
 #include "core/context.h"
 #include "core/in_use.h"
 #include "core/image.h"
+#include "loading/model.h"
 #include "models/sam3/detector.h"
 #include "ops/mask.h"
 #include "predictors/concept_geometry.h"
 #include "predictors/image_front_end.h"
-#include "predictors/model.h"
 #include "predictors/published_size.h"
 #include "predictors/text_cache.h"
 

@@ -4,10 +4,10 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "loading/model.h"
 #include "models/sam2/sam2.h"
 #include "models/sam3/detector.h"
 #include "predictors/image_transform.h"
-#include "predictors/model.h"
 
 namespace sam_rlx {
 

@@ -7,9 +7,9 @@
 
 #include "core/context.h"
 #include "core/in_use.h"
+#include "loading/model.h"
 #include "ops/mask.h"
 #include "predictors/image_state.h"
-#include "predictors/model.h"
 #include "predictors/published_size.h"
 
 namespace sam_rlx {

@@ -8,6 +8,7 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "loading/model.h"
 #include "ops/mask.h"
 #include "predictors/image_front_end.h"
 #include "predictors/small_regions.h"

@@ -27,15 +27,6 @@ void check(const MaskGeneratorConfig& config) {
     fail("points_per_side", "exactly one of points_per_side and point_grids",
          config.point_grids ? "both" : "none");
   }
-  if (config.points_per_batch < 1) {
-    fail("points_per_batch", "at least 1", std::to_string(config.points_per_batch));
-  }
-  check_finite("pred_iou_thresh", config.pred_iou_thresh);
-  check_finite("stability_score_thresh", config.stability_score_thresh);
-  check_finite("stability_score_offset", config.stability_score_offset);
-  check_finite("box_nms_thresh", config.box_nms_thresh);
-  check_finite("crop_nms_thresh", config.crop_nms_thresh);
-  check_finite("min_mask_region_area", config.min_mask_region_area);
   generate_crop_boxes({1, 1}, config.crop_n_layers, config.crop_overlap_ratio);
 }
 
@@ -128,8 +119,8 @@ std::vector<MaskRecord> MaskGenerator::generate(Context& ctx, const ImageView& i
 
   // Between crops, masks of smaller ones are preferred.
   if (crops.size() > 1) suppress(records, config_.crop_nms_thresh, inverse_area);
-  if (config_.min_mask_region_area > 0.0) {
-    postprocess_small_regions(ctx, config_.min_mask_region_area,
+  if (config_.min_mask_region_area > 0) {
+    postprocess_small_regions(ctx, static_cast<double>(config_.min_mask_region_area),
                               std::max(config_.box_nms_thresh, config_.crop_nms_thresh), records);
   }
   return records;

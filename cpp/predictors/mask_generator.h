@@ -7,6 +7,7 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "layers/fields.h"
 #include "ops/mask.h"
 #include "predictors/crops.h"
 
@@ -42,7 +43,28 @@ struct MaskGeneratorConfig {
   double crop_overlap_ratio = 512.0 / 1500.0;
   std::int64_t crop_n_points_downscale_factor = 1;
   std::optional<std::vector<std::vector<double>>> point_grids;  // x, y, ... in 0 to 1, by layer
-  double min_mask_region_area = 0.0;
+  std::int64_t min_mask_region_area = 0;                        // pixels
+
+  template <class V>
+  void fields(V& v) {
+    v("points_per_side", points_per_side, 1, kNoLimit, "points along each side of the grid");
+    v("points_per_batch", points_per_batch, 1, kNoLimit, "points per decoder call");
+    v("pred_iou_thresh", pred_iou_thresh, 0, kNoLimit,
+      "keep masks with a predicted IoU above this");
+    v("stability_score_thresh", stability_score_thresh, 0, 1,
+      "keep masks with at least this stability");
+    v("stability_score_offset", stability_score_offset, 0, kNoLimit,
+      "shift of the logit threshold for the stability score");
+    v("box_nms_thresh", box_nms_thresh, 0, 1, "box IoU above which the weaker mask is dropped");
+    v("crop_n_layers", crop_n_layers, 0, 8, "also run on crops, this many layers deep");
+    v("crop_nms_thresh", crop_nms_thresh, 0, 1, "the same between crops");
+    v("crop_overlap_ratio", crop_overlap_ratio, 0, 1,
+      "overlap of crops, as a part of the shorter side");
+    v("crop_n_points_downscale_factor", crop_n_points_downscale_factor, 1, kNoLimit,
+      "in layer i, points per side are divided by this to the power i");
+    v("min_mask_region_area", min_mask_region_area, 0, kNoLimit,
+      "remove holes and islands smaller than this");
+  }
 };
 
 struct MaskRecord {

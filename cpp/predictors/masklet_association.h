@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "layers/fields.h"
 
 namespace sam_rlx {
 
@@ -19,6 +20,14 @@ namespace sam_rlx {
 struct NmsThresholds {
   float prob = 0.5F;
   float iou = 0.1F;
+
+  template <class V>
+  void fields(V& v) {
+    v("score_threshold_detection", prob, -kNoLimit, kNoLimit,
+      "follow what is found with a score above it");
+    v("det_nms_thresh", iou, -kNoLimit, kNoLimit,
+      "mask IoU above which the weaker of two findings is dropped");
+  }
 };
 std::vector<std::int64_t> nms_masks(Context& ctx, std::span<const float> probs, ConstView masks,
                                     const NmsThresholds& thresholds);
@@ -32,6 +41,17 @@ struct AssociationConfig {
   bool new_det_thresh_without_masklets = false;
   float high_conf_thresh = 0.8F;  // score and IoU that allow a masklet to start anew
   float high_iou_thresh = 0.8F;
+
+  template <class V>
+  void fields(V& v) {
+    v("assoc_iou_thresh", assoc_iou_thresh, -kNoLimit, kNoLimit,
+      "mask IoU above which a finding is an object that is followed");
+    v("trk_assoc_iou_thresh", trk_assoc_iou_thresh, -kNoLimit, kNoLimit,
+      "mask IoU above which a finding confirms an object");
+    v("new_det_thresh", new_det_thresh, -kNoLimit, kNoLimit, "score of a new object");
+    v("new_det_thresh_without_masklets", new_det_thresh_without_masklets,
+      "while there is no object, too");
+  }
 };
 
 struct Detections {

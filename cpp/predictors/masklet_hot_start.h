@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "layers/fields.h"
 #include "predictors/masklet_association.h"
 
 namespace sam_rlx {
@@ -22,6 +23,19 @@ struct HotStartConfig {
   std::int64_t max_trk_keep_alive = 30;
   std::int64_t min_trk_keep_alive = -1;
   bool decrease_trk_keep_alive_for_empty_masklets = false;
+
+  template <class V>
+  void fields(V& v) {
+    v("hotstart_delay", hotstart_delay, 0, kNoLimit,
+      "frames in which a new object may turn out to be none");
+    v("hotstart_unmatch_thresh", hotstart_unmatch_thresh, -kNoLimit, kNoLimit,
+      "of these, frames without a finding that remove it");
+    v("hotstart_dup_thresh", hotstart_dup_thresh, -kNoLimit, kNoLimit,
+      "of these, frames with the finding of an earlier object that remove it");
+    v("suppress_unmatched_only_within_hotstart", suppress_unmatched_only_within_hotstart);
+    v("init_trk_keep_alive", init_trk_keep_alive, -kNoLimit, kNoLimit);
+    v("decrease_trk_keep_alive_for_empty_masklets", decrease_trk_keep_alive_for_empty_masklets);
+  }
 };
 
 // Which masklets were an error of the detector: those that it does not see again soon, and those

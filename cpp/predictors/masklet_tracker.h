@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "layers/fields.h"
 #include "ops/rle.h"
 #include "predictors/concept_detector.h"
 #include "predictors/concept_geometry.h"
@@ -33,6 +34,22 @@ struct MaskletConfig {
   // Ours, for streams, which go one way: an object that was hidden on more frames than this is
   // forgotten. 0: never, as upstream.
   std::int64_t forget_unseen_after = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("nms", nms);
+    v("association", association);
+    v("hot_start", hot_start);
+    v("suppress_overlapping_based_on_recent_occlusion_threshold",
+      suppress_overlapping_based_on_recent_occlusion_threshold, -kNoLimit, kNoLimit,
+      "mask IoU above which the object that was hidden longer ago goes");
+    v("fill_hole_area", fill_hole_area, 0, kNoLimit, "fill holes of at most so many pixels");
+    v("max_num_objects", max_num_objects, 0, kNoLimit, "objects of one text");
+    v("recondition_every_nth_frame", recondition_every_nth_frame, 0, kNoLimit,
+      "frames between corrections by findings; 0: never");
+    v("forget_unseen_after", forget_unseen_after, 0, kNoLimit,
+      "frames after which an object that is hidden is forgotten; 0: never");
+  }
 };
 
 // A phrase, or none, and examples on some frames.

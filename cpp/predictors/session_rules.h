@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "predictors/model.h"
+#include "loading/model.h"
 
 namespace sam_rlx {
 

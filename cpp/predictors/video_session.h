@@ -9,11 +9,12 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "layers/fields.h"
+#include "loading/model.h"
 #include "models/sam2/memory_bank.h"
 #include "ops/mask.h"
 #include "predictors/frame_cache.h"
 #include "predictors/image_front_end.h"
-#include "predictors/model.h"
 #include "predictors/session_rules.h"
 #include "predictors/tracked_object.h"
 
@@ -38,6 +39,20 @@ struct VideoOptions {
   std::int64_t history = 64;
   // Frames come one by one and are never asked for again: only what tracking reads is kept.
   bool streaming = false;
+
+  template <class V>
+  void fields(V& v) {
+    v("fill_hole_area", fill_hole_area, 0, kNoLimit, "fill holes of at most so many pixels");
+    v("non_overlap_masks", non_overlap_masks,
+      "where masks overlap, the one with the largest logit stays");
+    v("add_all_frames_to_correct_as_cond", add_all_frames_to_correct_as_cond,
+      "a prompt on a frame that was tracked before outlives the next propagation");
+    v("use_memory_selection", use_memory_selection,
+      "remember the frames that show the objects well, not the last ones");
+    v("bfloat16_memory", bfloat16_memory, "round stored memory to bfloat16");
+    v("history", history, -1, kNoLimit, "keep results of so many frames; -1: all");
+    v("streaming", streaming, "frames are never asked for again");
+  }
 };
 
 // All that calls change in a session. Copies are cheap: they share tensors and frames.

@@ -1,7 +1,7 @@
 """Everything mode: masks for all objects of a picture."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -9,36 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
-from sam_rlx.arrays import as_integer, as_num_threads, as_number, as_rgb
+from sam_rlx import _core, _options
+from sam_rlx.arrays import as_num_threads, as_number, as_rgb
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 from sam_rlx.progress import Progress, terminal_bar
 
 OUTPUT_MODES = ("binary_mask", "uncompressed_rle", "coco_rle")
-
-
-def _integer(low: int) -> Callable[[str, Any], Any]:
-    return lambda name, value: as_integer(name, value, low)
-
-
-def _real(low: float, high: float = math.inf) -> Callable[[str, Any], Any]:
-    return lambda name, value: as_number(name, value, low, high)
-
-
-_RANGES: dict[str, Callable[[str, Any], Any]] = {
-    "points_per_side": lambda name, value: None if value is None else as_integer(name, value, 1),
-    "points_per_batch": _integer(1),
-    "pred_iou_thresh": _real(0.0),
-    "stability_score_thresh": _real(0.0, 1.0),
-    "stability_score_offset": _real(0.0),
-    "box_nms_thresh": _real(0.0, 1.0),
-    "crop_n_layers": _integer(0),
-    "crop_nms_thresh": _real(0.0, 1.0),
-    "crop_overlap_ratio": _real(0.0, 1.0),
-    "crop_n_points_downscale_factor": _integer(1),
-    "min_mask_region_area": _integer(0),
-}
 
 
 class MaskRecord(Mapping[str, Any]):
@@ -238,8 +215,6 @@ class MaskGenerator:
             raise InvalidArgumentError(
                 f"output_mode: expected one of {list(OUTPUT_MODES)}, found {output_mode!r}"
             )
-        if pred_iou_thresh is None:
-            pred_iou_thresh = 0.88 if model.family == "sam" else 0.8
         if mask_threshold is not None:
             mask_threshold = as_number("mask_threshold", mask_threshold, -math.inf)
         values = {
@@ -255,7 +230,10 @@ class MaskGenerator:
             "crop_n_points_downscale_factor": crop_n_points_downscale_factor,
             "min_mask_region_area": min_mask_region_area,
         }
-        options = {name: _RANGES[name](name, value) for name, value in values.items()}
+        optional = ("points_per_side", "pred_iou_thresh")
+        options = _options.checked("generator", model.family, values, optional)
+        if points_per_side is None:
+            options["points_per_side"] = None
         grids = None if point_grids is None else _as_grids(point_grids, options["crop_n_layers"])
         self._model = model
         self._output_mode = output_mode

@@ -269,7 +269,7 @@ class ImagePredictor(PictureEmbeddings):
             prompts.point_coords, prompts.point_labels, prompts.boxes, prompts.mask_input, multimask
         )
         masks = self._core.upscale(low_res, return_logits)
-        if self._model.family != "sam":  # as upstream: they are clamped when they are a prompt
+        if self._model.core.clamps_low_res_masks:  # as upstream, which does so later
             np.clip(low_res, -_MOST_LOGIT, _MOST_LOGIT, out=low_res)
         if prompts.batched:
             return MaskPrediction(masks, iou, low_res)

@@ -60,6 +60,16 @@ class Model:
         return self._core.version
 
     @property
+    def supports_video(self) -> bool:
+        """Whether it follows objects through a video: SAM 2, and SAM 3 with its tracker."""
+        return self._core.supports_video
+
+    @property
+    def supports_text(self) -> bool:
+        """Whether it finds what a text names: SAM 3."""
+        return self._core.supports_text
+
+    @property
     def config(self) -> dict[str, Any]:
         """Sizes of the network under upstream's argument names."""
         return dict(self._core.config)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from sam_rlx import _core
+from sam_rlx import _core, _options
 from sam_rlx.arrays import Marks, as_integer, as_marks, as_num_threads
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.frames import FrameSource, open_frames
@@ -93,15 +93,15 @@ class VideoPredictor(VideoTracking, VideoFiles):
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
-        is_sam3 = model.family == "sam3"
-        area = (0 if is_sam3 else 8) if fill_hole_area is None else fill_hole_area
+        given = {"fill_hole_area": fill_hole_area, "use_memory_selection": memory_selection}
+        options = _options.checked("video", model.family, given, given)
         self._model = model
         self._options = {
-            "fill_hole_area": as_integer("fill_hole_area", area, 0),
+            "fill_hole_area": options["fill_hole_area"],
             "non_overlap_masks": bool(non_overlap_masks),
             "keep_corrections": bool(keep_corrections),
             "history": -1 if history is None else as_integer("history", history, 0),
-            "memory_selection": is_sam3 if memory_selection is None else bool(memory_selection),
+            "memory_selection": options["use_memory_selection"],
         }
         self._resize = str(resize)
         self._source: FrameSource | None = None if frames is None else open_frames(frames)
@@ -279,7 +279,7 @@ class VideoPredictor(VideoTracking, VideoFiles):
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         if text is None and examples is None:
             raise InvalidArgumentError("add_text: expected text or boxes, found None for both")
-        if self._model.family != "sam3":
+        if not self._model.supports_text:
             found = self._model.family
             raise UnsupportedError(f"add_text: expected a model of family sam3, found {found}")
         if frame_index is None and self._source is None and examples is not None:

@@ -27,8 +27,18 @@ ALLOWED = {
     "models/sam2": {"core", "kernels", "ops", "layers", "models/sam"},
     "models/sam3": {"core", "kernels", "ops", "layers", "models/sam", "models/sam2"},
     "checkpoint": {"core", "layers/layer.h"},
-    "predictors": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint"},
-    "bindings": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint", "predictors"},
+    "loading": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint"},
+    "predictors": {"core", "kernels", "ops", "layers", *MODELS, "checkpoint", "loading"},
+    "bindings": {
+        "core",
+        "kernels",
+        "ops",
+        "layers",
+        *MODELS,
+        "checkpoint",
+        "loading",
+        "predictors",
+    },
 }
 EXTRA = {
     # Names the kernel table that a context carries; it does not look inside.
@@ -86,6 +96,19 @@ def test_threads_are_started_in_one_place() -> None:
         path.relative_to(CPP).as_posix() for path in SOURCES if "#pragma omp" in path.read_text()
     }
     assert found == {"core/parallel.h"} or found == {"core/parallel.cpp"}
+
+
+def test_no_family_is_asked_for_by_its_name() -> None:
+    asks = re.compile(r'[!=]= *"sam[23]?"')
+    sources = [*SOURCES, *(ROOT / "python/sam_rlx").rglob("*.py")]
+    exempt = (CPP / "loading", ROOT / "python/sam_rlx/compat")
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in sources
+        if not any(path.is_relative_to(folder) for folder in exempt)
+        and asks.search(path.read_text())
+    ]
+    assert not found
 
 
 FILES = sorted(

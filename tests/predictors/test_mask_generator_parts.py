@@ -194,14 +194,14 @@ def test_progress_may_stop(testing):
     ("options", "text"),
     [
         ({"points_per_side": None}, "points_per_side: expected exactly one of"),
-        ({"points_per_side": 0}, "points per side: expected at least 1"),
+        ({"points_per_side": 0}, "points_per_side: expected at least 1, found 0"),
         ({"points_per_batch": 0}, "points_per_batch: expected at least 1, found 0"),
         ({"crop_n_layers": -1}, "crop_n_layers: expected 0 to 8, found -1"),
         ({"crop_n_layers": 60}, "crop_n_layers: expected 0 to 8, found 60"),
         ({"crop_overlap_ratio": float("nan")}, "crop_overlap_ratio: expected 0 to 1"),
         ({"crop_n_points_downscale_factor": 0}, "crop_n_points_downscale_factor: expected"),
         ({"crop_n_layers": 2, "crop_n_points_downscale_factor": 9}, "points per side: expected"),
-        ({"pred_iou_thresh": float("nan")}, "pred_iou_thresh: expected a finite number"),
+        ({"pred_iou_thresh": float("nan")}, "pred_iou_thresh: expected at least 0, found nan"),
         ({"colour": 1}, "everything mode: expected an argument of"),
     ],
 )

@@ -105,3 +105,39 @@ def test_sizes_that_do_not_fit_are_refused(testing, tmp_path, key, value):
     path = save(tmp_path / "bad.safetensors", tiny_sam2.TINY, metadata)
     with pytest.raises(sam_rlx.CheckpointError, match=r"metadata\.config"):
         testing.sam2_config(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("depth_of", None, None),
+        ("stages", [1, 0, 2, 1], r"metadata\.config\.stages: expected 1 to 1024, found 0"),
+        ("image_mean", [0.5], r"metadata\.config\.image_mean: expected 3 numbers, found 1"),
+        ("mlp_ratio", 65, r"metadata\.config\.mlp_ratio: expected 0 to 64, found 65"),
+        ("num_maskmem", 1, r"metadata\.config\.num_maskmem: expected 2 to 1048576, found 1"),
+        ("no_obj_embed_spatial", 1, r"metadata\.config\.no_obj_embed_spatial"),
+    ],
+)
+def test_errors_name_the_field(testing, tmp_path, key, value, text):
+    metadata = tiny_sam2.metadata(tiny_sam2.TINY)
+    metadata["config"] = json.dumps({**json.loads(metadata["config"]), key: value})
+    path = save(tmp_path / "tiny.safetensors", tiny_sam2.TINY, metadata)
+    if text is None:  # names that nothing reads do no harm
+        assert testing.sam2_config(path)["variant"] == "tiny"
+        return
+    with pytest.raises(sam_rlx.CheckpointError, match=text):
+        testing.sam2_config(path)
+
+
+def test_switches_of_the_memory_come_from_metadata(tmp_path):
+    config, metadata = tiny_sam2.TINY, tiny_sam2.metadata(tiny_sam2.TINY)
+    switches = {
+        "sigmoid_scale_for_mem_enc": 10.0,
+        "max_obj_ptrs_in_encoder": 5,
+        "dynamic_multimask_stability_thresh": 0.5,
+        "binarize_mask_from_pts_for_mem_enc": False,
+    }
+    metadata["config"] = json.dumps({**json.loads(metadata["config"]), **switches})
+    found = sam_rlx.load_model(save(tmp_path / "tiny.safetensors", config, metadata)).config
+    parts = found["base"] | found["memory_bank"] | found["mask_decoder"]
+    assert {key: parts[key] for key in switches} == switches

@@ -11,7 +11,7 @@ bool ImageEncoderConfig::is_global(std::int64_t block) const {
          global_attn_indexes.end();
 }
 
-void SamConfig::set_img_size(std::int64_t size) {
+void SamConfig::set_image_size(std::int64_t size) {
   const std::int64_t patch = image_encoder.patch_size;
   if (size < patch || size % patch != 0 || size > 4096) {
     fail("image_size", "a multiple of " + std::to_string(patch) + " up to 4096",

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "layers/fields.h"
 #include "layers/layer.h"
 
 namespace sam_rlx::sam {
@@ -24,6 +25,22 @@ struct ImageEncoderConfig {
   std::int64_t window_size = 14;
   std::vector<std::int64_t> global_attn_indexes;
 
+  template <class V>
+  void fields(V& v) {
+    v("img_size", img_size, 1, 4096);
+    v("table_size", table_size, 1, kMaxConfigSize, kHasDefault);
+    v("patch_size", patch_size, 1, kMaxConfigSize);
+    v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
+    v("embed_dim", embed_dim, 1, kMaxConfigSize);
+    v("depth", depth, 1, 1024);
+    v("num_heads", num_heads, 1, kMaxConfigSize);
+    v("mlp_dim", mlp_dim, 1, kMaxConfigSize, kHasDefault);  // files have upstream's mlp_ratio
+    v("out_chans", out_chans, 1, kMaxConfigSize);
+    v("window_size", window_size, 1, kMaxConfigSize);
+    v("global_attn_indexes", global_attn_indexes, 0, kMaxConfigSize);
+    v.told("layer_norm_eps", 1e-6);
+  }
+
   std::int64_t grid() const { return img_size / patch_size; }
   std::int64_t table_grid() const { return table_size / patch_size; }
   std::int64_t head_dim() const { return embed_dim / num_heads; }
@@ -38,6 +55,15 @@ struct PromptEncoderConfig {
   std::int64_t mask_in_chans = 16;
   bool corner_labels = false;  // SAM 2: points with the labels 2 and 3 are the corners of a box
 
+  template <class V>
+  void fields(V& v) {
+    v("embed_dim", embed_dim, 1, kMaxConfigSize);
+    v("image_embedding_size", image_embedding_size, 1, kMaxConfigSize);
+    v("input_image_size", input_image_size, 1, kMaxConfigSize);
+    v("mask_in_chans", mask_in_chans, 1, kMaxConfigSize);
+    v("corner_labels", corner_labels);
+  }
+
   std::int64_t mask_input_size() const { return 4 * image_embedding_size; }
 };
 
@@ -49,6 +75,16 @@ struct TwoWayTransformerConfig {
   std::int64_t mlp_dim = 2048;
   std::int64_t attention_downsample_rate = 2;
   bool numbered_mlp = false;  // SAM 2's names of the MLP: layers.0, layers.1
+
+  template <class V>
+  void fields(V& v) {
+    v("depth", depth, 1, 64);
+    v("embedding_dim", embedding_dim, 1, kMaxConfigSize);
+    v("num_heads", num_heads, 1, kMaxConfigSize);
+    v("mlp_dim", mlp_dim, 1, kMaxConfigSize);
+    v("attention_downsample_rate", attention_downsample_rate, 1, kMaxConfigSize);
+    v("numbered_mlp", numbered_mlp);
+  }
 };
 
 // Upstream: segment_anything/modeling/mask_decoder.py, MaskDecoder.
@@ -57,6 +93,14 @@ struct MaskDecoderConfig {
   std::int64_t num_multimask_outputs = 3;
   std::int64_t iou_head_depth = 3;
   std::int64_t iou_head_hidden_dim = 256;
+
+  template <class V>
+  void fields(V& v) {
+    v("transformer", transformer);
+    v("num_multimask_outputs", num_multimask_outputs, 1, 64);
+    v("iou_head_depth", iou_head_depth, 1, 64);
+    v("iou_head_hidden_dim", iou_head_hidden_dim, 1, kMaxConfigSize);
+  }
 
   std::int64_t num_mask_tokens() const { return num_multimask_outputs + 1; }
 };
@@ -70,8 +114,20 @@ struct SamConfig {
   std::array<float, 3> pixel_std{58.395F, 57.12F, 57.375F};
   float mask_threshold = 0.0F;
 
+  template <class V>
+  void fields(V& v) {
+    v("image_encoder", image_encoder);
+    v("prompt_encoder", prompt_encoder, kHasDefault);
+    v("mask_decoder", mask_decoder, kHasDefault);
+    v("pixel_mean", pixel_mean, -1e6, 1e6, kHasDefault);
+    v("pixel_std", pixel_std, 1e-6, 1e6, kHasDefault);
+  }
+
   // Another input side: tables are resized when the model is loaded.
-  void set_img_size(std::int64_t size);
+  void set_image_size(std::int64_t size);
+
+  // Patterns of names that checkpoints have and the network has not.
+  static std::vector<std::string_view> ignored_keys() { return {}; }
 
   // Layers that another precision than float32 holds in its format.
   static LayerSet reduced_layers();

@@ -17,6 +17,12 @@ std::int64_t HieraConfig::stage_grid(std::int64_t stage) const {
   return grid() >> std::min(stage, q_pool);
 }
 
+std::vector<std::int64_t> HieraConfig::stage_heads() const {
+  std::vector<std::int64_t> heads;
+  for (std::int64_t stage = 0; stage < num_stages(); ++stage) heads.push_back(num_heads << stage);
+  return heads;
+}
+
 std::int64_t HieraConfig::image_size_step() const {
   // The window table is tiled over the first grid, which is halved q_pool times.
   return kPatchStride * std::lcm(window_spec.front(), std::int64_t{1} << q_pool);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "layers/fields.h"
 #include "layers/layer.h"
 #include "models/sam/config.h"
 
@@ -37,6 +38,22 @@ struct HieraConfig {
   std::vector<std::int64_t> global_att_blocks{5, 7, 9};
   std::array<std::int64_t, 2> window_pos_embed_bkg_spatial_size{7, 7};
 
+  template <class V>
+  void fields(V& v) {
+    v("image_size", image_size, 1, 4096);
+    v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
+    v("embed_dim", embed_dim, 1, kMaxConfigSize);
+    v("num_heads", num_heads, 1, kMaxConfigSize);
+    v("stages", stages, 1, 1024);
+    v("q_pool", q_pool, 0, 7, kHasDefault);
+    v("mlp_ratio", mlp_ratio, 0, 64, kHasDefault);
+    v("window_spec", window_spec, 1, 1024);
+    v("global_att_blocks", global_att_blocks, 0, kMaxConfigSize);
+    v("window_pos_embed_bkg_spatial_size", window_pos_embed_bkg_spatial_size, 1, kMaxConfigSize);
+    v.told("patch_stride", kPatchStride);
+    v.told("stage_heads", [&] { return stage_heads(); });
+  }
+
   static constexpr std::int64_t kPatchStride = 4;
 
   std::int64_t num_stages() const { return static_cast<std::int64_t>(stages.size()); }
@@ -44,6 +61,7 @@ struct HieraConfig {
   std::int64_t grid() const { return image_size / kPatchStride; }  // of the first stage
   std::int64_t stage_grid(std::int64_t stage) const;
   std::int64_t stage_width(std::int64_t stage) const { return embed_dim << stage; }
+  std::vector<std::int64_t> stage_heads() const;
   // Sides that the pooling and the window table ask for: multiples of this.
   std::int64_t image_size_step() const;
   std::vector<MultiScaleBlockConfig> blocks() const;
@@ -56,6 +74,13 @@ struct FpnNeckConfig {
   std::vector<std::int64_t> backbone_channel_list{768, 384, 192, 96};  // coarsest first
   std::vector<std::int64_t> fpn_top_down_levels{2, 3};                 // 0 is the finest
 
+  template <class V>
+  void fields(V& v) {
+    v("d_model", d_model, 1, kMaxConfigSize);
+    v("backbone_channel_list", backbone_channel_list, 1, kMaxConfigSize, kHasDefault);
+    v("fpn_top_down_levels", fpn_top_down_levels, 0, kMaxConfigSize);
+  }
+
   bool top_down(std::int64_t level) const;
 };
 
@@ -64,6 +89,13 @@ struct ImageEncoderConfig {
   HieraConfig trunk;
   FpnNeckConfig neck;
   std::int64_t scalp = 1;  // coarsest levels that are computed and left out
+
+  template <class V>
+  void fields(V& v) {
+    v("trunk", trunk);
+    v("neck", neck);
+    v("scalp", scalp, 0, 7, kHasDefault);
+  }
 
   std::int64_t num_levels() const { return trunk.num_stages() - scalp; }
 };
@@ -86,6 +118,17 @@ struct MaskDecoderConfig {
   float dynamic_multimask_stability_delta = 0.05F;
   float dynamic_multimask_stability_thresh = 0.98F;
 
+  template <class V>
+  void fields(V& v) {
+    v("transformer", transformer);
+    v("num_multimask_outputs", num_multimask_outputs, 1, 64);
+    v("iou_head_depth", iou_head_depth, 1, 64);
+    v("iou_head_hidden_dim", iou_head_hidden_dim, 1, kMaxConfigSize);
+    v("dynamic_multimask_via_stability", dynamic_multimask_via_stability);
+    v("dynamic_multimask_stability_delta", dynamic_multimask_stability_delta, 0, 1e6);
+    v("dynamic_multimask_stability_thresh", dynamic_multimask_stability_thresh, 0, 1);
+  }
+
   std::int64_t num_mask_tokens() const { return num_multimask_outputs + 1; }
 };
 
@@ -96,6 +139,14 @@ struct MemoryEncoderConfig {
   std::int64_t out_dim = 64;
   std::int64_t total_stride = 16;  // a power of 2: one convolution for each factor
   std::int64_t fuser_layers = 2;
+
+  template <class V>
+  void fields(V& v) {
+    v("in_dim", in_dim, 1, kMaxConfigSize);
+    v("out_dim", out_dim, 1, kMaxConfigSize);
+    v("total_stride", total_stride, 1, kMaxConfigSize);
+    v("fuser_layers", fuser_layers, 0, 64);
+  }
 };
 
 // Upstream: sam2/modeling/memory_attention.py, MemoryAttention, MemoryAttentionLayer.
@@ -106,6 +157,16 @@ struct MemoryAttentionConfig {
   std::int64_t num_layers = 4;
   std::int64_t feat_size = 64;  // side of the map, and of each map in memory
   double rope_theta = 10000.0;
+
+  template <class V>
+  void fields(V& v) {
+    v("d_model", d_model, 1, kMaxConfigSize);
+    v("kv_in_dim", kv_in_dim, 1, kMaxConfigSize);
+    v("dim_feedforward", dim_feedforward, 1, kMaxConfigSize);
+    v("num_layers", num_layers, 1, 64);
+    v("feat_size", feat_size, 1, kMaxConfigSize);
+    v("rope_theta", rope_theta, 1, 1e9);
+  }
 };
 
 // Which frames of a video are attended to. Upstream: sam2/modeling/sam2_base.py, SAM2Base.
@@ -116,6 +177,16 @@ struct MemoryBankConfig {
   std::int64_t memory_temporal_stride_for_eval = 1;
   bool only_obj_ptrs_in_the_past_for_eval = true;
   bool use_signed_tpos_enc_to_obj_ptrs = true;  // 2.1; 2.0 takes the absolute distance
+
+  template <class V>
+  void fields(V& v) {
+    v("num_maskmem", num_maskmem, 2, kMaxConfigSize);
+    v("max_cond_frames_in_attn", max_cond_frames_in_attn, -1, kMaxConfigSize);
+    v("max_obj_ptrs_in_encoder", max_obj_ptrs_in_encoder, 1, kMaxConfigSize);
+    v("memory_temporal_stride_for_eval", memory_temporal_stride_for_eval, 1, kMaxConfigSize);
+    v("only_obj_ptrs_in_the_past_for_eval", only_obj_ptrs_in_the_past_for_eval);
+    v("use_signed_tpos_enc_to_obj_ptrs", use_signed_tpos_enc_to_obj_ptrs);
+  }
 };
 
 // Switches and sizes of the model itself. Upstream: SAM2Base.
@@ -133,6 +204,21 @@ struct Sam2BaseConfig {
   std::int64_t multimask_min_pt_num = 0;
   std::int64_t multimask_max_pt_num = 1;
 
+  template <class V>
+  void fields(V& v) {
+    v("image_size", image_size, 1, 4096);
+    v("backbone_stride", backbone_stride, 1, kMaxConfigSize);
+    v("mask_in_chans", mask_in_chans, 1, kMaxConfigSize);
+    v("sigmoid_scale_for_mem_enc", sigmoid_scale_for_mem_enc, -1e6, 1e6);
+    v("sigmoid_bias_for_mem_enc", sigmoid_bias_for_mem_enc, -1e6, 1e6);
+    v("binarize_mask_from_pts_for_mem_enc", binarize_mask_from_pts_for_mem_enc);
+    v("no_obj_embed_spatial", no_obj_embed_spatial);
+    v("add_tpos_enc_to_obj_ptrs", add_tpos_enc_to_obj_ptrs);
+    v("multimask_output_for_tracking", multimask_output_for_tracking);
+    v("multimask_min_pt_num", multimask_min_pt_num, 0, kMaxConfigSize);
+    v("multimask_max_pt_num", multimask_max_pt_num, 0, kMaxConfigSize);
+  }
+
   std::int64_t grid() const { return image_size / backbone_stride; }
 };
 
@@ -143,6 +229,15 @@ struct HeadsConfig {
   MaskDecoderConfig mask_decoder;
   MemoryEncoderConfig memory_encoder;
   MemoryAttentionConfig memory_attention;
+
+  template <class V>
+  void fields(V& v) {
+    v("base", base);
+    v("memory_bank", memory_bank);
+    v("mask_decoder", mask_decoder);
+    v("memory_encoder", memory_encoder);
+    v("memory_attention", memory_attention);
+  }
 
   std::int64_t hidden_dim() const { return mask_decoder.transformer.embedding_dim; }
   std::int64_t mem_dim() const { return memory_encoder.out_dim; }
@@ -159,8 +254,19 @@ struct Sam2Config {
   std::array<float, 3> pixel_std{0.229F, 0.224F, 0.225F};
   float mask_threshold = 0.0F;
 
+  template <class V>
+  void fields(V& v) {
+    v("image_encoder", image_encoder);
+    v("heads", heads, kHasDefault);
+    v("pixel_mean", pixel_mean, -1e6, 1e6, kHasDefault);
+    v("pixel_std", pixel_std, 1e-6, 1e6, kHasDefault);
+  }
+
   // Another input side: position tables are made for it when the model is loaded.
   void set_image_size(std::int64_t size);
+
+  // Patterns of names that checkpoints have and the network has not.
+  static std::vector<std::string_view> ignored_keys() { return {}; }
 
   // Layers that another precision than float32 holds in its format.
   static LayerSet reduced_layers();

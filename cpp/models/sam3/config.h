@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "layers/fields.h"
+
 namespace sam_rlx::sam3 {
 
 // ---------------------------------------------------------------- image encoder
@@ -21,6 +23,25 @@ struct ViTConfig {
   double mlp_ratio = 4.625;
   std::int64_t window_size = 24;
   std::vector<std::int64_t> global_att_blocks{7, 15, 23, 31};  // at least one
+
+  template <class V>
+  void fields(V& v) {
+    v("img_size", img_size, 1, 4096);
+    v("pretrain_img_size", pretrain_img_size, 1, kMaxConfigSize);
+    v("pretrain_use_cls_token", pretrain_use_cls_token);
+    v("patch_size", patch_size, 1, kMaxConfigSize);
+    v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
+    v("embed_dim", embed_dim, 1, kMaxConfigSize);
+    v("depth", depth, 1, 256);
+    v("num_heads", num_heads, 1, kMaxConfigSize);
+    v("mlp_ratio", mlp_ratio, 0, 64);
+    v("window_size", window_size, 1, 512);
+    v("global_att_blocks", global_att_blocks, 0, kMaxConfigSize);
+    v.told("mlp_dim", [&] { return mlp_dim(); });
+    v.told("layer_norm_eps", 1e-5);
+    v.told("rope_theta", kRopeTheta);
+    v.told("norm_pre", true);
+  }
 
   static constexpr double kRopeTheta = 10000.0;
 
@@ -45,6 +66,14 @@ struct NeckConfig {
   std::int64_t scalp = 1;                                 // so many levels at the end are left out
   bool add_sam2_neck = false;  // a second set of maps, for clicks and videos
 
+  template <class V>
+  void fields(V& v) {
+    v("d_model", d_model, 1, kMaxConfigSize);
+    v("scale_factors", scale_factors, 0.5, 4);
+    v("scalp", scalp, 0, 7);
+    v("add_sam2_neck", add_sam2_neck);
+  }
+
   std::int64_t num_levels() const {
     return static_cast<std::int64_t>(scale_factors.size()) - scalp;
   }
@@ -53,6 +82,12 @@ struct NeckConfig {
 struct VisionConfig {
   ViTConfig trunk;
   NeckConfig neck;
+
+  template <class V>
+  void fields(V& v) {
+    v("trunk", trunk);
+    v("neck", neck);
+  }
 };
 
 }  // namespace sam_rlx::sam3

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "layers/fields.h"
+
 namespace sam_rlx::sam3 {
 
 // Sizes of the detector behind the backbone; the defaults are the released ones.
@@ -19,6 +21,21 @@ struct DetectorConfig {
   std::int64_t upsampling_stages = 3;  // of the pixel decoder; two have a level and are used
   // Logits of the queries carry the presence, as in the video model; else they stand apart.
   bool supervise_joint_box_scores = false;
+
+  template <class V>
+  void fields(V& v) {
+    v("d_model", d_model, 1, kMaxConfigSize);
+    v("nheads", num_heads, 1, kMaxConfigSize);
+    v("dim_feedforward", dim_feedforward, 1, kMaxConfigSize);
+    v("geometry_layers", geometry_layers, 1, 256);
+    v("encoder_layers", encoder_layers, 1, 256);
+    v("decoder_layers", decoder_layers, 1, 256);
+    v("num_queries", num_queries, 1, 1 << 16);
+    v("roi_size", roi_size, 1, 64, kHasDefault);
+    v("encode_points", encode_points);
+    v("upsampling_stages", upsampling_stages, 2, 8);
+    v("supervise_joint_box_scores", supervise_joint_box_scores);
+  }
 };
 
 }  // namespace sam_rlx::sam3

@@ -25,6 +25,17 @@ struct Sam3Config {
   std::array<float, 3> pixel_std{0.5F, 0.5F, 0.5F};
   float mask_threshold = 0.0F;
 
+  template <class V>
+  void fields(V& v) {
+    v.told("image_size", vision.trunk.img_size);
+    v("vision", vision);
+    v("text", text);
+    v("detector", detector);
+    v("tracker", tracker);
+    v("pixel_mean", pixel_mean, -1e6, 1e6, kHasDefault);
+    v("pixel_std", pixel_std, 1e-6, 1e6, kHasDefault);
+  }
+
   static constexpr std::int64_t kMaxImageSize = 4096;
 
   // Another input side: position tables and rotations are made for it when the model is loaded.

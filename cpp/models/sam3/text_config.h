@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "layers/fields.h"
+
 namespace sam_rlx::sam3 {
 
 // Upstream: sam3/model/text_encoder_ve.py, VETextEncoder, with a causal mask, a final norm and no
@@ -13,6 +15,16 @@ struct TextEncoderConfig {
   std::int64_t layers = 24;
   std::int64_t context_length = 32;
   std::int64_t vocab_size = 49408;
+
+  template <class V>
+  void fields(V& v) {
+    v("d_model", d_model, 1, kMaxConfigSize);
+    v("width", width, 1, kMaxConfigSize);
+    v("heads", heads, 1, kMaxConfigSize);
+    v("layers", layers, 1, 256);
+    v("context_length", context_length, 1, 1024);
+    v("vocab_size", vocab_size, 1, kMaxConfigSize);
+  }
 
   static constexpr std::int64_t kMlpRatio = 4;
 };

@@ -63,7 +63,7 @@ def check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace, outputs: Outputs, model: Model, image: NDArray[np.uint8]) -> None:
     """Run the command."""
-    if model.family != "sam3":
+    if not model.supports_text:
         raise UsageError(
             f"--text and --box-label: expected a checkpoint of SAM 3 as --model, found {args.model}"
         )

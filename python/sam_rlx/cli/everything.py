@@ -7,12 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from sam_rlx import io, viz
+from sam_rlx import _options, io, viz
 from sam_rlx.cli import common
 from sam_rlx.cli.common import Outputs, UsageError
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
 
+_OPTIONS = (
+    "points_per_side",
+    "points_per_batch",
+    "pred_iou_thresh",
+    "stability_score_thresh",
+    "box_nms_thresh",
+    "crop_n_layers",
+    "min_mask_region_area",
+)
 _EXAMPLES = """examples:
   sam-rlx everything street.jpg --model sam_vit_b_01ec64.pth --output street_overlay.png
   sam-rlx everything street.jpg --points-per-side 16 --pred-iou-thresh 0.6 \\
@@ -32,17 +41,16 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("image", metavar="IMAGE", type=Path, help="picture file")
     common.add_model_arguments(parser)
-    for name, kind, default, text in (
-        ("points-per-side", common.positive, 32, "points along each side of the grid"),
-        ("points-per-batch", common.positive, 64, "points per decoder call"),
-        ("pred-iou-thresh", float, 0.88, "keep masks with a predicted IoU above this"),
-        ("stability-score-thresh", float, 0.95, "keep masks with at least this stability"),
-        ("box-nms-thresh", float, 0.7, "box IoU above which the weaker mask is dropped"),
-        ("crop-n-layers", int, 0, "also run on crops, this many layers deep"),
-        ("min-mask-region-area", int, 0, "remove holes and islands smaller than this"),
-    ):
+    options = _options.describe("generator", "sam")
+    for name in _OPTIONS:
+        default, low = options[name]["default"], options[name]["min"]
+        whole = common.positive if low else int
         parser.add_argument(
-            f"--{name}", type=kind, default=default, metavar="N", help=f"{text} ({default})"
+            f"--{name.replace('_', '-')}",
+            type=whole if isinstance(default, int) else float,
+            default=default,
+            metavar="N",
+            help=f"{options[name]['help']} ({default})",
         )
     common.add_output_arguments(parser)
     parser.set_defaults(run=run)
@@ -57,13 +65,7 @@ def run(args: argparse.Namespace) -> None:
     try:
         generator = MaskGenerator(
             model,
-            points_per_side=args.points_per_side,
-            points_per_batch=args.points_per_batch,
-            pred_iou_thresh=args.pred_iou_thresh,
-            stability_score_thresh=args.stability_score_thresh,
-            box_nms_thresh=args.box_nms_thresh,
-            crop_n_layers=args.crop_n_layers,
-            min_mask_region_area=args.min_mask_region_area,
+            **{name: getattr(args, name) for name in _OPTIONS},
             num_threads=args.threads,
         )
     except InvalidArgumentError as error:

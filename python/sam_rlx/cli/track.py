@@ -250,7 +250,7 @@ def run(args: argparse.Namespace) -> None:
     shown = open_frames(args.video) if prompts.phrases else source
     args.model = args.model or _PACKAGED[bool(prompts.phrases)]
     model = common.load(args, outputs)
-    if prompts.phrases and model.family != "sam3":
+    if prompts.phrases and not model.supports_text:
         raise UsageError(f"--text: expected a checkpoint of SAM 3 as --model, found {args.model}")
     session = VideoPredictor(
         model, source, num_threads=args.threads, phrase_options=_phrase_options(args.threshold)

@@ -1,19 +1,19 @@
-#include "predictors/sam3_config.h"
+#include "loading/sam3_config.h"
 
 #include <algorithm>
 #include <functional>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
-#include "predictors/config_reader.h"
-#include "predictors/heads_config.h"
+#include "loading/config_reader.h"
+#include "loading/heads_config.h"
 
 namespace sam_rlx {
 namespace {
 
 constexpr const char* kReleased = "sam3";
 constexpr std::string_view kTracker = "tracker.";
-constexpr std::int64_t kMaxGrid = 512, kMaxBlocks = 256, kMaxQueries = 1 << 16;
+constexpr std::int64_t kMaxGrid = 512;
 
 // ---------------------------------------------------------------- sizes that fit each other
 
@@ -21,12 +21,10 @@ bool trunk_fits(const sam3::ViTConfig& c) {
   const std::vector<std::int64_t>& blocks = c.global_att_blocks;
   const bool ascending =
       std::adjacent_find(blocks.begin(), blocks.end(), std::greater_equal<>()) == blocks.end();
-  return c.img_size <= sam3::Sam3Config::kMaxImageSize && c.img_size % c.patch_size == 0 &&
-         c.pretrain_img_size % c.patch_size == 0 && c.grid() <= kMaxGrid && c.table_grid() >= 1 &&
-         c.table_grid() <= kMaxGrid && c.window_size <= kMaxGrid && c.depth <= kMaxBlocks &&
-         c.embed_dim % c.num_heads == 0 && c.head_dim() % 4 == 0 && c.mlp_ratio > 0.0 &&
-         c.mlp_ratio <= 64.0 && c.mlp_dim() >= 1 && !blocks.empty() && ascending &&
-         blocks.back() < c.depth;
+  return c.img_size % c.patch_size == 0 && c.pretrain_img_size % c.patch_size == 0 &&
+         c.grid() <= kMaxGrid && c.table_grid() >= 1 && c.table_grid() <= kMaxGrid &&
+         c.embed_dim % c.num_heads == 0 && c.head_dim() % 4 == 0 && c.mlp_dim() >= 1 &&
+         !blocks.empty() && ascending && blocks.back() < c.depth;
 }
 
 // The detector and the tracker take maps of 4, 2 and 1 times the trunk's sides.
@@ -35,75 +33,30 @@ bool neck_fits(const sam3::VisionConfig& c) {
   const auto known = [](double f) { return f == 4.0 || f == 2.0 || f == 1.0 || f == 0.5; };
   return factors.size() >= 3 && factors.size() <= 8 && factors[0] == 4.0 && factors[1] == 2.0 &&
          factors[2] == 1.0 && std::all_of(factors.begin(), factors.end(), known) &&
-         c.neck.scalp >= 0 && c.neck.scalp < 8 && c.neck.num_levels() == 3 &&
-         c.trunk.embed_dim % 4 == 0;
+         c.neck.num_levels() == 3 && c.trunk.embed_dim % 4 == 0;
 }
 
-bool text_fits(const sam3::TextEncoderConfig& c) {
-  return c.width % c.heads == 0 && c.layers <= kMaxBlocks && c.context_length <= 1024;
-}
-
-bool detector_fits(const sam3::DetectorConfig& c) {
-  return c.d_model % 8 == 0 && c.d_model % c.num_heads == 0 && c.geometry_layers <= kMaxBlocks &&
-         c.encoder_layers <= kMaxBlocks && c.decoder_layers <= kMaxBlocks &&
-         c.num_queries <= kMaxQueries && c.upsampling_stages >= 2 && c.upsampling_stages <= 8;
+bool others_fit(const sam3::TextEncoderConfig& text, const sam3::DetectorConfig& detector) {
+  return text.width % text.heads == 0 && detector.d_model % 8 == 0 &&
+         detector.d_model % detector.num_heads == 0;
 }
 
 // ---------------------------------------------------------------- metadata
 
-void read_vision(const Json& json, const std::string& where, sam3::VisionConfig& vision) {
-  sam3::ViTConfig& trunk = vision.trunk;
-  trunk.img_size = size_in(json, "img_size", where);
-  trunk.pretrain_img_size = size_in(json, "pretrain_img_size", where);
-  trunk.patch_size = size_in(json, "patch_size", where);
-  trunk.embed_dim = size_in(json, "embed_dim", where);
-  trunk.depth = size_in(json, "depth", where);
-  trunk.num_heads = size_in(json, "num_heads", where);
-  trunk.mlp_ratio = json.at("mlp_ratio", where).number(where + ".mlp_ratio");
-  trunk.window_size = size_in(json, "window_size", where);
-  trunk.global_att_blocks = sizes_in(json, "global_att_blocks", where);
-  vision.neck.d_model = size_in(json, "d_model", where);
-  vision.neck.scale_factors.clear();
-  const std::string name = where + ".scale_factors";
-  for (const Json& factor : json.at("scale_factors", where).array(name)) {
-    vision.neck.scale_factors.push_back(factor.number(name));
-  }
-  vision.neck.scalp = json.at("scalp", where).integer(where + ".scalp");
-}
+// Files of this project's training have all fields on one level, with upstream's names.
+constexpr KeyRow kFileNames[] = {
+    {"text.width", "text_width"}, {"text.heads", "text_heads"}, {"text.layers", "text_layers"},
+    {"pixel_mean", "image_mean"}, {"pixel_std", "image_std"},
+};
 
-void read_text(const Json& json, const std::string& where, sam3::TextEncoderConfig& text) {
-  text.width = size_in(json, "text_width", where);
-  text.heads = size_in(json, "text_heads", where);
-  text.layers = size_in(json, "text_layers", where);
-  text.context_length = size_in(json, "context_length", where);
-  text.vocab_size = size_in(json, "vocab_size", where);
-}
-
-void read_detector(const Json& json, const std::string& where, sam3::DetectorConfig& detector) {
-  detector.num_heads = size_in(json, "nheads", where);
-  detector.dim_feedforward = size_in(json, "dim_feedforward", where);
-  detector.geometry_layers = size_in(json, "geometry_layers", where);
-  detector.encoder_layers = size_in(json, "encoder_layers", where);
-  detector.decoder_layers = size_in(json, "decoder_layers", where);
-  detector.num_queries = size_in(json, "num_queries", where);
-  detector.upsampling_stages = size_in(json, "upsampling_stages", where);
-}
-
-// The config that this project's training writes: upstream's names, all on one level.
-sam3::Sam3Config config_from_metadata(const std::string& text, const std::string& variant) {
-  const std::string where = "metadata.config";
-  const Json json = Json::parse(text, where);
+sam3::Sam3Config config_from_file(const ConfigReader& reader, const std::string& variant) {
   sam3::Sam3Config config;
   config.variant = variant;
-  read_vision(json, where, config.vision);
-  read_text(json, where, config.text);
-  read_detector(json, where, config.detector);
-  config.text.d_model = config.detector.d_model = config.vision.neck.d_model;
-  read_pixels(json, "image_mean", where, config.pixel_mean);
-  read_pixels(json, "image_std", where, config.pixel_std);
-  if (!trunk_fits(config.vision.trunk) || !neck_fits(config.vision) || !text_fits(config.text) ||
-      !detector_fits(config.detector)) {
-    fail<CheckpointError>(where, "sizes that divide each other as in SAM 3", "others");
+  visit_fields(config, reader);
+  if (!trunk_fits(config.vision.trunk) || !neck_fits(config.vision) ||
+      !others_fit(config.text, config.detector)) {
+    fail<CheckpointError>(ConfigReader::kWhere, "sizes that divide each other as in SAM 3",
+                          "others");
   }
   return config;
 }
@@ -173,6 +126,7 @@ void read_tracker(const StateDict& state_dict, sam3::Sam3Config& config) {
               .memory_encoder = "maskmem_backbone.",
               .first_linear = "mlp.lin1."},
              heads);
+  visit_fields(heads, CheckFields{state_dict.source}, "tracker.");
   if (!heads_fit(heads, config.vision.neck.d_model)) {
     fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3", "others");
   }
@@ -183,13 +137,9 @@ void read_tracker(const StateDict& state_dict, sam3::Sam3Config& config) {
 
 sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant) {
-  const auto config = state_dict.metadata.find("config");
-  const auto name = state_dict.metadata.find("variant");
+  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
   sam3::Sam3Config found =
-      config == state_dict.metadata.end()
-          ? config_from_tensors(state_dict)
-          : config_from_metadata(config->second,
-                                 name == state_dict.metadata.end() ? "custom" : name->second);
+      reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
   read_optional_parts(state_dict, found);
   read_tracker(state_dict, found);
   if (!variant || *variant == found.variant) return found;

@@ -3,12 +3,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 
-#include "checkpoint/loader.h"
-#include "models/sam/sam.h"
-#include "models/sam2/sam2.h"
-#include "models/sam3/sam3.h"
+#include "loading/family.h"
+#include "loading/loader.h"
 #include "ops/weight_format.h"
 
 namespace sam_rlx {
@@ -25,22 +22,13 @@ struct ModelOptions {
   bool strict = true;
 };
 
-// What a model of any family tells.
-struct ModelInfo {
-  std::string family;   // "sam", "sam2", "sam3"
-  std::string variant;  // "vit_b", "hiera_t", ..., the metadata's, or "custom"
-  std::string version;  // "1.0", "2.0", "2.1", "3.0"
-  std::int64_t img_size = 0;
-  std::int64_t mask_side = 0;  // of mask prompts and low-resolution masks
-  std::int64_t num_multimask_outputs = 0;
-  float mask_threshold = 0.0F;
-};
-
 // Loaded weights, packed for one instruction set. Immutable: predictors and threads share it.
 class Model {
  public:
   static std::shared_ptr<const Model> load(const std::string& path, const ModelOptions& options);
 
+  const Family& family() const { return family_; }
+  NetworkConfig config() const;
   const ModelInfo& info() const { return info_; }
   bool is_sam2() const { return std::holds_alternative<sam2::Sam2>(network_); }
   bool is_sam3() const { return std::holds_alternative<sam3::Sam3>(network_); }
@@ -56,12 +44,14 @@ class Model {
   std::int64_t num_parameters() const { return num_parameters_; }
 
  private:
-  using Network = std::variant<sam::Sam, sam2::Sam2, sam3::Sam3>;
-
-  Model(const KernelTable& kernels, Network network, ModelInfo info)
-      : kernels_(kernels), network_(std::move(network)), info_(std::move(info)) {}
+  Model(const KernelTable& kernels, const Family& family, const NetworkConfig& config)
+      : kernels_(kernels),
+        family_(family),
+        network_(family.make(config)),
+        info_(family.info_of(config)) {}
 
   const KernelTable& kernels_;
+  const Family& family_;
   Network network_;
   ModelInfo info_;
   WeightFormat precision_ = WeightFormat::kFloat32;

@@ -1,10 +1,10 @@
-#include "checkpoint/key_map_sam3.h"
+#include "loading/key_map_sam3.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "checkpoint/key_map.h"
+#include "loading/family.h"
 
 namespace sam_rlx {
 namespace {
@@ -130,22 +130,18 @@ constexpr KeyRow kTrackerRows[] = {
 constexpr std::string_view kDetectorModel = "detector_model.", kTrackerModel = "tracker_model.";
 constexpr std::string_view kTrackerNeck = "tracker_neck.fpn_layers.";
 
-std::string mapped(std::span<const KeyRow> rows, std::string_view name) {
-  return map_key(rows, name).value_or(std::string(name));
-}
-
 std::string detector_name(std::string_view name) {
   constexpr std::string_view kConvs = "backbone.vision_backbone.convs.";
-  std::string result = mapped(kDetectorRows, name);
+  std::string result = mapped_key(kDetectorRows, name);
   if (result.starts_with(kConvs)) {
     result =
-        std::string(kConvs) + mapped(kNeckRows, std::string_view(result).substr(kConvs.size()));
+        std::string(kConvs) + mapped_key(kNeckRows, std::string_view(result).substr(kConvs.size()));
   }
   return "detector." + result;
 }
 
 std::string tracker_name(std::string_view name) {
-  return "tracker." + mapped(kTrackerRows, mapped(sam2_rows(), name));
+  return "tracker." + mapped_key(kTrackerRows, mapped_key(sam2_family().hugging_face, name));
 }
 
 // The name that Meta gives a tensor, none for a second copy.
@@ -153,7 +149,7 @@ std::string meta_name(const StateDict& state_dict, std::string_view name) {
   if (name.starts_with(kDetectorModel)) return detector_name(name.substr(kDetectorModel.size()));
   if (name.starts_with(kTrackerNeck)) {
     return "detector.backbone.vision_backbone.sam2_convs." +
-           mapped(kNeckRows, name.substr(kTrackerNeck.size()));
+           mapped_key(kNeckRows, name.substr(kTrackerNeck.size()));
   }
   if (!name.starts_with(kTrackerModel)) return std::string(name);
   const std::string_view inner = name.substr(kTrackerModel.size());

@@ -16,13 +16,11 @@ struct KeyRow {
   std::string_view to;
 };
 
-// From transformers' SamModel to Meta's Sam. Names that no row fits are the same in both.
-std::span<const KeyRow> sam_rows();
-// The same from Sam2VideoModel to SAM2Base, but for the table of points, which is split.
-std::span<const KeyRow> sam2_rows();
-
 // The name by the first row that fits; none when no row does.
 std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_view name);
+
+// The same; the name itself when no row fits.
+std::string mapped_key(std::span<const KeyRow> rows, std::string_view name);
 
 // True when the name begins with the pattern, in which "{i}" stands for a number.
 bool matches_key(std::string_view pattern, std::string_view name);
@@ -38,9 +36,7 @@ void split_points(StateDict& state_dict, const std::string& prompt_encoder);
 // Removes what wrapping classes put before every name ("module.", ...), if all names have it.
 void strip_common_prefixes(StateDict& state_dict);
 
-// Detects the family, gives every tensor Meta's name, and returns the family's name. A second copy
-// of the same tensor is dropped. Raises UnsupportedError for a family that this release does not
-// hold.
-std::string to_meta_names(StateDict& state_dict);
+// Renames by rows from transformers' names. A second copy of the same tensor is dropped.
+void rename_from_hugging_face(StateDict& state_dict, std::span<const KeyRow> rows);
 
 }  // namespace sam_rlx

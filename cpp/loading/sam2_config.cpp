@@ -1,11 +1,11 @@
-#include "predictors/sam2_config.h"
+#include "loading/sam2_config.h"
 
 #include <algorithm>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
-#include "predictors/config_reader.h"
-#include "predictors/heads_config.h"
+#include "loading/config_reader.h"
+#include "loading/heads_config.h"
 
 namespace sam_rlx {
 namespace {
@@ -17,15 +17,10 @@ constexpr const char* kNeck = "image_encoder.neck.";
 // ---------------------------------------------------------------- sizes that fit each other
 
 bool trunk_fits(const sam2::HieraConfig& c) {
-  const auto positive = [](std::int64_t value) { return value >= 1; };
   if (c.stages.empty() || c.stages.size() > 8 || c.window_spec.size() != c.stages.size() ||
-      !std::all_of(c.stages.begin(), c.stages.end(), positive) ||
-      !std::all_of(c.window_spec.begin(), c.window_spec.end(), positive) ||
-      *std::max_element(c.stages.begin(), c.stages.end()) > 1024 ||
-      *std::max_element(c.window_spec.begin(), c.window_spec.end()) > 1024 || c.q_pool < 0 ||
       c.q_pool >= c.num_stages() || c.embed_dim % c.num_heads != 0 ||
-      c.stage_width(c.num_stages() - 1) > kMaxConfigSize || c.image_size > 4096 ||
-      c.image_size % c.image_size_step() != 0 || !(c.mlp_ratio > 0.0 && c.mlp_ratio <= 64.0)) {
+      c.stage_width(c.num_stages() - 1) > kMaxConfigSize ||
+      c.image_size % c.image_size_step() != 0) {
     return false;
   }
   const auto blocks = c.blocks();
@@ -40,7 +35,7 @@ bool neck_fits(const sam2::ImageEncoderConfig& c) {
   const std::int64_t levels = c.trunk.num_stages();
   const auto& channels = c.neck.backbone_channel_list;
   if (static_cast<std::int64_t>(channels.size()) != levels || c.neck.d_model % 4 != 0 ||
-      c.scalp < 0 || c.scalp >= levels) {
+      c.scalp >= levels) {
     return false;
   }
   for (std::int64_t level = 0; level < levels; ++level) {
@@ -54,54 +49,35 @@ bool neck_fits(const sam2::ImageEncoderConfig& c) {
   return true;
 }
 
-void check_sizes(const sam2::ImageEncoderConfig& config, const std::string& where) {
-  if (!trunk_fits(config.trunk) || !neck_fits(config)) {
-    fail<CheckpointError>(where, "sizes that divide each other as in SAM 2", "others");
-  }
-}
-
 // ---------------------------------------------------------------- metadata
 
-void read_trunk(const Json& json, const std::string& where, sam2::HieraConfig& trunk) {
-  trunk.image_size = size_in(json, "image_size", where);
-  trunk.embed_dim = size_in(json, "embed_dim", where);
-  trunk.num_heads = size_in(json, "num_heads", where);
-  trunk.stages = sizes_in(json, "stages", where);
-  trunk.window_spec = sizes_in(json, "window_spec", where);
-  trunk.global_att_blocks = sizes_in(json, "global_att_blocks", where);
-  const char* const key = "window_pos_embed_bkg_spatial_size";
-  const std::vector<std::int64_t> background = sizes_in(json, key, where);
-  if (background.size() != 2 || std::min(background[0], background[1]) < 1) {
-    fail<CheckpointError>(where + "." + key, "2 sizes", "others");
-  }
-  trunk.window_pos_embed_bkg_spatial_size = {background[0], background[1]};
-  trunk.q_pool = size_or(json, "q_pool", trunk.num_stages() - 1, where);
-  if (const Json* const ratio = json.find("mlp_ratio")) {
-    trunk.mlp_ratio = ratio->number(where + ".mlp_ratio");
-  }
-}
+// Files of this project's training have all fields on one level, with upstream's names.
+constexpr KeyRow kFileNames[] = {
+    {"heads.mask_decoder.transformer.", "decoder_"},
+    {"heads.memory_encoder.out_dim", "mem_dim"},
+    {"heads.memory_encoder.total_stride", "mask_downsampler_total_stride"},
+    {"heads.memory_encoder.fuser_layers", "fuser_num_layers"},
+    {"heads.memory_attention.rope_theta", "rope_theta"},
+    {"heads.memory_attention.", "memory_attention_"},
+    {"pixel_mean", "image_mean"},
+    {"pixel_std", "image_std"},
+};
 
-// The config that this project's training writes: upstream's names, all on one level.
-sam2::Sam2Config config_from_metadata(const std::string& text, const std::string& variant) {
-  const std::string where = "metadata.config";
-  const Json json = Json::parse(text, where);
+sam2::Sam2Config config_from_file(const ConfigReader& reader, const std::string& variant) {
   sam2::Sam2Config config;
   config.variant = variant;
-  sam2::ImageEncoderConfig& encoder = config.image_encoder;
-  read_trunk(json, where, encoder.trunk);
-  encoder.neck.d_model = size_in(json, "d_model", where);
-  encoder.neck.fpn_top_down_levels = sizes_in(json, "fpn_top_down_levels", where);
-  encoder.neck.backbone_channel_list.clear();
-  for (std::int64_t i = encoder.trunk.num_stages() - 1; i >= 0 && i < 8; --i) {
-    encoder.neck.backbone_channel_list.push_back(encoder.trunk.stage_width(i));
+  sam2::HieraConfig& trunk = config.image_encoder.trunk;
+  trunk.q_pool = -1;
+  visit_fields(config, reader);
+  if (trunk.q_pool < 0) trunk.q_pool = trunk.num_stages() - 1;
+  config.image_encoder.neck.backbone_channel_list.clear();
+  for (std::int64_t i = trunk.num_stages() - 1; i >= 0 && i < 8; --i) {
+    config.image_encoder.neck.backbone_channel_list.push_back(trunk.stage_width(i));
   }
-  if (const Json* const scalp = json.find("scalp")) {
-    encoder.scalp = scalp->integer(where + ".scalp");
+  if (!trunk_fits(trunk) || !neck_fits(config.image_encoder)) {
+    fail<CheckpointError>(ConfigReader::kWhere, "sizes that divide each other as in SAM 2",
+                          "others");
   }
-  config.heads.mask_decoder.transformer.num_heads = size_or(json, "decoder_num_heads", 8, where);
-  read_pixels(json, "image_mean", where, config.pixel_mean);
-  read_pixels(json, "image_std", where, config.pixel_std);
-  check_sizes(encoder, where);
   return config;
 }
 
@@ -189,6 +165,7 @@ void read_sam2_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
   const bool three_levels = encoder.num_levels() == 3 &&
                             encoder.trunk.stage_grid(2) == heads.base.grid() &&
                             !encoder.neck.top_down(0) && !encoder.neck.top_down(1);
+  visit_fields(config, CheckFields{state_dict.source});
   if (!three_levels || !heads_fit(heads, encoder.neck.d_model)) {
     fail<CheckpointError>(state_dict.source, "decoder and memory of sizes as in SAM 2", "others");
   }
@@ -198,13 +175,9 @@ void read_sam2_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
 
 sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant) {
-  const auto config = state_dict.metadata.find("config");
-  const auto name = state_dict.metadata.find("variant");
+  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
   sam2::Sam2Config found =
-      config == state_dict.metadata.end()
-          ? config_from_tensors(state_dict)
-          : config_from_metadata(config->second,
-                                 name == state_dict.metadata.end() ? "custom" : name->second);
+      reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
   read_sam2_heads(state_dict, found);
   found.version = found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
   if (!variant || *variant == found.variant) return found;
@@ -213,7 +186,8 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
       "variant " + *variant + ": " + kTrunk + "blocks",
       "width " + std::to_string(asked.embed_dim) + ", blocks per stage " + list_text(asked.stages),
       "width " + std::to_string(found.image_encoder.trunk.embed_dim) + ", blocks per stage " +
-          list_text(found.image_encoder.trunk.stages) + " (the file is " + printable(found.variant) + ")");
+          list_text(found.image_encoder.trunk.stages) + " (the file is " +
+          printable(found.variant) + ")");
 }
 
 }  // namespace sam_rlx

@@ -1,6 +1,6 @@
-#include "predictors/heads_config.h"
+#include "loading/heads_config.h"
 
-#include "predictors/config_reader.h"
+#include "loading/config_reader.h"
 
 namespace sam_rlx {
 namespace {
@@ -51,15 +51,9 @@ void read_heads(const StateDict& state_dict, const HeadsNames& names, sam2::Head
 bool heads_fit(const sam2::HeadsConfig& heads, std::int64_t channels) {
   const sam::TwoWayTransformerConfig& t = heads.mask_decoder.transformer;
   const std::int64_t inner = t.embedding_dim / t.attention_downsample_rate;
-  const std::int64_t layers = heads.memory_attention.num_layers;
   return t.embedding_dim == channels && t.embedding_dim % 8 == 0 && inner % t.num_heads == 0 &&
-         t.embedding_dim % t.num_heads == 0 && t.depth >= 1 && t.depth <= 64 &&
-         heads.mask_decoder.num_multimask_outputs >= 1 &&
-         heads.mask_decoder.num_multimask_outputs <= 64 && heads.mask_decoder.iou_head_depth >= 1 &&
-         heads.mask_decoder.iou_head_depth <= 64 && heads.memory_encoder.fuser_layers <= 64 &&
-         heads.base.mask_in_chans % 4 == 0 && layers >= 1 && layers <= 64 &&
-         t.embedding_dim % heads.mem_dim() == 0 && heads.mem_dim() % 4 == 0 &&
-         heads.memory_bank.num_maskmem >= 2;
+         t.embedding_dim % t.num_heads == 0 && heads.base.mask_in_chans % 4 == 0 &&
+         t.embedding_dim % heads.mem_dim() == 0 && heads.mem_dim() % 4 == 0;
 }
 
 }  // namespace sam_rlx

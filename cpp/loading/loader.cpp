@@ -1,10 +1,10 @@
-#include "checkpoint/loader.h"
+#include "loading/loader.h"
 
 #include <algorithm>
 
-#include "checkpoint/key_map.h"
 #include "checkpoint/text.h"
 #include "core/error.h"
+#include "loading/key_map.h"
 
 namespace sam_rlx {
 namespace {

@@ -1,64 +1,55 @@
-#include "predictors/sam_config.h"
+#include "loading/sam_config.h"
 
 #include <algorithm>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
-#include "predictors/config_reader.h"
+#include "loading/config_reader.h"
 
 namespace sam_rlx {
 namespace {
 
-// Sizes that cannot work together: reported here, not as a crash later.
-void check_sizes(const sam::SamConfig& config, const std::string& where) {
+// Files of this project's training have all fields on one level, with upstream's names.
+constexpr KeyRow kFileNames[] = {
+    {"prompt_encoder.embed_dim", "prompt_embed_dim"},
+    {"mask_decoder.transformer.", "decoder_"},
+};
+
+// What follows from the encoder, and sizes that cannot work together: reported here, not as a crash
+// later.
+void finish(sam::SamConfig& config, const std::string& where) {
   const sam::ImageEncoderConfig& e = config.image_encoder;
   const sam::TwoWayTransformerConfig& t = config.mask_decoder.transformer;
+  config.prompt_encoder.input_image_size = e.img_size;
+  config.prompt_encoder.image_embedding_size = e.grid();
+  visit_fields(config, CheckFields{where});
   const bool divides = e.img_size % e.patch_size == 0 && e.embed_dim % e.num_heads == 0 &&
                        t.embedding_dim % 8 == 0 &&
                        t.embedding_dim / t.attention_downsample_rate % t.num_heads == 0;
-  if (!divides || e.img_size > 4096 || e.depth > 1024 || t.depth > 64 ||
-      config.mask_decoder.iou_head_depth > 64 ||
-      e.out_chans != config.prompt_encoder.embed_dim || e.out_chans != t.embedding_dim ||
-      config.prompt_encoder.mask_in_chans % 4 != 0) {
+  if (!divides || e.out_chans != config.prompt_encoder.embed_dim ||
+      e.out_chans != t.embedding_dim || config.prompt_encoder.mask_in_chans % 4 != 0) {
     fail<CheckpointError>(where, "sizes that divide each other as in SAM", "others");
   }
 }
 
-// The config that this project's training writes into the metadata, with upstream's names.
-sam::SamConfig config_from_metadata(const std::string& text, const std::string& variant) {
-  const std::string where = "metadata.config";
-  const Json json = Json::parse(text, where);
+sam::SamConfig config_from_file(const ConfigReader& reader, const std::string& variant) {
   sam::SamConfig config;
   config.variant = variant;
   sam::ImageEncoderConfig& e = config.image_encoder;
-  e.img_size = e.table_size = size_in(json, "img_size", where);
-  e.patch_size = size_in(json, "patch_size", where);
-  e.embed_dim = size_in(json, "embed_dim", where);
-  e.depth = size_in(json, "depth", where);
-  e.num_heads = size_in(json, "num_heads", where);
-  const double mlp_dim = json.at("mlp_ratio", where).number(where + ".mlp_ratio") *
-                         static_cast<double>(e.embed_dim);
+  config.prompt_encoder.embed_dim = 0;
+  visit_fields(config, reader);
+  if (config.prompt_encoder.embed_dim == 0) config.prompt_encoder.embed_dim = e.out_chans;
+  e.table_size = e.img_size;
+  double mlp_ratio = 0.0;
+  reader(Field{.path = "mlp_ratio", .min = 0, .max = kMaxConfigSize}, mlp_ratio);
+  const double mlp_dim = mlp_ratio * static_cast<double>(e.embed_dim);
   if (!(mlp_dim >= 1.0 && mlp_dim <= static_cast<double>(kMaxConfigSize))) {
-    fail<CheckpointError>(where + ".mlp_ratio", "a ratio that gives a width", "another number");
+    fail<CheckpointError>(std::string(ConfigReader::kWhere) + ".mlp_ratio",
+                          "a ratio that gives a width", number_text(mlp_ratio));
   }
   e.mlp_dim = static_cast<std::int64_t>(mlp_dim);
-  e.out_chans = size_in(json, "out_chans", where);
-  e.window_size = size_in(json, "window_size", where);
-  e.global_attn_indexes = sizes_in(json, "global_attn_indexes", where);
-  config.prompt_encoder.embed_dim = size_or(json, "prompt_embed_dim", e.out_chans, where);
-  config.prompt_encoder.mask_in_chans = size_or(json, "mask_in_chans", 16, where);
-  config.prompt_encoder.input_image_size = e.img_size;
-  config.prompt_encoder.image_embedding_size = e.grid();
-  sam::MaskDecoderConfig& d = config.mask_decoder;
-  d.transformer.embedding_dim = config.prompt_encoder.embed_dim;
-  d.transformer.depth = size_or(json, "decoder_depth", 2, where);
-  d.transformer.num_heads = size_or(json, "decoder_num_heads", 8, where);
-  d.transformer.mlp_dim = size_or(json, "decoder_mlp_dim", 2048, where);
-  d.iou_head_hidden_dim = size_or(json, "iou_head_hidden_dim", 256, where);
-  d.iou_head_depth = size_or(json, "iou_head_depth", 3, where);
-  read_pixels(json, "pixel_mean", where, config.pixel_mean);
-  read_pixels(json, "pixel_std", where, config.pixel_std);
-  check_sizes(config, where);
+  config.mask_decoder.transformer.embedding_dim = config.prompt_encoder.embed_dim;
+  finish(config, ConfigReader::kWhere);
   return config;
 }
 
@@ -124,15 +115,13 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
   p.embed_dim = e.out_chans;
   p.mask_in_chans =
       size_of(required_tensor(state_dict, "prompt_encoder.mask_downscaling.3.weight", 4), 0);
-  p.input_image_size = e.img_size;
-  p.image_embedding_size = e.grid();
   sam::MaskDecoderConfig& d = config.mask_decoder;
   d.transformer.embedding_dim = p.embed_dim;
   d.transformer.mlp_dim = size_of(
       required_tensor(state_dict, "mask_decoder.transformer.layers.0.mlp.lin1.weight", 2), 0);
   d.iou_head_hidden_dim = size_of(
       required_tensor(state_dict, "mask_decoder.iou_prediction_head.layers.0.weight", 2), 0);
-  check_sizes(config, state_dict.source);
+  finish(config, state_dict.source);
   return config;
 }
 
@@ -140,13 +129,9 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
 
 sam::SamConfig sam_config_of(const StateDict& state_dict,
                              const std::optional<std::string>& variant) {
-  const auto config = state_dict.metadata.find("config");
-  const auto name = state_dict.metadata.find("variant");
+  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
   const sam::SamConfig found =
-      config == state_dict.metadata.end()
-          ? config_from_tensors(state_dict)
-          : config_from_metadata(config->second,
-                                 name == state_dict.metadata.end() ? "custom" : name->second);
+      reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
   if (!variant || *variant == found.variant) return found;
   const sam::SamConfig asked = sam::released_config(*variant);
   const TensorEntry& patch =

@@ -1,4 +1,4 @@
-#include "checkpoint/open.h"
+#include "loading/open.h"
 
 #include <algorithm>
 #include <cctype>
@@ -9,12 +9,12 @@
 #include "checkpoint/byte_reader.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/json.h"
-#include "checkpoint/key_map.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/text.h"
 #include "checkpoint/torch_archive.h"
 #include "checkpoint/torch_legacy.h"
 #include "core/error.h"
+#include "loading/family.h"
 
 namespace sam_rlx {
 namespace {
@@ -105,6 +105,23 @@ std::string part_suffix(std::int64_t part, std::int64_t count) {
   return "-" + digits(part + 1) + "-of-" + digits(count) + ".gguf";
 }
 
+// Gives tensors Meta's names where a GGUF file says that its own are the short ones.
+void restore_long_names(StateDict& state_dict) {
+  const std::string& family = state_dict.metadata.at("family");
+  const std::string key = family + ".naming";
+  const auto found = state_dict.metadata.find(key);
+  if (found == state_dict.metadata.end() || found->second == "meta") return;
+  if (found->second != "short-1") {
+    fail<UnsupportedError>(state_dict.source + ": " + key, "meta or short-1",
+                           printable(found->second));
+  }
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    names.push_back(from_short_name(family, entry.name));
+  }
+  state_dict.rename(names);
+}
+
 // A file, and with it the others that it says it is the first of.
 StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile>& first) {
   std::vector<std::shared_ptr<const MappedFile>> files{first};
@@ -119,8 +136,9 @@ StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile
     files.push_back(std::make_shared<const MappedFile>(other));
     return {files.back()->bytes(), printable(other.string())};
   };
-  StateDict result = read_gguf({first->bytes(), where}, open_part);
+  StateDict result = read_gguf({first->bytes(), where}, open_part, family_names());
   result.files = std::move(files);
+  restore_long_names(result);
   return result;
 }
 

@@ -1,0 +1,101 @@
+#include "loading/family.h"
+
+#include <algorithm>
+#include <array>
+
+#include "checkpoint/text.h"
+#include "core/error.h"
+
+namespace sam_rlx {
+namespace {
+
+struct Relative {
+  std::string_view part;  // of a tensor's name
+  std::string_view name;
+};
+
+constexpr Relative kRelatives[] = {
+    {"mask_decoder.hf_token.", "HQ-SAM"},
+    {"mask_decoder.hq_token.", "HQ-SAM"},
+    {"image_encoder.patch_embed.seq.", "MobileSAM (TinyViT)"},
+    {"tracker.model.interactive_", "SAM 3.1"},
+    {"interactive_convs.", "SAM 3.1"},
+};
+
+std::string some_names(const StateDict& state_dict) {
+  constexpr std::size_t kMost = 3;
+  const auto& tensors = state_dict.tensors();
+  if (tensors.empty()) return "no tensors";
+  std::string text = std::to_string(tensors.size()) + " tensors:";
+  for (std::size_t i = 0; i < std::min(kMost, tensors.size()); ++i) {
+    text += (i == 0 ? " " : ", ") + printable(tensors[i].name);
+  }
+  return tensors.size() > kMost ? text + ", ..." : text;
+}
+
+std::string all_titles() {
+  std::vector<std::string_view> titles;
+  for (const Family* const family : families()) titles.push_back(family->title);
+  return alternatives(titles);
+}
+
+template <class Test>
+bool any_name(const StateDict& state_dict, const Test& test) {
+  const auto& tensors = state_dict.tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const TensorEntry& entry) { return test(entry.name); });
+}
+
+}  // namespace
+
+std::span<const Family* const> families() {
+  static const std::array kFamilies{&sam_family(), &sam2_family(), &sam3_family()};
+  return kFamilies;
+}
+
+std::vector<std::string_view> family_names() {
+  std::vector<std::string_view> names;
+  for (const Family* const family : families()) names.push_back(family->name);
+  return names;
+}
+
+const Family& family_named(std::string_view name) {
+  for (const Family* const family : families()) {
+    if (family->name == name) return *family;
+  }
+  fail<UnsupportedError>("family", alternatives(family_names()), printable(name));
+}
+
+const Family& to_meta_names(StateDict& state_dict) {
+  for (const Relative& relative : kRelatives) {
+    if (any_name(state_dict, [&](const std::string& name) {
+          return name.find(relative.part) != std::string::npos;
+        })) {
+      fail<UnsupportedError>(state_dict.source, all_titles(), std::string(relative.name));
+    }
+  }
+  for (const Family* const family : families()) {
+    for (const Sign& sign : family->signs) {
+      if (any_name(state_dict,
+                   [&](const std::string& name) { return name.starts_with(sign.begin); })) {
+        family->to_meta(state_dict, sign.dialect);
+        return *family;
+      }
+    }
+  }
+  fail<CheckpointError>(state_dict.source, "the tensors of " + all_titles(),
+                        some_names(state_dict));
+}
+
+// The first row that fits is taken, in both directions.
+std::string to_short_name(std::string_view family, std::string_view meta_name) {
+  std::vector<KeyRow> rows;
+  for (const KeyRow& row : family_named(family).short_names) rows.push_back({row.to, row.from});
+  return mapped_key(rows, meta_name);
+}
+
+std::string from_short_name(std::string_view family, std::string_view short_name) {
+  return mapped_key(family_named(family).short_names, short_name);
+}
+
+}  // namespace sam_rlx

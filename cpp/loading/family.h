@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "checkpoint/state_dict.h"
+#include "loading/key_map.h"
+#include "models/sam/sam.h"
+#include "models/sam2/sam2.h"
+#include "models/sam3/sam3.h"
+
+// What differs between families, one row each. Nothing outside of loading/ asks for a family by its
+// name: others ask for what a model supports, and for its defaults.
+
+namespace sam_rlx {
+
+using NetworkConfig = std::variant<sam::SamConfig, sam2::Sam2Config, sam3::Sam3Config>;
+using Network = std::variant<sam::Sam, sam2::Sam2, sam3::Sam3>;
+
+// Whose names the tensors have.
+enum class Dialect { kMeta, kHuggingFace };
+
+// A tensor whose name begins so tells the family.
+struct Sign {
+  std::string_view begin;
+  Dialect dialect;
+};
+
+// What a model of any family tells.
+struct ModelInfo {
+  std::string family;
+  std::string variant;  // "vit_b", "hiera_t", ..., the metadata's, or "custom"
+  std::string version;  // "1.0", "2.0", "2.1", "3.0"
+  std::int64_t img_size = 0;
+  std::int64_t mask_side = 0;  // of mask prompts and low-resolution masks
+  std::int64_t num_multimask_outputs = 0;
+  float mask_threshold = 0.0F;
+  bool supports_video = false;  // follows objects that clicks, boxes and masks show
+  bool supports_text = false;   // finds what a text names
+};
+
+// Where upstream's predictors differ by family.
+struct PredictorDefaults {
+  bool clamps_low_res_masks = false;  // logits that are given back are at most 32 from 0
+  double pred_iou_thresh = 0.8;
+  std::int64_t fill_hole_area = 0;
+  bool memory_selection = false;
+};
+
+struct Family {
+  std::string_view name;  // "sam2"; also the architecture in GGUF files
+  std::string_view title;
+  // How its tensors are recognised, and their names. From other names to Meta's.
+  std::span<const Sign> signs;
+  std::span<const KeyRow> hugging_face;
+  std::span<const KeyRow> short_names;
+  // From the path of a field of the config ("image_encoder.depth") to its place in model.config,
+  // where fields without a row stay at their path, and to the key of a GGUF file, in the order of
+  // the file, which has no others.
+  std::span<const KeyRow> python_names;
+  std::span<const KeyRow> gguf_names;
+
+  void (*to_meta)(StateDict& state_dict, Dialect dialect);
+  // The sizes that a checkpoint with Meta's names holds: from the config in its metadata, else from
+  // the tensors. Raises CheckpointError when `variant` contradicts the file or sizes contradict
+  // each other, and UnsupportedError for a variant that there is not.
+  NetworkConfig (*config_of)(const StateDict& state_dict,
+                             const std::optional<std::string>& variant);
+  Network (*make)(const NetworkConfig& config);
+  ModelInfo (*info_of)(const NetworkConfig& config);
+
+  // For GGUF files: the variant of a release, where the weights come from, a link to the license
+  // (none: Apache 2.0), how images are resized, and what pixels are divided by there but not here.
+  std::string (*release_of)(const NetworkConfig& config);
+  std::string_view source;
+  std::string_view license = {};
+  std::string_view resize;
+  double pixel_scale = 1.0;
+
+  PredictorDefaults defaults = {};
+};
+
+const Family& sam_family();
+const Family& sam2_family();
+const Family& sam3_family();
+
+// All of them; the first whose sign fits is taken.
+std::span<const Family* const> families();
+std::vector<std::string_view> family_names();
+// UnsupportedError when there is none of this name.
+const Family& family_named(std::string_view name);
+
+// Recognises a family by the names of the tensors and gives them Meta's. Relatives that need other
+// code (HQ-SAM, MobileSAM, SAM 3.1) raise UnsupportedError, anything else CheckpointError.
+const Family& to_meta_names(StateDict& state_dict);
+
+// ggml's readers refuse names of 64 bytes and more, and Meta's are longer. These are the names of
+// the scheme "short-1": short beginnings, one for each part of a model. Names without a row stay as
+// they are. The two are inverse to each other.
+std::string to_short_name(std::string_view family, std::string_view meta_name);
+std::string from_short_name(std::string_view family, std::string_view short_name);
+
+template <class Net, class Config>
+Network make_network(const NetworkConfig& config) {
+  return Network(std::in_place_type<Net>, std::get<Config>(config));
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,47 @@
+#include "loading/model.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "kernels/select.h"
+#include "loading/open.h"
+
+namespace sam_rlx {
+
+std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
+  const WeightFormat precision =
+      options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
+  const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
+  StateDict state_dict = open_checkpoint(path);
+  const Family& family = to_meta_names(state_dict);
+  NetworkConfig config = family.config_of(state_dict, options.variant);
+  if (options.image_size) {
+    std::visit([&](auto& sizes) { sizes.set_image_size(*options.image_size); }, config);
+  }
+  const std::shared_ptr<Model> model(new Model(kernels, family, config));
+  model->precision_ = precision;
+  std::visit(
+      [&](auto& network) {
+        const std::vector<std::string_view> ignored = network.config.ignored_keys();
+        LoadOptions how{.strict = options.strict, .ignored = ignored, .packed = {}};
+        if (!options.precision) how.packed = network.config.packed_layers();
+        model->report_ = load_parameters(network, state_dict, how);
+        model->num_parameters_ = count_parameters(network);
+        fold_and_pack(network, kernels, {precision, network.config.reduced_layers()});
+      },
+      model->network_);
+  return model;
+}
+
+NetworkConfig Model::config() const {
+  return std::visit([](const auto& network) { return NetworkConfig(network.config); }, network_);
+}
+
+std::string Model::precision() const {
+  const auto most =
+      std::max_element(report_.packed.begin(), report_.packed.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == report_.packed.end() ? weight_format_name(precision_) : most->first;
+}
+
+}  // namespace sam_rlx

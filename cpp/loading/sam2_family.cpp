@@ -1,0 +1,201 @@
+#include "loading/family.h"
+#include "loading/sam2_config.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr Sign kSigns[] = {
+    {"image_encoder.trunk.pos_embed_window", Dialect::kMeta},
+    {"vision_encoder.backbone.pos_embed_window", Dialect::kHuggingFace},
+};
+
+// From transformers' Sam2VideoModel to Meta's SAM2Base, but for the table of points, which is
+// split.
+constexpr KeyRow kSam2Rows[] = {
+    {"vision_encoder.backbone.patch_embed.projection.", "image_encoder.trunk.patch_embed.proj."},
+    {"vision_encoder.backbone.blocks.{i}.layer_norm{i}.",
+     "image_encoder.trunk.blocks.{i}.norm{i}."},
+    {"vision_encoder.backbone.blocks.{i}.mlp.proj_in.",
+     "image_encoder.trunk.blocks.{i}.mlp.layers.0."},
+    {"vision_encoder.backbone.blocks.{i}.mlp.proj_out.",
+     "image_encoder.trunk.blocks.{i}.mlp.layers.1."},
+    {"vision_encoder.backbone.", "image_encoder.trunk."},
+    {"vision_encoder.neck.convs.{i}.", "image_encoder.neck.convs.{i}.conv."},
+    {"prompt_encoder.shared_embedding.positional_embedding",
+     "sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
+    {"prompt_encoder.mask_embed.conv1.", "sam_prompt_encoder.mask_downscaling.0."},
+    {"prompt_encoder.mask_embed.layer_norm1.", "sam_prompt_encoder.mask_downscaling.1."},
+    {"prompt_encoder.mask_embed.conv2.", "sam_prompt_encoder.mask_downscaling.3."},
+    {"prompt_encoder.mask_embed.layer_norm2.", "sam_prompt_encoder.mask_downscaling.4."},
+    {"prompt_encoder.mask_embed.conv3.", "sam_prompt_encoder.mask_downscaling.6."},
+    {"prompt_encoder.", "sam_prompt_encoder."},
+    {"mask_decoder.transformer.layers.{i}.layer_norm{i}.",
+     "sam_mask_decoder.transformer.layers.{i}.norm{i}."},
+    {"mask_decoder.transformer.layers.{i}.mlp.proj_in.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.0."},
+    {"mask_decoder.transformer.layers.{i}.mlp.proj_out.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.1."},
+    {"mask_decoder.transformer.layers.{i}.self_attn.o_proj.",
+     "sam_mask_decoder.transformer.layers.{i}.self_attn.out_proj."},
+    {"mask_decoder.transformer.layers.{i}.cross_attn_token_to_image.o_proj.",
+     "sam_mask_decoder.transformer.layers.{i}.cross_attn_token_to_image.out_proj."},
+    {"mask_decoder.transformer.layers.{i}.cross_attn_image_to_token.o_proj.",
+     "sam_mask_decoder.transformer.layers.{i}.cross_attn_image_to_token.out_proj."},
+    {"mask_decoder.transformer.final_attn_token_to_image.o_proj.",
+     "sam_mask_decoder.transformer.final_attn_token_to_image.out_proj."},
+    {"mask_decoder.transformer.layer_norm_final_attn.",
+     "sam_mask_decoder.transformer.norm_final_attn."},
+    {"mask_decoder.upscale_conv1.", "sam_mask_decoder.output_upscaling.0."},
+    {"mask_decoder.upscale_layer_norm.", "sam_mask_decoder.output_upscaling.1."},
+    {"mask_decoder.upscale_conv2.", "sam_mask_decoder.output_upscaling.3."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.proj_in.",
+     "sam_mask_decoder.output_hypernetworks_mlps.{i}.layers.0."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.layers.0.",
+     "sam_mask_decoder.output_hypernetworks_mlps.{i}.layers.1."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.proj_out.",
+     "sam_mask_decoder.output_hypernetworks_mlps.{i}.layers.2."},
+    {"mask_decoder.iou_prediction_head.proj_in.", "sam_mask_decoder.iou_prediction_head.layers.0."},
+    {"mask_decoder.iou_prediction_head.layers.0.",
+     "sam_mask_decoder.iou_prediction_head.layers.1."},
+    {"mask_decoder.iou_prediction_head.proj_out.",
+     "sam_mask_decoder.iou_prediction_head.layers.2."},
+    {"mask_decoder.pred_obj_score_head.proj_in.", "sam_mask_decoder.pred_obj_score_head.layers.0."},
+    {"mask_decoder.pred_obj_score_head.layers.0.",
+     "sam_mask_decoder.pred_obj_score_head.layers.1."},
+    {"mask_decoder.pred_obj_score_head.proj_out.",
+     "sam_mask_decoder.pred_obj_score_head.layers.2."},
+    {"mask_decoder.", "sam_mask_decoder."},
+    {"memory_attention.layers.{i}.layer_norm{i}.", "memory_attention.layers.{i}.norm{i}."},
+    {"memory_attention.layers.{i}.self_attn.o_proj.",
+     "memory_attention.layers.{i}.self_attn.out_proj."},
+    {"memory_attention.layers.{i}.cross_attn_image.o_proj.",
+     "memory_attention.layers.{i}.cross_attn_image.out_proj."},
+    {"memory_attention.layer_norm.", "memory_attention.norm."},
+    {"memory_encoder.mask_downsampler.layers.0.conv.",
+     "memory_encoder.mask_downsampler.encoder.0."},
+    {"memory_encoder.mask_downsampler.layers.0.layer_norm.",
+     "memory_encoder.mask_downsampler.encoder.1."},
+    {"memory_encoder.mask_downsampler.layers.1.conv.",
+     "memory_encoder.mask_downsampler.encoder.3."},
+    {"memory_encoder.mask_downsampler.layers.1.layer_norm.",
+     "memory_encoder.mask_downsampler.encoder.4."},
+    {"memory_encoder.mask_downsampler.layers.2.conv.",
+     "memory_encoder.mask_downsampler.encoder.6."},
+    {"memory_encoder.mask_downsampler.layers.2.layer_norm.",
+     "memory_encoder.mask_downsampler.encoder.7."},
+    {"memory_encoder.mask_downsampler.layers.3.conv.",
+     "memory_encoder.mask_downsampler.encoder.9."},
+    {"memory_encoder.mask_downsampler.layers.3.layer_norm.",
+     "memory_encoder.mask_downsampler.encoder.10."},
+    {"memory_encoder.mask_downsampler.final_conv.", "memory_encoder.mask_downsampler.encoder.12."},
+    {"memory_encoder.feature_projection.", "memory_encoder.pix_feat_proj."},
+    {"memory_encoder.memory_fuser.layers.{i}.scale", "memory_encoder.fuser.layers.{i}.gamma"},
+    {"memory_encoder.memory_fuser.layers.{i}.depthwise_conv.",
+     "memory_encoder.fuser.layers.{i}.dwconv."},
+    {"memory_encoder.memory_fuser.layers.{i}.layer_norm.", "memory_encoder.fuser.layers.{i}.norm."},
+    {"memory_encoder.memory_fuser.layers.{i}.pointwise_conv{i}.",
+     "memory_encoder.fuser.layers.{i}.pwconv{i}."},
+    {"memory_encoder.projection.", "memory_encoder.out_proj."},
+    {"object_pointer_proj.proj_in.", "obj_ptr_proj.layers.0."},
+    {"object_pointer_proj.layers.0.", "obj_ptr_proj.layers.1."},
+    {"object_pointer_proj.proj_out.", "obj_ptr_proj.layers.2."},
+    {"temporal_positional_encoding_projection_layer.", "obj_ptr_tpos_proj."},
+    {"occlusion_spatial_embedding_parameter", "no_obj_embed_spatial"},
+    {"no_object_pointer", "no_obj_ptr"},
+    {"memory_temporal_positional_encoding", "maskmem_tpos_enc"},
+    {"no_memory_embedding", "no_mem_embed"},
+    {"no_memory_positional_encoding", "no_mem_pos_enc"},
+};
+
+constexpr KeyRow kSam2Short[] = {
+    {"v.", "image_encoder.trunk."},
+    {"vn.", "image_encoder.neck.convs."},
+    {"p.pe_layer.gauss", "sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
+    {"p.", "sam_prompt_encoder."},
+    {"d.l.{i}.", "sam_mask_decoder.transformer.layers.{i}."},
+    {"d.hyper.", "sam_mask_decoder.output_hypernetworks_mlps."},
+    {"d.", "sam_mask_decoder."},
+    {"ma.", "memory_attention."},
+    {"me.", "memory_encoder."},
+};
+
+constexpr KeyRow kPythonNames[] = {
+    {"image_encoder.trunk.", "trunk."},
+    {"image_encoder.neck.", "neck."},
+    {"heads.mask_decoder.transformer.depth", "mask_decoder.transformer_depth"},
+    {"heads.mask_decoder.transformer.", "mask_decoder."},
+    {"heads.base.image_size", "image_size"},
+    {"heads.memory_encoder.out_dim", "mem_dim"},
+    {"heads.memory_bank.num_maskmem", "num_maskmem"},
+    {"heads.", ""},
+};
+
+constexpr KeyRow kGgufNames[] = {
+    {"heads.base.image_size", "image_size"},
+    {"image_encoder.trunk.patch_stride", "patch_size"},
+    {"image_encoder.trunk.embed_dim", "vision.embedding_length"},
+    {"image_encoder.trunk.stages", "vision.stage_blocks"},
+    {"image_encoder.trunk.stage_heads", "vision.stage_heads"},
+    {"image_encoder.trunk.window_spec", "vision.window_sizes"},
+    {"image_encoder.trunk.global_att_blocks", "vision.global_blocks"},
+    {"image_encoder.trunk.window_pos_embed_bkg_spatial_size", "vision.pos_background"},
+    {"heads.memory_bank.num_maskmem", "memory.count"},
+};
+
+void to_meta(StateDict& state_dict, Dialect dialect) {
+  if (dialect == Dialect::kMeta) return;
+  rename_from_hugging_face(state_dict, kSam2Rows);
+  split_points(state_dict, "sam_prompt_encoder.");
+}
+
+ModelInfo info_of(const NetworkConfig& any) {
+  const auto& config = std::get<sam2::Sam2Config>(any);
+  return {.family = "sam2",
+          .variant = config.variant,
+          .version = config.version,
+          .img_size = config.heads.base.image_size,
+          .mask_side = 4 * config.heads.base.grid(),
+          .num_multimask_outputs = config.heads.mask_decoder.num_multimask_outputs,
+          .mask_threshold = config.mask_threshold,
+          .supports_video = true};
+}
+
+// "2.1/tiny".
+std::string release_of(const NetworkConfig& any) {
+  const auto& config = std::get<sam2::Sam2Config>(any);
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"hiera_t", "tiny"}, {"hiera_s", "small"}, {"hiera_b+", "base_plus"}, {"hiera_l", "large"}};
+  std::string name = config.variant;
+  for (const auto& [variant, long_name] : kNames) {
+    if (config.variant == variant) name = long_name;
+  }
+  return config.version + "/" + name;
+}
+
+}  // namespace
+
+const Family& sam2_family() {
+  static constexpr Family kFamily{
+      .name = "sam2",
+      .title = "SAM 2",
+      .signs = kSigns,
+      .hugging_face = kSam2Rows,
+      .short_names = kSam2Short,
+      .python_names = kPythonNames,
+      .gguf_names = kGgufNames,
+      .to_meta = to_meta,
+      .config_of =
+          [](const StateDict& state_dict, const std::optional<std::string>& variant) {
+            return NetworkConfig(sam2_config_of(state_dict, variant));
+          },
+      .make = make_network<sam2::Sam2, sam2::Sam2Config>,
+      .info_of = info_of,
+      .release_of = release_of,
+      .source = "https://github.com/facebookresearch/sam2",
+      .resize = "square-float-antialias",
+      .defaults = {.clamps_low_res_masks = true, .fill_hole_area = 8},
+  };
+  return kFamily;
+}
+
+}  // namespace sam_rlx

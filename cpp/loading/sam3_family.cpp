@@ -1,0 +1,148 @@
+#include <algorithm>
+
+#include "loading/family.h"
+#include "loading/key_map_sam3.h"
+#include "loading/sam3_config.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr Sign kSigns[] = {
+    {"detector.", Dialect::kMeta},
+    {"backbone.vision_backbone.trunk.pos_embed", Dialect::kMeta},
+    {"detector_model.", Dialect::kHuggingFace},
+    {"vision_encoder.backbone.embeddings.position_embeddings", Dialect::kHuggingFace},
+};
+
+constexpr KeyRow kSam3Short[] = {
+    {"v.", "detector.backbone.vision_backbone.trunk."},
+    {"vn.", "detector.backbone.vision_backbone.convs."},
+    {"vn2.", "detector.backbone.vision_backbone.sam2_convs."},
+    {"t.resizer.", "detector.backbone.language_backbone.resizer."},
+    {"t.l.{i}.", "detector.backbone.language_backbone.encoder.transformer.resblocks.{i}."},
+    {"t.", "detector.backbone.language_backbone.encoder."},
+    {"g.", "detector.geometry_encoder."},
+    {"fe.", "detector.transformer.encoder."},
+    {"fd.", "detector.transformer.decoder."},
+    {"s.", "detector.segmentation_head."},
+    {"sc.", "detector.dot_prod_scoring."},
+    {"tr.p.pe_layer.gauss",
+     "tracker.sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
+    {"tr.p.", "tracker.sam_prompt_encoder."},
+    {"tr.d.l.{i}.", "tracker.sam_mask_decoder.transformer.layers.{i}."},
+    {"tr.d.hyper.", "tracker.sam_mask_decoder.output_hypernetworks_mlps."},
+    {"tr.d.", "tracker.sam_mask_decoder."},
+    {"tr.ma.", "tracker.transformer.encoder."},
+    {"tr.me.", "tracker.maskmem_backbone."},
+    {"tr.", "tracker."},
+};
+
+constexpr KeyRow kPythonNames[] = {
+    {"vision.trunk.", "vision."},
+    {"vision.neck.", "vision."},
+    {"tracker.memory_bank.num_maskmem", "tracker.num_maskmem"},
+    {"tracker.memory_encoder.out_dim", "tracker.mem_dim"},
+    {"tracker.memory_attention.num_layers", "tracker.memory_layers"},
+    {"tracker.memory_attention.dim_feedforward", "tracker.memory_feedforward"},
+    {"tracker.mask_decoder.num_multimask_outputs", "tracker.num_multimask_outputs"},
+};
+
+constexpr KeyRow kGgufNames[] = {
+    {"image_size", "image_size"},
+    {"vision.trunk.patch_size", "patch_size"},
+    {"vision.trunk.embed_dim", "vision.embedding_length"},
+    {"vision.trunk.depth", "vision.block_count"},
+    {"vision.trunk.mlp_dim", "vision.feed_forward_length"},
+    {"vision.trunk.num_heads", "vision.attention.head_count"},
+    {"vision.trunk.layer_norm_eps", "vision.attention.layer_norm_epsilon"},
+    {"vision.trunk.window_size", "vision.window_size"},
+    {"vision.trunk.global_att_blocks", "vision.global_blocks"},
+    {"vision.trunk.pretrain_img_size", "vision.pretrain_image_size"},
+    {"vision.trunk.rope_theta", "vision.rope.theta"},
+    {"vision.trunk.norm_pre", "vision.norm_pre"},
+    {"text.width", "text.embedding_length"},
+    {"text.layers", "text.block_count"},
+    {"text.heads", "text.attention.head_count"},
+    {"text.context_length", "text.context_length"},
+    {"text.vocab_size", "text.vocab_size"},
+    {"detector.num_queries", "detector.query_count"},
+    {"detector.encoder_layers", "detector.encoder_blocks"},
+    {"detector.decoder_layers", "detector.decoder_blocks"},
+    {"detector.geometry_layers", "detector.geometry_blocks"},
+    {"detector.nheads", "detector.head_count"},
+    {"detector.dim_feedforward", "detector.feed_forward_length"},
+    {"tracker.memory_bank.num_maskmem", "tracker.count"},
+};
+
+// The image model's own names: upstream strips the detector's prefix when it loads a checkpoint,
+// and keeps the tracker in the predictor that takes clicks.
+void restore_detector_prefix(StateDict& state_dict) {
+  constexpr std::string_view kDetector = "detector.", kTracker = "tracker.";
+  constexpr KeyRow kClicks{"inst_interactive_predictor.model.", kTracker};
+  const auto& tensors = state_dict.tensors();
+  if (std::any_of(tensors.begin(), tensors.end(),
+                  [&](const TensorEntry& entry) { return entry.name.starts_with(kDetector); })) {
+    return;
+  }
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : tensors) {
+    const std::optional<std::string> clicks = map_key({&kClicks, 1}, entry.name);
+    const bool of_tracker = entry.name.starts_with(kTracker);
+    names.push_back(clicks ? *clicks : (of_tracker ? "" : std::string(kDetector)) + entry.name);
+  }
+  state_dict.rename(names);
+}
+
+void to_meta(StateDict& state_dict, Dialect dialect) {
+  if (dialect == Dialect::kMeta) {
+    restore_detector_prefix(state_dict);
+  } else {
+    sam3_from_hugging_face(state_dict);
+  }
+}
+
+ModelInfo info_of(const NetworkConfig& any) {
+  const auto& config = std::get<sam3::Sam3Config>(any);
+  return {.family = "sam3",
+          .variant = config.variant,
+          .version = "3.0",
+          .img_size = config.vision.trunk.img_size,
+          .mask_side = 4 * config.vision.trunk.grid(),
+          .num_multimask_outputs =
+              config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
+          .mask_threshold = config.mask_threshold,
+          .supports_video = config.tracker.has_value(),
+          .supports_text = true};
+}
+
+}  // namespace
+
+const Family& sam3_family() {
+  static constexpr Family kFamily{
+      .name = "sam3",
+      .title = "SAM 3",
+      .signs = kSigns,
+      .hugging_face = {},
+      .short_names = kSam3Short,
+      .python_names = kPythonNames,
+      .gguf_names = kGgufNames,
+      .to_meta = to_meta,
+      .config_of =
+          [](const StateDict& state_dict, const std::optional<std::string>& variant) {
+            return NetworkConfig(sam3_config_of(state_dict, variant));
+          },
+      .make = make_network<sam3::Sam3, sam3::Sam3Config>,
+      .info_of = info_of,
+      .release_of =
+          [](const NetworkConfig& config) {
+            return std::string(info_of(config).supports_video ? "video" : "image");
+          },
+      .source = "https://github.com/facebookresearch/sam3",
+      .license = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",
+      .resize = "square-uint8-antialias",
+      .defaults = {.clamps_low_res_masks = true, .memory_selection = true},
+  };
+  return kFamily;
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,118 @@
+#include "loading/family.h"
+#include "loading/sam_config.h"
+
+namespace sam_rlx {
+namespace {
+
+constexpr Sign kSigns[] = {
+    {"image_encoder.blocks.0.attn.rel_pos_h", Dialect::kMeta},
+    {"vision_encoder.layers.0.attn.rel_pos_h", Dialect::kHuggingFace},
+};
+
+// From transformers' SamModel. Names that no row fits are the same in both.
+constexpr KeyRow kSamRows[] = {
+    {"vision_encoder.pos_embed", "image_encoder.pos_embed"},
+    {"vision_encoder.patch_embed.projection.", "image_encoder.patch_embed.proj."},
+    {"vision_encoder.layers.{i}.layer_norm1.", "image_encoder.blocks.{i}.norm1."},
+    {"vision_encoder.layers.{i}.layer_norm2.", "image_encoder.blocks.{i}.norm2."},
+    {"vision_encoder.layers.{i}.", "image_encoder.blocks.{i}."},
+    {"vision_encoder.neck.conv1.", "image_encoder.neck.0."},
+    {"vision_encoder.neck.layer_norm1.", "image_encoder.neck.1."},
+    {"vision_encoder.neck.conv2.", "image_encoder.neck.2."},
+    {"vision_encoder.neck.layer_norm2.", "image_encoder.neck.3."},
+    {"prompt_encoder.shared_embedding.positional_embedding",
+     "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
+    {"prompt_encoder.point_embed.{i}.", "prompt_encoder.point_embeddings.{i}."},
+    {"prompt_encoder.mask_embed.conv1.", "prompt_encoder.mask_downscaling.0."},
+    {"prompt_encoder.mask_embed.layer_norm1.", "prompt_encoder.mask_downscaling.1."},
+    {"prompt_encoder.mask_embed.conv2.", "prompt_encoder.mask_downscaling.3."},
+    {"prompt_encoder.mask_embed.layer_norm2.", "prompt_encoder.mask_downscaling.4."},
+    {"prompt_encoder.mask_embed.conv3.", "prompt_encoder.mask_downscaling.6."},
+    {"mask_decoder.transformer.layers.{i}.layer_norm{i}.",
+     "mask_decoder.transformer.layers.{i}.norm{i}."},
+    {"mask_decoder.transformer.layer_norm_final_attn.",
+     "mask_decoder.transformer.norm_final_attn."},
+    {"mask_decoder.upscale_conv1.", "mask_decoder.output_upscaling.0."},
+    {"mask_decoder.upscale_layer_norm.", "mask_decoder.output_upscaling.1."},
+    {"mask_decoder.upscale_conv2.", "mask_decoder.output_upscaling.3."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.proj_in.",
+     "mask_decoder.output_hypernetworks_mlps.{i}.layers.0."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.layers.0.",
+     "mask_decoder.output_hypernetworks_mlps.{i}.layers.1."},
+    {"mask_decoder.output_hypernetworks_mlps.{i}.proj_out.",
+     "mask_decoder.output_hypernetworks_mlps.{i}.layers.2."},
+    {"mask_decoder.iou_prediction_head.proj_in.", "mask_decoder.iou_prediction_head.layers.0."},
+    {"mask_decoder.iou_prediction_head.layers.0.", "mask_decoder.iou_prediction_head.layers.1."},
+    {"mask_decoder.iou_prediction_head.proj_out.", "mask_decoder.iou_prediction_head.layers.2."},
+};
+
+constexpr KeyRow kSamShort[] = {
+    {"v.", "image_encoder."},
+    {"p.pe_layer.gauss", "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
+    {"p.", "prompt_encoder."},
+    {"d.l.{i}.", "mask_decoder.transformer.layers.{i}."},
+    {"d.hyper.", "mask_decoder.output_hypernetworks_mlps."},
+    {"d.", "mask_decoder."},
+};
+
+// model.config has the transformer's fields among those of the decoder.
+constexpr KeyRow kPythonNames[] = {
+    {"mask_decoder.transformer.depth", "mask_decoder.transformer_depth"},
+    {"mask_decoder.transformer.", "mask_decoder."},
+};
+
+constexpr KeyRow kGgufNames[] = {
+    {"image_encoder.img_size", "image_size"},
+    {"image_encoder.patch_size", "patch_size"},
+    {"image_encoder.embed_dim", "vision.embedding_length"},
+    {"image_encoder.depth", "vision.block_count"},
+    {"image_encoder.mlp_dim", "vision.feed_forward_length"},
+    {"image_encoder.num_heads", "vision.attention.head_count"},
+    {"image_encoder.layer_norm_eps", "vision.attention.layer_norm_epsilon"},
+    {"image_encoder.window_size", "vision.window_size"},
+    {"image_encoder.global_attn_indexes", "vision.global_blocks"},
+};
+
+void to_meta(StateDict& state_dict, Dialect dialect) {
+  if (dialect == Dialect::kHuggingFace) rename_from_hugging_face(state_dict, kSamRows);
+}
+
+ModelInfo info_of(const NetworkConfig& any) {
+  const auto& config = std::get<sam::SamConfig>(any);
+  return {.family = "sam",
+          .variant = config.variant,
+          .version = "1.0",
+          .img_size = config.image_encoder.img_size,
+          .mask_side = config.prompt_encoder.mask_input_size(),
+          .num_multimask_outputs = config.mask_decoder.num_multimask_outputs,
+          .mask_threshold = config.mask_threshold};
+}
+
+}  // namespace
+
+const Family& sam_family() {
+  static constexpr Family kFamily{
+      .name = "sam",
+      .title = "SAM",
+      .signs = kSigns,
+      .hugging_face = kSamRows,
+      .short_names = kSamShort,
+      .python_names = kPythonNames,
+      .gguf_names = kGgufNames,
+      .to_meta = to_meta,
+      .config_of =
+          [](const StateDict& state_dict, const std::optional<std::string>& variant) {
+            return NetworkConfig(sam_config_of(state_dict, variant));
+          },
+      .make = make_network<sam::Sam, sam::SamConfig>,
+      .info_of = info_of,
+      .release_of = [](const NetworkConfig& config) { return info_of(config).variant; },
+      .source = "https://github.com/facebookresearch/segment-anything",
+      .resize = "longest-pil",
+      .pixel_scale = 255.0,
+      .defaults = {.pred_iou_thresh = 0.88},
+  };
+  return kFamily;
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,104 @@
+"""Options of predictors: described once, in the core."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from typing import Any
+
+import pytest
+import sam_rlx
+from sam_rlx import _options
+from sam_rlx.cli import everything
+
+FAMILIES = sam_rlx.build_info()["families"]
+# The names of `VideoPredictor` where they are not upstream's.
+VIDEO_NAMES = {
+    "keep_corrections": "add_all_frames_to_correct_as_cond",
+    "memory_selection": "use_memory_selection",
+}
+# None in a signature: the default differs by family.
+BY_FAMILY = {
+    "pred_iou_thresh": {"sam": 0.88, "sam2": 0.8, "sam3": 0.8},
+    "fill_hole_area": {"sam": 0, "sam2": 8, "sam3": 0},
+    "use_memory_selection": {"sam": False, "sam2": False, "sam3": True},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("kind", "predictor", "names"),
+    [("generator", sam_rlx.MaskGenerator, {}), ("video", sam_rlx.VideoPredictor, VIDEO_NAMES)],
+)
+def test_signatures_have_the_described_defaults(
+    kind: Any, predictor: type, names: dict[str, str], family: str
+) -> None:
+    options = _options.describe(kind, family)
+    seen = set()
+    for name, parameter in inspect.signature(predictor).parameters.items():
+        option = names.get(name, name)
+        if option not in options:
+            continue
+        seen.add(option)
+        expected = BY_FAMILY[option][family] if parameter.default is None else parameter.default
+        assert options[option]["default"] == expected
+        assert type(options[option]["default"]) is type(expected)
+    assert set(options) - seen <= {"bfloat16_memory", "streaming"}  # not for callers
+
+
+def test_defaults_are_in_their_ranges_and_have_help() -> None:
+    for kind in ("generator", "video", "text"):
+        for option in _options.describe(kind, "sam3").values():  # type: ignore[arg-type]
+            default = option["default"]
+            if not isinstance(default, bool):
+                assert option["min"] <= default <= option["max"]
+            assert isinstance(option["help"], str)
+
+
+def test_defaults_of_texts_are_those_of_upstream() -> None:
+    found = {name: option["default"] for name, option in _options.describe("text", "sam3").items()}
+    expected = {
+        "score_threshold_detection": 0.5,
+        "det_nms_thresh": 0.1,
+        "assoc_iou_thresh": 0.1,
+        "trk_assoc_iou_thresh": 0.5,
+        "new_det_thresh": 0.7,
+        "hotstart_delay": 15,
+        "hotstart_unmatch_thresh": 8,
+        "hotstart_dup_thresh": 8,
+        "suppress_overlapping_based_on_recent_occlusion_threshold": 0.7,
+        "fill_hole_area": 16,
+        "max_num_objects": 10000,
+        "recondition_every_nth_frame": 16,
+    }
+    assert expected.items() <= found.items()
+
+
+def test_the_command_line_tells_them(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    everything.add_parser(parser.add_subparsers())
+    with pytest.raises(SystemExit):
+        parser.parse_args(["everything", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    options = _options.describe("generator", "sam")
+    for name in ("points_per_side", "pred_iou_thresh", "min_mask_region_area"):
+        option = options[name]
+        assert f"--{name.replace('_', '-')} N {option['help']} ({option['default']})" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"hotstart_delay": -1}, "hotstart_delay: expected at least 0, found -1"),
+        ({"new_det_thresh": float("nan")}, "new_det_thresh: expected a finite number, found nan"),
+        ({"max_num_objects": "many"}, "max_num_objects: expected at least 0, found 'many'"),
+        ({"colour": 1}, "expected an option of upstream's video model, found colour"),
+    ],
+)
+def test_wrong_options_of_texts_are_refused(options: dict[str, Any], text: str) -> None:
+    frame = [[[0, 0, 0]] * 8] * 8
+    session = sam_rlx.VideoPredictor(
+        sam_rlx.load_model("sam3-nano"), frames=[frame], phrase_options=options
+    )
+    with pytest.raises(sam_rlx.InvalidArgumentError, match=text):
+        session.add_text("a cup")
