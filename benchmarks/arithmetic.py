@@ -36,14 +36,14 @@ def decoder_gflop(config: SamConfig, sparse: int = 2) -> float:
 
 
 def _decoder_gflop(width: int, grid: int, mlp_dim: int, tokens: int) -> float:
-    places, inner = grid * grid, width // 2
-    cross = (places + tokens) * 2 * width * inner + 2 * places * tokens * inner
+    positions, inner = grid * grid, width // 2
+    cross = (positions + tokens) * 2 * width * inner + 2 * positions * tokens * inner
     layer = tokens * 4 * width * width + 2 * tokens * tokens * width
     layer += 2 * cross + 2 * tokens * width * mlp_dim
     total = 2 * layer + cross
-    total += places * width * width + 4 * places * (width // 4) * (width // 2)  # upscaling
+    total += positions * width * width + 4 * positions * (width // 4) * (width // 2)  # upscaling
     total += 4 * (2 * width * width + width * width // 8)  # hypernetworks
-    total += 16 * places * 4 * width // 8  # masks
+    total += 16 * positions * 4 * width // 8  # masks
     return 2e-9 * total
 
 
@@ -64,7 +64,7 @@ def blocks(config: ImageEncoderConfig) -> list[dict[str, Any]]:
 
 
 def block_gflop(block: dict[str, Any]) -> float:
-    """Arithmetic as upstream does it, padded places of windows included."""
+    """Arithmetic as upstream does it, padded positions of windows included."""
     dim, out, grid = block["dim"], block["dim_out"], block["grid"]
     side = block["window_size"] or grid
     seen = (-(-grid // side) * side) ** 2  # tokens of all windows
@@ -88,7 +88,7 @@ def hiera_gflop(config: ImageEncoderConfig) -> float:
 
 
 def sam2_encoder_gflop(config: ImageEncoderConfig) -> float:
-    """All that a picture needs: the image encoder, and the decoder's projections of two maps."""
+    """All that an image needs: the image encoder, and the decoder's projections of two maps."""
     width, grid = config.d_model, config.image_size // 4
     maps = grid * grid * width * (width // 8) + (grid // 2) ** 2 * width * (width // 4)
     return hiera_gflop(config) + 2e-9 * maps
@@ -96,23 +96,25 @@ def sam2_encoder_gflop(config: ImageEncoderConfig) -> float:
 
 def memory_attention_gflop(config: ImageEncoderConfig, maps: int, tokens: int) -> float:
     """Four layers on one object's memory: `maps` maps, and `tokens` tokens of pointers."""
-    width, mem_dim, places = config.d_model, config.d_model // 4, (config.image_size // 16) ** 2
-    keys = maps * places + tokens
-    own = 4 * places * width * width + 2 * places * places * width
-    cross = 2 * places * width * width + 2 * keys * mem_dim * width + 2 * places * keys * width
-    return 2e-9 * 4 * (own + cross + 2 * places * width * 2048)
+    width, mem_dim, positions = config.d_model, config.d_model // 4, (config.image_size // 16) ** 2
+    keys = maps * positions + tokens
+    own = 4 * positions * width * width + 2 * positions * positions * width
+    cross = (
+        2 * positions * width * width + 2 * keys * mem_dim * width + 2 * positions * keys * width
+    )
+    return 2e-9 * 4 * (own + cross + 2 * positions * width * 2048)
 
 
 def memory_encoder_gflop(config: ImageEncoderConfig) -> float:
-    """A mask and the picture to one map of memory."""
+    """A mask and the image to one map of memory."""
     width, grid = config.d_model, config.image_size // 16
     total, side = 0, 16 * grid
     for n_in, n_out in ((1, 4), (4, 16), (16, 64), (64, 256)):
         side //= 2
         total += side * side * 9 * n_in * n_out
-    places = grid * grid
-    total += places * (256 * width + width * width + width * (width // 4))
-    total += 2 * places * width * (49 + 8 * width)  # fuser
+    positions = grid * grid
+    total += positions * (256 * width + width * width + width * (width // 4))
+    total += 2 * positions * width * (49 + 8 * width)  # fuser
     return 2e-9 * total
 
 
@@ -124,19 +126,19 @@ def tracking_gflop(config: ImageEncoderConfig, objects: int, maps: int, tokens: 
 
 
 def sam3_encoder_gflop(config: Sam3Config) -> float:
-    """A picture: the trunk, and the neck with the level that is dropped."""
+    """An image: the trunk, and the neck with the level that is dropped."""
     width, grid, d_model = config.embed_dim, config.grid, config.d_model
-    places = grid * grid
-    total = places * width * 3 * config.patch_size**2
+    positions = grid * grid
+    total = positions * width * 3 * config.patch_size**2
     for block in range(config.depth):
         side = grid if block in config.global_att_blocks else config.window_size
         seen = (-(-grid // side) * side) ** 2  # tokens of all windows, padding included
         total += seen * 4 * width * width + 2 * seen * side * side * width
-        total += 2 * places * width * int(width * config.mlp_ratio)
+        total += 2 * positions * width * int(width * config.mlp_ratio)
     for factor in config.scale_factors:
         inner, side = width, grid
         while factor > 1:
-            total += side * side * inner * 2 * inner  # four places of half the width
+            total += side * side * inner * 2 * inner  # four positions of half the width
             inner, side, factor = inner // 2, 2 * side, factor / 2
         level = int(side * factor) ** 2
         total += level * (inner * d_model + 9 * d_model * d_model)
@@ -154,8 +156,8 @@ def sam3_text_gflop(config: Sam3Config) -> float:
 
 
 def sam3_phrase_gflop(config: Sam3Config) -> float:
-    """A phrase without boxes on a picture, features and text given; masks of all queries."""
-    width, hidden, places = config.d_model, config.dim_feedforward, config.grid**2
+    """A phrase without boxes on an image, features and text given; masks of all queries."""
+    width, hidden, positions = config.d_model, config.dim_feedforward, config.grid**2
     prompt = config.context_length + 1  # the token of no geometry
 
     def attention(queries: int, keys: int) -> int:
@@ -165,16 +167,16 @@ def sam3_phrase_gflop(config: Sam3Config) -> float:
         products = attention(queries, queries) + 2 * queries * width * hidden
         return products + sum(attention(queries, keys) for keys in others)
 
-    total = config.geometry_layers * layer(1, places)
-    total += config.encoder_layers * layer(places, prompt)
+    total = config.geometry_layers * layer(1, positions)
+    total += config.encoder_layers * layer(positions, prompt)
     queries = config.num_queries
-    decoder = layer(queries + 1, prompt, places)
+    decoder = layer(queries + 1, prompt, positions)
     # Places of boxes, their refinement, which upstream computes twice, and scores.
     decoder += queries * 8 * width * width + 8 * queries * width
     decoder += 2 * queries * config.grid * (2 + config.nheads) * width  # bias of distances
     decoder += 2 * width * width  # presence
     total += config.decoder_layers * decoder + 2 * prompt * width * hidden
-    total += attention(places, prompt)
-    total += (4 + 16) * places * 9 * width * width  # pixel decoder
-    total += 16 * places * (width * width + width + queries * width)  # masks
+    total += attention(positions, prompt)
+    total += (4 + 16) * positions * 9 * width * width  # pixel decoder
+    total += 16 * positions * (width * width + width + queries * width)  # masks
     return 2e-9 * (total + queries * 3 * width * width)

@@ -117,8 +117,8 @@ def decoder_rows(config: tiny.SamConfig) -> list[Row]:
         "dense_prompt_embeddings": maps,
         "multimask_output": True,
     }
-    places = grid * grid
-    upscaling = places * width * width + places * width * width // 2 + 2 * places * width
+    positions = grid * grid
+    upscaling = positions * width * width + positions * width * width // 2 + 2 * positions * width
     whole = decoder_gflop(config)
     return [
         Row(

@@ -70,7 +70,7 @@ def memory_rows(bench, threads, common):
     )
     for maps, factored in MEMORY:
         work = 2 * (256 + 64) * 4096 * 4096 * maps
-        times = bench.place_attention(64, maps, factored, 3, **common)
+        times = bench.position_attention(64, maps, factored, 3, **common)
         name = f"attention to {maps} maps of memory"
         # Counted as keys that are made; without them less work is done.
         yield f"{name}{', no keys' if factored else ''}", work, "FLOP", best(times, threads)

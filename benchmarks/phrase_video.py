@@ -3,7 +3,7 @@
     python benchmarks/phrase_video.py
     python benchmarks/phrase_video.py --objects 5 --warmup 7 --engine sam_rlx
 
-SAM 3 at its released size with random weights; every frame shows the same picture. The best
+SAM 3 at its released size with random weights; every frame shows the same image. The best
 findings of frame 0 are followed, as many as `--objects` says; `--warmup` frames fill the memory,
 then one frame is timed. Ours and upstream's video model run in processes of their own, and the
 shares of ours are printed. Upstream is not charged for the encoder while it warms up: it gets the

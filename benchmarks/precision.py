@@ -2,19 +2,19 @@
 
     python benchmarks/precision.py                          # the small models as they were trained
     python benchmarks/precision.py --full --precisions int8 Q4_K
-    python benchmarks/precision.py --models sam_vit_b.pth --pictures street.jpg beach.jpg
+    python benchmarks/precision.py --models sam_vit_b.pth --images street.jpg beach.jpg
 
 int8 and bfloat16 are asked of `load_model`, the other formats are written as GGUF files first.
 
-Each picture gets a grid of single clicks, of which the mask is compared that float32 thinks best,
+Each image gets a grid of single clicks, of which the mask is compared that float32 thinks best,
 and the boxes around these masks, each of which has one mask. SAM 3 gets phrases too: a found
 instance is the same where its mask has an IoU above 0.5 with float32's; the others, which one of
 the two did not find, are counted as unmatched. "Score" is the mean difference of the predicted IoU
-or of the instances' scores. Without --pictures the photographs of scikit-image serve (each whole,
+or of the instances' scores. Without --images the photographs of scikit-image serve (each whole,
 at half its size, and its middle) and held-out scenes of `training`, which need PyTorch.
 
 The second table has the size of the file, the memory of a process that loaded the model and encoded
-a picture (without pages of the mapped file), and the seconds of that: medians of processes that
+an image (without pages of the mapped file), and the seconds of that: medians of processes that
 alternate between the precisions.
 """
 
@@ -84,7 +84,7 @@ class Pairs(NamedTuple):
 
 
 def photographs(names: Sequence[str] = PHOTOGRAPHS) -> Iterator[Picture]:
-    """Each of scikit-image's pictures whole, at half its size, and the middle of it."""
+    """Each of scikit-image's images whole, at half its size, and the middle of it."""
     from skimage import data
     from skimage.transform import downscale_local_mean
 
@@ -128,7 +128,7 @@ def box_around(mask: NDArray[np.bool_]) -> list[int]:
 
 
 class Engines:
-    """A model in float32 and in another precision, on one picture after the other."""
+    """A model in float32 and in another precision, on one image after the other."""
 
     def __init__(self, exact: Variant, other: Variant) -> None:
         models = [sam_rlx.load_model(v.path, precision=v.precision) for v in (exact, other)]
@@ -145,8 +145,8 @@ class Engines:
 
     def _clicks_and_boxes(self, picture: Picture) -> dict[str, Pairs]:
         height, width = picture.pixels.shape[:2]
-        places = (np.arange(GRID) + 0.5) / GRID
-        points = np.array([[[width * x, height * y]] for y in places for x in places])
+        positions = (np.arange(GRID) + 0.5) / GRID
+        points = np.array([[[width * x, height * y]] for y in positions for x in positions])
         prompts = {"point_coords": points, "point_labels": np.ones(points.shape[:2], int)}
         for predictor in self.clicked:
             predictor.set_image(picture.pixels)
@@ -205,7 +205,7 @@ def matched(
 
 
 def compare(exact: Variant, other: Variant, pictures: Sequence[Picture]) -> dict[str, Pairs]:
-    """Compare with float32 on all pictures, for each kind of prompts that the model takes."""
+    """Compare with float32 on all images, for each kind of prompts that the model takes."""
     engines = Engines(exact, other)
     total: dict[str, Pairs] = {}
     for one in pictures:
@@ -248,7 +248,7 @@ def trained_models() -> dict[str, Path]:
 
 
 def encode(path: str, precision: str, threads: str) -> None:
-    """Print memory in bytes and seconds of a picture, in a process of its own."""
+    """Print memory in bytes and seconds of an image, in a process of its own."""
     import resident
 
     model = sam_rlx.load_model(path, precision=precision or None)
@@ -318,9 +318,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--models", nargs="+", help="checkpoints (default: the small ones)")
     parser.add_argument("--full", action="store_true", help="random weights at full size instead")
-    parser.add_argument("--pictures", nargs="+")
-    parser.add_argument("--count", type=int, help="so many pictures, spread over all")
-    parser.add_argument("--phrases", nargs="+", default=PHRASES, help="for --pictures")
+    parser.add_argument("--images", nargs="+")
+    parser.add_argument("--count", type=int, help="so many images, spread over all")
+    parser.add_argument("--phrases", nargs="+", default=PHRASES, help="for --images")
     parser.add_argument("--precisions", nargs="*", default=list(PRECISIONS))
     parser.add_argument("--threads", type=int, default=2, help="for the second table")
     parser.add_argument("--rounds", type=int, default=3, help="for the second table; 0: none")
@@ -328,7 +328,7 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen_pictures(options: argparse.Namespace) -> list[Picture]:
-    """Return the pictures of the command line, or all that there are."""
+    """Return the images of the command line, or all that there are."""
     named = options.pictures or ()
     found = [Picture(io.read_image(p), tuple(options.phrases)) for p in named]
     found = found or [*photographs(), *scenes()]

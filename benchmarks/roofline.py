@@ -3,13 +3,13 @@
     python benchmarks/roofline.py --threads 2
 
 The arithmetic is what the library has to do: windows without their padding, folded convolutions, no
-dropped level, and what the prompts of a picture share, which is made with the picture. Bytes are
+dropped level, and what the prompts of an image share, which is made with the image. Bytes are
 what every layer reads and writes at least: its weights, inputs and results once, as float32. A time
 below either roof is impossible, however the code is written.
 
-The peak is the best tenth of a second before and after each picture. On a shared machine it changes
+The peak is the best tenth of a second before and after each image. On a shared machine it changes
 by a fifth from one minute to the next, so "of the chains" is beside what the same multiply-adds
-reach meanwhile, for a hundredth of a second at a time between the picture's layers. The shares are
+reach meanwhile, for a hundredth of a second at a time between the image's layers. The shares are
 medians of the rounds.
 """
 
@@ -108,7 +108,7 @@ def sam3(config: Any) -> Iterator[Work]:
     for factor in config.scale_factors[: -config.scalp]:
         inner, side, channels = width, grid, d_model
         while factor > 1:
-            # Four places of half the width; the last ones folded with the convolution behind them.
+            # Four maps of half the width; the last ones folded with the convolution behind them.
             channels = inner // 2 if factor > 2 else d_model
             yield linear(side * side, inner, 4 * channels)
             inner, side, factor = channels, 2 * side, factor / 2
@@ -126,7 +126,7 @@ LAYERS = {"sam": vit, "sam2": hiera, "sam3": sam3}
 
 
 def own(workload: Workload) -> Work:
-    """All that the library has to do for a picture."""
+    """All that the library has to do for an image."""
     layers = list(LAYERS[workload.family](workload.config))
     return Work(sum(layer.products for layer in layers), sum(layer.numbers for layer in layers))
 
@@ -140,7 +140,7 @@ def copied_bytes_per_second(threads: int) -> float:
 
 
 class Round(NamedTuple):
-    """One picture: seconds, the peak in GFLOP/s, and what the chains would have done, in GFLOP."""
+    """One image: seconds, the peak in GFLOP/s, and what the chains would have done, in GFLOP."""
 
     seconds: float
     peak: float
@@ -148,7 +148,7 @@ class Round(NamedTuple):
 
 
 def measure(workload: Workload, threads: int, rounds: int) -> list[Round]:
-    """Time pictures, with the peak of the machine before and after each."""
+    """Time images, with the peak of the machine before and after each."""
     measured = []
     with client.Worker("sam_rlx", workload, threads) as worker:
         worker.prepare()

@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 
 class Clip(Sequence[NDArray[np.uint8]]):
-    """Frames (H, W, 3) of a picture that moves to and fro, `count` of them."""
+    """Frames (H, W, 3) of an image that moves to and fro, `count` of them."""
 
     _DIFFERENT = 8
 
@@ -68,12 +68,12 @@ def past(config: tiny_sam2.ImageEncoderConfig, obj_id: int) -> Past:
 
 def memory_inputs(config: tiny_sam2.ImageEncoderConfig) -> dict[str, Floats]:
     """Return a steady frame's input of the memory attention, as our layer takes it."""
-    width, mem_dim, places = config.d_model, config.d_model // 4, (config.image_size // 16) ** 2
+    width, mem_dim, positions = config.d_model, config.d_model // 4, (config.image_size // 16) ** 2
     shapes = {
-        "curr": (places, width),
-        "curr_pos": (places, width),
-        "features": (MEMORIES, places, mem_dim),
-        "pos": (MEMORIES, places, mem_dim),
+        "curr": (positions, width),
+        "curr_pos": (positions, width),
+        "features": (MEMORIES, positions, mem_dim),
+        "pos": (MEMORIES, positions, mem_dim),
         "tpos": (MEMORIES, mem_dim),
         "pointers": (4 * POINTERS, mem_dim),
         "pointer_pos": (4 * POINTERS, mem_dim),

@@ -12,7 +12,7 @@ both engines one at a time; upstream's own loader would hold all of them. Ours k
 not count. Each engine runs in a process of its own. Needs Linux.
 
 With a phrase, frames are pushed one by one to a session of sam3-nano, which follows what it names:
-discs that cross the picture again and again. It forgets who was not seen for 300 frames, so the
+discs that cross the image again and again. It forgets who was not seen for 300 frames, so the
 first figure comes after 400: from then on as many leave as come. Upstream takes no frames one by
 one.
 """

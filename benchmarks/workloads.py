@@ -28,14 +28,14 @@ HIERA = {
 }
 MEMORY_ATTENTION = "memory-attention"
 VIDEOS = {f"video-{n}": n for n in (1, 3, 10)}  # to the number of objects
-# Parts of SAM 3 on a picture. The text of a phrase and the picture are encoded before the others.
+# Parts of SAM 3 on an image. The text of a phrase and the image are encoded before the others.
 CONCEPTS = ("sam3-encoder", "sam3-text", "sam3-phrase", "sam3-phrases-20")
 PHRASE_VIDEO = "sam3-video"  # of phrase_video.py, with the tracker's weights
 SAM = ("encoder", "decode-1", "decode-64", "everything", "everything-with-encoder")
 NAMES = (*SAM, *HIERA, MEMORY_ATTENTION, *VIDEOS, *CONCEPTS)
 # Instances of each phrase that are kept.
 INSTANCES = 10
-# What one picture goes through, from pixels to the maps that prompts need.
+# What one image goes through, from pixels to the maps that prompts need.
 ENCODERS = ("encoder", *HIERA)
 # A steady frame attends to so many maps, and to so many pointers of four tokens each.
 MEMORIES, POINTERS = 7, 16
@@ -121,12 +121,12 @@ class Workload:
         if self.name == MEMORY_ATTENTION:
             return f"One object, {MEMORIES} maps and {POINTERS} pointers, random."
         if self.name == "sam3-encoder":
-            return "Picture to features. Ours includes what all phrases of a picture share."
+            return "Image to features. Ours includes what all phrases of an image share."
         if self.name == "sam3-text":
             return f"The phrase {phrases(1)[0]!r}."
         if self.name in CONCEPTS:
             return (
-                f"{self.prompts} phrase(s) on a picture of {self.side} x {self.side}, whose "
+                f"{self.prompts} phrase(s) on an image of {self.side} x {self.side}, whose "
                 f"features and those of the text are there; masks of {INSTANCES} instances each. "
                 "Ours in one call, the others in a call for each."
             )
@@ -195,7 +195,7 @@ def all_workloads(variant: str, quick: bool) -> dict[str, Workload]:
 
 
 def picture(height: int, width: int) -> NDArray[np.uint8]:
-    """Return a smooth coloured picture with edges, the same everywhere."""
+    """Return a smooth coloured image with edges, the same everywhere."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)
     waves = [np.sin(x * (0.02 + 0.01 * c) + 3 * np.sin(y * 0.013 * (c + 1))) for c in range(3)]
     blocks = ((x // 64 + y // 48) % 3 - 1) * 40
@@ -205,7 +205,7 @@ def picture(height: int, width: int) -> NDArray[np.uint8]:
 
 
 def normalised(image: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Upstream's network input (1, 3, S, S) of a picture that already has the side S."""
+    """Upstream's network input (1, 3, S, S) of an image that already has the side S."""
     mean, std = np.float32(tiny.PIXEL_MEAN), np.float32(tiny.PIXEL_STD)
     values = (image.astype(np.float32) - mean) / std
     return np.ascontiguousarray(values.transpose(2, 0, 1)[None])

@@ -109,13 +109,13 @@ def tiny_pth(tmp_path_factory: pytest.TempPathFactory, tiny_weights: tiny.Weight
 
 @pytest.fixture(scope="session")
 def pictures() -> dict[str, np.ndarray]:
-    """RGB pictures by shape."""
+    """RGB images by shape."""
     return picture_source.rgb_pictures()
 
 
 @pytest.fixture(scope="session")
 def picture_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Picture files that are not plain RGB, by kind."""
+    """Image files that are not plain RGB, by kind."""
     return picture_source.picture_files(tmp_path_factory.mktemp("pictures"))
 
 

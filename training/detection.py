@@ -28,7 +28,7 @@ class Goals(NamedTuple):
 
 
 def goals(batch: Named, side: int) -> Goals:
-    """Objects meant by each phrase, at `side` cells along the picture."""
+    """Objects meant by each phrase, at `side` cells along the image."""
     full = batch.owner.shape[-1]
     line = ((torch.arange(side, device=batch.owner.device) + 0.5) * (full / side)).long()
     owner = batch.owner[:, line][:, :, line]

@@ -31,7 +31,7 @@ class Engine(Protocol):
     """What the evaluation needs of an implementation."""
 
     def set_image(self, image: np.ndarray) -> None:
-        """Encode an RGB picture (H, W, 3) uint8."""
+        """Encode an RGB image (H, W, 3) uint8."""
 
     def predict(
         self,
@@ -41,7 +41,7 @@ class Engine(Protocol):
         mask_input: np.ndarray | None = None,
         multimask: bool = True,
     ) -> Answer:
-        """Answer a prompt in pixels of the picture."""
+        """Answer a prompt in pixels of the image."""
 
 
 class TorchEngine:
@@ -53,7 +53,7 @@ class TorchEngine:
 
     @torch.no_grad()
     def set_image(self, image: np.ndarray) -> None:
-        """Resize, normalise, pad and encode a picture."""
+        """Resize, normalize, pad and encode an image."""
         self.shape = image.shape[:2]
         scale = self.side / max(self.shape)
         self.inner = tuple(int(length * scale + 0.5) for length in self.shape)
@@ -74,7 +74,7 @@ class TorchEngine:
         mask_input: np.ndarray | None = None,
         multimask: bool = True,
     ) -> Answer:
-        """Answer a prompt in pixels of the picture."""
+        """Answer a prompt in pixels of the image."""
         coords, kinds = [], []
         if points is not None:
             coords.append(np.asarray(points, np.float64).reshape(-1, 2))
@@ -86,13 +86,13 @@ class TorchEngine:
             coords.append(np.zeros((1, 2)))
             kinds.append(-1)
         zoom = np.array(self.inner[::-1]) / np.array(self.shape[::-1])
-        place = torch.from_numpy(np.concatenate(coords) * zoom).float()[None]
+        position = torch.from_numpy(np.concatenate(coords) * zoom).float()[None]
         mask = (
             None
             if mask_input is None
             else torch.from_numpy(mask_input).reshape(1, 1, *mask_input.shape[-2:])
         )
-        low, iou = self.model.decode(self.embedding, place, torch.tensor([kinds]), mask)
+        low, iou = self.model.decode(self.embedding, position, torch.tensor([kinds]), mask)
         low, iou = (low[:, 1:], iou[:, 1:]) if multimask else (low[:, :1], iou[:, :1])
         full = F.interpolate(low, (self.side, self.side), mode="bilinear")
         full = full[..., : self.inner[0], : self.inner[1]]
@@ -109,7 +109,7 @@ class SamRlxEngine:
         self.predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(checkpoint))
 
     def set_image(self, image: np.ndarray) -> None:
-        """Encode a picture."""
+        """Encode an image."""
         self.predictor.set_image(image)
 
     def predict(
@@ -120,7 +120,7 @@ class SamRlxEngine:
         mask_input: np.ndarray | None = None,
         multimask: bool = True,
     ) -> Answer:
-        """Answer a prompt in pixels of the picture."""
+        """Answer a prompt in pixels of the image."""
         got = self.predictor.predict(
             point_coords=None if points is None else np.asarray(points, np.float32),
             point_labels=None if labels is None else np.asarray(labels),

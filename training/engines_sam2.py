@@ -1,4 +1,4 @@
-"""Pictures and clips with the PyTorch modules of SAM 2.1, and clips with the package."""
+"""Images and clips with the PyTorch modules of SAM 2.1, and clips with the package."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Tracked(NamedTuple):
 
 
 def resize_pixels(image: np.ndarray, side: int) -> Tensor:
-    """Stretch an RGB picture (H, W, 3) uint8 to (1, 3, side, side) float in 0..255."""
+    """Stretch an RGB image (H, W, 3) uint8 to (1, 3, side, side) float in 0..255."""
     pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
     return F.interpolate(pixels, (side, side), mode="bilinear", antialias=True)
 
@@ -157,7 +157,7 @@ class TorchTracker:
 
 
 class TorchSam2Engine:
-    """Pictures, with upstream's pre- and post-processing."""
+    """Images, with upstream's pre- and post-processing."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.model = export.load(checkpoint)
@@ -165,7 +165,7 @@ class TorchSam2Engine:
 
     @torch.no_grad()
     def set_image(self, image: np.ndarray) -> None:
-        """Stretch, normalise and encode a picture."""
+        """Stretch, normalize and encode an image."""
         self.shape = image.shape[:2]
         pixels = self.model.normalise(resize_pixels(image, self.side))
         self.features = self.model.encode(pixels)
@@ -179,7 +179,7 @@ class TorchSam2Engine:
         mask_input: np.ndarray | None = None,
         multimask: bool = True,
     ) -> Answer:
-        """Answer a prompt in pixels of the picture."""
+        """Answer a prompt in pixels of the image."""
         coords, kinds = prompt_points(points, labels, box, self.shape, self.side)
         coords = torch.cat([coords, torch.zeros(1, 2)])[None]
         kinds = torch.cat([kinds, torch.tensor([PADDING])])[None]
@@ -212,8 +212,8 @@ def prompt_points(
         coords.append(np.asarray(points, np.float64).reshape(-1, 2))
         kinds += np.asarray(labels).ravel().tolist()
     zoom = side / np.array(shape[::-1], np.float64)
-    places = torch.from_numpy(np.concatenate(coords) * zoom).float()
-    return places, torch.tensor(kinds, dtype=torch.long)
+    positions = torch.from_numpy(np.concatenate(coords) * zoom).float()
+    return positions, torch.tensor(kinds, dtype=torch.long)
 
 
 class TorchClipEngine:

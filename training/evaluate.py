@@ -37,7 +37,7 @@ CHECKPOINTS = {"sam-nano": CHECKPOINT, "sam2-nano": engines_sam2.CHECKPOINT}
 
 
 def held_out(scenes: int, objects: int) -> list[tuple[np.ndarray, list[np.ndarray]]]:
-    """Make pictures and masks of shapes, textures and photographs not trained on."""
+    """Make images and masks of shapes, textures and photographs not trained on."""
     device = torch.device("cpu")
     fields, kinds = shapes.make_pool(400, SEED, 1)
     pool = textures.TextureMaker(device, SEED, textures.HELD_OUT_PHOTOS).pool(200)
@@ -83,8 +83,8 @@ def prompt_object(engine: Engine, mask: np.ndarray, clicks: int) -> dict[str, fl
     }
     seen, low = answer.masks[best], answer.low_res[best]
     for number in range(2, clicks + 1):
-        place, label = correct(mask, seen)
-        points.append(place)
+        position, label = correct(mask, seen)
+        points.append(position)
         labels.append(label)
         answer = engine.predict(
             points=np.stack(points), labels=np.array(labels), mask_input=low[None], multimask=False
@@ -99,7 +99,7 @@ def prompt_object(engine: Engine, mask: np.ndarray, clicks: int) -> dict[str, fl
 def measure(
     engine: Engine, pairs: list[tuple[np.ndarray, list[np.ndarray]]], clicks: int
 ) -> dict[str, list[float]]:
-    """Collect the figures of every object of every picture."""
+    """Collect the figures of every object of every image."""
     figures: dict[str, list[float]] = collections.defaultdict(list)
     for image, masks in pairs:
         if masks:
@@ -128,7 +128,7 @@ class Judge:
 
     @functools.cached_property
     def pictures(self) -> Engine:
-        """The engine for pictures."""
+        """The engine for images."""
         if self.engine == "torch" and self.video:
             return TorchSam2Engine(self.checkpoint)
         return ENGINES[self.engine](self.checkpoint)
@@ -139,7 +139,7 @@ class Judge:
         return CLIP_ENGINES[self.engine](self.checkpoint)
 
     def __call__(self, task: tuple[str, str | int, Any]) -> tuple[str, dict[str, list[float]]]:
-        """Measure one picture with so many clicks, or one clip with a kind of prompt."""
+        """Measure one image with so many clicks, or one clip with a kind of prompt."""
         title, how, item = task
         if isinstance(how, str):
             return title, measure_clips(self.clips, [item], [how])

@@ -93,7 +93,7 @@ def figures(parts: list[Judged]) -> dict[str, float]:
 def answers(
     model: Sam3, maker: PhraseMaker, pictures: int, examples: bool
 ) -> Iterator[tuple[Judged, Tensor]]:
-    """Judge so many pictures with four phrases each; give the tokens of each phrase as well."""
+    """Judge so many images with four phrases each; give the tokens of each phrase as well."""
     for _ in range(pictures):
         batch = maker.make(1, model.config.img_size, PHRASES, examples)
         asked = (x.flatten(0, 1) for x in (batch.ids, batch.boxes, batch.labels))
@@ -102,7 +102,7 @@ def answers(
 
 
 def measure(model: Sam3, maker: PhraseMaker, pictures: int) -> dict[str, dict[str, float]]:
-    """Measure a model on so many pictures for phrases, and on as many for examples."""
+    """Measure a model on so many images for phrases, and on as many for examples."""
     named = torch.tensor([WORDS[w] for word in SURFACES for w in {word, SAME.get(word, word)}])
     groups: dict[str, list[Judged]] = {"size, colour, noun": [], "surface too": [], "all": []}
     for judged, ids in answers(model, maker, pictures, examples=False):
@@ -118,7 +118,7 @@ def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--pictures", type=int, default=100)
+    parser.add_argument("--images", type=int, default=100)
     args = parser.parse_args()
     maker = phrase_maker(torch.device("cpu"), SEED, 400, 40, 1)
     model = export.load(args.checkpoint)

@@ -13,7 +13,7 @@ from training.speed import compiled
 
 
 class Chances(NamedTuple):
-    """What is drawn for each picture: shares (B, 1, 1, 1), or 0 and 1 for whether at all."""
+    """What is drawn for each image: shares (B, 1, 1, 1), or 0 and 1 for whether at all."""
 
     glow: Tensor
     glows: Tensor
@@ -44,20 +44,20 @@ def finish(
     group: int = 1,
     true_colours: bool = False,
 ) -> Tensor:
-    """Turn composed colours in 0..1 into picture values in 0..255.
+    """Turn composed colours in 0..1 into image values in 0..255.
 
     Parameters
     ----------
     image : Tensor
         (B, 3, S, S).
     grey_always : Tensor
-        (B,) bool: scenes that become grey pictures most of the time.
+        (B,) bool: scenes that become grey images most of the time.
     gen : torch.Generator
         Source of chance.
     group : int
-        So many pictures in a row come from one camera; only their noise differs.
+        So many images in a row come from one camera; only their noise differs.
     true_colours : bool
-        Colours can still be told: no grey pictures, and light of one colour and fewer strengths.
+        Colours can still be told: no grey images, and light of one colour and fewer strengths.
     """
     chances = _draw(image, gen, group)
     if true_colours:
@@ -113,8 +113,8 @@ def develop(image: Tensor, grey_always: Tensor, c: Chances) -> Tensor:
 def _blur(image: Tensor, sigma: float) -> Tensor:
     """Gaussian blur with reflected borders."""
     reach = math.ceil(2.5 * sigma)
-    place = torch.arange(-reach, reach + 1, device=image.device, dtype=image.dtype)
-    kernel = torch.exp(-((place / sigma) ** 2) / 2)
+    position = torch.arange(-reach, reach + 1, device=image.device, dtype=image.dtype)
+    kernel = torch.exp(-((position / sigma) ** 2) / 2)
     kernel = (kernel / kernel.sum()).reshape(1, 1, -1, 1)
     b, c, h, w = image.shape
     flat = F.pad(image.reshape(b * c, 1, h, w), (reach,) * 4, mode="reflect")
@@ -122,7 +122,7 @@ def _blur(image: Tensor, sigma: float) -> Tensor:
 
 
 def _blocks(image: Tensor, step: Tensor) -> Tensor:
-    """Quantise 8 x 8 cosine coefficients, coarser for higher frequencies, as JPEG does."""
+    """Quantize 8 x 8 cosine coefficients, coarser for higher frequencies, as JPEG does."""
     h, w = image.shape[2:]
     image = F.pad(image, (0, -w % 8, 0, -h % 8), mode="replicate")
     n = torch.arange(8, device=image.device, dtype=image.dtype)

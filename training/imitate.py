@@ -12,7 +12,7 @@ def iou(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def middle(mask: np.ndarray) -> np.ndarray:
-    """Return the place (x, y) farthest from the border of the mask."""
+    """Return the position (x, y) farthest from the border of the mask."""
     depth = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
     y, x = np.unravel_index(depth.argmax(), depth.shape)
     return np.array([x, y], np.float32)
@@ -25,10 +25,10 @@ def box_of(mask: np.ndarray) -> np.ndarray:
 
 
 def correct(mask: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, int]:
-    """Click in the middle of the largest wrong place: position and label."""
+    """Click in the middle of the largest wrong position: position and label."""
     labels, count = ndimage.label(mask ^ predicted)
     if count == 0:
         return middle(mask), 1
     sizes = np.bincount(labels.ravel())[1:]
-    place = middle(labels == 1 + sizes.argmax())
-    return place, int(mask[int(place[1]), int(place[0])])
+    position = middle(labels == 1 + sizes.argmax())
+    return position, int(mask[int(position[1]), int(position[0])])

@@ -13,7 +13,7 @@ from training.scenes import Scenes
 
 
 class NamedClips(ClipMaker):
-    """Make clips and pictures with the objects of a phrase maker."""
+    """Make clips and images with the objects of a phrase maker."""
 
     def __init__(self, named: PhraseMaker, life: Liveliness | None = None) -> None:
         super().__init__(named.scenes, life)
@@ -30,7 +30,7 @@ class NamedClips(ClipMaker):
     ) -> tuple[Clips, Tensor]:
         """Compose clips; give the attributes (B, K, 4) of their objects as well.
 
-        `stretched` pictures are stretched half as much as others, as the detector knows them.
+        `stretched` images are stretched half as much as others, as the detector knows them.
         """
         layout, attributes = self.named.paint_plan(first_objects(self.draw.make(clips, side)))
         size = torch.full_like(layout.size, side).float()
@@ -40,5 +40,5 @@ class NamedClips(ClipMaker):
         return self.film(layout, frames, true_colours=True), attributes
 
     def pictures(self, count: int, side: int) -> Scenes:
-        """Compose pictures: clips of one frame."""
+        """Compose images: clips of one frame."""
         return self.make(count, 1, side).frame(0)

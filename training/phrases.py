@@ -47,7 +47,7 @@ HARD_SHARE = 0.5
 
 
 class Named(NamedTuple):
-    """Pictures, phrases about them, and what the phrases mean.
+    """Images, phrases about them, and what the phrases mean.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Named(NamedTuple):
     owner : Tensor
         (B, S, S) number of the object seen at each pixel, 0 for none.
     ids : Tensor
-        (B, P, L) tokens of P phrases for each picture.
+        (B, P, L) tokens of P phrases for each image.
     meant : Tensor
         (B, P, K) bool: objects 1..K that can be seen and that a phrase means.
     boxes, labels : Tensor

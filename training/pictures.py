@@ -1,4 +1,4 @@
-"""Train SAM 2.1 on pictures: prompts for several objects of each, then corrections."""
+"""Train SAM 2.1 on images: prompts for several objects of each, then corrections."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ENCODED_AT_ONCE = 32 * 512**2
 
 @compiled("encoder")
 def encode_part(model: Heads, pixels: Tensor) -> Features:
-    """Encode pictures (B, 3, S, S) in 0..255."""
+    """Encode images (B, 3, S, S) in 0..255."""
     return model.encode(model.normalise(pixels))
 
 
 def encode(model: Heads, pixels: Tensor) -> Features:
-    """Encode pictures in batches of one size, for which the encoder is compiled once."""
+    """Encode images in batches of one size, for which the encoder is compiled once."""
     size = max(ENCODED_AT_ONCE // pixels.shape[-1] ** 2, 1)
     parts = [encode_part(model, p) for p in pixels.split(size)]
     if len(parts) == 1:
@@ -68,8 +68,8 @@ def chosen(got: Decoded, alone: Tensor) -> Tensor:
 
 def pick(x: Tensor, index: Tensor) -> Tensor:
     """Take element `index[i]` of each row of x (N, M, ...)."""
-    place = index.reshape(-1, *[1] * (x.ndim - 1)).expand(-1, 1, *x.shape[2:])
-    return x.gather(1, place)[:, 0]
+    position = index.reshape(-1, *[1] * (x.ndim - 1)).expand(-1, 1, *x.shape[2:])
+    return x.gather(1, position)[:, 0]
 
 
 class Answer(NamedTuple):
@@ -90,10 +90,10 @@ def prompt_rounds(
     gen: torch.Generator,
 ) -> tuple[list[Answer], Tensor]:
     """Prompt with a click or a box, then correct, as a person would: answers and their loss."""
-    coords, labels, alone, place = prompts.first_prompts(targets, gen)
+    coords, labels, alone, position = prompts.first_prompts(targets, gen)
     last = torch.where(alone, NOTHING, PADDING)[:, None]
     coords, labels = F.pad(coords, (0, 0, 0, 1)), torch.cat([labels, last], 1)
-    other = prompts.other_reading(scenes, targets, place)
+    other = prompts.other_reading(scenes, targets, position)
     goal = shares(targets.mask)
     other = shares(torch.where(alone[:, None, None], other, targets.mask))
     out: list[Answer] = []

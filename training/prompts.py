@@ -70,14 +70,14 @@ def areas(numbers: Tensor, top: int) -> Tensor:
     return torch.stack([(numbers == i).sum((1, 2)) for i in range(top)], 1)
 
 
-def other_reading(scenes: Scenes, targets: Targets, place: Tensor) -> Tensor:
+def other_reading(scenes: Scenes, targets: Targets, position: Tensor) -> Tensor:
     """Return what else a click could mean: the whole for a part, the part for a whole.
 
     Parameters
     ----------
     scenes, targets : Scenes, Targets
         Where the clicks are.
-    place : Tensor
+    position : Tensor
         (N, 2) clicks (x, y) in cells of the target masks.
 
     Returns
@@ -87,15 +87,15 @@ def other_reading(scenes: Scenes, targets: Targets, place: Tensor) -> Tensor:
     """
     owner = scenes.owner[:, ::2, ::2][targets.scene]
     part = scenes.part[:, ::2, ::2][targets.scene]
-    n = torch.arange(len(place), device=place.device)
-    here_owner = owner[n, place[:, 1], place[:, 0]][:, None, None]
-    here_part = part[n, place[:, 1], place[:, 0]][:, None, None]
+    n = torch.arange(len(position), device=position.device)
+    here_owner = owner[n, position[:, 1], position[:, 0]][:, None, None]
+    here_part = part[n, position[:, 1], position[:, 0]][:, None, None]
     other = torch.where(targets.is_part[:, None, None], owner == here_owner, part == here_part)
     usable = targets.is_part[:, None, None] | (here_part > 0)
     return torch.where(usable & (other.sum((1, 2), keepdim=True) > 15), other, targets.mask)
 
 
-def pick_place(mask: Tensor, central: Tensor, gen: torch.Generator, levels: int = 10) -> Tensor:
+def pick_position(mask: Tensor, central: Tensor, gen: torch.Generator, levels: int = 10) -> Tensor:
     """Pick one cell of each mask.
 
     Parameters
@@ -132,10 +132,10 @@ def depth(mask: Tensor, levels: int) -> Tensor:
     return F.interpolate(out, scale_factor=2)[:, 0]
 
 
-def to_pixels(place: Tensor, gen: torch.Generator) -> Tensor:
-    """Turn cells of the masks into picture coordinates (x, y), anywhere in the cell."""
-    shake = torch.rand(place.shape, generator=gen, device=place.device)
-    return (place + shake) * 2 - 0.5
+def to_pixels(position: Tensor, gen: torch.Generator) -> Tensor:
+    """Turn cells of the masks into image coordinates (x, y), anywhere in the cell."""
+    shake = torch.rand(position.shape, generator=gen, device=position.device)
+    return (position + shake) * 2 - 0.5
 
 
 def boxes(mask: Tensor, gen: torch.Generator) -> Tensor:
@@ -170,13 +170,13 @@ def first_prompts(
     """
     mask = targets.mask
     chance = torch.rand(2, len(mask), generator=gen, device=mask.device)
-    place = pick_place(mask, chance[0] < 0.5, gen)
-    click = to_pixels(place, gen)
+    position = pick_position(mask, chance[0] < 0.5, gen)
+    click = to_pixels(position, gen)
     clicks = torch.stack([click, torch.zeros_like(click)], 1)
     is_click = chance[1] >= box_share
     coords = torch.where(is_click[:, None, None], clicks, boxes(mask, gen))
     first, second = torch.where(is_click, 1, 2), torch.where(is_click, PADDING_LABEL, 3)
-    return coords, torch.stack([first, second], 1), is_click, place
+    return coords, torch.stack([first, second], 1), is_click, position
 
 
 def correction(mask: Tensor, predicted: Tensor, gen: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -184,10 +184,10 @@ def correction(mask: Tensor, predicted: Tensor, gen: torch.Generator) -> tuple[T
     wrong = mask ^ predicted
     wrong = torch.where(wrong.flatten(1).any(1)[:, None, None], wrong, mask)
     central = torch.rand(len(mask), generator=gen, device=mask.device) < 0.6
-    place = pick_place(wrong, central, gen)
+    position = pick_position(wrong, central, gen)
     n = torch.arange(len(mask), device=mask.device)
-    label = mask[n, place[:, 1], place[:, 0]].long()
-    return to_pixels(place, gen)[:, None], label[:, None]
+    label = mask[n, position[:, 1], position[:, 0]].long()
+    return to_pixels(position, gen)[:, None], label[:, None]
 
 
 def rough_masks(mask: Tensor, gen: torch.Generator) -> Tensor:

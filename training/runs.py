@@ -56,7 +56,7 @@ class Team:
 
 
 class Flat:
-    """One long tensor with a piece for each parameter, each at an aligned place."""
+    """One long tensor with a piece for each parameter, each at an aligned position."""
 
     def __init__(self, params: dict[str, nn.Parameter], device: torch.device) -> None:
         self.shapes = {name: p.shape for name, p in params.items()}

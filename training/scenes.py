@@ -15,20 +15,20 @@ from training.speed import compiled
 
 @dataclasses.dataclass
 class Scenes:
-    """Pictures and the objects seen in them.
+    """Images and the objects seen in them.
 
     Attributes
     ----------
     pixels : Tensor
-        (B, 3, S, S) in 0..255; 0 outside the picture.
+        (B, 3, S, S) in 0..255; 0 outside the image.
     valid : Tensor
-        (B, 1, S, S) bool: inside the picture (top-left part of the square).
+        (B, 1, S, S) bool: inside the image (top-left part of the square).
     owner : Tensor
         (B, S, S) number of the object seen at each pixel, 0 for the background, -1 outside.
     part : Tensor
         (B, S, S) number of the part seen at each pixel, 0 for none.
     size : Tensor
-        (B, 2) height and width of the picture.
+        (B, 2) height and width of the image.
     """
 
     pixels: Tensor
@@ -67,7 +67,7 @@ class SceneMaker:
         batch, side : int
             How many, and how large.
         stretched : bool
-            Stretch the pictures to fill the square, as SAM 2 does, instead of leaving a margin.
+            Stretch the images to fill the square, as SAM 2 does, instead of leaving a margin.
         """
         layout = self.layouts.make(batch, side)
         x, y = grid(side, self.device)
@@ -84,7 +84,7 @@ class SceneMaker:
         return Scenes(pixels, valid, owner, part, size)
 
     def paint(self, layout: Layout, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Paint all objects as seen at the places (x, y) of (B or 1, S, S) pixels.
+        """Paint all objects as seen at the positions (x, y) of (B or 1, S, S) pixels.
 
         Returns
         -------

@@ -29,7 +29,7 @@ class TextureMaker:
     seed : int
         Pools of different seeds share no texture.
     photos : sequence of str
-        Names of scikit-image pictures to cut pieces out of.
+        Names of scikit-image images to cut pieces out of.
     """
 
     def __init__(self, device: torch.device, seed: int, photos: Sequence[str]) -> None:
@@ -77,10 +77,10 @@ class TextureMaker:
     def _map(self, value: Tensor, count: int = 3) -> Tensor:
         """Colour a (n, S, S) field in 0..1 through a random ramp of `count` colours."""
         ramp = self._colours(len(value), count)
-        place = value.clamp(0, 1) * (count - 1)
+        position = value.clamp(0, 1) * (count - 1)
         out = torch.zeros(len(value), SIDE, SIDE, 3, device=self.device)
         for i in range(count):
-            out += (1 - (place - i).abs()).clamp(min=0)[..., None] * ramp[:, None, None, i]
+            out += (1 - (position - i).abs()).clamp(min=0)[..., None] * ramp[:, None, None, i]
         return out.permute(0, 3, 1, 2)
 
     def _spectrum(self, n: int, low: float, high: float) -> Tensor:
@@ -154,7 +154,7 @@ class TextureMaker:
         return self._map(value, int(2 + 2 * self._rand(1)))
 
     def cut(self, n: int) -> Tensor:
-        """Pieces of photographs, from a few dozen pixels to the whole picture."""
+        """Pieces of photographs, from a few dozen pixels to the whole image."""
         out = []
         for _ in range(n):
             photo = self.photos[int(self._rand(1) * len(self.photos))]

@@ -26,8 +26,8 @@ def train_step(run: Run, scenes: Scenes, gen: torch.Generator) -> list[losses.Ro
     """Choose targets, prompt for each of them three times, and update the weights."""
     model = run.model
     targets = prompts.choose_targets(scenes, TARGETS_PER_SCENE, gen)
-    coords, labels, alone, place = prompts.first_prompts(targets, gen)
-    other = prompts.other_reading(scenes, targets, place)
+    coords, labels, alone, position = prompts.first_prompts(targets, gen)
+    other = prompts.other_reading(scenes, targets, position)
     other = torch.where(alone[:, None, None], other, targets.mask)
     rounds: list[losses.RoundLoss] = []
     mask = None
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--resume", type=Path, help="folder of the stage before")
     parser.add_argument("--seconds", type=float, required=True, help="training time of this stage")
     parser.add_argument("--total-seconds", type=float, required=True, help="time of all stages")
-    parser.add_argument("--small-seconds", type=float, default=150, help="time on small pictures")
+    parser.add_argument("--small-seconds", type=float, default=150, help="time on small images")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--shapes", type=int, default=12000)
     parser.add_argument("--seed", type=int, default=1)

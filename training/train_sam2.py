@@ -30,7 +30,7 @@ STEPS_PER_BATCH = 3
 class Phase:
     """Part of the training, up to a share of the planned time.
 
-    `scenes` pictures a step, or `clips` clips of `frames` frames in the share `clip_share` of the
+    `scenes` images a step, or `clips` clips of `frames` frames in the share `clip_share` of the
     steps; sides in pixels.
     """
 
@@ -43,7 +43,7 @@ class Phase:
 
 
 PLANS = {
-    # From random weights: small pictures bring most of the early progress.
+    # From random weights: small images bring most of the early progress.
     "new": (
         Phase(0.12, 256, 64, 32, 8, 0.0),
         Phase(0.22, 256, 64, 32, 8, 0.4),
@@ -55,7 +55,7 @@ PLANS = {
         Phase(0.35, 512, 32, 8, 8, 0.15),
         Phase(9.99, 512, 32, 8, 8, 0.4),
     ),
-    # To end with: longer clips, half and half with pictures.
+    # To end with: longer clips, half and half with images.
     "long": (Phase(9.99, 512, 32, 8, 12, 0.5),),
     # For less memory.
     "small": (Phase(9.99, 512, 32, 4, 8, 0.4),),
@@ -90,7 +90,7 @@ class Lesson:
         self.learn()
 
     def next_batch(self) -> None:
-        """Make the pictures or clips of the next few steps."""
+        """Make the images or clips of the next few steps."""
         self.batch = self.make()
 
     def steps(self, apply: Callable[[], None]) -> None:
@@ -141,7 +141,7 @@ class Stage:
             print(f"ready for {phase.side} pixels in {time.time() - start:.0f} s", flush=True)
 
     def lessons_of(self, phase: Phase) -> dict[str, Lesson]:
-        """Lessons on pictures, and on clips if there are any in a phase."""
+        """Lessons on images, and on clips if there are any in a phase."""
         maker, side = self.clips.scenes, phase.side
         gen = maker.gen
         lessons = {
@@ -162,7 +162,7 @@ class Stage:
         return lessons
 
     def steps(self, phase: Phase) -> None:
-        """Train on one batch of pictures or clips."""
+        """Train on one batch of images or clips."""
         self.prepare(phase)
         kind = "clips" if self.run.chance() < phase.clip_share else "pictures"
         self.lessons[kind].steps(self.apply)

@@ -24,7 +24,7 @@ SAVE_EVERY = 100
 
 @speed.compiled("encoder")
 def find(model: Sam3, pixels: Tensor, ids: Tensor, boxes: Tensor, labels: Tensor) -> Found:
-    """Answer phrases and examples about pictures (B, 3, S, S) in 0..255."""
+    """Answer phrases and examples about images (B, 3, S, S) in 0..255."""
     return model(pixels / 127.5 - 1, ids, boxes, labels)
 
 
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--resume", type=Path, help="folder of the stage before")
     parser.add_argument("--seconds", type=float, required=True, help="time of this stage")
     parser.add_argument("--total-seconds", type=float, required=True, help="time of all stages")
-    parser.add_argument("--batch", type=int, default=32, help="pictures a step and process")
+    parser.add_argument("--batch", type=int, default=32, help="images a step and process")
     parser.add_argument("--shapes", type=int, default=12000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compile", default="", help=f"comma-separated: {', '.join(speed.PARTS)}")

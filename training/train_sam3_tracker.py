@@ -32,10 +32,10 @@ PLANS = {
 
 
 class NamedStage(Stage):
-    """Pictures and clips of named objects, for a model with a detector and a tracker."""
+    """Images and clips of named objects, for a model with a detector and a tracker."""
 
     def lessons_of(self, phase: Phase) -> dict[str, Lesson]:
-        """Lessons on pictures and on clips."""
+        """Lessons on images and on clips."""
         clips, gen, side = self.clips, self.clips.scenes.gen, phase.side
         return {
             "pictures": Lesson(

@@ -67,7 +67,7 @@ def write_weights(workload: Workload) -> None:
 
 
 def write_sam3(workload: Workload) -> None:
-    """The same for SAM 3's picture model."""
+    """The same for SAM 3's image model."""
     from support import upstream_sam3
 
     save_sam3(workload, upstream_sam3.image_model(workload.config, SEED))

@@ -45,7 +45,7 @@ def upstream(workload: Workload, frames: int, threads: int) -> Iterator[Any]:
 
 
 def pushed(phrase: str, frames: int, threads: int) -> Iterator[Any]:
-    """Three discs that cross the picture, each with other pauses between."""
+    """Three discs that cross the image, each with other pauses between."""
     import sam_rlx
 
     session = sam_rlx.VideoPredictor(sam_rlx.load_model("sam3-nano"), num_threads=threads)

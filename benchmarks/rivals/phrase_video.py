@@ -155,7 +155,7 @@ def upstream(order: dict[str, Any]) -> dict[str, Any]:
         next(tracked)
         seconds = time.perf_counter() - start
     if len(encoded) != 1:
-        raise RuntimeError(f"expected one picture encoded in the timed frame, found {len(encoded)}")
+        raise RuntimeError(f"expected one image encoded in the timed frame, found {len(encoded)}")
     objects = sum(len(s["obj_ids"]) for s in state["tracker_inference_states"])
     return {"seconds": seconds, "objects": objects, "peak_rss": resident.peak()}
 

@@ -55,7 +55,7 @@ def prepare(workload: Workload) -> Task:
             return model.backbone.forward_text([phrase], device="cpu")
 
     def scores(_: Any = None) -> Any:
-        """Scores of the first phrase, on a state with its picture."""
+        """Scores of the first phrase, on a state with its image."""
         set_image()
         with torch.inference_mode(), upstream_sam3.on_cpu():
             backbone_out = {**state["backbone_out"], **encode(words[0])}

@@ -43,7 +43,7 @@ def prepare(workload: Workload, threads: int, precision: str = "float32") -> Tas
     predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
     if workload.name in ENCODERS:
         image = picture(side, side)
-        # Resizing and normalising are part of it, as of the call that a user makes.
+        # Resizing and normalizing are part of it, as of the call that a user makes.
         return Task(lambda: predictor.set_image(image), lambda _: predictor.image_embedding)
     predictor.set_image_embedding(embedding(workload.config), (side, side))
     coords, labels = clicks(workload.config, workload.prompts)
@@ -87,7 +87,7 @@ def _everything(model: Any, workload: Workload, threads: int) -> Task:
     predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
 
     def without_encoder() -> tuple[float, Any]:
-        """Time of everything mode less that of embedding the same picture, just before."""
+        """Time of everything mode less that of embedding the same image, just before."""
         start = time.perf_counter()
         predictor.set_image(image)
         middle = time.perf_counter()

@@ -1,4 +1,4 @@
-"""SAM 3 on pictures by ours."""
+"""SAM 3 on images by ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def prepare(workload: Workload, model: Any, threads: int) -> Task:
     words = phrases(max(1, workload.prompts))
 
     def scores() -> Any:
-        """Scores of the first phrase. Masks of nothing are made at the picture's size."""
+        """Scores of the first phrase. Masks of nothing are made at the image's size."""
         (raw,) = predictor.predict(text=words[0], threshold=1.0, raw=True).raw
         return scores_of(raw.pred_logits, raw.presence_logit_dec)
 

@@ -47,7 +47,7 @@ class Decoder(nn.Module):
 class ExportableDecoder(nn.Module):
     """The same in the form of upstream's ONNX model, which has no assignments by mask.
 
-    The padding point is part of `coords`. The encoding of the places is a constant.
+    The padding point is part of `coords`. The encoding of the positions is a constant.
     """
 
     def __init__(self, model: Any) -> None:

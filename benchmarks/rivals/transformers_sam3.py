@@ -1,4 +1,4 @@
-"""Hugging Face's Sam3Model on pictures. Imports PyTorch."""
+"""Hugging Face's Sam3Model on images. Imports PyTorch."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def stored(name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
             names = [name.replace(joined, f"{part}_proj.") for part in "qkv"]
             return dict(zip(names, value.chunk(3), strict=True))
     if name.endswith("position_embeddings"):
-        return {name: value[:, 1:]}  # the class token has no place
+        return {name: value[:, 1:]}  # the class token has no position
     if name.endswith("text_projection.weight") and name.startswith("text_encoder"):
         return {name: value.T.contiguous()}
     return {name: value}
@@ -134,11 +134,11 @@ def load(workload: Workload) -> Any:
     weights: dict[str, torch.Tensor] = {}
     for name, value in torch.load(workload.weights, mmap=True, weights_only=True).items():
         weights |= stored(name, value)
-    # Points, which Meta's network takes too, have no place in theirs.
-    places = model.state_dict().keys()
-    used = {name: value for name, value in weights.items() if name in places}
+    # Points, which Meta's network takes too, have no position in theirs.
+    positions = model.state_dict().keys()
+    used = {name: value for name, value in weights.items() if name in positions}
     if unknown := sorted(n for n in weights.keys() - used.keys() if ".points_" not in n):
-        raise KeyError(f"no place for {unknown}")
+        raise KeyError(f"no position for {unknown}")
     model.load_state_dict(used, assign=True)
     # Tables that are computed stand beside the weights.
     for layer in model.vision_encoder.backbone.layers:

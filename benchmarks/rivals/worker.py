@@ -27,8 +27,8 @@ SAMPLES = 64
 def sampled(values: Any) -> list[float]:
     """Return a few values, evenly spread, by which engines can be compared."""
     flat = np.asarray(values, np.float64).ravel()
-    places = np.linspace(0, flat.size - 1, min(SAMPLES, flat.size)).astype(int)
-    return [float(x) for x in flat[places]]
+    positions = np.linspace(0, flat.size - 1, min(SAMPLES, flat.size)).astype(int)
+    return [float(x) for x in flat[positions]]
 
 
 class Worker:

@@ -8,7 +8,7 @@
 
 namespace sam_rlx {
 
-// Makes the embeddings of an earlier run the predictor's picture.
+// Makes the embeddings of an earlier run the predictor's image.
 template <class Predictor>
 void set_image_embeddings(Predictor& predictor, const std::vector<Array<float>>& embeddings,
                           std::pair<std::int64_t, std::int64_t> orig_hw) {

@@ -10,14 +10,14 @@
 
 namespace sam_rlx {
 
-// How SAM 3 resizes pictures, by name. Raises InvalidArgument for another one.
+// How SAM 3 resizes images, by name. Raises InvalidArgument for another one.
 inline ByteSquareTransform::Resize resize_named(const std::string& name) {
   if (name == "float") return ByteSquareTransform::Resize::kFloat;
   if (name != "integer") fail("resize", "\"float\" or \"integer\"", '"' + name + '"');
   return ByteSquareTransform::Resize::kInteger;
 }
 
-// A NumPy picture and the memory behind it. Rows may be apart or upside down; anything else that
+// A NumPy image and the memory behind it. Rows may be apart or upside down; anything else that
 // is not plain RGB bytes is copied once.
 class ImageArray {
  public:

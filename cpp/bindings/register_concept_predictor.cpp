@@ -115,7 +115,7 @@ void encode_text(ConceptPredictor& predictor, const Ids& ids) {
   predictor.encode_text(phrases);
 }
 
-// The picture's size. Refuses a result that is not (K, H, W) for masks (K, S, S) of it.
+// The image's size. Refuses a result that is not (K, H, W) for masks (K, S, S) of it.
 Size check_masks(const ConceptPredictor& predictor, const Array<float>& low_res,
                  const py::array& out) {
   const Size hw = predictor.orig_hw().value_or(Size{});
@@ -149,9 +149,9 @@ void binarize(ConceptPredictor& predictor, const Array<float>& low_res,
   predictor.binarize(hw, masks, pixels);
 }
 
-// Moves the embeddings for clicks out of a picture.
-py::tuple take_click_embeddings(ConceptPicture& picture) {
-  return to_numpy(std::exchange(picture.click_embeddings, {}));
+// Moves the embeddings for clicks out of an image.
+py::tuple take_click_embeddings(ConceptImage& concept_image) {
+  return to_numpy(std::exchange(concept_image.click_embeddings, {}));
 }
 
 Pair pair_of(Size size) { return {size.height, size.width}; }
@@ -159,8 +159,8 @@ Pair pair_of(Size size) { return {size.height, size.width}; }
 }  // namespace
 
 void register_concept_predictor(py::module_& m) {
-  py::classh<ConceptPicture>(m, "ConceptPicture")
-      .def_property_readonly("orig_hw", [](const ConceptPicture& x) { return pair_of(x.orig_hw); })
+  py::classh<ConceptImage>(m, "ConceptImage")
+      .def_property_readonly("orig_hw", [](const ConceptImage& x) { return pair_of(x.orig_hw); })
       .def("take_click_embeddings", take_click_embeddings);
   py::classh<ConceptPredictor>(m, "ConceptPredictor")
       .def(py::init([](std::shared_ptr<const Model> model, int num_threads,
@@ -174,8 +174,8 @@ void register_concept_predictor(py::module_& m) {
            py::arg("clicks") = false)
       .def_property_readonly("num_threads", &ConceptPredictor::num_threads)
       .def("set_image", set_concept_image, py::arg("image"), py::arg("orig_hw") = py::none())
-      .def_property_readonly("picture", &ConceptPredictor::picture)
-      .def("set_picture", &ConceptPredictor::set_picture, py::arg("picture"))
+      .def_property_readonly("concept_image", &ConceptPredictor::concept_image)
+      .def("set_concept_image", &ConceptPredictor::set_concept_image, py::arg("concept_image"))
       .def_property_readonly("orig_hw",
                              [](const ConceptPredictor& x) {
                                const std::optional<Size> hw = x.orig_hw();

@@ -90,7 +90,7 @@ PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coo
     check_batch(prompts, known, found[0], "mask_input");
     prompts.mask_input = {mask_input->data(), found};
   }
-  if (!known) prompts.batch = 1;  // a mask of the whole picture
+  if (!known) prompts.batch = 1;  // a mask of the whole image
   return prompts;
 }
 

@@ -52,9 +52,9 @@ py::tuple results(MaskletTracker& tracker, std::int64_t frame) {
 py::array_t<std::int64_t> boxes(const MaskletTracker& tracker, std::int64_t frame) {
   const MaskletTracker::Seen seen = tracker.seen(frame);
   auto out = make_array<std::int64_t>({static_cast<std::int64_t>(seen.boxes.size()), 4});
-  std::int64_t* place = out.mutable_data();
+  std::int64_t* position = out.mutable_data();
   for (const PixelBox& box : seen.boxes) {
-    for (const std::int64_t side : {box.x0, box.y0, box.x1, box.y1}) *place++ = side;
+    for (const std::int64_t side : {box.x0, box.y0, box.x1, box.y1}) *position++ = side;
   }
   return out;
 }

@@ -16,8 +16,8 @@
 #include "ops/conv.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
-#include "ops/place_attention.h"
 #include "ops/pool.h"
+#include "ops/position_attention.h"
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
 #include "ops/rope.h"
@@ -112,36 +112,37 @@ Times time_depthwise_conv(std::int64_t side, std::int64_t channels, std::int64_t
 
 // Queries of a map attend to `maps` maps of `inputs` channels with rotary keys: with keys that are
 // projected first, or without.
-Times time_place_attention(std::int64_t side, std::int64_t maps, bool factored, int repetitions,
-                           const Isa& isa, int num_threads) {
+Times time_position_attention(std::int64_t side, std::int64_t maps, bool factored, int repetitions,
+                              const Isa& isa, int num_threads) {
   constexpr std::int64_t kChannels = 256, kInputs = 64;
   TestContext test(isa, num_threads);
   Context& ctx = test.context;
-  const std::int64_t places = side * side;
-  const Tensor query = random_tensor({places, kChannels});
-  const Tensor features = random_tensor({maps, places, kInputs}), pos = random_tensor({places, 64});
+  const std::int64_t positions = side * side;
+  const Tensor query = random_tensor({positions, kChannels});
+  const Tensor features = random_tensor({maps, positions, kInputs}),
+               pos = random_tensor({positions, 64});
   const Tensor weight = random_tensor({kChannels, kInputs}), bias = random_tensor({kChannels});
   const Tensor angles = random_tensor({side, kChannels / 4});
   const AxialAngles table{side, angles, angles};
   const PackedMatrix packed = pack_matrix(ctx.kernels, weight);
-  const PlaceProjection projection = pack_place_projection(
+  const PositionProjection projection = pack_position_projection(
       ctx.kernels, weight, bias, {side, angles, angles, angles.view()[0], angles.view()[0]});
-  Tensor out({places, kInputs});
+  Tensor out({positions, kInputs});
   return measure(repetitions, [&] {
     const Workspace::Scope scratch(ctx.workspace);
     if (factored) {
-      std::vector<PlaceMap> given;
+      std::vector<PositionMap> given;
       for (std::int64_t i = 0; i < maps; ++i) given.push_back({features.view()[i], pos, {}});
-      const PackedPlaces keys = pack_places(ctx, side, given, {}, {});
-      place_attention(ctx, {query, projection, keys, 0.0625F}, out);
+      const PackedPositions keys = pack_positions(ctx, side, given, {}, {});
+      position_attention(ctx, {query, projection, keys, 0.0625F}, out);
       return;
     }
-    const View keys = ctx.workspace.floats({maps * places, kChannels});
-    linear(ctx, features.view().reshape({maps * places, kInputs}), packed, {bias.data()}, keys);
+    const View keys = ctx.workspace.floats({maps * positions, kChannels});
+    linear(ctx, features.view().reshape({maps * positions, kInputs}), packed, {bias.data()}, keys);
     rotate_(ctx, table, keys);
-    const AttentionPart part{{keys.data, kChannels}, {features.data(), kInputs}, maps * places};
+    const AttentionPart part{{keys.data, kChannels}, {features.data(), kInputs}, maps * positions};
     attention_to_parts(
-        ctx, {kChannels, kInputs, 0.0625F, {query.data(), kChannels}, places, {&part, 1}}, out);
+        ctx, {kChannels, kInputs, 0.0625F, {query.data(), kChannels}, positions, {&part, 1}}, out);
   });
 }
 
@@ -259,7 +260,7 @@ void register_bench(py::module_& module) {
             "num_threads"_a = 1);
   bench.def("depthwise_conv", &time_depthwise_conv, "side"_a, "channels"_a, "size"_a = 7,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
-  bench.def("place_attention", &time_place_attention, "side"_a, "maps"_a, "factored"_a,
+  bench.def("position_attention", &time_position_attention, "side"_a, "maps"_a, "factored"_a,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("layer_norm", &time_layer_norm, "rows"_a, "cols"_a, "repetitions"_a = 5,
             "isa"_a = py::none(), "num_threads"_a = 1);

@@ -142,12 +142,12 @@ Prepared pack_bfloat16_rows(const KernelTable& t) {
           bytes(6.0 * kWidth * static_cast<double>(t.gemm_nr))};
 }
 
-Prepared quantise_rows(const KernelTable& t) {
+Prepared quantize_rows(const KernelTable& t) {
   const auto x = floats(kBlock), scale = floats(kRows);
   const auto out = numbers<std::uint8_t>(kBlock);
   const auto zero = numbers<std::int32_t>(kRows);
   return {[=, &t] {
-            t.quantise_rows(
+            t.quantize_rows(
                 {kRows, kWidth, x->data(), out->data(), kWidth, scale->data(), zero->data()});
           },
           bytes(5.0 * kBlock)};
@@ -258,17 +258,17 @@ Prepared pair_products(const KernelTable& t) {
       {6.0 * static_cast<double>(kDepth * kPairs * nr)}};
 }
 
-Prepared place_scores(const KernelTable& t) {
-  constexpr std::int64_t kPlaces = 64, kDepth = 64, kMaps = 7;
+Prepared position_scores(const KernelTable& t) {
+  constexpr std::int64_t kPositions = 64, kDepth = 64, kMaps = 7;
   const std::int64_t nr = t.gemm_nr;
-  const auto keys = floats(kPlaces * kDepth * kMaps), column = floats(kPlaces * kDepth * nr);
+  const auto keys = floats(kPositions * kDepth * kMaps), column = floats(kPositions * kDepth * nr);
   const auto row = floats(kDepth * nr), sum = floats(kDepth * nr);
-  const auto scores = floats(kPlaces * kMaps * nr);
+  const auto scores = floats(kPositions * kMaps * nr);
   return {[=, &t] {
-            t.place_scores({keys->data(), column->data(), row->data(), sum->data(), scores->data(),
-                            kPlaces, kDepth, kMaps});
+            t.position_scores({keys->data(), column->data(), row->data(), sum->data(),
+                               scores->data(), kPositions, kDepth, kMaps});
           },
-          {2.0 * static_cast<double>(kPlaces * kDepth * kMaps * nr)}};
+          {2.0 * static_cast<double>(kPositions * kDepth * kMaps * nr)}};
 }
 
 // ---------------------------------------------------------------- rows and columns
@@ -313,15 +313,15 @@ Prepared gelu(const KernelTable& t) {
 }
 
 Prepared depthwise_row(const KernelTable& t) {
-  constexpr std::int64_t kSize = 7, kPlaces = 64, kChannels = 256;
-  const auto x = floats(kSize * kPlaces * kChannels), w = floats(kSize * kSize * kChannels);
-  const auto out = floats(kPlaces * kChannels);
-  const auto rows = rows_of<const float>(x->data(), kSize, kPlaces * kChannels);
+  constexpr std::int64_t kSize = 7, kPositions = 64, kChannels = 256;
+  const auto x = floats(kSize * kPositions * kChannels), w = floats(kSize * kSize * kChannels);
+  const auto out = floats(kPositions * kChannels);
+  const auto rows = rows_of<const float>(x->data(), kSize, kPositions * kChannels);
   return {[=, &t] {
             t.depthwise_row(
-                {rows.data(), kSize, kPlaces, kChannels, w->data(), x->data(), out->data()});
+                {rows.data(), kSize, kPositions, kChannels, w->data(), x->data(), out->data()});
           },
-          {2.0 * kSize * kSize * kPlaces * kChannels}};
+          {2.0 * kSize * kSize * kPositions * kChannels}};
 }
 
 Prepared multiply_add_chains(const KernelTable& t) {
@@ -344,7 +344,7 @@ constexpr KernelBench kBenches[] = {
     {"round_bfloat16", "98304", round_bfloat16},
     {"bfloat16_gemm", "128x768x768", bfloat16_gemm},
     {"pack_bfloat16_rows", "a panel of 768", pack_bfloat16_rows},
-    {"quantise_rows", "128x768", quantise_rows},
+    {"quantize_rows", "128x768", quantize_rows},
     {"pack_int8_weight", "768x768", pack_int8_weight},
     {"int8_gemm", "128x768x768", int8_gemm},
     {"pack_a_columns", "768x128", pack_a_columns},
@@ -354,7 +354,7 @@ constexpr KernelBench kBenches[] = {
     {"softmax_columns", "512 keys of 64", softmax_columns},
     {"attend_columns", "512 keys of 64", attend_columns},
     {"pair_products", "64x128", pair_products},
-    {"place_scores", "64 places, 7 maps", place_scores},
+    {"position_scores", "64 positions, 7 maps", position_scores},
     {"unpack_columns", "384x256", unpack_columns},
     {"layer_norm_rows", "128x768", layer_norm_rows},
     {"exp_columns", "128x768", exp_columns},

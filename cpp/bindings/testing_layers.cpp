@@ -195,13 +195,13 @@ decltype(TestLayer::run) make_two_way_transformer(const py::dict& c, const Weigh
     const Array<float> map = array_of(in, "image_embedding");
     const Array<float> pe = array_of(in, "image_pe");
     const Array<float> tokens = array_of(in, "point_embedding");
-    const Shape places{map.shape(1) * map.shape(2), map.shape(3)};
+    const Shape positions{map.shape(1) * map.shape(2), map.shape(3)};
     Tensor queries(shape_of(tokens, "point_embedding"));
-    Tensor keys({map.shape(0), places[0], places[1]});
+    Tensor keys({map.shape(0), positions[0], positions[1]});
     for (std::int64_t b = 0; b < map.shape(0); ++b) {
-      const ConstView image = view_of(map, "image_embedding")[b].reshape(places);
+      const ConstView image = view_of(map, "image_embedding")[b].reshape(positions);
       layer->forward_(ctx,
-                      {image, view_of(pe, "image_pe")[pe.shape(0) == 1 ? 0 : b].reshape(places),
+                      {image, view_of(pe, "image_pe")[pe.shape(0) == 1 ? 0 : b].reshape(positions),
                        view_of(tokens, "point_embedding")[b], nullptr},
                       queries.view()[b], keys.view()[b]);
     }

@@ -100,11 +100,12 @@ py::array_t<float> suppress_shrunk(const Array<float>& masks, int num_threads) {
 }
 
 py::array_t<bool> keep_best(const Array<bool>& masks, const Scores& scores, int num_threads) {
-  const std::int64_t places = masks.shape(1) * masks.shape(2);
+  const std::int64_t positions = masks.shape(1) * masks.shape(2);
   auto out = make_array<bool>({masks.shape(0), masks.shape(1), masks.shape(2)});
   std::copy_n(masks.data(), masks.size(), out.mutable_data());
   with_context(num_threads, [&](Context& ctx) {
-    keep_best_masklets_(ctx, reinterpret_cast<std::uint8_t*>(out.mutable_data()), places, scores);
+    keep_best_masklets_(ctx, reinterpret_cast<std::uint8_t*>(out.mutable_data()), positions,
+                        scores);
     return 0;
   });
   return out;

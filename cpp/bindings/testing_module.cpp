@@ -20,7 +20,7 @@ PYBIND11_MODULE(_testing, m) {
   sam_rlx::register_masks(m);
   sam_rlx::register_ops(m);
   sam_rlx::register_detector_ops(m);
-  sam_rlx::register_quantised(m);
+  sam_rlx::register_quantized(m);
   sam_rlx::register_sam2_image(m);
   sam_rlx::register_bench(m);
   sam_rlx::register_kernel_bench(m);

@@ -15,8 +15,8 @@
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
-#include "ops/place_attention.h"
 #include "ops/pool.h"
+#include "ops/position_attention.h"
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
 #include "ops/rope.h"
@@ -275,11 +275,11 @@ void register_attention(py::module_& m) {
 
 // query (N, C), turned; weight (C, K), bias (C,), channels in halves; features (n, side^2, K), pos
 // (side^2, K), tpos (n, K); tokens, token_pos (P, K) -> (N, K)
-FloatArray run_place_attention(const FloatArray& query, const FloatArray& weight,
-                               const FloatArray& bias, const FloatArray& features,
-                               const FloatArray& pos, const FloatArray& tpos,
-                               const FloatArray& tokens, const FloatArray& token_pos, float scale,
-                               const Isa& isa, int num_threads) {
+FloatArray run_position_attention(const FloatArray& query, const FloatArray& weight,
+                                  const FloatArray& bias, const FloatArray& features,
+                                  const FloatArray& pos, const FloatArray& tpos,
+                                  const FloatArray& tokens, const FloatArray& token_pos,
+                                  float scale, const Isa& isa, int num_threads) {
   TestContext test(isa, num_threads);
   Context& ctx = test.context;
   std::int64_t side = 0;
@@ -287,21 +287,22 @@ FloatArray run_place_attention(const FloatArray& query, const FloatArray& weight
   AxialRope rope(side, weight.shape(0), 10000.0);
   rope.build();
   const Workspace::Scope scratch(ctx.workspace);
-  std::vector<PlaceMap> maps;
+  std::vector<PositionMap> maps;
   for (std::int64_t i = 0; i < features.shape(0); ++i) {
     maps.push_back({view_of(features)[i], view_of(pos), view_of(tpos)[i]});
   }
-  const PackedPlaces places = pack_places(ctx, side, maps, view_of(tokens), view_of(token_pos));
-  const PlaceProjection projection =
-      pack_place_projection(ctx.kernels, view_of(weight), view_of(bias), rope.centered());
+  const PackedPositions positions =
+      pack_positions(ctx, side, maps, view_of(tokens), view_of(token_pos));
+  const PositionProjection projection =
+      pack_position_projection(ctx.kernels, view_of(weight), view_of(bias), rope.centered());
   FloatArray out = make_array({query.shape(0), weight.shape(1)});
-  place_attention(ctx, {view_of(query), projection, places, scale}, mutable_view_of(out));
+  position_attention(ctx, {view_of(query), projection, positions, scale}, mutable_view_of(out));
   return out;
 }
 
 void register_planes(py::module_& m) {
-  m.def("place_attention", &run_place_attention, "query"_a, "weight"_a, "bias"_a, "features"_a,
-        "pos"_a, "tpos"_a, "tokens"_a, "token_pos"_a, "scale"_a, "isa"_a = py::none(),
+  m.def("position_attention", &run_position_attention, "query"_a, "weight"_a, "bias"_a,
+        "features"_a, "pos"_a, "tpos"_a, "tokens"_a, "token_pos"_a, "scale"_a, "isa"_a = py::none(),
         "num_threads"_a = 1);
   m.def(
       "resize_bilinear_antialias",

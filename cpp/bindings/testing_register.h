@@ -13,7 +13,7 @@ void register_layers(pybind11::module_& m);
 void register_masklets(pybind11::module_& m);
 void register_masks(pybind11::module_& m);
 void register_ops(pybind11::module_& m);
-void register_quantised(pybind11::module_& m);
+void register_quantized(pybind11::module_& m);
 void register_sam2(pybind11::module_& m);
 void register_sam2_image(pybind11::module_& m);
 void register_sam3(pybind11::module_& m);

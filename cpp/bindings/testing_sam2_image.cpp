@@ -14,7 +14,7 @@ namespace {
 using Run = decltype(TestLayer::run);
 using Sizes = std::vector<std::int64_t>;
 
-// Runs a layer for each picture of a batch and puts the results, one array a level, together.
+// Runs a layer for each image of a batch and puts the results, one array a level, together.
 template <class Forward>
 py::object per_picture(Context& ctx, ConstView x, const Forward& forward) {
   const Shape one{1, x.shape[1], x.shape[2], x.shape[3]};
@@ -33,7 +33,7 @@ py::object per_picture(Context& ctx, ConstView x, const Forward& forward) {
 
 Run make_position_embedding(const py::dict& c, const Weights& /*w*/, const KernelTable& /*k*/) {
   const PositionEmbeddingSine layer{get<std::int64_t>(c, "num_pos_feats", 256)};
-  return [layer](Context& /*ctx*/, const Arrays& in) {  // of the places of x (B, H, W, C)
+  return [layer](Context& /*ctx*/, const Arrays& in) {  // of the positions of x (B, H, W, C)
     const Array<float> x = array_of(in, "x");
     return to_numpy(layer.dense(x.shape(1), x.shape(2)));
   };

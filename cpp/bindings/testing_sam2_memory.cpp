@@ -100,23 +100,23 @@ Run make_rope_attention(const py::dict& c, const Weights& w, const KernelTable& 
     const Array<float> query = array_of(in, "query");
     const Array<float> value = array_of(in, "value"), pos = array_of(in, "pos");
     const auto exclude = in.at("exclude").cast<std::int64_t>();
-    const std::int64_t places = query.shape(0), turned = value.shape(0) - exclude;
+    const std::int64_t positions = query.shape(0), turned = value.shape(0) - exclude;
     const auto rows = [](const Array<float>& array, std::int64_t first, std::int64_t count) {
       return ConstView(array.data() + first * array.shape(1), {count, array.shape(1)});
     };
-    std::vector<PlaceMap> maps;
-    for (std::int64_t i = 0; i < turned; i += places) {
-      maps.push_back({rows(value, i, places), rows(pos, i, places), {}});
+    std::vector<PositionMap> maps;
+    for (std::int64_t i = 0; i < turned; i += positions) {
+      maps.push_back({rows(value, i, positions), rows(pos, i, positions), {}});
     }
     const ConstView tokens = rows(value, turned, exclude), token_pos = rows(pos, turned, exclude);
     Tensor x = Tensor::zeros(shape_of(query, "query"));
     if (in.at("factored").cast<bool>()) {
-      const PackedPlaces packed = pack_places(ctx, config.feat_size, maps, tokens, token_pos);
-      layer->forward_add_(ctx, view_of(query, "query"), {.places = &packed}, x);
+      const PackedPositions packed = pack_positions(ctx, config.feat_size, maps, tokens, token_pos);
+      layer->forward_add_(ctx, view_of(query, "query"), {.positions = &packed}, x);
       return to_numpy(std::move(x));
     }
     std::vector<sam2::KeyPart> parts;
-    for (const PlaceMap& map : maps) {
+    for (const PositionMap& map : maps) {
       parts.push_back({add(ctx, map.features, map.pos), map.features, true});
     }
     parts.push_back({add(ctx, tokens, token_pos), tokens, false});

@@ -24,7 +24,7 @@ struct DetectOptions {
   int num_threads = 1;
 };
 
-// image (1, S, S, 3) normalised, ids (N, L): phrases
+// image (1, S, S, 3) normalized, ids (N, L): phrases
 // -> logits (N, Q), boxes (N, Q, 4), presence logits (N,), masks (N, K, 4g, 4g),
 //    semantic (N, 1, 4g, 4g)
 py::object detect(const std::string& path, const Array<float>& image,
@@ -65,7 +65,7 @@ py::object detect(const std::string& path, const Array<float>& image,
   return py::tuple(out);
 }
 
-// Blocks of memory that each of `calls` rounds took: a picture for all heads, a phrase, a mask.
+// Blocks of memory that each of `calls` rounds took: an image for all heads, a phrase, a mask.
 std::vector<std::int64_t> sam3_allocations(const std::string& path, int calls) {
   const auto model = Model::load(path, {});
   const sam3::Sam3& sam3 = model->sam3();

@@ -66,7 +66,7 @@ Run make_branches(const py::dict& c, const Weights& w, const KernelTable& k) {
   };
 }
 
-// -> the kept levels of both sets, finest first, and the encoding of the trunk's places
+// -> the kept levels of both sets, finest first, and the encoding of the trunk's positions
 Run make_dual_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam3::Sam3DualViTDetNeck(read_config<sam3::VisionConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {  // x (1, S, S, 3)

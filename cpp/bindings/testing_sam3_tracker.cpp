@@ -57,7 +57,7 @@ View prompted_map(Context& ctx, const sam2::Sam2Heads& heads, ConstView embeddin
   return out;
 }
 
-// image (1, S, S, 3) normalised; point_coords and point_labels, corners of a box among them; mask:
+// image (1, S, S, 3) normalized; point_coords and point_labels, corners of a box among them; mask:
 // any may be absent; multimask_output
 // -> embedding with no_mem_embed (g, g, C), masks (K, 4g, 4g) logits, iou (K,)
 Run make_clicks(const py::dict& c, const Weights& w, const KernelTable& k) {

@@ -17,7 +17,7 @@ struct TraceOptions {
   bool multimask_output = true;
 };
 
-// Every recorded tensor of one picture and one prompt set: [(path, array), ...].
+// Every recorded tensor of one image and one prompt set: [(path, array), ...].
 py::list run_trace(const std::shared_ptr<const Model>& model, const py::array& image,
                    const TraceOptions& options, int num_threads) {
   Trace trace;
@@ -46,7 +46,7 @@ py::list run_trace(const std::shared_ptr<const Model>& model, const py::array& i
   return records;
 }
 
-// Blocks of memory that each of `calls` rounds of one picture and `batch` clicks took.
+// Blocks of memory that each of `calls` rounds of one image and `batch` clicks took.
 std::vector<std::int64_t> allocations(const std::string& path, const py::array& image,
                                       std::int64_t batch, int num_threads, int calls,
                                       std::optional<std::string> precision) {
@@ -72,7 +72,7 @@ std::vector<std::int64_t> allocations(const std::string& path, const py::array& 
   return taken;
 }
 
-// Blocks of memory that each of `calls` rounds of one picture and phrases (N, L) took, and how many
+// Blocks of memory that each of `calls` rounds of one image and phrases (N, L) took, and how many
 // of them are results.
 std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
     const std::string& path, const py::array& image, const Array<std::int64_t>& ids,

@@ -238,8 +238,7 @@ struct Importer {
       if (counts[i] > total - next) refuse(name + ".counts", "as many points as labels", "more");
       ClickedPoints& points = object.points[frames[i]];
       for (const std::int64_t end = next + counts[i]; next < end; ++next) {
-        points.labels.push_back(
-            static_cast<std::int32_t>(labels[static_cast<std::size_t>(next)]));
+        points.labels.push_back(static_cast<std::int32_t>(labels[static_cast<std::size_t>(next)]));
         points.coords.insert(points.coords.end(),
                              {coords.data()[2 * next], coords.data()[2 * next + 1]});
       }
@@ -284,7 +283,7 @@ struct Importer {
     const Size size{hw[0], hw[1]};
     if (size == Size{}) return std::nullopt;
     if (!is_image_size(size)) {
-      refuse("orig_hw", "the size of a picture",
+      refuse("orig_hw", "the size of an image",
              std::to_string(size.height) + " x " + std::to_string(size.width));
     }
     return size;
@@ -320,7 +319,7 @@ void import_video_state(VideoSession& session, const py::dict& state) {
   const Integers handles = distinct_at(state, "handles", kNumbers);
   const Integers batches =
       integers_at(state, "batches", static_cast<std::int64_t>(handles.size()), kNumbers);
-  if (!orig_hw && !handles.empty()) refuse("orig_hw", "the size of a picture", "0 x 0");
+  if (!orig_hw && !handles.empty()) refuse("orig_hw", "the size of an image", "0 x 0");
   std::vector<ValuePtr<TrackedObject>> objects;
   for (std::size_t i = 0; i < handles.size(); ++i) {
     objects.push_back(importer.object(std::to_string(i)));

@@ -26,36 +26,36 @@ constexpr TypeRow kTypes[] = {
     {26, DType::kI32},  {27, DType::kI64},  {28, DType::kF64},  {30, DType::kBF16},
 };
 
-constexpr std::uint64_t kMostAxes = 4, kLongestName = 1024;
+constexpr std::uint64_t kMaxAxes = 4, kLongestName = 1024;
 
-DType take_dtype(ByteReader& reader, const std::string& place) {
+DType take_dtype(ByteReader& reader, const std::string& location) {
   const auto number = reader.take<std::uint32_t>();
   for (const TypeRow& row : kTypes) {
     if (row.number == number) return row.dtype;
   }
-  fail<UnsupportedError>(place,
+  fail<UnsupportedError>(location,
                          "type F32, F16, BF16, F64, I8, I16, I32, I64, Q4_0, Q8_0, Q2_K, Q3_K, "
                          "Q4_K, Q5_K, Q6_K or Q8_K",
                          "ggml type " + std::to_string(number));
 }
 
-void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& place) {
+void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& location) {
   const auto rank = reader.take<std::uint32_t>();
-  if (rank > kMostAxes) fail<CheckpointError>(place, "at most 4 axes", std::to_string(rank));
+  if (rank > kMaxAxes) fail<CheckpointError>(location, "at most 4 axes", std::to_string(rank));
   for (std::uint32_t axis = 0; axis < rank; ++axis) {
     const auto size = reader.take<std::uint64_t>();
     if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      fail<CheckpointError>(place, "sizes that fit 63 bits", std::to_string(size));
+      fail<CheckpointError>(location, "sizes that fit 63 bits", std::to_string(size));
     }
     entry.dims.insert(entry.dims.begin(), static_cast<std::int64_t>(size));  // innermost first
   }
 }
 
 // Bytes of the tensor, and its strides. Raises when it is too large or its rows are no blocks.
-std::int64_t lay_out(TensorEntry& entry, const std::string& place) {
+std::int64_t lay_out(TensorEntry& entry, const std::string& location) {
   const std::int64_t block = dtype_numbers(entry.dtype), bytes = dtype_bytes(entry.dtype);
   if (block > 1 && (entry.dims.empty() || entry.dims.back() % block != 0)) {
-    fail<CheckpointError>(place,
+    fail<CheckpointError>(location,
                           std::string("rows of whole blocks of ") + std::to_string(block) +
                               " numbers for " + dtype_name(entry.dtype),
                           "shape " + dims_text(entry.dims));
@@ -67,7 +67,7 @@ std::int64_t lay_out(TensorEntry& entry, const std::string& place) {
     const std::int64_t size = std::max<std::int64_t>(entry.dims[axis], 1);
     entry.strides[axis] = numel;
     if (numel > most / size) {
-      fail<CheckpointError>(place, "a shape whose size fits 63 bits", dims_text(entry.dims));
+      fail<CheckpointError>(location, "a shape whose size fits 63 bits", dims_text(entry.dims));
     }
     numel *= size;
   }
@@ -84,21 +84,21 @@ struct Placed {
 Placed take_tensor(ByteReader& reader) {
   Placed tensor;
   tensor.entry.name = take_gguf_text(reader, reader.where() + ": tensor name", kLongestName);
-  const std::string place = reader.where() + ": " + printable(tensor.entry.name);
-  take_dims(reader, tensor.entry, place);
-  tensor.entry.dtype = take_dtype(reader, place);
+  const std::string location = reader.where() + ": " + printable(tensor.entry.name);
+  take_dims(reader, tensor.entry, location);
+  tensor.entry.dtype = take_dtype(reader, location);
   tensor.offset = reader.take<std::uint64_t>();
-  tensor.size = static_cast<std::uint64_t>(lay_out(tensor.entry, place));
+  tensor.size = static_cast<std::uint64_t>(lay_out(tensor.entry, location));
   return tensor;
 }
 
-std::uint64_t aligned(std::uint64_t place, std::uint64_t alignment) {
-  return (place + alignment - 1) / alignment * alignment;
+std::uint64_t aligned(std::uint64_t location, std::uint64_t alignment) {
+  return (location + alignment - 1) / alignment * alignment;
 }
 
 // Points the tensors into the data, and checks that they fill it: no holes, no overlaps.
-void place_tensors(std::vector<Placed>& tensors, std::span<const std::byte> data,
-                   std::uint64_t alignment, const std::string& where) {
+void location_tensors(std::vector<Placed>& tensors, std::span<const std::byte> data,
+                      std::uint64_t alignment, const std::string& where) {
   std::vector<Placed*> order;
   for (Placed& tensor : tensors) order.push_back(&tensor);
   std::stable_sort(order.begin(), order.end(), [](const Placed* a, const Placed* b) {
@@ -106,15 +106,15 @@ void place_tensors(std::vector<Placed>& tensors, std::span<const std::byte> data
   });
   std::uint64_t end = 0;
   for (Placed* const tensor : order) {
-    const std::string place = where + ": " + printable(tensor->entry.name);
+    const std::string location = where + ": " + printable(tensor->entry.name);
     const std::uint64_t begin = aligned(end, alignment);
     if (tensor->offset != begin) {
-      fail<CheckpointError>(place, "data from byte " + std::to_string(begin),
+      fail<CheckpointError>(location, "data from byte " + std::to_string(begin),
                             "data from byte " + std::to_string(tensor->offset));
     }
     if (begin > data.size() || tensor->size > data.size() - begin) {
       fail<CheckpointError>(
-          place, std::to_string(tensor->size) + " bytes from byte " + std::to_string(begin),
+          location, std::to_string(tensor->size) + " bytes from byte " + std::to_string(begin),
           std::to_string(data.size()) + " bytes of tensor data");
     }
     tensor->entry.data = data.data() + begin;
@@ -137,11 +137,11 @@ void check_version(ByteReader& reader) {
 
 std::string architecture_of(const GgufMetadata& metadata, const GgufArchitectures& known,
                             const std::string& where) {
-  const std::string place = where + ": general.architecture", expected = alternatives(known);
+  const std::string location = where + ": general.architecture", expected = alternatives(known);
   const auto found = metadata.values.find("general.architecture");
-  if (found == metadata.values.end()) fail<CheckpointError>(place, expected, "none");
+  if (found == metadata.values.end()) fail<CheckpointError>(location, expected, "none");
   if (std::find(known.begin(), known.end(), found->second) != known.end()) return found->second;
-  fail<UnsupportedError>(place, expected, printable(found->second));
+  fail<UnsupportedError>(location, expected, printable(found->second));
 }
 
 // What the rest of the library looks for has the same keys as in a safetensors file.
@@ -157,15 +157,15 @@ void copy_metadata(const GgufMetadata& source, const std::string& architecture, 
 // GGUF packs the innermost axis, which is short in a convolution: these are matrices there, listed
 // by the side of their kernels. A matrix (out, in * side * side) becomes (out, in, side, side).
 void restore_kernel(TensorEntry& entry, std::int64_t side, const std::string& where) {
-  const std::int64_t places = side * side;
-  if (entry.dims.size() != 2 || entry.dims[1] % places != 0) {
+  const std::int64_t locations = side * side;
+  if (entry.dims.size() != 2 || entry.dims[1] % locations != 0) {
     fail<CheckpointError>(where + ": " + printable(entry.name),
-                          "a matrix of kernels of " + std::to_string(places) + " numbers",
+                          "a matrix of kernels of " + std::to_string(locations) + " numbers",
                           "shape " + dims_text(entry.dims));
   }
-  const std::int64_t channels = entry.dims[1] / places;
+  const std::int64_t channels = entry.dims[1] / locations;
   entry.dims = {entry.dims[0], channels, side, side};
-  entry.strides = {channels * places, places, side, 1};
+  entry.strides = {channels * locations, locations, side, 1};
 }
 
 void restore_convolutions(const GgufMetadata& metadata, const std::string& architecture,
@@ -215,7 +215,7 @@ std::vector<Placed> take_tensors(Header& header, const GgufFile& file) {
   // A file without tensors may end with its header.
   const std::size_t begin =
       std::min<std::uint64_t>(aligned(reader.position(), alignment), file.bytes.size());
-  place_tensors(tensors, file.bytes.subspan(begin), alignment, file.where);
+  location_tensors(tensors, file.bytes.subspan(begin), alignment, file.where);
   return tensors;
 }
 
@@ -235,9 +235,9 @@ std::int64_t whole_number(const GgufMetadata& metadata, const std::string& key, 
 // Checks that this is file `part` of those that a checkpoint is split into, and returns how many.
 std::int64_t check_split(const GgufMetadata& metadata, std::int64_t part,
                          const std::string& where) {
-  constexpr std::int64_t kMostFiles = 1000;
+  constexpr std::int64_t kMaxFiles = 1000;
   const std::int64_t count = whole_number(metadata, "split.count", 1, where);
-  if (count > kMostFiles) {
+  if (count > kMaxFiles) {
     fail<CheckpointError>(where + ": split.count", "at most 1000 files", std::to_string(count));
   }
   const std::int64_t found = whole_number(metadata, "split.no", 0, where);

@@ -21,9 +21,9 @@ using OpenGgufPart = std::function<GgufFile(std::int64_t part, std::int64_t coun
 // What general.architecture may say.
 using GgufArchitectures = std::vector<std::string_view>;
 
-// Reads a GGUF file, version 2 or 3, little-endian: metadata, names and places of the tensors, and
-// their data, aligned, one behind the other. The entries point into the bytes and have the names
-// of the file.
+// Reads a GGUF file, version 2 or 3, little-endian: metadata, names and positions of the tensors,
+// and their data, aligned, one behind the other. The entries point into the bytes and have the
+// names of the file.
 //
 // Texts and plain values of the metadata come under their own keys, lists are left out.
 // general.architecture (one of those `known`; UnsupportedError for any other) comes as "family"

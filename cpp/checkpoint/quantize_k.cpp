@@ -12,7 +12,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr int kBlock = 256, kMostParts = 16;
+constexpr int kBlock = 256, kMaxParts = 16;
 
 // What the bits of a format allow.
 struct Range {
@@ -110,11 +110,11 @@ float step_of(int levels) noexcept { return std::min(0.06F, 0.5F / static_cast<f
 // From the first fit and some that are a little smaller and larger: round, fit, and again.
 Fit search(std::span<const float> x, const Fit& first, int lowest, int highest,
            bool minimum) noexcept {
-  constexpr int kFewest = -6, kMost = 4, kRounds = 3;
+  constexpr int kFewest = -6, kMax = 4, kRounds = 3;
   const float step = step_of(highest - lowest + 1), x_sum = sum_of(x);
   Fit best = first;
   float error = std::numeric_limits<float>::infinity();
-  for (int i = kFewest; i <= kMost; ++i) {
+  for (int i = kFewest; i <= kMax; ++i) {
     Fit fit{first.scale * (1.0F + static_cast<float>(i) * step), first.minimum};
     for (int round = 0; round < kRounds; ++round) {
       const Sums sums = round_part(x, fit, lowest, highest);
@@ -149,8 +149,8 @@ Fit plain_fit(std::span<const float> x, const Range& range) noexcept {
 // A block with whole scales: what is stored, but for q, which follows from it.
 struct Block {
   float d = 0.0F, dmin = 0.0F;  // float16
-  int scales[kMostParts] = {};
-  int minima[kMostParts] = {};
+  int scales[kMaxParts] = {};
+  int minima[kMaxParts] = {};
   float error = 0.0F;
 
   Fit part(int i) const {
@@ -170,7 +170,7 @@ class KQuantizer {
   KQuantizer(const Range& range, const float* x) : range_(range), x_(x) {}
 
   Block run() const noexcept {
-    Fit plain[kMostParts], fitted[kMostParts];
+    Fit plain[kMaxParts], fitted[kMaxParts];
     for (int i = 0; i < range_.parts; ++i) {
       plain[i] = plain_fit(part(i), range_);
       fitted[i] =
@@ -302,8 +302,8 @@ void store(float value, std::uint8_t* out) noexcept {
 // Two bits of each of 256 numbers in 64 bytes: see unpack_blocks.
 void store_two_bits(const std::uint8_t* q, int shift, std::uint8_t* out) noexcept {
   for (int j = 0; j < kBlock; ++j) {
-    const int place = j / 128 * 32 + j % 32, bits = (q[j] >> shift) & 3;
-    out[place] = static_cast<std::uint8_t>(out[place] | (bits << (j / 32 % 4 * 2)));
+    const int location = j / 128 * 32 + j % 32, bits = (q[j] >> shift) & 3;
+    out[location] = static_cast<std::uint8_t>(out[location] | (bits << (j / 32 % 4 * 2)));
   }
 }
 
@@ -317,8 +317,8 @@ void store_one_bit(const std::uint8_t* q, int bit, std::uint8_t* out) noexcept {
 // The low halves of 256 numbers in 128 bytes; `run` neighbours share the half of the bytes.
 void store_halves(const std::uint8_t* q, int run, std::uint8_t* out) noexcept {
   for (int j = 0; j < kBlock; ++j) {
-    const int place = j / (2 * run) * run + j % run, shift = j / run % 2 * 4;
-    out[place] = static_cast<std::uint8_t>(out[place] | ((q[j] & 0xF) << shift));
+    const int location = j / (2 * run) * run + j % run, shift = j / run % 2 * 4;
+    out[location] = static_cast<std::uint8_t>(out[location] | ((q[j] & 0xF) << shift));
   }
 }
 

@@ -89,17 +89,18 @@ void check_cover(std::vector<Range> ranges, std::int64_t data_size, const std::s
 std::pair<TensorEntry, Range> parse_tensor(const std::string& name, const Json& value,
                                            const std::string& where,
                                            std::span<const std::byte> data) {
-  const std::string place = where + ": " + printable(name);
+  const std::string location = where + ": " + printable(name);
   TensorEntry entry;
   entry.name = name;
-  entry.dtype = parse_dtype(value.at("dtype", place).string(place), place);
-  for (const Json& size : value.at("shape", place).array(place)) {
-    entry.dims.push_back(size.integer(place));
+  entry.dtype = parse_dtype(value.at("dtype", location).string(location), location);
+  for (const Json& size : value.at("shape", location).array(location)) {
+    entry.dims.push_back(size.integer(location));
   }
-  const std::int64_t size = tensor_bytes(entry, place);
-  const Range range = parse_offsets(value, place, static_cast<std::int64_t>(data.size()));
+  const std::int64_t size = tensor_bytes(entry, location);
+  const Range range = parse_offsets(value, location, static_cast<std::int64_t>(data.size()));
   if (range.end - range.begin != size) {
-    fail<CheckpointError>(place, std::to_string(size) + " bytes for shape " + dims_text(entry.dims),
+    fail<CheckpointError>(location,
+                          std::to_string(size) + " bytes for shape " + dims_text(entry.dims),
                           std::to_string(range.end - range.begin));
   }
   set_row_major_strides(entry);

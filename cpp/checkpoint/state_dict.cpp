@@ -110,15 +110,15 @@ template <class Run>
 void for_each_run(const TensorEntry& entry, const Run& run) {
   const std::size_t outer_rank = entry.dims.size() - 1;
   const std::int64_t runs = entry.numel() / entry.dims.back();
-  std::vector<std::int64_t> place(outer_rank, 0);
+  std::vector<std::int64_t> location(outer_rank, 0);
   std::int64_t offset = 0;
   for (std::int64_t i = 0; i < runs; ++i) {
     run(entry.data + offset * dtype_bytes(entry.dtype), i);
     for (std::size_t axis = outer_rank; axis-- > 0;) {
       offset += entry.strides[axis];
-      if (++place[axis] < entry.dims[axis]) break;
+      if (++location[axis] < entry.dims[axis]) break;
       offset -= entry.strides[axis] * entry.dims[axis];
-      place[axis] = 0;
+      location[axis] = 0;
     }
   }
 }

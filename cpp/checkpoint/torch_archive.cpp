@@ -49,7 +49,8 @@ std::map<std::string_view, std::span<const std::byte>> list_storages(const ZipAr
   const std::string begin = folder + "data/";
   std::map<std::string_view, std::span<const std::byte>> storages;
   for (const auto& [name, data] : zip.entries()) {
-    if (name.starts_with(begin)) storages.emplace(std::string_view(name).substr(begin.size()), data);
+    if (name.starts_with(begin))
+      storages.emplace(std::string_view(name).substr(begin.size()), data);
   }
   return storages;
 }
@@ -65,12 +66,12 @@ StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string
   const auto storages = list_storages(zip, folder);
   return read_torch_state(*pickle.root, where, [&](const TorchStorage& storage) {
     const auto entry = storages.find(storage.key);
-    const std::string place = where + ": storage " + printable(storage.key);
-    if (entry == storages.end()) fail<CheckpointError>(place, "an entry in the archive", "none");
+    const std::string location = where + ": storage " + printable(storage.key);
+    if (entry == storages.end()) fail<CheckpointError>(location, "an entry in the archive", "none");
     const std::span<const std::byte> data = entry->second;
     const auto size = static_cast<std::size_t>(storage.numel * dtype_bytes(storage.dtype));
     if (data.size() != size) {
-      fail<CheckpointError>(place, std::to_string(size) + " bytes", std::to_string(data.size()));
+      fail<CheckpointError>(location, std::to_string(size) + " bytes", std::to_string(data.size()));
     }
     return data;
   });

@@ -67,31 +67,31 @@ class Reader {
     for (const PickleValue* const persistent : object.persistent) {
       const TorchStorage facts = parse_storage(*persistent, where_);
       if (persistent->items.size() > 5 && !persistent->items[5]->is(Kind::kNone)) {
-        fail<CheckpointError>(place(facts.key), "a storage of its own", "a view of another");
+        fail<CheckpointError>(location(facts.key), "a storage of its own", "a view of another");
       }
       const auto [known, added] = storages_.try_emplace(facts.key, Storage{facts, {}});
       const TorchStorage& first = known->second.facts;
       if (!added && (first.dtype != facts.dtype || first.numel != facts.numel)) {
-        fail<CheckpointError>(place(facts.key), "one type and size", "two");
+        fail<CheckpointError>(location(facts.key), "one type and size", "two");
       }
     }
     if (!keys.root->is(Kind::kList)) fail<CheckpointError>(where_, "a list of keys", "no list");
     ByteReader reader(bytes_, where_, position_);
     for (const PickleValue* const key : keys.root->items) take_storage(reader, key->text);
     for (const auto& [key, storage] : storages_) {
-      if (!storage.found) fail<CheckpointError>(place(key), "its elements", "none");
+      if (!storage.found) fail<CheckpointError>(location(key), "its elements", "none");
     }
   }
 
   void take_storage(ByteReader& reader, std::string_view key) {
     const auto known = storages_.find(key);
     if (known == storages_.end() || known->second.found) {
-      fail<CheckpointError>(place(key), "a storage of the object, once", "another key");
+      fail<CheckpointError>(location(key), "a storage of the object, once", "another key");
     }
     Storage& storage = known->second;
     const auto numel = reader.take<std::int64_t>();
     if (numel != storage.facts.numel) {
-      fail<CheckpointError>(place(key), std::to_string(storage.facts.numel) + " elements",
+      fail<CheckpointError>(location(key), std::to_string(storage.facts.numel) + " elements",
                             std::to_string(numel));
     }
     const auto size = static_cast<std::uint64_t>(numel * dtype_bytes(storage.facts.dtype));
@@ -99,7 +99,9 @@ class Reader {
     storage.found = true;
   }
 
-  std::string place(std::string_view key) const { return where_ + ": storage " + printable(key); }
+  std::string location(std::string_view key) const {
+    return where_ + ": storage " + printable(key);
+  }
 
   std::span<const std::byte> bytes_;
   const std::string& where_;

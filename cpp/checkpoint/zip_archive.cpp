@@ -59,7 +59,7 @@ class Reader {
       const auto [data, extent] = locate(entry);
       extents.push_back(extent);
       if (!entries.emplace(entry.name, data).second) {
-        fail<CheckpointError>(place(entry.name), "one entry of this name", "two");
+        fail<CheckpointError>(location(entry.name), "one entry of this name", "two");
       }
     }
     check_extents(std::move(extents));
@@ -70,7 +70,7 @@ class Reader {
   [[noreturn]] void refuse(const std::string& expected, const std::string& found) const {
     fail<CheckpointError>(where_, expected, found);
   }
-  std::string place(std::string_view name) const { return where_ + ": " + printable(name); }
+  std::string location(std::string_view name) const { return where_ + ": " + printable(name); }
 
   template <class T>
   T peek(std::size_t position) const {
@@ -147,17 +147,18 @@ class Reader {
     reader.take_bytes(2 + 4);  // attributes
     std::uint64_t offset = reader.take<std::uint32_t>();
     const std::string name(as_text(reader.take_bytes(name_length)));
-    ByteReader extra(reader.take_bytes(extra_length), place(name) + ": zip64 sizes");
+    ByteReader extra(reader.take_bytes(extra_length), location(name) + ": zip64 sizes");
     reader.take_bytes(comment_length);
 
     widen_sizes(extra, {&size, &stored_size, &offset});
-    if ((flags & 1) != 0) fail<CheckpointError>(place(name), "no encryption", "an encrypted entry");
+    if ((flags & 1) != 0)
+      fail<CheckpointError>(location(name), "no encryption", "an encrypted entry");
     if (method != 0) {
-      fail<CheckpointError>(place(name), "an entry stored without compression",
+      fail<CheckpointError>(location(name), "an entry stored without compression",
                             "compression method " + std::to_string(method));
     }
     if (size != stored_size || (disk != 0 && disk != kSaturated16)) {
-      fail<CheckpointError>(place(name), std::to_string(size) + " stored bytes in this file",
+      fail<CheckpointError>(location(name), std::to_string(size) + " stored bytes in this file",
                             std::to_string(stored_size));
     }
     return {name, size, offset};
@@ -182,13 +183,13 @@ class Reader {
   // The data of an entry and all bytes that it takes, local header included.
   std::pair<std::span<const std::byte>, Extent> locate(const CentralEntry& entry) const {
     if (entry.header_offset > data_end_) {
-      fail<CheckpointError>(place(entry.name), "a local header before the central directory",
+      fail<CheckpointError>(location(entry.name), "a local header before the central directory",
                             "byte " + std::to_string(entry.header_offset));
     }
     const auto begin = static_cast<std::size_t>(entry.header_offset);
-    ByteReader reader(bytes_.first(data_end_), place(entry.name), begin);
+    ByteReader reader(bytes_.first(data_end_), location(entry.name), begin);
     if (reader.take<std::uint32_t>() != kLocalSignature) {
-      fail<CheckpointError>(place(entry.name), "a local header at byte " + std::to_string(begin),
+      fail<CheckpointError>(location(entry.name), "a local header at byte " + std::to_string(begin),
                             "other bytes");
     }
     reader.take_bytes(22);  // repeats the central directory
@@ -196,7 +197,8 @@ class Reader {
     const auto extra_length = reader.take<std::uint16_t>();
     const std::string_view name = as_text(reader.take_bytes(name_length));
     if (name != entry.name) {
-      fail<CheckpointError>(place(entry.name), "the same name in the local header", quoted(name));
+      fail<CheckpointError>(location(entry.name), "the same name in the local header",
+                            quoted(name));
     }
     reader.take_bytes(extra_length);
     const std::span<const std::byte> data = reader.take_bytes(entry.size);

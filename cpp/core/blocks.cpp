@@ -15,9 +15,9 @@ constexpr BlockFacts kFacts[] = {
 
 using Bytes = const std::uint8_t*;
 
-float half_at(Bytes place) noexcept {
+float half_at(Bytes position) noexcept {
   std::uint16_t bits;
-  std::memcpy(&bits, place, sizeof bits);
+  std::memcpy(&bits, position, sizeof bits);
   return half_to_float(bits);
 }
 

@@ -63,12 +63,12 @@ using Clock = std::chrono::steady_clock;
 thread_local Clock::time_point region_end{};
 }  // namespace
 
-Muster::Muster() noexcept
+RegionBarrier::RegionBarrier() noexcept
     : core_(current_core()), rested_(Clock::now() - region_end > std::chrono::milliseconds(10)) {}
 
-Muster::~Muster() { region_end = Clock::now(); }
+RegionBarrier::~RegionBarrier() { region_end = Clock::now(); }
 
-void Muster::join(int thread, int team) noexcept {
+void RegionBarrier::join(int thread, int team) noexcept {
   if (thread > 0) {
     // Not more often: with other programs on the other cores the system may insist.
     // Times of this class: docs/optimizations.md, barrier.
@@ -93,9 +93,9 @@ void Muster::join(int thread, int team) noexcept {
 
 int current_core() noexcept { return -1; }
 bool leave_core(int, int) noexcept { return false; }
-Muster::Muster() noexcept = default;
-Muster::~Muster() = default;
-void Muster::join(int, int) noexcept {}
+RegionBarrier::RegionBarrier() noexcept = default;
+RegionBarrier::~RegionBarrier() = default;
+void RegionBarrier::join(int, int) noexcept {}
 
 #endif
 

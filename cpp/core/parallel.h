@@ -28,12 +28,12 @@ bool leave_core(int core, int team) noexcept;
 // Sees that the threads of a parallel region begin on cores of their own. Where cores that share no
 // cache were idle for long, Linux wakes a thread on the core of the one that wakes it, and leaves
 // it there for tens of milliseconds: a click after a pause took twice as long with two threads.
-class Muster {
+class RegionBarrier {
  public:
-  Muster() noexcept;  // by the thread that opens the region
-  ~Muster();
-  Muster(const Muster&) = delete;
-  Muster& operator=(const Muster&) = delete;
+  RegionBarrier() noexcept;  // by the thread that opens the region
+  ~RegionBarrier();
+  RegionBarrier(const RegionBarrier&) = delete;
+  RegionBarrier& operator=(const RegionBarrier&) = delete;
 
   // By each thread of the region, 0 being the one that opened it: it waits, a tenth of a
   // millisecond at most and only after a pause, until the others run.
@@ -65,12 +65,12 @@ void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, const
     std::exception_ptr error;
     std::int64_t error_chunk = chunks;
     std::atomic<std::int64_t> taken = 0;  // beside the first range of each thread
-    Muster muster;
+    RegionBarrier barrier;
 #pragma omp parallel num_threads(threads)
     {
       const int thread = omp_get_thread_num();
       const std::int64_t team = omp_get_num_threads();
-      muster.join(thread, static_cast<int>(team));
+      barrier.join(thread, static_cast<int>(team));
       for (std::int64_t chunk = thread; chunk < chunks; chunk = team + taken.fetch_add(1)) {
         try {
           run(chunk, thread);

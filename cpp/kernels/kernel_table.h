@@ -44,7 +44,7 @@ struct GemmArgs {
 // The range is [min(0, row), max(0, row)] and is rounded to nearest even, with the same integers on
 // every instruction set. A row whose range is below 255 * 1.2e-38 becomes zeros with scale 0; a row
 // that is not finite gets a scale that is no number, which makes the row of a product so.
-struct QuantiseRowsArgs {
+struct QuantizeRowsArgs {
   std::int64_t rows = 0, cols = 0;
   const float* x = nullptr;  // (rows, cols)
   std::uint8_t* out = nullptr;
@@ -69,7 +69,7 @@ struct PackInt8Args {
 
 // C (m, n) = activation(product + bias) + residual with
 //   product(i, j) = a_scale[i] * b_scale[j] * sum over p of (A(i, p) - a_zero[i]) * B(p, j),
-// the sum exact in 32 bits: k is at most kMaxInt8Depth. A is as quantise_rows leaves it, B as
+// the sum exact in 32 bits: k is at most kMaxInt8Depth. A is as quantize_rows leaves it, B as
 // pack_int8_weight does.
 struct Int8GemmArgs {
   GemmArgs target;  // m, n, k and what C and its epilogue are; its A, B and partial sums
@@ -138,7 +138,7 @@ struct AttendColumnsArgs {
 // One row of a depthwise convolution, channels last:
 //   out[x * channels + c] = bias[c] + sum over i, j < size of
 //       weight[(i * size + j) * channels + c] * rows[i][(x + j - size / 2) * channels + c].
-// A null row and places outside of [0, width) count as zeros.
+// A null row and positions outside of [0, width) count as zeros.
 struct DepthwiseRowArgs {
   const float* const* rows = nullptr;  // (size,)
   std::int64_t size = 0;               // odd
@@ -160,17 +160,17 @@ struct PairProductsArgs {
   std::int64_t depth = 0, pairs = 0;
 };
 
-// Scores of keys that lie on a run of places, for a panel of nr queries. What a query makes of a
-// place is the sum of a part for its column and a part for its row:
+// Scores of keys that lie on a run of positions, for a panel of nr queries. What a query makes of a
+// position is the sum of a part for its column and a part for its row:
 //   scores[(x * maps + t) * nr + i] = sum over k < depth of
 //       keys[(x * depth + k) * maps + t] * (column[(x * depth + k) * nr + i] + row[k * nr + i]).
-struct PlaceScoresArgs {
-  const float* keys = nullptr;    // (places, depth, maps)
-  const float* column = nullptr;  // (places, depth, nr)
+struct PositionScoresArgs {
+  const float* keys = nullptr;    // (positions, depth, maps)
+  const float* column = nullptr;  // (positions, depth, nr)
   const float* row = nullptr;     // (depth, nr)
   float* sum = nullptr;           // (depth, nr): scratch
-  float* scores = nullptr;        // (places, maps, nr)
-  std::int64_t places = 0, depth = 0, maps = 0;
+  float* scores = nullptr;        // (positions, maps, nr)
+  std::int64_t positions = 0, depth = 0, maps = 0;
 };
 
 // The kernels of one instruction set: plain C-style functions of pointers and sizes, one thread,
@@ -199,14 +199,14 @@ struct KernelTable {
   // out[i] = x[i] for i < n, where x are the upper halves of float32.
   void (*widen_bfloat16)(const std::uint16_t* x, std::int64_t n, float* out) noexcept;
 
-  // out[i] = x[i] rounded to nearest even; numbers that are none stay so.
+  // out[i] = x[i] rounded to nearest even; NaN stay so.
   void (*round_bfloat16)(const float* x, std::int64_t n, std::uint16_t* out) noexcept;
   void (*bfloat16_gemm)(const BFloat16GemmArgs&) noexcept;
   // Packs B (k, nr), row by row, for bfloat16_gemm: rounded as round_bfloat16 does, with zeros up
   // to a multiple of kBFloat16Depth.
   void (*pack_bfloat16_rows)(const float* x, std::int64_t k, std::uint16_t* out) noexcept;
 
-  void (*quantise_rows)(const QuantiseRowsArgs&) noexcept;
+  void (*quantize_rows)(const QuantizeRowsArgs&) noexcept;
   void (*pack_int8_weight)(const PackInt8Args&) noexcept;
   void (*int8_gemm)(const Int8GemmArgs&) noexcept;
 
@@ -228,7 +228,7 @@ struct KernelTable {
   void (*attend_columns)(const AttendColumnsArgs&) noexcept;
 
   void (*pair_products)(const PairProductsArgs&) noexcept;
-  void (*place_scores)(const PlaceScoresArgs&) noexcept;
+  void (*position_scores)(const PositionScoresArgs&) noexcept;
 
   // rows[i][d] = result[d * nr + i] / sum[i] for i < count <= nr, d < dim.
   void (*unpack_columns)(const float* result, const float* sum, std::int64_t count,
@@ -249,7 +249,7 @@ struct KernelTable {
   // is not stored, for each lane.
   void (*softmax_groups)(float* x, std::int64_t rows, std::int64_t groups,
                          std::int64_t lanes) noexcept;
-  // Channel norm of a channels-first block (channels, cols), in place: each column is normalised
+  // Channel norm of a channels-first block (channels, cols), in place: each column is normalized
   // over its channels and scaled by weight (channels,) and bias (channels,).
   void (*layer_norm_columns)(float* x, std::int64_t channels, std::int64_t cols,
                              const float* weight, const float* bias, float eps) noexcept;

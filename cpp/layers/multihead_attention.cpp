@@ -74,7 +74,7 @@ void TokenMapAttention::attend_to_map_add_(Context& ctx, ConstView query, ConstV
 
 void TokenMapAttention::attend_to_tokens_add_(Context& ctx, ConstView query, ConstView tokens,
                                               View x) const {
-  // Folded, a place costs 2 * tokens * heads * C multiply-adds; projected, about 2 * C * C.
+  // Folded, a position costs 2 * tokens * heads * C multiply-adds; projected, about 2 * C * C.
   if (tokens.shape[0] * attention.num_heads > attention.embed_dim) {
     attention.forward_add_(ctx, {.query = query, .key = tokens, .value = tokens}, x);
     return;

@@ -53,7 +53,7 @@ struct TokenMapAttention {
   void visit(ParamVisitor& v) { attention.visit(v); }
   void pack(const KernelTable& kernels);
 
-  // For few tokens (N, C) and a map (M, C) whose places get `pos` (M, C) added for the keys: the
+  // For few tokens (N, C) and a map (M, C) whose positions get `pos` (M, C) added for the keys: the
   // map is never projected, see ops/token_attention.h.
   void attend_to_map_add_(Context& ctx, ConstView query, ConstView map, ConstView pos,
                           View x) const;

@@ -7,7 +7,7 @@
 
 namespace sam_rlx {
 
-// Normalisation over channels, the last axis. Upstream: torch.nn.LayerNorm on tokens, and
+// Normalization over channels, the last axis. Upstream: torch.nn.LayerNorm on tokens, and
 // segment_anything/modeling/common.py, LayerNorm2d, on maps.
 struct LayerNorm {
   std::int64_t channels = 0;
@@ -25,7 +25,7 @@ struct LayerNorm {
   void forward_(Context& ctx, View x) const;
 };
 
-// Normalisation over groups of channels and all places of a map, see ops/norm.h.
+// Normalization over groups of channels and all positions of a map, see ops/norm.h.
 // Upstream: torch.nn.GroupNorm.
 struct GroupNorm {
   std::int64_t num_groups = 1, channels = 0;

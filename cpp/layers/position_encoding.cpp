@@ -9,7 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-// -> (size, features): of the places 1 to size. In double: each number is then rounded once.
+// -> (size, features): of the positions 1 to size. In double: each number is then rounded once.
 Tensor axis_table(std::int64_t size, std::int64_t features, double temperature) {
   constexpr double kEps = 1e-6;
   Tensor table({size, features});
@@ -17,8 +17,8 @@ Tensor axis_table(std::int64_t size, std::int64_t features, double temperature) 
     const double exponent = static_cast<double>(2 * (k / 2)) / static_cast<double>(features);
     const double period = std::pow(temperature, exponent);
     for (std::int64_t i = 0; i < size; ++i) {
-      const double place = static_cast<double>(i + 1) / (static_cast<double>(size) + kEps);
-      const double angle = place * 2.0 * std::numbers::pi / period;
+      const double position = static_cast<double>(i + 1) / (static_cast<double>(size) + kEps);
+      const double angle = position * 2.0 * std::numbers::pi / period;
       table.data()[i * features + k] =
           static_cast<float>(k % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }

@@ -4,7 +4,7 @@
 
 namespace sam_rlx {
 
-// Sines and cosines of the places of a map, normalised to 2 pi. Has no weights: tables are made
+// Sines and cosines of the positions of a map, normalized to 2 pi. Has no weights: tables are made
 // when a model is folded.
 // Upstream: sam2/modeling/position_encoding.py, PositionEmbeddingSine(normalize=True, scale=None).
 struct PositionEmbeddingSine {

@@ -12,8 +12,8 @@ void AxialRope::build() {
     sines = Tensor({count, quarter});
     for (std::int64_t i = 0; i < count * quarter; ++i) {
       const double exponent = 4.0 * static_cast<double>(i % quarter) / static_cast<double>(dim);
-      const double place = scale * (first + static_cast<double>(i / quarter));
-      const double angle = place * std::pow(theta, -exponent);
+      const double position = scale * (first + static_cast<double>(i / quarter));
+      const double angle = position * std::pow(theta, -exponent);
       cosines.data()[i] = static_cast<float>(std::cos(angle));
       sines.data()[i] = static_cast<float>(std::sin(angle));
     }

@@ -23,14 +23,14 @@ constexpr Relative kRelatives[] = {
 };
 
 std::string some_names(const StateDict& state_dict) {
-  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kMax = 3;
   const auto& tensors = state_dict.tensors();
   if (tensors.empty()) return "no tensors";
   std::string text = std::to_string(tensors.size()) + " tensors:";
-  for (std::size_t i = 0; i < std::min(kMost, tensors.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMax, tensors.size()); ++i) {
     text += (i == 0 ? " " : ", ") + printable(tensors[i].name);
   }
-  return tensors.size() > kMost ? text + ", ..." : text;
+  return tensors.size() > kMax ? text + ", ..." : text;
 }
 
 std::string all_titles() {

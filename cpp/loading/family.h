@@ -54,7 +54,7 @@ struct PredictorDefaults {
 struct Family {
   std::string_view name;  // "sam2"; also the architecture in GGUF files
   std::string_view title;
-  // How its tensors are recognised, and their names. From other names to Meta's.
+  // How its tensors are recognized, and their names. From other names to Meta's.
   std::span<const Sign> signs;
   std::span<const KeyRow> hugging_face;
   std::span<const KeyRow> short_names;

@@ -36,9 +36,9 @@ std::optional<std::size_t> match(std::string_view pattern, std::string_view name
 std::string fill(std::string_view pattern, const std::vector<std::string_view>& numbers) {
   std::string result;
   for (const std::string_view number : numbers) {
-    const std::size_t place = pattern.find(kNumber);
-    result.append(pattern.substr(0, place)).append(number);
-    pattern.remove_prefix(place + kNumber.size());
+    const std::size_t location = pattern.find(kNumber);
+    result.append(pattern.substr(0, location)).append(number);
+    pattern.remove_prefix(location + kNumber.size());
   }
   return result.append(pattern);
 }
@@ -77,8 +77,8 @@ void strip_common_prefixes(StateDict& state_dict) {
     state_dict.rename(names);
     return true;
   };
-  constexpr int kMostWrappers = 8;
-  for (int i = 0; i < kMostWrappers; ++i) {
+  constexpr int kMaxWrappers = 8;
+  for (int i = 0; i < kMaxWrappers; ++i) {
     if (!std::any_of(kWrappers.begin(), kWrappers.end(), strip)) return;
   }
 }

@@ -169,8 +169,9 @@ void join_attention(StateDict& state_dict) {
   }
   std::vector<StateDict::Join> joins;
   for (const std::string& name : queries) {
-    const std::size_t place = name.find(kQueries);
-    const std::string base = name.substr(0, place), tail = name.substr(place + kQueries.size());
+    const std::size_t location = name.find(kQueries);
+    const std::string base = name.substr(0, location),
+                      tail = name.substr(location + kQueries.size());
     joins.push_back({{name, base + "k_proj." + tail, base + "v_proj." + tail},
                      base + (base.ends_with(kJoined) ? "" : "in_proj_") + tail});
   }

@@ -25,13 +25,13 @@ using namespace std::string_view_literals;
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
 std::string list_names(const std::vector<fs::path>& paths) {
-  constexpr std::size_t kMost = 20;
+  constexpr std::size_t kMax = 20;
   if (paths.empty()) return "none";
   std::string text;
-  for (std::size_t i = 0; i < paths.size() && i < kMost; ++i) {
+  for (std::size_t i = 0; i < paths.size() && i < kMax; ++i) {
     text += (i == 0 ? "" : ", ") + printable(paths[i].filename().string());
   }
-  return paths.size() > kMost ? text + ", ..." : text;
+  return paths.size() > kMax ? text + ", ..." : text;
 }
 
 // True when the file begins as safetensors does: a length, then '{'. A JSON text or a pickle may
@@ -56,7 +56,7 @@ bool looks_like_safetensors(std::string_view text) {
 StateDict open_file(const fs::path& path);
 
 StateDict open_shards(std::string_view text, const fs::path& index, const std::string& where) {
-  constexpr std::size_t kMostShards = 1000;
+  constexpr std::size_t kMaxShards = 1000;
   const Json json = Json::parse(text, where);
   const Json& weight_map = json.at("weight_map", where);
   std::vector<std::string> shards;
@@ -65,7 +65,7 @@ StateDict open_shards(std::string_view text, const fs::path& index, const std::s
   }
   std::sort(shards.begin(), shards.end());
   shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
-  if (shards.size() > kMostShards) {
+  if (shards.size() > kMaxShards) {
     fail<CheckpointError>(where, "at most 1000 shards", std::to_string(shards.size()));
   }
   StateDict result;

@@ -74,15 +74,15 @@ struct PartSource {
   }
 };
 
-// A window of a map (B, H, W, 3C). Its keys are all places, row by row; its queries are the places
-// inside of the map, row by row, or those of the same part of a coarser map.
+// A window of a map (B, H, W, 3C). Its keys are all positions, row by row; its queries are the
+// positions inside of the map, row by row, or those of the same part of a coarser map.
 struct WindowSource {
   const WindowAttentionArgs& args;
   float* out;
   std::int64_t channels, head_dim;
   std::int64_t size_h, size_w;  // of a window
   std::int64_t rows, cols;      // windows of a map
-  // The map of queries: its sides, its windows' sides, and floats between places.
+  // The map of queries: its sides, its windows' sides, and floats between positions.
   const float* query = nullptr;
   std::int64_t query_h = 0, query_w = 0, query_size_h = 0, query_size_w = 0, query_stride = 0;
 
@@ -129,9 +129,9 @@ struct WindowSource {
     std::int64_t h = first / size_w, x = first % size_w;
     for (std::int64_t j = 0; j < count; ++j) {
       const bool inside = top + h < args.grid.height && left + x < args.grid.width;
-      const std::int64_t place = (top + h) * args.grid.width + left + x;
-      const float* const row =
-          inside ? map + place * 3 * channels : args.pad_qkv + (h * size_w + x) * args.pad_stride;
+      const std::int64_t position = (top + h) * args.grid.width + left + x;
+      const float* const row = inside ? map + position * 3 * channels
+                                      : args.pad_qkv + (h * size_w + x) * args.pad_stride;
       keys[j] = row + channels + w.head * head_dim;
       values[j] = row + 2 * channels + w.head * head_dim;
       if (++x == size_w) {
@@ -148,10 +148,10 @@ struct WindowSource {
     const std::int64_t top = w.map * query_h + w.y * query_size_h, left = w.x * query_size_w;
     std::int64_t h = first / width, x = first % width;
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t place = (top + h) * query_w + left + x;
-      result.query[i] = query + place * query_stride + w.head * head_dim;
-      result.out[i] = out + place * channels + w.head * head_dim;
-      result.place[i] = {static_cast<std::int32_t>(h), static_cast<std::int32_t>(x)};
+      const std::int64_t position = (top + h) * query_w + left + x;
+      result.query[i] = query + position * query_stride + w.head * head_dim;
+      result.out[i] = out + position * channels + w.head * head_dim;
+      result.position[i] = {static_cast<std::int32_t>(h), static_cast<std::int32_t>(x)};
       if (++x == width) {
         x = 0;
         ++h;
@@ -197,7 +197,7 @@ void check_map_bias(const AttentionArgs& args) {
       bias.h.shape[2] * bias.w.shape[2] != args.num_keys) {
     fail("attention: bias",
          "terms (" + std::to_string(units) + ", " + std::to_string(queries) +
-             ", side) of a map with " + std::to_string(args.num_keys) + " places",
+             ", side) of a map with " + std::to_string(args.num_keys) + " positions",
          bias.h.shape.str() + " and " + bias.w.shape.str());
   }
 }
@@ -249,7 +249,7 @@ void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
   const WindowSource source(args, out);
   const bool divides = grid.height % source.size_h == 0 && grid.width % source.size_w == 0;
   if (!divides && args.pad_qkv == nullptr) {
-    fail("window_attention", "a vector for padded places", "none");
+    fail("window_attention", "a vector for padded positions", "none");
   }
   AttentionSizes sizes;
   sizes.units = out.shape[0] * source.rows * source.cols * args.num_heads;
@@ -262,7 +262,7 @@ void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
   sizes.rel_w = args.rel_pos.rel_w;
   sizes.rel_height = source.size_h;
   sizes.rel_width = source.size_w;
-  // Whole windows, one above the other: a window's places are in order.
+  // Whole windows, one above the other: a window's positions are in order.
   if (divides && source.size_w == grid.width) sizes.row_stride = 3 * source.channels;
   sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;
   StreamingAttention(ctx, sizes, source).run();

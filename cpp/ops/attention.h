@@ -34,7 +34,7 @@ struct AttentionArgs {
   std::int64_t num_queries = 0;  // per batch entry
   std::int64_t num_keys = 0;
   std::int64_t batch = 1;  // batch entry b starts at row b * num_queries / b * num_keys
-  MapBias bias = {};       // keys are then the places of a map, row by row
+  MapBias bias = {};       // keys are then the positions of a map, row by row
 };
 
 // out (batch, num_queries, num_heads * value_dim).
@@ -57,7 +57,7 @@ struct PartAttentionArgs {
 void attention_to_parts(Context& ctx, const PartAttentionArgs& args, View out);
 
 // A map (H, W) cut into windows of `size` x `size`, padded at the bottom and the right as upstream
-// does. Padded places are keys with the vectors pad_key and pad_value, never queries.
+// does. Padded positions are keys with the vectors pad_key and pad_value, never queries.
 struct WindowGrid {
   std::int64_t height = 0, width = 0;
   std::int64_t size = 0;  // 0: one window that is the whole map (global attention)
@@ -72,8 +72,8 @@ struct RelPos {
 };
 
 // Self-attention of ViT blocks over a map: qkv (B, H, W, 3C) fused, heads inside each third ->
-// out (B, H, W, C). `pad_qkv` (3C,) holds what the padded places project to (the bias of qkv), or
-// null when the windows divide the map.
+// out (B, H, W, C). `pad_qkv` (3C,) holds what the padded positions project to (the bias of qkv),
+// or null when the windows divide the map.
 struct WindowAttentionArgs {
   ConstView qkv;
   WindowGrid grid;
@@ -81,13 +81,13 @@ struct WindowAttentionArgs {
   float scale = 1.0F;
   RelPos rel_pos;
   const float* pad_qkv = nullptr;
-  // Where each padded place projects to something of its own: floats from one place of a window to
-  // the next in pad_qkv. 0: all are one.
+  // Where each padded position projects to something of its own: floats from one place of a window
+  // to the next in pad_qkv. 0: all are one.
   std::int64_t pad_stride = 0;
   // Queries of a map that is coarser by a whole number s: (B, H / s, W / s, C), in windows of
-  // size / s. Null: those in qkv. H, W and size are multiples of s, so that no query mixes places
-  // inside of the map with padded ones; relative positions are not defined. The result has the
-  // queries' shape. Upstream: sam2/modeling/backbones/hieradet.py, the pooled q.
+  // size / s. Null: those in qkv. H, W and size are multiples of s, so that no query mixes
+  // positions inside of the map with padded ones; relative positions are not defined. The result
+  // has the queries' shape. Upstream: sam2/modeling/backbones/hieradet.py, the pooled q.
   ConstView query = {};
   // Take products of bfloat16 numbers, where the processor multiplies these faster than float32;
   // scores, softmax and sums stay float32.

@@ -16,9 +16,9 @@ std::uint16_t* round_rows(Context& ctx, ConstView x, std::int64_t stride, int th
   auto* const out = ctx.workspace.array<std::uint16_t>(round_up(rows, kBFloat16Rows) * stride);
   parallel_for(threads, rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t row = begin; row < end; ++row) {
-      std::uint16_t* const place = out + row * stride;
-      ctx.kernels.round_bfloat16(x.data + row * cols, cols, place);
-      std::fill(place + cols, place + stride, std::uint16_t{0});
+      std::uint16_t* const position = out + row * stride;
+      ctx.kernels.round_bfloat16(x.data + row * cols, cols, position);
+      std::fill(position + cols, position + stride, std::uint16_t{0});
     }
   });
   return out;
@@ -35,9 +35,9 @@ void pack_bfloat16_pairs(ConstView weight, PackedMatrix& result) {
   std::fill(out, out + size, std::uint16_t{0});
   for (std::int64_t j = 0; j < result.rows; ++j) {
     const float* const row = weight.data + j * result.cols;
-    std::uint16_t* const place = out + j / nr * nr * depth + j % nr * 2;
+    std::uint16_t* const position = out + j / nr * nr * depth + j % nr * 2;
     for (std::int64_t p = 0; p < result.cols; ++p) {
-      place[p / 2 * nr * 2 + p % 2] = float_to_bfloat16(row[p]);
+      position[p / 2 * nr * 2 + p % 2] = float_to_bfloat16(row[p]);
     }
   }
 }

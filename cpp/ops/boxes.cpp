@@ -26,9 +26,9 @@ void edge_distances(float center, float extent, std::int64_t side, float* out) {
   const double low = static_cast<double>(center) - 0.5 * static_cast<double>(extent);
   const double high = static_cast<double>(center) + 0.5 * static_cast<double>(extent);
   for (std::int64_t i = 0; i < side; ++i) {
-    const double place = static_cast<double>(i) / static_cast<double>(side);
-    out[2 * i] = log_distance(place - low);
-    out[2 * i + 1] = log_distance(place - high);
+    const double position = static_cast<double>(i) / static_cast<double>(side);
+    out[2 * i] = log_distance(position - low);
+    out[2 * i + 1] = log_distance(position - high);
   }
 }
 

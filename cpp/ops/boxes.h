@@ -7,7 +7,7 @@
 
 namespace sam_rlx {
 
-// Arithmetic of boxes (n, 4) as cx, cy, w, h: fractions of the picture's sides.
+// Arithmetic of boxes (n, 4) as cx, cy, w, h: fractions of the image's sides.
 
 // boxes = sigmoid(inverse_sigmoid(boxes) + delta), in place; delta (n, 4).
 void refine_boxes_(Context& ctx, View boxes, ConstView delta);

@@ -29,16 +29,16 @@ class Sets {
 
 std::vector<Segment> find_segments(const Rle& mask, bool value) {
   std::vector<Segment> segments;
-  std::int64_t place = 0;
+  std::int64_t position = 0;
   for (std::size_t i = 0; i < mask.counts.size(); ++i) {
-    const std::int64_t end = place + mask.counts[i];
-    if ((i % 2 != 0) != value) place = end;
-    while (place < end) {
-      const std::int64_t x = place / mask.height, y = place % mask.height;
-      const std::int64_t rows = std::min(mask.height - y, end - place);
+    const std::int64_t end = position + mask.counts[i];
+    if ((i % 2 != 0) != value) position = end;
+    while (position < end) {
+      const std::int64_t x = position / mask.height, y = position % mask.height;
+      const std::int64_t rows = std::min(mask.height - y, end - position);
       segments.push_back({static_cast<std::int32_t>(x), static_cast<std::int32_t>(y),
                           static_cast<std::int32_t>(y + rows - 1)});
-      place += rows;
+      position += rows;
     }
   }
   return segments;
@@ -113,15 +113,15 @@ bool remove_small_regions(Rle& mask, double area_thresh, Regions regions) {
     small[static_cast<std::size_t>(largest - components.areas.begin())] = 0;
   }
   RunWriter runs;
-  std::int64_t place = 0;
+  std::int64_t position = 0;
   for (const Segment& segment : components.segments) {
     const std::int64_t start = segment.x * mask.height + segment.y0;
     const bool is_small = small[static_cast<std::size_t>(segment.label)] != 0;
-    runs.add(holes, start - place);
+    runs.add(holes, start - position);
     runs.add(is_small == holes, segment.y1 - segment.y0 + 1);
-    place = start + segment.y1 - segment.y0 + 1;
+    position = start + segment.y1 - segment.y0 + 1;
   }
-  runs.add(holes, mask.height * mask.width - place);
+  runs.add(holes, mask.height * mask.width - position);
   mask.counts = runs.finish();
   return true;
 }

@@ -63,13 +63,13 @@ PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight) {
     fail("pack_conv", "a weight (out, in, kh, kw)", weight.shape.str());
   }
   const std::int64_t rows = weight.shape[0], channels = weight.shape[1];
-  const std::int64_t places = weight.shape[2] * weight.shape[3];
-  Tensor reordered({rows, places * channels});
+  const std::int64_t positions = weight.shape[2] * weight.shape[3];
+  Tensor reordered({rows, positions * channels});
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float* const from = weight.data + r * places * channels;
-    float* const to = reordered.data() + r * places * channels;
+    const float* const from = weight.data + r * positions * channels;
+    float* const to = reordered.data() + r * positions * channels;
     for (std::int64_t c = 0; c < channels; ++c) {
-      for (std::int64_t p = 0; p < places; ++p) to[p * channels + c] = from[c * places + p];
+      for (std::int64_t p = 0; p < positions; ++p) to[p * channels + c] = from[c * positions + p];
     }
   }
   return pack_matrix(kernels, reordered.view());
@@ -77,24 +77,25 @@ PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight) {
 
 namespace {
 
-// 3x3, stride 1, padding 1: the nine places under the kernel are read where they are.
+// 3x3, stride 1, padding 1: the nine positions under the kernel are read where they are.
 void conv3x3(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
              float* out) {
   const std::int64_t height = x.shape[1], width = x.shape[2], channels = x.shape[3];
-  struct Place {
+  struct Position {
     std::int64_t row, col;
     const float* at;
   };
-  const auto place = [&](std::int64_t i) {
-    return Place{i / width % height, i % width, x.data + i * channels};
+  const auto position = [&](std::int64_t i) {
+    return Position{i / width % height, i % width, x.data + i * channels};
   };
-  const auto segment = [=](const Place& p, std::int64_t tap) -> const float* {
+  const auto segment = [=](const Position& p, std::int64_t tap) -> const float* {
     const std::int64_t dy = tap / 3 - 1, dx = tap % 3 - 1;
     const std::int64_t row = p.row + dy, col = p.col + dx;
     if (col < 0 || col >= width || row < 0 || row >= height) return nullptr;
     return p.at + (dy * width + dx) * channels;
   };
-  packed_gemm(ctx, x.shape.rows(), RowSegments{9, channels, place, segment}, weight, epilogue, out);
+  packed_gemm(ctx, x.shape.rows(), RowSegments{9, channels, position, segment}, weight, epilogue,
+              out);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct ConvWindow {
   bool operator==(const ConvWindow&) const = default;
 };
 constexpr ConvWindow kConv1x1{1, 1, 0}, kConv3x3{3, 1, 1};
-// The kernel equals the stride: each output place is a linear map of its own patch.
+// The kernel equals the stride: each output position is a linear map of its own patch.
 constexpr ConvWindow conv_patches(std::int64_t side) { return {side, side, 0}; }
 
 // x (B, H, W, C) -> out (B, H2, W2, out). Weight reordered by pack_conv. Patches of rows are
@@ -28,8 +28,8 @@ void conv2d(Context& ctx, ConstView x, const ConvWindow& window, const PackedMat
             const Epilogue& epilogue, View out);
 
 // A channel sees only itself: kernel size x size (odd), stride 1, padding size / 2. weight
-// (size * size, C): the kernel's places, row by row, channels last. x (B, H, W, C) -> out, of the
-// same shape and not x.
+// (size * size, C): the kernel's positions, row by row, channels last. x (B, H, W, C) -> out, of
+// the same shape and not x.
 void depthwise_conv(Context& ctx, ConstView x, ConstView weight, ConstView bias, View out);
 
 }  // namespace sam_rlx

@@ -42,7 +42,7 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
   if (out.shape != expected) fail("conv_transpose2x2: result", expected.str(), out.shape.str());
   if (out.numel() == 0) return;
 
-  // A task is a run of places of one line. What they become is, in each of the two lines of the
+  // A task is a run of positions of one line. What they become is, in each of the two lines of the
   // result, one run of numbers.
   const std::int64_t k_block = std::min<std::int64_t>(k, kernels.gemm_kc);
   const std::int64_t run = std::min(near_rows(kernels, 4 * k_block, mr), round_up(width, mr));

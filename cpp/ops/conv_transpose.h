@@ -7,7 +7,7 @@
 
 namespace sam_rlx {
 
-// A transposed 2x2 convolution of stride 2, packed: each place becomes 2x2 places of its own.
+// A transposed 2x2 convolution of stride 2, packed: each position becomes 2x2 positions of its own.
 struct PackedConvTranspose {
   // What the even and the odd rows of the result are made with: (2 * out, in), rows (dx, out).
   std::array<PackedMatrix, 2> rows;

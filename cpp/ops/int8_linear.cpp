@@ -9,25 +9,25 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kRowAlign = 64;  // see QuantiseRowsArgs::out_stride
+constexpr std::int64_t kRowAlign = 64;  // see QuantizeRowsArgs::out_stride
 
 // Rows of x as bytes, in the caller's scope.
-struct QuantisedRows {
+struct QuantizedRows {
   std::uint8_t* bytes = nullptr;
   std::int64_t stride = 0;
   float* scale = nullptr;
   std::int32_t* zero = nullptr;
 };
 
-QuantisedRows quantise(Context& ctx, ConstView x, int threads) {
+QuantizedRows quantize(Context& ctx, ConstView x, int threads) {
   const std::int64_t rows = x.shape.rows(), cols = x.shape.last();
-  QuantisedRows out;
+  QuantizedRows out;
   out.stride = round_up(cols, kRowAlign);
   out.bytes = ctx.workspace.array<std::uint8_t>(rows * out.stride);
   out.scale = ctx.workspace.array<float>(rows);
   out.zero = ctx.workspace.array<std::int32_t>(rows);
   parallel_for(threads, rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
-    ctx.kernels.quantise_rows({.rows = end - begin,
+    ctx.kernels.quantize_rows({.rows = end - begin,
                                .cols = cols,
                                .x = x.data + begin * cols,
                                .out = out.bytes + begin * out.stride,
@@ -72,7 +72,7 @@ void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Ep
   split_gemm(plan, {m, n}, {mr, kernels.gemm_nr});
 
   const Workspace::Scope scratch(ctx.workspace);
-  const QuantisedRows rows = quantise(ctx, x, plan.threads);
+  const QuantizedRows rows = quantize(ctx, x, plan.threads);
   const auto* const panels = static_cast<const std::int8_t*>(weight.bytes.get());
   parallel_for(plan.threads, plan.tasks(), 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -70,9 +70,10 @@ Panels panels_of(const PackedMatrix& weight) {
   return panels;
 }
 
-void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPlace place, GemmArgs g,
-                     float* widened) {
-  const std::int64_t nr = kernels.gemm_nr, k = panels.k, first = place.col * k + place.p0 * nr;
+void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPosition position,
+                     GemmArgs g, float* widened) {
+  const std::int64_t nr = kernels.gemm_nr, k = panels.k,
+                     first = position.col * k + position.p0 * nr;
   if (panels.floats != nullptr) {
     g.b = right_panels(kernels, panels.floats + first, k);
     kernels.gemm(g);
@@ -168,15 +169,15 @@ GemmPlan::Task GemmPlan::task(std::int64_t index) const {
 
 GemmArgs output_block(const GemmPlan& plan, const GemmPlan::Task& task, const Epilogue& epilogue,
                       float* out) {
-  const std::int64_t stride = plan.c.cols, place = task.row * stride + task.col;
+  const std::int64_t stride = plan.c.cols, position = task.row * stride + task.col;
   GemmArgs g;
   g.m = task.rows;
   g.n = task.cols;
-  g.c = out + place;
+  g.c = out + position;
   g.c_row_stride = stride;
   g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + task.col;
   g.activation = gemm_activation(epilogue.activation);
-  if (epilogue.residual) g.residual = epilogue.residual.data + place;
+  if (epilogue.residual) g.residual = epilogue.residual.data + position;
   g.residual_row_stride = stride;
   return g;
 }

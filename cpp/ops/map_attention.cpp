@@ -10,7 +10,7 @@
 namespace sam_rlx {
 namespace {
 
-// What the token side contributes to every place; tokens without the first one, relative to it.
+// What the token side contributes to every position; tokens without the first one, relative to it.
 struct FoldedTokens {
   const float* keys;         // packed (C, rows), rows n * heads + h; or (tokens, inner)
   const float* bias;         // (rows,), with packed keys
@@ -19,7 +19,7 @@ struct FoldedTokens {
   std::int64_t tokens, rows;
 };
 
-// Scores of some places -> weights (count, rows).
+// Scores of some positions -> weights (count, rows).
 void weigh_folded(const KernelTable& kernels, const MapToTokenArgs& args,
                   const FoldedTokens& folded, std::int64_t begin, std::int64_t count, float* sum,
                   float* scores) {
@@ -40,7 +40,7 @@ void weigh_folded(const KernelTable& kernels, const MapToTokenArgs& args,
   kernels.softmax_groups(scores, count, folded.tokens, args.num_heads);
 }
 
-// Scores of some places, head by head -> weights (rows, count), rows h * tokens + n.
+// Scores of some positions, head by head -> weights (rows, count), rows h * tokens + n.
 void weigh_projected(const KernelTable& kernels, const MapToTokenArgs& args,
                      const FoldedTokens& folded, std::int64_t begin, std::int64_t count,
                      float* scores) {
@@ -62,9 +62,9 @@ void weigh_projected(const KernelTable& kernels, const MapToTokenArgs& args,
 void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const FoldedTokens& folded,
               std::int64_t begin, std::int64_t count, float* scratch, View keys_out) {
   const std::int64_t channels = args.keys.shape[1];
-  const bool by_place = static_cast<bool>(args.query_input);
+  const bool by_position = static_cast<bool>(args.query_input);
   float* const scores = scratch;
-  if (by_place) {
+  if (by_position) {
     weigh_folded(kernels, args, folded, begin, count, scratch + kFoldStep * folded.rows, scores);
   } else {
     weigh_projected(kernels, args, folded, begin, count, scores);
@@ -73,8 +73,8 @@ void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const Fold
   kernels.gemm({.m = count,
                 .n = channels,
                 .k = folded.rows,
-                .a = by_place ? left_rows(kernels, scores, folded.rows)
-                              : left_columns(kernels, scores, count),
+                .a = by_position ? left_rows(kernels, scores, folded.rows)
+                                 : left_columns(kernels, scores, count),
                 .b = right_panels(kernels, folded.values, folded.rows),
                 .c = out,
                 .c_row_stride = channels,
@@ -101,7 +101,7 @@ void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, ConstVi
                  float* values) {
   const std::int64_t tokens = value.shape[0], inner = value.shape[1], heads = args.num_heads;
   const std::int64_t channels = args.keys.shape[1], dim = inner / heads, nr = kernels.gemm_nr;
-  const bool by_place = static_cast<bool>(args.query_input);
+  const bool by_position = static_cast<bool>(args.query_input);
   for (std::int64_t col = 0; col < channels; col += nr) {
     float* const panel = values + col * tokens * heads;
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -112,8 +112,8 @@ void fold_values(const KernelTable& kernels, const MapToTokenArgs& args, ConstVi
            .a = left_rows(kernels, value.data + h * dim, inner),
            .b = right_panels(kernels, args.out_proj.packed->floats() + col * inner + h * dim * nr,
                              inner),
-           .c = panel + (by_place ? h : h * tokens) * nr,
-           .c_row_stride = (by_place ? heads : 1) * nr});
+           .c = panel + (by_position ? h : h * tokens) * nr,
+           .c_row_stride = (by_position ? heads : 1) * nr});
     }
   }
 }
@@ -135,20 +135,20 @@ void fold_bias(ConstView key, ConstView bias, std::int64_t heads, float* out) {
 void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View keys_out) {
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t heads = args.num_heads, inner = args.key.shape[1];
-  const std::int64_t channels = args.keys.shape[1], places = args.keys.shape[0];
+  const std::int64_t channels = args.keys.shape[1], positions = args.keys.shape[0];
   const std::int64_t tokens = args.key.shape[0] - 1, rows = tokens * heads;
   SAM_RLX_DCHECK(has_heads(args.key, heads) && tokens >= 0 && args.value.shape == args.key.shape);
   SAM_RLX_DCHECK(args.keys.shape.rank() == 2 && keys_out.shape == args.keys.shape);
   SAM_RLX_DCHECK(is_packed(args.out_proj, channels, inner));
-  SAM_RLX_DCHECK(args.norm_weight.data == nullptr || (args.norm_weight.numel() == channels &&
-                                                      args.norm_bias.numel() == channels));
+  SAM_RLX_DCHECK(args.norm_weight.data == nullptr ||
+                 (args.norm_weight.numel() == channels && args.norm_bias.numel() == channels));
   if (args.query_input) {
     SAM_RLX_DCHECK(args.query_input.shape == args.keys.shape);
     SAM_RLX_DCHECK(!args.query_pe || args.query_pe.shape == args.keys.shape);
     SAM_RLX_DCHECK(args.q_proj.weight.shape == (Shape{inner, channels}));
     SAM_RLX_DCHECK(args.q_proj.bias.numel() == inner);
   } else {
-    SAM_RLX_DCHECK(is_packed_map(kernels, args.query_t, places, inner));
+    SAM_RLX_DCHECK(is_packed_map(kernels, args.query_t, positions, inner));
   }
 
   const Workspace::Scope scratch(ctx.workspace);
@@ -172,7 +172,7 @@ void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View 
 
   const std::int64_t slice = kFoldStep * (rows + channels);
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
-  parallel_for(ctx.num_threads, places, kFoldStep,
+  parallel_for(ctx.num_threads, positions, kFoldStep,
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  map_part(kernels, args, folded, begin, end - begin,
                           thread_slice(slices, slice, thread), keys_out);

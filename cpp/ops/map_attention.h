@@ -9,7 +9,7 @@ namespace sam_rlx {
 // norm where norm_weight is none.
 //   key, value (N, inner)   projected tokens, N > 0
 //   query_input, query_pe   the map's queries are q_proj(query_input + query_pe), (M, C) each
-//   query_t                 or, where query_input is none, projected queries, of pack_places_t
+//   query_t                 or, where query_input is none, projected queries, of pack_positions_t
 //   keys (M, C)             residual; keys_out may be keys
 //
 // A softmax does not see what all its scores have in common, and its weights have the sum 1. So

@@ -5,13 +5,13 @@
 
 namespace sam_rlx {
 
-// The way that mask logits take from the decoder to the picture: bilinear to a square, cropped to
-// the part that is picture, bilinear to the picture's size (SAM); or bilinear at once (SAM 2,
+// The way that mask logits take from the decoder to the image: bilinear to a square, cropped to
+// the part that is image, bilinear to the image's size (SAM); or bilinear at once (SAM 2,
 // SAM 3). The two steps are never fused into one: that changes masks at their borders.
 struct MaskGeometry {
   std::int64_t low_height = 0, low_width = 0;      // of the decoder
   std::int64_t side = 0;                           // of the square; 0: one step only
-  std::int64_t input_height = 0, input_width = 0;  // picture in the square; unused with one step
+  std::int64_t input_height = 0, input_width = 0;  // image in the square; unused with one step
   std::int64_t height = 0, width = 0;              // of the result
 };
 
@@ -25,8 +25,8 @@ void binarize_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometr
 
 // What is left of an upscaled mask when its logits are not kept.
 struct MaskSummary {
-  Rle rle;        // of logit > threshold, in the frame
-  PixelBox box;   // without the frame's offset
+  Rle rle;                      // of logit > threshold, in the frame
+  PixelBox box;                 // without the frame's offset
   std::int64_t count_high = 0;  // logits above high
   std::int64_t count_low = 0;   // logits above low
 };

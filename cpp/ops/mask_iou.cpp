@@ -14,16 +14,16 @@ constexpr std::int64_t kWordBits = 64;
 }  // namespace
 
 BitMasks::BitMasks(Context& ctx, ConstView logits) : count_(logits.shape[0]) {
-  const std::int64_t places = logits.shape[1] * logits.shape[2];
-  words_ = (places + kWordBits - 1) / kWordBits;
+  const std::int64_t positions = logits.shape[1] * logits.shape[2];
+  words_ = (positions + kWordBits - 1) / kWordBits;
   bits_.assign(static_cast<std::size_t>(count_ * words_), 0);
   areas_.assign(static_cast<std::size_t>(count_), 0);
   parallel_for(ctx.num_threads, count_, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t k = begin; k < end; ++k) {
-      const float* const mask = logits.data + k * places;
+      const float* const mask = logits.data + k * positions;
       std::uint64_t* const words = bits_.data() + k * words_;
       std::int64_t area = 0;
-      for (std::int64_t i = 0; i < places; ++i) {
+      for (std::int64_t i = 0; i < positions; ++i) {
         words[i / kWordBits] |= std::uint64_t{mask[i] > 0.0F} << (i % kWordBits);
       }
       for (std::int64_t w = 0; w < words_; ++w) area += std::popcount(words[w]);

@@ -7,7 +7,7 @@
 
 namespace sam_rlx {
 
-// Which places of masks (K, H, W) of logits are above 0, one bit for each.
+// Which positions of masks (K, H, W) of logits are above 0, one bit for each.
 class BitMasks {
  public:
   explicit BitMasks(Context& ctx, ConstView logits);

@@ -36,7 +36,7 @@ Tensor repeat_bias2x2(ConstView bias) {
 namespace {
 
 // The sides of a map (2^n H, 2^n W, C) over those of its rows (H, 4^n C, W): 2 or 4.
-std::int64_t places_factor(const char* where, const Shape& map, const Shape& rows) {
+std::int64_t positions_factor(const char* where, const Shape& map, const Shape& rows) {
   const std::int64_t factor = rows[0] == 0 ? 0 : map[0] / rows[0];
   const Shape expected{rows[0] * factor, rows[2] * factor, map[2]};
   if ((factor != 2 && factor != 4) || map != expected || rows[1] != factor * factor * map[2]) {
@@ -46,7 +46,8 @@ std::int64_t places_factor(const char* where, const Shape& map, const Shape& row
 }
 
 // Where the block `d` of row `y` begins in the map.
-std::int64_t place_offset(const Shape& map, std::int64_t factor, std::int64_t y, std::int64_t d) {
+std::int64_t position_offset(const Shape& map, std::int64_t factor, std::int64_t y,
+                             std::int64_t d) {
   const std::int64_t coarse = factor == 4 ? d / 4 : 0, fine = d % 4;
   const std::int64_t row = factor * y + 2 * (coarse / 2) + fine / 2;
   const std::int64_t column = 2 * (coarse % 2) + fine % 2;
@@ -55,25 +56,25 @@ std::int64_t place_offset(const Shape& map, std::int64_t factor, std::int64_t y,
 
 }  // namespace
 
-void split_places(Context& ctx, ConstView map, View out) {
+void split_positions(Context& ctx, ConstView map, View out) {
   const std::int64_t width = out.shape[2], channels = map.shape[2];
-  const std::int64_t factor = places_factor("split_places", map.shape, out.shape);
+  const std::int64_t factor = positions_factor("split_positions", map.shape, out.shape);
   parallel_for(ctx.num_threads, out.shape[0], 1, [&](std::int64_t y, std::int64_t, int) {
     for (std::int64_t d = 0; d < factor * factor; ++d) {
-      ctx.kernels.transpose_block(map.data + place_offset(map.shape, factor, y, d),
+      ctx.kernels.transpose_block(map.data + position_offset(map.shape, factor, y, d),
                                   factor * channels, width, channels,
                                   out[y].data + d * channels * width, width);
     }
   });
 }
 
-void merge_places(Context& ctx, ConstView rows, View map) {
+void merge_positions(Context& ctx, ConstView rows, View map) {
   const std::int64_t width = rows.shape[2], channels = map.shape[2];
-  const std::int64_t factor = places_factor("merge_places", map.shape, rows.shape);
+  const std::int64_t factor = positions_factor("merge_positions", map.shape, rows.shape);
   parallel_for(ctx.num_threads, rows.shape[0], 1, [&](std::int64_t y, std::int64_t, int) {
     for (std::int64_t d = 0; d < factor * factor; ++d) {
       ctx.kernels.transpose_block(rows[y].data + d * channels * width, width, channels, width,
-                                  map.data + place_offset(map.shape, factor, y, d),
+                                  map.data + position_offset(map.shape, factor, y, d),
                                   factor * channels);
     }
   });
@@ -90,24 +91,24 @@ struct RowScratch {
 };
 
 // Places (4y + 2 dy1 + dy2, 4x + 2 dx1 + dx2) for all x, d = 2 dy + dx.
-struct PlaceRow {
+struct PositionRow {
   std::int64_t y, d1, d2;
 };
 
-// hyper . upscaled for the places of a row.
-void mask_places(const KernelTable& kernels, const MaskUpscalingArgs& args, const PlaceRow& place,
-                 const RowScratch& s, View masks) {
+// hyper . upscaled for the positions of a row.
+void mask_positions(const KernelTable& kernels, const MaskUpscalingArgs& args,
+                    const PositionRow& position, const RowScratch& s, View masks) {
   const std::int64_t width = args.map.shape[1];
   const std::int64_t c2 = args.hyper.shape[1], count = args.hyper.shape[0];
   kernels.gemm({.m = count,
                 .n = width,
                 .k = c2,
                 .a = left_rows(kernels, args.hyper.data, c2),
-                .b = right_rows(kernels, s.second + place.d2 * c2 * width, width),
+                .b = right_rows(kernels, s.second + position.d2 * c2 * width, width),
                 .c = s.masks,
                 .c_row_stride = width});
-  const std::int64_t row = 4 * place.y + 2 * (place.d1 / 2) + place.d2 / 2;
-  const std::int64_t column = 2 * (place.d1 % 2) + place.d2 % 2;
+  const std::int64_t row = 4 * position.y + 2 * (position.d1 / 2) + position.d2 / 2;
+  const std::int64_t column = 2 * (position.d1 % 2) + position.d2 % 2;
   for (std::int64_t k = 0; k < count; ++k) {
     float* const out = masks.data + (k * masks.shape[1] + row) * 4 * width + column;
     for (std::int64_t x = 0; x < width; ++x) out[4 * x] = s.masks[k * width + x];
@@ -150,7 +151,7 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                   .partial_row_stride = width,
                   .row_bias = args.bias2.data,
                   .activation = kGemmGelu});
-    for (std::int64_t d2 = 0; d2 < 4; ++d2) mask_places(kernels, args, {y, d1, d2}, s, masks);
+    for (std::int64_t d2 = 0; d2 < 4; ++d2) mask_positions(kernels, args, {y, d1, d2}, s, masks);
   }
 }
 

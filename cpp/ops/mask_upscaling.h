@@ -21,17 +21,17 @@ struct MaskUpscalingArgs {
   float norm_eps = 1e-6F;
   ConstView weight2, bias2;  // of fold_conv_transpose2x2, (4 * C2,)
   ConstView hyper;           // (K, C2)
-  ConstView skip1 = {};      // (H, 4 * C1, W), or none; see split_places
+  ConstView skip1 = {};      // (H, 4 * C1, W), or none; see split_positions
   ConstView skip0 = {};      // (H, 4 * 4 * C2, W), or none
 };
 
 // A map (2^n H, 2^n W, C), channels last, as rows of the small map -> out (H, 4^n C, W), n = 1 or
-// 2: of row y, the channels of places (2y + dy, 2x + dx) for all x stand below each other in the
-// order (dy, dx, c); with n = 2 in the order (dy1, dx1, dy0, dx0, c) for the places
+// 2: of row y, the channels of positions (2y + dy, 2x + dx) for all x stand below each other in the
+// order (dy, dx, c); with n = 2 in the order (dy1, dx1, dy0, dx0, c) for the positions
 // (4y + 2 dy1 + dy0, 4x + 2 dx1 + dx0).
-void split_places(Context& ctx, ConstView map, View out);
+void split_positions(Context& ctx, ConstView map, View out);
 // The way back: rows (H, 4^n C, W) -> map (2^n H, 2^n W, C).
-void merge_places(Context& ctx, ConstView rows, View map);
+void merge_positions(Context& ctx, ConstView rows, View map);
 
 // A transposed-convolution weight (in, out, 2, 2) as a left operand with rows (dy, dx, out), in
 // panels of gemm_mr rows, and a bias (out,) four times.

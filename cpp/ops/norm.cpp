@@ -10,16 +10,17 @@
 namespace sam_rlx {
 namespace {
 
-// Sums over the places of a chunk, one for each channel: mean and sum of squared distances to it.
-void chunk_moments(const float* x, std::int64_t places, std::int64_t channels, float* mean,
+// Sums over the positions of a chunk, one for each channel: mean and sum of squared distances to
+// it.
+void chunk_moments(const float* x, std::int64_t positions, std::int64_t channels, float* mean,
                    float* squares) {
   std::fill_n(mean, channels, 0.0F);
   std::fill_n(squares, channels, 0.0F);
-  for (std::int64_t i = 0; i < places; ++i) {
+  for (std::int64_t i = 0; i < positions; ++i) {
     for (std::int64_t c = 0; c < channels; ++c) mean[c] += x[i * channels + c];
   }
-  for (std::int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<float>(places);
-  for (std::int64_t i = 0; i < places; ++i) {
+  for (std::int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<float>(positions);
+  for (std::int64_t i = 0; i < positions; ++i) {
     for (std::int64_t c = 0; c < channels; ++c) {
       const float distance = x[i * channels + c] - mean[c];
       squares[c] += distance * distance;
@@ -69,11 +70,12 @@ void group_norm_affine(Context& ctx, ConstView x, const GroupNormArgs& args, Vie
          args.weight.shape.str() + " and " + args.bias.shape.str());
   }
   const Workspace::Scope scratch(ctx.workspace);
-  const std::int64_t places = x.shape.rows(), chunk = std::max<std::int64_t>(1, kGrain / channels);
-  const std::int64_t chunks = (places + chunk - 1) / chunk;
+  const std::int64_t positions = x.shape.rows(),
+                     chunk = std::max<std::int64_t>(1, kGrain / channels);
+  const std::int64_t chunks = (positions + chunk - 1) / chunk;
   float* const moments = ctx.workspace.array<float>(chunks * 2 * channels);
   parallel_for(
-      ctx.num_threads, places, chunk, [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
+      ctx.num_threads, positions, chunk, [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
         float* const mean = moments + begin / chunk * 2 * channels;
         chunk_moments(x.data + begin * channels, end - begin, channels, mean, mean + channels);
       });
@@ -82,7 +84,7 @@ void group_norm_affine(Context& ctx, ConstView x, const GroupNormArgs& args, Vie
     Moments all;
     for (std::int64_t i = 0; i < chunks; ++i) {
       const float* const mean = moments + i * 2 * channels;
-      const auto count = static_cast<double>(std::min(chunk, places - i * chunk));
+      const auto count = static_cast<double>(std::min(chunk, positions - i * chunk));
       for (std::int64_t c = g * size; c < (g + 1) * size; ++c) {
         all.join(count, mean[c], mean[channels + c]);
       }

@@ -4,14 +4,14 @@
 
 namespace sam_rlx {
 
-// Normalises the last axis: (x - mean) / sqrt(biased variance + eps) * weight + bias. With channels
+// Normalizes the last axis: (x - mean) / sqrt(biased variance + eps) * weight + bias. With channels
 // last this is also upstream's LayerNorm2d. weight, bias (C,); out has x's shape and may be x.
 void layer_norm(Context& ctx, ConstView x, ConstView weight, ConstView bias, float eps, View out);
 
-// Normalises groups of channels over all places of a map, as torch.nn.GroupNorm, in two steps, so
-// that the second can be a part of what reads the map: the normalised value of channel c is
-// scale[c] * x + shift[c]. x (..., C) is one map in any order of places; scale, shift (C,). Sums of
-// chunks of places are joined in double, in order: a large map loses nothing.
+// Normalizes groups of channels over all positions of a map, as torch.nn.GroupNorm, in two steps,
+// so that the second can be a part of what reads the map: the normalized value of channel c is
+// scale[c] * x + shift[c]. x (..., C) is one map in any order of positions; scale, shift (C,). Sums
+// of chunks of positions are joined in double, in order: a large map loses nothing.
 struct GroupNormArgs {
   std::int64_t num_groups = 1;  // divides C
   ConstView weight, bias;       // (C,)

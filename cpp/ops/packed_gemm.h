@@ -69,13 +69,13 @@ struct Panels {
 Panels panels_of(const PackedMatrix& weight);
 
 // Where a block of panels begins: column (a multiple of the tile's) and inner index.
-struct PanelPlace {
+struct PanelPosition {
   std::int64_t col = 0, p0 = 0;
 };
 // kernels.gemm with the block of the panels that fits g. `widened` has room for g.k rows of a
 // panel, unless they are float32.
-void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPlace place, GemmArgs g,
-                     float* widened);
+void multiply_packed(const KernelTable& kernels, const Panels& panels, PanelPosition position,
+                     GemmArgs g, float* widened);
 
 GemmActivation gemm_activation(Activation activation);
 
@@ -132,7 +132,7 @@ void pack_segments(const KernelTable& kernels, const RowSegments<Row, At>& sourc
 // Whether a product with n columns reads the rows of A, k numbers each, where they are. Packing a
 // row takes as long as its products with nine columns; a tile that reads rows from their places
 // takes 1 to 3 % longer, and more where they do not stay in the first-level cache meanwhile.
-// docs/optimizations.md: rows-in-place.
+// docs/optimizations.md: rows-in-position.
 constexpr bool reads_rows_in_place(std::int64_t n, std::int64_t k) { return n <= 256 && k <= 768; }
 
 // Rows [row, row + rows), inner indices [p0, p0 + k): packed, or else where they are.
@@ -172,7 +172,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& sourc
   const auto task = [&](std::int64_t index, int thread) {
     float* const packed = buffers + thread * thread_size;
     const auto [row, col, rows, cols] = plan.task(index);
-    const std::int64_t place = row * stride + weight.first + col;
+    const std::int64_t position = row * stride + weight.first + col;
     GemmArgs g;
     g.m = rows;
     g.n = cols;
@@ -181,7 +181,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& sourc
       g.a = left_operand(kernels, source, row, rows, p0, g.k, in_rows ? nullptr : packed);
       const bool last = p0 + g.k == k;
       g.accumulate = p0 > 0;
-      g.c = out + place;
+      g.c = out + position;
       g.c_row_stride = stride;
       if (partial_outside) {
         float* const partial = packed + pack_size;
@@ -195,7 +195,7 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& sourc
       if (last) {
         g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + weight.first + col;
         g.activation = gemm_activation(epilogue.activation);
-        if (epilogue.residual) g.residual = epilogue.residual.data + place;
+        if (epilogue.residual) g.residual = epilogue.residual.data + position;
         g.residual_row_stride = stride;
       }
       multiply_packed(kernels, weight, {col, p0}, g, packed + pack_size + partial_size);

@@ -11,7 +11,7 @@
 namespace sam_rlx {
 namespace {
 
-// Where place (y, x) of a map stands, in floats.
+// Where position (y, x) of a map stands, in floats.
 struct Layout {
   std::int64_t height = 0, width = 0, channels = 0;  // of the whole map
   bool quarters = false;
@@ -23,7 +23,7 @@ struct Layout {
   }
 };
 
-struct Place {
+struct Position {
   std::int64_t row = 0, col = 0;
 };
 
@@ -79,21 +79,21 @@ void conv3x3_upsampled(Context& ctx, ConstView x, const UpsampledConv& weight, C
                        View out) {
   const Layout in = layout_of("conv3x3_upsampled", x.shape);
   check_weight("conv3x3_upsampled", ctx, weight.quarters[0], 4 * in.channels);
-  const std::int64_t places = in.height * in.width, rows = weight.quarters[0].rows;
+  const std::int64_t positions = in.height * in.width, rows = weight.quarters[0].rows;
   const Shape expected{4, in.height, in.width, rows};
   if (out.shape != expected) fail("conv3x3_upsampled: result", expected.str(), out.shape.str());
   if (residual.shape != expected) {
     fail("conv3x3_upsampled: residual", expected.str(), residual.shape.str());
   }
   for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
-    const auto place = [&](std::int64_t i) { return Place{i / in.width, i % in.width}; };
-    const auto segment = [&](Place p, std::int64_t tap) -> const float* {
+    const auto position = [&](std::int64_t i) { return Position{i / in.width, i % in.width}; };
+    const auto segment = [&](Position p, std::int64_t tap) -> const float* {
       const std::int64_t row = p.row + tap / 2 - 1 + quarter / 2;
       const std::int64_t col = p.col + tap % 2 - 1 + quarter % 2;
       if (row < 0 || row >= in.height || col < 0 || col >= in.width) return nullptr;
       return x.data + in.at(row, col);
     };
-    packed_gemm(ctx, places, RowSegments{4, in.channels, place, segment},
+    packed_gemm(ctx, positions, RowSegments{4, in.channels, position, segment},
                 weight.quarters[static_cast<std::size_t>(quarter)], {.residual = residual[quarter]},
                 out[quarter].data);
   }
@@ -109,22 +109,22 @@ void conv3x3_to_quarters(Context& ctx, ConstView x, const PackedMatrix& weight, 
   const Shape expected{4, height / 2, width / 2, weight.rows};
   if (out.shape != expected) fail("conv3x3_to_quarters: result", expected.str(), out.shape.str());
   const std::int64_t half = width / 2, quarter_size = height / 2 * half;
-  const auto place = [&](std::int64_t i) {
+  const auto position = [&](std::int64_t i) {
     const std::int64_t quarter = i / quarter_size, in_quarter = i % quarter_size;
-    return Place{in_quarter / half * 2 + quarter / 2, in_quarter % half * 2 + quarter % 2};
+    return Position{in_quarter / half * 2 + quarter / 2, in_quarter % half * 2 + quarter % 2};
   };
-  const auto segment = [&](Place p, std::int64_t tap) -> const float* {
+  const auto segment = [&](Position p, std::int64_t tap) -> const float* {
     const std::int64_t row = p.row + tap / 3 - 1, col = p.col + tap % 3 - 1;
     if (row < 0 || row >= height || col < 0 || col >= width) return nullptr;
     return x.data + (row * width + col) * channels;
   };
-  packed_gemm(ctx, height * width, RowSegments{9, channels, place, segment}, weight, {.bias = bias},
-              out.data);
+  packed_gemm(ctx, height * width, RowSegments{9, channels, position, segment}, weight,
+              {.bias = bias}, out.data);
 }
 
 namespace {
 
-// Some places of a row of one quarter: their channels are normalised into a panel of nr columns
+// Some positions of a row of one quarter: their channels are normalized into a panel of nr columns
 // after the other, multiplied, and spread over the results.
 struct MapProduct {
   const KernelTable& kernels;
@@ -132,37 +132,37 @@ struct MapProduct {
   View out;
   std::int64_t channels, count, nr;
 
-  std::int64_t scratch_floats(std::int64_t places) const {
-    return nr * channels * (1 + (places + nr - 1) / nr) + count * places;
+  std::int64_t scratch_floats(std::int64_t positions) const {
+    return nr * channels * (1 + (positions + nr - 1) / nr) + count * positions;
   }
 
-  void run(std::int64_t quarter, std::int64_t y, std::int64_t first, std::int64_t places,
+  void run(std::int64_t quarter, std::int64_t y, std::int64_t first, std::int64_t positions,
            float* scratch) const {
     const std::int64_t height = args.map.shape[1], width = args.map.shape[2];
     const float* const map = args.map.data + ((quarter * height + y) * width + first) * channels;
     float* const rows = scratch;
     float* const panels = rows + nr * channels;
-    float* const products = panels + (places + nr - 1) / nr * nr * channels;
-    for (std::int64_t p = 0; p < places; p += nr) {
+    float* const products = panels + (positions + nr - 1) / nr * nr * channels;
+    for (std::int64_t p = 0; p < positions; p += nr) {
       const float* pointers[kMaxNr] = {};
-      for (std::int64_t i = 0; i < std::min(nr, places - p); ++i) {
+      for (std::int64_t i = 0; i < std::min(nr, positions - p); ++i) {
         normalise(map + (p + i) * channels, rows + i * channels);
         pointers[i] = rows + i * channels;
       }
       kernels.pack_b_rows(pointers, channels, 1.0F, panels + p * channels);
     }
     kernels.gemm({.m = count,
-                  .n = places,
+                  .n = positions,
                   .k = channels,
                   .a = left_rows(kernels, args.vectors.data, channels),
                   .b = right_panels(kernels, panels, channels),
                   .c = products,
-                  .c_row_stride = places,
+                  .c_row_stride = positions,
                   .row_bias = args.bias.data});
     for (std::int64_t k = 0; k < count; ++k) {
       float* const to = out.data + ((k * 2 * height + 2 * y + quarter / 2) * width + first) * 2;
-      for (std::int64_t i = 0; i < places; ++i) {
-        to[2 * i + quarter % 2] = products[k * places + i];
+      for (std::int64_t i = 0; i < positions; ++i) {
+        to[2 * i + quarter % 2] = products[k * positions + i];
       }
     }
   }
@@ -192,17 +192,17 @@ void map_products(Context& ctx, const MapProductArgs& args, View out) {
   const Shape expected{count, 2 * map[1], 2 * map[2]};
   if (out.shape != expected) fail("map_products: result", expected.str(), out.shape.str());
   if (out.numel() == 0) return;
-  constexpr std::int64_t kPlaces = 96;  // docs/optimizations.md: work-items
-  const std::int64_t width = map[2], places = std::min(kPlaces, width);
-  const std::int64_t parts = (width + places - 1) / places;
+  constexpr std::int64_t kPositions = 96;  // docs/optimizations.md: work-items
+  const std::int64_t width = map[2], positions = std::min(kPositions, width);
+  const std::int64_t parts = (width + positions - 1) / positions;
   const MapProduct product{ctx.kernels, args, out, channels, count, ctx.kernels.gemm_nr};
   const Workspace::Scope scratch(ctx.workspace);
-  const std::int64_t size = product.scratch_floats(places);
+  const std::int64_t size = product.scratch_floats(positions);
   float* const buffers = ctx.workspace.array<float>(std::max(1, ctx.num_threads) * size);
   parallel_for(ctx.num_threads, 4 * map[1] * parts, 1,
                [&](std::int64_t i, std::int64_t, int thread) {
-                 const std::int64_t row = i / parts, first = i % parts * places;
-                 product.run(row / map[1], row % map[1], first, std::min(places, width - first),
+                 const std::int64_t row = i / parts, first = i % parts * positions;
+                 product.run(row / map[1], row % map[1], first, std::min(positions, width - first),
                              buffers + thread * size);
                });
 }

@@ -7,16 +7,18 @@
 
 namespace sam_rlx {
 
-// Convolutions of a map that was enlarged twice by repeating its places, without the enlarged map.
+// Convolutions of a map that was enlarged twice by repeating its positions, without the enlarged
+// map.
 //
-// A 3x3 kernel on the enlarged map meets 2x2 places of the small one, and which weights fall on the
-// same place depends only on whether the row and the column of the result are even or odd. So the
-// convolution is four of 2x2 places, each for a quarter of the result: 4/9 of the work. The result
-// stays in quarters:
+// A 3x3 kernel on the enlarged map meets 2x2 positions of the small one, and which weights fall on
+// the same place depends only on whether the row and the column of the result are even or odd. So
+// the convolution is four of 2x2 positions, each for a quarter of the result: 4/9 of the work. The
+// result stays in quarters:
 //
-//   map in quarters (4, H, W, C): place (2 y + dy, 2 x + dx) of the map stands at (2 dy + dx, y, x)
+//   map in quarters (4, H, W, C): position (2 y + dy, 2 x + dx) of the map stands at (2 dy + dx, y,
+//   x)
 
-// The four kernels of 2x2 places, packed as rows (out, 4 * in).
+// The four kernels of 2x2 positions, packed as rows (out, 4 * in).
 struct UpsampledConv {
   std::array<PackedMatrix, 4> quarters;
 };
@@ -35,7 +37,7 @@ void conv3x3_to_quarters(Context& ctx, ConstView x, const PackedMatrix& weight, 
 
 // Products of vectors with the channels of each place of a map:
 //   out[k, y, x] = vectors[k] . relu(scale * map[y, x] + shift) + bias[k]
-// The normalised map is never stored. map (4, H, W, C) in quarters -> out (K, 2 H, 2 W).
+// The normalized map is never stored. map (4, H, W, C) in quarters -> out (K, 2 H, 2 W).
 struct MapProductArgs {
   ConstView map;
   ConstView scale, shift;  // (C,)

@@ -22,8 +22,8 @@ void max_pool2x2(Context& ctx, ConstView x, View out) {
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    // Result rows of all maps below each other read two rows of x each.
-                   const std::int64_t place = i / out_width * 2 * width + i % out_width * 2;
-                   const float* const a = x.data + place * stride;
+                   const std::int64_t position = i / out_width * 2 * width + i % out_width * 2;
+                   const float* const a = x.data + position * stride;
                    const float* const b = a + stride;
                    const float* const c = a + width * stride;
                    const float* const d = c + stride;

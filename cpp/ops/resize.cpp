@@ -30,7 +30,7 @@ float source_scale(std::int64_t in_size, std::int64_t out_size) {
   return static_cast<float>(in_size) / static_cast<float>(out_size);
 }
 
-// Weights of the four neighbours of a place `t` behind the second of them (Keys, a = -0.75).
+// Weights of the four neighbours of a position `t` behind the second of them (Keys, a = -0.75).
 std::array<float, 4> cubic_weights(float t) {
   constexpr float kA = -0.75F;
   const auto near = [](float x) { return ((kA + 2.0F) * x - (kA + 3.0F)) * x * x + 1.0F; };
@@ -52,8 +52,9 @@ CubicTaps* cubic_taps(Workspace& workspace, std::int64_t in_size, std::int64_t o
     const float base = std::floor(source);
     taps[i].weight = cubic_weights(source - base);
     for (std::size_t k = 0; k < 4; ++k) {
-      const std::int64_t place = static_cast<std::int64_t>(base) + static_cast<std::int64_t>(k) - 1;
-      taps[i].index[k] = std::clamp<std::int64_t>(place, 0, in_size - 1);
+      const std::int64_t position =
+          static_cast<std::int64_t>(base) + static_cast<std::int64_t>(k) - 1;
+      taps[i].index[k] = std::clamp<std::int64_t>(position, 0, in_size - 1);
     }
   }
   return taps;

@@ -4,7 +4,7 @@
 
 namespace sam_rlx {
 
-// Resizes without antialias, as torch.nn.functional.interpolate with align_corners=False: places
+// Resizes without antialias, as torch.nn.functional.interpolate with align_corners=False: positions
 // are half-pixel centres, weights are float32, the borders repeat.
 
 // Where the first outputs of a linearly resized axis read: out[i] is
@@ -17,7 +17,7 @@ struct LinearTaps {
   const float* upper_weight = nullptr;
 };
 
-// Taps of the first `count` places of an axis resized from in_size to out_size. They live in the
+// Taps of the first `count` positions of an axis resized from in_size to out_size. They live in the
 // enclosing scope of the workspace.
 LinearTaps linear_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size,
                        std::int64_t count);
@@ -34,7 +34,7 @@ void resize_bilinear(Context& ctx, ConstView planes, View out);
 void resize_bilinear_hwc(Context& ctx, ConstView map, View out);
 // Bicubic (a = -0.75), channels last: map (H, W, C) -> out (H2, W2, C).
 void resize_bicubic_hwc(Context& ctx, ConstView map, View out);
-// Nearest, twice as many places along both sides: map (H, W, C) -> out (2H, 2W, C).
+// Nearest, twice as many positions along both sides: map (H, W, C) -> out (2H, 2W, C).
 void upsample_nearest2x_hwc(Context& ctx, ConstView map, View out);
 // Linear along the first axis: table (L, C) -> out (L2, C).
 void resize_linear_rows(Context& ctx, ConstView table, View out);

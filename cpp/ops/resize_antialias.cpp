@@ -9,7 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-// Weights of each output place over a run of input places.
+// Weights of each output position over a run of input positions.
 struct Taps {
   std::int64_t width = 0;  // room for the weights of one place
   std::int64_t* first = nullptr;
@@ -31,8 +31,8 @@ Taps make_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size
     const auto end = std::min(static_cast<std::int64_t>(center + support + 0.5), in_size);
     taps.first[i] = begin;
     taps.count[i] = end - begin;
-    const auto triangle = [&](std::int64_t place) {
-      return std::max(0.0, 1.0 - std::abs(static_cast<double>(place) - center + 0.5) / support);
+    const auto triangle = [&](std::int64_t position) {
+      return std::max(0.0, 1.0 - std::abs(static_cast<double>(position) - center + 0.5) / support);
     };
     double total = 0.0;
     for (std::int64_t j = begin; j < end; ++j) total += triangle(j);

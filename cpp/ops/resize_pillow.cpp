@@ -9,15 +9,15 @@
 namespace sam_rlx {
 namespace {
 
-constexpr int kMostBits = 22;
+constexpr int kMaxBits = 22;
 // Output rows of one work item: they share the horizontal pass over their sources.
 constexpr std::int64_t kRowGrain = 32;  // docs/optimizations.md: work-items
-// More would make sizes in bytes overflow 32 bits somewhere, and is no picture.
+// More would make sizes in bytes overflow 32 bits somewhere, and is no image.
 constexpr std::int64_t kMaxSide = 1 << 24;
 
 // Output i of an axis is the sum of weights[i * width + k] * in[first[i] + k] over k < count[i].
 struct FixedTaps {
-  int bits = kMostBits;  // of the weights behind the point
+  int bits = kMaxBits;  // of the weights behind the point
   std::int64_t width = 0;
   std::int32_t* first = nullptr;
   std::int32_t* count = nullptr;
@@ -30,10 +30,10 @@ struct FixedTaps {
 enum class Weights { k22Bits, k16Bits };
 
 int bits_of(Weights kind, double largest) {
-  if (kind == Weights::k22Bits) return kMostBits;
+  if (kind == Weights::k22Bits) return kMaxBits;
   constexpr int kLimit = 1 << 15;
   int bits = 0;
-  while (bits < kMostBits && static_cast<int>(0.5 + largest * (1 << (bits + 1))) < kLimit) ++bits;
+  while (bits < kMaxBits && static_cast<int>(0.5 + largest * (1 << (bits + 1))) < kLimit) ++bits;
   return bits;
 }
 
@@ -58,8 +58,8 @@ FixedTaps triangle_taps(Workspace& workspace, std::int64_t in_size, std::int64_t
     double* const row = exact + i * taps.width;
     double sum = 0.0;
     for (std::int64_t k = 0; k < last - first; ++k) {
-      const double place = (static_cast<double>(k + first) - centre + 0.5) * inverse;
-      row[k] = std::max(1.0 - std::abs(place), 0.0);
+      const double position = (static_cast<double>(k + first) - centre + 0.5) * inverse;
+      row[k] = std::max(1.0 - std::abs(position), 0.0);
       sum += row[k];
     }
     for (std::int64_t k = 0; k < last - first; ++k) {
@@ -124,7 +124,7 @@ void check(const ImageView& image, std::int64_t height, std::int64_t width) {
   }
 }
 
-// Pillow shrinks very tall pictures by rows first, which rounds differently.
+// Pillow shrinks very tall images by rows first, which rounds differently.
 bool is_very_tall(const ImageView& image, std::int64_t height) {
   return image.height > 100 * image.width && height < image.height;
 }

@@ -7,12 +7,12 @@
 
 namespace sam_rlx {
 
-// Takes row y of a resized picture: 3 * width bytes that live until the call returns.
+// Takes row y of a resized image: 3 * width bytes that live until the call returns.
 using ImageRowSink = std::function<void(std::int64_t y, const std::uint8_t* row)>;
 
-// Bilinear resize of a picture, bit for bit as Pillow's Image.resize(BILINEAR) before version 13:
+// Bilinear resize of an image, bit for bit as Pillow's Image.resize(BILINEAR) before version 13:
 // the filter widens when shrinking, weights are integers of 22 bits, the horizontal pass comes
-// first (second where a picture more than 100 times as high as wide gets lower) and rounds to
+// first (second where an image more than 100 times as high as wide gets lower) and rounds to
 // bytes, and a side that does not change gets no pass. The sink is called once for each row, from
 // several threads, in any order.
 void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,

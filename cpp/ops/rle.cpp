@@ -132,18 +132,18 @@ void check_rle(const Rle& rle) {
 
 void decode_rle(const Rle& rle, std::uint8_t* mask) {
   std::memset(mask, 0, static_cast<std::size_t>(rle.height * rle.width));
-  std::int64_t place = 0;
+  std::int64_t position = 0;
   bool value = false;
   for (const std::uint32_t count : rle.counts) {
-    const std::int64_t end = place + count;
-    while (value && place < end) {
-      const std::int64_t x = place / rle.height, y = place % rle.height;
-      const std::int64_t rows = std::min(rle.height - y, end - place);
+    const std::int64_t end = position + count;
+    while (value && position < end) {
+      const std::int64_t x = position / rle.height, y = position % rle.height;
+      const std::int64_t rows = std::min(rle.height - y, end - position);
       std::uint8_t* const column = mask + y * rle.width + x;
       for (std::int64_t i = 0; i < rows; ++i) column[i * rle.width] = 1;
-      place += rows;
+      position += rows;
     }
-    place = end;
+    position = end;
     value = !value;
   }
 }
@@ -156,15 +156,15 @@ std::int64_t rle_area(const Rle& rle) {
 
 PixelBox rle_box(const Rle& rle) {
   PixelBox box{rle.width, rle.height, -1, -1};
-  std::int64_t place = 0;
-  for (std::size_t i = 0; i < rle.counts.size(); place += rle.counts[i++]) {
+  std::int64_t position = 0;
+  for (std::size_t i = 0; i < rle.counts.size(); position += rle.counts[i++]) {
     if (i % 2 == 0 || rle.counts[i] == 0) continue;
-    const std::int64_t last = place + rle.counts[i] - 1;
-    const std::int64_t x0 = place / rle.height, x1 = last / rle.height;
+    const std::int64_t last = position + rle.counts[i] - 1;
+    const std::int64_t x0 = position / rle.height, x1 = last / rle.height;
     box.x0 = std::min(box.x0, x0);
     box.x1 = std::max(box.x1, x1);
     // A run that goes on into the next column touches its last and its first pixel.
-    box.y0 = std::min(box.y0, x1 > x0 ? 0 : place % rle.height);
+    box.y0 = std::min(box.y0, x1 > x0 ? 0 : position % rle.height);
     box.y1 = std::max(box.y1, x1 > x0 ? rle.height - 1 : last % rle.height);
   }
   return box.x1 < 0 ? PixelBox{} : box;

@@ -50,7 +50,7 @@ class RunWriter {
   std::int64_t length_ = 0;
 };
 
-// Encodes a mask that arrives row by row. Keeps only one row and the places where neighbouring
+// Encodes a mask that arrives row by row. Keeps only one row and the positions where neighbouring
 // rows differ.
 class RleEncoder {
  public:

@@ -27,8 +27,8 @@ void rotate_row(const AxialAngles& angles, std::int64_t y, std::int64_t x, float
 
 void rotate_(Context& ctx, const AxialAngles& angles, View x) {
   constexpr std::int64_t kGrain = 64;  // docs/optimizations.md: work-items
-  const std::int64_t places = angles.side * angles.side, quarter = angles.cos.shape.last();
-  if (x.shape.rank() != 2 || x.shape[0] % places != 0 || x.shape[1] != 4 * quarter) {
+  const std::int64_t positions = angles.side * angles.side, quarter = angles.cos.shape.last();
+  if (x.shape.rank() != 2 || x.shape[0] % positions != 0 || x.shape[1] != 4 * quarter) {
     fail("rotate_",
          "rows of " + std::to_string(4 * quarter) + " for grids of " + std::to_string(angles.side) +
              " x " + std::to_string(angles.side),

@@ -9,15 +9,15 @@
 namespace sam_rlx {
 namespace {
 
-void check_map(const char* name, ConstView map, ConstView places, std::int64_t width) {
+void check_map(const char* name, ConstView map, ConstView positions, std::int64_t width) {
   if (map.shape.rank() != 3 || map.numel() == 0) {
     fail(name, "a map (H, W, C)", map.shape.str());
   }
-  if (places.shape.rank() != 2 || places.shape[1] != width) {
-    fail(name, "coordinates (n, " + std::to_string(width) + ")", places.shape.str());
+  if (positions.shape.rank() != 2 || positions.shape[1] != width) {
+    fail(name, "coordinates (n, " + std::to_string(width) + ")", positions.shape.str());
   }
   constexpr float kLargest = 1e9F;
-  if (!std::all_of(places.data, places.data + places.numel(),
+  if (!std::all_of(positions.data, positions.data + positions.numel(),
                    [](float x) { return std::abs(x) <= kLargest; })) {
     fail(name, "coordinates of at most 1e9", "larger ones, or no numbers");
   }
@@ -42,15 +42,15 @@ void bin_weights(float low, float high, std::int64_t size, std::int64_t bins, do
     bounds[b] = {size, 0};
     const double start = static_cast<double>(low) + static_cast<double>(b) * bin;
     // Samples from -1 to the border count: no step outside of it is taken.
-    const auto index_of = [&](double place) {
-      const double index = std::floor((place - start) / step) - 1.0;
+    const auto index_of = [&](double position) {
+      const double index = std::floor((position - start) / step) - 1.0;
       return static_cast<std::int64_t>(std::clamp(index, 0.0, static_cast<double>(samples)));
     };
     const std::int64_t last = std::min(samples, index_of(border) + 4);
     for (std::int64_t s = index_of(-1.0); s < last; ++s) {
-      const double place = start + (static_cast<double>(s) + 0.5) * step;
-      if (place < -1.0 || place > border) continue;
-      const double clamped = std::clamp(place, 0.0, border - 1.0);
+      const double position = start + (static_cast<double>(s) + 0.5) * step;
+      if (position < -1.0 || position > border) continue;
+      const double clamped = std::clamp(position, 0.0, border - 1.0);
       const auto lower = static_cast<std::int64_t>(clamped);
       const std::int64_t upper = std::min(lower + 1, size - 1);
       const double fraction = clamped - static_cast<double>(lower);

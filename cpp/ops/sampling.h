@@ -4,7 +4,7 @@
 
 namespace sam_rlx {
 
-// Reads a map (H, W, C), channels last, at places between its cells.
+// Reads a map (H, W, C), channels last, at positions between its cells.
 
 // Means of a map over bins of boxes: boxes (n, 4) x0, y0, x1, y1 in cells, cell (i, j) reaching
 // from (j, i) to (j + 1, i + 1) -> out (n, S, S, C). Sides are at least 1; a bin is the mean of

@@ -125,13 +125,13 @@ void AttentionTiles::pack_values(const float* const* rows, std::int64_t first, s
 
 // out[j][i] = log2(e) * q_i . table[place of i - j + side - 1], for the columns i of a panel.
 void AttentionTiles::position_terms(const float* table, std::int64_t side,
-                                    std::int32_t Place::* axis, const QueryRows& rows,
+                                    std::int32_t Position::* axis, const QueryRows& rows,
                                     std::int64_t count, const float* query, float* products,
                                     float* out) const {
   std::int64_t low = side, high = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    low = std::min<std::int64_t>(low, rows.place[i].*axis);
-    high = std::max<std::int64_t>(high, rows.place[i].*axis);
+    low = std::min<std::int64_t>(low, rows.position[i].*axis);
+    high = std::max<std::int64_t>(high, rows.position[i].*axis);
   }
   // Rows [low, high + side) of the table are met; panels of A begin at multiples of mr_.
   const std::int64_t base = low / mr_ * mr_;
@@ -146,7 +146,7 @@ void AttentionTiles::position_terms(const float* table, std::int64_t side,
   kernels_.gemm(g);
   const float scale = kLog2E / query_scale_;
   std::int64_t offset[QueryRows::kMax] = {};
-  for (std::int64_t i = 0; i < count; ++i) offset[i] = rows.place[i].*axis * nr + i;
+  for (std::int64_t i = 0; i < count; ++i) offset[i] = rows.position[i].*axis * nr + i;
   for (std::int64_t j = 0; j < side; ++j) {
     float* const to = out + j * nr;
     const float* const from = products + (side - 1 - j - base) * nr;
@@ -181,8 +181,8 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
     given_terms(rows.bias_w, count, sizes_.rel_width, p.rel_w);
   }
   if (sizes_.rel_h == nullptr) return;
-  position_terms(tables, sizes_.rel_height, &Place::h, rows, count, p.query, scratch, p.rel_h);
-  position_terms(tables + table_h_, sizes_.rel_width, &Place::w, rows, count, p.query, scratch,
+  position_terms(tables, sizes_.rel_height, &Position::h, rows, count, p.query, scratch, p.rel_h);
+  position_terms(tables + table_h_, sizes_.rel_width, &Position::w, rows, count, p.query, scratch,
                  p.rel_w);
 }
 

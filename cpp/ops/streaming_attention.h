@@ -35,16 +35,16 @@ struct AttentionSizes {
 };
 
 // Where a query lies in its window.
-struct Place {
+struct Position {
   std::int32_t h = 0, w = 0;
 };
 
-// Queries of one tile: rows of input and result, and places.
+// Queries of one tile: rows of input and result, and positions.
 struct QueryRows {
   static constexpr std::int64_t kMax = 64;
   const float* query[kMax];
   float* out[kMax];
-  Place place[kMax];
+  Position position[kMax];
   const float* bias_h[kMax];  // (rel_height,) terms of a query, or null for zeros
   const float* bias_w[kMax];  // (rel_width,)
 };
@@ -92,7 +92,7 @@ class AttentionTiles {
     std::uint16_t* pairs;  // the query in bfloat16
   };
   Panel panel(std::int64_t index, float* scratch) const;
-  void position_terms(const float* table, std::int64_t side, std::int32_t Place::* axis,
+  void position_terms(const float* table, std::int64_t side, std::int32_t Position::* axis,
                       const QueryRows& rows, std::int64_t count, const float* query, float* scratch,
                       float* out) const;
   void given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
@@ -147,7 +147,7 @@ class StreamingAttention {
 
  private:
   static constexpr std::int64_t kSmallKeys = 512;  // docs/optimizations.md: work-items
-  // So few keys stay in L1, and packing them costs much (docs/optimizations.md: keys-in-place).
+  // So few keys stay in L1, and packing them costs much (docs/optimizations.md: keys-in-position).
   static constexpr std::int64_t kKeysInPlace = 64;
   static constexpr std::int64_t kChunk = 256;  // docs/optimizations.md: work-items
 

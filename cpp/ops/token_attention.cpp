@@ -19,7 +19,7 @@ constexpr std::int64_t kPart = 256;  // docs/optimizations.md: work-items
 constexpr std::int64_t kJoinedRows = 8;  // docs/optimizations.md: work-items
 
 // Sums of one part of the map for every folded row: largest score, sum of exponentials, and the
-// sum of exponentials times places.
+// sum of exponentials times positions.
 struct PartSums {
   float* max;    // (rows,)
   float* sum;    // (rows,)
@@ -32,10 +32,10 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
   const std::int64_t channels = args.keys.shape[1];
   float* const keyed = scratch;                          // (kFoldStep, C)
   float* const scores = scratch + kFoldStep * channels;  // (count, rows)
-  const float* const places = args.keys.data + begin * channels;
+  const float* const positions = args.keys.data + begin * channels;
   for (std::int64_t first = 0; first < count; first += kFoldStep) {
     const std::int64_t step = std::min(kFoldStep, count - first);
-    add_rows(places + first * channels, args.key_pe.data + (begin + first) * channels,
+    add_rows(positions + first * channels, args.key_pe.data + (begin + first) * channels,
              step * channels, keyed);
     kernels.gemm({.m = step,
                   .n = rows,
@@ -50,12 +50,12 @@ void attend_part(const KernelTable& kernels, const TokenToMapArgs& args, const f
                 .n = channels,
                 .k = count,
                 .a = left_columns(kernels, scores, rows),
-                .b = right_rows(kernels, places, channels),
+                .b = right_rows(kernels, positions, channels),
                 .c = sums.value,
                 .c_row_stride = channels});
 }
 
-// Joins the parts of a row into part 0: value = softmax-weighted mean of the places.
+// Joins the parts of a row into part 0: value = softmax-weighted mean of the positions.
 void join_parts(const PartSums& all, std::int64_t parts, std::int64_t rows, std::int64_t channels,
                 std::int64_t r) {
   float largest = all.max[r];
@@ -80,14 +80,14 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t tokens = args.query.shape[0], inner = args.query.shape[1];
   const std::int64_t dim = inner / args.num_heads;
-  const std::int64_t places = args.keys.shape[0], channels = args.keys.shape[1];
+  const std::int64_t positions = args.keys.shape[0], channels = args.keys.shape[1];
   const std::int64_t rows = tokens * args.num_heads;
   SAM_RLX_DCHECK(has_heads(args.query, args.num_heads) && out.shape == args.query.shape);
   SAM_RLX_DCHECK(args.keys.shape.rank() == 2 && args.key_pe.shape == args.keys.shape);
-  SAM_RLX_DCHECK(places > 0 && args.k_proj.weight.shape == (Shape{inner, channels}));
+  SAM_RLX_DCHECK(positions > 0 && args.k_proj.weight.shape == (Shape{inner, channels}));
   SAM_RLX_DCHECK(is_packed(args.v_proj, inner, channels));
   if (rows == 0) return;
-  const std::int64_t parts = (places + kPart - 1) / kPart;
+  const std::int64_t parts = (positions + kPart - 1) / kPart;
 
   const Workspace::Scope scratch(ctx.workspace);
   float* const plain = ctx.workspace.array<float>(rows * channels);
@@ -98,7 +98,7 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
   const std::int64_t slice = kFoldStep * channels + kPart * rows;
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
 
-  // The term q . bias is the same for all places: softmax does not see it.
+  // The term q . bias is the same for all positions: softmax does not see it.
   const View query = ctx.workspace.floats(args.query.shape);
   const float scale = score_scale(dim);
   for (std::int64_t i = 0; i < query.numel(); ++i) query.data[i] = scale * args.query.data[i];
@@ -107,7 +107,7 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
 
   parallel_for(ctx.num_threads, parts, 1, [&](std::int64_t part, std::int64_t, int thread) {
     const std::int64_t begin = part * kPart;
-    attend_part(kernels, args, folded, rows, begin, std::min(kPart, places - begin),
+    attend_part(kernels, args, folded, rows, begin, std::min(kPart, positions - begin),
                 thread_slice(slices, slice, thread),
                 {all.max + part * rows, all.sum + part * rows, all.value + part * rows * channels});
   });
@@ -130,12 +130,12 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
   }
 }
 
-void pack_places_t(Context& ctx, ConstView x, Tensor& out) {
+void pack_positions_t(Context& ctx, ConstView x, Tensor& out) {
   SAM_RLX_DCHECK(x.shape.rank() == 2);
-  const std::int64_t places = x.shape[0], inner = x.shape[1];
-  const Shape shape{round_up(places, ctx.kernels.gemm_nr), inner};
+  const std::int64_t positions = x.shape[0], inner = x.shape[1];
+  const Shape shape{round_up(positions, ctx.kernels.gemm_nr), inner};
   if (out.shape() != shape) out = Tensor(shape);
-  parallel_for(ctx.num_threads, places, kPart, [&](std::int64_t begin, std::int64_t end, int) {
+  parallel_for(ctx.num_threads, positions, kPart, [&](std::int64_t begin, std::int64_t end, int) {
     ctx.kernels.pack_weight(x.data + begin * inner, inner, end - begin, inner,
                             out.data() + begin * inner);
   });
@@ -145,30 +145,30 @@ void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args
   const KernelTable& kernels = ctx.kernels;
   const std::int64_t tokens = args.query.shape[0], inner = args.query.shape[1];
   const std::int64_t dim = inner / args.num_heads;
-  const std::int64_t places = args.value.shape[0];
+  const std::int64_t positions = args.value.shape[0];
   SAM_RLX_DCHECK(has_heads(args.query, args.num_heads) && out.shape == args.query.shape);
-  SAM_RLX_DCHECK(places > 0 && has_columns(args.value, inner));
-  SAM_RLX_DCHECK(is_packed_map(kernels, args.key_t, places, inner));
+  SAM_RLX_DCHECK(positions > 0 && has_columns(args.value, inner));
+  SAM_RLX_DCHECK(is_packed_map(kernels, args.key_t, positions, inner));
   if (tokens == 0) return;
   const float scale = score_scale(dim);
 
   const Workspace::Scope scratch(ctx.workspace);
-  const std::int64_t slice = tokens * places;
+  const std::int64_t slice = tokens * positions;
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
   parallel_for(ctx.num_threads, args.num_heads, 1, [&](std::int64_t h, std::int64_t, int thread) {
     float* const scores = thread_slice(slices, slice, thread);  // (N, M)
     kernels.gemm({.m = tokens,
-                  .n = places,
+                  .n = positions,
                   .k = dim,
                   .a = left_rows(kernels, args.query.data + h * dim, inner),
                   .b = right_panels(kernels, args.key_t.data + h * dim * kernels.gemm_nr, inner),
                   .c = scores,
-                  .c_row_stride = places});
-    kernels.softmax_rows(scores, tokens, places, scale);
+                  .c_row_stride = positions});
+    kernels.softmax_rows(scores, tokens, positions, scale);
     kernels.gemm({.m = tokens,
                   .n = dim,
-                  .k = places,
-                  .a = left_rows(kernels, scores, places),
+                  .k = positions,
+                  .a = left_rows(kernels, scores, positions),
                   .b = right_rows(kernels, args.value.data + h * dim, inner),
                   .c = out.data + h * dim,
                   .c_row_stride = inner});

@@ -21,8 +21,8 @@ struct Projection {
   const PackedMatrix* packed = nullptr;
 };
 
-// So many places of the map get their encoding at once, and so many go through the map's attention
-// to the tokens: what they need stays in L2. A multiple of gemm_nr.
+// So many positions of the map get their encoding at once, and so many go through the map's
+// attention to the tokens: what they need stays in L2. A multiple of gemm_nr.
 // docs/optimizations.md: decoder-steps.
 constexpr std::int64_t kFoldStep = 96;
 
@@ -40,10 +40,10 @@ inline bool is_packed(const Projection& projection, std::int64_t rows, std::int6
          projection.packed->cols == cols;
 }
 
-// Places in whole panels: what pack_places_t makes of (places, inner).
-inline bool is_packed_map(const KernelTable& kernels, const ConstView& x, std::int64_t places,
+// Places in whole panels: what pack_positions_t makes of (positions, inner).
+inline bool is_packed_map(const KernelTable& kernels, const ConstView& x, std::int64_t positions,
                           std::int64_t inner) {
-  return has_columns(x, inner) && x.shape[0] == round_up(places, kernels.gemm_nr);
+  return has_columns(x, inner) && x.shape[0] == round_up(positions, kernels.gemm_nr);
 }
 
 inline float* thread_slice(float* base, std::int64_t stride, int thread) {

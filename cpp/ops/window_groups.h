@@ -10,15 +10,15 @@
 namespace sam_rlx {
 
 // A map (height, width) cut into groups of windows that lie side by side, for layers that do not
-// look out of a window: one thread takes a group through all of them, and what the group's places
-// need in between stays in a second-level cache.
+// look out of a window: one thread takes a group through all of them, and what the group's
+// positions need in between stays in a second-level cache.
 class WindowGroups {
  public:
   WindowGroups(std::int64_t height, std::int64_t width, std::int64_t window)
       : height_(height),
         width_(width),
         group_height_(window),
-        group_width_(window * std::max<std::int64_t>(kPlaces / (window * window), 1)),
+        group_width_(window * std::max<std::int64_t>(kPositions / (window * window), 1)),
         cols_((width + group_width_ - 1) / group_width_) {}
 
   std::int64_t count() const { return (height_ + group_height_ - 1) / group_height_ * cols_; }
@@ -39,7 +39,8 @@ class WindowGroups {
 
   // Groups are taken as 0, stride, 2 stride ... modulo their number, by the thread that is free.
   // This stride is the one with which the last of the threads ends first: two threads have 2052 and
-  // 2044 places of 25 windows of 14 on a map of 64, but 2080 and 2016 row by row. busy: (threads,).
+  // 2044 positions of 25 windows of 14 on a map of 64, but 2080 and 2016 row by row. busy:
+  // (threads,).
   std::int64_t stride(int threads, std::int64_t* busy) const {
     std::int64_t best = 1, least = height_ * width_;
     // Among many groups, one more or less makes no difference.
@@ -60,8 +61,8 @@ class WindowGroups {
   }
 
  private:
-  static constexpr std::int64_t kPlaces = 192;    // docs/optimizations.md: window-groups
-  static constexpr std::int64_t kFewGroups = 64;  // docs/optimizations.md: group-order
+  static constexpr std::int64_t kPositions = 192;  // docs/optimizations.md: window-groups
+  static constexpr std::int64_t kFewGroups = 64;   // docs/optimizations.md: group-order
 
   std::int64_t height_, width_, group_height_, group_width_, cols_;
 };
@@ -69,7 +70,7 @@ class WindowGroups {
 // Calls body(context of a thread, group of x (1, h, w, C), its result (1, h / s, w / s, C2)) for
 // each group of the map x (H, W, C), and puts the results together in out (H / s, W / s, C2), which
 // may be x. The two views of a call are the same where their shapes are. Whole windows stand one
-// above the other in them, so that the places of each are in order.
+// above the other in them, so that the positions of each are in order.
 template <class Body>
 void for_window_groups(Context& ctx, const WindowGroups& groups, ConstView x, View out,
                        const Body& body) {

@@ -16,7 +16,7 @@ struct ConceptGeometry {
   const double* boxes = nullptr;               // (B, 4)
   const std::int32_t* box_labels = nullptr;    // (B,)
   // Coordinates are fractions of the sides, and boxes cx, cy, w, h as upstream's; else they are
-  // pixels of the picture, and boxes xyxy.
+  // pixels of the image, and boxes xyxy.
   bool fractions = false;
 };
 

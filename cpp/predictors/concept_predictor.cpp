@@ -22,7 +22,7 @@ sam3::TokenIds part_of(const sam3::TokenIds& ids, std::int64_t begin) {
   return {ids.phrase(begin), std::min(kPhrasesAtOnce, ids.count - begin), ids.length};
 }
 
-// What a file keeps of a picture. The encoding of places follows from the size.
+// What a file keeps of an image. The encoding of positions follows from the size.
 template <class Features>
 auto kept_parts(Features& features) {
   return std::array{&features.map, &features.begun, &features.geometry_token,
@@ -52,7 +52,7 @@ Context ConceptPredictor::context() {
           .poll_interrupt = poll_interrupt_};
 }
 
-// ---------------------------------------------------------------- the picture
+// ---------------------------------------------------------------- the image
 
 void ConceptPredictor::set_image(const ImageView& image, std::optional<Size> orig_hw) {
   const InUse guard(busy_, "set_image");
@@ -60,39 +60,39 @@ void ConceptPredictor::set_image(const ImageView& image, std::optional<Size> ori
   check_size("image", size);
   Context ctx = context();
   // Without clicks, nothing is written to the features before all that can be interrupted is done.
-  std::shared_ptr<ConceptPicture> picture =
-      !clicks_ && picture_.use_count() == 1 ? picture_ : std::make_shared<ConceptPicture>();
+  std::shared_ptr<ConceptImage> concept_image = !clicks_ && concept_image_.use_count() == 1
+                                                    ? concept_image_
+                                                    : std::make_shared<ConceptImage>();
   sam2::ImageFeatures clicks;
-  front_end_->encode(
-      ctx, image, resize_,
-      {.clicks = clicks_ ? &clicks : nullptr, .detector = &picture->features});
+  front_end_->encode(ctx, image, resize_,
+                     {.clicks = clicks_ ? &clicks : nullptr, .detector = &concept_image->features});
   if (clicks_) {
     const sam2::Sam2Heads& heads = front_end_->heads();
     add_(ctx, clicks.embedding, heads.no_mem_embed);
-    picture->click_embeddings = embeddings_of(ctx.kernels, heads.config, clicks);
+    concept_image->click_embeddings = embeddings_of(ctx.kernels, heads.config, clicks);
   }
-  picture->orig_hw = size;
-  adopt(std::move(picture));
+  concept_image->orig_hw = size;
+  adopt(std::move(concept_image));
 }
 
-void ConceptPredictor::adopt(std::shared_ptr<ConceptPicture> picture) noexcept {
-  picture_ = std::move(picture);
-  orig_hw_.set(picture_ == nullptr ? std::nullopt : std::optional(picture_->orig_hw));
+void ConceptPredictor::adopt(std::shared_ptr<ConceptImage> concept_image) noexcept {
+  concept_image_ = std::move(concept_image);
+  orig_hw_.set(concept_image_ == nullptr ? std::nullopt : std::optional(concept_image_->orig_hw));
 }
 
-std::shared_ptr<ConceptPicture> ConceptPredictor::picture() const {
-  const InUse guard(busy_, "picture");
-  return picture_;
+std::shared_ptr<ConceptImage> ConceptPredictor::concept_image() const {
+  const InUse guard(busy_, "concept_image");
+  return concept_image_;
 }
 
-void ConceptPredictor::set_picture(std::shared_ptr<ConceptPicture> picture) {
-  const InUse guard(busy_, "set_picture");
-  adopt(std::move(picture));
+void ConceptPredictor::set_concept_image(std::shared_ptr<ConceptImage> concept_image) {
+  const InUse guard(busy_, "set_concept_image");
+  adopt(std::move(concept_image));
 }
 
-const ConceptPicture& ConceptPredictor::current(const char* where) const {
-  if (picture_ == nullptr) fail<StateError>(where, "a picture set by set_image", "none");
-  return *picture_;
+const ConceptImage& ConceptPredictor::current(const char* where) const {
+  if (concept_image_ == nullptr) fail<StateError>(where, "an image set by set_image", "none");
+  return *concept_image_;
 }
 
 std::vector<Tensor> ConceptPredictor::image_embeddings() const {
@@ -109,14 +109,14 @@ void ConceptPredictor::set_image_embeddings(std::span<const ConstView> embedding
   const std::int64_t g = model_->sam3().config.vision.trunk.grid(), c = heads.config.d_model;
   const Shape expected[]{{g, g, c}, {g * g, c}, {1, c}, {4, g, g, c}, {4, 2 * g, 2 * g, c}};
   check_embeddings(embeddings, expected, orig_hw);
-  auto picture = std::make_shared<ConceptPicture>();
+  auto concept_image = std::make_shared<ConceptImage>();
   std::size_t next = 0;
-  for (Tensor* const part : kept_parts(picture->features)) {
+  for (Tensor* const part : kept_parts(concept_image->features)) {
     *part = Tensor::copy_of(embeddings[next++]);
   }
-  picture->features.pos = heads.transformer.decoder.sine_embed.dense(g, g);
-  picture->orig_hw = orig_hw;
-  adopt(std::move(picture));
+  concept_image->features.pos = heads.transformer.decoder.sine_embed.dense(g, g);
+  concept_image->orig_hw = orig_hw;
+  adopt(std::move(concept_image));
 }
 
 // ---------------------------------------------------------------- prompts
@@ -157,8 +157,8 @@ ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Phrase& 
                                          const sam3::GeometricPrompt& geometry,
                                          const ConceptRequest& request) const {
   const sam3::DetectorHeads& heads = model_->sam3().detector.heads;
-  const sam3::DetectorFeatures& features = picture_->features;
-  const Size orig_hw = picture_->orig_hw;
+  const sam3::DetectorFeatures& features = concept_image_->features;
+  const Size orig_hw = concept_image_->orig_hw;
   const Workspace::Scope scratch(ctx.workspace);
   const sam3::Detections found =
       heads.detect(ctx, features, {phrase.tokens, phrase.padding.get(), geometry});
@@ -204,7 +204,7 @@ RawDetections ConceptPredictor::raw_detections(Context& ctx, const sam3::Detecti
                     .masks = Tensor({count, side, side}),
                     .semantic_seg = Tensor({1, side, side})};
   model_->sam3().detector.heads.segment(
-      ctx, picture_->features, found,
+      ctx, concept_image_->features, found,
       {.kept = all, .masks = out.masks, .semantic = out.semantic_seg});
   return out;
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/context.h"
-#include "core/in_use.h"
 #include "core/image.h"
+#include "core/in_use.h"
 #include "loading/model.h"
 #include "models/sam3/detector.h"
 #include "ops/mask.h"
@@ -19,8 +19,8 @@
 
 namespace sam_rlx {
 
-// What the phrases of a picture share.
-struct ConceptPicture {
+// What the phrases of an image share.
+struct ConceptImage {
   sam3::DetectorFeatures features;
   Size orig_hw;
   std::vector<Tensor> click_embeddings;  // as those of ImagePredictor, or none
@@ -47,7 +47,7 @@ struct RawDetections {
 struct ConceptFindings {
   std::vector<std::int64_t> queries;
   Tensor scores;   // (K,)
-  Tensor boxes;    // (K, 4): xyxy in pixels of the picture; not clipped
+  Tensor boxes;    // (K, 4): xyxy in pixels of the image; not clipped
   Tensor low_res;  // (K, S, S), logits
   std::optional<RawDetections> raw;
 };
@@ -55,29 +55,28 @@ struct ConceptFindings {
 // What stands for a pixel of a mask.
 enum class MaskValues { kLogits, kProbabilities };
 
-// All instances of what phrases, points and boxes show on a picture. Upstream:
+// All instances of what phrases, points and boxes show on an image. Upstream:
 // sam3/model/sam3_image_processor.py, Sam3Processor. A failed call leaves the predictor as it was.
 class ConceptPredictor {
  public:
-  // `clicks`: pictures get embeddings for clicks too, from the same pass through the trunk. Raises
+  // `clicks`: images get embeddings for clicks too, from the same pass through the trunk. Raises
   // UnsupportedError when the model is not SAM 3, or has no tracker that would take clicks.
-  ConceptPredictor(std::shared_ptr<const Model> model, int num_threads,
-                   Resize resize, bool clicks);
+  ConceptPredictor(std::shared_ptr<const Model> model, int num_threads, Resize resize, bool clicks);
 
   const Model& model() const { return *model_; }
   int num_threads() const { return num_threads_; }
 
-  // The tensors of the picture before are used again if nobody else holds it. `orig_hw`: another
-  // size for the results than the picture's.
+  // The tensors of the image before are used again if nobody else holds it. `orig_hw`: another
+  // size for the results than the image's.
   void set_image(const ImageView& image, std::optional<Size> orig_hw = std::nullopt);
-  // Pictures may be kept, and set again, here or in another predictor of the same model.
-  std::shared_ptr<ConceptPicture> picture() const;
-  void set_picture(std::shared_ptr<ConceptPicture> picture);
-  // Of the current picture, or none. Any thread may ask while a call runs.
+  // Images may be kept, and set again, here or in another predictor of the same model.
+  std::shared_ptr<ConceptImage> concept_image() const;
+  void set_concept_image(std::shared_ptr<ConceptImage> concept_image);
+  // Of the current image, or none. Any thread may ask while a call runs.
   std::optional<Size> orig_hw() const { return orig_hw_.get(); }
 
-  // Copies of all that phrases need of the current picture, in the layout of DetectorFeatures, and
-  // a picture that is made of them.
+  // Copies of all that phrases need of the current image, in the layout of DetectorFeatures, and
+  // an image that is made of them.
   std::vector<Tensor> image_embeddings() const;
   void set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw);
 
@@ -86,7 +85,7 @@ class ConceptPredictor {
   // One entry a phrase. Phrases are run one after the other; each is as if it were alone.
   std::vector<ConceptFindings> find(const ConceptRequest& request);
 
-  // The way of masks from the network to a picture: low_res (K, S, S) logits -> out (K, H, W) of
+  // The way of masks from the network to an image: low_res (K, S, S) logits -> out (K, H, W) of
   // that size, or bytes that are 1 inside.
   void upscale(Size orig_hw, ConstView low_res, MaskValues values, View out);
   void binarize(Size orig_hw, ConstView low_res, std::uint8_t* out);
@@ -96,8 +95,8 @@ class ConceptPredictor {
 
  private:
   Context context();
-  const ConceptPicture& current(const char* where) const;
-  void adopt(std::shared_ptr<ConceptPicture> picture) noexcept;
+  const ConceptImage& current(const char* where) const;
+  void adopt(std::shared_ptr<ConceptImage> concept_image) noexcept;
   MaskGeometry mask_geometry(Size orig_hw) const;
   const sam3::VETextEncoder& language_backbone() const {
     return model_->sam3().detector.backbone.language_backbone;
@@ -114,8 +113,8 @@ class ConceptPredictor {
   bool clicks_;
   Workspace workspace_;
   TextCache texts_;
-  std::shared_ptr<ConceptPicture> picture_;  // or none
-  PublishedSize orig_hw_;                    // its own
+  std::shared_ptr<ConceptImage> concept_image_;  // or none
+  PublishedSize orig_hw_;                        // its own
   void (*poll_interrupt_)() = nullptr;
   Trace* trace_ = nullptr;
   mutable BusyFlag busy_;

@@ -51,7 +51,7 @@ std::vector<double> build_point_grid(std::int64_t n_per_side) {
   if (n_per_side < 1) {
     fail("points per side", "at least 1 in every layer", std::to_string(n_per_side));
   }
-  // The places of numpy.linspace(offset, 1 - offset, n), in its order of operations.
+  // The positions of numpy.linspace(offset, 1 - offset, n), in its order of operations.
   const auto n = static_cast<double>(n_per_side);
   const double offset = 1.0 / (2.0 * n);
   const double stop = 1.0 - offset;

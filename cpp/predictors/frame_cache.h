@@ -25,7 +25,7 @@ using EncodedFramePtr = std::shared_ptr<EncodedFrame>;
 // The frames that were used last. A copy has the same ones, and keeps them.
 class FrameCache {
   template <class Frames>
-  static auto place_of(Frames& frames, std::int64_t index) {
+  static auto position_of(Frames& frames, std::int64_t index) {
     return std::find_if(frames.begin(), frames.end(),
                         [&](const EncodedFramePtr& frame) { return frame->index == index; });
   }
@@ -35,21 +35,21 @@ class FrameCache {
 
   // Null: there is none.
   EncodedFrame* find(std::int64_t index) {
-    const auto place = place_of(frames_, index);
-    if (place == frames_.end()) return nullptr;
-    std::rotate(frames_.begin(), place, place + 1);
+    const auto position = position_of(frames_, index);
+    if (position == frames_.end()) return nullptr;
+    std::rotate(frames_.begin(), position, position + 1);
     return frames_.front().get();
   }
   // Does not count as a use.
   const EncodedFrame* peek(std::int64_t index) const {
-    const auto place = place_of(frames_, index);
-    return place == frames_.end() ? nullptr : place->get();
+    const auto position = position_of(frames_, index);
+    return position == frames_.end() ? nullptr : position->get();
   }
   // In place of one with the same number, or else of the one whose last use is longest ago.
   void adopt(EncodedFramePtr frame) {
-    auto place = place_of(frames_, frame->index);
-    if (place == frames_.end() && frames_.size() == kFrames) --place;
-    if (place != frames_.end()) frames_.erase(place);
+    auto position = position_of(frames_, frame->index);
+    if (position == frames_.end() && frames_.size() == kFrames) --position;
+    if (position != frames_.end()) frames_.erase(position);
     frames_.insert(frames_.begin(), std::move(frame));
   }
 

@@ -45,7 +45,7 @@ std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsC
   const auto restored = [&](ConstView rows, const Shape& shape) {
     const Workspace::Scope scratch(workspace);
     const View map = workspace.floats({shape[2], shape[3], shape[1]});
-    merge_places(ctx, rows, map);
+    merge_positions(ctx, rows, map);
     return to_channels_first(kernels, map);
   };
   std::vector<Tensor> out;
@@ -92,7 +92,7 @@ SmallRegions HeadsImageState::small_regions() const {
 // A box is two points in front of the others. Upstream computes coordinates in float32: divided by
 // the image's size, times the side of the input, plus half a pixel.
 sam::Prompt HeadsImageState::prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index,
-                                    Size orig_hw, Frame frame) const {
+                                       Size orig_hw, Frame frame) const {
   constexpr std::int64_t kCorners = 2;
   constexpr std::int32_t kTopLeft = 2, kBottomRight = 3;
   sam::Prompt prompt;
@@ -105,7 +105,7 @@ sam::Prompt HeadsImageState::prompt_of(Context& ctx, const PromptBatch& prompts,
   const auto side = static_cast<float>(front_end().side());
   auto* const coords = ctx.workspace.array<double>(2 * prompt.num_points);
   auto* const labels = ctx.workspace.array<std::int32_t>(prompt.num_points);
-  const auto place = [&](const double* source, std::int64_t count, double* out) {
+  const auto position = [&](const double* source, std::int64_t count, double* out) {
     for (std::int64_t i = 0; i < 2 * count; ++i) {
       const auto value = static_cast<float>(source[i]);
       const float scaled = frame == Frame::kModel ? value : value / size_xy[i % 2] * side;
@@ -113,12 +113,12 @@ sam::Prompt HeadsImageState::prompt_of(Context& ctx, const PromptBatch& prompts,
     }
   };
   if (corners > 0) {
-    place(prompts.boxes + 4 * index, corners, coords);
+    position(prompts.boxes + 4 * index, corners, coords);
     labels[0] = kTopLeft;
     labels[1] = kBottomRight;
   }
   if (points > 0) {
-    place(prompts.point_coords + 2 * points * index, points, coords + 2 * corners);
+    position(prompts.point_coords + 2 * points * index, points, coords + 2 * corners);
     std::copy_n(prompts.point_labels + points * index, points, labels + corners);
   }
   prompt.points = coords;
@@ -127,7 +127,7 @@ sam::Prompt HeadsImageState::prompt_of(Context& ctx, const PromptBatch& prompts,
 }
 
 void HeadsImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_t index,
-                          Size orig_hw, const DecodeJob& job) const {
+                             Size orig_hw, const DecodeJob& job) const {
   const sam::PromptEncoder& encoder = heads_.sam_prompt_encoder;
   const Workspace::Scope scratch(ctx.workspace);
   const sam::Prompt prompt = prompt_of(ctx, prompts, index, orig_hw, job.frame);
@@ -152,7 +152,7 @@ void HeadsImageState::decode(Context& ctx, const PromptBatch& prompts, std::int6
 }
 
 void HeadsImageState::predict_masks(Context& ctx, const sam2::MaskDecoder::Decoded& decoded,
-                                 std::int64_t index, const DecodeJob& job) const {
+                                    std::int64_t index, const DecodeJob& job) const {
   const sam2::MaskDecoder& decoder = heads_.sam_mask_decoder;
   const std::int64_t count = job.iou.shape[1];
   const View low_res = job.low_res[index];

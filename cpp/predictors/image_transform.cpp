@@ -25,7 +25,7 @@ void check_size(const std::string& where, Size size) {
 
 namespace {
 
-// The normalised value of every byte, for each channel.
+// The normalized value of every byte, for each channel.
 using ByteTable = std::array<std::array<float, 3>, 256>;
 
 // What each byte is worth.
@@ -62,8 +62,8 @@ bool is_square(const ImageView& image, std::int64_t side) {
   return image.height == side && image.width == side;
 }
 
-// A picture that has the size of `out` (side, side, 3) already.
-void look_up_picture(Context& ctx, const ByteTable& table, const ImageView& image, View out) {
+// An image that has the size of `out` (side, side, 3) already.
+void look_up_image(Context& ctx, const ByteTable& table, const ImageView& image, View out) {
   const std::int64_t side = out.shape[0];
   parallel_for(ctx.num_threads, side, 64, [&](std::int64_t y0, std::int64_t y1, int) {
     for (std::int64_t y = y0; y < y1; ++y) {
@@ -126,7 +126,7 @@ void ImageTransform::transform_coords(Size orig_hw, std::int64_t num_points, con
 
 namespace {
 
-// Resizes a picture in float, one channel at a time: large pictures are held once in float. A byte
+// Resizes an image in float, one channel at a time: large images are held once in float. A byte
 // is worth levels[byte]. finish(c, row, out) takes a row of channel c of the result, `side` numbers
 // that it may change, to out[0], out[3], ...
 template <class Finish>
@@ -162,7 +162,7 @@ void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out)
   if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
   const Levels levels = levels_of([](float byte) { return byte / 255.0F; });
   if (is_square(image, side)) {
-    return look_up_picture(ctx, normalise(levels, mean, std), image, out);
+    return look_up_image(ctx, normalise(levels, mean, std), image, out);
   }
   resize_channels(ctx, image, out, levels, [&](std::size_t c, float* row, float* to) {
     const std::int64_t count = side;
@@ -179,7 +179,7 @@ void ByteSquareTransform::preprocess(Context& ctx, const ImageView& image, View 
   constexpr auto kFactor = static_cast<float>(1.0 / 255.0);
   const ByteTable table =
       normalise(levels_of([](float byte) { return kFactor * byte; }), mean, std);
-  if (is_square(image, side)) return look_up_picture(ctx, table, image, out);
+  if (is_square(image, side)) return look_up_image(ctx, table, image, out);
   if (resize == Resize::kInteger) {
     return resize_torchvision(ctx, image, side, side, [&](std::int64_t y, const std::uint8_t* row) {
       look_up(table, row, side, out.data + y * 3 * side);

@@ -13,32 +13,32 @@ struct Size {
   std::int64_t height = 0, width = 0;
   bool operator==(const Size&) const = default;
 };
-// Whether a picture may have this size.
+// Whether an image may have this size.
 bool is_image_size(Size size) noexcept;
 // Raises InvalidArgument when it may not.
 void check_size(const std::string& where, Size size);
 
-// SAM's picture transform: the longer side becomes `side`, values are normalised, and zeros fill
+// SAM's image transform: the longer side becomes `side`, values are normalized, and zeros fill
 // the square at the right and at the bottom. Upstream: ResizeLongestSide and Sam.preprocess.
 struct ImageTransform {
   std::int64_t side = 1024;
   std::array<float, 3> mean{123.675F, 116.28F, 103.53F};
   std::array<float, 3> std{58.395F, 57.12F, 57.375F};
 
-  // Size of the resized picture inside the square. Raises InvalidArgument when a side is empty.
+  // Size of the resized image inside the square. Raises InvalidArgument when a side is empty.
   Size resized_hw(Size orig_hw) const;
 
-  // uint8 RGB -> out (side, side, 3); returns the size of the part that is picture.
+  // uint8 RGB -> out (side, side, 3); returns the size of the part that is image.
   Size preprocess(Context& ctx, const ImageView& image, View out) const;
 
-  // Moves (x, y) points from the original picture into the square, in double as upstream. A box
+  // Moves (x, y) points from the original image into the square, in double as upstream. A box
   // is two points.
   void transform_coords(Size orig_hw, std::int64_t num_points, const double* points,
                         double* out) const;
 };
 
-// SAM 2's picture transform: both sides become `side`, bilinear with antialias in float32, values
-// are divided by 255 and normalised. Upstream: sam2/utils/transforms.py, SAM2Transforms.
+// SAM 2's image transform: both sides become `side`, bilinear with antialias in float32, values
+// are divided by 255 and normalized. Upstream: sam2/utils/transforms.py, SAM2Transforms.
 struct SquareTransform {
   std::int64_t side = 1024;
   std::array<float, 3> mean{0.485F, 0.456F, 0.406F};
@@ -48,8 +48,8 @@ struct SquareTransform {
   void preprocess(Context& ctx, const ImageView& image, View out) const;
 };
 
-// SAM 3's picture transform: both sides become `side`, bilinear with antialias and rounded to
-// bytes, which are divided by 255 and normalised. torchvision computes in float on GPUs and in
+// SAM 3's image transform: both sides become `side`, bilinear with antialias and rounded to
+// bytes, which are divided by 255 and normalized. torchvision computes in float on GPUs and in
 // integers on CPUs: one grey level apart on some pixels. Upstream:
 // sam3/model/sam3_image_processor.py, Sam3Processor.
 struct ByteSquareTransform {

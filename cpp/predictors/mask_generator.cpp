@@ -37,7 +37,7 @@ void check_grids(const std::vector<std::vector<double>>& grids, std::int64_t lay
   }
   for (const std::vector<double>& grid : grids) {
     if (grid.size() % 2 != 0) fail("point_grids", "pairs of numbers", std::to_string(grid.size()));
-    for (const double place : grid) check_finite("point_grids", place);
+    for (const double position : grid) check_finite("point_grids", position);
   }
 }
 
@@ -63,7 +63,7 @@ void suppress(std::vector<MaskRecord>& records, double iou_threshold, const Scor
   records = std::move(kept);
 }
 
-// Whether a box, in pixels of the crop, is cut off by the crop and not by the picture.
+// Whether a box, in pixels of the crop, is cut off by the crop and not by the image.
 bool is_cut_off(const PixelBox& box, const CropBox& crop, Size orig_hw) {
   return is_box_near_crop_edge(
       sides(box.x0 + crop.x0, box.y0 + crop.y0, box.x1 + crop.x0, box.y1 + crop.y0),
@@ -102,7 +102,7 @@ std::vector<MaskRecord> MaskGenerator::generate(Context& ctx, const ImageView& i
   for (const CropBox& crop : crops) {
     if (crop.x0 >= crop.x1 || crop.y0 >= crop.y1) {
       fail("crop_n_layers", "crops of at least one pixel",
-           std::to_string(config_.crop_n_layers) + " layers of a picture of " +
+           std::to_string(config_.crop_n_layers) + " layers of an image of " +
                std::to_string(image.height) + " x " + std::to_string(image.width));
     }
     total +=
@@ -126,7 +126,7 @@ std::vector<MaskRecord> MaskGenerator::generate(Context& ctx, const ImageView& i
   return records;
 }
 
-// Adds the masks of one crop, in pixels of the whole picture.
+// Adds the masks of one crop, in pixels of the whole image.
 void MaskGenerator::process_crop(const Job& job, const CropBox& crop,
                                  std::vector<MaskRecord>& records) const {
   job.predictor.set_image(job.image.crop(crop.x0, crop.y0, crop.x1, crop.y1));
@@ -148,7 +148,7 @@ void MaskGenerator::process_crop(const Job& job, const CropBox& crop,
   }
 }
 
-// Adds the masks of points, in pixels of the crop but for their codes, which are in the picture.
+// Adds the masks of points, in pixels of the crop but for their codes, which are in the image.
 void MaskGenerator::process_batch(const Job& job, const CropBox& crop,
                                   const std::vector<double>& points,
                                   std::vector<MaskRecord>& records) const {

@@ -18,7 +18,7 @@ class CropPredictor {
  public:
   virtual ~CropPredictor() = default;
   virtual void set_image(const ImageView& crop) = 0;
-  // Sizes for the picture that was set last.
+  // Sizes for the image that was set last.
   virtual MaskGeometry geometry() const = 0;
   virtual std::int64_t masks_per_point() const = 0;
   // The logit above which a pixel belongs to a mask.
@@ -68,18 +68,18 @@ struct MaskGeneratorConfig {
 };
 
 struct MaskRecord {
-  Rle segmentation;  // at the size of the picture
-  PixelBox box;      // in the picture
+  Rle segmentation;  // at the size of the image
+  PixelBox box;      // in the image
   float predicted_iou = 0.0F;
   float stability_score = 0.0F;
-  std::array<double, 2> point{};  // x, y in the picture
+  std::array<double, 2> point{};  // x, y in the image
   CropBox crop_box;
 };
 
 // Prompts that are done, and their number.
 using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-// All masks of a picture: a grid of points on the picture and its crops, filtered by predicted
+// All masks of an image: a grid of points on the image and its crops, filtered by predicted
 // IoU, stability and overlap. Only run-length codes are kept of masks.
 class MaskGenerator {
  public:

@@ -30,12 +30,12 @@ std::vector<char> find_suppressed(const OcclusionQuery& query, std::span<const f
   return suppressed;
 }
 
-// At each place the mask with the largest logit, the first of equal ones.
-std::int64_t winner(ConstView masks, std::int64_t place) {
-  const std::int64_t count = masks.shape[0], places = masks.shape[1] * masks.shape[2];
+// At each position the mask with the largest logit, the first of equal ones.
+std::int64_t winner(ConstView masks, std::int64_t position) {
+  const std::int64_t count = masks.shape[0], positions = masks.shape[1] * masks.shape[2];
   std::int64_t best = 0;
   for (std::int64_t k = 1; k < count; ++k) {
-    if (masks.data[k * places + place] > masks.data[best * places + place]) best = k;
+    if (masks.data[k * positions + position] > masks.data[best * positions + position]) best = k;
   }
   return best;
 }
@@ -64,38 +64,38 @@ LastOccluded suppress_recently_occluded_(Context& ctx, View masks, const Occlusi
 }
 
 void suppress_shrunk_masks_(Context& ctx, View masks, float shrink_threshold) {
-  const std::int64_t count = masks.shape[0], places = masks.shape[1] * masks.shape[2];
+  const std::int64_t count = masks.shape[0], positions = masks.shape[1] * masks.shape[2];
   std::vector<std::int64_t> before(at(count), 0), after(at(count), 0);
-  for (std::int64_t i = 0; i < places; ++i) {
+  for (std::int64_t i = 0; i < positions; ++i) {
     for (std::int64_t k = 0; k < count; ++k) {
-      before[at(k)] += masks.data[k * places + i] > 0.0F ? 1 : 0;
+      before[at(k)] += masks.data[k * positions + i] > 0.0F ? 1 : 0;
     }
     const std::int64_t best = winner(masks, i);
-    after[at(best)] += masks.data[best * places + i] > 0.0F ? 1 : 0;
+    after[at(best)] += masks.data[best * positions + i] > 0.0F ? 1 : 0;
   }
   parallel_for(ctx.num_threads, count, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t k = begin; k < end; ++k) {
       const auto area = static_cast<float>(std::max<std::int64_t>(before[at(k)], 1));
       if (static_cast<float>(after[at(k)]) / area >= shrink_threshold) continue;
-      float* const mask = masks.data + k * places;
-      std::transform(mask, mask + places, mask,
+      float* const mask = masks.data + k * positions;
+      std::transform(mask, mask + positions, mask,
                      [](float logit) { return std::min(logit, kSuppressedMaskLogit); });
     }
   });
 }
 
-void keep_best_masklets_(Context& ctx, std::uint8_t* masks, std::int64_t places,
+void keep_best_masklets_(Context& ctx, std::uint8_t* masks, std::int64_t positions,
                          std::span<const float> scores) {
   const auto count = static_cast<std::int64_t>(scores.size());
-  parallel_for(ctx.num_threads, places, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+  parallel_for(ctx.num_threads, positions, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {
       std::int64_t best = -1;
       for (std::int64_t k = 0; k < count; ++k) {
-        if (masks[k * places + i] == 0 || !(scores[at(k)] > 0.0F)) continue;
+        if (masks[k * positions + i] == 0 || !(scores[at(k)] > 0.0F)) continue;
         if (best < 0 || scores[at(k)] > scores[at(best)]) best = k;
       }
       for (std::int64_t k = 0; k < count; ++k) {
-        if (k != best) masks[k * places + i] = 0;
+        if (k != best) masks[k * positions + i] = 0;
       }
     }
   });

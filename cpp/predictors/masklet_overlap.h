@@ -30,14 +30,14 @@ struct OcclusionQuery {
 LastOccluded suppress_recently_occluded_(Context& ctx, View masks, const OcclusionQuery& query);
 
 // Masks (M, H, W) that would lose more than `1 - shrink_threshold` of their places, if at each
-// place only the largest logit stayed, become at most -10; the others may overlap. Upstream:
+// position only the largest logit stayed, become at most -10; the others may overlap. Upstream:
 // Sam3TrackerPredictor._suppress_object_pw_area_shrinkage.
 void suppress_shrunk_masks_(Context& ctx, View masks, float shrink_threshold = 0.3F);
 
-// At each place only the masklet with the best score stays, the first of equal ones. masks
+// At each position only the masklet with the best score stays, the first of equal ones. masks
 // (K, H * W) of zeros and ones; scores not above 0 lose everywhere. Upstream:
 // Sam3TrackerPredictor._apply_object_wise_non_overlapping_constraints.
-void keep_best_masklets_(Context& ctx, std::uint8_t* masks, std::int64_t places,
+void keep_best_masklets_(Context& ctx, std::uint8_t* masks, std::int64_t positions,
                          std::span<const float> scores);
 
 }  // namespace sam_rlx

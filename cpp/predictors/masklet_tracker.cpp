@@ -140,7 +140,8 @@ FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) 
 
 // The memory of the frame is made later, of masks that the rules have changed.
 MaskletTracker::Propagated MaskletTracker::run_propagation(Context& ctx, const Step& step) {
-  session_->track_masklets({.frame = step.frame, .reverse = step.reverse, .handles = state_.obj_ids});
+  session_->track_masklets(
+      {.frame = step.frame, .reverse = step.reverse, .handles = state_.obj_ids});
   return low_res_masks(ctx, step.frame, state_.obj_ids);
 }
 
@@ -186,8 +187,9 @@ void MaskletTracker::recondition(Context& ctx, const Step& step, const FrameDete
   const std::int64_t every = config_.recondition_every_nth_frame;
   if (every <= 0 || step.frame % every != 0) return;
   for (const auto& [obj_id, detection] : plan.association.confident) {
-    const auto place = std::find(state_.obj_ids.begin(), state_.obj_ids.end(), obj_id) - state_.obj_ids.begin();
-    if (!(propagated.object_score_logits[at(place)] > kReconditionLogit)) continue;
+    const auto position =
+        std::find(state_.obj_ids.begin(), state_.obj_ids.end(), obj_id) - state_.obj_ids.begin();
+    if (!(propagated.object_score_logits[at(position)] > kReconditionLogit)) continue;
     const Workspace::Scope scratch(ctx.workspace);
     session_->add_masklet(step.frame, obj_id, input_mask(ctx, found.masks.view()[detection]));
     session_->encode_pending(step.frame);
@@ -222,7 +224,8 @@ void MaskletTracker::add_new_objects(Context& ctx, std::int64_t frame, const Fra
   for (std::size_t i = 0; i < plan.new_obj_ids.size(); ++i) {
     const Workspace::Scope scratch(ctx.workspace);
     const std::int64_t detection = plan.association.new_detections[i];
-    session_->add_masklet(frame, plan.new_obj_ids[i], input_mask(ctx, found.masks.view()[detection]));
+    session_->add_masklet(frame, plan.new_obj_ids[i],
+                          input_mask(ctx, found.masks.view()[detection]));
     state_.obj_ids.push_back(plan.new_obj_ids[i]);
     state_.scores[plan.new_obj_ids[i]] = found.scores[at(detection)];
   }
@@ -283,9 +286,7 @@ bool MaskletTracker::has_results(std::int64_t frame) const {
 }
 
 void MaskletTracker::drop_results_before(std::int64_t frame) {
-  change([&] {
-    state_.results.erase(state_.results.begin(), state_.results.lower_bound(frame));
-  });
+  change([&] { state_.results.erase(state_.results.begin(), state_.results.lower_bound(frame)); });
 }
 
 std::vector<std::int64_t> MaskletTracker::seen_ids(std::int64_t frame) const {
@@ -320,16 +321,16 @@ void MaskletTracker::draw(std::int64_t frame, const MakeRoom& make_room) {
     std::uint8_t* const out = make_room(seen);
     if (seen.obj_ids.empty()) return;
     const MaskletResults& results = *state_.results.at(frame);
-    const std::int64_t places = seen.hw.height * seen.hw.width;
+    const std::int64_t positions = seen.hw.height * seen.hw.width;
     std::vector<float> scores;
     for (std::size_t k = 0; k < seen.obj_ids.size(); ++k) {
-      decode_rle(results.masks.at(seen.obj_ids[k]), out + static_cast<std::int64_t>(k) * places);
+      decode_rle(results.masks.at(seen.obj_ids[k]), out + static_cast<std::int64_t>(k) * positions);
       const auto score = results.tracker_scores.find(seen.obj_ids[k]);
       scores.push_back(score == results.tracker_scores.end() ? 0.0F : score->second);
     }
     if (seen.obj_ids.size() < 2) return;
     Context ctx = session.context();
-    keep_best_masklets_(ctx, out, places, scores);
+    keep_best_masklets_(ctx, out, positions, scores);
   });
 }
 

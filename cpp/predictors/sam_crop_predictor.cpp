@@ -8,7 +8,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr float kMostLogit = 32.0F;  // of a mask that is a prompt
+constexpr float kMaxLogit = 32.0F;  // of a mask that is a prompt
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void SamCropPredictor::refine(const double* points, View low_res, View iou) {
   const std::vector<std::int32_t> labels(static_cast<std::size_t>(count), 1);
   Tensor before({count, low_res.shape[2], low_res.shape[3]});
   std::transform(low_res.data, low_res.data + low_res.numel(), before.data(),
-                 [](float logit) { return std::clamp(logit, -kMostLogit, kMostLogit); });
+                 [](float logit) { return std::clamp(logit, -kMaxLogit, kMaxLogit); });
   const PromptBatch prompts{.batch = count,
                             .num_points = 1,
                             .point_coords = coords.data(),

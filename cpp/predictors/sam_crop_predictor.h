@@ -14,7 +14,7 @@ struct CropOptions {
   // Each mask is a prompt for itself once more, with its point; SAM 2.
   bool use_m2m = false;
   std::optional<double> mask_threshold;  // the model's
-  // Holes and islands of at most so many places of the low-resolution mask are removed; SAM 2.
+  // Holes and islands of at most so many positions of the low-resolution mask are removed; SAM 2.
   double max_region_area = 0.0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kHoleLogit = 0.1F;  // upstream: a small positive score
 constexpr float kIslandLogit = -0.1F;
-constexpr float kMargin = 10.0F;  // upstream: in the postprocessing of pictures
+constexpr float kMargin = 10.0F;  // upstream: in the postprocessing of images
 
 Rle rle_above(ConstView logits, float threshold) {
   const std::int64_t height = logits.shape[0], width = logits.shape[1];

@@ -23,11 +23,11 @@ const std::vector<const TextCache::Phrase*>& TextCache::get(Context& ctx,
   sam3::TokenIds absent{missing, 0, ids.length};
   ++clock_;
   for (std::int64_t i = 0; i < ids.count; ++i) {
-    const auto place = phrases_.find(key_of(ids, i));
-    if (place == phrases_.end()) {
+    const auto position = phrases_.find(key_of(ids, i));
+    if (position == phrases_.end()) {
       std::copy_n(ids.phrase(i), ids.length, missing + absent.count++ * ids.length);
     } else {
-      place->second.last_use = clock_;
+      position->second.last_use = clock_;
     }
   }
   if (absent.count > 0) encode(ctx, encoder, absent);

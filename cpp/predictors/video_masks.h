@@ -4,7 +4,7 @@
 
 namespace sam_rlx {
 
-// Of masks (K, H, W), only the one with the largest logit stays at a place: the others become
+// Of masks (K, H, W), only the one with the largest logit stays at a position: the others become
 // at most -10. The first of equal ones stays. Upstream:
 // SAM2Base._apply_non_overlapping_constraints.
 void apply_non_overlapping_constraints_(Context& ctx, View logits);

@@ -61,7 +61,7 @@ bool VideoSession::has_frame(std::int64_t index) const {
 }
 
 void VideoSession::set_frame(std::int64_t index, const ImageView& image,
-                               std::optional<Size> orig_hw) {
+                             std::optional<Size> orig_hw) {
   const std::string where = "frame " + std::to_string(index);
   const Size size = orig_hw.value_or(Size{image.height, image.width});
   const std::int64_t count = num_frames_.value_or(sam2::kMaxFrames);
@@ -75,9 +75,9 @@ void VideoSession::set_frame(std::int64_t index, const ImageView& image,
   if (has_frame(index)) return;
   Context ctx = context();
   EncodedFramePtr frame = pool_.take();
-  front_end_->encode(ctx, image, options_.resize,
-                     {.clicks = &frame->features,
-                      .detector = state_.with_detector ? &frame->detector : nullptr});
+  front_end_->encode(
+      ctx, image, options_.resize,
+      {.clicks = &frame->features, .detector = state_.with_detector ? &frame->detector : nullptr});
   frame->index = index;
   frame->has_detector = state_.with_detector;
   state_.frames.adopt(std::move(frame));
@@ -153,7 +153,7 @@ ClickedPoints VideoSession::to_model_frame(const PointPrompt& prompt) const {
 
 // Those of before stay in front if the prompt says so.
 ClickedPoints VideoSession::all_points(const PointPrompt& prompt,
-                                         const TrackedObject& object) const {
+                                       const TrackedObject& object) const {
   ClickedPoints points = to_model_frame(prompt);
   const auto before = object.points.find(prompt.frame);
   if (!prompt.clear_old_points && before != object.points.end()) {
@@ -240,8 +240,10 @@ bool VideoSession::has_new_prompt(std::int64_t frame) const {
 
 MaskGeometry VideoSession::mask_geometry() const {
   const std::int64_t low = model_->info().mask_side;
-  return {
-      .low_height = low, .low_width = low, .height = state_.orig_hw->height, .width = state_.orig_hw->width};
+  return {.low_height = low,
+          .low_width = low,
+          .height = state_.orig_hw->height,
+          .width = state_.orig_hw->width};
 }
 
 std::vector<VideoSession::Shown> VideoSession::shown(std::int64_t frame, Source source) const {
@@ -296,7 +298,7 @@ void VideoSession::upscale(const std::vector<Shown>& objects, View out) {
 
 void VideoSession::binarize(const std::vector<Shown>& objects, std::uint8_t* out) {
   const float threshold = model_->info().mask_threshold;
-  const std::int64_t places = state_.orig_hw->height * state_.orig_hw->width;
+  const std::int64_t positions = state_.orig_hw->height * state_.orig_hw->width;
   const bool filled = rules().fill_video_masks && options_.fill_hole_area > 0;
   if (filled || (options_.non_overlap_masks && objects.size() > 1)) {
     const auto count = static_cast<std::int64_t>(objects.size());
@@ -318,7 +320,7 @@ void VideoSession::binarize(const std::vector<Shown>& objects, std::uint8_t* out
       binarize_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(),
                      threshold, out);
     }
-    out += places;
+    out += positions;
   }
 }
 

@@ -87,7 +87,7 @@ class VideoSession {
   // Back to what another copy of the session's state was.
   void restore(SessionState state) noexcept { state_ = std::move(state); }
 
-  // ---- frames. All frames have the size of the first one; a picture that was resized before
+  // ---- frames. All frames have the size of the first one; an image that was resized before
   // comes with the size that it had.
   bool has_frame(std::int64_t index) const;
   void set_frame(std::int64_t index, const ImageView& image, std::optional<Size> orig_hw);

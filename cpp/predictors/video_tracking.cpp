@@ -24,7 +24,7 @@ constexpr float kMaskPromptThreshold = 0.5F;
 
 // Tracked frames of an object that are worth remembering on another one.
 std::vector<std::int64_t> VideoSession::choose_frames(const TrackedObject& object,
-                                                        std::int64_t frame, bool reverse) const {
+                                                      std::int64_t frame, bool reverse) const {
   std::vector<sam3::ScoredFrame> tracked;
   for (const auto& [t, output] : object.non_cond_frame_outputs) {
     tracked.push_back({t, output->eff_iou_score});
@@ -64,11 +64,11 @@ View VideoSession::condition(Context& ctx, const Step& step) {
   }
   if (!frame.has_begun) {
     const Workspace::Scope scratch(ctx.workspace);
-    const Shape places{embedding.shape().rows(), embedding.shape().last()};
+    const Shape positions{embedding.shape().rows(), embedding.shape().last()};
     const ConstView encoding = front_end_->vision_pos_enc();
-    const View begun = heads().memory_attention.begin(ctx, embedding.view().reshape(places),
-                                                      encoding.reshape(places));
-    if (frame.begun.shape() != places) frame.begun = Tensor(places);
+    const View begun = heads().memory_attention.begin(ctx, embedding.view().reshape(positions),
+                                                      encoding.reshape(positions));
+    if (frame.begun.shape() != positions) frame.begun = Tensor(positions);
     copy_(ctx, frame.begun, begun);
     frame.has_begun = true;
   }
@@ -102,7 +102,7 @@ FrameOutputPtr VideoSession::keep(const sam2::SamOutputs& outputs) const {
 }
 
 void VideoSession::keep_memory(Context& ctx, const EncodedFrame& frame, ConstView mask,
-                                 bool from_prompt, FrameOutput& output) {
+                               bool from_prompt, FrameOutput& output) {
   const Workspace::Scope scratch(ctx.workspace);
   const View features =
       heads().encode_new_memory(ctx, {.pix_feat = frame.features.embedding,
@@ -113,8 +113,8 @@ void VideoSession::keep_memory(Context& ctx, const EncodedFrame& frame, ConstVie
   output.maskmem_features = Tensor::copy_of(features);
 }
 
-FrameOutputPtr VideoSession::run_points(Context& ctx, const Step& step,
-                                          const ClickedPoints& points, const FrameOutput* before) {
+FrameOutputPtr VideoSession::run_points(Context& ctx, const Step& step, const ClickedPoints& points,
+                                        const FrameOutput* before) {
   const auto count = static_cast<std::int64_t>(points.labels.size());
   const View features = condition(ctx, step);
   sam::Prompt prompt{
@@ -128,11 +128,11 @@ FrameOutputPtr VideoSession::run_points(Context& ctx, const Step& step,
     prompt.mask = logits;
   }
   ctx.check_interrupt();
-  return keep(heads().forward_sam_heads(ctx, {.backbone_features = features,
-                                                   .high_res = step.frame.features.high_res,
-                                                   .prompt = prompt,
-                                                   .multimask_output = heads().use_multimask(
-                                                       step.is_init_cond_frame, count)}));
+  return keep(heads().forward_sam_heads(
+      ctx, {.backbone_features = features,
+            .high_res = step.frame.features.high_res,
+            .prompt = prompt,
+            .multimask_output = heads().use_multimask(step.is_init_cond_frame, count)}));
 }
 
 FrameOutputPtr VideoSession::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask) {
@@ -144,8 +144,8 @@ FrameOutputPtr VideoSession::run_mask(Context& ctx, const EncodedFrame& frame, C
                    [](float value) { return value >= kMaskPromptThreshold ? 1.0F : 0.0F; });
     mask = resized[0];
   }
-  return keep(heads().use_mask_as_output(ctx, frame.features.embedding,
-                                              frame.features.high_res, mask));
+  return keep(
+      heads().use_mask_as_output(ctx, frame.features.embedding, frame.features.high_res, mask));
 }
 
 FrameOutputPtr VideoSession::run_tracking(Context& ctx, const Step& step, bool run_mem_encoder) {
@@ -234,7 +234,7 @@ void VideoSession::track(std::int64_t index, bool reverse) {
 }
 
 void VideoSession::track_objects(std::span<TrackedObject* const> objects, std::int64_t index,
-                                   bool reverse, bool run_mem_encoder) {
+                                 bool reverse, bool run_mem_encoder) {
   Context ctx = context();
   std::vector<FrameOutputPtr> outputs(objects.size());
   for (std::size_t i = 0; i < objects.size(); ++i) {
@@ -264,7 +264,7 @@ void VideoSession::track_objects(std::span<TrackedObject* const> objects, std::i
 // Tracked frames that a later frame can choose, when tracking goes on from here or starts anew at a
 // frame with prompts.
 std::set<std::int64_t> VideoSession::frames_to_choose(const TrackedObject& object,
-                                                        std::int64_t frame) const {
+                                                      std::int64_t frame) const {
   std::set<std::int64_t> frames;
   const auto add = [&](std::int64_t from, bool reverse) {
     const std::vector<std::int64_t> chosen = choose_frames(object, from, reverse);

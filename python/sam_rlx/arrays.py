@@ -13,13 +13,13 @@ from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.printable import shown
 
 _CHANNELS = (1, 3, 4)
-_PICTURE = (
-    "a uint8, uint16 or [0, 1] float picture (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
+_IMAGE = (
+    "a uint8, uint16 or [0, 1] float image (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
 )
 
 
 def as_rgb(image: Any) -> NDArray[np.uint8]:
-    """Convert a picture in any common form to a contiguous uint8 (H, W, 3) array.
+    """Convert an image in any common form to a contiguous uint8 (H, W, 3) array.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def as_rgb(image: Any) -> NDArray[np.uint8]:
         image = _from_pil(image)
     elif not isinstance(image, np.ndarray):
         if not hasattr(image, "__array__"):
-            raise InvalidArgumentError(f"image: expected {_PICTURE}, found {type(image).__name__}")
+            raise InvalidArgumentError(f"image: expected {_IMAGE}, found {type(image).__name__}")
         image = np.asarray(image)
     pixels = _as_uint8(_channels_last(image))
     if pixels.shape[2] == 1:
@@ -51,15 +51,15 @@ def as_rgb(image: Any) -> NDArray[np.uint8]:
     return np.ascontiguousarray(pixels[:, :, :3])
 
 
-def as_pictures(images: Sequence[Any]) -> list[NDArray[np.uint8]]:
-    """Convert each of several pictures as `as_rgb`; raise `InvalidArgumentError` for none."""
+def as_images(images: Sequence[Any]) -> list[NDArray[np.uint8]]:
+    """Convert each of several images as `as_rgb`; raise `InvalidArgumentError` for none."""
     if isinstance(images, np.ndarray) and images.ndim == 3:
         raise InvalidArgumentError(
-            f"images: expected a sequence of pictures, found one of shape {images.shape}"
+            f"images: expected a sequence of images, found one of shape {images.shape}"
         )
     pixels = [as_rgb(image) for image in images]
     if not pixels:
-        raise InvalidArgumentError("images: expected at least one picture, found none")
+        raise InvalidArgumentError("images: expected at least one image, found none")
     return pixels
 
 
@@ -86,7 +86,7 @@ def _channels_last(image: NDArray[Any]) -> NDArray[Any]:
     elif image.ndim == 3 and image.shape[2] not in _CHANNELS and image.shape[0] in _CHANNELS:
         image = image.transpose(1, 2, 0)
     if image.ndim != 3 or image.shape[2] not in _CHANNELS or image.size == 0:
-        raise InvalidArgumentError(f"image: expected {_PICTURE}, found shape {image.shape}")
+        raise InvalidArgumentError(f"image: expected {_IMAGE}, found shape {image.shape}")
     as_hw("image", image.shape[:2])
     return image
 
@@ -111,7 +111,7 @@ def _as_uint8(image: NDArray[Any]) -> NDArray[np.uint8]:
     if image.dtype.kind == "u" and image.dtype.itemsize == 2:
         return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if image.dtype.kind != "f":
-        raise InvalidArgumentError(f"image: expected {_PICTURE}, found dtype {image.dtype}")
+        raise InvalidArgumentError(f"image: expected {_IMAGE}, found dtype {image.dtype}")
     low, high = float(image.min()), float(image.max())
     if not (low >= 0.0 and high <= 1.0):
         raise InvalidArgumentError(

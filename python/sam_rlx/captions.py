@@ -1,4 +1,4 @@
-"""Words on pictures: captions of masks, readable on any background. Needs Pillow."""
+"""Words on images: captions of masks, readable on any background. Needs Pillow."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _Box = tuple[int, int, int, int]
 
 
 def draw_captions(
-    picture: NDArray[np.uint8],
+    pixels: NDArray[np.uint8],
     masks: Sequence[NDArray[np.bool_]],
     captions: Sequence[str],
     colors: Sequence[tuple[int, int, int]],
@@ -23,7 +23,7 @@ def draw_captions(
 
     Parameters
     ----------
-    picture : ndarray (H, W, 3), uint8
+    pixels : ndarray (H, W, 3), uint8
         The overlay so far.
     masks : sequence of bool (H, W)
         An empty one gets no caption.
@@ -36,16 +36,16 @@ def draw_captions(
     Returns
     -------
     ndarray (H, W, 3), uint8
-        A new picture. Captions keep clear of each other as long as there is room.
+        A new image. Captions keep clear of each other as long as there is room.
 
     Raises
     ------
     MissingExtraError
         Pillow is not installed.
     """
-    image = pillow("Image").fromarray(picture)
+    image = pillow("Image").fromarray(pixels)
     draw = pillow("ImageDraw").Draw(image)
-    height, width = picture.shape[:2]
+    height, width = pixels.shape[:2]
     # Many captions are smaller.
     crowd = np.clip(np.sqrt(10 / max(1, len(masks))), 0.5, 1.0)
     size = int(np.clip(crowd * min(height, width) / 28, 10, 44))
@@ -59,7 +59,7 @@ def draw_captions(
         left, top, right, bottom = draw.textbbox((0, 0), caption, font=font)
         pad = max(2, size // 5)
         plate = int(right - left) + 2 * pad, int(bottom - top) + 2 * pad
-        box = _free_place(anchor, plate, (height, width), taken)
+        box = _free_position(anchor, plate, (height, width), taken)
         taken.append(box)
         edge = tuple(part // 3 for part in color)
         draw.rounded_rectangle(
@@ -90,21 +90,21 @@ def _anchor(mask: NDArray[np.bool_]) -> tuple[int, int] | None:
     return int((columns[0] + columns[-1]) // 2), int(rows[0])
 
 
-def _free_place(
+def _free_position(
     anchor: tuple[int, int], plate: tuple[int, int], hw: tuple[int, int], taken: list[_Box]
 ) -> _Box:
-    """Return the first place above or below the anchor, within the picture, that is free."""
+    """Return the first place above or below the anchor, within the image, that is free."""
     width, height = plate
     left = int(np.clip(anchor[0] - width // 2, 0, max(0, hw[1] - width)))
-    places = []
+    positions = []
     # Steps away from the anchor, in half plates: above it, across its edge, below it.
     for step in (-2, 0, -3, 1, -4, 2, -5, 3, -6, 4):
         top = int(np.clip(anchor[1] + step * height // 2, 0, max(0, hw[0] - height)))
-        places.append((left, top, left + width, top + height))
-    for place in places:
-        if not any(_meet(place, other) for other in taken):
-            return place
-    return places[0]
+        positions.append((left, top, left + width, top + height))
+    for position in positions:
+        if not any(_meet(position, other) for other in taken):
+            return position
+    return positions[0]
 
 
 def _meet(a: _Box, b: _Box) -> bool:

@@ -1,4 +1,4 @@
-"""Everything that a phrase names on a picture, with SAM 3."""
+"""Everything that a phrase names on an image, with SAM 3."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core, embedding_file
 from sam_rlx.arrays import (
     Marks,
+    as_images,
     as_integer,
     as_marks,
     as_num_threads,
     as_number,
-    as_pictures,
     as_rgb,
 )
 from sam_rlx.concept_types import ConceptPrediction, Phrase, RawDetections
-from sam_rlx.embeddings import PictureEmbeddings
+from sam_rlx.embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -27,11 +27,11 @@ from sam_rlx.tokenizer import Tokenizer
 _VISUAL = "visual"
 
 
-class ConceptPredictor(PictureEmbeddings):
+class ConceptPredictor(ImageEmbeddings):
     """Find all instances of what phrases, example boxes and points describe, with SAM 3.
 
-    The picture is encoded once, by `set_image` or by `predict` with a picture; what follows on the
-    same picture is cheaper by far. The text of a phrase is encoded once for all pictures. A
+    The image is encoded once, by `set_image` or by `predict` with an image; what follows on the
+    same image is cheaper by far. The text of a phrase is encoded once for all images. A
     predictor serves one call at a time: a second thread gets a `StateError`. Make one predictor
     for each thread; they may share the model.
 
@@ -43,7 +43,7 @@ class ConceptPredictor(PictureEmbeddings):
         Threads for computing, at least 1. Default: the cores this process may use. Results do not
         depend on it.
     resize : {"float", "integer"}
-        How a picture gets the size of the network's input: as upstream does on a GPU (default), or
+        How an image gets the size of the network's input: as upstream does on a GPU (default), or
         as it does on a CPU. Some pixels differ by one grey level.
 
     Raises
@@ -81,7 +81,7 @@ class ConceptPredictor(PictureEmbeddings):
         )
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
         self._exclusive = _core.Exclusive("ConceptPredictor")
-        self._pictures: list[_core.ConceptPicture | None] = []
+        self._encoded: list[_core.ConceptImage | None] = []
 
     @property
     def model(self) -> Model:
@@ -90,26 +90,26 @@ class ConceptPredictor(PictureEmbeddings):
 
     @property
     def orig_hw(self) -> tuple[int, int] | None:
-        """Height and width of the current picture in pixels, or None."""
+        """Height and width of the current image in pixels, or None."""
         return self._core.orig_hw
 
     @property
     def num_images(self) -> int:
-        """Number of pictures that `set_images` keeps."""
-        return len(self._pictures)
+        """Number of images that `set_images` keeps."""
+        return len(self._encoded)
 
     @contextmanager
     def _restoring(self) -> Iterator[None]:
-        """Bring the current picture back if the block fails."""
-        before = self._core.picture
+        """Bring the current image back if the block fails."""
+        before = self._core.concept_image
         try:
             yield
         except BaseException:
-            self._core.set_picture(before)
+            self._core.set_concept_image(before)
             raise
 
     def set_image(self, image: Any) -> None:
-        """Encode one picture and make it the current one.
+        """Encode one image and make it the current one.
 
         Parameters
         ----------
@@ -127,54 +127,54 @@ class ConceptPredictor(PictureEmbeddings):
         pixels = as_rgb(image)
         with self._exclusive:
             self._core.set_image(pixels)
-            self._pictures = []
+            self._encoded = []
 
     def set_images(self, images: Sequence[Any]) -> None:
-        """Encode several pictures, keep what the encoder gives, and make the first the current one.
+        """Encode several images, keep what the encoder gives, and make the first the current one.
 
         Parameters
         ----------
-        images : sequence of pictures
+        images : sequence of images
             At least one; each as `set_image` takes it, sizes may differ. `select` changes the
-            current one. Results equal those of `set_image` on each, bit for bit. A picture keeps
+            current one. Results equal those of `set_image` on each, bit for bit. An image keeps
             120 MB at the released size.
 
         Raises
         ------
         InvalidArgumentError
-            The sequence is empty, or one picture is not valid. Nothing has changed then.
+            The sequence is empty, or one image is not valid. Nothing has changed then.
         StateError
             The predictor is in use by another thread.
         """
-        pixels = as_pictures(images)
+        pixels = as_images(images)
         with self._exclusive, self._restoring():
-            pictures = []
-            for picture in pixels:
-                self._core.set_image(picture)
-                pictures.append(self._core.picture)
-            self._core.set_picture(pictures[0])
-            self._pictures = pictures
+            encoded = []
+            for image in pixels:
+                self._core.set_image(image)
+                encoded.append(self._core.concept_image)
+            self._core.set_concept_image(encoded[0])
+            self._encoded = encoded
 
     def select(self, index: int) -> None:
-        """Make picture `index` of the last `set_images` the current one.
+        """Make image `index` of the last `set_images` the current one.
 
         Raises
         ------
         StateError
-            `set_images` was not called, or a later call replaced its pictures.
+            `set_images` was not called, or a later call replaced its images.
         InvalidArgumentError
-            There is no such picture.
+            There is no such image.
         """
         with self._exclusive:
-            if not self._pictures:
-                raise StateError("select: expected pictures from set_images, found none")
-            count = len(self._pictures)
+            if not self._encoded:
+                raise StateError("select: expected images from set_images, found none")
+            count = len(self._encoded)
             if as_integer("index", index, 0) >= count:
                 raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
-            self._core.set_picture(self._pictures[index])
+            self._core.set_concept_image(self._encoded[index])
 
     def reset_image(self) -> None:
-        """Forget all pictures. Phrases stay known.
+        """Forget all images. Phrases stay known.
 
         Raises
         ------
@@ -182,8 +182,8 @@ class ConceptPredictor(PictureEmbeddings):
             The predictor is in use by another thread.
         """
         with self._exclusive:
-            self._core.set_picture(None)
-            self._pictures = []
+            self._core.set_concept_image(None)
+            self._encoded = []
 
     def predict(
         self,
@@ -208,17 +208,17 @@ class ConceptPredictor(PictureEmbeddings):
         Parameters
         ----------
         image : ndarray or PIL image, optional
-            Becomes the current picture, as by `set_image`. Default: the current picture, so that
-            several calls on one picture encode it once.
+            Becomes the current image, as by `set_image`. Default: the current image, so that
+            several calls on one image encode it once.
         text : str, sequence of str, or array of int (L,) or (N, L), optional
             Phrases, or the ids that `sam_rlx.Tokenizer` gives for them (L at most 32, zeros behind
             a phrase). Default: boxes and points alone, with the phrase "visual", as upstream.
         boxes : array (B, 4), optional
-            (x0, y0, x1, y1) in pixels of the original picture, within it and not empty.
+            (x0, y0, x1, y1) in pixels of the original image, within it and not empty.
         box_labels : array (B,), optional
             1: an example of what is meant (default for all), 0: of what is not.
         point_coords : array (P, 2), optional
-            (x, y) in pixels of the original picture, within it. Upstream's network takes points,
+            (x, y) in pixels of the original image, within it. Upstream's network takes points,
             but its processor does not offer them.
         point_labels : array (P,), optional
             As `box_labels`.
@@ -239,10 +239,10 @@ class ConceptPredictor(PictureEmbeddings):
         Raises
         ------
         StateError
-            No picture is set, or the predictor is in use by another thread.
+            No image is set, or the predictor is in use by another thread.
         InvalidArgumentError
             No prompt is given; a shape, label or value is wrong; a box is empty or reaches out of
-            the picture; an id is not in the vocabulary. The current picture is as it was before.
+            the image; an id is not in the vocabulary. The current image is as it was before.
 
         Warns
         -----
@@ -261,7 +261,7 @@ class ConceptPredictor(PictureEmbeddings):
         with self._exclusive, self._restoring():
             hw = self.orig_hw if pixels is None else pixels.shape[:2]
             if hw is None:
-                raise StateError("predict: expected a picture, here or by set_image, found none")
+                raise StateError("predict: expected an image, here or by set_image, found none")
             _check_inside("point_coords", points, hw)
             _check_inside("boxes", examples, hw)
             # Ids are checked before the longest part of the work.
@@ -280,7 +280,7 @@ class ConceptPredictor(PictureEmbeddings):
             )
             result = self._result(found, phrases, hw, bool(return_logits))
             if pixels is not None:
-                self._pictures = []
+                self._encoded = []
             return result
 
     def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Phrase, ...]]:
@@ -337,7 +337,7 @@ def _check_inside(name: str, marks: Marks | None, hw: tuple[int, ...]) -> None:
         inside = (x >= 0).all() and (y >= 0).all() and (x <= width).all() and (y <= height).all()
         if not inside:
             raise InvalidArgumentError(
-                f"{name}: expected pixels of a picture of {width} x {height}, found {row.tolist()}"
+                f"{name}: expected pixels of an image of {width} x {height}, found {row.tolist()}"
             )
         if len(row) == 4 and not (x[0] < x[1] and y[0] < y[1]):
             raise InvalidArgumentError(

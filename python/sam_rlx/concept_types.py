@@ -19,7 +19,7 @@ class RawDetections:
     pred_logits : ndarray (Q,), float32
         Of the query being an instance, if there is any.
     pred_boxes : ndarray (Q, 4), float32
-        (cx, cy, w, h) as fractions of the picture's sides; not clipped.
+        (cx, cy, w, h) as fractions of the image's sides; not clipped.
     presence_logit_dec : float
         Logit of there being any instance. A score is
         ``sigmoid(pred_logits) * sigmoid(presence_logit_dec)``.
@@ -45,9 +45,9 @@ class ConceptPrediction:
     Attributes
     ----------
     masks : ndarray (N, H, W)
-        bool at the size of the picture; float32 logits with `return_logits`.
+        bool at the size of the image; float32 logits with `return_logits`.
     boxes : ndarray (N, 4), float32
-        (x0, y0, x1, y1) in pixels, by the network; not clipped to the picture, as upstream.
+        (x0, y0, x1, y1) in pixels, by the network; not clipped to the image, as upstream.
     scores : ndarray (N,), float32
         0 to 1, above the threshold.
     labels : ndarray (N,), int64

@@ -37,7 +37,7 @@ def save(
     orig_hw: tuple[int, int],
     identity: Mapping[str, Any],
 ) -> None:
-    """Write embeddings, the size of their picture, and what identifies the model."""
+    """Write embeddings, the size of their image, and what identifies the model."""
     arrays = dict(zip(kind.names, embeddings, strict=False))
     saved_arrays.write(
         path,

@@ -1,4 +1,4 @@
-"""What a predictor has computed of its picture, as arrays and as files."""
+"""What a predictor has computed of its image, as arrays and as files."""
 
 import os
 from collections.abc import Sequence
@@ -14,42 +14,42 @@ from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.model import Model
 
 
-class PictureEmbeddings:
-    """The part of a predictor that gives and takes embeddings of its current picture."""
+class ImageEmbeddings:
+    """The part of a predictor that gives and takes embeddings of its current image."""
 
     _EMBEDDING_FILE: ClassVar[embedding_file.Kind]
     _model: Model
     _core: Any
     _exclusive: Exclusive
-    _pictures: list[Any]
+    _encoded: list[Any]
 
     @property
     def image_embeddings(self) -> tuple[NDArray[np.float32], ...]:
-        """Copies of all that prompts need of the current picture, float32.
+        """Copies of all that prompts need of the current image, float32.
 
         `ImagePredictor`: the encoder's output (1, C, h, w); with SAM 2 and SAM 3 also the finer
         maps that the decoder takes, (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w).
 
         `ConceptPredictor`: the coarsest map (h, w, C), the fusion encoder up to where the prompt
         comes in (h w, C), the token of a prompt without examples (1, C), and the finer maps behind
-        the pixel decoder's convolutions, a quarter of the places each, (4, h, w, C) and
+        the pixel decoder's convolutions, a quarter of the positions each, (4, h, w, C) and
         (4, 2 h, 2 w, C).
 
-        Raises `StateError` if no picture is set.
+        Raises `StateError` if no image is set.
         """
         with self._exclusive:
             return self._embeddings()
 
     def _embeddings(self) -> tuple[NDArray[np.float32], ...]:
         if self._core.orig_hw is None:
-            raise StateError("image_embedding: expected a picture from set_image, found none")
+            raise StateError("image_embedding: expected an image from set_image, found none")
         embeddings: tuple[NDArray[np.float32], ...] = self._core.image_embeddings
         return embeddings
 
     def set_image_embedding(
         self, embedding: ArrayLike | Sequence[ArrayLike], orig_hw: tuple[int, int]
     ) -> None:
-        """Set the current picture by the encoder output of an earlier run.
+        """Set the current image by the encoder output of an earlier run.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class PictureEmbeddings:
             All of `image_embeddings` of a predictor of the same class with the same weights. Where
             that is one array, it may stand alone.
         orig_hw : (int, int)
-            Height and width of the original picture in pixels.
+            Height and width of the original image in pixels.
 
         Raises
         ------
@@ -72,10 +72,10 @@ class PictureEmbeddings:
         height, width = as_hw("orig_hw", orig_hw)
         with self._exclusive:
             self._core.set_image_embeddings(arrays, (height, width))
-            self._pictures = []
+            self._encoded = []
 
     def save_embedding(self, path: str | os.PathLike[str]) -> None:
-        """Write the current picture's embeddings as NPZ, for `load_embedding`.
+        """Write the current image's embeddings as NPZ, for `load_embedding`.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class PictureEmbeddings:
         Raises
         ------
         StateError
-            No picture is set, or the predictor is in use by another thread.
+            No image is set, or the predictor is in use by another thread.
         """
         with self._exclusive:
             embeddings, orig_hw = self._embeddings(), self._core.orig_hw
@@ -94,7 +94,7 @@ class PictureEmbeddings:
         )
 
     def load_embedding(self, path: str | os.PathLike[str]) -> None:
-        """Make the picture of a `save_embedding` file the current one.
+        """Make the image of a `save_embedding` file the current one.
 
         Raises
         ------

@@ -44,7 +44,7 @@ def open_frames(frames: Any) -> FrameSource:
     Parameters
     ----------
     frames : str, path, sequence, iterable or source
-        A video file, a folder of pictures, or pictures as `ImagePredictor.set_image` takes them.
+        A video file, a folder of images, or images as `ImagePredictor.set_image` takes them.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def open_frames(frames: Any) -> FrameSource:
     if isinstance(frames, Iterable) and not isinstance(frames, bytes):
         return IteratorFrames(iter(frames))
     raise InvalidArgumentError(
-        "frames: expected a path, a sequence or an iterable of pictures, found "
+        "frames: expected a path, a sequence or an iterable of images, found "
         f"{type(frames).__name__}"
     )
 
@@ -83,7 +83,7 @@ def _check(index: int, count: int) -> None:
         raise InvalidArgumentError(f"frame_index: expected 0 to {count - 1}, found {index}")
 
 
-def _picture(image: Any, index: int) -> NDArray[np.uint8]:
+def _image(image: Any, index: int) -> NDArray[np.uint8]:
     try:
         return as_rgb(image)
     except InvalidArgumentError as error:
@@ -91,7 +91,7 @@ def _picture(image: Any, index: int) -> NDArray[np.uint8]:
 
 
 class SequenceFrames:
-    """Pictures in memory, or anything with a length that gives them by number."""
+    """Images in memory, or anything with a length that gives them by number."""
 
     def __init__(self, frames: Any) -> None:
         self._frames = frames
@@ -102,11 +102,11 @@ class SequenceFrames:
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`."""
         _check(index, len(self._frames))
-        return _picture(self._frames[index], index)
+        return _image(self._frames[index], index)
 
 
 class IteratorFrames:
-    """Pictures that come one after the other; of those only the last one is kept."""
+    """Images that come one after the other; of those only the last one is kept."""
 
     count: int | None = None
 
@@ -137,7 +137,7 @@ class IteratorFrames:
         if not self._given:
             raise EndOfFrames(number + 1)
         found, image = self._given[0]
-        return found, _picture(image, found)
+        return found, _image(image, found)
 
 
 def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:
@@ -148,17 +148,17 @@ def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:
 
 
 class FolderFrames:
-    """A folder of pictures, in the order of the numbers in their names."""
+    """A folder of images, in the order of the numbers in their names."""
 
     def __init__(self, folder: Path) -> None:
         files = (path for path in folder.iterdir() if path.suffix.lower() in _PICTURES)
         self._files = sorted(files, key=_natural)
         self.count: int | None = len(self._files)
         if not self._files:
-            raise InvalidArgumentError(f"frames: expected pictures in {folder}, found none")
+            raise InvalidArgumentError(f"frames: expected images in {folder}, found none")
 
     def read(self, index: int) -> NDArray[np.uint8]:
-        """Return picture `index`."""
+        """Return image `index`."""
         _check(index, len(self._files))
         return read_image(self._files[index])
 
@@ -241,10 +241,10 @@ class ClipFrames:
         _check(index, len(self._times))
         if self._last is not None and self._last[0] == index:
             return self._last[1]
-        with self._decoding(f"a picture in frame {index}"):
+        with self._decoding(f"an image in frame {index}"):
             frame = self._decode(index)
             if frame is None:
-                raise self._fail(f"a picture in frame {index}", "none")
+                raise self._fail(f"an image in frame {index}", "none")
             pixels = self.convert(frame)
         self._last = (index, pixels)
         return pixels

@@ -1,4 +1,4 @@
-"""Everything mode: masks for all objects of a picture."""
+"""Everything mode: masks for all objects of an image."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class MaskRecord(Mapping[str, Any]):
     counts : ndarray of uint32
         Run lengths in column-major order, beginning with zeros.
     size : (int, int)
-        Height and width of the picture.
+        Height and width of the image.
     area : int
         Pixels of the mask.
     bbox : list of 4 numbers
@@ -119,7 +119,7 @@ class MaskRecord(Mapping[str, Any]):
 
 
 class MaskGenerator:
-    """Find masks for everything in a picture, from a grid of points.
+    """Find masks for everything in an image, from a grid of points.
 
     Arguments and defaults are those of upstream's ``SamAutomaticMaskGenerator`` and, for SAM 2,
     ``SAM2AutomaticMaskGenerator``. A generator serves one call at a time; a second thread gets a
@@ -254,7 +254,7 @@ class MaskGenerator:
         return self._model
 
     def generate(self, image: Any, *, progress: bool | Progress = False) -> list[MaskRecord]:
-        """Find the masks of a picture.
+        """Find the masks of an image.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class MaskGenerator:
         Raises
         ------
         InvalidArgumentError
-            The picture has a wrong type, shape, dtype or range.
+            The image has a wrong type, shape, dtype or range.
         StateError
             The generator is in use by another thread.
         """

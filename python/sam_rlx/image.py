@@ -1,4 +1,4 @@
-"""Prompts on single pictures: clicks, boxes and masks."""
+"""Prompts on single images: clicks, boxes and masks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, embedding_file
-from sam_rlx.arrays import Prompts, as_integer, as_num_threads, as_pictures, as_prompts, as_rgb
-from sam_rlx.embeddings import PictureEmbeddings
+from sam_rlx.arrays import Prompts, as_images, as_integer, as_num_threads, as_prompts, as_rgb
+from sam_rlx.embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 
 # What the encoder gives: the image embedding (1, C, h, w); SAM 2 and 3 add two finer maps.
 _Embeddings: TypeAlias = tuple[NDArray[np.float32], ...]
-# They and the (H, W) of their picture.
-_Picture: TypeAlias = tuple[_Embeddings, tuple[int, int]]
-_MOST_LOGIT = 32.0
+# They and the (H, W) of their image.
+_EncodedImage: TypeAlias = tuple[_Embeddings, tuple[int, int]]
+_MAX_LOGIT = 32.0
 
 
 class Best(NamedTuple):
@@ -34,8 +34,8 @@ class MaskPrediction:
     Attributes
     ----------
     masks : ndarray ([B,] K, H, W)
-        bool at the size of the picture; float32 logits with `return_logits`. K is 3 with
-        `multimask_output`, else 1. From SAM 3, holes of at most 256 places of the low-resolution
+        bool at the size of the image; float32 logits with `return_logits`. K is 3 with
+        `multimask_output`, else 1. From SAM 3, holes of at most 256 positions of the low-resolution
         mask are filled, as upstream does.
     iou_predictions : ndarray ([B,] K), float32
         The network's own estimate of each mask's IoU. Not clamped: may pass 1.
@@ -63,10 +63,10 @@ class MaskPrediction:
         return Best(index, value)
 
 
-class ImagePredictor(PictureEmbeddings):
-    """Segment objects in a picture by points, boxes and masks.
+class ImagePredictor(ImageEmbeddings):
+    """Segment objects in an image by points, boxes and masks.
 
-    The picture is encoded once, by `set_image`; every `predict` after that is cheap. A predictor
+    The image is encoded once, by `set_image`; every `predict` after that is cheap. A predictor
     serves one call at a time: a second thread gets a `StateError`. Make one predictor for each
     thread; they may share the model.
 
@@ -78,7 +78,7 @@ class ImagePredictor(PictureEmbeddings):
         Threads for computing, at least 1. Default: the cores this process may use. Results do not
         depend on it.
     resize : {"float", "integer"}
-        How SAM 3 gets pictures of its input's size: as upstream does on a GPU (default), or as it
+        How SAM 3 gets images of its input's size: as upstream does on a GPU (default), or as it
         does on a CPU. Some pixels differ by one grey level. Other families know "float" only.
 
     Raises
@@ -114,7 +114,7 @@ class ImagePredictor(PictureEmbeddings):
             model.core, as_num_threads(num_threads), str(resize)
         )
         self._exclusive = _core.Exclusive("ImagePredictor")
-        self._pictures: list[_Picture] = []
+        self._encoded: list[_EncodedImage] = []
 
     @property
     def model(self) -> Model:
@@ -123,21 +123,21 @@ class ImagePredictor(PictureEmbeddings):
 
     @property
     def orig_hw(self) -> tuple[int, int] | None:
-        """Height and width of the current picture in pixels, or None."""
+        """Height and width of the current image in pixels, or None."""
         return self._core.orig_hw
 
     @property
     def input_hw(self) -> tuple[int, int] | None:
-        """Height and width of the current picture after the resize, or None."""
+        """Height and width of the current image after the resize, or None."""
         return self._core.input_hw
 
     @property
     def num_images(self) -> int:
-        """Number of pictures that `set_images` keeps."""
-        return len(self._pictures)
+        """Number of images that `set_images` keeps."""
+        return len(self._encoded)
 
     def set_image(self, image: Any) -> None:
-        """Encode one picture and make it the current one.
+        """Encode one image and make it the current one.
 
         Parameters
         ----------
@@ -155,64 +155,64 @@ class ImagePredictor(PictureEmbeddings):
         pixels = as_rgb(image)
         with self._exclusive:
             self._core.set_image(pixels)
-            self._pictures = []
+            self._encoded = []
 
     def set_images(self, images: Sequence[Any]) -> None:
-        """Encode several pictures, keep their embeddings, and make the first the current one.
+        """Encode several images, keep their embeddings, and make the first the current one.
 
         Parameters
         ----------
-        images : sequence of pictures
+        images : sequence of images
             At least one; each as `set_image` takes it, sizes may differ. `select` changes the
             current one. Results equal those of `set_image` on each, bit for bit.
 
         Raises
         ------
         InvalidArgumentError
-            The sequence is empty, or one picture is not valid. Nothing has changed then.
+            The sequence is empty, or one image is not valid. Nothing has changed then.
         StateError
             The predictor is in use by another thread.
         """
-        pixels = as_pictures(images)
+        pixels = as_images(images)
         with self._exclusive:
             before = self._current()
-            pictures: list[_Picture] = []
+            encoded: list[_EncodedImage] = []
             try:
-                for picture in pixels:
-                    self._core.set_image(picture)
-                    pictures.append((self._core.image_embeddings, picture.shape[:2]))
+                for image in pixels:
+                    self._core.set_image(image)
+                    encoded.append((self._core.image_embeddings, image.shape[:2]))
             finally:
-                complete = len(pictures) == len(pixels)
-                self._restore(pictures[0] if complete else before)
-            self._pictures = pictures
+                complete = len(encoded) == len(pixels)
+                self._restore(encoded[0] if complete else before)
+            self._encoded = encoded
 
-    def _current(self) -> _Picture | None:
+    def _current(self) -> _EncodedImage | None:
         orig_hw = self._core.orig_hw
         return None if orig_hw is None else (self._core.image_embeddings, orig_hw)
 
-    def _restore(self, picture: _Picture | None) -> None:
-        if picture is None:
+    def _restore(self, encoded_image: _EncodedImage | None) -> None:
+        if encoded_image is None:
             self._core.reset_image()
         else:
-            self._core.set_image_embeddings(*picture)
+            self._core.set_image_embeddings(*encoded_image)
 
     def select(self, index: int) -> None:
-        """Make picture `index` of the last `set_images` the current one.
+        """Make image `index` of the last `set_images` the current one.
 
         Raises
         ------
         StateError
-            `set_images` was not called, or a later call replaced its pictures.
+            `set_images` was not called, or a later call replaced its images.
         InvalidArgumentError
-            There is no such picture.
+            There is no such image.
         """
         with self._exclusive:
-            if not self._pictures:
-                raise StateError("select: expected pictures from set_images, found none")
-            count = len(self._pictures)
+            if not self._encoded:
+                raise StateError("select: expected images from set_images, found none")
+            count = len(self._encoded)
             if as_integer("index", index, 0) >= count:
                 raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
-            self._core.set_image_embeddings(*self._pictures[index])
+            self._core.set_image_embeddings(*self._encoded[index])
 
     def predict(
         self,
@@ -224,7 +224,7 @@ class ImagePredictor(PictureEmbeddings):
         multimask_output: bool = True,
         return_logits: bool = False,
     ) -> MaskPrediction:
-        """Predict masks for prompts on the current picture.
+        """Predict masks for prompts on the current image.
 
         One prompt set may hold points, a box and a mask at once. With an axis B in front of every
         prompt, B sets are computed in one call; the result then has that axis too and equals the
@@ -233,12 +233,12 @@ class ImagePredictor(PictureEmbeddings):
         Parameters
         ----------
         point_coords : array ([B,] N, 2), optional
-            Points (x, y) in pixels of the original picture, finite, N >= 1.
+            Points (x, y) in pixels of the original image, finite, N >= 1.
         point_labels : array ([B,] N), optional
             1 foreground, 0 background, -1 ignored (pads sets of unequal length). Required with
             `point_coords`.
         box : array ([B,] 4), optional
-            (x0, y0, x1, y1) in pixels of the original picture.
+            (x0, y0, x1, y1) in pixels of the original image.
         mask_input : array ([B,] S, S), optional
             Logits of an earlier mask, from `low_res_masks`; S = `Model.mask_side`.
         multimask_output : bool
@@ -254,14 +254,14 @@ class ImagePredictor(PictureEmbeddings):
         Raises
         ------
         StateError
-            No picture is set, or the predictor is in use by another thread.
+            No image is set, or the predictor is in use by another thread.
         InvalidArgumentError
             No prompt is given, or a shape, label or value is wrong.
         """
         prompts = as_prompts(point_coords, point_labels, box, mask_input, self._model.mask_side)
         with self._exclusive:
             if self._core.orig_hw is None:
-                raise StateError("predict: expected a picture from set_image, found none")
+                raise StateError("predict: expected an image from set_image, found none")
             return self._predict(prompts, bool(multimask_output), bool(return_logits))
 
     def _predict(self, prompts: Prompts, multimask: bool, return_logits: bool) -> MaskPrediction:
@@ -270,13 +270,13 @@ class ImagePredictor(PictureEmbeddings):
         )
         masks = self._core.upscale(low_res, return_logits)
         if self._model.core.clamps_low_res_masks:  # as upstream, which does so later
-            np.clip(low_res, -_MOST_LOGIT, _MOST_LOGIT, out=low_res)
+            np.clip(low_res, -_MAX_LOGIT, _MAX_LOGIT, out=low_res)
         if prompts.batched:
             return MaskPrediction(masks, iou, low_res)
         return MaskPrediction(masks[0], iou[0], low_res[0])
 
     def reset_image(self) -> None:
-        """Forget all pictures.
+        """Forget all images.
 
         Raises
         ------
@@ -285,12 +285,12 @@ class ImagePredictor(PictureEmbeddings):
         """
         with self._exclusive:
             self._core.reset_image()
-            self._pictures = []
+            self._encoded = []
 
     @property
     def image_embedding(self) -> NDArray[np.float32]:
-        """Copy of the encoder's output for the current picture, float32 (1, C, h, w).
+        """Copy of the encoder's output for the current image, float32 (1, C, h, w).
 
-        Raises `StateError` if no picture is set.
+        Raises `StateError` if no image is set.
         """
         return self.image_embeddings[0]

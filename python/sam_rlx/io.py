@@ -1,4 +1,4 @@
-"""Pictures and results on disk. Pictures need Pillow (extra ``image``)."""
+"""Images and results on disk. Images need Pillow (extra ``image``)."""
 
 import importlib
 import json
@@ -30,10 +30,10 @@ def pillow(module: str) -> Any:
 
 
 def read_image(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
-    """Read a picture file as RGB, upright.
+    """Read an image file as RGB, upright.
 
     An EXIF orientation is applied, so that pixels are where viewers show them. Alpha is dropped;
-    16-bit pictures are reduced to 8 bits.
+    16-bit images are reduced to 8 bits.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     FileNotFoundError
         There is no such file.
     InvalidArgumentError
-        The file is no picture, or a damaged one.
+        The file is no image, or a damaged one.
     MissingExtraError
         Pillow is not installed.
     """
@@ -73,13 +73,13 @@ def open_image(path: str | os.PathLike[str]) -> Iterator[Any]:
                 yield image
         except Exception as error:
             words = str(error).replace(repr(file), "the file") or type(error).__name__
-            raise InvalidArgumentError(f"{name}: expected a picture, found {words}") from error
+            raise InvalidArgumentError(f"{name}: expected an image, found {words}") from error
 
 
 def write_image(
     path: str | os.PathLike[str], pixels: NDArray[np.uint8] | NDArray[np.bool_]
 ) -> None:
-    """Write a picture or a mask; the suffix chooses PNG, JPEG or WebP.
+    """Write an image or a mask; the suffix chooses PNG, JPEG or WebP.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def coco_document(
     annotations: Sequence[Mapping[str, Any]],
     categories: Sequence[str] = ("object",),
 ) -> dict[str, Any]:
-    """Put annotations of one picture into a COCO document.
+    """Put annotations of one image into a COCO document.
 
     Parameters
     ----------

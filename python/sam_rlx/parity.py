@@ -1,4 +1,4 @@
-"""Upstream's PyTorch model and ours on one checkpoint and picture (extra ``parity``).
+"""Upstream's PyTorch model and ours on one checkpoint and image (extra ``parity``).
 
 ``python -m sam_rlx.parity CHECKPOINT PICTURE --point X,Y`` prints a line for each stage.
 """
@@ -96,10 +96,10 @@ def compare(
     ----------
     checkpoint : str, path or Model
         A file with Meta's tensor names (``.pth`` or ``.safetensors``), or ``"sam-nano"``.
-    picture : str, path or ndarray
-        A picture file, or uint8 (H, W, 3) RGB.
+    image : str, path or ndarray
+        An image file, or uint8 (H, W, 3) RGB.
     point : (x, y), optional
-        Foreground point in pixels. Default without a box: the middle of the picture.
+        Foreground point in pixels. Default without a box: the middle of the image.
     box : (x0, y0, x1, y1), optional
         Box in pixels.
 

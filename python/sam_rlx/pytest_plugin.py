@@ -15,7 +15,7 @@ def sam_rlx_parity() -> Callable[..., Any]:
 
     Examples
     --------
-    ``sam_rlx_parity("sam_vit_b_01ec64.pth", "picture.jpg", point=(500, 375)).check()``
+    ``sam_rlx_parity("sam_vit_b_01ec64.pth", "image.jpg", point=(500, 375)).check()``
     """
     pytest.importorskip("torch", reason="needs PyTorch")
     from sam_rlx import parity

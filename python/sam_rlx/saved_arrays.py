@@ -102,7 +102,7 @@ def read(
         except CheckpointError as error:
             raise CheckpointError(f"{name}: {error}") from None
         except Exception as error:
-            # A disk that fails is no damaged file; a place outside of the file is EINVAL.
+            # A disk that fails is no damaged file; a position outside of the file is EINVAL.
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
                 raise
             words = str(error) or type(error).__name__

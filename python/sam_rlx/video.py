@@ -31,13 +31,13 @@ class VideoPredictor(VideoTracking, VideoFiles):
         From `sam_rlx.load_model`: of SAM 2, or of SAM 3 with the tracker.
     frames : path, sequence or iterable, optional
         A video file (extra ``video``; decoded frame by frame, never as a whole), a folder of
-        pictures in the order of the numbers in their names, an array (T, H, W, 3), a sequence of
-        pictures, or an iterator, which is only read forwards. None: frames are given by `push`.
+        images in the order of the numbers in their names, an array (T, H, W, 3), a sequence of
+        images, or an iterator, which is only read forwards. None: frames are given by `push`.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use. Results do not depend on
         it.
     fill_hole_area : int, optional
-        Holes of at most so many places are filled; 0 leaves them. SAM 2: of the low-resolution
+        Holes of at most so many positions are filled; 0 leaves them. SAM 2: of the low-resolution
         mask, by default 8, as upstream does on a GPU; its CPU path always leaves them. SAM 3: of
         the mask as large as the video, where small islands go too, by default 0, as upstream.
     non_overlap_masks : bool

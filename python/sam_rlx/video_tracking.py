@@ -195,7 +195,7 @@ class VideoTracking(VideoCommits):
             The frames come from a video, the prompts of an object were all cleared, or the
             predictor is in use.
         InvalidArgumentError
-            The picture is not valid, or of another size than the first one.
+            The image is not valid, or of another size than the first one.
         """
         if self._source is not None:
             raise StateError("push: expected a session without frames, found a video")

@@ -1,4 +1,4 @@
-"""Pictures of results: masks coloured by identity, outlines, captions, points and boxes.
+"""Images of results: masks coloured by identity, outlines, captions, points and boxes.
 
 Captions need Pillow; all else needs NumPy only.
 """
@@ -46,7 +46,7 @@ def overlay(
     captions: Iterable[str] | None = None,
     opacity: float = 0.5,
 ) -> NDArray[np.uint8]:
-    """Draw masks, and the prompts they came from, over a picture.
+    """Draw masks, and the prompts they came from, over an image.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def overlay(
     Returns
     -------
     ndarray (H, W, 3), uint8
-        A new picture.
+        A new image.
 
     Raises
     ------
     InvalidArgumentError
-        A type or shape does not fit the picture, a label is unknown, or a number is not finite.
+        A type or shape does not fit the image, a label is unknown, or a number is not finite.
     MissingExtraError
         There are captions, and Pillow is not installed.
     """
@@ -124,7 +124,7 @@ def overlay_records(
     Parameters
     ----------
     image : ndarray or PIL image
-        The picture that `MaskGenerator.generate` was given.
+        The image that `MaskGenerator.generate` was given.
     records : iterable of MaskRecord
         Colours follow their order.
     opacity : float
@@ -133,7 +133,7 @@ def overlay_records(
     Returns
     -------
     ndarray (H, W, 3), uint8
-        A new picture.
+        A new image.
     """
     found = as_items("records", records)
     for index, record in enumerate(found):
@@ -161,7 +161,7 @@ def overlay_concepts(
     Parameters
     ----------
     image : ndarray or PIL image
-        The picture of the prediction.
+        The image of the prediction.
     found : ConceptPrediction
         Each instance has a colour, and a caption: its phrase and its score.
     boxes, box_labels, point_coords, point_labels
@@ -172,7 +172,7 @@ def overlay_concepts(
     Returns
     -------
     ndarray (H, W, 3), uint8
-        A new picture.
+        A new image.
 
     Raises
     ------

@@ -72,8 +72,8 @@ MUTATIONS = st.lists(
 
 def mutate(content, mutations):
     data = bytearray(content)
-    for kind, place, number, width in mutations:
-        at = int(place * len(data))
+    for kind, position, number, width in mutations:
+        at = int(position * len(data))
         part = number.to_bytes(8, "little")[:width]
         if kind == "flip" and data:
             data[at] ^= 1 << number % 8

@@ -56,7 +56,7 @@ def test_the_detector(testing, tmp_path, weights, recorded):
 
 @pytest.mark.parametrize("kept", [None, "detector_model."])
 @pytest.mark.parametrize("copies", ["both", "original", "copy"])
-def test_every_tensor_has_a_place(tmp_path, weights, kept, copies):
+def test_every_tensor_has_a_position(tmp_path, weights, kept, copies):
     """A file of the whole model, and one of the detector."""
     dropped = {"original": COPY, "copy": ENCODING}.get(copies)
     chosen = {

@@ -21,7 +21,7 @@
 
 #include "kernel_check_attention.h"
 #include "kernel_check_int8.h"
-#include "kernel_check_places.h"
+#include "kernel_check_positions.h"
 #include "kernel_check_products.h"
 #include "kernel_check_rows.h"
 #include "kernels/select.h"
@@ -53,7 +53,7 @@ constexpr Checked kChecked[] = {
     {"gemm", check_gemm, silence<&Table::gemm>},
     {"pack_weight", check_gemm, silence<&Table::pack_weight>},
     {"pack_a_rows", check_gemm, silence<&Table::pack_a_rows>},
-    {"quantise_rows", check_bytes, silence<&Table::quantise_rows>},
+    {"quantize_rows", check_bytes, silence<&Table::quantize_rows>},
     {"pack_int8_weight", check_int8, silence<&Table::pack_int8_weight>},
     {"int8_gemm", check_int8, silence<&Table::int8_gemm>},
     {"widen_bfloat16", check_bfloat16, silence<&Table::widen_bfloat16>},
@@ -73,8 +73,8 @@ constexpr Checked kChecked[] = {
     {"softmax_groups", check_softmax_groups, silence<&Table::softmax_groups>},
     {"layer_norm_columns", check_norm_columns, silence<&Table::layer_norm_columns>},
     {"depthwise_row", check_depthwise, silence<&Table::depthwise_row>},
-    {"pair_products", check_places, silence<&Table::pair_products>},
-    {"place_scores", check_places, silence<&Table::place_scores>},
+    {"pair_products", check_positions, silence<&Table::pair_products>},
+    {"position_scores", check_positions, silence<&Table::position_scores>},
     {"multiply_add_chains", check_chains, silence<&Table::multiply_add_chains>},
 };
 static_assert(std::size(kChecked) == (sizeof(Table) - offsetof(Table, gemm)) / sizeof(Table::gemm),

@@ -93,8 +93,8 @@ class AttentionSteps {
       table_.softmax_columns(s);
       for (std::int64_t j = 0; j < s.keys; ++j) {
         for (std::int64_t i = 0; i < x_.value_dim * nr; ++i) {
-          const std::int64_t place = (s.first_key + j) * x_.value_dim + i / nr;
-          s.result[i] += x_.value[static_cast<std::size_t>(place)] * s.scores[j * nr + i % nr];
+          const std::int64_t position = (s.first_key + j) * x_.value_dim + i / nr;
+          s.result[i] += x_.value[static_cast<std::size_t>(position)] * s.scores[j * nr + i % nr];
         }
       }
     });

@@ -21,13 +21,13 @@ struct Rows {
   std::vector<std::int32_t> zero;
 };
 
-Rows run_quantise(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t k, const Floats& x) {
+Rows run_quantize(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t k, const Floats& x) {
   Rows rows;
   rows.stride = (k + 63) / 64 * 64;
   rows.bytes.resize(static_cast<std::size_t>(m * rows.stride));
   rows.scale.resize(static_cast<std::size_t>(m));
   rows.zero.resize(static_cast<std::size_t>(m));
-  t.quantise_rows({.rows = m,
+  t.quantize_rows({.rows = m,
                    .cols = k,
                    .x = x.data(),
                    .out = rows.bytes.data(),
@@ -45,10 +45,10 @@ constexpr double kHalfStep = 0.5 + 255.0 * 8.0 * kRoundoff;
 void check_bytes(const sam_rlx::KernelTable& table) {
   for (const std::int64_t m : {1, 5}) {
     for (const std::int64_t k : {1, 3, 15, 16, 17, 64, 129, 1000}) {
-      Case test("quantise_rows", {m, k});
+      Case test("quantize_rows", {m, k});
       Floats x = test.floats(m * k);
       std::fill_n(x.begin(), k, m == 1 ? -3.0F : 0.0F);
-      const Rows rows = run_quantise(table, m, k, x), same = run_quantise(generic, m, k, x);
+      const Rows rows = run_quantize(table, m, k, x), same = run_quantize(generic, m, k, x);
       if (rows.scale != same.scale || rows.zero != same.zero) test.fail("scales differ");
       Numbers near;
       Floats found;
@@ -162,7 +162,7 @@ void check_int8_shape(const sam_rlx::KernelTable& table, std::int64_t m, std::in
                       std::int64_t k) {
   Case test("int8_gemm", {m, n, k});
   const Product product(test, m, n, k);
-  const Rows rows = run_quantise(generic, m, k, product.a);
+  const Rows rows = run_quantize(generic, m, k, product.a);
   const Channels channels = run_pack(table, n, k, product.w);
   const Channels generic_channels = run_pack(generic, n, k, product.w);
   check_channels(test, channels, product);
@@ -201,7 +201,7 @@ void check_int8_limits(const sam_rlx::KernelTable& table) {
     const Number sum =
         exact(64.0 * 255.0 * 64.0 * static_cast<double>(sign)) * (exact(1.0) / exact(255.0));
     test.expect("sums", Numbers(3, sum),
-                run_int8(table, target, run_quantise(table, 1, 64, x), run_pack(table, 3, 64, w)));
+                run_int8(table, target, run_quantize(table, 1, 64, x), run_pack(table, 3, 64, w)));
   }
 }
 

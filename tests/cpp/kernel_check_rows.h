@@ -36,7 +36,7 @@ void put_panel(const Floats& panel, std::int64_t columns, std::int64_t first, st
   }
 }
 
-// The same bits everywhere, those of ties and of what is no finite number too.
+// The same bits everywhere, those of ties and of what is NaN or infinity too.
 void check_bfloat16(const sam_rlx::KernelTable& table) {
   for (const std::int64_t n : {1, 15, 16, 33, 256}) {
     Case test("bfloat16", {n});
@@ -312,10 +312,10 @@ Numbers depthwise(const Floats& x, const Floats& w, const Floats& bias, std::int
   const auto channels = static_cast<std::int64_t>(bias.size());
   Numbers out;
   for (std::int64_t i = 0; i < width * channels; ++i) {
-    const std::int64_t place = i / channels, c = i % channels;
+    const std::int64_t position = i / channels, c = i % channels;
     Numbers terms{exact(at(bias, channels, 0, c))};
     for (std::int64_t tap = size; tap < size * size; ++tap) {
-      const std::int64_t from = place + tap % size - size / 2;
+      const std::int64_t from = position + tap % size - size / 2;
       if (from < 0 || from >= width) continue;
       terms.push_back(exact(at(w, channels, tap, c)) *
                       exact(at(x, channels, tap / size * width + from, c)));

@@ -44,7 +44,7 @@ def expected_work(nr, lanes):
         **dict.fromkeys(("gemm", "bfloat16_gemm", "int8_gemm"), 2 * 128 * 768 * 768),
         "attend_columns": 2 * (2 * 512 * 64 * nr),  # scores and values
         "pair_products": 3 * (2 * 64 * 128 * nr),
-        "place_scores": 2 * 64 * 64 * 7 * nr,
+        "position_scores": 2 * 64 * 64 * 7 * nr,
         "depthwise_row": 2 * 7 * 7 * 64 * 256,
         "multiply_add_chains": 2 * 48 * 4096 * lanes,
     }
@@ -55,7 +55,7 @@ def expected_work(nr, lanes):
         **dict.fromkeys(("widen_bfloat16", "round_bfloat16"), (4 + 2) * block),
         "pack_weight": (4 + 4) * weight,
         "pack_int8_weight": (4 + 1) * weight,
-        "quantise_rows": (4 + 1) * block,
+        "quantize_rows": (4 + 1) * block,
         "pack_bfloat16_rows": (4 + 2) * 768 * nr,
         "softmax_columns": (4 + 4) * 512 * nr,
     }

@@ -27,7 +27,7 @@ SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
 
 
 def _inputs(folder: Path) -> None:
-    """Write a picture and a clip of it."""
+    """Write an image and a clip of it."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (48, 64, 3), np.uint8)
     pixels[10:30, 10:30] = 200

@@ -117,10 +117,10 @@ def test_bias_of_a_map(batch, queries, grid, heads, head_dim, first):
 @pytest.mark.parametrize("shapes", [((2, 3, 2), (2, 3, 4)), ((2, 4, 2), (2, 4, 3))])
 def test_bias_of_another_map_is_refused(shapes):
     zeros = [np.zeros(shape, np.float32) for shape in shapes]
-    places = np.zeros((1, 6, 4))
+    positions = np.zeros((1, 6, 4))
     bias = {"bias_h": zeros[0], "bias_w": zeros[1], "bias_first": 1}
     with pytest.raises(ValueError, match="attention: bias: expected terms"):
-        op("attention", np.zeros((1, 4, 4)), places, places, 2, 1.0, **bias)
+        op("attention", np.zeros((1, 4, 4)), positions, positions, 2, 1.0, **bias)
 
 
 def test_large_scores_do_not_overflow():
@@ -200,7 +200,7 @@ def test_products_of_bfloat16(shape, heads, head_dim, window, rel_pos):
     ("shape", "heads", "head_dim", "window"),
     [((2, 5, 7), 2, 4, 3), ((1, 3, 4), 1, 8, 6), ((1, 30, 25), 2, 16, 24)],
 )
-def test_padded_places_of_their_own(shape, heads, head_dim, window):
+def test_padded_positions_of_their_own(shape, heads, head_dim, window):
     random = rng(*shape, window)
     c3 = 3 * heads * head_dim
     qkv, pad = normal(random, *shape, c3), normal(random, window, window, c3)
@@ -220,7 +220,7 @@ def softmax_weighted_size(qkv, heads, window, scale, options):
 
 
 def pooled_window_attention(qkv, heads, window, scale, pad_qkv, pool):
-    """Queries are the largest of `pool` x `pool` places of a padded window, as upstream does it."""
+    """Queries are the largest of `pool` x `pool` positions of a padded window, as upstream."""
     qkv, pad_qkv = f64(qkv, pad_qkv)
     b, h, w, c3 = qkv.shape
     size_h, size_w = (window, window) if window else (h, w)
@@ -233,10 +233,10 @@ def pooled_window_attention(qkv, heads, window, scale, pad_qkv, pool):
             part[:, : inside.shape[1], : inside.shape[2]] = inside
             q, k, v = np.split(part, 3, -1)
             q = q.reshape(b, size_h // pool, pool, size_w // pool, pool, channels).max((2, 4))
-            places = q.shape[1:3]
+            positions = q.shape[1:3]
             flat = (a.reshape(b, -1, channels) for a in (q, k, v))
-            result = attention(*flat, heads, scale).reshape(b, *places, channels)
-            target = out[:, y // pool :, x // pool :][:, : places[0], : places[1]]
+            result = attention(*flat, heads, scale).reshape(b, *positions, channels)
+            target = out[:, y // pool :, x // pool :][:, : positions[0], : positions[1]]
             target[:] = result[:, : target.shape[1], : target.shape[2]]
     return out
 
@@ -273,7 +273,7 @@ def test_queries_of_another_map_are_refused(query):
 
 
 def test_padding_is_needed():
-    with pytest.raises(ValueError, match="a vector for padded places"):
+    with pytest.raises(ValueError, match="a vector for padded positions"):
         op("window_attention", np.zeros((1, 5, 4, 6)), 1, 4, 1.0)
 
 

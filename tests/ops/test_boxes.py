@@ -42,8 +42,8 @@ def test_box_corners(size):
     check("box_corners", truth, boxes, *size)
 
 
-def distances(places, low, high):
-    delta = 8 * (places[None, :, None] - np.stack([low, high], -1)[:, None])
+def distances(positions, low, high):
+    delta = 8 * (positions[None, :, None] - np.stack([low, high], -1)[:, None])
     return np.sign(delta) * np.log2(np.abs(delta) + 1) / 3
 
 
@@ -51,7 +51,7 @@ def distances(places, low, high):
 def test_box_distances(grid):
     height, width = grid
     boxes = np.float32(rng(*grid).uniform(-0.2, 1.2, (11, 4)))
-    boxes[0] = [0.5, 0.5, 1, 1]  # the edges lie on places
+    boxes[0] = [0.5, 0.5, 1, 1]  # the edges lie on positions
     cx, cy, w, h = np.float64(boxes).T
     rows = distances(np.arange(height) / height, cy - h / 2, cy + h / 2)
     cols = distances(np.arange(width) / width, cx - w / 2, cx + w / 2)

@@ -7,7 +7,7 @@ from support.ops import ACTIVATIONS, ISAS, THREADS, _testing, f64, normal, op, r
 SMALLEST = np.float32(1.17549435e-38)
 
 
-def quantised_rows(x):
+def quantized_rows(x):
     """Bytes, scale and zero point of each row: the kernel's formula, step by step in float32."""
     low, high = np.minimum(x, 0).min(1), np.maximum(x, 0).max(1)
     scale = high / np.float32(255) - low / np.float32(255)
@@ -18,7 +18,7 @@ def quantised_rows(x):
     return bytes_.astype(np.int64), scale, zero.astype(np.int64)
 
 
-def quantised_weight(w):
+def quantized_weight(w):
     """Bytes and scale of each channel: neighbours of one sign sum to 127, then they are rounded."""
     half = np.pad(w, ((0, 0), (0, w.shape[1] % 2))).reshape(len(w), -1, 2) * np.float32(0.5)
     positive, negative = np.maximum(half, 0).sum(2), np.maximum(-half, 0).sum(2)
@@ -30,8 +30,8 @@ def quantised_weight(w):
 
 def formula(x, w, bias=None, activation="none", residual=None):
     """The product of the rounded numbers, in float64."""
-    rows, row_scale, zero = quantised_rows(x)
-    columns, column_scale = quantised_weight(w)
+    rows, row_scale, zero = quantized_rows(x)
+    columns, column_scale = quantized_weight(w)
     sums = (rows - zero[:, None]) @ columns.T
     y = sums * (f64(row_scale)[0][:, None] * f64(column_scale)[0])
     bias, residual = f64(bias, residual)
@@ -59,8 +59,8 @@ def awkward_rows(cols):
 @pytest.mark.parametrize("cols", [1, 3, 4, 15, 64, 129, 510])
 def test_rows(isa, cols):
     x = awkward_rows(cols)
-    found, scale, zero = op("quantise_rows", x, isa=isa)
-    expected = quantised_rows(x)
+    found, scale, zero = op("quantize_rows", x, isa=isa)
+    expected = quantized_rows(x)
     np.testing.assert_array_equal(found, expected[0])
     np.testing.assert_array_equal(scale, expected[1])
     np.testing.assert_array_equal(zero, expected[2])
@@ -77,7 +77,7 @@ def test_weight(isa, n, k):
     w[0] = 0
     w[-1] *= np.float32(1e30)
     found, scale, total = op("pack_int8", w, isa=isa)
-    expected, expected_scale = quantised_weight(w)
+    expected, expected_scale = quantized_weight(w)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(scale, expected_scale)
     np.testing.assert_array_equal(total, expected.sum(1))
@@ -140,7 +140,7 @@ def test_weight_of_the_largest_numbers(isa):
     w = np.full((3, 8), np.finfo(np.float32).max)
     w[1] = -w[1]
     found, scale, _ = op("pack_int8", w, isa=isa)
-    expected, expected_scale = quantised_weight(w)
+    expected, expected_scale = quantized_weight(w)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(scale, expected_scale)
     assert np.isfinite(scale).all()

@@ -6,7 +6,7 @@ from support.parity import close, same_bits
 
 _core = pytest.importorskip("sam_rlx._core")
 
-# Result, part of the square that is picture, square.
+# Result, part of the square that is image, square.
 SIZES = [
     ((48, 64), (96, 128), 128),
     ((108, 192), (72, 128), 128),
@@ -34,8 +34,8 @@ def geometry(low_res, size, part, square):
 def encode(mask):
     """Count runs in column-major order, beginning with zeros."""
     flat = np.concatenate([[False], np.asarray(mask, bool).ravel(order="F")])
-    places = np.flatnonzero(np.diff(flat))
-    return np.diff(np.concatenate([[0], places, [flat.size - 1]])).tolist()
+    positions = np.flatnonzero(np.diff(flat))
+    return np.diff(np.concatenate([[0], positions, [flat.size - 1]])).tolist()
 
 
 def box(mask):

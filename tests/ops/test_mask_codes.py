@@ -45,8 +45,8 @@ def shapes(height=80, width=120):
 def encode(mask):
     """Count runs in column-major order, beginning with zeros."""
     flat = np.concatenate([[False], mask.ravel(order="F")])
-    places = np.flatnonzero(np.diff(flat))
-    return np.diff(np.concatenate([[0], places, [flat.size - 1]])).tolist()
+    positions = np.flatnonzero(np.diff(flat))
+    return np.diff(np.concatenate([[0], positions, [flat.size - 1]])).tolist()
 
 
 def fill(polygons, shape):

@@ -19,7 +19,7 @@ SHAPES = [
 
 
 def taps(in_size, out_size):
-    """Lower place, upper place and weight of the upper one, in float64."""
+    """Lower position, upper position and weight of the upper one, in float64."""
     source = np.maximum((np.arange(out_size) + 0.5) * in_size / out_size - 0.5, 0.0)
     lower = np.minimum(source.astype(int), in_size - 1)
     return lower, np.minimum(lower + 1, in_size - 1), source - lower
@@ -49,7 +49,7 @@ def draw(seed, *shape):
 
 
 def near_formula(found, exact, source):
-    # float32 places carry an error that grows with the size of the axis.
+    # float32 positions carry an error that grows with the size of the axis.
     bound = 4 * np.finfo(np.float32).eps * max(source.shape) * np.abs(source).max()
     assert np.abs(found - exact).max() <= bound
 
@@ -129,7 +129,7 @@ def test_empty_sides_are_refused(testing):
 
 
 def triangle(x, axis, size):
-    """Bilinear with antialias: weights fall off over as many places as one result steps."""
+    """Bilinear with antialias: weights fall off over as many positions as one result steps."""
     scale = x.shape[axis] / size
     support = max(scale, 1.0)
     center = scale * (np.arange(size) + 0.5)

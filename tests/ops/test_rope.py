@@ -7,8 +7,8 @@ def rotate(x, cos, sin):
     """Channels in halves; half of the pairs turns with the column, the rest with the row."""
     x, cos, sin = f64(x, cos, sin)
     side = len(cos)
-    place = np.arange(len(x)) % (side * side)
-    turn = (cos + 1j * sin)[np.stack([place % side, place // side], 1)].reshape(
+    position = np.arange(len(x)) % (side * side)
+    turn = (cos + 1j * sin)[np.stack([position % side, position // side], 1)].reshape(
         len(x), x.shape[1] // 2
     )
     half = x.shape[1] // 2

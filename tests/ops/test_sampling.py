@@ -157,8 +157,8 @@ def test_pytorch(seed):
 
     points = random.uniform(-0.3, 1.3, (20, 2)).astype(np.float32)
     truth = sample_points(image, points)
-    places = torch.from_numpy(points)[None, :, None] * 2 - 1
-    rival = torch.nn.functional.grid_sample(planes, places, align_corners=False)
+    positions = torch.from_numpy(points)[None, :, None] * 2 - 1
+    rival = torch.nn.functional.grid_sample(planes, positions, align_corners=False)
     bound = torch_bound(truth, rival[0, :, :, 0].T)
     assert bound < 1e-4 * np.max(np.abs(truth))
     check("sample_points", truth, image, points, bound=bound)

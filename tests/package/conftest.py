@@ -1,4 +1,4 @@
-"""Fixtures of the Python layer: a tiny model with random weights, and real pictures."""
+"""Fixtures of the Python layer: a tiny model with random weights, and real images."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ def test_roofline(importable):
     table = all_workloads("vit_b", False)
     for name, most in (*((name, 1.0) for name in ENCODERS), ("sam3-encoder", 1.03)):
         share = 2e-9 * roofline.own(table[name]).products / table[name].gflop()
-        assert 0.95 < share < most, name  # SAM 3's pictures also make what phrases share
+        assert 0.95 < share < most, name  # SAM 3's images also make what phrases share
     shown = script("roofline.py", *("--quick", "--rounds", "1", "--workloads", "hiera-tiny"))
     assert re.search(r"^\| hiera-tiny tiny \|( [\d.]+ \|){7}( \d+ % \|){2}$", shown, re.M), shown
 

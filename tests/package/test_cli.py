@@ -189,7 +189,7 @@ def test_failures_are_1_with_one_line(
     run: Callable[..., tuple], photo: Path, tmp_path: Path
 ) -> None:
     text = tmp_path / "text.png"
-    text.write_text("no picture")
+    text.write_text("no image")
     blocked = tmp_path / "file"
     blocked.write_text("")
     for arguments in (

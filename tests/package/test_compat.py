@@ -211,9 +211,9 @@ def test_errors_are_upstreams(sam: Sam, picture: np.ndarray, tiny_checkpoint: Pa
     predictor = ours.SamPredictor(sam)
     assert not predictor.is_image_set
     assert predictor.features is None
-    with pytest.raises(RuntimeError, match="expected a picture from set_image"):
+    with pytest.raises(RuntimeError, match="expected an image from set_image"):
         predictor.predict(point_coords=POINTS, point_labels=LABELS)
-    with pytest.raises(RuntimeError, match="get_image_embedding: expected a picture"):
+    with pytest.raises(RuntimeError, match="get_image_embedding: expected an image"):
         predictor.get_image_embedding()
     with pytest.raises(AssertionError, match="image_format: expected"):
         predictor.set_image(picture, image_format="HSV")

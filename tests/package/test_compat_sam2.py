@@ -126,12 +126,12 @@ def test_automatic_masks(model, network, pictures, more, monkeypatch):
 
 def test_errors(model, pictures):
     predictor = SAM2ImagePredictor(model)
-    with pytest.raises(RuntimeError, match="expected a picture from set_image"):
+    with pytest.raises(RuntimeError, match="expected an image from set_image"):
         predictor.predict(box=BOXES[0])
     with pytest.raises(AssertionError, match="from set_image_batch"):
         predictor.predict_batch()
     with pytest.raises(NotImplementedError):
-        predictor.set_image("picture.jpg")
+        predictor.set_image("image.jpg")
     predictor.set_image(pictures["odd 303x384"])
     with pytest.raises(AssertionError, match="point_labels"):
         predictor.predict(point_coords=POINTS[0])

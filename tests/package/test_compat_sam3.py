@@ -38,7 +38,7 @@ def processor(model):
 
 
 def as_upstream(image):
-    """A picture as upstream's processor has to get it to read its size right."""
+    """An image as upstream's processor has to get it to read its size right."""
     return torch.from_numpy(image).permute(2, 0, 1)
 
 
@@ -87,7 +87,7 @@ def test_a_session(processor, network, pictures, name):
     few = len(both.call("set_confidence_threshold", threshold)["scores"])
     both.call("set_confidence_threshold", 0.0)
     assert 0 < few < len(both.states[0]["scores"]) == concepts.CONFIG.num_queries
-    # A new picture keeps the prompts and the results of the old one.
+    # A new image keeps the prompts and the results of the old one.
     both.call("set_image", Image.fromarray(pictures["wide 400x600"]))
     both.call("add_geometric_prompt", BOXES[2], True)
     both.call("reset_all_prompts")
@@ -236,7 +236,7 @@ def test_errors(processor, model, path, tiny_checkpoint):
         with pytest.raises(ValueError, match="expected one of set_image"):
             call()
     with pytest.raises(ValueError, match="image: expected a PIL image or a tensor"):
-        processor.set_image("picture.jpg")
+        processor.set_image("image.jpg")
     with pytest.raises(ValueError, match="images: expected a list"):
         processor.set_image_batch(np.zeros((1, 3, 4, 4), np.uint8))
     with pytest.raises(AssertionError, match="images: expected at least one"):

@@ -155,7 +155,7 @@ def test_file_names_are_printed_escaped(
     name.write_bytes(b"no image")
     code, out2, err = run_cli("segment", name, "--point", "5,5", "--dry")
     assert code == 1
-    assert r"\x1b[2Ja.png: expected a picture" in err
+    assert r"\x1b[2Ja.png: expected an image" in err
     assert "\x1b" not in out + out2 + err
 
 

@@ -1,4 +1,4 @@
-"""Every common form of a picture gives the same pixels; anything else is refused."""
+"""Every common form of an image gives the same pixels; anything else is refused."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ def test_a_file_that_is_no_picture_is_refused(
     tmp_path: Path, picture_files: dict[str, Path]
 ) -> None:
     text = tmp_path / "text.png"
-    text.write_text("no picture")
+    text.write_text("no image")
     short = tmp_path / "short.png"
     short.write_bytes(picture_files["rgb"].read_bytes()[:3000])
     for path in (text, short):
-        with pytest.raises(sam_rlx.InvalidArgumentError, match=r"expected a picture"):
+        with pytest.raises(sam_rlx.InvalidArgumentError, match=r"expected an image"):
             io.read_image(path)
     with pytest.raises(FileNotFoundError):
         io.read_image(tmp_path / "absent.png")

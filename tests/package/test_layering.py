@@ -91,7 +91,7 @@ def test_eigen_stays_in_sources_with_baseline_flags() -> None:
         assert not source.startswith("kernels/"), f"{source}: may be built with another ISA"
 
 
-def test_threads_are_started_in_one_place() -> None:
+def test_threads_are_started_in_one_position() -> None:
     found = {
         path.relative_to(CPP).as_posix() for path in SOURCES if "#pragma omp" in path.read_text()
     }

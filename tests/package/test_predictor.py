@@ -149,7 +149,7 @@ def test_a_batch_of_pictures_with_a_wrong_one_changes_nothing(
         predictor.set_images([picture, picture.astype(np.int64)])
     with pytest.raises(InvalidArgumentError):
         predictor.set_images([])
-    with pytest.raises(InvalidArgumentError, match="sequence of pictures"):
+    with pytest.raises(InvalidArgumentError, match="sequence of images"):
         predictor.set_images(picture)
     assert predictor.num_images == 0
     _same(before, predictor.predict(box=BOX))

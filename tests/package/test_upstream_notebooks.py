@@ -174,7 +174,7 @@ def test_predictions_are_upstreams(
 
 
 def batch(sam: Any, transform: Any, pictures: dict[str, np.ndarray], tensor: Any) -> list[Any]:
-    """Two pictures with their boxes, as the notebook prepares them."""
+    """Two images with their boxes, as the notebook prepares them."""
     wide = tensor([[150, 40, 420, 330], [10, 10, 60, 90]])
     tall = tensor([[50, 40, 220, 330], [10, 10, 60, 90], [5, 300, 290, 440]])
     prepared = []

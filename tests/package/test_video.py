@@ -94,7 +94,7 @@ def test_all_sources_give_the_same(
 ) -> None:
     for t, frame in enumerate(frames):  # 10.png comes after 9.png
         Image.fromarray(frame).save(tmp_path / f"{t}.png")
-    (tmp_path / "notes.txt").write_text("no picture")
+    (tmp_path / "notes.txt").write_text("no image")
     sources = [frames, list(frames), [Image.fromarray(f) for f in frames], tmp_path, str(tmp_path)]
     found = [
         results(sam_rlx.VideoPredictor(sam2_model, s).add_prompt(3, 1, **POINT)) for s in sources

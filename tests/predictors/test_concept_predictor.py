@@ -113,7 +113,7 @@ def test_phrases_do_not_meet(predictor: sam_rlx.ConceptPredictor, model: sam_rlx
     found = predictor.predict(text=[*phrases, phrases[3]], **prompts)
     assert len(found.scores) > len(phrases)
     fresh = sam_rlx.ConceptPredictor(model, 1)
-    fresh._core.set_picture(predictor._core.picture)
+    fresh._core.set_concept_image(predictor._core.concept_image)
     for label in (0, 3, 31, 32, 35, 36):
         same(part(found, label), fresh.predict(text=found.phrases[label], **prompts))
 
@@ -142,9 +142,9 @@ def test_pictures(predictor: sam_rlx.ConceptPredictor, pictures: dict[str, np.nd
         predictor.select(3)
     predictor.reset_image()
     assert predictor.orig_hw is None
-    with pytest.raises(StateError, match="expected a picture"):
+    with pytest.raises(StateError, match="expected an image"):
         predictor.predict(text="cat 1")
-    with pytest.raises(StateError, match="expected pictures from set_images"):
+    with pytest.raises(StateError, match="expected images from set_images"):
         predictor.select(0)
 
 
@@ -176,7 +176,7 @@ def test_an_embedding_of_another_kind_is_refused(
     found, other = tmp_path / "concept.npz", tmp_path / "clicks.npz"
     predictor.save_embedding(found)
     clicks.save_embedding(other)
-    before = predictor._core.picture
+    before = predictor._core.concept_image
     with pytest.raises(CheckpointError, match=r"expected format 'sam_rlx.concept_embedding.1'"):
         predictor.load_embedding(other)
     with pytest.raises(CheckpointError, match=r"expected format 'sam_rlx.image_embedding.1'"):
@@ -193,9 +193,9 @@ def test_an_embedding_of_another_kind_is_refused(
     other.write_bytes(found.read_bytes()[:3000])
     with pytest.raises(CheckpointError, match=r"clicks.npz: expected an embedding file"):
         predictor.load_embedding(other)
-    assert predictor._core.picture is before
+    assert predictor._core.concept_image is before
     empty = sam_rlx.ConceptPredictor(predictor.model)
-    with pytest.raises(StateError, match="expected a picture from set_image"):
+    with pytest.raises(StateError, match="expected an image from set_image"):
         empty.save_embedding(tmp_path / "x.npz")
     assert not (tmp_path / "x.npz").exists()
 
@@ -271,7 +271,7 @@ REFUSED = {
     "no box": ({"boxes": np.zeros((0, 4))}, r"N > 0, found \(0, 4\)"),
     "an empty box": ({"boxes": [[5, 5, 5, 9]]}, "x0 < x1"),
     "exchanged corners": ({"boxes": [[9, 9, 5, 5]]}, "x0 < x1"),
-    "a box outside": ({"boxes": [[1, 1, 385, 9]]}, "a picture of 384 x 303"),
+    "a box outside": ({"boxes": [[1, 1, 385, 9]]}, "an image of 384 x 303"),
     "a point outside": ({"point_coords": [[-1, 1]]}, "point_coords: expected pixels"),
     "nan": ({"boxes": [[1, 1, np.nan, 9]]}, "boxes: expected finite"),
     "words as a box": ({"boxes": "left"}, "boxes: expected numbers"),
@@ -289,10 +289,10 @@ def test_refused(
     predictor: sam_rlx.ConceptPredictor, image: np.ndarray, case: str, with_picture: bool
 ) -> None:
     prompts, message = REFUSED[case]
-    before = predictor._core.picture
+    before = predictor._core.concept_image
     with pytest.raises(InvalidArgumentError, match=message):
         predictor.predict(image if with_picture else None, **prompts)
-    assert predictor._core.picture is before
+    assert predictor._core.concept_image is before
 
 
 def test_another_family(tiny_checkpoint: Path) -> None:

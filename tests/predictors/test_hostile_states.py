@@ -129,9 +129,9 @@ def test_sizes_that_no_image_has_are_refused(model, hw):
 
 
 @pytest.mark.parametrize("frame", [-1, BIG, (1 << 63) - 1, -(1 << 63)])
-@pytest.mark.parametrize("place", ["frame_idx", "cond"])
-def test_the_memory_bank_refuses_such_frames(testing, frame, place):
+@pytest.mark.parametrize("position", ["frame_idx", "cond"])
+def test_the_memory_bank_refuses_such_frames(testing, frame, position):
     query = {"frame_idx": 3, "num_frames": 9, "reverse": False, "cond": [0], "non_cond": []}
-    query[place] = [0, frame] if place == "cond" else frame
+    query[position] = [0, frame] if position == "cond" else frame
     with pytest.raises(sam_rlx.InvalidArgumentError, match="frame"):
         testing.select_memory({}, **query)

@@ -1,4 +1,4 @@
-"""SAM's picture transform against Pillow and upstream: equal, not close."""
+"""SAM's image transform against Pillow and upstream: equal, not close."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def resized_hw(height, width, side):
 
 
 def reference(image, side):
-    """Return the input of the network and the size of the picture in it."""
+    """Return the input of the network and the size of the image in it."""
     height, width = resized_hw(*image.shape[:2], side)
     square = np.zeros((side, side, 3), np.float32)
     square[:height, :width] = (pillow(image, height, width).astype(np.float32) - MEAN) / STD

@@ -18,7 +18,7 @@ OBJECTS = np.array(  # x, y, radius
 
 
 def picture(height=180, width=240):
-    """A picture whose pixels tell where they are, so that a crop knows its place."""
+    """An image whose pixels tell where they are, so that a crop knows its place."""
     y, x = np.mgrid[:height, :width]
     return np.stack([x, y, x + y], axis=-1).astype(np.uint8)
 

@@ -39,7 +39,7 @@ def test_a_forked_child_can_compute(tiny_checkpoint):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_encoding_with_vit_b_stays_below_700_mb(tmp_path):
-    """Weights are 375 MB; PyTorch takes 3.2 GB for the same picture."""
+    """Weights are 375 MB; PyTorch takes 3.2 GB for the same image."""
     path = tiny.save_safetensors(
         tmp_path / "vit_b.safetensors", tiny.sam_weights(tiny.VIT_B), tiny.VIT_B
     )

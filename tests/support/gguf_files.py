@@ -114,9 +114,9 @@ def random_blocks(kind: str, rows: int, cols: int, seed: int = 0) -> NDArray[np.
     _, numbers, size = TYPES[kind]
     rng = np.random.default_rng(seed)
     blocks = rng.integers(0, 256, (rows * cols // numbers, size), np.uint8)
-    for place in SCALES[kind]:
+    for position in SCALES[kind]:
         width = 4 if kind == "Q8_K" else 2
         scales = rng.standard_normal(len(blocks)) * 10.0 ** rng.integers(-7, 3, len(blocks))
         kinds = np.float32 if kind == "Q8_K" else np.float16
-        blocks[:, place : place + width] = scales.astype(kinds)[:, None].view(np.uint8)
+        blocks[:, position : position + width] = scales.astype(kinds)[:, None].view(np.uint8)
     return blocks.reshape(rows, -1)

@@ -1,4 +1,4 @@
-"""Real pictures of awkward shapes and formats, from scikit-image's own files."""
+"""Real images of awkward shapes and formats, from scikit-image's own files."""
 
 from __future__ import annotations
 

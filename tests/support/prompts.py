@@ -49,8 +49,8 @@ def misread(text: str, random_: random.Random) -> str:
     if random_.random() < 0.3:
         text = text.replace("\u00a0", " ")
     if random_.random() < 0.2:
-        place = random_.randrange(len(text) + 1)
-        text = text[:place] + random_.choice("\ufffd?\x1a") + text[place + 1 :]
+        position = random_.randrange(len(text) + 1)
+        text = text[:position] + random_.choice("\ufffd?\x1a") + text[position + 1 :]
     return text
 
 
@@ -106,6 +106,6 @@ def draw(count: int, seed: int) -> Iterator[str]:
         parts = [random_.choice(pieces)() for _ in range(length)]
         text = "".join(part + random_.choice(("", " ", " ", " ")) for part in parts)
         if random_.random() < 0.2:
-            place = random_.randrange(len(text) + 1)
-            text = text[:place] + random_.choice(SPACES) + text[place:]
+            position = random_.randrange(len(text) + 1)
+            text = text[:position] + random_.choice(SPACES) + text[position:]
         yield text

@@ -17,7 +17,7 @@ NAMES = ("image_embed", "high_res_0", "high_res_1", "logits", "iou_predictions",
 def predict_inst(
     network: Any, image: NDArray[np.uint8], prompts: Mapping[str, Any], multimask: bool
 ) -> tuple[NDArray[Any], ...]:
-    """Run upstream on a picture (H, W, 3) -> the arrays of NAMES."""
+    """Run upstream on an image (H, W, 3) -> the arrays of NAMES."""
     seen: dict[str, Any] = {}
     predictor = network.inst_interactive_predictor
     predict = predictor.predict

@@ -64,7 +64,7 @@ def sequence(x: Any) -> Any:
     return x[:, None]
 
 
-def places(x: Any) -> Any:
+def positions(x: Any) -> Any:
     """Turn a map (H, W, C) into upstream's sequence (H * W, 1, C)."""
     return x.flatten(0, 1)[:, None]
 
@@ -85,8 +85,8 @@ def decode(module: Any, memory: Any, pos: Any, prompt: Any) -> tuple[Any, Any, A
     upstream_sam3.refresh(module)
     states, boxes, presence, _ = module(
         tgt=module.query_embed.weight[:, None],
-        memory=places(memory),
-        pos=places(pos),
+        memory=positions(memory),
+        pos=positions(pos),
         level_start_index=torch.zeros(1, dtype=torch.long),
         spatial_shapes=torch.tensor([[height, width]]),
         valid_ratios=torch.ones(1, 1, 2, dtype=memory.dtype),
@@ -98,13 +98,13 @@ def decode(module: Any, memory: Any, pos: Any, prompt: Any) -> tuple[Any, Any, A
 
 
 def random_boxes(generator: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
-    """Draw boxes cx, cy, w, h; some reach out of the picture."""
+    """Draw boxes cx, cy, w, h; some reach out of the image."""
     center, extent = generator.uniform(-0.1, 1.1, (count, 2)), generator.uniform(0, 0.9, (count, 2))
     return np.concatenate([center, extent], 1).astype(np.float32)
 
 
 def random_points(generator: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
-    """Draw points x, y; some lie outside of the picture."""
+    """Draw points x, y; some lie outside of the image."""
     return generator.uniform(-0.1, 1.1, (count, 2)).astype(np.float32)
 
 
@@ -146,7 +146,7 @@ def padded_prompt(geometry: list[dict[str, Any]], dtype: Any) -> Any:
 def ground(
     module: Any, level0: Any, level1: Any, level2: Any, text: Any, padding: Any, **options: Any
 ) -> tuple[Any, ...]:
-    """Run upstream's detector on a batch of prompts of one picture -> results as ours.
+    """Run upstream's detector on a batch of prompts of one image -> results as ours.
 
     text (B, L, C), padding (B, L); options: geometry, kept and semantic as ours.
     """
@@ -164,7 +164,7 @@ def ground(
 
 
 def ground_picture(module: Any, image: Any, phrases: list[str], kept: list[int]) -> tuple[Any, ...]:
-    """Run upstream's image model on a picture (1, S, S, 3) and phrases -> results as ours."""
+    """Run upstream's image model on an image (1, S, S, 3) and phrases -> results as ours."""
     with upstream_sam3.on_cpu():
         upstream_sam3.refresh(module)
         backbone_out = module.backbone.forward_image(upstream.channels_first(image))

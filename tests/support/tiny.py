@@ -35,7 +35,7 @@ class SamConfig:
     iou_head_hidden_dim: int = 256
 
 
-# The grid of 8 is no multiple of the window of 3: padded places take part, as in the real sizes.
+# The grid of 8 is no multiple of the window of 3: padded positions take part, as in the real sizes.
 # Block 0 has windows, block 1 is global.
 TINY = SamConfig(
     img_size=128,

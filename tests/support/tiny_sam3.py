@@ -85,7 +85,7 @@ class Sam3Config:
         return {**trunk, **neck, "d_model": self.d_model}
 
 
-# The table of 4 x 4 places is laid out four times on the grid of 8 x 8, and the rotations of the
+# The table of 4 x 4 positions is laid out four times on the grid of 8 x 8, and the rotations of the
 # global block run at half speed. The vocabulary is the real one: the tokenizer asks for it.
 TINY = Sam3Config(
     img_size=112,
@@ -123,9 +123,9 @@ def trunk_shapes(
     """Names and shapes of the trunk, of some of its blocks alone if `blocks` says so."""
     shapes: Shapes = {}
     width, patch = config.embed_dim, config.patch_size
-    hidden, places = int(width * config.mlp_ratio), (config.pretrain_img_size // patch) ** 2
+    hidden, positions = int(width * config.mlp_ratio), (config.pretrain_img_size // patch) ** 2
     if blocks is None:
-        shapes[f"{prefix}pos_embed"] = (1, 1 + places, width)
+        shapes[f"{prefix}pos_embed"] = (1, 1 + positions, width)
         shapes[f"{prefix}patch_embed.proj.weight"] = (width, 3, patch, patch)
         _layer(shapes, f"{prefix}ln_pre", width)
     for i in range(config.depth) if blocks is None else blocks:
@@ -174,7 +174,7 @@ def save_safetensors(path: Path, config: Sam3Config, weights: Weights) -> Path:
 
 
 def noise(config: Sam3Config, seed: int = 0) -> NDArray[np.uint8]:
-    """Draw a picture that is as large as the input: no resize changes it."""
+    """Draw an image that is as large as the input: no resize changes it."""
     sides = (config.img_size, config.img_size, 3)
     return np.random.default_rng(seed).integers(0, 256, sides, dtype=np.uint8)
 
@@ -191,7 +191,7 @@ def hugging_face_weights(shapes: Mapping[str, Sequence[int]]) -> Weights:
 
 
 def config_shapes(config: Sam3Config, tracker: bool = False) -> Shapes:
-    """Names and shapes in Meta's file of the tensors by which the release is recognised."""
+    """Names and shapes in Meta's file of the tensors by which the release is recognized."""
     name, width = "detector.backbone.vision_backbone", config.embed_dim
     shapes: Shapes = {
         f"{name}.trunk.patch_embed.proj.weight": (width, 3, config.patch_size, config.patch_size),

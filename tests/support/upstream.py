@@ -237,7 +237,7 @@ class _Float64(TorchFunctionMode):
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """Keep upstream from compiling modules such as picture transforms: float64 needs them plain."""
+    """Keep upstream from compiling modules such as image transforms: float64 needs them plain."""
     with unittest.mock.patch.object(torch.jit, "script", lambda module: module):
         yield
 

@@ -139,7 +139,7 @@ def build_sam2_nano(kind: Any = None, **switches: Any) -> Any:
 def plain_predictor(predictor: Any) -> Any:
     """Fit upstream's `SAM2ImagePredictor` to a model of any size and any precision.
 
-    Upstream writes down the sizes of the maps at 1024, and compiles its picture transform.
+    Upstream writes down the sizes of the maps at 1024, and compiles its image transform.
     """
     grid = predictor.model.image_size // 16
     predictor._bb_feat_sizes = [(4 * grid,) * 2, (2 * grid,) * 2, (grid,) * 2]

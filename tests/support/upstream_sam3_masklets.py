@@ -150,7 +150,7 @@ def run64(model: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
 
 @contextmanager
 def request_handler(model: Any, pictures: Sequence[Any]) -> Iterator[Any]:
-    """Give upstream's handler of requests for PIL pictures, which are not rounded to 16 bits."""
+    """Give upstream's handler of requests for PIL images, which are not rounded to 16 bits."""
     side = model.image_size
     frames = np.stack([np.array(picture.resize((side, side))) for picture in pictures])
     images = upstream_sam3_video.pictures(frames, side, _torch.float32)

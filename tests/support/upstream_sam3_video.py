@@ -39,7 +39,7 @@ def tracker(model: Any, **switches: Any) -> Any:
 
 
 def pictures(frames: NDArray[np.uint8], side: int, dtype: Any) -> Any:
-    """Resize frames to bytes (T, 3, side, side) as on a CPU, and normalise them."""
+    """Resize frames to bytes (T, 3, side, side) as on a CPU, and normalize them."""
     x = _torch.from_numpy(frames).permute(0, 3, 1, 2)
     x = _torch.nn.functional.interpolate(
         x, size=(side, side), mode="bilinear", align_corners=False, antialias=True

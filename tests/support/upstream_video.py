@@ -37,7 +37,7 @@ def clip(count: int, hw: tuple[int, int] = (72, 96), seed: int = 0) -> NDArray[n
 
 
 def components(mask: Any) -> tuple[Any, Any]:
-    """Do what upstream's CUDA kernel does: labels of 8-connected places, and their areas."""
+    """Do what upstream's CUDA kernel does: labels of 8-connected positions, and their areas."""
     from scipy import ndimage
 
     torch = _torch
@@ -51,7 +51,7 @@ def components(mask: Any) -> tuple[Any, Any]:
 
 
 def fill_holes(mask: Any, max_area: int) -> Any:
-    """Do what upstream does on a GPU with holes of at most `max_area` places."""
+    """Do what upstream does on a GPU with holes of at most `max_area` positions."""
     labels, areas = components(mask <= 0)
     return _torch.where((labels > 0) & (areas <= max_area), 0.1, mask)
 
@@ -91,7 +91,7 @@ def build_nano(**switches: Any) -> Any:
 
 
 def pictures(frames: NDArray[np.uint8], side: int, dtype: Any) -> Any:
-    """Resize and normalise frames to (T, 3, side, side), as SAM 2 does with single pictures."""
+    """Resize and normalize frames to (T, 3, side, side), as SAM 2 does with single images."""
     torch = _torch
     x = torch.from_numpy(frames).permute(0, 3, 1, 2).to(dtype) / 255
     x = torch.nn.functional.interpolate(
@@ -252,13 +252,13 @@ def hold(
 ) -> list[sam_rlx.VideoFrame]:
     """Hold frames of ours to upstream's in float64, as good as upstream's own float32."""
     assert [r.frame_index for r in ours] == [r[0] for r in exact]
-    for place, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
+    for position, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
         assert list(found.masks) == [k for k, score in right[2].items() if score is not None]
         for obj, expected in right[2].items():
             if expected is None:
                 assert (right[1][obj] == -1024).all()
                 continue
-            name = f"result {place}, frame {found.frame_index}, object {obj}"
+            name = f"result {position}, frame {found.frame_index}, object {obj}"
             assert abs(expected) > 1e-3, f"{name}: choose another seed"
             assert found.scores[obj] == pytest.approx(expected, abs=1e-3), name
             assert found.logits is not None

@@ -11,7 +11,7 @@ from training.model.layers import LayerNorm, LayerNorm2d, MlpBlock
 
 
 class PatchEmbed(nn.Module):
-    """Cut a picture into square patches and project each to a token."""
+    """Cut an image into square patches and project each to a token."""
 
     def __init__(self, patch_size: int, embed_dim: int) -> None:
         super().__init__()
@@ -23,14 +23,14 @@ class PatchEmbed(nn.Module):
 
 
 def relative_table(table: Tensor, side: int) -> Tensor:
-    """Spread a relative-position table over all pairs of places.
+    """Spread a relative-position table over all pairs of positions.
 
     Parameters
     ----------
     table : Tensor
         One row per distance, (2 * k - 1, D), with k at least `side`.
     side : int
-        Number of places on the axis.
+        Number of positions on the axis.
 
     Returns
     -------
@@ -40,11 +40,11 @@ def relative_table(table: Tensor, side: int) -> Tensor:
     Notes
     -----
     A longer table is read around its middle row, so that a distance keeps its meaning when a
-    smaller picture is trained. Full-size pictures use the table as it is.
+    smaller image is trained. Full-size images use the table as it is.
     """
-    place = torch.arange(side, device=table.device)
+    position = torch.arange(side, device=table.device)
     middle = (table.shape[0] - 1) // 2
-    return table[place[:, None] - place[None, :] + middle]
+    return table[position[:, None] - position[None, :] + middle]
 
 
 class Attention(nn.Module):
@@ -61,7 +61,7 @@ class Attention(nn.Module):
         self.rel_pos_w = nn.Parameter(torch.zeros(2 * side - 1, head_dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend over all places of the map.
+        """Attend over all positions of the map.
 
         The position terms q·R_h and q·R_w ride along as extra channels: queries carry the terms
         of every row and column, keys carry a one-hot row and column. Their product is the bias,
@@ -76,8 +76,8 @@ class Attention(nn.Module):
         q = torch.cat([q * self.scale, rel_h, rel_w], -1)
         rows = torch.eye(h, device=x.device, dtype=k.dtype)[:, None].expand(h, w, h)
         cols = torch.eye(w, device=x.device, dtype=k.dtype)[None].expand(h, w, w)
-        place = torch.cat([rows, cols], -1).expand(b, self.num_heads, h, w, h + w)
-        k = torch.cat([k, place], -1)
+        position = torch.cat([rows, cols], -1).expand(b, self.num_heads, h, w, h + w)
+        k = torch.cat([k, position], -1)
         pad = -q.shape[-1] % 8
         q, k = F.pad(q, (0, pad)), F.pad(k, (0, pad))
         v = F.pad(v, (0, q.shape[-1] - d))
@@ -138,7 +138,7 @@ class ImageEncoder(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Encode normalised, padded square pictures (B, 3, S, S)."""
+        """Encode normalized, padded square images (B, 3, S, S)."""
         x = self.patch_embed(x)
         x = x + self._positions(x.shape[1]).to(x.dtype)
         for block in self.blocks:
@@ -146,7 +146,7 @@ class ImageEncoder(nn.Module):
         return self.neck(x.permute(0, 3, 1, 2))
 
     def _positions(self, side: int) -> Tensor:
-        """Return the position table, shrunk for the small pictures of the first stage."""
+        """Return the position table, shrunk for the small images of the first stage."""
         if side == self.pos_embed.shape[1]:
             return self.pos_embed
         table = self.pos_embed.permute(0, 3, 1, 2)

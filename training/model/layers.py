@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer normalisation in float32 that gives back the type it was given."""
+    """Layer normalization in float32 that gives back the type it was given."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last axis."""
+        """Normalize the last axis."""
         return super().forward(x.float()).to(x.dtype)
 
 
 class LayerNorm2d(nn.Module):
-    """Layer normalisation over the channels of a (B, C, H, W) map."""
+    """Layer normalization over the channels of a (B, C, H, W) map."""
 
     def __init__(self, channels: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class LayerNorm2d(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise each place by the mean and the biased variance of its channels."""
+        """Normalize each position by the mean and the biased variance of its channels."""
         y = x.movedim(1, -1).float()
         y = F.layer_norm(y, self.weight.shape, self.weight, self.bias, self.eps)
         return y.to(x.dtype).movedim(-1, 1)

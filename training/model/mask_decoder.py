@@ -122,7 +122,7 @@ class MaskDecoder(nn.Module):
         image : Tensor
             (B, C, g, g) embedding, one row per prompt.
         image_pe : Tensor
-            (1, C, g, g) encoding of the places.
+            (1, C, g, g) encoding of the positions.
         sparse : Tensor
             (B, N, C) prompt tokens.
         dense : Tensor

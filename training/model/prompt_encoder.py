@@ -37,7 +37,7 @@ class PositionEmbeddingRandom(nn.Module):
 
 
 class PromptEncoder(nn.Module):
-    """Encode prompts given in pixels of the padded input picture."""
+    """Encode prompts given in pixels of the padded input image."""
 
     def __init__(self, config: SamConfig) -> None:
         super().__init__()
@@ -62,11 +62,11 @@ class PromptEncoder(nn.Module):
         Parameters
         ----------
         coords : Tensor
-            (B, N, 2) in pixels of the input picture.
+            (B, N, 2) in pixels of the input image.
         labels : Tensor
             (B, N): 1 and 0 for clicks, 2 and 3 for the corners of a box, -1 for padding.
         side : int
-            Side of the input picture.
+            Side of the input image.
 
         Returns
         -------

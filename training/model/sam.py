@@ -27,18 +27,18 @@ class Sam(nn.Module):
         self.apply(_initialise)
 
     def normalise(self, pixels: Tensor, valid: Tensor) -> Tensor:
-        """Normalise (B, 3, S, S) pixels in 0..255 and set what lies outside the picture to 0."""
+        """Normalize (B, 3, S, S) pixels in 0..255 and set what lies outside the image to 0."""
         return (pixels - self.pixel_mean) / self.pixel_std * valid
 
     def decode(
         self, embedding: Tensor, coords: Tensor, labels: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return mask logits (B, 4, 4g, 4g) and IoU predictions (B, 4) for encoded pictures."""
+        """Return mask logits (B, 4, 4g, 4g) and IoU predictions (B, 4) for encoded images."""
         b, _, grid, _ = embedding.shape
         sparse = self.prompt_encoder.sparse(coords, labels, grid * self.config.patch_size)
         dense = self.prompt_encoder.dense(mask, b, grid)
-        place = self.prompt_encoder.pe_layer.grid(grid)
-        return self.mask_decoder(embedding, place, sparse, dense)
+        position = self.prompt_encoder.pe_layer.grid(grid)
+        return self.mask_decoder(embedding, position, sparse, dense)
 
 
 def _initialise(module: nn.Module) -> None:

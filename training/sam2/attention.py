@@ -50,14 +50,14 @@ def rotation(dim: int, side: int, theta: float, device: torch.device) -> tuple[T
         with y.
     """
     rate = theta ** (-torch.arange(0, dim, 4, device=device, dtype=torch.float32) / dim)
-    place = torch.arange(side * side, device=device)
-    x, y = (place % side).float(), (place // side).float()
+    position = torch.arange(side * side, device=device)
+    x, y = (position % side).float(), (position // side).float()
     angle = torch.cat([torch.outer(x, rate), torch.outer(y, rate)], 1)
     return angle.cos(), angle.sin()
 
 
 def rotate(x: Tensor, theta: float) -> Tensor:
-    """Turn neighbouring channel pairs of (..., N, C) by the places of a square map, in float32."""
+    """Turn channel pairs of (..., N, C) by the positions of a square map, in float32."""
     side = round(x.shape[-2] ** 0.5)
     c, s = rotation(x.shape[-1], side, theta, x.device)
     even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)

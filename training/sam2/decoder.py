@@ -135,7 +135,7 @@ class MaskDecoder(nn.Module):
     def forward(
         self,
         source: Tensor,
-        place: Tensor,
+        position: Tensor,
         s0: Tensor,
         s1: Tensor,
         sparse: Tensor,
@@ -147,8 +147,8 @@ class MaskDecoder(nn.Module):
         ----------
         source : Tensor
             (N, C, g, g) image features with the encoded mask prompt added.
-        place : Tensor
-            (1, C, g, g) encoding of the places.
+        position : Tensor
+            (1, C, g, g) encoding of the positions.
         s0, s1 : Tensor
             (M, C / 8, 4g, 4g) and (M, C / 4, 2g, 2g) high-resolution maps; each serves N / M
             prompts in a row.
@@ -164,7 +164,7 @@ class MaskDecoder(nn.Module):
             keep = torch.cat([keep.new_ones(own.shape[:2]), keep], 1)
         h, w = source.shape[2:]
         keys = source.flatten(2).transpose(1, 2)
-        key_pe = place.to(keys.dtype).flatten(2).transpose(1, 2)
+        key_pe = position.to(keys.dtype).flatten(2).transpose(1, 2)
         tokens, keys = self.transformer(tokens, keys, key_pe, keep)
 
         grow1, norm, act1, grow2, act2 = self.output_upscaling

@@ -38,7 +38,7 @@ class PatchEmbed(nn.Module):
 
 
 def pool(x: Tensor) -> Tensor:
-    """Halve a (B, H, W, C) map by maxima of 2 x 2 places."""
+    """Halve a (B, H, W, C) map by maxima of 2 x 2 positions."""
     return F.max_pool2d(x.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
 
 
@@ -70,7 +70,7 @@ class MultiScaleAttention(nn.Module):
         self.proj = nn.Linear(dim_out, dim_out)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend over all places of each (B, H, W, C) map; pooling halves the sides."""
+        """Attend over all positions of each (B, H, W, C) map; pooling halves the sides."""
         q, k, v = self.qkv(x).chunk(3, -1)
         if self.pooled:
             q = pool(q)
@@ -199,5 +199,5 @@ class ImageEncoder(nn.Module):
         self.scalp = config.scalp
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Encode normalised square pictures (B, 3, S, S) at strides 4, 8 and 16."""
+        """Encode normalized square images (B, 3, S, S) at strides 4, 8 and 16."""
         return self.neck(self.trunk(x))[: -self.scalp]

@@ -44,21 +44,21 @@ class MemoryAttentionLayer(nn.Module):
         x = x + self.self_attn(self.norm1(x))
         return x, self.cross_attn_image.queries(self.norm2(x))
 
-    def store(self, memory: Tensor, place: Tensor) -> Stored:
+    def store(self, memory: Tensor, position: Tensor) -> Stored:
         """Prepare the memory (N, hw, mem_dim) of one frame, with the positions of its keys."""
         attend = self.cross_attn_image
-        return Stored(attend.keys(memory + place.to(memory.dtype)), attend.values(memory))
+        return Stored(attend.keys(memory + position.to(memory.dtype)), attend.values(memory))
 
-    def store_pointers(self, tokens: Tensor, place: Tensor) -> Stored:
-        """Prepare pointers (N, P, mem_dim), which have times (P, mem_dim) but no places."""
+    def store_pointers(self, tokens: Tensor, position: Tensor) -> Stored:
+        """Prepare pointers (N, P, mem_dim), which have times (P, mem_dim) but no positions."""
         attend = self.cross_attn_image
-        key = attend.split(attend.k_proj(tokens + place.to(tokens.dtype)))
+        key = attend.split(attend.k_proj(tokens + position.to(tokens.dtype)))
         return Stored(key, attend.values(tokens))
 
-    def times(self, table: Tensor, places: int) -> Tensor:
+    def times(self, table: Tensor, positions: int) -> Tensor:
         """What times (R, mem_dim) add to the keys of a map: (R, heads, hw, d)."""
         attend = self.cross_attn_image
-        key = F.linear(table, attend.k_proj.weight)[:, None].expand(-1, places, -1)
+        key = F.linear(table, attend.k_proj.weight)[:, None].expand(-1, positions, -1)
         return rotate(attend.split(key), attend.theta)
 
     @compiled("memory")
@@ -130,7 +130,7 @@ class MaskDownSampler(nn.Module):
 
 
 class CXBlock(nn.Module):
-    """A ConvNeXt block: depthwise convolution, then two linear layers per place."""
+    """A ConvNeXt block: depthwise convolution, then two linear layers per position."""
 
     def __init__(self, dim: int, kernel: int, scale: float = 0.1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sine encodings of places and times."""
+"""Sine encodings of positions and times."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ TEMPERATURE = 10000.0
 
 
 @functools.cache
-def sine_places(channels: int, side: int, device: torch.device) -> Tensor:
-    """Encode the places of a square map.
+def sine_positions(channels: int, side: int, device: torch.device) -> Tensor:
+    """Encode the positions of a square map.
 
     Returns
     -------
@@ -21,11 +21,11 @@ def sine_places(channels: int, side: int, device: torch.device) -> Tensor:
         (1, side * side, channels): first half y, second half x, sine and cosine in turn.
     """
     half = channels // 2
-    place = torch.arange(1, side + 1, dtype=torch.float32, device=device)
-    place = place / (side + 1e-6) * 2 * math.pi
+    position = torch.arange(1, side + 1, dtype=torch.float32, device=device)
+    position = position / (side + 1e-6) * 2 * math.pi
     number = torch.arange(half, device=device)
     rate = TEMPERATURE ** (2 * (number // 2) / half)
-    angle = place[:, None] / rate
+    angle = position[:, None] / rate
     line = torch.where(number % 2 == 0, angle.sin(), angle.cos())
     y = line[:, None].expand(-1, side, -1)
     x = line[None].expand(side, -1, -1)

@@ -1,4 +1,4 @@
-"""The whole model: pictures, prompts and memories."""
+"""The whole model: images, prompts and memories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from training.sam2.config import Sam2Config
 from training.sam2.decoder import Decoded, MaskDecoder
 from training.sam2.hiera import ImageEncoder
 from training.sam2.memory import MemoryAttention, MemoryEncoder, Stored
-from training.sam2.positions import sine_places, sine_times
+from training.sam2.positions import sine_positions, sine_times
 
 PADDING, NOTHING = -1, -2
 """Labels of points: a padding token, and no token at all (to batch unequal numbers)."""
@@ -24,14 +24,14 @@ FOURIER_SCALE = 2.0
 
 
 class Features(NamedTuple):
-    """Encoded pictures: (B, C / 8, 4g, 4g), (B, C / 4, 2g, 2g) and (B, C, g, g)."""
+    """Encoded images: (B, C / 8, 4g, 4g), (B, C / 4, 2g, 2g) and (B, C, g, g)."""
 
     s0: Tensor
     s1: Tensor
     top: Tensor
 
     def spread(self, times: int) -> Features:
-        """Repeat the coarsest map for so many objects of each picture; the others serve all."""
+        """Repeat the coarsest map for so many objects of each image; the others serve all."""
         top = self.top.permute(0, 2, 3, 1)[:, None].expand(-1, times, -1, -1, -1)
         return self._replace(top=top.flatten(0, 1).permute(0, 3, 1, 2))
 
@@ -59,7 +59,7 @@ class Heads(nn.Module):
     """Everything but the image encoder.
 
     `memory_attention` and `memory_encoder`, which have other names in SAM 3, and `encode` and
-    `normalise`, are the subclass's.
+    `normalize`, are the subclass's.
     """
 
     memory_attention: MemoryAttention
@@ -93,7 +93,7 @@ class Heads(nn.Module):
         return Features(decoder.conv_s0(s0), decoder.conv_s1(s1), top)
 
     def without_memory(self, top: Tensor) -> Tensor:
-        """Features of a picture, or of a frame that starts a track."""
+        """Features of an image, or of a frame that starts a track."""
         return top + self.no_mem_embed.reshape(1, -1, 1, 1).to(top.dtype)
 
     def decode(
@@ -115,7 +115,7 @@ class Heads(nn.Module):
         features : Features
             High-resolution maps of the frame: N of each, or one for so many prompts in a row.
         coords, labels : Tensor
-            (N, P, 2) in pixels of the input picture and (N, P): 0 and 1 for clicks, 2 and 3 for
+            (N, P, 2) in pixels of the input image and (N, P): 0 and 1 for clicks, 2 and 3 for
             the corners of a box, `PADDING` (upstream always appends one), `NOTHING`.
         mask : Tensor, optional
             (N, 1, 4g, 4g) logits.
@@ -129,8 +129,8 @@ class Heads(nn.Module):
         sparse = prompts.sparse(coords, labels, grid * self.config.backbone_stride)
         source = source + prompts.dense(mask, n, grid, given).to(source.dtype)
         keep = labels != NOTHING if slots else None
-        place = prompts.pe_layer.grid(grid)
-        return self.sam_mask_decoder(source, place, features.s0, features.s1, sparse, keep)
+        position = prompts.pe_layer.grid(grid)
+        return self.sam_mask_decoder(source, position, features.s0, features.s1, sparse, keep)
 
     def pointer(self, token: Tensor, present: Tensor) -> Tensor:
         """Turn the token (N, C) of the chosen mask into an object pointer."""
@@ -168,9 +168,9 @@ class Heads(nn.Module):
 
     def store(self, spatial: Tensor) -> list[Stored]:
         """Prepare a memory (N, mem_dim, g, g) for all layers; its time is left open."""
-        place = sine_places(self.config.mem_dim, spatial.shape[-1], spatial.device)
+        position = sine_positions(self.config.mem_dim, spatial.shape[-1], spatial.device)
         tokens = spatial.flatten(2).transpose(1, 2)
-        return [layer.store(tokens, place) for layer in self.memory_attention.layers]
+        return [layer.store(tokens, position) for layer in self.memory_attention.layers]
 
     def times(self, grid: int) -> list[Tensor]:
         """What the times of memories add to the keys of each layer: (num_maskmem, heads, hw, d).
@@ -201,12 +201,12 @@ class Heads(nn.Module):
         n, c, h, w = top.shape
         pieces = c // config.mem_dim
         time = self.obj_ptr_tpos_proj(sine_times(pointers.back, c))
-        place = time[:, None].expand(-1, pieces, -1).flatten(0, 1)
+        position = time[:, None].expand(-1, pieces, -1).flatten(0, 1)
         tokens = pointers.tokens.reshape(n, -1, config.mem_dim)
         x = top.flatten(2).transpose(1, 2)
-        x = x + 0.1 * sine_places(c, h, top.device).to(x.dtype)
+        x = x + 0.1 * sine_positions(c, h, top.device).to(x.dtype)
         layers = self.memory_attention.layers
-        stored = [layer.store_pointers(tokens.to(x.dtype), place) for layer in layers]
+        stored = [layer.store_pointers(tokens.to(x.dtype), position) for layer in layers]
         x = self.memory_attention(x, memories, stored)
         return x.transpose(1, 2).unflatten(2, (h, w))
 
@@ -229,11 +229,11 @@ class Sam2(Heads):
             nn.init.trunc_normal_(table, std=0.02)
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Normalise (B, 3, S, S) pixels in 0..255."""
+        """Normalize (B, 3, S, S) pixels in 0..255."""
         return (pixels - self.pixel_mean) / self.pixel_std
 
     def encode(self, pixels: Tensor) -> Features:
-        """Encode normalised pictures (B, 3, S, S)."""
+        """Encode normalized images (B, 3, S, S)."""
         return self.features(*self.image_encoder(pixels))
 
 

@@ -1,4 +1,4 @@
-"""The whole detector: pictures and phrases to boxes, scores and masks."""
+"""The whole detector: images and phrases to boxes, scores and masks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from training.model.layers import LayerNorm, Mlp
-from training.sam2.positions import sine_places
+from training.sam2.positions import sine_positions
 from training.sam3.config import Sam3Config
 from training.sam3.text import TextEncoder
 from training.sam3.transformer import (
@@ -70,11 +70,11 @@ def pooled(x: Tensor, boxes: Tensor) -> Tensor:
     """Cut boxes (B, N, 4) out of maps (B, C, s, s): (B, N, C, 7, 7), mean of `SAMPLES` squared."""
     side, count = x.shape[-1], ROI * SAMPLES
     centre, size = (boxes.float() * side).chunk(2, -1)
-    # A box of less than a place is widened.
+    # A box of less than a position is widened.
     low, size = centre - size / 2, size.clamp(min=1)
     step = (torch.arange(count, device=x.device) + 0.5) / count
-    places = (low[..., None, :] + size[..., None, :] * step[:, None]) * 2 / (side - 1) - 1
-    u, v = places.unbind(-1)
+    positions = (low[..., None, :] + size[..., None, :] * step[:, None]) * 2 / (side - 1) - 1
+    u, v = positions.unbind(-1)
     shape = *u.shape[:2], count, count
     grid = torch.stack([u[:, :, None].expand(shape), v[..., None].expand(shape)], -1)
     out = F.grid_sample(x.float(), grid.flatten(1, 2), padding_mode="border", align_corners=True)
@@ -108,19 +108,21 @@ class GeometryEncoder(nn.Module):
         cut = self.boxes_pool_project(pooled(levels, boxes).flatten(0, 1)).reshape(
             *labels.shape, dim
         )
-        place = torch.cat([sine_boxes(boxes, dim)[..., :dim], boxes[..., 3:], boxes[..., 2:3]], -1)
+        position = torch.cat(
+            [sine_boxes(boxes, dim)[..., :dim], boxes[..., 3:], boxes[..., 2:3]], -1
+        )
         x = self.boxes_direct_project(boxes) + cut.reshape(*labels.shape, dim)
-        x = x + self.boxes_pos_enc_project(place)
+        x = x + self.boxes_pos_enc_project(position)
         return x + self.label_embed(labels.clamp(min=0))
 
     def forward(
-        self, image: Tensor, place: Tensor, boxes: Tensor, labels: Tensor
+        self, image: Tensor, position: Tensor, boxes: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Encode examples on (B, hw, C) maps.
 
         Parameters
         ----------
-        image, place : Tensor
+        image, position : Tensor
             (B, hw, C) and (1, hw, C).
         boxes : Tensor
             (B, N, 4) centre and size in 0..1.
@@ -138,7 +140,7 @@ class GeometryEncoder(nn.Module):
         x = self.norm(self.final_proj(x))
         none = torch.zeros((), device=image.device)
         for layer in self.encode:
-            x = layer(x, none, image, place.to(image.dtype), None, keep)
+            x = layer(x, none, image, position.to(image.dtype), None, keep)
         return self.encode_norm(x), keep
 
 
@@ -265,7 +267,7 @@ class Sam3(nn.Module):
         pixels : Tensor
             (P, 3, S, S) in -1..1.
         ids : Tensor
-            (B, L) tokens; B / P phrases in a row for each picture.
+            (B, L) tokens; B / P phrases in a row for each image.
         boxes, labels : Tensor, optional
             Examples (B, N, 4) and (B, N), as `GeometryEncoder` takes them.
         """
@@ -277,11 +279,11 @@ class Sam3(nn.Module):
         text, keep = self.backbone.language_backbone(ids), ids != 0
         top = levels[-1]
         image = top.flatten(2).transpose(1, 2)
-        place = sine_places(top.shape[1], top.shape[2], top.device).to(image.dtype)
-        shape, there = self.geometry_encoder(image, place, boxes, labels)
+        position = sine_positions(top.shape[1], top.shape[2], top.device).to(image.dtype)
+        shape, there = self.geometry_encoder(image, position, boxes, labels)
         prompt, keep = torch.cat([text, shape.to(text.dtype)], 1), torch.cat([keep, there], 1)
-        fused = self.transformer.encoder(image, place, prompt, keep)
-        states, boxes, presence = self.transformer.decoder(fused, place, prompt, keep)
+        fused = self.transformer.encoder(image, position, prompt, keep)
+        states, boxes, presence = self.transformer.decoder(fused, position, prompt, keep)
         scores = self.dot_prod_scoring(states, prompt, keep)
         maps, semantic = self.segmentation_head(fused, levels, prompt, keep)
         embed = self.segmentation_head.mask_predictor.mask_embed(states[-1])

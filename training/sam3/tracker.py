@@ -40,8 +40,8 @@ class MemoryTransformer(nn.Module):
 class Tracker(Heads):
     """Clicks, boxes, masks and memories.
 
-    Pictures, prompts and masks are those of squares of `side` pixels, 16 for each place of the map;
-    the trunk sees the pictures smaller.
+    Images, prompts and masks are those of squares of `side` pixels, 16 for each place of the map;
+    the trunk sees the images smaller.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ class Tracker(Heads):
         return self.maskmem_backbone
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Shrink and normalise (B, 3, S, S) pixels in 0..255."""
+        """Shrink and normalize (B, 3, S, S) pixels in 0..255."""
         size = (self.config.image_size, self.config.image_size)
         if pixels.shape[2:] != size:
             pixels = F.interpolate(pixels, size, mode="bilinear", antialias=True)
         return pixels / 127.5 - 1
 
     def encode(self, pixels: Tensor) -> Features:
-        """Encode normalised pictures (B, 3, s, s)."""
+        """Encode normalized images (B, 3, s, s)."""
         return self.features(*self.see(pixels))
 
     def decode(

@@ -59,9 +59,9 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        place: Tensor,
+        position: Tensor,
         other: Tensor,
-        other_place: Tensor,
+        other_position: Tensor,
         keep: Tensor | None,
         own: Tensor | None = None,
     ) -> Tensor:
@@ -70,9 +70,11 @@ class EncoderLayer(nn.Module):
         So does `own` (B, N) for the tokens themselves.
         """
         y = self.norm1(x)
-        x = x + self.self_attn(y + place, y + place, y, None if own is None else own[:, None, None])
+        x = x + self.self_attn(
+            y + position, y + position, y, None if own is None else own[:, None, None]
+        )
         mask = None if keep is None else keep[:, None, None]
-        x = x + self.cross_attn_image(self.norm2(x), other + other_place, other, mask)
+        x = x + self.cross_attn_image(self.norm2(x), other + other_position, other, mask)
         return x + self.linear2(F.relu(self.linear1(self.norm3(x))))
 
 
@@ -83,11 +85,11 @@ class FusionEncoder(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
 
-    def forward(self, x: Tensor, place: Tensor, prompt: Tensor, keep: Tensor) -> Tensor:
+    def forward(self, x: Tensor, position: Tensor, prompt: Tensor, keep: Tensor) -> Tensor:
         """Fuse (B, hw, C) with prompts (B, M, C)."""
         none = torch.zeros((), device=x.device)
         for layer in self.layers:
-            x = layer(x, place, prompt, none, keep)
+            x = layer(x, position, prompt, none, keep)
         return x
 
 
@@ -108,7 +110,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        place: Tensor,
+        position: Tensor,
         prompt: tuple[Tensor, Tensor],
         image: tuple[Tensor, Tensor],
         bias: Tensor,
@@ -117,12 +119,12 @@ class DecoderLayer(nn.Module):
 
         `prompt` is tokens and which of them count, `image` the map with and without positions.
         """
-        q = x + place
+        q = x + position
         x = self.norm2(x + self.self_attn(q, q, x))
         tokens, keep = prompt
-        x = self.catext_norm(x + self.ca_text(x + place, tokens, tokens, keep[:, None, None]))
+        x = self.catext_norm(x + self.ca_text(x + position, tokens, tokens, keep[:, None, None]))
         keys, values = image
-        x = self.norm1(x + self.cross_attn(x + place, keys, values, bias))
+        x = self.norm1(x + self.cross_attn(x + position, keys, values, bias))
         return self.norm3(x + self.linear2(F.relu(self.linear1(x))))
 
 
@@ -164,7 +166,7 @@ class Decoder(nn.Module):
         nn.init.zeros_(self.bbox_embed.layers[-1].bias)
 
     def bias(self, boxes: Tensor, side: int) -> Tensor:
-        """What boxes (B, Q, 4) add to the logits of places: (B, heads, 1 + Q, side * side)."""
+        """What boxes (B, Q, 4) add to the logits of positions: (B, heads, 1 + Q, side * side)."""
         centre, size = boxes.chunk(2, -1)
         corners = torch.cat([centre - size / 2, centre + size / 2], -1)
         line = torch.arange(side, device=boxes.device).float() / side
@@ -178,13 +180,13 @@ class Decoder(nn.Module):
         return F.pad(both, (0, 0, 1, 0))
 
     def forward(
-        self, image: Tensor, place: Tensor, prompt: Tensor, keep: Tensor
+        self, image: Tensor, position: Tensor, prompt: Tensor, keep: Tensor
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Look for what the prompt means.
 
         Parameters
         ----------
-        image, place : Tensor
+        image, position : Tensor
             (B, hw, C) and (1, hw, C).
         prompt, keep : Tensor
             (B, M, C) and (B, M) bool: tokens that count.
@@ -197,7 +199,7 @@ class Decoder(nn.Module):
         b, side = len(image), round(image.shape[1] ** 0.5)
         x = torch.cat([self.presence_token.weight, self.query_embed.weight]).expand(b, -1, -1)
         boxes = self.reference_points.weight.sigmoid().expand(b, -1, -1)
-        keys = image + place.to(image.dtype)
+        keys = image + position.to(image.dtype)
         states, found, presence = [], [], []
         for layer in self.layers:
             where = self.ref_point_head(sine_boxes(boxes, x.shape[-1]))

@@ -19,8 +19,8 @@ THETA = 10000.0
 def rotation(head: int, side: int, scale: float, device: torch.device) -> tuple[Tensor, Tensor]:
     """Cosines and sines (side * side, head / 2): half the pairs turn with x, half with y."""
     rate = THETA ** (-torch.arange(0, head, 4, device=device).float() / head)
-    place = torch.arange(side * side, device=device)
-    x, y = (place % side) * scale, (place // side) * scale
+    position = torch.arange(side * side, device=device)
+    x, y = (position % side) * scale, (position // side) * scale
     angle = torch.cat([torch.outer(x.float(), rate), torch.outer(y.float(), rate)], 1)
     return angle.cos(), angle.sin()
 
@@ -118,7 +118,7 @@ class ViT(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Encode normalised pictures (B, 3, S, S) as (B, C, g, g)."""
+        """Encode normalized images (B, 3, S, S) as (B, C, g, g)."""
         x = self.patch_embed(x)
         side = round((self.pos_embed.shape[1] - 1) ** 0.5)
         table = self.pos_embed[:, 1:].unflatten(1, (side, side))

@@ -76,9 +76,9 @@ def test_phrases_are_words_in_order(maker: PhraseMaker) -> None:
         assert row[0] == START
         assert not any(row[length + 1 :])
         said = [words[n] for n in row[1:length]]
-        places = [next((i for i, group in enumerate(order) if w in group), 4) for w in said]
-        assert places == sorted(set(places))
-        assert places[-1] == 4
+        positions = [next((i for i, group in enumerate(order) if w in group), 4) for w in said]
+        assert positions == sorted(set(positions))
+        assert positions[-1] == 4
 
 
 def test_about_half_of_the_phrases_mean_nothing(maker: PhraseMaker) -> None:
@@ -118,7 +118,7 @@ def test_matching_is_one_to_one_and_nearly_the_best() -> None:
 
 
 def test_goals_are_the_meant_objects(maker: PhraseMaker) -> None:
-    """Masks and boxes of goals are those of the objects in the picture."""
+    """Masks and boxes of goals are those of the objects in the image."""
     batch = maker.make(2, 112, 4)
     goal = goals(batch, 112)
     for b in range(2):

@@ -59,7 +59,7 @@ def clips(frames: int, seed: int = 0, life: Liveliness = LIVELY) -> tuple[Clips,
 
 
 def test_pictures_train_all_but_the_memory(run: Run) -> None:
-    """The gradients of a picture step reach every weight outside the memory, and only those."""
+    """The gradients of an image step reach every weight outside the memory, and only those."""
     maker = scene_maker()
     loss, figures = picture_loss(run.model, maker.make(2, SIDE, stretched=True), maker.gen)
     run.backward(loss)
@@ -197,7 +197,7 @@ def test_saved_runs_carry_on(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_stage_learns(run: Run) -> None:
-    """Pictures and clips in turn, through the program of a stage, lower the loss."""
+    """Images and clips in turn, through the program of a stage, lower the loss."""
     stage = train_sam2.Stage(run, ClipMaker(scene_maker(), LIVELY), capture=False)
     phase = train_sam2.Phase(1.0, SIDE, 2, 1, 3, 0.5)
     for _ in range(4):

@@ -78,7 +78,7 @@ def test_the_released_size_fits(tmp_path: Path) -> None:
 
 
 def test_steps_train_the_tracker_alone_without_waiting(run: Run, maker: PhraseMaker) -> None:
-    """Pictures and clips give gradients to all of the tracker and its neck, and to nothing else."""
+    """Images and clips give gradients to all of the tracker and its neck, and to nothing else."""
     clips = NamedClips(maker, LIVELY)
     gen = maker.scenes.gen
     with NeverWaits():

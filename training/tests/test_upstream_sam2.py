@@ -207,11 +207,11 @@ def test_tracking_agrees(pair: tuple[Sam2, SAM2Base], prompt: str) -> None:
     memory = {"cond_frame_outputs": {}, "non_cond_frame_outputs": {}}
     for t, frame in enumerate(clip):
         first = t == 0
-        _, feats, places, sizes = upstream._prepare_backbone_features(
+        _, feats, positions, sizes = upstream._prepare_backbone_features(
             upstream.forward_image(frame[None])
         )
         wanted = upstream.track_step(
-            t, first, feats, places, sizes,
+            t, first, feats, positions, sizes,
             point if first and prompt == "click" else None,
             mask if first and prompt == "mask" else None,
             memory, len(clip),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from training import export
 from training.engines_sam2 import TorchTracker
-from training.sam2.positions import sine_places
+from training.sam2.positions import sine_positions
 from training.sam3 import TRACKING, Sam3Config, Sam3Video
 from training.tests.test_tracker import SIDE, SMALL
 
@@ -91,7 +91,7 @@ def test_tracking_agrees(prompt: str) -> None:
     mask[..., 40:90, 30:100] = 1
     tracker = TorchTracker(own.tracker, 10)
     memory: dict[str, dict[int, Any]] = {"cond_frame_outputs": {}, "non_cond_frame_outputs": {}}
-    place = sine_places(SMALL.d_model, SMALL.grid, torch.device("cpu")).transpose(0, 1)
+    position = sine_positions(SMALL.d_model, SMALL.grid, torch.device("cpu")).transpose(0, 1)
     for t, pixels in enumerate(torch.randn(10, 1, 3, SMALL.img_size, SMALL.img_size)):
         features, first = own.tracker.encode(pixels), t == 0
         maps = [features.s0, features.s1, features.top]
@@ -99,7 +99,7 @@ def test_tracking_agrees(prompt: str) -> None:
             wanted = upstream.track_step(
                 t, first,
                 [m.flatten(2).permute(2, 0, 1) for m in maps],
-                [place] * 3,
+                [position] * 3,
                 [m.shape[2:] for m in maps],
                 None,
                 point if first and prompt == "click" else None,

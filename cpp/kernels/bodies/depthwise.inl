@@ -1,16 +1,16 @@
-// Depthwise convolution: lanes are channels. A weight is loaded once for several places.
+// Depthwise convolution: lanes are channels. A weight is loaded once for several positions.
 
-constexpr int kDepthwisePlaces = 4;  // docs/optimizations.md: register-tile
+constexpr int kDepthwisePositions = 4;  // docs/optimizations.md: register-tile
 
 // Places x to x + Places - 1; all they read lies inside of the rows.
-template <int Places>
-SAM_RLX_INLINE void depthwise_places(const sam_rlx::DepthwiseRowArgs& a, Index x, Index c,
-                                     Index n) {
-  Vec acc[Places];
-  for_each<Places>([&](auto p) { acc[p.value] = load_n(a.bias + c, n); });
+template <int Positions>
+SAM_RLX_INLINE void depthwise_positions(const sam_rlx::DepthwiseRowArgs& a, Index x, Index c,
+                                        Index n) {
+  Vec acc[Positions];
+  for_each<Positions>([&](auto p) { acc[p.value] = load_n(a.bias + c, n); });
   for (Index i = 0; i < a.size; ++i) {
     if (a.rows[i] == nullptr) continue;
-    // Taps whose place lies in the row; Places > 1 only where all of them do.
+    // Taps whose position lies in the row; Places > 1 only where all of them do.
     const Index first = larger(0, a.size / 2 - x);
     const Index last = smaller(a.size, a.width - x + a.size / 2);
     const float* in = a.rows[i] + (x + first - a.size / 2) * a.channels + c;
@@ -18,17 +18,17 @@ SAM_RLX_INLINE void depthwise_places(const sam_rlx::DepthwiseRowArgs& a, Index x
     for (Index j = first; j < last; ++j, in += a.channels, weight += a.channels) {
       if (n == kLanes) {
         const Vec w = load(weight);
-        for_each<Places>(
+        for_each<Positions>(
             [&](auto p) { acc[p.value] = fma(w, load(in + p.value * a.channels), acc[p.value]); });
       } else {
         const Vec w = load_n(weight, n);
-        for_each<Places>([&](auto p) {
+        for_each<Positions>([&](auto p) {
           acc[p.value] = fma(w, load_n(in + p.value * a.channels, n), acc[p.value]);
         });
       }
     }
   }
-  for_each<Places>([&](auto p) {
+  for_each<Positions>([&](auto p) {
     float* const out = a.out + (x + p.value) * a.channels + c;
     if (n == kLanes) {
       store(out, acc[p.value]);
@@ -42,10 +42,10 @@ void depthwise_row(const sam_rlx::DepthwiseRowArgs& a) noexcept {
   const Index border = a.size / 2;
   for_lanes(a.channels, [&](Index c, Index n) {
     Index x = 0;
-    for (; x < smaller(border, a.width); ++x) depthwise_places<1>(a, x, c, n);
-    for (; x + kDepthwisePlaces <= a.width - border; x += kDepthwisePlaces) {
-      depthwise_places<kDepthwisePlaces>(a, x, c, n);
+    for (; x < smaller(border, a.width); ++x) depthwise_positions<1>(a, x, c, n);
+    for (; x + kDepthwisePositions <= a.width - border; x += kDepthwisePositions) {
+      depthwise_positions<kDepthwisePositions>(a, x, c, n);
     }
-    for (; x < a.width; ++x) depthwise_places<1>(a, x, c, n);
+    for (; x < a.width; ++x) depthwise_positions<1>(a, x, c, n);
   });
 }

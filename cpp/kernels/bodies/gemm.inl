@@ -68,15 +68,15 @@ SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index a
   for_each<V>([&](auto v) SAM_RLX_INLINED { bv[v.value] = load(b + v.value * kLanes); });
   for_each<Rows>([&](auto i) SAM_RLX_INLINED {
     constexpr int kRow = First + i.value;
-    const float* const place = a.template at<kRow>(step);
+    const float* const position = a.template at<kRow>(step);
     const auto add_row = [&](auto number) SAM_RLX_INLINED {
       for_each<V>([&](auto v)
                       SAM_RLX_INLINED { add_product(acc[kRow][v.value], number, bv[v.value]); });
     };
     if constexpr (kThirdFromMemory && kRow % 3 == 0) {
-      add_row(place);
+      add_row(position);
     } else {
-      add_row(set1(*place));
+      add_row(set1(*position));
     }
   });
 }
@@ -222,7 +222,7 @@ constexpr TileTable make_tile_table(Ints<V...>) {
 }
 constexpr TileTable kTiles = make_tile_table(MakeInts<kNv>::type{});
 
-// The place comes in registers: read from `t` just after its halves were written, both at once,
+// The position comes in registers: read from `t` just after its halves were written, both at once,
 // it would wait for those stores.
 void run_tile(TileArgs& t, Index row, Index col) noexcept {
   t.row = row;

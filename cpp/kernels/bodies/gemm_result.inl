@@ -23,7 +23,7 @@ struct TileArgs {
   const float* a;
   const float* b;
   Index k;
-  Index row, col, rows, cols;  // place and size in C
+  Index row, col, rows, cols;  // position and size in C
   bool accumulate, last;       // last: of the k blocks, so the epilogue follows
   const float* partial;        // what is accumulated, by rows of partial_stride
   Index partial_stride;

@@ -24,14 +24,14 @@ constexpr int kLastRows = kMr;
 #include "kernels/bodies/gemm_result.inl"
 #include "kernels/bodies/gemm.inl"
 #include "kernels/bodies/bfloat16.inl"
-#include "kernels/bodies/quantise.inl"
+#include "kernels/bodies/quantize.inl"
 #include "kernels/bodies/int8_gemm.inl"
 #include "kernels/bodies/attention.inl"
 #include "kernels/bodies/elementwise.inl"
 #include "kernels/bodies/norm.inl"
 #include "kernels/bodies/softmax.inl"
 #include "kernels/bodies/depthwise.inl"
-#include "kernels/bodies/place_scores.inl"
+#include "kernels/bodies/position_scores.inl"
 // clang-format on
 
 constexpr sam_rlx::KernelTable kTable{
@@ -49,7 +49,7 @@ constexpr sam_rlx::KernelTable kTable{
     .round_bfloat16 = round_bfloat16,
     .bfloat16_gemm = bfloat16_gemm,
     .pack_bfloat16_rows = pack_bfloat16_rows,
-    .quantise_rows = quantise_rows,
+    .quantize_rows = quantize_rows,
     .pack_int8_weight = pack_int8_weight,
     .int8_gemm = int8_gemm,
     .pack_a_columns = pack_a_columns,
@@ -59,7 +59,7 @@ constexpr sam_rlx::KernelTable kTable{
     .softmax_columns = softmax_columns,
     .attend_columns = attend_columns,
     .pair_products = pair_products,
-    .place_scores = place_scores,
+    .position_scores = position_scores,
     .unpack_columns = unpack_columns,
     .layer_norm_rows = layer_norm_rows,
     .exp_columns = exp_columns,

@@ -71,9 +71,9 @@ SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) {
       float value;
       std::uint32_t bits;
     } x;
-    constexpr float kMost = 1073741824.0F;  // 2^30, of whose bits none is left by the shift
-    const float above = n.v[i] > -kMost ? n.v[i] : -kMost;
-    const float power = above < kMost ? above : kMost;
+    constexpr float kMax = 1073741824.0F;  // 2^30, of whose bits none is left by the shift
+    const float above = n.v[i] > -kMax ? n.v[i] : -kMax;
+    const float power = above < kMax ? above : kMax;
     x.value = a.v[i];
     x.bits += static_cast<std::uint32_t>(static_cast<std::int32_t>(power)) << 23;
     return x.value;

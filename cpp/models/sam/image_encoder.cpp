@@ -66,7 +66,7 @@ void ImageEncoderAttention::forward_add(Context& ctx, ConstView x, ConstView res
                     .num_heads = num_heads,
                     .scale = 1.0F / std::sqrt(static_cast<float>(head_dim)),
                     .rel_pos = {rel_pos_h.data(), rel_pos_w.data()},
-                    // Upstream pads after the norm: padded places project to the bias.
+                    // Upstream pads after the norm: padded positions project to the bias.
                     .pad_qkv = qkv.bias.data(),
                     .bfloat16 = attention_rounds(qkv.packed.format, window_size == 0)},
                    attended);

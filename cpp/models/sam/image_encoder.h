@@ -28,7 +28,7 @@ struct ImageEncoderAttention {
   ImageEncoderAttention(const ImageEncoderConfig& config, bool global);
   void visit(ParamVisitor& v);
   void pack(const KernelTable& kernels);
-  // x (B, H, W, C), normalised -> residual + proj(attention(x)), written to out (B, H, W, C).
+  // x (B, H, W, C), normalized -> residual + proj(attention(x)), written to out (B, H, W, C).
   void forward_add(Context& ctx, ConstView x, ConstView residual, View out) const;
 };
 
@@ -85,7 +85,7 @@ struct ImageEncoderViT {
   explicit ImageEncoderViT(const ImageEncoderConfig& sizes);
   void visit(ParamVisitor& v);
   void pack(const KernelTable& kernels);
-  // Normalised, padded picture (1, S, S, 3) -> image embedding (1, g, g, out_chans).
+  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans).
   View forward(Context& ctx, ConstView image) const;
 };
 

@@ -68,11 +68,11 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in, Masks w
   copy_(ctx, {tokens.data + channels, Shape{masks, channels}}, mask_tokens.weight);
   copy_(ctx, {tokens.data + (1 + masks) * channels, in.sparse.shape}, in.sparse);
 
-  const Shape places{in.map.shape[0] * in.map.shape[1], channels};
-  transformer.forward_(
-      ctx,
-      {in.map.reshape(places), in.image_pe.reshape(places), tokens, in.projected, wanted.first},
-      out.tokens, out.map.reshape(places));
+  const Shape positions{in.map.shape[0] * in.map.shape[1], channels};
+  transformer.forward_(ctx,
+                       {in.map.reshape(positions), in.image_pe.reshape(positions), tokens,
+                        in.projected, wanted.first},
+                       out.tokens, out.map.reshape(positions));
 
   const View iou = iou_prediction_head.forward(ctx, ConstView(out.tokens.data, {1, channels}));
   copy_(ctx, out.iou_predictions, iou);

@@ -145,12 +145,12 @@ void TwoWayAttentionBlock::project_map(Context& ctx, ConstView keys, ConstView k
   const Linear& k_proj = cross_attn_token_to_image.k_proj;
   const Linear& v_proj = cross_attn_token_to_image.v_proj;
   const Linear& q_proj = cross_attn_image_to_token.q_proj;
-  const std::int64_t places = keys.shape[0];
+  const std::int64_t positions = keys.shape[0];
   const std::int64_t inner = k_proj.out_features;
-  if (out.value.empty()) out.value = Tensor({places, inner});
+  if (out.value.empty()) out.value = Tensor({positions, inner});
   const View k = add(ctx, keys, key_pe);
-  pack_places_t(ctx, k_proj.forward(ctx, k), out.key_t);
-  pack_places_t(ctx, q_proj.forward(ctx, k), out.query_t);
+  pack_positions_t(ctx, k_proj.forward(ctx, k), out.key_t);
+  pack_positions_t(ctx, q_proj.forward(ctx, k), out.query_t);
   linear(ctx, keys, v_proj.packed, {.bias = v_proj.bias.data()}, out.value);
 }
 

@@ -13,9 +13,9 @@ namespace sam_rlx::sam {
 // Projections of one image's map that do not depend on the prompt: the first decoder layer needs
 // them for every prompt, so they are made once an image.
 struct ProjectedMap {
-  Tensor key_t;    // of pack_places_t: keys of cross_attn_token_to_image
+  Tensor key_t;    // of pack_positions_t: keys of cross_attn_token_to_image
   Tensor value;    // (M, inner)
-  Tensor query_t;  // of pack_places_t: queries of cross_attn_image_to_token
+  Tensor query_t;  // of pack_positions_t: queries of cross_attn_image_to_token
 };
 
 // Multi-head attention with separate projections, on an inner width of embedding_dim / downsample
@@ -50,7 +50,7 @@ struct TwoWayAttention {
 // One layer of the two-way decoder for one prompt: tokens and map update each other.
 //   queries, query_pe  (N, C)  tokens of the prompt, and their encoding
 //   keys               (M, C)  image features
-//   key_pe             (M, C)  encoding of the places
+//   key_pe             (M, C)  encoding of the positions
 // Upstream: segment_anything/modeling/transformer.py, TwoWayAttentionBlock.
 struct TwoWayAttentionBlock {
   bool skip_first_layer_pe = false;

@@ -52,7 +52,7 @@ void MultiScaleAttention::forward_add(Context& ctx, ConstView x, ConstView resid
   const Workspace::Scope scratch(ctx.workspace);
   const View projected = qkv.forward(ctx, x);
   // Upstream pools inside of windows. Their sides and those of the map are even, so a pooled query
-  // that is kept comes from four places of the map: it can be made before the windows.
+  // that is kept comes from four positions of the map: it can be made before the windows.
   View query;
   if (q_pool) {
     query = ctx.workspace.floats(out.shape);
@@ -66,7 +66,7 @@ void MultiScaleAttention::forward_add(Context& ctx, ConstView x, ConstView resid
                     .num_heads = num_heads,
                     .scale = 1.0F / std::sqrt(static_cast<float>(head_dim)),
                     .rel_pos = {},
-                    // Upstream pads after the norm: padded places project to the bias.
+                    // Upstream pads after the norm: padded positions project to the bias.
                     .pad_qkv = qkv.bias.data(),
                     .query = query,
                     .bfloat16 = attention_rounds(qkv.packed.format, window_size == 0)},
@@ -114,7 +114,7 @@ void MultiScaleBlock::forward_part(Context& ctx, ConstView x, View out) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View normed = norm1.forward(ctx, x);
 
-  // The shortcut of a block that widens comes from the normalised input, projected, then pooled.
+  // The shortcut of a block that widens comes from the normalized input, projected, then pooled.
   ConstView shortcut = x;
   if (widens()) {
     const Workspace::Scope inner(ctx.workspace);

@@ -25,7 +25,7 @@ struct MultiScaleAttention {
   MultiScaleAttention() = default;
   explicit MultiScaleAttention(const MultiScaleBlockConfig& config);
   void visit(ParamVisitor& v);
-  // x (B, H, W, dim), normalised -> residual + proj(attention(x)), written to out; both have the
+  // x (B, H, W, dim), normalized -> residual + proj(attention(x)), written to out; both have the
   // shape (B, H', W', dim_out), with halved sides if queries are pooled.
   void forward_add(Context& ctx, ConstView x, ConstView residual, View out) const;
 };
@@ -85,7 +85,7 @@ struct Hiera {
   void visit(ParamVisitor& v);
   void pack(const KernelTable& kernels);
 
-  // Normalised picture (1, S, S, 3) -> the map after each stage, finest first, in the scope of the
+  // Normalized image (1, S, S, 3) -> the map after each stage, finest first, in the scope of the
   // caller.
   std::vector<View> forward(Context& ctx, ConstView image) const;
 };

@@ -14,7 +14,7 @@ struct ImageEncoder {
 
   Hiera trunk;
   FpnNeck neck;
-  // Encoding of the places of the coarsest map that is kept, (g, g, d_model). Those of the finer
+  // Encoding of the positions of the coarsest map that is kept, (g, g, d_model). Those of the finer
   // maps have no use.
   Tensor vision_pos_enc;
   std::string path;
@@ -27,7 +27,7 @@ struct ImageEncoder {
   // Side of the coarsest map that is kept.
   std::int64_t grid() const { return config.trunk.stage_grid(config.num_levels() - 1); }
 
-  // Normalised picture (1, S, S, 3) -> upstream's backbone_fpn, finest first: maps
+  // Normalized image (1, S, S, 3) -> upstream's backbone_fpn, finest first: maps
   // (1, g, g, neck.out_channels(level)) in the scope of the caller.
   std::vector<View> forward(Context& ctx, ConstView image) const;
 };

@@ -57,7 +57,7 @@ void MaskDecoder::adopt_high_res(Context& ctx, ConstView s0, ConstView s1, HighR
   const auto lay_out = [&](ConstView map, std::int64_t factor, Tensor& target) {
     const Shape shape{map.shape[0] / factor, factor * factor * map.shape[2], map.shape[1] / factor};
     if (target.shape() != shape) target = Tensor(shape);
-    split_places(ctx, map, target);
+    split_positions(ctx, map, target);
   };
   lay_out(s0, 4, out.s0);
   lay_out(s1, 2, out.s1);
@@ -78,10 +78,10 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const sam::MaskDecoder::I
   copy_(ctx, {tokens.data + 2 * channels, Shape{masks, channels}}, mask_tokens.weight);
   copy_(ctx, {tokens.data + (2 + masks) * channels, in.sparse.shape}, in.sparse);
 
-  const Shape places{in.map.shape[0] * in.map.shape[1], channels};
-  transformer.forward_(ctx,
-                       {in.map.reshape(places), in.image_pe.reshape(places), tokens, in.projected},
-                       out.tokens, out.map.reshape(places));
+  const Shape positions{in.map.shape[0] * in.map.shape[1], channels};
+  transformer.forward_(
+      ctx, {in.map.reshape(positions), in.image_pe.reshape(positions), tokens, in.projected},
+      out.tokens, out.map.reshape(positions));
 
   const Shape row{1, channels};
   const View iou = iou_prediction_head.forward(ctx, out.tokens[1].reshape(row));

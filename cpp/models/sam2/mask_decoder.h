@@ -61,7 +61,7 @@ struct MaskDecoder {
   std::int64_t best_multimask(const Decoded& decoded) const;
 };
 
-// Share of the places above `delta` among those above -delta; 1 when there is none.
+// Share of the positions above `delta` among those above -delta; 1 when there is none.
 float stability_score(ConstView logits, float delta);
 
 }  // namespace sam_rlx::sam2

@@ -44,7 +44,8 @@ void RoPEAttention::fold() {
 
 void RoPEAttention::pack(const KernelTable& kernels) {
   if (kv_in_dim < dim) {
-    place_projection = pack_place_projection(kernels, k_proj.weight, k_proj.bias, rope.centered());
+    position_projection =
+        pack_position_projection(kernels, k_proj.weight, k_proj.bias, rope.centered());
   }
   for (Linear* const linear : {&q_proj, &k_proj, &v_proj}) {
     linear->weight_format = weight_format;
@@ -57,10 +58,13 @@ void RoPEAttention::forward_add_(Context& ctx, ConstView query, const Keys& keys
   const View q = q_proj.forward(ctx, query);
   rope.rotate_(ctx, q);
   const View averaged = ctx.workspace.floats({query.shape[0], kv_in_dim});
-  if (keys.places != nullptr) {
-    place_attention(
-        ctx, {.query = q, .projection = place_projection, .places = *keys.places, .scale = scale()},
-        averaged);
+  if (keys.positions != nullptr) {
+    position_attention(ctx,
+                       {.query = q,
+                        .projection = position_projection,
+                        .positions = *keys.positions,
+                        .scale = scale()},
+                       averaged);
   } else {
     attend_to_parts(ctx, q, keys.parts, averaged);
   }
@@ -152,8 +156,8 @@ View MemoryAttention::finish(Context& ctx, ConstView begun, const Memory& memory
   const View x = ctx.workspace.floats(begun.shape);
   const Workspace::Scope scratch(ctx.workspace);
   copy_(ctx, x, begun);
-  PackedPlaces places;
-  const Keys keys = prepare_keys(ctx, memory, places);
+  PackedPositions positions;
+  const Keys keys = prepare_keys(ctx, memory, positions);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const MemoryAttentionLayer& layer = layers[i];
     if (i > 0) layer.self_attention_(ctx, x);
@@ -167,10 +171,11 @@ View MemoryAttention::finish(Context& ctx, ConstView begun, const Memory& memory
 }
 
 // What all layers project their keys from: the memory plus its encoding. Values are the memory.
-Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory, PackedPlaces& places) const {
+Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory,
+                                   PackedPositions& positions) const {
   const std::int64_t width = config.kv_in_dim, grid = config.feat_size;
   const auto room = static_cast<std::int64_t>(memory.maps.size()) + 1;
-  auto* const maps = ctx.workspace.array<PlaceMap>(room);
+  auto* const maps = ctx.workspace.array<PositionMap>(room);
   std::size_t count = 0;
   for (const MemoryMap& map : memory.maps) {
     if (map.features.numel() == 0) continue;
@@ -178,8 +183,8 @@ Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory, PackedPla
     maps[count++] = {map.features.reshape(shape), map.pos.reshape(shape), map.tpos};
   }
   if (count >= kManyMaps && width < config.d_model) {
-    places = pack_places(ctx, grid, {maps, count}, memory.pointers, memory.pointer_pos);
-    return {.places = &places};
+    positions = pack_positions(ctx, grid, {maps, count}, memory.pointers, memory.pointer_pos);
+    return {.positions = &positions};
   }
   auto* const parts = ctx.workspace.array<KeyPart>(room);
   for (std::size_t i = 0; i < count; ++i) {

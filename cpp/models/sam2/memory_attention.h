@@ -9,21 +9,21 @@
 #include "layers/norm.h"
 #include "layers/rope.h"
 #include "models/sam2/config.h"
-#include "ops/place_attention.h"
+#include "ops/position_attention.h"
 
 namespace sam_rlx::sam2 {
 
-// Places that are attended to: those of a map, or a run of tokens without a place.
+// Places that are attended to: those of a map, or a run of tokens without a position.
 struct KeyPart {
   ConstView key_input;  // (M, kv): what keys are projected from
   ConstView value;      // (M, kv)
-  bool rotated = true;  // keys turn with their place: M is a multiple of the grid's places
+  bool rotated = true;  // keys turn with their place: M is a multiple of the grid's positions
 };
 
 // What is attended to: parts, or many maps packed together.
 struct Keys {
   std::span<const KeyPart> parts = {};
-  const PackedPlaces* places = nullptr;  // null: the parts
+  const PackedPositions* positions = nullptr;  // null: the parts
 };
 
 // Attention with one head and rotary encoding of queries and keys. Values are averaged before they
@@ -36,7 +36,7 @@ struct RoPEAttention {
   WeightFormat weight_format = WeightFormat::kFloat32;
   Linear q_proj, k_proj, v_proj, out_proj;
   AxialRope rope;
-  PlaceProjection place_projection;  // of the keys, where memory is narrower than queries
+  PositionProjection position_projection;  // of the keys, where memory is narrower than queries
   std::string path;
 
   RoPEAttention() = default;
@@ -71,7 +71,7 @@ struct MemoryAttentionLayer {
 // A map of the memory bank, read where it lies.
 struct MemoryMap {
   ConstView features;   // (g * g, kv) or (g, g, kv): maskmem_features
-  ConstView pos;        // as features: encoding of the places
+  ConstView pos;        // as features: encoding of the positions
   ConstView tpos = {};  // (kv,): encoding of the time, or none
 };
 
@@ -101,7 +101,7 @@ struct MemoryAttention {
   View finish(Context& ctx, ConstView begun, const Memory& memory) const;
 
  private:
-  Keys prepare_keys(Context& ctx, const Memory& memory, PackedPlaces& places) const;
+  Keys prepare_keys(Context& ctx, const Memory& memory, PackedPositions& positions) const;
 };
 
 }  // namespace sam_rlx::sam2

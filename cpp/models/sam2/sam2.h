@@ -35,7 +35,7 @@ struct FrameMemory {
 // (frame, whether its output as a conditioning frame is meant)
 using MemoryLookup = std::function<FrameMemory(std::int64_t frame, bool conditioning)>;
 
-// What the prompts and the objects of a picture share.
+// What the prompts and the objects of an image share.
 struct ImageFeatures {
   Tensor embedding;  // (g, g, C), without no_mem_embed
   HighResFeatures high_res;
@@ -97,7 +97,7 @@ struct Sam2Heads {
   View encode_new_memory(Context& ctx, const NewMemory& in) const;
 
   // Features of a frame with what came before: `begun` is memory_attention.begin of the frame,
-  // which its objects share. maskmem_pos_enc (g, g, mem_dim): encoding of the places.
+  // which its objects share. maskmem_pos_enc (g, g, mem_dim): encoding of the positions.
   View prepare_memory_conditioned_features(Context& ctx, ConstView begun, ConstView maskmem_pos_enc,
                                            const MemoryChoice& choice,
                                            const MemoryLookup& lookup) const;
@@ -125,7 +125,7 @@ struct Sam2 {
   // the neck's convolutions.
   void fold();
 
-  // Normalised picture (1, S, S, 3) -> out. Tensors of the right size are used again.
+  // Normalized image (1, S, S, 3) -> out. Tensors of the right size are used again.
   void forward_image(Context& ctx, ConstView image, ImageFeatures& out) const;
 };
 

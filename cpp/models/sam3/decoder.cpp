@@ -118,9 +118,9 @@ TransformerDecoder::Decoded TransformerDecoder::forward(Context& ctx, const Inpu
   const std::int64_t height = in.memory.shape[0], width = in.memory.shape[1];
   Decoded out{ctx.workspace.floats({queries, channels}), ctx.workspace.floats({queries, 4})};
   const Workspace::Scope scratch(ctx.workspace);
-  const Shape places{height * width, channels};
-  const ConstView memory = in.memory.reshape(places);
-  const View memory_key = add(ctx, memory, in.pos.reshape(places));
+  const Shape positions{height * width, channels};
+  const ConstView memory = in.memory.reshape(positions);
+  const View memory_key = add(ctx, memory, in.pos.reshape(positions));
 
   // The presence token has no box: its position is zero, and no bias is added for it.
   const View x = ctx.workspace.floats({1 + queries, channels});

@@ -14,7 +14,7 @@
 namespace sam_rlx::sam3 {
 
 // Post-norm layer: the presence token and the queries attend to each other, to the prompt, and to
-// the picture. Upstream: sam3/model/decoder.py, TransformerDecoderLayer.
+// the image. Upstream: sam3/model/decoder.py, TransformerDecoderLayer.
 struct TransformerDecoderLayer {
   MultiheadAttention cross_attn, self_attn;
   TokenMapAttention ca_text;
@@ -37,7 +37,7 @@ struct TransformerDecoderLayer {
   void forward_(Context& ctx, const Inputs& in, View x) const;
 };
 
-// Finds the instances of a prompt in the picture. Queries carry boxes, which each layer refines.
+// Finds the instances of a prompt in the image. Queries carry boxes, which each layer refines.
 // Upstream: sam3/model/decoder.py, TransformerDecoder, with box refinement, logarithmic
 // box-relative bias and presence token, for one prompt.
 struct TransformerDecoder {
@@ -62,7 +62,7 @@ struct TransformerDecoder {
   void fold();
 
   struct Inputs {
-    ConstView memory;       // (H, W, C): the picture with the prompt
+    ConstView memory;       // (H, W, C): the image with the prompt
     ConstView pos;          // (H, W, C)
     ConstView memory_text;  // (T, C): the prompt
   };
@@ -75,7 +75,7 @@ struct TransformerDecoder {
 
  private:
   void encode_positions(Context& ctx, ConstView boxes, View query_pos) const;
-  // Terms of the scores that depend on where a place lies seen from the box, (heads, Q, H) and
+  // Terms of the scores that depend on where a position lies seen from the box, (heads, Q, H) and
   // (heads, Q, W).
   void box_bias(Context& ctx, ConstView boxes, View rows, View cols) const;
 };

@@ -47,16 +47,16 @@ void DetectorHeads::prepare(Context& ctx, const NeckLevels& levels, DetectorFeat
   check_levels(levels, config.d_model);
   const Workspace::Scope scratch(ctx.workspace);
   const Shape& shape = levels.level2.shape;
-  const Shape places{shape[0] * shape[1], config.d_model};
+  const Shape positions{shape[0] * shape[1], config.d_model};
   if (out.pos.shape() != shape) {
     out.pos = transformer.decoder.sine_embed.dense(shape[0], shape[1]);
   }
   resize(out.map, shape);
-  resize(out.begun, places);
+  resize(out.begun, positions);
   resize(out.geometry_token, {1, config.d_model});
   copy_(ctx, out.map, levels.level2);
-  transformer.encoder.begin(ctx, levels.level2.reshape(places), out.pos.view().reshape(places),
-                            out.begun);
+  transformer.encoder.begin(ctx, levels.level2.reshape(positions),
+                            out.pos.view().reshape(positions), out.begun);
   copy_(ctx, out.geometry_token, geometry_encoder.forward(ctx, {}, out.map, out.pos));
   segmentation_head.pixel_decoder.begin(ctx, levels.level0, levels.level1, out.levels);
 }

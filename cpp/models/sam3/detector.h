@@ -11,11 +11,11 @@
 
 namespace sam_rlx::sam3 {
 
-// What the prompts of a picture share; all of it follows from the picture alone. Tensors of the
-// right size are used again for the next picture.
+// What the prompts of an image share; all of it follows from the image alone. Tensors of the
+// right size are used again for the next image.
 struct DetectorFeatures {
   Tensor map;             // (g, g, C): the neck's coarsest level
-  Tensor pos;             // (g, g, C): sines of the places
+  Tensor pos;             // (g, g, C): sines of the positions
   Tensor begun;           // (g * g, C): the fusion encoder up to where the prompt comes in
   Tensor geometry_token;  // (1, C): of a prompt without points and boxes
   PixelLevels levels;
@@ -38,7 +38,7 @@ struct ConceptPrompt {
 // What was found. Views live until the caller's scope closes.
 struct Detections {
   View prompt;                  // (T, C): tokens of the phrase that count, then of the geometry
-  View encoder_hidden_states;   // (g, g, C): the picture with the prompt
+  View encoder_hidden_states;   // (g, g, C): the image with the prompt
   View queries;                 // (Q, C): hidden states
   View logits;                  // (Q,): see ops/scores.h for scores
   View boxes;                   // (Q, 4): cx, cy, w, h as fractions of the sides; not clipped

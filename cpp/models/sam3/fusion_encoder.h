@@ -7,7 +7,7 @@
 
 namespace sam_rlx::sam3 {
 
-// Mixes the prompt into the picture. Upstream: sam3/model/encoder.py, TransformerEncoderFusion, for
+// Mixes the prompt into the image. Upstream: sam3/model/encoder.py, TransformerEncoderFusion, for
 // one prompt and one level.
 struct TransformerEncoderFusion {
   std::vector<TransformerEncoderLayer> layers;
@@ -18,7 +18,7 @@ struct TransformerEncoderFusion {
   void visit(ParamVisitor& v);
 
   // What does not depend on the prompt: src, pos (M, C) -> out (M, C), the self-attention of the
-  // first layer. All prompts of a picture share it.
+  // first layer. All prompts of an image share it.
   void begin(Context& ctx, ConstView src, ConstView pos, View out) const;
   // begin's result, and the prompt (T, C) -> (M, C).
   View finish(Context& ctx, ConstView begun, ConstView pos, ConstView prompt) const;

@@ -87,8 +87,8 @@ void SequenceGeometryEncoder::encode_boxes(Context& ctx, const GeometricPrompt& 
               static_cast<float>(pooled.shape[0]), corners);
   const View sampled = ctx.workspace.floats({count, size, size, channels});
   roi_align(ctx, pooled, corners, sampled);
-  const Shape places{count, 1, 1, channels};
-  boxes_pool_project.forward(ctx, sampled, out.reshape(places), out.reshape(places));
+  const Shape positions{count, 1, 1, channels};
+  boxes_pool_project.forward(ctx, sampled, out.reshape(positions), out.reshape(positions));
 
   constexpr std::array kEncoded{1, 0}, kPlain{3, 2};  // y, x, then h, w
   const View encoded = ctx.workspace.floats({count, channels + 2});
@@ -116,10 +116,10 @@ View SequenceGeometryEncoder::forward(Context& ctx, const GeometricPrompt& promp
   ctx.record(path + ".norm", x);
 
   // The layers attend to the map as it is, not to the normed one.
-  const Shape places{map.shape[0] * map.shape[1], channels};
+  const Shape positions{map.shape[0] * map.shape[1], channels};
   for (const TransformerEncoderLayer& layer : encode) {
     layer.self_attention_(ctx, x, {});
-    layer.attend_to_map_(ctx, x, map.reshape(places), pos.reshape(places));
+    layer.attend_to_map_(ctx, x, map.reshape(positions), pos.reshape(positions));
     layer.feed_forward_(ctx, x);
   }
   encode_norm.forward_(ctx, x);

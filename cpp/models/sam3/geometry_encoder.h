@@ -10,7 +10,7 @@
 
 namespace sam_rlx::sam3 {
 
-// Points and boxes of one prompt, as fractions of the picture's sides; they may lie outside. Labels
+// Points and boxes of one prompt, as fractions of the image's sides; they may lie outside. Labels
 // are 1 for what is meant and 0 for what is not.
 struct GeometricPrompt {
   ConstView points = {};                       // (p, 2): x, y
@@ -45,7 +45,7 @@ struct SequenceGeometryEncoder {
   void fold();
 
   // map, pos (H, W, C) -> (points + boxes + 1, C): points, boxes, the class token. Without points
-  // and boxes the result depends on the picture alone.
+  // and boxes the result depends on the image alone.
   View forward(Context& ctx, const GeometricPrompt& prompt, ConstView map, ConstView pos) const;
 
  private:

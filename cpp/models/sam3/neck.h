@@ -41,7 +41,7 @@ struct Sam3DualViTDetNeck {
   ViT trunk;
   std::vector<NeckBranch> convs;       // for the detector
   std::vector<NeckBranch> sam2_convs;  // for clicks and videos, or empty
-  // Encoding of the places of the trunk's map, (g, g, d_model). Those of the finer maps have no
+  // Encoding of the positions of the trunk's map, (g, g, d_model). Those of the finer maps have no
   // use.
   Tensor vision_pos_enc;
   std::string path;
@@ -52,7 +52,7 @@ struct Sam3DualViTDetNeck {
   void fold();
 
   // The trunk's map (1, g, g, C) -> the kept levels of `branches`, convs or sam2_convs, finest
-  // first, in the scope of the caller. Upstream computes both sets for each picture.
+  // first, in the scope of the caller. Upstream computes both sets for each image.
   std::vector<View> levels(Context& ctx, ConstView x,
                            const std::vector<NeckBranch>& branches) const;
 };

@@ -81,12 +81,12 @@ struct Sam3 {
 
   const Sam3DualViTDetNeck& vision() const { return detector.backbone.vision_backbone; }
 
-  // What is made of a picture; null for what is not needed.
+  // What is made of an image; null for what is not needed.
   struct ImageOutputs {
     DetectorFeatures* detector = nullptr;
     sam2::ImageFeatures* tracker = nullptr;  // only if there is a tracker
   };
-  // Normalised picture (1, S, S, 3) -> out: the trunk once, and the necks that are needed. Tensors
+  // Normalized image (1, S, S, 3) -> out: the trunk once, and the necks that are needed. Tensors
   // of the right size are used again.
   void forward_image(Context& ctx, ConstView image, const ImageOutputs& out) const;
 

@@ -95,7 +95,7 @@ void UniversalSegmentationHead::visit(ParamVisitor& v) {
   v("instance_seg_head", instance_seg_head);
 }
 
-// With v = A h + a the vector of a query, and W p + w the channels of a place:
+// With v = A h + a the vector of a query, and W p + w the channels of a position:
 //   v . (W p + w) = (W^T A h + W^T a) . p + (w^T A h + w . a).
 // mask_embed's last layer becomes the first term, mask_offset is the second.
 void UniversalSegmentationHead::fold() {

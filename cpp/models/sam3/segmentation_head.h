@@ -48,7 +48,7 @@ struct PixelDecoder {
   // level0 (4 g, 4 g, C), level1 (2 g, 2 g, C) -> out. Tensors of the right size are used again.
   void begin(Context& ctx, ConstView level0, ConstView level1, PixelLevels& out) const;
 
-  // The result is relu(scale * map + shift), which its reader makes of each place it reads.
+  // The result is relu(scale * map + shift), which its reader makes of each position it reads.
   struct Pixels {
     View map;           // (4, 2 g, 2 g, C) in quarters
     View scale, shift;  // (C,)
@@ -63,9 +63,9 @@ struct MaskPredictor {
 };
 
 // Masks of queries, and one of the phrase. A mask is the product of a query's vector with the
-// channels of each place; the 1x1 convolution that makes these channels is a part of the vector's
-// last layer here, so that only the queries whose masks are asked for cost.
-// Upstream: sam3/model/maskformer_segmentation.py, UniversalSegmentationHead.
+// channels of each position; the 1x1 convolution that makes these channels is a part of the
+// vector's last layer here, so that only the queries whose masks are asked for cost. Upstream:
+// sam3/model/maskformer_segmentation.py, UniversalSegmentationHead.
 struct UniversalSegmentationHead {
   PixelDecoder pixel_decoder;
   MaskPredictor mask_predictor;
@@ -82,7 +82,7 @@ struct UniversalSegmentationHead {
   void fold();
   void pack(const KernelTable& kernels) { mask_offset.pack(kernels); }
 
-  // encoder_hidden_states (g, g, C): the picture with the prompt; prompt (T, C).
+  // encoder_hidden_states (g, g, C): the image with the prompt; prompt (T, C).
   PixelDecoder::Pixels embed_pixels(Context& ctx, ConstView encoder_hidden_states, ConstView prompt,
                                     const PixelLevels& levels) const;
   // queries (K, C): normed hidden states -> masks (K, 4 g, 4 g), logits.

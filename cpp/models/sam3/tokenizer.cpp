@@ -117,9 +117,9 @@ Tokenizer::Tokenizer(std::string_view merges) {
     const auto high = static_cast<unsigned char>(merges[2 * i + 1]);
     return static_cast<std::int32_t>(low | high << 8);
   };
-  constexpr std::size_t kMost = 0x10000 - 2 * kBytes - 2;
-  if (merges.size() % 4 != 0 || merges.size() / 4 > kMost) {
-    fail("merges", "pairs of 16-bit numbers, at most " + std::to_string(kMost),
+  constexpr std::size_t kMax = 0x10000 - 2 * kBytes - 2;
+  if (merges.size() % 4 != 0 || merges.size() / 4 > kMax) {
+    fail("merges", "pairs of 16-bit numbers, at most " + std::to_string(kMax),
          std::to_string(merges.size()) + " bytes");
   }
   num_merges_ = static_cast<std::int32_t>(merges.size() / 4);
@@ -155,38 +155,41 @@ std::int32_t Tokenizer::merged(std::int32_t left, std::int32_t right) const {
 void Tokenizer::append_word(std::string_view word, std::vector<std::int32_t>& ids) const {
   std::vector<Piece> pieces;
   for (const char c : word) {
-    const int place = static_cast<int>(pieces.size());
-    pieces.push_back({byte_ids_[static_cast<unsigned char>(c)], place - 1, place + 1});
+    const int position = static_cast<int>(pieces.size());
+    pieces.push_back({byte_ids_[static_cast<unsigned char>(c)], position - 1, position + 1});
   }
   pieces.back().id += kBytes;  // the end of a word
   pieces.back().next = -1;
 
   using Candidate = std::pair<std::int32_t, int>;  // id of the merge, place of its left part
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
-  const auto at = [&](int place) -> Piece& { return pieces[static_cast<std::size_t>(place)]; };
-  const auto merge_at = [&](int place) {
-    const Piece& left = at(place);
+  const auto at = [&](int position) -> Piece& {
+    return pieces[static_cast<std::size_t>(position)];
+  };
+  const auto merge_at = [&](int position) {
+    const Piece& left = at(position);
     return left.id < 0 || left.next < 0 ? -1 : merged(left.id, at(left.next).id);
   };
-  const auto consider = [&](int place) {
-    const std::int32_t id = place < 0 ? -1 : merge_at(place);
-    if (id >= 0) queue.emplace(id, place);
+  const auto consider = [&](int position) {
+    const std::int32_t id = position < 0 ? -1 : merge_at(position);
+    if (id >= 0) queue.emplace(id, position);
   };
-  for (int place = 0; place < static_cast<int>(pieces.size()); ++place) consider(place);
+  for (int position = 0; position < static_cast<int>(pieces.size()); ++position) consider(position);
   while (!queue.empty()) {
-    const auto [id, place] = queue.top();
+    const auto [id, position] = queue.top();
     queue.pop();
-    if (merge_at(place) != id) continue;  // one of its parts was merged meanwhile
-    Piece& left = at(place);
+    if (merge_at(position) != id) continue;  // one of its parts was merged meanwhile
+    Piece& left = at(position);
     Piece& right = at(left.next);
     left.id = id;
     left.next = right.next;
     right.id = -1;
-    if (left.next >= 0) at(left.next).previous = place;
+    if (left.next >= 0) at(left.next).previous = position;
     consider(left.previous);
-    consider(place);
+    consider(position);
   }
-  for (int place = 0; place >= 0; place = at(place).next) ids.push_back(at(place).id);
+  for (int position = 0; position >= 0; position = at(position).next)
+    ids.push_back(at(position).id);
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {

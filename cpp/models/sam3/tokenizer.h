@@ -37,7 +37,7 @@ class Tokenizer {
 
   std::int32_t num_merges_ = 0;
   std::array<std::int32_t, kBytes> byte_ids_{};
-  std::vector<std::uint64_t> merges_;  // left << 32 | right << 16 | place, sorted
+  std::vector<std::uint64_t> merges_;  // left << 32 | right << 16 | position, sorted
 };
 
 }  // namespace sam_rlx::sam3

@@ -54,7 +54,7 @@ void Attention::fold() {
 
 void Attention::pack(const KernelTable& kernels) {
   if (window_size == 0 || grid % window_size == 0) return;
-  // Upstream pads after the norm: padded places project to the bias, and turn as others do.
+  // Upstream pads after the norm: padded positions project to the bias, and turn as others do.
   const std::int64_t channels = qkv.out_features;
   pad_qkv = Tensor({1, window_size, window_size, channels});
   for (std::int64_t i = 0; i < window_size * window_size; ++i) {

@@ -11,9 +11,10 @@
 
 namespace sam_rlx::sam3 {
 
-// Self-attention over a map, in windows or global, with a rotary encoding of the places. In windows
-// places count from the window's corner; in global blocks the whole map spans the coordinates of
-// one window. Upstream: sam3/model/vitdet.py, Attention, window_partition, window_unpartition.
+// Self-attention over a map, in windows or global, with a rotary encoding of the positions. In
+// windows positions count from the window's corner; in global blocks the whole map spans the
+// coordinates of one window. Upstream: sam3/model/vitdet.py, Attention, window_partition,
+// window_unpartition.
 struct Attention {
   std::int64_t num_heads = 0;
   std::int64_t window_size = 0;  // 0: global
@@ -21,7 +22,7 @@ struct Attention {
 
   Linear qkv, proj;
   AxialRope rope;
-  // What padded places project to, (window_size^2, 3C), where windows do not divide the map.
+  // What padded positions project to, (window_size^2, 3C), where windows do not divide the map.
   Tensor pad_qkv;
   std::string path;
 
@@ -30,7 +31,7 @@ struct Attention {
   void visit(ParamVisitor& v);
   void fold();
   void pack(const KernelTable& kernels);
-  // x (B, H, W, C), normalised -> residual + proj(attention(x)), written to out (B, H, W, C).
+  // x (B, H, W, C), normalized -> residual + proj(attention(x)), written to out (B, H, W, C).
   // Rows of a map may be left out at the ends if no window crosses the edge.
   void forward_add(Context& ctx, ConstView x, ConstView residual, View out) const;
 };
@@ -92,7 +93,7 @@ struct ViT {
   explicit ViT(const ViTConfig& sizes);
   void visit(ParamVisitor& v);
   void fold();
-  // Normalised picture (1, S, S, 3) -> its map (1, g, g, C), in the scope of the caller.
+  // Normalized image (1, S, S, 3) -> its map (1, g, g, C), in the scope of the caller.
   View forward(Context& ctx, ConstView image) const;
 };
 

@@ -18,7 +18,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all sub-commands."""
     parser = argparse.ArgumentParser(
         prog="sam-rlx",
-        description="Segment pictures with Meta's Segment Anything models on this CPU.",
+        description="Segment images with Meta's Segment Anything models on this CPU.",
         epilog="example: sam-rlx demo --output demo.png",
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

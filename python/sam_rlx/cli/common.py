@@ -66,7 +66,7 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR|FILE",
-        help="picture file (.png, .jpg, .webp) for the overlay; or a directory, which gets "
+        help="image file (.png, .jpg, .webp) for the overlay; or a directory, which gets "
         "overlay.png, masks.json and mask_000.png ...",
     )
     parser.add_argument(

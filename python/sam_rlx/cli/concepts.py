@@ -103,7 +103,7 @@ def _report(
         outputs.say(f"found {np.count_nonzero(found.labels == label)} of {phrase!r}")
     for index, (name, score) in enumerate(zip(found.names, found.scores, strict=True)):
         share = 100.0 * found.masks[index].mean()
-        outputs.say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the picture")
+        outputs.say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the image")
     examples = {key: value for key, value in _prompts(args).items() if key != "text"}
     described = {"file_name": args.image.name, "height": image.shape[0], "width": image.shape[1]}
     annotations = [

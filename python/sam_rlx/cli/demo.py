@@ -1,4 +1,4 @@
-"""``sam-rlx demo``: the packaged picture through the packaged model."""
+"""``sam-rlx demo``: the packaged image through the packaged model."""
 
 import argparse
 import time
@@ -13,7 +13,7 @@ from sam_rlx.cli.common import UsageError
 from sam_rlx.image import ImagePredictor
 from sam_rlx.model import load_model
 
-# The picture, and the click on it, that the demo shows: see assets/README.md.
+# The image, and the click on it, that the demo shows: see assets/README.md.
 PICTURE = Path(__file__).parents[1] / "assets" / "coins.jpg"
 POINT = (346.0, 185.0)
 
@@ -22,9 +22,9 @@ def add_parser(commands: Any) -> None:
     """Add the sub-command to the parser."""
     parser = commands.add_parser(
         "demo",
-        help="segment the packaged picture and write an overlay",
+        help="segment the packaged image and write an overlay",
         description="Segment an object of the packaged photograph by one click and write an "
-        "overlay picture. Needs no download.",
+        "overlay image. Needs no download.",
         epilog="example: sam-rlx demo --output demo.png",
     )
     common.add_model_arguments(parser)
@@ -33,7 +33,7 @@ def add_parser(commands: Any) -> None:
         type=Path,
         default=Path("sam_rlx_demo.png"),
         metavar="FILE",
-        help="overlay picture (sam_rlx_demo.png)",
+        help="overlay image (sam_rlx_demo.png)",
     )
     parser.set_defaults(run=run)
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     )
     common.tell(
         f"click at {POINT}: {len(result.masks)} masks in {1000 * (decoded - encoded):.0f} ms, best "
-        f"has predicted IoU {best.iou_prediction:.3f}, {100.0 * np.mean(mask):.1f} % of the picture"
+        f"has predicted IoU {best.iou_prediction:.3f}, {100.0 * np.mean(mask):.1f} % of the image"
     )
     io.write_image(args.output, viz.overlay(image, [mask], point_coords=[POINT], point_labels=[1]))
     common.tell(f"wrote {args.output}")

@@ -1,4 +1,4 @@
-"""``sam-rlx everything``: masks for all objects of a picture."""
+"""``sam-rlx everything``: masks for all objects of an image."""
 
 import argparse
 import time
@@ -33,13 +33,13 @@ def add_parser(commands: Any) -> None:
     """Add the sub-command to the parser."""
     parser = commands.add_parser(
         "everything",
-        help="masks for all objects of a picture",
-        description="Find masks for everything on a picture, from a grid of points. The defaults "
+        help="masks for all objects of an image",
+        description="Find masks for everything on an image, from a grid of points. The defaults "
         "are upstream's; the packaged sam-nano needs lower thresholds.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("image", metavar="IMAGE", type=Path, help="picture file")
+    parser.add_argument("image", metavar="IMAGE", type=Path, help="image file")
     common.add_model_arguments(parser)
     options = _options.describe("generator", "sam")
     for name in _OPTIONS:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         )
     except InvalidArgumentError as error:
         raise UsageError(str(error)) from error
-    outputs.say(f"picture {args.image}: {width} x {height} pixels")
+    outputs.say(f"image {args.image}: {width} x {height} pixels")
     if args.dry:
         outputs.say(
             f"would ask {args.points_per_side**2} points and write {outputs.files() or 'nothing'}"

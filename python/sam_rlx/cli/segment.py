@@ -28,15 +28,15 @@ def add_parser(commands: Any) -> None:
     """Add the sub-command to the parser."""
     parser = commands.add_parser(
         "segment",
-        help="masks for points, boxes, a mask or phrases on a picture",
-        description="Segment what points, boxes or a mask show on a picture. Points, a mask and "
+        help="masks for points, boxes, a mask or phrases on an image",
+        description="Segment what points, boxes or a mask show on an image. Points, a mask and "
         "one box together describe one object; several boxes are several objects. With --text or "
         "--box-label, and a checkpoint of SAM 3, find everything that phrases and examples "
-        "describe. Coordinates are pixels of the upright picture (an EXIF orientation is applied).",
+        "describe. Coordinates are pixels of the upright image (an EXIF orientation is applied).",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("image", metavar="IMAGE", type=Path, help="picture file")
+    parser.add_argument("image", metavar="IMAGE", type=Path, help="image file")
     common.add_model_arguments(parser, *_PACKAGED)
     parser.add_argument(
         "--point",
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
         if not (0 <= x < width and 0 <= y < height):
             raise UsageError(f"--point: expected a pixel of {width} x {height}, found {x:g},{y:g}")
     model = common.load(args, outputs)
-    outputs.say(f"picture {args.image}: {width} x {height} pixels")
+    outputs.say(f"image {args.image}: {width} x {height} pixels")
     if finds:
         concepts.run(args, outputs, model, image)
     else:
@@ -162,7 +162,7 @@ def _report(
     masks, scores = common.flatten(result)
     for index, (mask, score) in enumerate(zip(masks, scores, strict=True)):
         share = 100.0 * mask.mean()
-        outputs.say(f"mask {index}: predicted IoU {score:.3f}, {share:.1f} % of the picture")
+        outputs.say(f"mask {index}: predicted IoU {score:.3f}, {share:.1f} % of the image")
     per_set = result.masks.shape[-3]
     best = [
         first + int(np.argmax(scores[first : first + per_set]))

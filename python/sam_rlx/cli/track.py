@@ -68,7 +68,7 @@ def add_parser(commands: Any) -> None:
             "a pixel of the object (1, default) or not (0)",
         ),
         ("box", parse_box, "X0,Y0,X1,Y1", "a box around the object"),
-        ("mask", Path, "FILE", "a picture of the object's mask: not black inside"),
+        ("mask", Path, "FILE", "an image of the object's mask: not black inside"),
         ("text", str, "PHRASE", "follow everything that the phrase names (SAM 3)"),
         ("object", str, "NAME", "the object of the prompts after this (default: 1)"),
         ("frame", _frame, "N", "the frame of the prompts after this, from 0 (default: 0)"),

@@ -81,7 +81,7 @@ def test_patch_embed(parity, batch, patch, in_chans, hw):
         (0, 8, (1, 8, 8)),
         (0, 5, (3, 5, 5)),
         (0, 1, (1, 1, 1)),
-        (3, 8, (1, 8, 8)),  # 8 -> 9: padded places are live keys
+        (3, 8, (1, 8, 8)),  # 8 -> 9: padded positions are live keys
         (3, 6, (2, 6, 6)),  # nothing to pad
         (3, 8, (3, 7, 10)),  # windows do not ask for a square
         (7, 4, (1, 4, 4)),  # one window, larger than the map

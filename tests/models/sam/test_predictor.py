@@ -1,4 +1,4 @@
-"""`ImagePredictor` from picture to masks, beside upstream's `SamPredictor`."""
+"""`ImagePredictor` from image to masks, beside upstream's `SamPredictor`."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def references():
 
 
 class Session:
-    """One picture, set on ours and on both references."""
+    """One image, set on ours and on both references."""
 
     def __init__(self, model, references, image):
         self.ours = sam_rlx.ImagePredictor(model)
@@ -59,7 +59,7 @@ def check(parity, session, **prompts):
 
 
 def prompts_for(image):
-    """Every combination of prompts, at places of this picture. Ours refuses to go without any."""
+    """Every combination of prompts, at positions of this image. Ours refuses to go without any."""
     height, width = image.shape[:2]
     one = {"point_coords": np.array([[0.4 * width, 0.6 * height]]), "point_labels": np.array([1])}
     rng = np.random.default_rng(5)

@@ -40,7 +40,7 @@ CHANNELS_FIRST = (
 
 
 def canonical(value):
-    """Drop leading axes of one: ours handle one picture and one prompt at a time."""
+    """Drop leading axes of one: ours handle one image and one prompt at a time."""
     value = np.asarray(value)
     while value.ndim > 1 and value.shape[0] == 1:
         value = value[0]

@@ -7,20 +7,20 @@ pytestmark = pytest.mark.parity
 
 
 def adapt(module, share=False, **tensors):
-    """`share` is ours alone: project the map once, as for several prompts of one picture."""
+    """`share` is ours alone: project the map once, as for several prompts of one image."""
     return module(**tensors)
 
 
 @pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize(
-    ("batch", "tokens", "places", "width", "heads"),
+    ("batch", "tokens", "positions", "width", "heads"),
     [(1, 7, 64, 64, 8), (3, 5, 16, 32, 4), (2, 1, 9, 48, 1), (1, 22, 35, 64, 8)],
 )
-def test_two_way_attention_block(parity, share, first, batch, tokens, places, width, heads):
+def test_two_way_attention_block(parity, share, first, batch, tokens, positions, width, heads):
     sizes = {"embedding_dim": width, "num_heads": heads, "mlp_dim": 3 * width}
     config = {**sizes, "attention_downsample_rate": 2, "skip_first_layer_pe": first}
-    queries, keys = (batch, tokens, width), (batch, places, width)
+    queries, keys = (batch, tokens, width), (batch, positions, width)
     module = upstream.sam.TwoWayAttentionBlock(**config)
     parity.check(
         "sam.TwoWayAttentionBlock",
@@ -66,13 +66,13 @@ def test_two_way_transformer(parity, depth, batch, tokens, hw):
         "mlp_dim": 128,
         "attention_downsample_rate": 2,
     }
-    places = (batch, *hw, 64)
+    positions = (batch, *hw, 64)
     parity.check(
         "sam.TwoWayTransformer",
         upstream.sam.TwoWayTransformer(**config),
         config,
         adapt=adapt,
-        image_embedding=places,
-        image_pe=places,
+        image_embedding=positions,
+        image_pe=positions,
         point_embedding=(batch, tokens, 64),
     )

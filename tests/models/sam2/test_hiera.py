@@ -59,7 +59,7 @@ def block(dim, dim_out, heads, window, pool):
         (8, (1, 16, 16)),
         (4, (2, 8, 12)),
         (7, (1, 4, 4)),  # one window, larger than the map
-        (14, (1, 16, 20)),  # 16 -> 28: padded places are live keys
+        (14, (1, 16, 20)),  # 16 -> 28: padded positions are live keys
         (3, (2, 7, 10)),
         (1, (1, 3, 3)),
         (5, (2, 40, 37)),  # groups of seven windows, each for one thread

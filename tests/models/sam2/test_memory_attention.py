@@ -81,12 +81,12 @@ def adapt(module, curr, curr_pos, pointers, **memory):
 
 
 def inputs(d_model=64, kv_in_dim=16, side=8, maps=2, pointers=8):
-    places = side * side
+    positions = side * side
     return {
-        "curr": (places, d_model),
-        "curr_pos": (places, d_model),
-        "features": (maps, places, kv_in_dim),
-        "pos": (maps, places, kv_in_dim),
+        "curr": (positions, d_model),
+        "curr_pos": (positions, d_model),
+        "features": (maps, positions, kv_in_dim),
+        "pos": (maps, positions, kv_in_dim),
         "tpos": (maps, kv_in_dim),
         "pointers": (pointers, kv_in_dim),
         "pointer_pos": (pointers, kv_in_dim),

@@ -1,4 +1,4 @@
-"""The trained weights of sam2-nano beside upstream: every layer of a picture, and whole clips."""
+"""The trained weights of sam2-nano beside upstream: every layer of an image, and whole clips."""
 
 import numpy as np
 import pytest
@@ -14,11 +14,11 @@ CHECKPOINT = trained("sam2-nano")
 CLICKS = {"point_coords": np.array([[360.0, 190.0], [40.0, 40.0]]), "point_labels": [1, 0]}
 TRUNK, NECK, DECODER = "image_encoder.trunk", "image_encoder.neck", "sam_mask_decoder"
 
-# ---------------------------------------------------------------- a picture, layer by layer
+# ---------------------------------------------------------------- an image, layer by layer
 
 
 def plain(value):
-    """Drop leading axes of one: ours handle one picture and one prompt at a time."""
+    """Drop leading axes of one: ours handle one image and one prompt at a time."""
     value = np.asarray(value)
     while value.ndim > 1 and value.shape[0] == 1:
         value = value[0]

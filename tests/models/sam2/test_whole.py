@@ -1,4 +1,4 @@
-"""The released sizes of SAM 2 and 2.1 with random weights, from picture to masks."""
+"""The released sizes of SAM 2 and 2.1 with random weights, from image to masks."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Pictures and phrases to instances, end to end beside upstream's processor."""
+"""Images and phrases to instances, end to end beside upstream's processor."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs the reference packages")
 pytestmark = pytest.mark.parity
 
 PICTURES = ("square 512x512", "odd 303x384", "tall 451x300")
-# In fractions of the picture's sides.
+# In fractions of the image's sides.
 BOXES = [[0.1, 0.2, 0.45, 0.9], [0.5, 0.05, 0.98, 0.4], [0.02, 0.6, 0.3, 1.0]]
 CASES = {
     "words": {"text": "a cat"},
@@ -44,7 +44,7 @@ def predictor_of(model, image=None, **options):
 
 
 def in_pixels(case, image):
-    """Return a case whose boxes are pixels of a picture."""
+    """Return a case whose boxes are pixels of an image."""
     height, width = image.shape[:2]
     boxes = np.array(case.get("boxes", np.zeros((0, 4)))) * [width, height, width, height]
     return {**case, "boxes": boxes.tolist()} if "boxes" in case else case

@@ -1,4 +1,4 @@
-"""SAM 3's detector behind its backbone: prompts of different lengths on one picture."""
+"""SAM 3's detector behind its backbone: prompts of different lengths on one image."""
 
 import numpy as np
 import pytest
@@ -228,7 +228,7 @@ def test_steady_state_allocates_the_results_alone(testing, weights):
 
 
 def test_pictures_of_other_sizes(testing, parity, weights):
-    """What a picture leaves behind does not change the next one."""
+    """What an image leaves behind does not change the next one."""
     prompts = texts(parts.TINY, right_padded(4))
     used = layer_of(testing, weights)
     for grid in ((6, 6), (3, 8), (6, 6)):

@@ -64,16 +64,16 @@ def fusion_encoder(module, src, pos, prompt, side=None):
 
 
 @pytest.mark.parametrize("config", ["TINY", "WIDE", "NARROW"])
-@pytest.mark.parametrize(("places", "tokens"), [(63, 6), (1, 1), (35, 33)])
-def test_fusion_encoder(parity, config, places, tokens):
+@pytest.mark.parametrize(("positions", "tokens"), [(63, 6), (1, 1), (35, 33)])
+def test_fusion_encoder(parity, config, positions, tokens):
     config = getattr(parts, config)
     parity.check(
         "sam3.TransformerEncoderFusion",
         upstream_sam3.fusion_encoder(config),
         parts.sizes(config),
         adapt=fusion_encoder,
-        src=(places, config.d_model),
-        pos=(places, config.d_model),
+        src=(positions, config.d_model),
+        pos=(positions, config.d_model),
         prompt=(tokens, config.d_model),
     )
 
@@ -92,9 +92,9 @@ def geometry_encoder(module, map, pos, **prompt):
     with upstream_sam3.on_cpu():
         tokens, mask = module(
             geo_prompt=upstream_sam3.sam3.Prompt(**arguments),
-            img_feats=[parts.places(map)],
+            img_feats=[parts.positions(map)],
             img_sizes=[map.shape[:2]],
-            img_pos_embeds=[parts.places(pos)],
+            img_pos_embeds=[parts.positions(pos)],
         )
     assert not mask.any()
     return tokens[:, 0]
@@ -143,7 +143,7 @@ def test_other_sizes(parity, config):
         (0.5, 0.5, 1, 1),
         (0.5, 0.5, 0, 0),
         (1.4, -0.6, 0.3, 0.2),  # outside
-        (0.5, 0.5, 3.1, 4.3),  # around the picture
+        (0.5, 0.5, 3.1, 4.3),  # around the image
         (0.02, 0.97, 0.13, 0.11),  # across the corner
     ],
 )

@@ -68,7 +68,7 @@ def test_holes_are_filled_in_the_larger_mask_alone(checkpoint, pictures):
     np.testing.assert_array_equal(binary.masks, found.masks > 0)
     filled = sam_rlx._core.remove_small_mask_regions(found.low_res_masks, 256.0, 0.0, 0.0)
     assert np.any(filled != found.low_res_masks)
-    # Where a mask is filled, its picture has the margin's logit.
+    # Where a mask is filled, its image has the margin's logit.
     assert np.any(found.masks == 10.0)
 
 
@@ -117,8 +117,8 @@ def test_saved_embeddings(checkpoint, pictures, tmp_path):
     model = sam_rlx.load_model(checkpoint)
     predictor, other = sam_rlx.ImagePredictor(model), sam_rlx.ImagePredictor(model)
     predictor.set_image(pictures["wide 400x600"])
-    predictor.save_embedding(tmp_path / "picture.npz")
-    other.load_embedding(tmp_path / "picture.npz")
+    predictor.save_embedding(tmp_path / "image.npz")
+    other.load_embedding(tmp_path / "image.npz")
     found = [p.predict(**PROMPTS["points"], return_logits=True) for p in (predictor, other)]
     np.testing.assert_array_equal(found[0].masks, found[1].masks)
 

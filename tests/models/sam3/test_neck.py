@@ -78,7 +78,7 @@ def test_branches_of_released_width(parity):
 
 
 def whole(module, x):
-    """Return upstream's kept maps, finest first, and the encoding of the trunk's places."""
+    """Return upstream's kept maps, finest first, and the encoding of the trunk's positions."""
     upstream_sam3.refresh(module)
     backbone = upstream_sam3.sam3.SAM3VLBackbone(visual=module, text=None, scalp=module.scalp)
     output = backbone.forward_image(upstream.channels_first(x))

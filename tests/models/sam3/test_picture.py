@@ -1,4 +1,4 @@
-"""SAM 3's picture transform against torchvision and upstream: equal, not close."""
+"""SAM 3's image transform against torchvision and upstream: equal, not close."""
 
 import numpy as np
 import pytest

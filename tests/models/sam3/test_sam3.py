@@ -1,4 +1,4 @@
-"""A whole SAM 3 from a checkpoint: picture and phrases to logits, boxes and masks."""
+"""A whole SAM 3 from a checkpoint: image and phrases to logits, boxes and masks."""
 
 from dataclasses import replace
 

@@ -15,7 +15,7 @@ def adapt(module, level0, level1, memory, prompt, queries):
         backbone_feats=[parts.planes(level) for level in (level0, level1, memory)],
         obj_queries=queries[None, None],
         image_ids=torch.zeros(1, dtype=torch.long),
-        encoder_hidden_states=parts.places(memory),
+        encoder_hidden_states=parts.positions(memory),
         prompt=prompt[:, None],
         prompt_mask=parts.no_padding(prompt),
     )

@@ -30,7 +30,7 @@ def small(**sizes):
 
 
 def small_ids(ids):
-    """The same phrases with ids below 97, 0 at the same places."""
+    """The same phrases with ids below 97, 0 at the same positions."""
     return np.where(ids == 0, 0, ids % 96 + 1)
 
 

@@ -48,7 +48,7 @@ def refreshed(module, x):
         (6, 3, 2),
         (4, 4, 1),  # one window
         (5, 1, 1),
-        (7, 3, 2),  # 7 -> 9: padded places are keys, each turned by its own place
+        (7, 3, 2),  # 7 -> 9: padded positions are keys, each turned by its own position
         (5, 4, 1),
         (3, 8, 1),  # a window larger than the map
     ],

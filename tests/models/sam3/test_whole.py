@@ -67,7 +67,7 @@ def test_random_weights(testing, parity, tmp_path, pictures):
     parity.masks_agree(result.masks > 0, click["logits"])
     report = model.report()
     assert (model.family, model.variant) == ("sam3", "sam3")
-    # Of upstream's parameters, a projection has no use; the matrix of the places is a buffer.
+    # Of upstream's parameters, a projection has no use; the matrix of the positions is a buffer.
     assert model.num_parameters == 860_055_224 - 1024 * 512 + 2 * 128
     assert len(report["skipped"]) == RELEASED.depth
     assert not report["unexpected"]

@@ -16,9 +16,9 @@ from sam_rlx.generator import OUTPUT_MODES, MaskGenerator
 class SAM2AutomaticMaskGenerator:
     """Everything mode with upstream's arguments; see `sam_rlx.MaskGenerator` for their meaning.
 
-    With `min_mask_region_area`, holes and islands of at most so many places of the low-resolution
-    mask are removed, as upstream does on a GPU; its CPU path ignores it. Wrong combinations are
-    ``AssertionError``, as upstream.
+    With `min_mask_region_area`, holes and islands of at most so many positions of the
+    low-resolution mask are removed, as upstream does on a GPU; its CPU path ignores it. Wrong
+    combinations are ``AssertionError``, as upstream.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SAM2AutomaticMaskGenerator:
         return cls(build_sam2_hf(model_id), **kwargs)
 
     def generate(self, image: NDArray[np.uint8]) -> list[dict[str, Any]]:
-        """Find the masks of a picture (H, W, 3), uint8.
+        """Find the masks of an image (H, W, 3), uint8.
 
         Returns
         -------

@@ -107,7 +107,7 @@ def build_sam2_video_predictor(
         Of upstream's, those of the form ``"++model.NAME=VALUE"`` for `fill_hole_area`,
         `non_overlap_masks` and `add_all_frames_to_correct_as_cond`.
     apply_postprocessing : bool
-        True: holes of up to 8 places are filled. False is not offered.
+        True: holes of up to 8 positions are filled. False is not offered.
     vos_optimized : bool
         Without effect: there is one way to compute.
     **kwargs

@@ -13,12 +13,12 @@ from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
 from sam_rlx.errors import StateError
 
-_MOST_LOGIT = 32.0
+_MAX_LOGIT = 32.0
 Masks = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
 
 class SAM2ImagePredictor:
-    """Masks for prompts on one picture or several, with upstream's methods.
+    """Masks for prompts on one image or several, with upstream's methods.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class SAM2ImagePredictor:
     mask_threshold : float
         Logit above which a pixel belongs to a mask.
     max_hole_area, max_sprinkle_area : float
-        Holes and islands of at most so many places of the low-resolution mask are removed, as
+        Holes and islands of at most so many positions of the low-resolution mask are removed, as
         upstream does on a GPU; its CPU path leaves them. 0: they stay.
     """
 
@@ -43,7 +43,7 @@ class SAM2ImagePredictor:
         self.max_sprinkle_area = max_sprinkle_area
         self.mask_threshold = mask_threshold
         self._core = _core.ImagePredictor(sam_model.model.core, 0)
-        self._pictures: list[tuple[tuple[NDArray[np.float32], ...], tuple[int, int]]] = []
+        self._encoded: list[tuple[tuple[NDArray[np.float32], ...], tuple[int, int]]] = []
         self._is_batch = False
 
     @classmethod
@@ -57,25 +57,25 @@ class SAM2ImagePredictor:
         return "cpu"
 
     def set_image(self, image: Any) -> None:
-        """Encode a picture: PIL image, or array (H, W, 3), RGB, uint8 or float in 0 to 1.
+        """Encode an image: PIL image, or array (H, W, 3), RGB, uint8 or float in 0 to 1.
 
         Anything else is a ``NotImplementedError``, as upstream.
         """
         self._core.set_image(as_rgb(_picture(image)))
-        self._pictures, self._is_batch = [], False
+        self._encoded, self._is_batch = [], False
 
     def set_image_batch(self, image_list: list[NDArray[Any]]) -> None:
-        """Encode pictures (H, W, 3) for `predict_batch`; other types are ``AssertionError``."""
+        """Encode images (H, W, 3) for `predict_batch`; other types are ``AssertionError``."""
         require(isinstance(image_list, list), "image_list: expected a list")
         require(
             all(isinstance(image, np.ndarray) for image in image_list),
             "image_list: expected arrays (H, W, 3) alone",
         )
-        pictures = []
+        encoded = []
         for image in image_list:
             self._core.set_image(as_rgb(image))
-            pictures.append((self._core.image_embeddings, (image.shape[0], image.shape[1])))
-        self._pictures, self._is_batch = pictures, True
+            encoded.append((self._core.image_embeddings, (image.shape[0], image.shape[1])))
+        self._encoded, self._is_batch = encoded, True
 
     def predict(
         self,
@@ -102,7 +102,7 @@ class SAM2ImagePredictor:
         return_logits : bool
             Give logits instead of 0.0 and 1.0.
         normalize_coords : bool
-            Coordinates are pixels of the picture; False: they are in 0 to 1.
+            Coordinates are pixels of the image; False: they are in 0 to 1.
 
         Returns
         -------
@@ -112,12 +112,12 @@ class SAM2ImagePredictor:
         Raises
         ------
         RuntimeError
-            No picture is set.
+            No image is set.
         AssertionError
             `point_labels` is missing.
         """
         if self._core.orig_hw is None or self._is_batch:
-            raise StateError("predict: expected a picture from set_image, found none")
+            raise StateError("predict: expected an image from set_image, found none")
         return self._predict(
             (point_coords, point_labels, box, mask_input),
             multimask_output,
@@ -135,16 +135,16 @@ class SAM2ImagePredictor:
         return_logits: bool = False,
         normalize_coords: bool = True,
     ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """Predict for each picture of `set_image_batch`; prompts are lists, one a picture.
+        """Predict for each image of `set_image_batch`; prompts are lists, one an image.
 
-        Returns three lists of what `predict` gives. Without pictures: ``RuntimeError``.
+        Returns three lists of what `predict` gives. Without images: ``RuntimeError``.
         """
-        require(self._is_batch, "predict_batch: expected pictures from set_image_batch")
-        if not self._pictures:
-            raise StateError("predict_batch: expected pictures from set_image_batch, found none")
+        require(self._is_batch, "predict_batch: expected images from set_image_batch")
+        if not self._encoded:
+            raise StateError("predict_batch: expected images from set_image_batch, found none")
         results = []
-        for i, picture in enumerate(self._pictures):
-            self._core.set_image_embeddings(*picture)
+        for i, encoded_image in enumerate(self._encoded):
+            self._core.set_image_embeddings(*encoded_image)
             batches = (point_coords_batch, point_labels_batch, box_batch, mask_input_batch)
             prompts = tuple(None if batch is None else batch[i] for batch in batches)
             results.append(
@@ -192,7 +192,7 @@ class SAM2ImagePredictor:
         masks = self._core.upscale(self._without_small_regions(low_res), True)
         if not return_logits:
             masks = (masks > self.mask_threshold).astype(np.float32)
-        low_res = np.clip(low_res, -_MOST_LOGIT, _MOST_LOGIT)
+        low_res = np.clip(low_res, -_MAX_LOGIT, _MAX_LOGIT)
         if len(masks) == 1:
             masks, scores, low_res = masks[0], scores[0], low_res[0]
         return masks.astype(np.float32, copy=False), scores, low_res
@@ -205,15 +205,15 @@ class SAM2ImagePredictor:
         )
 
     def get_image_embedding(self) -> TensorArray:
-        """Return the picture's embedding (1, C, h, w); ``RuntimeError`` without a picture."""
+        """Return the image's embedding (1, C, h, w); ``RuntimeError`` without an image."""
         if self._core.orig_hw is None:
-            raise StateError("get_image_embedding: expected a picture from set_image, found none")
+            raise StateError("get_image_embedding: expected an image from set_image, found none")
         return as_tensor(self._core.image_embeddings[0])
 
     def reset_predictor(self) -> None:
-        """Forget all pictures."""
+        """Forget all images."""
         self._core.reset_image()
-        self._pictures, self._is_batch = [], False
+        self._encoded, self._is_batch = [], False
 
 
 def _picture(image: Any) -> Any:

@@ -1,7 +1,7 @@
 """The interface of ``sam3`` 0.1 on NumPy: same module names, arguments, defaults and shapes.
 
 Where upstream gives tensors, these classes give arrays with the methods ``cpu``, ``detach``,
-``numpy`` and ``to``. The only device is ``"cpu"``, and pictures are resized as upstream does there.
+``numpy`` and ``to``. The only device is ``"cpu"``, and images are resized as upstream does there.
 """
 
 from sam_rlx.compat.sam3.model_builder import build_sam3_image_model, build_sam3_video_predictor

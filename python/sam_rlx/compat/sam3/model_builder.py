@@ -21,7 +21,7 @@ def build_sam3_image_model(
     enable_inst_interactivity: bool = False,
     compile: bool = False,
 ) -> Sam3Image:
-    """Load a SAM 3 model for pictures.
+    """Load a SAM 3 model for images.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def build_sam3_image_model(
     enable_segmentation : bool
         True.
     enable_inst_interactivity : bool
-        Also prepare pictures for `Sam3Image.predict_inst`.
+        Also prepare images for `Sam3Image.predict_inst`.
     compile : bool
         Without effect: there is one way to compute.
 

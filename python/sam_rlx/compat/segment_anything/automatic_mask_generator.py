@@ -66,7 +66,7 @@ class SamAutomaticMaskGenerator:
         )
 
     def generate(self, image: NDArray[np.uint8]) -> list[dict[str, Any]]:
-        """Find the masks of a picture (H, W, 3), uint8.
+        """Find the masks of an image (H, W, 3), uint8.
 
         Returns
         -------

@@ -69,13 +69,13 @@ class Sam:
     def forward(
         self, batched_input: Sequence[Mapping[str, Any]], multimask_output: bool
     ) -> list[dict[str, TensorArray]]:
-        """Predict masks for several pictures, each with its own prompts.
+        """Predict masks for several images, each with its own prompts.
 
         Parameters
         ----------
         batched_input : list of dict
             ``image`` (3, h, w), resized so that the longer side is `image_encoder.img_size`, not
-            normalised; ``original_size`` (H, W). Optional, in pixels of the resized picture:
+            normalized; ``original_size`` (H, W). Optional, in pixels of the resized image:
             ``point_coords`` (B, N, 2), ``point_labels`` (B, N), ``boxes`` (B, 4), ``mask_inputs``
             (B, 1, S, S).
         multimask_output : bool
@@ -92,7 +92,7 @@ class Sam:
         InvalidArgumentError
             A shape is wrong.
         UnsupportedError
-            A picture has values that are not whole grey levels from 0 to 255.
+            An image has values that are not whole grey levels from 0 to 255.
         """
         predictor = _core.ImagePredictor(self.model.core, 0)
         outputs = []
@@ -116,7 +116,7 @@ class Sam:
         return outputs
 
     def set_resized(self, predictor: _core.ImagePredictor, image: Any, original_size: Any) -> None:
-        """Encode a picture (3, h, w) that was resized already, and note its original size."""
+        """Encode an image (3, h, w) that was resized already, and note its original size."""
         array = np.asarray(image)
         side = self.model.img_size
         if array.ndim != 3 or array.shape[0] != 3 or max(array.shape[1:]) != side:
@@ -133,7 +133,7 @@ class Sam:
         predictor.set_image_embeddings(predictor.image_embeddings, (height, width))
 
     def preprocess(self, x: Any) -> TensorArray:
-        """Normalise pixel values (..., 3, h, w) and pad them with zeros to the square input."""
+        """Normalize pixel values (..., 3, h, w) and pad them with zeros to the square input."""
         config = self.model.config
         mean, std = (
             np.asarray(config[key], np.float32).reshape(3, 1, 1)
@@ -147,7 +147,7 @@ class Sam:
     def postprocess_masks(self, masks: Any, input_size: Any, original_size: Any) -> TensorArray:
         """Enlarge low-resolution logits (B, K, h, w) to logits (B, K, H, W).
 
-        `input_size` is (H, W) after the resize, `original_size` that of the picture.
+        `input_size` is (H, W) after the resize, `original_size` that of the image.
         """
         logits = np.ascontiguousarray(masks, np.float32)
         enlarged = _core.postprocess_masks(
@@ -167,7 +167,7 @@ def decode(
     mask_input: Any,
     multimask_output: bool,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Run the decoder on prompts in pixels of the resized picture, given as upstream gives them.
+    """Run the decoder on prompts in pixels of the resized image, given as upstream gives them.
 
     Boxes may have further axes of length 1, and `mask_input` has the channel axis (B, 1, S, S).
     """

@@ -14,7 +14,7 @@ from sam_rlx.errors import StateError
 
 
 class SamPredictor:
-    """Masks for prompts on one picture, with upstream's methods.
+    """Masks for prompts on one image, with upstream's methods.
 
     Parameters
     ----------
@@ -28,11 +28,11 @@ class SamPredictor:
     transform : ResizeLongestSide
         To the network's input size.
     is_image_set : bool
-        Whether a picture is set.
+        Whether an image is set.
     original_size, input_size : (int, int) or None
-        (H, W) of the picture, and after the resize.
+        (H, W) of the image, and after the resize.
     features : array (1, C, h, w) or None
-        The picture's embedding.
+        The image's embedding.
     """
 
     def __init__(self, sam_model: Sam) -> None:
@@ -47,27 +47,27 @@ class SamPredictor:
 
     @property
     def is_image_set(self) -> bool:
-        """Whether a picture is set."""
+        """Whether an image is set."""
         return self._core.orig_hw is not None
 
     @property
     def original_size(self) -> tuple[int, int] | None:
-        """(H, W) of the picture in pixels, or None."""
+        """(H, W) of the image in pixels, or None."""
         return self._core.orig_hw
 
     @property
     def input_size(self) -> tuple[int, int] | None:
-        """(H, W) of the picture after the resize, or None."""
+        """(H, W) of the image after the resize, or None."""
         return self._core.input_hw
 
     @property
     def features(self) -> TensorArray | None:
-        """The picture's embedding (1, C, h, w), or None."""
+        """The image's embedding (1, C, h, w), or None."""
         return as_tensor(self._core.image_embeddings[0]) if self.is_image_set else None
 
     @expects("an image (H, W, 3), uint8")
     def set_image(self, image: NDArray[np.uint8], image_format: str = "RGB") -> None:
-        """Encode a picture.
+        """Encode an image.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class SamPredictor:
 
     @expects("an image (1, 3, h, w) and a size (H, W)")
     def set_torch_image(self, transformed_image: Any, original_image_size: Any) -> None:
-        """Encode a picture (1, 3, h, w) that was resized already, its longer side the network's.
+        """Encode an image (1, 3, h, w) that was resized already, its longer side the network's.
 
         A wrong shape is an ``AssertionError``, as upstream; values must be whole grey levels.
         """
@@ -102,7 +102,7 @@ class SamPredictor:
 
     def _require_image(self, purpose: str) -> None:
         if not self.is_image_set:
-            raise StateError(f"{purpose}: expected a picture from set_image, found none")
+            raise StateError(f"{purpose}: expected an image from set_image, found none")
 
     @expects("points, labels, a box and logits as arrays of numbers")
     def predict(
@@ -114,7 +114,7 @@ class SamPredictor:
         multimask_output: bool = True,
         return_logits: bool = False,
     ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]:
-        """Predict masks for one prompt set in pixels of the original picture.
+        """Predict masks for one prompt set in pixels of the original image.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class SamPredictor:
         Raises
         ------
         RuntimeError
-            No picture is set.
+            No image is set.
         AssertionError
             `point_labels` is missing.
         """
@@ -171,7 +171,7 @@ class SamPredictor:
         multimask_output: bool = True,
         return_logits: bool = False,
     ) -> tuple[TensorArray, TensorArray, TensorArray]:
-        """Predict masks for B prompt sets in pixels of the resized picture.
+        """Predict masks for B prompt sets in pixels of the resized image.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class SamPredictor:
         Raises
         ------
         RuntimeError
-            No picture is set.
+            No image is set.
         """
         self._require_image("predict")
         low_res, iou = decode(
@@ -202,10 +202,10 @@ class SamPredictor:
         return as_tensor(masks), as_tensor(iou), as_tensor(low_res)
 
     def get_image_embedding(self) -> TensorArray:
-        """Return the picture's embedding (1, C, h, w); a ``RuntimeError`` if none is set."""
+        """Return the image's embedding (1, C, h, w); a ``RuntimeError`` if none is set."""
         self._require_image("get_image_embedding")
         return as_tensor(self._core.image_embeddings[0])
 
     def reset_image(self) -> None:
-        """Forget the picture."""
+        """Forget the image."""
         self._core.reset_image()

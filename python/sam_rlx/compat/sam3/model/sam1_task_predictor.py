@@ -1,4 +1,4 @@
-"""Clicks on SAM 3's pictures: ``sam3.model.sam1_task_predictor``."""
+"""Clicks on SAM 3's images: ``sam3.model.sam1_task_predictor``."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ Embeddings = tuple[NDArray[np.float32], ...]
 
 
 class SAM3InteractiveImagePredictor(SAM2ImagePredictor):
-    """Masks for points, boxes and masks on pictures, by SAM 3's tracker. Made by `Sam3Image`.
+    """Masks for points, boxes and masks on images, by SAM 3's tracker. Made by `Sam3Image`.
 
-    Holes of at most 256 places of the low-resolution mask are filled, as upstream does where
+    Holes of at most 256 positions of the low-resolution mask are filled, as upstream does where
     scikit-image is installed.
 
     Parameters
@@ -29,10 +29,10 @@ class SAM3InteractiveImagePredictor(SAM2ImagePredictor):
         super().__init__(sam_model, mask_threshold)
         self._core = _core.ImagePredictor(sam_model.model.core, 0, "integer")
 
-    def set_pictures(
-        self, pictures: list[tuple[Embeddings, tuple[int, int]]], is_batch: bool
+    def set_encoded(
+        self, encoded: list[tuple[Embeddings, tuple[int, int]]], is_batch: bool
     ) -> None:
-        """Take features of `Sam3Processor` with the sizes (H, W) of their pictures."""
-        self._pictures, self._is_batch = pictures, is_batch
+        """Take features of `Sam3Processor` with the sizes (H, W) of their images."""
+        self._encoded, self._is_batch = encoded, is_batch
         if not is_batch:
-            self._core.set_image_embeddings(*pictures[0])
+            self._core.set_image_embeddings(*encoded[0])

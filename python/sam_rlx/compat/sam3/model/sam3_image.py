@@ -10,7 +10,7 @@ from sam_rlx.model import Model
 
 
 class Sam3Image:
-    """A SAM 3 model for pictures. Made by `build_sam3_image_model`.
+    """A SAM 3 model for images. Made by `build_sam3_image_model`.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Sam3Image:
         return self
 
     def predict_inst(self, inference_state: dict[str, Any], **kwargs: Any) -> Masks:
-        """Predict masks of one object on the picture of a state.
+        """Predict masks of one object on the image of a state.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Sam3Image:
                 predictor.reset_predictor()
 
     def predict_inst_batch(self, inference_state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Predict for each picture of a state of `Sam3Processor.set_image_batch`.
+        """Predict for each image of a state of `Sam3Processor.set_image_batch`.
 
         Takes the arguments of `SAM2ImagePredictor.predict_batch` and returns its three lists.
         Raises as `predict_inst`.
@@ -98,5 +98,5 @@ class Sam3Image:
                 "predict_inst: expected a model with enable_inst_interactivity, found one without"
             )
         features = state["backbone_out"]["sam2_backbone_out"]
-        predictor.set_pictures(list(zip(features, sizes, strict=True)), is_batch)
+        predictor.set_encoded(list(zip(features, sizes, strict=True)), is_batch)
         return predictor

@@ -33,7 +33,7 @@ class GeometricPrompt:
 
 
 class Sam3Processor:
-    """Phrases and boxes on pictures, with upstream's methods and states.
+    """Phrases and boxes on images, with upstream's methods and states.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Sam3Processor:
         self._tokenizer = Tokenizer(model.model.config["text"]["context_length"])
 
     def set_image(self, image: Any, state: State | None = None) -> State:
-        """Encode a picture.
+        """Encode an image.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Sam3Processor:
             Channels first (3, H, W), as upstream's tensors; uint8, or float in 0 to 1. With
             channels last the results get the size (W, 3), as upstream.
         state : dict, optional
-            Gets the picture in place of an earlier one; its prompts stay. Default: a new one.
+            Gets the image in place of an earlier one; its prompts stay. Default: a new one.
 
         Returns
         -------
@@ -135,24 +135,24 @@ class Sam3Processor:
         return state
 
     def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> dict[str, Any]:
-        pictures, clicks = [], []
+        encoded, clicks = [], []
         with self._lock, self._without_picture():
             for image, size in zip(images, sizes, strict=True):
                 self._core.set_image(_as_bytes(image), size)
-                picture = self._core.picture
-                assert picture is not None
-                pictures.append(picture)
+                encoded_image = self._core.concept_image
+                assert encoded_image is not None
+                encoded.append(encoded_image)
                 if self._clicks:
-                    clicks.append(picture.take_click_embeddings())
-        return {"pictures": pictures, "sam2_backbone_out": clicks or None}
+                    clicks.append(encoded_image.take_click_embeddings())
+        return {"encoded": encoded, "sam2_backbone_out": clicks or None}
 
     @contextmanager
     def _without_picture(self) -> Iterator[None]:
-        """Leave no picture behind: states hold them."""
+        """Leave no image behind: states hold them."""
         try:
             yield
         finally:
-            self._core.set_picture(None)
+            self._core.set_concept_image(None)
 
     def set_text_prompt(self, prompt: str, state: State) -> State:
         """Replace the phrase of a state, keep its boxes, and find.
@@ -167,10 +167,10 @@ class Sam3Processor:
         Raises
         ------
         ValueError
-            The state has no picture.
+            The state has no image.
         """
         if "backbone_out" not in state:
-            raise InvalidArgumentError("state: expected one of set_image, found no picture in it")
+            raise InvalidArgumentError("state: expected one of set_image, found no image in it")
         state["backbone_out"]["language_features"] = self._tokenizer([prompt])
         state.setdefault("geometric_prompt", GeometricPrompt())
         return self._forward_grounding(state)
@@ -184,10 +184,10 @@ class Sam3Processor:
         Raises
         ------
         ValueError
-            The state has no picture, or the box has not four numbers.
+            The state has no image, or the box has not four numbers.
         """
         if "backbone_out" not in state:
-            raise InvalidArgumentError("state: expected one of set_image, found no picture in it")
+            raise InvalidArgumentError("state: expected one of set_image, found no image in it")
         values = np.asarray(box, np.float32).ravel()
         if len(values) != 4:
             raise InvalidArgumentError(f"box: expected (cx, cy, w, h), found {box!r}")
@@ -199,7 +199,7 @@ class Sam3Processor:
         return self._forward_grounding(state)
 
     def reset_all_prompts(self, state: State) -> None:
-        """Remove phrase, boxes and results from a state; the picture stays."""
+        """Remove phrase, boxes and results from a state; the image stays."""
         for key in _TEXT_KEYS:
             state.get("backbone_out", {}).pop(key, None)
         for key in _RESULT_KEYS:
@@ -218,7 +218,7 @@ class Sam3Processor:
         boxes = np.array(prompt.boxes, np.float64) if prompt.boxes else None
         labels = np.array(prompt.labels, np.int32) if prompt.boxes else None
         with self._lock, self._without_picture():
-            self._core.set_picture(state["backbone_out"]["pictures"][0])
+            self._core.set_concept_image(state["backbone_out"]["encoded"][0])
             (found,) = self._core.find(
                 state["backbone_out"]["language_features"],
                 boxes=boxes,
@@ -236,7 +236,7 @@ class Sam3Processor:
 
 
 def _as_bytes(image: Any) -> NDArray[np.uint8]:
-    """Return the picture as upstream's transform sees it, (H, W, 3)."""
+    """Return the image as upstream's transform sees it, (H, W, 3)."""
     if not hasattr(image, "convert"):
         image = np.asarray(image)
         if image.dtype.kind == "f":

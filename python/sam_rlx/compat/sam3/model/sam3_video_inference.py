@@ -76,7 +76,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         Parameters
         ----------
         resource_path : str or list of PIL images
-            A picture, a folder of JPEG files, a video file, or pictures.
+            An image, a folder of JPEG files, a video file, or images.
         offload_video_to_cpu, async_loading_frames, video_loader_type
             Without effect: frames are decoded when they are needed.
 

@@ -14,23 +14,23 @@ _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
 
 
 class Pictures:
-    """Pictures in memory, resized by Pillow (bicubic, its default)."""
+    """Images in memory, resized by Pillow (bicubic, its default)."""
 
-    def __init__(self, pictures: list[Any], side: int) -> None:
-        self._pictures = pictures
+    def __init__(self, images: list[Any], side: int) -> None:
+        self._images = images
         self._side = side
-        self.width, self.height = pictures[0].size
+        self.width, self.height = images[0].size
 
     def __len__(self) -> int:
-        return len(self._pictures)
+        return len(self._images)
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
         size = (self._side, self._side)
-        return np.array(self._pictures[index].convert("RGB").resize(size))
+        return np.array(self._images[index].convert("RGB").resize(size))
 
 
 def open_frames(resource: Any, side: int) -> SquareFrames:
-    """Open a picture, pictures, a folder of JPEG files or a video file.
+    """Open an image, images, a folder of JPEG files or a video file.
 
     Raises
     ------

@@ -69,7 +69,7 @@ class MaskData:
 def is_box_near_crop_edge(
     boxes: ArrayLike, crop_box: Sequence[int], orig_box: Sequence[int], atol: float = 20.0
 ) -> NDArray[np.bool_]:
-    """Tell which boxes (M, 4) come within `atol` pixels of a crop edge inside the picture."""
+    """Tell which boxes (M, 4) come within `atol` pixels of a crop edge inside the image."""
     return _core.is_box_near_crop_edge(np.asarray(boxes, np.float32), crop_box, orig_box, atol)
 
 
@@ -169,20 +169,20 @@ def build_all_layer_point_grids(
 def generate_crop_boxes(
     im_size: tuple[int, ...], n_layers: int, overlap_ratio: float
 ) -> tuple[list[list[int]], list[int]]:
-    """Return crop boxes [x0, y0, x1, y1] for a picture (H, W), and the layer of each."""
+    """Return crop boxes [x0, y0, x1, y1] for an image (H, W), and the layer of each."""
     return _core.generate_crop_boxes((im_size[0], im_size[1]), n_layers, overlap_ratio)
 
 
 @expects("boxes (M, 4) and a box [x0, y0, x1, y1]")
 def uncrop_boxes_xyxy(boxes: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
-    """Move boxes (M, 4) from a crop's pixels to the picture's."""
+    """Move boxes (M, 4) from a crop's pixels to the image's."""
     x0, y0 = crop_box[:2]
     return np.add(boxes, [x0, y0, x0, y0])
 
 
 @expects("points (M, 2) and a box [x0, y0, x1, y1]")
 def uncrop_points(points: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
-    """Move points (M, 2) from a crop's pixels to the picture's."""
+    """Move points (M, 2) from a crop's pixels to the image's."""
     return np.add(points, list(crop_box[:2]))
 
 
@@ -190,7 +190,7 @@ def uncrop_points(points: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
 def uncrop_masks(
     masks: ArrayLike, crop_box: Sequence[int], orig_h: int, orig_w: int
 ) -> NDArray[Any]:
-    """Pad masks (M, h, w) of a crop with zeros to the picture's size."""
+    """Pad masks (M, h, w) of a crop with zeros to the image's size."""
     x0, y0, x1, y1 = crop_box
     return np.pad(np.asarray(masks), ((0, 0), (y0, orig_h - y1), (x0, orig_w - x1)))
 

@@ -11,14 +11,14 @@ from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 
 
 class ResizeLongestSide:
-    """Resize pictures, points and boxes so that the longer side has `target_length` pixels."""
+    """Resize images, points and boxes so that the longer side has `target_length` pixels."""
 
     def __init__(self, target_length: int) -> None:
         self.target_length = target_length
 
     @expects("an image (H, W, 3), uint8, and a positive target length")
     def apply_image(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Resize a picture (H, W, 3), uint8, as PIL's bilinear filter does."""
+        """Resize an image (H, W, 3), uint8, as PIL's bilinear filter does."""
         return _core.resize_longest_side(np.ascontiguousarray(image), self.target_length)
 
     @expects("points (..., 2) and the size (H, W) of the image")

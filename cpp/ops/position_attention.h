@@ -7,9 +7,9 @@
 
 namespace sam_rlx {
 
-// Attention to several maps of one square grid with rotary keys R_p (W u + b), where p is the place
-// of the input u and R_p turns half of the channels with the column and half with the row of p.
-// Keys are never made. With the parts of W and b that belong to the column and to the row,
+// Attention to several maps of one square grid with rotary keys R_p (W u + b), where p is the
+// position of the input u and R_p turns half of the channels with the column and half with the row
+// of p. Keys are never made. With the parts of W and b that belong to the column and to the row,
 //
 //   q . R_p (W u + b) = (W_x^T R_x^T q_x + W_y^T R_y^T q_y) . u + b_x . R_x^T q_x + b_y . R_y^T q_y
 //
@@ -24,25 +24,25 @@ namespace sam_rlx {
 // at the same distance need the same two sums.
 
 // W (C, K) and b (C,), channels in halves as rotate_ takes them, and the angles, as operands.
-struct PlaceProjection {
+struct PositionProjection {
   std::int64_t inputs = 0, side = 0;  // K
   Tensor column, row;                 // (K + 1, 2, C / 4): weights of the pairs
   Tensor all;                         // left operand (K + 1, C), for keys that are not turned
   Tensor cos, sin;                    // left operands ((side + 1) / 2, C / 4)
   Tensor center_cos, center_sin;      // (C / 4,)
 };
-PlaceProjection pack_place_projection(const KernelTable& kernels, ConstView weight, ConstView bias,
-                                      const CenteredAngles& angles);
+PositionProjection pack_position_projection(const KernelTable& kernels, ConstView weight,
+                                            ConstView bias, const CenteredAngles& angles);
 
 // A map: keys come from features + pos + tpos, values are the features.
-struct PlaceMap {
+struct PositionMap {
   ConstView features, pos;  // (side * side, K)
   ConstView tpos;           // (K,) or none
 };
 
 // Maps, and tokens whose keys are not turned, in the order in which they are read. Made once for
 // all layers that attend to them.
-struct PackedPlaces {
+struct PackedPositions {
   std::int64_t side = 0, maps = 0, tokens = 0, inputs = 0;
   const float* map_keys = nullptr;      // (side, side, K + 1, maps)
   const float* map_values = nullptr;    // (side) times a left operand (K, side * maps)
@@ -50,16 +50,16 @@ struct PackedPlaces {
   const float* token_values = nullptr;  // left operand (K, tokens)
 };
 // token_pos may be none. The result lives in the enclosing scope of the workspace.
-PackedPlaces pack_places(Context& ctx, std::int64_t side, std::span<const PlaceMap> maps,
-                         ConstView tokens, ConstView token_pos);
+PackedPositions pack_positions(Context& ctx, std::int64_t side, std::span<const PositionMap> maps,
+                               ConstView tokens, ConstView token_pos);
 
-struct PlaceAttentionArgs {
+struct PositionAttentionArgs {
   ConstView query;  // (N, C), turned by rotate_
-  const PlaceProjection& projection;
-  const PackedPlaces& places;
+  const PositionProjection& projection;
+  const PackedPositions& positions;
   float scale = 1.0F;
 };
 // out (N, K): the mean of the values.
-void place_attention(Context& ctx, const PlaceAttentionArgs& args, View out);
+void position_attention(Context& ctx, const PositionAttentionArgs& args, View out);
 
 }  // namespace sam_rlx

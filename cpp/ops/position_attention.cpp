@@ -1,4 +1,4 @@
-#include "ops/place_attention.h"
+#include "ops/position_attention.h"
 
 #include <algorithm>
 #include <limits>
@@ -20,8 +20,8 @@ constexpr std::int64_t kMaxNr = 64;
 
 // ---------------------------------------------------------------- packing
 
-PlaceProjection pack_place_projection(const KernelTable& kernels, ConstView weight, ConstView bias,
-                                      const CenteredAngles& angles) {
+PositionProjection pack_position_projection(const KernelTable& kernels, ConstView weight,
+                                            ConstView bias, const CenteredAngles& angles) {
   const std::int64_t channels = weight.shape[0], inputs = weight.shape[1], mr = kernels.gemm_mr;
   const std::int64_t depth = inputs + 1, pairs = channels / 4;
   Tensor extended({channels, depth});
@@ -66,13 +66,13 @@ PlaceProjection pack_place_projection(const KernelTable& kernels, ConstView weig
 
 namespace {
 
-// Keys of all maps on a row of places, channels before maps.
-void pack_map_keys(std::span<const PlaceMap> maps, std::int64_t inputs, std::int64_t first,
-                   std::int64_t places, float* out) {
+// Keys of all maps on a row of positions, channels before maps.
+void pack_map_keys(std::span<const PositionMap> maps, std::int64_t inputs, std::int64_t first,
+                   std::int64_t positions, float* out) {
   const auto count = static_cast<std::int64_t>(maps.size());
-  for (std::int64_t p = first; p < first + places; ++p, out += (inputs + 1) * count) {
+  for (std::int64_t p = first; p < first + positions; ++p, out += (inputs + 1) * count) {
     for (std::int64_t t = 0; t < count; ++t) {
-      const PlaceMap& map = maps[static_cast<std::size_t>(t)];
+      const PositionMap& map = maps[static_cast<std::size_t>(t)];
       const float* const feature = map.features.data + p * inputs;
       const float* const pos = map.pos.data + p * inputs;
       for (std::int64_t k = 0; k < inputs; ++k) {
@@ -84,7 +84,7 @@ void pack_map_keys(std::span<const PlaceMap> maps, std::int64_t inputs, std::int
   }
 }
 
-void pack_tokens(Context& ctx, ConstView tokens, ConstView token_pos, PackedPlaces& result) {
+void pack_tokens(Context& ctx, ConstView tokens, ConstView token_pos, PackedPositions& result) {
   const std::int64_t mr = ctx.kernels.gemm_mr, count = tokens.shape[0], inputs = tokens.shape[1];
   const std::int64_t depth = inputs + 1;
   float* const keys = ctx.workspace.array<float>(round_up(count, mr) * depth);
@@ -112,15 +112,15 @@ void pack_tokens(Context& ctx, ConstView tokens, ConstView token_pos, PackedPlac
 
 }  // namespace
 
-PackedPlaces pack_places(Context& ctx, std::int64_t side, std::span<const PlaceMap> maps,
-                         ConstView tokens, ConstView token_pos) {
-  PackedPlaces result{.side = side, .maps = static_cast<std::int64_t>(maps.size())};
+PackedPositions pack_positions(Context& ctx, std::int64_t side, std::span<const PositionMap> maps,
+                               ConstView tokens, ConstView token_pos) {
+  PackedPositions result{.side = side, .maps = static_cast<std::int64_t>(maps.size())};
   const ConstView example = maps.empty() ? tokens : maps.front().features;
   result.inputs = example.shape[1];
   const Shape expected{side * side, result.inputs};
-  for (const PlaceMap& map : maps) {
+  for (const PositionMap& map : maps) {
     if (map.features.shape != expected || map.pos.numel() != expected.numel()) {
-      fail("pack_places", "maps and encodings " + expected.str(),
+      fail("pack_positions", "maps and encodings " + expected.str(),
            map.features.shape.str() + " and " + map.pos.shape.str());
     }
   }
@@ -134,7 +134,7 @@ PackedPlaces pack_places(Context& ctx, std::int64_t side, std::span<const PlaceM
     pack_map_keys(maps, result.inputs, y * side, side, keys + y * key_size);
     const float** const row = columns + y * row_keys;
     for (std::int64_t j = 0; j < row_keys; ++j) {
-      const PlaceMap& map = maps[static_cast<std::size_t>(j % result.maps)];
+      const PositionMap& map = maps[static_cast<std::size_t>(j % result.maps)];
       row[j] = map.features.data + (y * side + j / result.maps) * result.inputs;
     }
     ctx.kernels.pack_a_columns(row, row_keys, result.inputs, values + y * value_size,
@@ -153,7 +153,7 @@ namespace {
 // One panel of nr queries; numbers of a query are in one lane.
 class QueryPanel {
  public:
-  QueryPanel(const KernelTable& kernels, const PlaceAttentionArgs& args)
+  QueryPanel(const KernelTable& kernels, const PositionAttentionArgs& args)
       : kernels_(kernels),
         args_(args),
         nr_(kernels.gemm_nr),
@@ -163,7 +163,7 @@ class QueryPanel {
 
   // Numbers of scratch that a thread needs.
   std::int64_t floats() const {
-    const PackedPlaces& p = args_.places;
+    const PackedPositions& p = args_.positions;
     const std::int64_t keys = std::max(p.side * p.maps, p.tokens), pairs = channels_ / 4;
     return nr_ * (6 * pairs + depth_ * (2 * pairs + 2 * mr_ + p.side + 3) + keys + 1);
   }
@@ -182,7 +182,7 @@ class QueryPanel {
   void attend(std::int64_t keys, const float* values);
 
   const KernelTable& kernels_;
-  const PlaceAttentionArgs& args_;
+  const PositionAttentionArgs& args_;
   std::int64_t nr_, mr_, depth_, channels_, columns_ = 0, done_ = 0;
   float *query_ = nullptr, *centered_ = nullptr, *even_ = nullptr, *odd_ = nullptr;
   float *cosines_ = nullptr, *sines_ = nullptr, *column_ = nullptr, *row_ = nullptr;
@@ -190,7 +190,7 @@ class QueryPanel {
 };
 
 void QueryPanel::set_up(std::int64_t first, std::int64_t count, float* scratch) {
-  const PackedPlaces& p = args_.places;
+  const PackedPositions& p = args_.positions;
   const std::int64_t pairs = channels_ / 4;
   const auto take = [&](std::int64_t rows) {
     float* const taken = scratch;
@@ -256,7 +256,7 @@ void QueryPanel::sum_products(const Tensor& angles, std::int64_t first, std::int
                  .c_row_stride = depth_ * nr_});
 }
 
-// What the queries make of the place at a distance to one side of the centre.
+// What the queries make of the position at a distance to one side of the centre.
 void QueryPanel::combine(std::int64_t index, float sign, float* table) const {
   const float* const cosines = cosines_ + index * depth_ * nr_;
   const float* const sines = sines_ + index * depth_ * nr_;
@@ -279,23 +279,23 @@ void QueryPanel::attend(std::int64_t keys, const float* values) {
 }
 
 void QueryPanel::attend_to_row(std::int64_t y) {
-  const PackedPlaces& p = args_.places;
+  const PackedPositions& p = args_.positions;
   const std::int64_t keys = p.side * p.maps;
-  kernels_.place_scores({.keys = p.map_keys + y * keys * depth_,
-                         .column = column_,
-                         .row = row_,
-                         .sum = sum_,
-                         .scores = scores_,
-                         .places = p.side,
-                         .depth = depth_,
-                         .maps = p.maps});
+  kernels_.position_scores({.keys = p.map_keys + y * keys * depth_,
+                            .column = column_,
+                            .row = row_,
+                            .sum = sum_,
+                            .scores = scores_,
+                            .positions = p.side,
+                            .depth = depth_,
+                            .maps = p.maps});
   attend(keys, p.map_values + y * keys * round_up(p.inputs, mr_));
 }
 
 void QueryPanel::attend_to_maps() {
-  const PlaceProjection& projection = args_.projection;
-  const std::int64_t side = args_.places.side, distances = (side + 1) / 2;
-  const auto for_each_place = [&](const Tensor& weight, std::int64_t quarter, auto visit) {
+  const PositionProjection& projection = args_.projection;
+  const std::int64_t side = args_.positions.side, distances = (side + 1) / 2;
+  const auto for_each_position = [&](const Tensor& weight, std::int64_t quarter, auto visit) {
     make_products(weight, quarter);
     for (std::int64_t first = 0; first < distances; first += mr_) {
       const std::int64_t count = std::min(mr_, distances - first);
@@ -308,17 +308,17 @@ void QueryPanel::attend_to_maps() {
       }
     }
   };
-  for_each_place(projection.column, 0, [&](std::int64_t x, std::int64_t index, float sign) {
+  for_each_position(projection.column, 0, [&](std::int64_t x, std::int64_t index, float sign) {
     combine(index, sign, column_ + x * depth_ * nr_);
   });
-  for_each_place(projection.row, 1, [&](std::int64_t y, std::int64_t index, float sign) {
+  for_each_position(projection.row, 1, [&](std::int64_t y, std::int64_t index, float sign) {
     combine(index, sign, row_);
     attend_to_row(y);
   });
 }
 
 void QueryPanel::attend_to_tokens() {
-  const PackedPlaces& p = args_.places;
+  const PackedPositions& p = args_.positions;
   kernels_.gemm({.m = depth_,
                  .n = nr_,
                  .k = channels_,
@@ -338,24 +338,25 @@ void QueryPanel::attend_to_tokens() {
 
 void QueryPanel::run(std::int64_t first, std::int64_t count, float* scratch, View out) {
   set_up(first, count, scratch);
-  if (args_.places.maps > 0) attend_to_maps();
-  if (args_.places.tokens > 0) attend_to_tokens();
+  if (args_.positions.maps > 0) attend_to_maps();
+  if (args_.positions.tokens > 0) attend_to_tokens();
   float* rows[kMaxNr] = {};
   for (std::int64_t i = 0; i < count; ++i) rows[i] = out[first + i].data;
-  kernels_.unpack_columns(result_, total_, count, args_.places.inputs, rows);
+  kernels_.unpack_columns(result_, total_, count, args_.positions.inputs, rows);
 }
 
 }  // namespace
 
-void place_attention(Context& ctx, const PlaceAttentionArgs& args, View out) {
+void position_attention(Context& ctx, const PositionAttentionArgs& args, View out) {
   const std::int64_t queries = args.query.shape[0];
   const Shape expected{queries, args.projection.inputs};
-  if (out.shape != expected) fail("place_attention: result", expected.str(), out.shape.str());
-  if (args.places.side != args.projection.side) {
-    fail("place_attention", "maps of side " + std::to_string(args.projection.side),
-         std::to_string(args.places.side));
+  if (out.shape != expected) fail("position_attention: result", expected.str(), out.shape.str());
+  if (args.positions.side != args.projection.side) {
+    fail("position_attention", "maps of side " + std::to_string(args.projection.side),
+         std::to_string(args.positions.side));
   }
-  if (args.places.maps + args.places.tokens < 1) fail("place_attention", "at least one key", "0");
+  if (args.positions.maps + args.positions.tokens < 1)
+    fail("position_attention", "at least one key", "0");
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t size = QueryPanel(ctx.kernels, args).floats();
   float* const buffers = ctx.workspace.array<float>(size * std::max(1, ctx.num_threads));

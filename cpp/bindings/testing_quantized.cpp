@@ -20,7 +20,7 @@ namespace {
 using Isa = std::optional<std::string>;
 
 // (bytes (rows, cols), scale (rows,), zero (rows,)) of the rows of x.
-py::tuple quantised_rows(const FloatArray& x, const Isa& isa) {
+py::tuple quantized_rows(const FloatArray& x, const Isa& isa) {
   constexpr std::int64_t kAlign = 64;
   const std::int64_t rows = x.shape(0), cols = x.shape(1);
   const std::int64_t stride = (cols + kAlign - 1) / kAlign * kAlign;
@@ -28,7 +28,7 @@ py::tuple quantised_rows(const FloatArray& x, const Isa& isa) {
   py::array_t<float> scale(rows);
   py::array_t<std::int32_t> zero(rows);
   select_kernels(isa ? isa->c_str() : nullptr)
-      .quantise_rows({.rows = rows,
+      .quantize_rows({.rows = rows,
                       .cols = cols,
                       .x = x.data(),
                       .out = padded.mutable_data(),
@@ -94,9 +94,9 @@ void register_block_linear(py::module_& ops) {
 
 }  // namespace
 
-void register_quantised(py::module_& module) {
+void register_quantized(py::module_& module) {
   py::module_ ops = module.attr("ops");
-  ops.def("quantise_rows", &quantised_rows, "x"_a, "isa"_a = py::none());
+  ops.def("quantize_rows", &quantized_rows, "x"_a, "isa"_a = py::none());
   register_block_linear(ops);
   ops.def("pack_int8", &pack_int8, "weight"_a, "isa"_a = py::none());
 }

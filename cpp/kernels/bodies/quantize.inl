@@ -37,7 +37,7 @@ SAM_RLX_INLINE RowScale row_scale(const RowRange& range, float scale) {
   return {scale, 1.0F / scale};
 }
 
-void quantise_rows(const sam_rlx::QuantiseRowsArgs& g) noexcept {
+void quantize_rows(const sam_rlx::QuantizeRowsArgs& g) noexcept {
   constexpr float kLevels = 255.0F;
   for (Index r = 0; r < g.rows; ++r) {
     const float* const x = g.x + r * g.cols;

@@ -1,9 +1,9 @@
-// Scores of a few keys on each of many places; queries are in the lanes. The keys of a place share
-// what the queries make of it, so that sum is formed once, by the first group of keys.
+// Scores of a few keys on each of many positions; queries are in the lanes. The keys of a position
+// share what the queries make of it, so that sum is formed once, by the first group of keys.
 
 // `R` keys of one place, from map `first` on. Sum: the sums are formed and kept for later groups.
 template <int R, bool Sum>
-SAM_RLX_INLINE void place_keys(const sam_rlx::PlaceScoresArgs& a, Index x, Index first) {
+SAM_RLX_INLINE void position_keys(const sam_rlx::PositionScoresArgs& a, Index x, Index first) {
   Vec acc[R][kNv];
   for_each<R>([&](auto r) { for_each<kNv>([&](auto v) { acc[r.value][v.value] = zero(); }); });
   const float* key = a.keys + x * a.depth * a.maps + first;
@@ -36,33 +36,33 @@ SAM_RLX_INLINE void place_keys(const sam_rlx::PlaceScoresArgs& a, Index x, Index
 }
 
 template <int R>
-void place_keys_first(const sam_rlx::PlaceScoresArgs& a, Index x, Index first) noexcept {
-  place_keys<R, true>(a, x, first);
+void position_keys_first(const sam_rlx::PositionScoresArgs& a, Index x, Index first) noexcept {
+  position_keys<R, true>(a, x, first);
 }
 template <int R>
-void place_keys_later(const sam_rlx::PlaceScoresArgs& a, Index x, Index first) noexcept {
-  place_keys<R, false>(a, x, first);
+void position_keys_later(const sam_rlx::PositionScoresArgs& a, Index x, Index first) noexcept {
+  position_keys<R, false>(a, x, first);
 }
 
-using PlaceFunction = void (*)(const sam_rlx::PlaceScoresArgs&, Index, Index) noexcept;
-struct PlaceTable {
-  PlaceFunction first[kMr];  // [r - 1]: r keys
-  PlaceFunction later[kMr];
+using PositionFunction = void (*)(const sam_rlx::PositionScoresArgs&, Index, Index) noexcept;
+struct PositionTable {
+  PositionFunction first[kMr];  // [r - 1]: r keys
+  PositionFunction later[kMr];
 };
 template <int... R>
-constexpr PlaceTable make_place_table(Ints<R...>) {
-  return {{place_keys_first<R + 1>...}, {place_keys_later<R + 1>...}};
+constexpr PositionTable make_position_table(Ints<R...>) {
+  return {{position_keys_first<R + 1>...}, {position_keys_later<R + 1>...}};
 }
-constexpr PlaceTable kPlaces = make_place_table(MakeInts<kMr>::type{});
+constexpr PositionTable kPositions = make_position_table(MakeInts<kMr>::type{});
 
-void place_scores(const sam_rlx::PlaceScoresArgs& a) noexcept {
+void position_scores(const sam_rlx::PositionScoresArgs& a) noexcept {
   // Groups of about equal size: short ones do not keep the multipliers busy.
   const Index groups = (a.maps + kMr - 1) / kMr;
-  for (Index x = 0; x < a.places; ++x) {
+  for (Index x = 0; x < a.positions; ++x) {
     Index done = 0;
     for (Index g = 0; g < groups; ++g) {
       const Index count = (a.maps - done + groups - g - 1) / (groups - g);
-      (g == 0 ? kPlaces.first : kPlaces.later)[count - 1](a, x, done);
+      (g == 0 ? kPositions.first : kPositions.later)[count - 1](a, x, done);
       done += count;
     }
   }

@@ -6,17 +6,17 @@ from support.ops import check, f64, normal, op, rng, softmax
 
 
 def turned(x, side):
-    """Rows of places of a grid, channels in halves, by the axial angles."""
+    """Rows of positions of a grid, channels in halves, by the axial angles."""
     pairs = x.shape[1] // 4
     angle = np.arange(side)[:, None] * 10000.0 ** (-np.arange(pairs) / pairs)
-    place = np.arange(len(x)) % (side * side)
-    angle = np.concatenate([angle[place % side], angle[place // side]], 1)
+    position = np.arange(len(x)) % (side * side)
+    angle = np.concatenate([angle[position % side], angle[position // side]], 1)
     half = x.shape[1] // 2
     result = (x[:, :half] + 1j * x[:, half:]) * np.exp(1j * angle)
     return np.concatenate([result.real, result.imag], 1)
 
 
-def place_attention(query, weight, bias, features, pos, tpos, tokens, token_pos, scale):
+def position_attention(query, weight, bias, features, pos, tpos, tokens, token_pos, scale):
     query, weight, bias, features, pos = f64(query, weight, bias, features, pos)
     tpos, tokens, token_pos = f64(tpos, tokens, token_pos)
     side, inputs = round(len(pos) ** 0.5), weight.shape[1]
@@ -30,13 +30,13 @@ def place_attention(query, weight, bias, features, pos, tpos, tokens, token_pos,
 
 def arrays(queries, channels, inputs, side, maps, tokens):
     random = rng(queries, channels, inputs, side, maps, tokens)
-    places = side * side
+    positions = side * side
     return (
         normal(random, queries, channels),
         normal(random, channels, inputs) / np.float32(inputs**0.5),
         normal(random, channels),
-        normal(random, maps, places, inputs),
-        normal(random, places, inputs),
+        normal(random, maps, positions, inputs),
+        normal(random, positions, inputs),
         normal(random, maps, inputs),
         normal(random, tokens, inputs),
         normal(random, tokens, inputs),
@@ -57,18 +57,18 @@ def arrays(queries, channels, inputs, side, maps, tokens):
         (40, 256, 64, 7, 13, 5),
     ],
 )
-def test_place_attention(queries, channels, inputs, side, maps, tokens):
+def test_position_attention(queries, channels, inputs, side, maps, tokens):
     given = arrays(queries, channels, inputs, side, maps, tokens)
-    check("place_attention", place_attention(*given), *given)
+    check("position_attention", position_attention(*given), *given)
 
 
 def test_large_scores_do_not_overflow():
     given = list(arrays(20, 16, 4, 4, 3, 2))
     given[0] *= 100
-    check("place_attention", place_attention(*given), *given, bound=1e-2)
+    check("position_attention", position_attention(*given), *given, bound=1e-2)
 
 
 def test_no_keys():
     given = arrays(4, 8, 3, 2, 0, 0)
-    with pytest.raises(ValueError, match="place_attention: expected at least one key"):
-        op("place_attention", *given)
+    with pytest.raises(ValueError, match="position_attention: expected at least one key"):
+        op("position_attention", *given)

@@ -1,4 +1,4 @@
-// Checks of scores of keys that lie on places, and of the chains that measure a core: parts of
+// Checks of scores of keys that lie on positions, and of the chains that measure a core: parts of
 // kernel_check.cpp.
 
 #pragma once
@@ -44,21 +44,21 @@ struct PairsOfChannels {
   }
 };
 
-// Scores (places * maps, columns) of `columns` queries.
-struct Places {
-  std::int64_t places, depth, maps, columns;
+// Scores (positions * maps, columns) of `columns` queries.
+struct Positions {
+  std::int64_t positions, depth, maps, columns;
   Floats keys, column, row;
 
   Floats found(const sam_rlx::KernelTable& t) const {
     const std::int64_t nr = t.gemm_nr;
-    Floats out(static_cast<std::size_t>(places * maps * columns));
+    Floats out(static_cast<std::size_t>(positions * maps * columns));
     Floats sum(static_cast<std::size_t>(depth * nr));
     for (std::int64_t first = 0; first < columns; first += nr) {
       const Floats of_columns = panel_of(column, columns, first, nr);
       const Floats of_row = panel_of(row, columns, first, nr);
-      Floats scores(static_cast<std::size_t>(places * maps * nr));
-      t.place_scores({keys.data(), of_columns.data(), of_row.data(), sum.data(), scores.data(),
-                      places, depth, maps});
+      Floats scores(static_cast<std::size_t>(positions * maps * nr));
+      t.position_scores({keys.data(), of_columns.data(), of_row.data(), sum.data(), scores.data(),
+                         positions, depth, maps});
       put_panel(scores, columns, first, nr, out);
     }
     return out;
@@ -66,7 +66,7 @@ struct Places {
 
   Numbers truth() const {
     Numbers out;
-    for (std::int64_t i = 0; i < places * maps * columns; ++i) {
+    for (std::int64_t i = 0; i < positions * maps * columns; ++i) {
       const std::int64_t c = i % columns, map = i / columns % maps, x = i / columns / maps;
       Numbers terms;
       for (std::int64_t k = 0; k < depth; ++k) {
@@ -80,8 +80,8 @@ struct Places {
   }
 };
 
-void check_places(const sam_rlx::KernelTable& table) {
-  constexpr std::int64_t kColumns = 67, kPlaces = 3;
+void check_positions(const sam_rlx::KernelTable& table) {
+  constexpr std::int64_t kColumns = 67, kPositions = 3;
   for (const std::int64_t depth : {1, 7}) {
     for (const std::int64_t pairs : {1, 5}) {
       Case test("pair_products", {depth, pairs});
@@ -90,14 +90,14 @@ void check_places(const sam_rlx::KernelTable& table) {
       test.expect("all", x.truth(), x.found(table));
     }
     for (const std::int64_t maps : {1, 2, 7, 15, 29}) {
-      Case test("place_scores", {depth, maps});
-      const Places x{kPlaces,
-                     depth,
-                     maps,
-                     kColumns,
-                     test.floats(kPlaces * depth * maps),
-                     test.floats(kPlaces * depth * kColumns),
-                     test.floats(depth * kColumns)};
+      Case test("position_scores", {depth, maps});
+      const Positions x{kPositions,
+                        depth,
+                        maps,
+                        kColumns,
+                        test.floats(kPositions * depth * maps),
+                        test.floats(kPositions * depth * kColumns),
+                        test.floats(depth * kColumns)};
       test.expect("all", x.truth(), x.found(table));
     }
   }
