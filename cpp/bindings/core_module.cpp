@@ -7,11 +7,7 @@
 
 namespace py = pybind11;
 
-PYBIND11_MODULE(_core, m) {
-  // NumPy and pybind11's own locks of the GIL know one interpreter.
-  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-    throw py::import_error("sam_rlx: expected the main interpreter, found a sub-interpreter");
-  }
+PYBIND11_MODULE(core_module, m) {
   m.doc() = "The compiled core of sam_rlx. Use the classes of sam_rlx instead.";
   sam_rlx::install_fork_handler();
   sam_rlx::register_errors(m);
@@ -31,4 +27,15 @@ PYBIND11_MODULE(_core, m) {
         sam_rlx::set_poll_hook(hook.is_none() ? nullptr : hook.ptr());
       },
       py::arg("hook"));
+}
+
+// The entry of the extension. pybind11's own begins by taking the GIL for the main interpreter, and
+// would wait for ever in another one.
+extern "C" PYBIND11_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError,
+                    "sam_rlx: expected the main interpreter, found a sub-interpreter");
+    return nullptr;
+  }
+  return PyInit_core_module();
 }

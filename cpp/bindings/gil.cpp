@@ -11,6 +11,11 @@ PyObject* poll_hook = nullptr;  // the GIL guards it
 
 }  // namespace
 
+PyThreadState*& released_state() noexcept {
+  thread_local PyThreadState* state = nullptr;
+  return state;
+}
+
 void sleep_forever() noexcept {
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }

@@ -2,6 +2,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <utility>
+
 #if defined(__GLIBCXX__)
 #include <cxxabi.h>
 #endif
@@ -28,29 +30,37 @@ auto unless_python_ends(const Call& call) {
 #endif
 }
 
+// The state of this thread while it runs without the GIL; null while it has it.
+PyThreadState*& released_state() noexcept;
+
 // In its scope other Python threads run.
 class GilRelease {
  public:
-  GilRelease() : state_(PyEval_SaveThread()) {}
+  GilRelease() { released_state() = PyEval_SaveThread(); }
   ~GilRelease() {
-    unless_python_ends([&] { PyEval_RestoreThread(state_); });
+    PyThreadState* const state = std::exchange(released_state(), nullptr);
+    unless_python_ends([&] { PyEval_RestoreThread(state); });
   }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
-
- private:
-  PyThreadState* state_;
 };
 
-// Calls Python from a thread without the GIL: call() returns a new reference, or null for an
-// exception, which is raised. It is C alone: see `unless_python_ends`.
+// Calls Python from a scope of GilRelease, or from a thread that has the GIL: call() returns a new
+// reference, or null for an exception, which is raised. It is C alone: see `unless_python_ends`.
+// PyGILState_Ensure would not do: once the interpreter is gone, it crashes.
 template <class Call>
 void call_python(const Call& call) {
-  const auto state = unless_python_ends([] { return PyGILState_Ensure(); });
-  struct Release {
-    PyGILState_STATE state;
-    ~Release() { PyGILState_Release(state); }
-  } const release{state};
+  struct Taken {
+    PyThreadState* state = std::exchange(released_state(), nullptr);
+    Taken() {
+      if (state != nullptr) unless_python_ends([&] { PyEval_RestoreThread(state); });
+    }
+    ~Taken() {
+      if (state != nullptr) released_state() = PyEval_SaveThread();
+    }
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
+  } const taken;
   PyObject* const result = unless_python_ends(call);
   if (result == nullptr) throw pybind11::error_already_set();
   Py_DECREF(result);

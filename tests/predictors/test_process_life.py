@@ -90,7 +90,7 @@ threading.Thread(target=loop, daemon=True).start()
 assert ready.wait(120)
 {statement}
 """
-    for _ in range(3):
+    for _ in range(5):
         done = run(program)
         assert done.returncode == code, done.stderr
         assert "terminate" not in done.stderr
@@ -145,20 +145,22 @@ def _interpreters():
     return None
 
 
-def test_a_sub_interpreter_gets_an_import_error():
-    program = """
-        import importlib
-        interpreters = importlib.import_module(sys.argv[1])
-        code = '''
+IMPORT = """
 try:
     import sam_rlx
 except ImportError as error:
     print(error, flush=True)
-'''
-        interpreters.run_string(interpreters.create(), code)
-    """
+"""
+
+
+def test_a_sub_interpreter_gets_an_import_error():
+    program = f"""
+import importlib, sys
+interpreters = importlib.import_module(sys.argv[1])
+interpreters.run_string(interpreters.create(), {IMPORT!r})
+"""
     done = subprocess.run(
-        [sys.executable, "-c", "import sys\n" + textwrap.dedent(program), _interpreters()],
+        [sys.executable, "-c", program, _interpreters()],
         capture_output=True,
         text=True,
         timeout=120,
