@@ -171,7 +171,7 @@ def sam3_phrase_gflop(config: Sam3Config) -> float:
     total += config.encoder_layers * layer(positions, prompt)
     queries = config.num_queries
     decoder = layer(queries + 1, prompt, positions)
-    # Places of boxes, their refinement, which upstream computes twice, and scores.
+    # Positions of boxes, their refinement, which upstream computes twice, and scores.
     decoder += queries * 8 * width * width + 8 * queries * width
     decoder += 2 * queries * config.grid * (2 + config.nheads) * width  # bias of distances
     decoder += 2 * width * width  # presence

@@ -211,7 +211,7 @@ class ClipMaker:
         return torch.stack([amount.expand(-1, -1, t, -1), rate.expand(-1, -1, t, -1), phase], -1)
 
     def _camera(self, layout: Layout, time: Tensor, side: int) -> tuple[Tensor, Tensor]:
-        """Places of the layout seen at each pixel of each frame: x and y of (B * T, S, S)."""
+        """Positions of the layout seen at each pixel of each frame: x and y of (B * T, S, S)."""
         b, draw = len(layout.size), self.draw
         held = draw.chance(0.6, b, 1)
         pan = self._direction(b)[:, None] * (held * draw.span(0, 0.015, b, 1) * time)[..., None]

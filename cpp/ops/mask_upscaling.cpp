@@ -90,7 +90,7 @@ struct RowScratch {
   float* masks;   // (4, K, W)
 };
 
-// Places (4y + 2 dy1 + dy2, 4x + 2 dx1 + dx2) for all x, d = 2 dy + dx.
+// Positions (4y + 2 dy1 + dy2, 4x + 2 dx1 + dx2) for all x, d = 2 dy + dx.
 struct PositionRow {
   std::int64_t y, d1, d2;
 };

@@ -147,7 +147,7 @@ class StreamingAttention {
 
  private:
   static constexpr std::int64_t kSmallKeys = 512;  // docs/optimizations.md: work-items
-  // So few keys stay in L1, and packing them costs much (docs/optimizations.md: keys-in-position).
+  // So few keys stay in L1, and packing them costs much (docs/optimizations.md: keys-in-place).
   static constexpr std::int64_t kKeysInPlace = 64;
   static constexpr std::int64_t kChunk = 256;  // docs/optimizations.md: work-items
 

@@ -12,7 +12,7 @@
 namespace sam_rlx {
 namespace {
 
-// Places of the map that are processed at once: part of the result's definition, because sums are
+// Positions of the map that are processed at once: part of the result's definition, because sums are
 // made part by part, in order, whatever the number of threads.
 constexpr std::int64_t kPart = 256;  // docs/optimizations.md: work-items
 // Rows of a work item when the parts are joined.

@@ -40,7 +40,7 @@ inline bool is_packed(const Projection& projection, std::int64_t rows, std::int6
          projection.packed->cols == cols;
 }
 
-// Places in whole panels: what pack_positions_t makes of (positions, inner).
+// Positions in whole panels: what pack_positions_t makes of (positions, inner).
 inline bool is_packed_map(const KernelTable& kernels, const ConstView& x, std::int64_t positions,
                           std::int64_t inner) {
   return has_columns(x, inner) && x.shape[0] == round_up(positions, kernels.gemm_nr);

@@ -241,7 +241,7 @@ def sam_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
 def vivid_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
     """Random weights whose masks depend on the point: many small ones instead of one large.
 
-    Places attend to tokens of a similar position, and the value of a mask where nothing is is
+    Positions attend to tokens of a similar position, and the value of a mask where nothing is is
     below zero.
     """
     weights = sam_weights(config, seed)

@@ -59,7 +59,7 @@ class Sam3Config:
 
     @property
     def grid(self) -> int:
-        """Places along one side of the map of the image."""
+        """Positions along one side of the map of the image."""
         return self.img_size // self.patch_size
 
     @property

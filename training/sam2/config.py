@@ -92,7 +92,7 @@ class Sam2Config:
 
     @property
     def grid(self) -> int:
-        """Places along one side of the coarsest map that the decoder sees."""
+        """Positions along one side of the coarsest map that the decoder sees."""
         return self.image_size // self.backbone_stride
 
     def to_json(self) -> str:

@@ -2,7 +2,7 @@
 
 constexpr int kDepthwisePositions = 4;  // docs/optimizations.md: register-tile
 
-// Places x to x + Places - 1; all they read lies inside of the rows.
+// Positions x to x + Positions - 1; all they read lies inside of the rows.
 template <int Positions>
 SAM_RLX_INLINE void depthwise_positions(const sam_rlx::DepthwiseRowArgs& a, Index x, Index c,
                                         Index n) {
@@ -10,7 +10,7 @@ SAM_RLX_INLINE void depthwise_positions(const sam_rlx::DepthwiseRowArgs& a, Inde
   for_each<Positions>([&](auto p) { acc[p.value] = load_n(a.bias + c, n); });
   for (Index i = 0; i < a.size; ++i) {
     if (a.rows[i] == nullptr) continue;
-    // Taps whose position lies in the row; Places > 1 only where all of them do.
+    // Taps whose position lies in the row; Positions > 1 only where all of them do.
     const Index first = larger(0, a.size / 2 - x);
     const Index last = smaller(a.size, a.width - x + a.size / 2);
     const float* in = a.rows[i] + (x + first - a.size / 2) * a.channels + c;

@@ -13,11 +13,11 @@
 
 namespace sam_rlx::sam2 {
 
-// Places that are attended to: those of a map, or a run of tokens without a position.
+// Positions that are attended to: those of a map, or a run of tokens without a position.
 struct KeyPart {
   ConstView key_input;  // (M, kv): what keys are projected from
   ConstView value;      // (M, kv)
-  bool rotated = true;  // keys turn with their place: M is a multiple of the grid's positions
+  bool rotated = true;  // keys turn with their position: M is a multiple of the grid's positions
 };
 
 // What is attended to: parts, or many maps packed together.
