@@ -23,9 +23,8 @@ PYBIND11_MODULE(core_module, m) {
   sam_rlx::register_concept_predictor(m);
   sam_rlx::register_tokenizer(m);
   m.def(
-      "set_poll_hook", [](const py::object& hook) {
-        sam_rlx::set_poll_hook(hook.is_none() ? nullptr : hook.ptr());
-      },
+      "set_poll_hook",
+      [](const py::object& hook) { sam_rlx::set_poll_hook(hook.is_none() ? nullptr : hook.ptr()); },
       py::arg("hook"));
 }
 

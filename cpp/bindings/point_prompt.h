@@ -11,8 +11,7 @@ struct PointArguments {
 };
 
 // A view of coords (N, 2) and labels (N,). Raises InvalidArgument when they are not valid.
-VideoSession::PointPrompt point_prompt(const PointArguments& arguments,
-                                       const Array<double>& coords,
+VideoSession::PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& coords,
                                        const Array<std::int32_t>& labels);
 
 }  // namespace sam_rlx

@@ -46,9 +46,8 @@ void set_frame(VideoPredictor& predictor, std::int64_t index, const py::array& i
                const std::optional<Pair>& orig_hw) {
   const ImageArray pixels(image);
   const GilRelease release;
-  predictor.change([&](VideoSession& session) {
-    session.set_frame(index, pixels.view(), size_of(orig_hw));
-  });
+  predictor.change(
+      [&](VideoSession& session) { session.set_frame(index, pixels.view(), size_of(orig_hw)); });
 }
 
 bool add_points(VideoPredictor& predictor, const PointArguments& arguments,
@@ -211,9 +210,12 @@ void register_video_predictor(py::module_& m) {
       .def("masks", masks, py::arg("frame"), py::arg("source"), py::arg("return_logits"))
       .def("export_state",
            [](VideoPredictor& predictor) { return predictor.use(export_video_state); })
-      .def("import_state", [](VideoPredictor& predictor, const py::dict& state) {
-        predictor.change([&](VideoSession& session) { import_video_state(session, state); });
-      }, py::arg("state"));
+      .def(
+          "import_state",
+          [](VideoPredictor& predictor, const py::dict& state) {
+            predictor.change([&](VideoSession& session) { import_video_state(session, state); });
+          },
+          py::arg("state"));
   register_prompts(type);
 }
 

@@ -45,15 +45,16 @@ struct PickleValue {
 };
 
 struct Pickle {
-  std::deque<PickleValue> values;  // owns every value; containers may form cycles
+  std::deque<PickleValue> values;              // owns every value; containers may form cycles
   std::set<std::string, std::less<>> globals;  // owns the names of globals
   const PickleValue* root = nullptr;
   std::vector<const PickleValue*> persistent;  // persistent ids, in order of appearance
   std::size_t size = 0;                        // bytes read
 };
 
-// Reads one pickle from the front of `bytes`, which must outlive it: the opcodes of protocols 2 to 5
-// that a state dict needs. Time and memory are linear in the bytes read. A global for which `allowed` is false, or another opcode, raises CheckpointError.
+// Reads one pickle from the front of `bytes`, which must outlive it: the opcodes of protocols 2 to
+// 5 that a state dict needs. Time and memory are linear in the bytes read. A global for which
+// `allowed` is false, or another opcode, raises CheckpointError.
 Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where,
                    bool (*allowed)(std::string_view global));
 

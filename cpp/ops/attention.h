@@ -81,8 +81,8 @@ struct WindowAttentionArgs {
   float scale = 1.0F;
   RelPos rel_pos;
   const float* pad_qkv = nullptr;
-  // Where each padded position projects to something of its own: floats from one position of a window
-  // to the next in pad_qkv. 0: all are one.
+  // Where each padded position projects to something of its own: floats from one position of a
+  // window to the next in pad_qkv. 0: all are one.
   std::int64_t pad_stride = 0;
   // Queries of a map that is coarser by a whole number s: (B, H / s, W / s, C), in windows of
   // size / s. Null: those in qkv. H, W and size are multiples of s, so that no query mixes

@@ -12,8 +12,8 @@
 namespace sam_rlx {
 namespace {
 
-// Positions of the map that are processed at once: part of the result's definition, because sums are
-// made part by part, in order, whatever the number of threads.
+// Positions of the map that are processed at once: part of the result's definition, because sums
+// are made part by part, in order, whatever the number of threads.
 constexpr std::int64_t kPart = 256;  // docs/optimizations.md: work-items
 // Rows of a work item when the parts are joined.
 constexpr std::int64_t kJoinedRows = 8;  // docs/optimizations.md: work-items

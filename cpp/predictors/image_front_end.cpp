@@ -76,7 +76,7 @@ class Sam3FrontEnd final : public ImageFrontEnd {
   void preprocess(Context& ctx, const ImageView& image, Resize resize, View input) const override {
     const sam3::Sam3Config& config = network().config;
     ByteSquareTransform{side(), resize, config.pixel_mean, config.pixel_std}.preprocess(ctx, image,
-                                                                                       input);
+                                                                                        input);
   }
   void forward_image(Context& ctx, ConstView input, const Outputs& out) const override {
     network().forward_image(ctx, input, {.detector = out.detector, .tracker = out.clicks});

@@ -24,7 +24,8 @@ class ImageFrontEnd {
   virtual void check(Resize resize) const;
 
   // What is made of an image; null for what is not needed. Tensors of the right size are used
-  // again. Nothing is written before all that can be interrupted is done, unless both are asked for.
+  // again. Nothing is written before all that can be interrupted is done, unless both are asked
+  // for.
   struct Outputs {
     sam2::ImageFeatures* clicks = nullptr;  // without no_mem_embed; SAM 1 has the embedding only
     sam3::DetectorFeatures* detector = nullptr;  // SAM 3
@@ -36,7 +37,8 @@ class ImageFrontEnd {
   virtual std::int64_t side() const = 0;
   // Size of an image inside it.
   virtual Size input_hw(Size /*orig_hw*/) const { return {side(), side()}; }
-  // The decoder of clicks and the memory behind it. Raises UnsupportedError when the model has none.
+  // The decoder of clicks and the memory behind it. Raises UnsupportedError when the model has
+  // none.
   virtual const sam2::Sam2Heads& heads() const;
   // Encoding of the positions of the coarsest map: (g, g, C). For video.
   virtual ConstView vision_pos_enc() const;

@@ -52,8 +52,8 @@ class ImagePredictor {
 
   // The way of this image's masks from the decoder to the image. SAM 3's holes are filled.
   MaskGeometry mask_geometry() const;
-  // low_res (K, S, S) logits -> out (K, H, W) of that geometry, logits or bytes that are 1 above the
-  // threshold.
+  // low_res (K, S, S) logits -> out (K, H, W) of that geometry, logits or bytes that are 1 above
+  // the threshold.
   void upscale(const MaskGeometry& geometry, ConstView low_res, View out);
   void binarize(const MaskGeometry& geometry, ConstView low_res, std::uint8_t* out);
 

@@ -40,7 +40,7 @@ void MaskletTracker::do_refine(const VideoSession::PointPrompt& prompt, bool may
   const Size hw = *session_->orig_hw();
   const View logits = ctx.workspace.floats({1, hw.height, hw.width});
   session_->upscale({{obj_id, session_->find_object(obj_id)->latest_output(prompt.frame, true)}},
-                  logits);
+                    logits);
   remove_small_components_(logits[0], config_.fill_hole_area);
   std::vector<std::uint8_t> mask(static_cast<std::size_t>(logits.numel()));
   std::transform(logits.data, logits.data + logits.numel(), mask.begin(),

@@ -63,7 +63,7 @@ double shifted(double value, double scale, Frame frame) {
 }  // namespace
 
 sam::Prompt SamImageState::prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index,
-                                  Size orig_hw, Frame frame) const {
+                                     Size orig_hw, Frame frame) const {
   const Size input = input_hw(orig_hw);
   const double scale_xy[2] = {
       static_cast<double>(input.width) / static_cast<double>(orig_hw.width),
@@ -84,8 +84,8 @@ sam::Prompt SamImageState::prompt_of(Context& ctx, const PromptBatch& prompts, s
   return prompt;
 }
 
-void SamImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
-                        const DecodeJob& job) const {
+void SamImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_t index,
+                           Size orig_hw, const DecodeJob& job) const {
   const sam::Sam& sam = this->sam();
   const Workspace::Scope scratch(ctx.workspace);
   const sam::Prompt prompt = prompt_of(ctx, prompts, index, orig_hw, job.frame);

@@ -48,7 +48,7 @@ std::vector<TrackedObject*> VideoSession::members_of(std::int64_t batch) const {
 // The object's pointer comes from the mask at the side that the mask downsampler wants, with soft
 // edges. Upstream: add_new_mask.
 FrameOutputPtr VideoSession::run_video_mask(Context& ctx, const EncodedFrame& frame,
-                                              ConstView mask) {
+                                            ConstView mask) {
   const std::int64_t size = 4 * model_->info().mask_side;
   ConstView input = mask, shown = mask;
   if (mask.shape != Shape{size, size}) {
@@ -61,8 +61,8 @@ FrameOutputPtr VideoSession::run_video_mask(Context& ctx, const EncodedFrame& fr
     resize_bilinear_antialias(ctx, plane(mask), resized);
     shown = resized[0];
   }
-  FrameOutputPtr output = keep(heads().use_mask_as_output(ctx, frame.features.embedding,
-                                                               frame.features.high_res, input));
+  FrameOutputPtr output = keep(
+      heads().use_mask_as_output(ctx, frame.features.embedding, frame.features.high_res, input));
   std::vector<std::uint8_t> bits(static_cast<std::size_t>(shown.numel()));
   std::transform(shown.data, shown.data + shown.numel(), bits.begin(),
                  [](float value) { return value > kMaskPromptThreshold ? 1 : 0; });

@@ -46,7 +46,7 @@ void VideoSession::track_masklets(const MaskletStep& step) {
 }
 
 void VideoSession::remember_masklets(std::int64_t index, std::span<const std::int64_t> handles,
-                                       ConstView masks) {
+                                     ConstView masks) {
   const EncodedFrame& frame = cached_frame(index, "propagate");
   Context ctx = context();
   for (std::size_t k = 0; k < handles.size(); ++k) {

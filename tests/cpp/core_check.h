@@ -45,5 +45,4 @@ void check_parallel();
 }  // namespace core_check
 
 #define EXPECT(condition) ::core_check::expect((condition), #condition, __FILE__, __LINE__)
-#define THROWN(Error, ...) \
-  ::core_check::thrown<Error>([&] { __VA_ARGS__; }, __FILE__, __LINE__)
+#define THROWN(Error, ...) ::core_check::thrown<Error>([&] { __VA_ARGS__; }, __FILE__, __LINE__)

@@ -23,7 +23,7 @@ void check_products() {
   EXPECT(sam_rlx::checked_multiply(49, kLargest / 49) == kLargest);
   const std::int64_t half = std::int64_t{1} << 62;
   EXPECT(core_check::contains(THROWN(InvalidArgument, sam_rlx::checked_multiply(half, 2)),
-                           "found 4611686018427387904 * 2"));
+                              "found 4611686018427387904 * 2"));
   THROWN(InvalidArgument, sam_rlx::checked_multiply(2, half));
   THROWN(InvalidArgument, sam_rlx::checked_multiply(kLargest, kLargest));
   THROWN(InvalidArgument, sam_rlx::checked_multiply(-1, 3));

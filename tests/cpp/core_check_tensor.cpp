@@ -68,7 +68,7 @@ void check_index() {
     EXPECT(core_check::contains(THROWN(InternalError, view[i]), "i < view.shape[0]"));
     THROWN(InternalError, fixed[i]);
   }
-  THROWN(InternalError, view[1][2][3][0]);                   // rank 0
+  THROWN(InternalError, view[1][2][3][0]);                    // rank 0
   THROWN(InternalError, ConstView(nullptr, Shape{2, 3})[0]);  // no data
   EXPECT(ConstView(nullptr, Shape{2, 0})[1].numel() == 0);
   THROWN(InternalError, Tensor::copy_of(ConstView(nullptr, Shape{1})));

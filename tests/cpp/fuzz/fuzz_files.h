@@ -20,9 +20,8 @@ class Folder {
  public:
   Folder() {
     const std::filesystem::path memory = "/dev/shm";
-    const auto parent = std::filesystem::is_directory(memory)
-                            ? memory
-                            : std::filesystem::temp_directory_path();
+    const auto parent =
+        std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
     path_ = parent / ("sam_rlx_fuzz_" + std::to_string(getpid()));
     std::filesystem::create_directories(path_);
   }

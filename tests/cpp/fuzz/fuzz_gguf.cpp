@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto bytes = std::as_bytes(std::span(data, size));
     const sam_rlx::GgufFile file{bytes, "fuzz"};
     const auto open_part = [&](std::int64_t, std::int64_t) { return file; };
-    const sam_rlx::StateDict state_dict = sam_rlx::read_gguf(file, open_part, {"sam", "sam2", "sam3"});
+    const sam_rlx::StateDict state_dict =
+        sam_rlx::read_gguf(file, open_part, {"sam", "sam2", "sam3"});
     for (const sam_rlx::TensorEntry& entry : state_dict.tensors()) {
       std::vector<float> values(static_cast<std::size_t>(entry.numel()));
       sam_rlx::copy_as_float(state_dict, entry, values.data());

@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto bytes = std::as_bytes(std::span(data, size));
     const sam_rlx::Pickle pickle =
         sam_rlx::read_pickle(bytes, "fuzz", sam_rlx::torch_global_allowed);
-    const sam_rlx::StateDict state_dict = sam_rlx::read_torch_state(
-        *pickle.root, "fuzz", [&](const sam_rlx::TorchStorage& wanted) {
+    const sam_rlx::StateDict state_dict =
+        sam_rlx::read_torch_state(*pickle.root, "fuzz", [&](const sam_rlx::TorchStorage& wanted) {
           const auto bytes_wanted =
               static_cast<std::size_t>(wanted.numel * sam_rlx::dtype_bytes(wanted.dtype));
           if (bytes_wanted > kStorage) sam_rlx::fail<sam_rlx::CheckpointError>("", "less", "more");
