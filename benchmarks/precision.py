@@ -329,7 +329,7 @@ def arguments() -> argparse.Namespace:
 
 def chosen_pictures(options: argparse.Namespace) -> list[Picture]:
     """Return the images of the command line, or all that there are."""
-    named = options.pictures or ()
+    named = options.images or ()
     found = [Picture(io.read_image(p), tuple(options.phrases)) for p in named]
     found = found or [*photographs(), *scenes()]
     step = max(1, len(found) // (options.count or len(found)))

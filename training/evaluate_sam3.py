@@ -123,7 +123,7 @@ def main() -> None:
     maker = phrase_maker(torch.device("cpu"), SEED, 400, 40, 1)
     model = export.load(args.checkpoint)
     detector = model.detector if isinstance(model, Sam3Video) else model
-    groups = measure(detector, maker, args.pictures)
+    groups = measure(detector, maker, args.images)
     print(" " * 26 + "".join(f"{group:>20s}" for group in groups))
     for name in groups["all"]:
         values = (f"{groups[group][name]:20.3f}" for group in groups)

@@ -230,7 +230,7 @@ def test_ctrl_c_stops_the_computation(photo: Path, tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith("picture"):
+            if line.startswith("image"):
                 break
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=HANG_SECONDS)

@@ -249,7 +249,7 @@ def with_index_first(clip: Path, folder: Path) -> Path:
 def test_files_that_are_no_video(sam2_model: sam_rlx.Model, clip: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         sam_rlx.VideoPredictor(sam2_model, tmp_path / "none.mp4")
-    with pytest.raises(sam_rlx.InvalidArgumentError, match="pictures"):
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="images"):
         sam_rlx.VideoPredictor(sam2_model, tmp_path)
     text = tmp_path / "text.mp4"
     text.write_text("no video")
