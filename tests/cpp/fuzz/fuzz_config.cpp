@@ -1,26 +1,24 @@
 // libFuzzer target: any text as the config in the metadata of a model, whose tensors are those of a
 // release. The first byte chooses the family. A network of the config's sizes is made.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <variant>
 
-#include "checkpoint/loader.h"
 #include "core/error.h"
-#include "models/sam/sam.h"
-#include "models/sam2/sam2.h"
-#include "models/sam3/sam3.h"
-#include "predictors/sam2_config.h"
-#include "predictors/sam3_config.h"
-#include "predictors/sam_config.h"
+#include "loading/family.h"
+#include "loading/loader.h"
 
 namespace {
 
 using namespace sam_rlx;
 
 // Names and shapes of a network, without numbers.
-template <class Network>
-StateDict shapes_of(Network network) {
+template <class Net>
+StateDict shapes_of(Net& network) {
   StateDict result;
   result.source = "fuzz";
   for (const auto& [name, shape] : list_parameters(network)) {
@@ -39,25 +37,31 @@ sam3::Sam3Config sam3_with_tracker() {
   return config;
 }
 
-template <class Network>
-void check(Network network, const StateDict& state_dict) {
-  check_parameters(list_parameters(network), state_dict, {});
-}
+// The tensors of a family's release, and the family that reads them.
+struct Release {
+  const Family& family;
+  StateDict state_dict;
+
+  Release(const Family& row, const NetworkConfig& config) : family(row) {
+    Network network = family.make(config);
+    state_dict = std::visit([](auto& net) { return shapes_of(net); }, network);
+  }
+};
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static StateDict sam = shapes_of(sam::Sam(sam::released_config("vit_b")));
-  static StateDict sam2 = shapes_of(sam2::Sam2(sam2::Sam2Config()));
-  static StateDict sam3 = shapes_of(sam3::Sam3(sam3_with_tracker()));
+  static std::array<Release, 3> releases{Release(sam_family(), sam::released_config("vit_b")),
+                                         Release(sam2_family(), sam2::Sam2Config()),
+                                         Release(sam3_family(), sam3_with_tracker())};
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  StateDict& state_dict = data[0] % 3 == 0 ? sam : data[0] % 3 == 1 ? sam2 : sam3;
-  state_dict.metadata["config"] = text;
+  Release& release = releases[data[0] % releases.size()];
+  release.state_dict.metadata["config"] = text;
   try {
-    if (&state_dict == &sam) check(sam::Sam(sam_config_of(sam, {})), sam);
-    if (&state_dict == &sam2) check(sam2::Sam2(sam2_config_of(sam2, {})), sam2);
-    if (&state_dict == &sam3) check(sam3::Sam3(sam3_config_of(sam3, {})), sam3);
+    Network network = release.family.make(release.family.config_of(release.state_dict, {}));
+    std::visit([&](auto& net) { check_parameters(list_parameters(net), release.state_dict, {}); },
+               network);
   } catch (const Error&) {
   }
   return 0;

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "predictors/model.h"
+#include "loading/model.h"
 
 namespace sam_rlx::fuzz {
 
