@@ -34,16 +34,33 @@ import pathlib, nightly.kills as k
 trial = k._Trial("save", pathlib.Path("."), pathlib.Path({str(tmp_path)!r}), {{"a": b"new"}})
 for content in (b"ne", b"new", k.OLD):
     (trial.out / "a").write_bytes(content)
-    print(len(trial.problems(True)), len(trial.problems(False)))
+    print(*(len(trial.problems(old, "SIGKILL")) for old in (True, False)))
 (trial.out / "a").unlink()
 (trial.out / ".a.1.tmp").write_bytes(b"n")
 (trial.out / "b").write_bytes(b"n")
-print(trial.problems(True))
+print(trial.problems(True, "SIGKILL"))
 """
     status, text = run(f"exec({code!r})")
     assert status == 0, text
     assert text.split("\n")[:3] == ["1 1", "0 0", "0 1"]
     assert text.split("\n")[3] == "['a: lost', 'b: no file of the command']"
+
+
+def test_a_stopped_track_may_keep_its_first_frames():
+    code = """
+import json, pathlib, tempfile, nightly.kills as k
+whole, first = ({"images": list(range(n)), "annotations": list(range(n))} for n in (3, 2))
+out = pathlib.Path(tempfile.mkdtemp())
+other = {"images": [1, 0], "annotations": [0, 1]}
+for name in ("track", "everything"):
+    trial = k._Trial(name, out, out, {"a": json.dumps(whole).encode()})
+    for content in (json.dumps(first), json.dumps(other), json.dumps(first)[:-1]):
+        (out / "a").write_text(content)
+        print(*(len(trial.problems(False, signal)) for signal in k.SIGNALS))
+"""
+    status, text = run(f"exec({code!r})")
+    assert status == 0, text
+    assert text.split("\n")[:6] == ["1 0", "1 1", "1 1", "1 1", "1 1", "1 1"]
 
 
 def test_every_fuzz_target_is_built():
