@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sam_rlx import gguf_conversion
+from sam_rlx._gguf import conversion as gguf_conversion
 
 TRAINED = Path(__file__).parent / "checkpoints"
 ASSETS = Path(__file__).parents[1] / "python" / "sam_rlx" / "assets"

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/image.h"
-#include "predictors/image_transform.h"
+#include "predictors/image/image_transform.h"
 
 namespace sam_rlx {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bindings/numpy.h"
-#include "predictors/mask_generator.h"
+#include "predictors/image/mask_generator.h"
 
 namespace sam_rlx {
 

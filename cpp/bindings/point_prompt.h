@@ -1,7 +1,7 @@
 #pragma once
 
 #include "bindings/numpy.h"
-#include "predictors/video_session.h"
+#include "predictors/video/video_session.h"
 
 namespace sam_rlx {
 

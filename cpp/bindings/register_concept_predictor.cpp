@@ -6,7 +6,7 @@
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
-#include "predictors/concept_predictor.h"
+#include "predictors/concept/concept_predictor.h"
 
 namespace sam_rlx {
 namespace {

@@ -6,7 +6,7 @@
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
-#include "predictors/image_predictor.h"
+#include "predictors/image/image_predictor.h"
 
 namespace sam_rlx {
 namespace {

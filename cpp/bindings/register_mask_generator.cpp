@@ -4,7 +4,7 @@
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
 #include "bindings/register.h"
-#include "predictors/sam_crop_predictor.h"
+#include "predictors/image/sam_crop_predictor.h"
 
 namespace sam_rlx {
 namespace {

@@ -6,7 +6,7 @@
 #include "bindings/numpy.h"
 #include "bindings/point_prompt.h"
 #include "bindings/register.h"
-#include "predictors/masklet_tracker.h"
+#include "predictors/video/masklet_tracker.h"
 
 namespace sam_rlx {
 namespace {

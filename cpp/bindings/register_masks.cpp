@@ -17,7 +17,7 @@
 #include "ops/nms.h"
 #include "ops/polygon.h"
 #include "ops/resize_pillow.h"
-#include "predictors/small_regions.h"
+#include "predictors/image/small_regions.h"
 
 // What Python gets (see _core.pyi):
 //   rle_encode(mask) -> counts              rle_decode(counts, (h, w)) -> mask

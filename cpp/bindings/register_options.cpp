@@ -2,9 +2,9 @@
 
 #include "bindings/config_dict.h"
 #include "bindings/register.h"
-#include "predictors/mask_generator.h"
-#include "predictors/masklet_tracker.h"
-#include "predictors/video_predictor.h"
+#include "predictors/image/mask_generator.h"
+#include "predictors/video/masklet_tracker.h"
+#include "predictors/video/video_predictor.h"
 
 // Options of predictors, as Python's checks and the command line's help read them.
 

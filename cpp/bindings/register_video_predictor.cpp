@@ -6,7 +6,7 @@
 #include "bindings/point_prompt.h"
 #include "bindings/register.h"
 #include "bindings/video_state.h"
-#include "predictors/video_predictor.h"
+#include "predictors/video/video_predictor.h"
 
 namespace sam_rlx {
 namespace {

@@ -1,8 +1,9 @@
 """Segment Anything on ordinary CPUs."""
 
-import sam_rlx.openmp  # noqa: F401  # first: it loads the extension
+import sam_rlx._openmp  # noqa: F401  # first: it loads the extension
+from sam_rlx._concept_types import ConceptPrediction, RawDetections
+from sam_rlx._video.types import VideoFrame
 from sam_rlx.concept import ConceptPredictor
-from sam_rlx.concept_types import ConceptPrediction, RawDetections
 from sam_rlx.errors import (
     CheckpointError,
     HubError,
@@ -19,7 +20,6 @@ from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model, build_info, load_model
 from sam_rlx.tokenizer import Tokenizer
 from sam_rlx.video import VideoPredictor
-from sam_rlx.video_types import VideoFrame
 
 __all__ = [
     "CheckpointError",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from sam_rlx import _core
-from sam_rlx.arrays import as_integer, as_number
+from sam_rlx._arrays import as_integer, as_number
 
 Kind = Literal["generator", "video", "text"]
 

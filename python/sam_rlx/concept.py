@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, embedding_file
-from sam_rlx.arrays import (
+from sam_rlx._arrays import (
     Marks,
     as_images,
     as_integer,
@@ -17,8 +17,8 @@ from sam_rlx.arrays import (
     as_number,
     as_rgb,
 )
-from sam_rlx.concept_types import ConceptPrediction, Phrase, RawDetections
-from sam_rlx.embeddings import ImageEmbeddings
+from sam_rlx._concept_types import ConceptPrediction, Phrase, RawDetections
+from sam_rlx._embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer

@@ -1,6 +1,6 @@
 """Errors and warnings of the library. The text has the form ``where: expected X, found Y``."""
 
-from sam_rlx.printable import printable
+from sam_rlx._printable import printable
 
 
 class SamRlxError(Exception):

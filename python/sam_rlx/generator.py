@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, _options
-from sam_rlx.arrays import as_num_threads, as_number, as_rgb
+from sam_rlx._arrays import as_num_threads, as_number, as_rgb
+from sam_rlx._progress import Progress, terminal_bar
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
-from sam_rlx.progress import Progress, terminal_bar
 
 OUTPUT_MODES = ("binary_mask", "uncompressed_rle", "coco_rle")
 

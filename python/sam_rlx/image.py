@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, embedding_file
-from sam_rlx.arrays import Prompts, as_images, as_integer, as_num_threads, as_prompts, as_rgb
-from sam_rlx.embeddings import ImageEmbeddings
+from sam_rlx._arrays import Prompts, as_images, as_integer, as_num_threads, as_prompts, as_rgb
+from sam_rlx._embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.arrays import as_bools, as_items, as_rgb
+from sam_rlx._arrays import as_bools, as_items, as_rgb
+from sam_rlx._files import as_path, atomic_write
 from sam_rlx.errors import InvalidArgumentError, MissingExtraError
-from sam_rlx.files import as_path, atomic_write
 
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 

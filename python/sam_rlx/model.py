@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx import _core, hub
-from sam_rlx.arrays import as_integer
+from sam_rlx._arrays import as_integer
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 _PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.arrays import as_integer
+from sam_rlx._arrays import as_integer
 from sam_rlx.errors import InvalidArgumentError, TruncationWarning
 
 _MERGES = Path(__file__).with_name("assets") / "clip-merges.bin"
@@ -86,7 +86,7 @@ class Tokenizer:
             raise InvalidArgumentError(
                 f"text: expected a str or a sequence of str, found {_kind(text)}"
             )
-        from sam_rlx.text_cleaning import clean
+        from sam_rlx._text.cleaning import clean
 
         ids, lengths = _tokenizer()([clean(phrase) for phrase in phrases], self._context_length)
         for phrase, length in zip(phrases, lengths.tolist(), strict=True):

@@ -6,14 +6,14 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from sam_rlx import _core, _options
-from sam_rlx.arrays import Marks, as_integer, as_marks, as_num_threads
+from sam_rlx._arrays import Marks, as_integer, as_marks, as_num_threads
+from sam_rlx._video.files import VideoFiles
+from sam_rlx._video.frames import FrameSource, open_frames
+from sam_rlx._video.phrases import Phrases, check_examples
+from sam_rlx._video.tracking import VideoTracking
+from sam_rlx._video.types import Points, as_mask, as_points, core_options
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
-from sam_rlx.frames import FrameSource, open_frames
 from sam_rlx.model import Model
-from sam_rlx.video_files import VideoFiles
-from sam_rlx.video_phrases import Phrases, check_examples
-from sam_rlx.video_tracking import VideoTracking
-from sam_rlx.video_types import Points, as_mask, as_points, core_options
 
 
 class VideoPredictor(VideoTracking, VideoFiles):

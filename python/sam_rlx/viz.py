@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx.arrays import as_bools, as_integer, as_items, as_number, as_rgb
-from sam_rlx.concept_types import ConceptPrediction
+from sam_rlx._arrays import as_bools, as_integer, as_items, as_number, as_rgb
+from sam_rlx._concept_types import ConceptPrediction
+from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.printable import shown
 
 # Steps of the golden ratio visit the colour circle without coming near an earlier hue for long.
 _GOLDEN = 0.618033988749895
@@ -111,7 +111,7 @@ def overlay(
         )
     if len(words) != len(layers):
         raise InvalidArgumentError(f"captions: expected {len(layers)}, found {len(words)}")
-    from sam_rlx.captions import draw_captions
+    from sam_rlx._captions import draw_captions
 
     return draw_captions(drawn, layers, words, [color(identity) for identity in numbers])
 

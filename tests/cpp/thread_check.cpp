@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "predictors/image_predictor.h"
+#include "predictors/image/image_predictor.h"
 
 namespace {
 

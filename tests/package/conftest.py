@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import cli
-from sam_rlx.clip_writer import ClipWriter
+from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx.pytest_plugin import sam_rlx_parity  # noqa: F401
 from support import HANG_SECONDS, tiny_sam2
 from support.videos import picture as frame_of

@@ -11,10 +11,10 @@ import sam_rlx
 from nightly import damaged_files
 from PIL import Image, ImageFile
 from sam_rlx import io
+from sam_rlx._printable import printable, shown
+from sam_rlx._video.frames import ClipFrames, FolderFrames
 from sam_rlx.compat.sam2 import video_frames as sam2_frames
 from sam_rlx.compat.sam3.model import video_frames as sam3_frames
-from sam_rlx.frames import ClipFrames, FolderFrames
-from sam_rlx.printable import printable, shown
 from support.checkpoint_files import safetensors_bytes
 
 IMAGES = damaged_files.image_kind(np.random.default_rng(0))

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 import sam_rlx
 from nightly import many_writers
-from sam_rlx.clip_writer import ClipWriter
-from sam_rlx.files import NewFile, atomic_write
-from sam_rlx.frames import ClipFrames
+from sam_rlx._files import NewFile, atomic_write
+from sam_rlx._video.clip_writer import ClipWriter
+from sam_rlx._video.frames import ClipFrames
 
 WRITE_AND_WAIT = """
 import sys
-from sam_rlx.files import atomic_write
+from sam_rlx._files import atomic_write
 with atomic_write(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()
@@ -275,7 +275,8 @@ def test_rates_that_are_none(tmp_path: Path, rate: object) -> None:
 
 SLOW_COMMAND = """
 import sys
-from sam_rlx import cli, files, io
+from sam_rlx import _files as files
+from sam_rlx import cli, io
 
 def write_json(path, document):
     with files.atomic_write(path) as file:

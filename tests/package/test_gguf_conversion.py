@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from numpy.typing import NDArray
-from sam_rlx import gguf_conversion, io
+from sam_rlx import io
+from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx.cli import demo
 from support import checkpoint_files, tiny, tiny_sam2
 from support.trained import trained

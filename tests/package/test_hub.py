@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import sam_rlx
-from sam_rlx import CheckpointError, HubError, MissingExtraError, hub
+from sam_rlx import CheckpointError, HubError, MissingExtraError
+from sam_rlx import _hub as hub
 
 
 def _module(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleType, list[Any]]:

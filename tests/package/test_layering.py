@@ -40,6 +40,7 @@ ALLOWED = {
         "predictors",
     },
 }
+ALLOWED["testing"] = ALLOWED["bindings"] | {"bindings"}
 EXTRA = {
     # Names the kernel table that a context carries; it does not look inside.
     "core/context.h": {"kernels/kernel_table.h"},

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import cli
-from sam_rlx.frames import ClipFrames
+from sam_rlx._video.frames import ClipFrames
 from support.videos import POINT, picture, results, same
 
 # ---------------------------------------------------------------- memory and files

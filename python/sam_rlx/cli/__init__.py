@@ -4,11 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from sam_rlx._printable import printable
 from sam_rlx.cli import convert, demo, everything, info, quantize, segment, track
 from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.signals import Terminated, termination_unwinds
 from sam_rlx.errors import SamRlxError
-from sam_rlx.printable import printable
 
 _DONE, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
 _SIGNAL = 128  # plus the number of the signal

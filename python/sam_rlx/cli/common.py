@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
+from sam_rlx._printable import printable
 from sam_rlx.image import MaskPrediction
 from sam_rlx.model import Model, load_model
-from sam_rlx.printable import printable
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 

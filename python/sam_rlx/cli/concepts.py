@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io, viz
+from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx.cli.common import Outputs, UsageError
 from sam_rlx.concept import ConceptPredictor
-from sam_rlx.concept_types import ConceptPrediction
 from sam_rlx.model import Model
 
 

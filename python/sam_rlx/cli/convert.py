@@ -4,11 +4,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sam_rlx import gguf_conversion
+from sam_rlx._gguf import conversion as gguf_conversion
+from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import quantize
 from sam_rlx.cli.common import UsageError
 from sam_rlx.model import find_checkpoint
-from sam_rlx.progress import terminal_bar
 
 _EXAMPLES = """examples:
   sam-rlx convert sam_vit_b_01ec64.pth sam_vit_b.safetensors

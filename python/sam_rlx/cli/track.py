@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io, viz
+from sam_rlx._video.clip_writer import ClipWriter
+from sam_rlx._video.frames import ClipFrames, FrameSource, open_frames
+from sam_rlx._video.types import VideoFrame
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.segment import parse_box, parse_point
-from sam_rlx.clip_writer import ClipWriter
-from sam_rlx.frames import ClipFrames, FrameSource, open_frames
 from sam_rlx.video import VideoPredictor
-from sam_rlx.video_types import VideoFrame
 
 _PACKAGED = ("sam2-nano", "sam3-nano")
 _EXAMPLES = """examples:

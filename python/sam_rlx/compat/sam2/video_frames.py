@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._video.frames import ClipFrames
 from sam_rlx.compat.errors import NoFramesError
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
-from sam_rlx.frames import ClipFrames
 from sam_rlx.io import open_image
 
 _JPEG = (".jpg", ".jpeg", ".JPG", ".JPEG")

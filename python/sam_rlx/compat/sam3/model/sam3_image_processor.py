@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.arrays import as_rgb
+from sam_rlx._arrays import as_rgb
 from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx._printable import shown
 from sam_rlx.compat.errors import expects, require
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.printable import shown
 
 _MAX_LAYERS = 64  # of crops: each has four times as many crops as the one before
 

@@ -1,0 +1,36 @@
+#include "predictors/concept/concept_detector.h"
+
+#include "ops/elementwise.h"
+#include "ops/scores.h"
+
+namespace sam_rlx {
+
+FrameDetections FrameDetector::detect(Context& ctx, const sam3::DetectorFeatures& features,
+                                      const sam3::ConceptPrompt& prompt) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const sam3::Detections found = heads.detect(ctx, features, prompt);
+  const View probs = ctx.workspace.floats(found.logits.shape);
+  joint_logits(ctx, found.logits, found.presence_logit, probs);
+  sigmoid_(ctx, probs);
+
+  std::vector<std::int64_t> queries;
+  std::vector<float> scores;
+  for (std::int64_t i = 0; i < probs.numel(); ++i) {
+    if (!(probs.data[i] > nms.prob)) continue;
+    queries.push_back(i);
+    scores.push_back(probs.data[i]);
+  }
+  const View masks = ctx.workspace.floats({static_cast<std::int64_t>(queries.size()), side, side});
+  heads.segment(ctx, features, found, {.kept = queries, .masks = masks});
+
+  FrameDetections out;
+  const std::vector<std::int64_t> kept = nms_masks(ctx, scores, masks, nms);
+  out.masks = Tensor({static_cast<std::int64_t>(kept.size()), side, side});
+  for (const std::int64_t k : kept) {
+    copy_(ctx, out.masks.view()[out.count()], masks[k]);
+    out.scores.push_back(scores[static_cast<std::size_t>(k)]);
+  }
+  return out;
+}
+
+}  // namespace sam_rlx

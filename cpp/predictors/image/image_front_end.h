@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+
+#include "core/context.h"
+#include "core/image.h"
+#include "loading/model.h"
+#include "models/sam2/sam2.h"
+#include "models/sam3/detector.h"
+#include "predictors/image/image_transform.h"
+
+namespace sam_rlx {
+
+using Resize = ByteSquareTransform::Resize;
+
+// The way from pixels to features, one for each family. Image, concept and video predictors use the
+// same; how an image is resized is their argument.
+class ImageFrontEnd {
+ public:
+  static std::unique_ptr<const ImageFrontEnd> make(const std::shared_ptr<const Model>& model);
+  virtual ~ImageFrontEnd() = default;
+
+  // Raises InvalidArgument when the family has no such resize.
+  virtual void check(Resize resize) const;
+
+  // What is made of an image; null for what is not needed. Tensors of the right size are used
+  // again. Nothing is written before all that can be interrupted is done, unless both are asked
+  // for.
+  struct Outputs {
+    sam2::ImageFeatures* clicks = nullptr;  // without no_mem_embed; SAM 1 has the embedding only
+    sam3::DetectorFeatures* detector = nullptr;  // SAM 3
+  };
+  // uint8 RGB -> out.
+  void encode(Context& ctx, const ImageView& image, Resize resize, const Outputs& out) const;
+
+  // Side of the network's square input.
+  virtual std::int64_t side() const = 0;
+  // Size of an image inside it.
+  virtual Size input_hw(Size /*orig_hw*/) const { return {side(), side()}; }
+  // The decoder of clicks and the memory behind it. Raises UnsupportedError when the model has
+  // none.
+  virtual const sam2::Sam2Heads& heads() const;
+  // Encoding of the positions of the coarsest map: (g, g, C). For video.
+  virtual ConstView vision_pos_enc() const;
+
+ protected:
+  explicit ImageFrontEnd(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
+  const Model& model() const { return *model_; }
+
+ private:
+  // uint8 RGB -> input (side, side, 3), normalized.
+  virtual void preprocess(Context& ctx, const ImageView& image, Resize resize,
+                          View input) const = 0;
+  // input (1, side, side, 3)
+  virtual void forward_image(Context& ctx, ConstView input, const Outputs& out) const = 0;
+
+  std::shared_ptr<const Model> model_;
+};
+
+}  // namespace sam_rlx

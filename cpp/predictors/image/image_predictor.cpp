@@ -1,0 +1,149 @@
+#include "predictors/image/image_predictor.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "ops/elementwise.h"
+
+namespace sam_rlx {
+
+int checked_num_threads(int num_threads) {
+  if (num_threads < 0 || num_threads > 1024) {
+    fail("num_threads", "1 to 1024, or 0 for all cores", std::to_string(num_threads));
+  }
+  return num_threads == 0 ? available_cores() : num_threads;
+}
+
+void check_embeddings(std::span<const ConstView> embeddings, std::span<const Shape> expected,
+                      Size orig_hw) {
+  if (embeddings.size() != expected.size()) {
+    fail("image_embedding", std::to_string(expected.size()) + " arrays",
+         std::to_string(embeddings.size()));
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (embeddings[i].shape != expected[i]) {
+      fail("image_embedding", "shape " + expected[i].str(), embeddings[i].shape.str());
+    }
+  }
+  check_size("orig_hw", orig_hw);
+}
+
+ImagePredictor::ImagePredictor(std::shared_ptr<const Model> model, int num_threads, Resize resize)
+    : model_(std::move(model)), state_(ImageState::make(model_, resize)) {
+  const int count = checked_num_threads(num_threads);
+  for (int i = 0; i < count; ++i) workspaces_.push_back(std::make_unique<Workspace>());
+}
+
+Context ImagePredictor::context(int thread, int num_threads) {
+  return {.kernels = model_->kernels(),
+          .workspace = *workspaces_[static_cast<std::size_t>(thread)],
+          .num_threads = num_threads,
+          .trace = trace_,
+          .poll_interrupt = poll_interrupt_};
+}
+
+// ---------------------------------------------------------------- the image
+
+void ImagePredictor::set_image(const ImageView& image) {
+  const InUse guard(busy_, "set_image");
+  const Size size{image.height, image.width};
+  check_size("image", size);
+  Context ctx = context();
+  state_->encode(ctx, image);
+  orig_hw_.set(size);
+}
+
+void ImagePredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
+  const InUse guard(busy_, "set_image_embedding");
+  check_embeddings(embeddings, state_->embedding_shapes(), orig_hw);
+  Context ctx = context();
+  ctx.poll_interrupt = nullptr;
+  state_->adopt(ctx, embeddings);
+  orig_hw_.set(orig_hw);
+}
+
+void ImagePredictor::reset_image() {
+  const InUse guard(busy_, "reset_image");
+  state_->reset();
+  orig_hw_.set(std::nullopt);
+}
+
+Size ImagePredictor::current_hw(const char* where) const {
+  if (const std::optional<Size> size = orig_hw_.get()) return *size;
+  fail<StateError>(where, "an image set by set_image or set_image_embedding", "none");
+}
+
+std::vector<Tensor> ImagePredictor::image_embeddings() const {
+  const InUse guard(busy_, "image_embedding");
+  current_hw("image_embedding");
+  return state_->embeddings();
+}
+
+std::optional<Size> ImagePredictor::input_hw() const {
+  const std::optional<Size> size = orig_hw_.get();
+  return size ? std::optional(state_->input_hw(*size)) : std::nullopt;
+}
+
+MaskGeometry ImagePredictor::mask_geometry() const {
+  return state_->mask_geometry(current_hw("predict"));
+}
+
+// ---------------------------------------------------------------- masks
+
+ConstView ImagePredictor::without_small_regions(Context& ctx, ConstView low_res) const {
+  const SmallRegions regions = state_->small_regions();
+  if (!regions.any()) return low_res;
+  const View masks = ctx.workspace.floats(low_res.shape);
+  copy_(ctx, masks, low_res);
+  parallel_for(ctx.num_threads, masks.shape[0], 1, [&](std::int64_t begin, std::int64_t end, int) {
+    const Shape one{1, masks.shape[1], masks.shape[2]};
+    for (std::int64_t i = begin; i < end; ++i) {
+      remove_small_regions_(masks[i].reshape(one), regions);
+    }
+  });
+  return masks;
+}
+
+void ImagePredictor::upscale(const MaskGeometry& geometry, ConstView low_res, View out) {
+  const InUse guard(busy_, "predict");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  postprocess_masks(ctx, without_small_regions(ctx, low_res), geometry, out);
+}
+
+void ImagePredictor::binarize(const MaskGeometry& geometry, ConstView low_res, std::uint8_t* out) {
+  const InUse guard(busy_, "predict");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  binarize_masks(ctx, without_small_regions(ctx, low_res), geometry, model_->info().mask_threshold,
+                 out);
+}
+
+void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {
+  const InUse guard(busy_, "predict");
+  const Size orig_hw = current_hw("predict");
+  const int threads = num_threads();
+  if (trace_ == nullptr && threads > 1 && prompts.batch >= threads) {
+    // Many prompts: one a thread, so that its map stays in the cache.
+    const std::int64_t step = 16 * threads;
+    for (std::int64_t begin = 0; begin < prompts.batch; begin += step) {
+      if (poll_interrupt_ != nullptr) poll_interrupt_();
+      const std::int64_t count = std::min(step, prompts.batch - begin);
+      parallel_for(threads, count, 1, [&](std::int64_t i, std::int64_t, int thread) {
+        Context ctx = context(thread, 1);
+        ctx.poll_interrupt = nullptr;
+        state_->decode(ctx, prompts, begin + i, orig_hw, job);
+      });
+    }
+    return;
+  }
+  Context ctx = context(0, threads);
+  for (std::int64_t i = 0; i < prompts.batch; ++i) {
+    ctx.check_interrupt();
+    state_->decode(ctx, prompts, i, orig_hw, job);
+  }
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/context.h"
+#include "core/image.h"
+#include "loading/model.h"
+#include "ops/mask.h"
+#include "predictors/image/image_front_end.h"
+#include "predictors/image/small_regions.h"
+
+namespace sam_rlx {
+
+// Prompt sets for one image. Any of the three kinds may be absent (null).
+struct PromptBatch {
+  std::int64_t batch = 0;
+  std::int64_t num_points = 0;                 // per set
+  const double* point_coords = nullptr;        // (B, N, 2), x and y
+  const std::int32_t* point_labels = nullptr;  // (B, N)
+  const double* boxes = nullptr;               // (B, 4), xyxy
+  ConstView mask_input = {};                   // (B, S, S) logits
+};
+
+// The frame that coordinates are in, and the precision that they are shifted in.
+enum class Frame {
+  kOriginal,         // pixels of the original image; float32 as in SamPredictor.predict
+  kOriginalFloat64,  // the same; float64 as in SamAutomaticMaskGenerator
+  kModel,            // pixels of the network's input; float32 as in SamPredictor.predict_torch
+};
+
+// Which masks of a prompt set are asked for, and where they go.
+struct DecodeJob {
+  Frame frame = Frame::kOriginal;
+  bool multimask_output = true;
+  std::optional<float> iou_threshold = {};  // masks whose IoU is not above it may stay as they are
+  View low_res;                             // (B, K, S, S)
+  View iou;                                 // (B, K)
+};
+
+// What an ImagePredictor keeps of an image and does with it: the part that differs between
+// families. It does not check its arguments.
+class ImageState {
+ public:
+  // Raises InvalidArgument when the family has no such resize.
+  static std::unique_ptr<ImageState> make(const std::shared_ptr<const Model>& model, Resize resize);
+  virtual ~ImageState() = default;
+
+  // Features of an image, in place of those before.
+  virtual void encode(Context& ctx, const ImageView& image) = 0;
+  // What encode leaves, channels first: the image embedding first.
+  virtual std::vector<Shape> embedding_shapes() const = 0;
+  virtual std::vector<Tensor> embeddings() const = 0;
+  virtual void adopt(Context& ctx, std::span<const ConstView> embeddings) = 0;
+  virtual void reset() = 0;
+
+  // Size of an image inside the network's square input.
+  Size input_hw(Size orig_hw) const { return front_end_->input_hw(orig_hw); }
+  virtual MaskGeometry mask_geometry(Size orig_hw) const = 0;
+  // What changes in low-resolution masks before they are made as large as the image.
+  virtual SmallRegions small_regions() const { return {}; }
+  // The masks of one prompt set. Several threads may call it at once.
+  virtual void decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
+                      const DecodeJob& job) const = 0;
+
+ protected:
+  ImageState(std::shared_ptr<const Model> model, std::unique_ptr<const ImageFrontEnd> front_end,
+             Resize resize)
+      : model_(std::move(model)), front_end_(std::move(front_end)), resize_(resize) {}
+
+  const Model& model() const { return *model_; }
+  const ImageFrontEnd& front_end() const { return *front_end_; }
+  Resize resize() const { return resize_; }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  std::unique_ptr<const ImageFrontEnd> front_end_;
+  Resize resize_;
+};
+
+// Channels-first copies at the border: (1, C, H, W) and (H, W, C).
+Tensor to_channels_first(const KernelTable& kernels, ConstView map);
+void to_channels_last(Context& ctx, ConstView map, View out);
+
+}  // namespace sam_rlx

@@ -1,0 +1,124 @@
+#include "predictors/image/sam_image_state.h"
+
+#include <algorithm>
+
+#include "ops/elementwise.h"
+
+namespace sam_rlx {
+
+// ---------------------------------------------------------------- the image
+
+void SamImageState::encode(Context& ctx, const ImageView& image) {
+  front_end().encode(ctx, image, resize(), {.clicks = &features_});
+  sam().prepare(ctx, features_.embedding, shared_);
+}
+
+std::vector<Shape> SamImageState::embedding_shapes() const {
+  const sam::ImageEncoderConfig& config = sam().config.image_encoder;
+  return {{1, config.out_chans, config.grid(), config.grid()}};
+}
+
+std::vector<Tensor> SamImageState::embeddings() const {
+  std::vector<Tensor> out;
+  out.push_back(to_channels_first(model().kernels(), features_.embedding));
+  return out;
+}
+
+void SamImageState::adopt(Context& ctx, std::span<const ConstView> embeddings) {
+  const Shape& shape = embeddings[0].shape;
+  if (features_.embedding.empty()) features_.embedding = Tensor({shape[2], shape[3], shape[1]});
+  to_channels_last(ctx, embeddings[0], features_.embedding);
+  sam().prepare(ctx, features_.embedding, shared_);
+}
+
+void SamImageState::reset() {
+  features_ = {};
+  shared_ = {};
+}
+
+MaskGeometry SamImageState::mask_geometry(Size orig_hw) const {
+  const std::int64_t low = sam().config.prompt_encoder.mask_input_size();
+  const Size input = input_hw(orig_hw);
+  return {.low_height = low,
+          .low_width = low,
+          .side = front_end().side(),
+          .input_height = input.height,
+          .input_width = input.width,
+          .height = orig_hw.height,
+          .width = orig_hw.width};
+}
+
+// ---------------------------------------------------------------- prompts
+
+namespace {
+
+// Upstream's order of operations: scale in float64, round to the caller's precision, add half a
+// pixel in that precision.
+double shifted(double value, double scale, Frame frame) {
+  if (frame == Frame::kOriginalFloat64) return value * scale + 0.5;
+  const double scaled = frame == Frame::kModel ? value : value * scale;
+  return static_cast<double>(static_cast<float>(scaled) + 0.5F);
+}
+
+}  // namespace
+
+sam::Prompt SamImageState::prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index,
+                                     Size orig_hw, Frame frame) const {
+  const Size input = input_hw(orig_hw);
+  const double scale_xy[2] = {
+      static_cast<double>(input.width) / static_cast<double>(orig_hw.width),
+      static_cast<double>(input.height) / static_cast<double>(orig_hw.height)};
+  const auto to_model_frame = [&](const double* source, std::int64_t count) {
+    auto* const out = ctx.workspace.array<double>(count);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = shifted(source[i], scale_xy[i % 2], frame);
+    return out;
+  };
+  sam::Prompt prompt;
+  if (prompts.point_coords != nullptr) {
+    prompt.num_points = prompts.num_points;
+    prompt.points = to_model_frame(prompts.point_coords + index * 2 * prompts.num_points,
+                                   2 * prompts.num_points);
+    prompt.labels = prompts.point_labels + index * prompts.num_points;
+  }
+  if (prompts.boxes != nullptr) prompt.box = to_model_frame(prompts.boxes + index * 4, 4);
+  return prompt;
+}
+
+void SamImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_t index,
+                           Size orig_hw, const DecodeJob& job) const {
+  const sam::Sam& sam = this->sam();
+  const Workspace::Scope scratch(ctx.workspace);
+  const sam::Prompt prompt = prompt_of(ctx, prompts, index, orig_hw, job.frame);
+  const View sparse = ctx.workspace.floats(
+      {sam::PromptEncoder::num_tokens(prompt), sam.prompt_encoder.config.embed_dim});
+  sam.prompt_encoder.embed_tokens(prompt, sparse);
+  ctx.record(sam.prompt_encoder.path + ".sparse_embeddings", sparse);
+
+  sam::MaskDecoder::Inputs in{.map = shared_.embedding,
+                              .image_pe = sam.prompt_encoder.dense_pe,
+                              .sparse = sparse,
+                              .projected = &shared_.projected};
+  if (prompts.mask_input) {
+    const View dense = sam.prompt_encoder.embed_mask(ctx, prompts.mask_input[index]);
+    ctx.record(sam.prompt_encoder.path + ".dense_embeddings", dense);
+    add_(ctx, dense, features_.embedding);
+    in.map = dense[0];
+    in.projected = nullptr;
+  }
+  const std::int64_t first = job.multimask_output ? 1 : 0, count = job.iou.shape[1];
+  const sam::MaskDecoder::Decoded decoded = sam.mask_decoder.decode(ctx, in, {first, count});
+  const float* const iou = decoded.iou_predictions.data + first;
+  std::copy(iou, iou + count, job.iou.data + index * count);
+  if (!job.iou_threshold) {
+    sam.mask_decoder.predict_masks(ctx, decoded, first, job.low_res[index]);
+    return;
+  }
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (!(iou[k] > *job.iou_threshold)) continue;
+    const View mask = job.low_res[index][k];
+    sam.mask_decoder.predict_masks(ctx, decoded, first + k,
+                                   mask.reshape({1, mask.shape[0], mask.shape[1]}));
+  }
+}
+
+}  // namespace sam_rlx

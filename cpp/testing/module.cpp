@@ -1,0 +1,41 @@
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "bindings/errors.h"
+#include "core/parallel.h"
+#include "core/tensor.h"
+#include "kernels/kernel_table.h"
+#include "kernels/select.h"
+#include "testing/register.h"
+
+namespace py = pybind11;
+
+PYBIND11_MODULE(_testing, m) {
+  m.doc() = "Opens ops and layers to the tests. Never in a wheel.";
+  sam_rlx::install_fork_handler();
+  sam_rlx::register_errors(m);
+  sam_rlx::register_checkpoint(m);
+  sam_rlx::register_layers(m);
+  sam_rlx::register_masklets(m);
+  sam_rlx::register_masks(m);
+  sam_rlx::register_ops(m);
+  sam_rlx::register_detector_ops(m);
+  sam_rlx::register_quantized(m);
+  sam_rlx::register_sam2_image(m);
+  sam_rlx::register_bench(m);
+  sam_rlx::register_kernel_bench(m);
+  sam_rlx::register_sam2(m);
+  sam_rlx::register_sam3(m);
+  sam_rlx::register_trace(m);
+  m.def("allocation_count", sam_rlx::allocation_count);
+  m.def("current_core", sam_rlx::current_core);
+  m.def("leave_core", sam_rlx::leave_core, py::arg("core"), py::arg("team"));
+  m.def("compiled_isas", [] { return py::cast(sam_rlx::compiled_isas()); });
+  m.def("available_isas", [] {
+    py::list names;
+    for (const sam_rlx::KernelTable* table : sam_rlx::available_kernels()) {
+      names.append(table->name);
+    }
+    return names;
+  });
+}

@@ -1,0 +1,1 @@
+"""GGUF files: reading them, planning their types, writing them."""

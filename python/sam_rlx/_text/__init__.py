@@ -1,0 +1,1 @@
+"""Text prompts: cleaning as upstream's tokenizer does."""

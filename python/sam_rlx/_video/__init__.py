@@ -1,0 +1,1 @@
+"""Parts of the video predictor: frames, objects, files."""

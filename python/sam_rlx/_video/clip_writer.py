@@ -1,0 +1,108 @@
+"""Video files that appear complete or not at all. Needs PyAV (extra ``video``)."""
+
+import importlib
+import os
+from contextlib import suppress
+from fractions import Fraction
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx._arrays import as_number
+from sam_rlx._files import NewFile, as_path
+from sam_rlx.errors import InvalidArgumentError, MissingExtraError, UnsupportedError
+
+_CODECS = ("libx264", "libopenh264", "mpeg4")
+
+
+class ClipWriter:
+    """Write an MP4 file frame by frame, as a context manager.
+
+    When the block ends, also by Ctrl-C, the file appears with the frames so far; without a frame,
+    or after another error, there is none.
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in ``.mp4``.
+    rate : float
+        Frames per second.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The suffix is another one, or the rate is no positive number.
+    MissingExtraError
+        PyAV is not installed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], rate: float) -> None:
+        self._path = as_path(path)
+        if self._path.suffix.lower() != ".mp4":
+            raise InvalidArgumentError(
+                f"{self._path}: expected the suffix .mp4, found {self._path.suffix!r}"
+            )
+        try:
+            self._av: Any = importlib.import_module("av")
+        except ImportError as error:
+            raise MissingExtraError(
+                'clip: expected the package av (pip install "sam_rlx[video]"), found none'
+            ) from error
+        self._rate = Fraction(as_number("rate", rate, 1e-3, 1e6)).limit_denominator(1001)
+        self._new: NewFile | None = None
+        self._container: Any = None
+        self._stream: Any = None
+        self._frames = 0
+
+    def __enter__(self) -> "ClipWriter":
+        self._new = NewFile(self._path)
+        return self
+
+    def add(self, pixels: NDArray[np.uint8]) -> None:
+        """Add a frame (H, W, 3); all have the size of the first one.
+
+        A side of odd length gets one more row or column, as the format asks for.
+        """
+        height, width = pixels.shape[:2]
+        if self._container is None:
+            self._start(height + height % 2, width + width % 2)
+        even = np.pad(pixels, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+        frame = self._av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")
+        self._container.mux(self._stream.encode(frame))
+        self._frames += 1
+
+    def _start(self, height: int, width: int) -> None:
+        codec = next((name for name in _CODECS if name in self._av.codecs_available), None)
+        if codec is None:
+            raise UnsupportedError(f"clip: expected an encoder of {list(_CODECS)}, found none")
+        assert self._new is not None
+        self._container = self._av.open(self._new.file, "w", format="mp4")
+        self._stream = self._container.add_stream(codec, rate=self._rate)
+        self._stream.height, self._stream.width = height, width
+        self._stream.pix_fmt = "yuv420p"
+        if codec == "libx264":
+            self._stream.options = {"crf": "18", "preset": "veryfast"}
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._new is not None
+        try:
+            if self._frames and (error is None or isinstance(error, KeyboardInterrupt)):
+                self._container.mux(self._stream.encode(None))
+                self._container.close()
+                self._new.commit()
+        finally:
+            self._new.discard()
+            self._close_quietly()
+
+    def _close_quietly(self) -> None:
+        """Close what an error has left open; closing writes to a file that is gone."""
+        if self._container is not None:
+            with suppress(self._av.FFmpegError, OSError, ValueError):
+                self._container.close()
