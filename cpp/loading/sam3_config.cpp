@@ -141,6 +141,8 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
   sam3::Sam3Config found =
       reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
   read_optional_parts(state_dict, found);
+  const bool named = !reader || state_dict.metadata.contains("variant");
+  if (!named && sizes_text(found) == sizes_text(sam3::Sam3Config())) found.variant = kReleased;
   read_tracker(state_dict, found);
   if (!variant || *variant == found.variant) return found;
   if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
