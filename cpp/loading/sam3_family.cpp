@@ -116,7 +116,7 @@ ModelInfo info_of(const NetworkConfig& any) {
               config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
           .mask_threshold = config.mask_threshold,
           .supports_video = config.tracker.has_value(),
-          .supports_text = true};
+          .supports_text = config.has_detector};
 }
 
 }  // namespace
