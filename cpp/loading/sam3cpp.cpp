@@ -305,7 +305,7 @@ std::string sam3_config(const Settings& settings, const StateDict& state_dict) {
   config.add("num_queries", settings["ddec_num_queries"]);
   const std::int64_t stages =
       count_of(state_dict, "detector.segmentation_head.pixel_decoder.conv_layers.", ".weight");
-  if (stages > 0) config.add("upsampling_stages", stages);
+  config.add("upsampling_stages", stages > 0 ? stages : 3);  // none without a detector
   return config.text();
 }
 
