@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from support import tiny_sam2
 from support.gguf_files import TYPES, Tensor, Value, gguf_bytes
 from support.tiny import Weights
 
@@ -273,6 +275,13 @@ def ggml_bytes(
         out += struct.pack(f"<{len(tensor.shape)}i", *reversed(tensor.shape)) + data
         out += bytes(-len(out) % ALIGNMENT) + tensor.data
     return bytes(out) + tail
+
+
+def tiny_sam2_bytes() -> bytes:
+    """Write a small SAM 2.1 with random weights as a .ggml file."""
+    config = json.loads(tiny_sam2.metadata(tiny_sam2.TINY)["config"])
+    weights = sam2_weights(tiny_sam2.weights())
+    return ggml_bytes("sam2", sam2_settings(config), packed(weights, "F32", lambda value: value))
 
 
 def fork_bytes(
