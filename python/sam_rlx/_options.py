@@ -6,12 +6,18 @@ from typing import Any, Literal
 from sam_rlx import _core
 from sam_rlx._arrays import as_integer, as_number
 
-Kind = Literal["generator", "video", "text"]
+Kind = Literal["image", "concept", "generator", "video", "text"]
 
 
 def describe(kind: Kind, family: str) -> dict[str, dict[str, Any]]:
     """Return ``default``, ``min``, ``max`` and ``help`` of each option of a kind of predictor."""
     return _core.options(kind, family)
+
+
+def outside(option: Mapping[str, Any], value: float) -> str | None:
+    """Return the range of a number's option if the value is not in it."""
+    low, high = option["min"], option["max"]
+    return None if low <= value <= high else f"{low:g} to {high:g}"
 
 
 def checked(
@@ -37,6 +43,8 @@ def _as_option(name: str, option: Mapping[str, Any], value: Any) -> Any:
     default = option["default"]
     if isinstance(default, bool):
         return bool(value)
+    if isinstance(default, str):
+        return str(value)  # the core knows which there are
     if isinstance(default, int):
-        return as_integer(name, value, int(option["min"]))
+        return as_integer(name, value, int(option["min"]), option["max"])
     return as_number(name, value, option["min"], option["max"])

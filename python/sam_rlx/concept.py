@@ -7,15 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
-from sam_rlx import _embedding_file as embedding_file
+from sam_rlx import _core, _embedding_file, _options
 from sam_rlx._arrays import (
     Marks,
     as_images,
     as_integer,
     as_marks,
     as_num_threads,
-    as_number,
     as_rgb,
 )
 from sam_rlx._concept_types import ConceptPrediction, Phrase, RawDetections
@@ -64,7 +62,7 @@ class ConceptPredictor(ImageEmbeddings):
     ((2, 480, 640), ('cat', 'dog'))
     """
 
-    _EMBEDDING_FILE = embedding_file.CONCEPT
+    _EMBEDDING_FILE = _embedding_file.CONCEPT
 
     def __init__(
         self,
@@ -76,9 +74,10 @@ class ConceptPredictor(ImageEmbeddings):
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        options = _options.checked("image", model.family, {"resize": resize})
         self._model = model
         self._core: _core.ConceptPredictor = _core.ConceptPredictor(
-            model.core, as_num_threads(num_threads), str(resize)
+            model.core, as_num_threads(num_threads), **options
         )
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
         self._exclusive = _core.Exclusive("ConceptPredictor")
@@ -252,7 +251,7 @@ class ConceptPredictor(ImageEmbeddings):
         """
         points = as_marks(("point_coords", "point_labels"), point_coords, point_labels, 2)
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
-        limit = as_number("threshold", threshold, 0.0, 1.0)
+        options = _options.checked("concept", self._model.family, {"threshold": threshold})
         if text is None and points is None and examples is None:
             raise InvalidArgumentError(
                 "predict: expected text, boxes or point_coords, found None for all"
@@ -275,9 +274,9 @@ class ConceptPredictor(ImageEmbeddings):
                 point_labels=None if points is None else points.labels,
                 boxes=None if examples is None else examples.values,
                 box_labels=None if examples is None else examples.labels,
-                threshold=limit,
                 raw=bool(raw),
                 progress=progress,
+                **options,
             )
             result = self._result(found, phrases, hw, bool(return_logits))
             if pixels is not None:

@@ -167,7 +167,7 @@ ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Phrase& 
   presence_scores(ctx, found.logits, found.presence_logit, scores);
   ConceptFindings out;
   for (std::int64_t i = 0; i < scores.numel(); ++i) {
-    if (scores.data[i] > static_cast<float>(request.threshold)) out.queries.push_back(i);
+    if (scores.data[i] > static_cast<float>(request.options.threshold)) out.queries.push_back(i);
   }
 
   const auto kept = static_cast<std::int64_t>(out.queries.size()), side = model_->info().mask_side;

@@ -9,6 +9,7 @@
 #include "core/context.h"
 #include "core/image.h"
 #include "core/in_use.h"
+#include "layers/fields.h"
 #include "loading/model.h"
 #include "models/sam3/detector.h"
 #include "ops/mask.h"
@@ -26,10 +27,20 @@ struct ConceptImage {
   std::vector<Tensor> click_embeddings;  // as those of ImagePredictor, or none
 };
 
+// Of one call.
+struct ConceptOptions {
+  double threshold = 0.5;
+
+  template <class V>
+  void fields(V& v) {
+    v("threshold", threshold, 0, 1, "keep what has a score above it");
+  }
+};
+
 struct ConceptRequest {
   sam3::TokenIds phrases;
   ConceptGeometry geometry = {};
-  double threshold = 0.5;  // scores are above it
+  ConceptOptions options = {};
   bool raw = false;
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // of phrases
 };
