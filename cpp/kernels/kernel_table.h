@@ -256,10 +256,6 @@ struct KernelTable {
 
   void (*depthwise_row)(const DepthwiseRowArgs&) noexcept;
 
-  // rounds * 48 * lanes multiply-adds that wait for nothing but their own chains: what a benchmark
-  // takes as the peak of one core. Returns a number that depends on all of them.
-  float (*multiply_add_chains)(std::int64_t rounds) noexcept;
-
   // Exact (erf) GELU of n numbers in place; absolute error below 1e-6 of the largest value.
   void (*gelu)(float* x, std::int64_t n) noexcept;
 };
