@@ -131,23 +131,9 @@ def tsan(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Fuzz each file reader: ``nox -s fuzz -- 600 fuzz_gguf`` for 600 seconds; all for 60."""
     seconds, *chosen = session.posargs or ["60"]
-    if not seconds.isdecimal():
-        session.error(f"expected a number of seconds, found {seconds}")
     targets = chosen or sorted(path.stem for path in Path("tests/cpp/fuzz").glob("fuzz_*.cpp"))
-    folder = build_preset(session, "fuzz", *targets)
-    for target in targets:
-        found = folder / "corpus" / target  # what libFuzzer finds is kept for the next run
-        found.mkdir(parents=True, exist_ok=True)
-        session.run(
-            str(folder / target),
-            str(found),
-            "tests/data/corpus",
-            f"-max_total_time={seconds}",
-            "-timeout=10",
-            "-rss_limit_mb=2048",
-            f"-artifact_prefix={folder}/{target}-",
-            external=True,
-        )
+    build_preset(session, "fuzz", *targets)
+    session.run("python", "tests/nightly/fuzz.py", seconds, *targets)
 
 
 @nox.session

@@ -9,7 +9,7 @@
 #include "ops/boxes.h"
 #include "ops/elementwise.h"
 #include "ops/scores.h"
-#include "predictors/image/heads_image_state.h"
+#include "predictors/image/image_state.h"
 #include "predictors/image/image_predictor.h"
 
 namespace sam_rlx {
