@@ -52,15 +52,16 @@ def apply(edit: Edit, root: Path) -> None:
         assert not path.exists()
         path.write_text(edit.text)
         return
-    text = path.read_text()
+    text = f"\n{path.read_text()}"
     for hunk in edit.text.split("@@\n")[1:]:
         lines = [line or " " for line in hunk.split("\n")[:-1]]
         before, after = (
             "".join(f"{line[1:]}\n" for line in lines if line[0] in kinds) for kinds in (" -", " +")
         )
-        assert text.count(f"\n{before}") == 1, f"{edit.path}: {before}"
+        found = re.findall(f"(?=\n{re.escape(before)})", text)  # that overlap, too
+        assert len(found) == 1, f"{edit.path}: {before}"
         text = text.replace(f"\n{before}", f"\n{after}")
-    path.write_text(text)
+    path.write_text(text[1:])
 
 
 def files_of_a_variant() -> set[str]:
@@ -92,6 +93,9 @@ def test_an_edit_whose_lines_are_not_there_is_refused(tmp_path: Path) -> None:
             apply(Edit("a.h", False, lines), tmp_path)
 
 
+MODULE = "a source of an extension"  # which sees pybind11
+
+
 class Command(NamedTuple):
     """How the build tree compiles a source: its arguments without input and output."""
 
@@ -100,7 +104,7 @@ class Command(NamedTuple):
 
 
 def commands(tree: Path) -> dict[str, Command]:
-    """Commands of the library by source, and of one of the test extension's sources."""
+    """Commands of the library by source, and of one of an extension's sources."""
     found = {}
     for entry in json.loads((tree / "compile_commands.json").read_text()):
         words = shlex.split(entry["command"])
@@ -109,8 +113,8 @@ def commands(tree: Path) -> dict[str, Command]:
         source = Path(entry["file"])
         if "sam_rlx_" in output:
             name = source.relative_to(ROOT).as_posix()
-        elif "_testing.dir" in output:
-            name = "_testing"
+        elif "_core.dir" in output:
+            name = MODULE
         else:
             continue
         found[name] = Command(arguments, Path(entry["directory"], output))
@@ -263,7 +267,7 @@ def test_the_variant_loads_and_encodes_an_image(tmp_path: Path) -> None:
             compile(edit.text, edit.path, "exec")
 
     builder = Builder(copy, TREES[-1])
-    builder.run("cpp/testing/layers.cpp", "-fsyntax-only", like=builder.commands["_testing"])
+    builder.run("cpp/testing/layers.cpp", "-fsyntax-only", like=builder.commands[MODULE])
     program = builder.program("tests/cpp/encode_image.cpp", {edit.path for edit in changes})
 
     state_dict = weights()
