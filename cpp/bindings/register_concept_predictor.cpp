@@ -69,7 +69,7 @@ struct FindOptions {
 
 py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, const Marks& boxes,
               const FindOptions& options) {
-  ConceptRequest request{.phrases = token_ids(ids),
+  ConceptRequest request{.texts = token_ids(ids),
                          .geometry = {.num_points = points.count,
                                       .num_boxes = boxes.count,
                                       .points = points.values,
@@ -93,7 +93,7 @@ py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, 
     found = predictor.find(request);
   }
   py::list out;
-  for (ConceptFindings& phrase : found) out.append(to_dict(std::move(phrase)));
+  for (ConceptFindings& text : found) out.append(to_dict(std::move(text)));
   return out;
 }
 
@@ -110,9 +110,9 @@ void set_concept_image(ConceptPredictor& predictor, const py::array& image,
 }
 
 void encode_text(ConceptPredictor& predictor, const Ids& ids) {
-  const sam3::TokenIds phrases = token_ids(ids);
+  const sam3::TokenIds texts = token_ids(ids);
   const GilRelease release;
-  predictor.encode_text(phrases);
+  predictor.encode_text(texts);
 }
 
 // The image's size. Refuses a result that is not (K, H, W) for masks (K, S, S) of it.

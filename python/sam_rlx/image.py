@@ -21,7 +21,7 @@ _MAX_LOGIT = 32.0
 
 
 class Best(NamedTuple):
-    """Place and value of the highest predicted IoU; arrays (B,) for a batch of prompts."""
+    """Index and value of the highest predicted IoU; arrays (B,) for a batch of prompts."""
 
     index: Any
     iou_prediction: Any
