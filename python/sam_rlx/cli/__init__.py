@@ -38,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         Exit code: 0 done, 1 failed or nothing found, 2 wrong usage, 130 interrupted by Ctrl-C,
-        128 + N ended by signal N (SIGTERM, SIGHUP). The parser itself raises ``SystemExit`` with 2, or with 0 after
-        ``--help``.
+        128 + N ended by signal N (SIGTERM, SIGHUP). The parser itself raises ``SystemExit`` with 2,
+        or with 0 after ``--help`` and ``--version``.
     """
     args = _parsed(argv)
     try:

@@ -81,7 +81,7 @@ def read(path: Path) -> MaskFile:
             return _from_npz(path)
         if start.startswith(b"\x93NUMPY"):
             return _from_array(path, np.load(path, allow_pickle=False))
-        return MaskFile(path, mask=io.read_image(path).any(axis=2))
+        return MaskFile(path, mask=io.read_image(path).max(axis=2) > 0)
     except (InvalidArgumentError, ValueError, KeyError, EOFError, BadZipFile) as error:
         words = str(error).removeprefix(f"{path}: ")
         raise UsageError(
@@ -99,7 +99,7 @@ def _from_array(path: Path, array: NDArray[Any]) -> MaskFile:
         if not np.isfinite(array).all():
             raise ValueError("expected finite logits, found NaN or infinity")
         return MaskFile(path, logits=np.ascontiguousarray(array, np.float32))
-    return MaskFile(path, mask=array != 0)
+    return MaskFile(path, mask=np.asarray(array != 0))
 
 
 def _from_npz(path: Path) -> MaskFile:
