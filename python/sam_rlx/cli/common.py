@@ -22,6 +22,15 @@ PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _MASK_NAME = re.compile(r"mask_\d{3,}\.png")
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps descriptions, and leaves examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("example"):
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+
 def tell(line: str, file: TextIO | None = None) -> None:
     """Print one line, on stdout by default. Names in it may come from files: they are escaped."""
     stream = file or sys.stdout
@@ -187,7 +196,11 @@ def remove_stale(directory: Path, before: Iterable[Path], written: Iterable[Path
     stale = [path for path in before if path.name not in names and io.is_own_image(path)]
     for path in stale:
         path.unlink(missing_ok=True)
-    return [f"removed {len(stale)} masks of an earlier run from {directory}"] if stale else []
+    return (
+        [f"removed {counted(len(stale), 'mask')} of an earlier run from {directory}"]
+        if stale
+        else []
+    )
 
 
 def is_same_file(a: Path, b: Path) -> bool:
@@ -404,6 +417,11 @@ def annotations(
         io.coco_annotation(mask, predicted_iou=float(score))
         for mask, score in zip(masks, scores, strict=True)
     ]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def flatten(result: MaskPrediction) -> tuple[list[NDArray[np.bool_]], list[float]]:

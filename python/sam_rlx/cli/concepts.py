@@ -13,7 +13,7 @@ from sam_rlx._progress import terminal_clock
 from sam_rlx.cli.common import Found, UsageError
 from sam_rlx.cli.images import Say
 from sam_rlx.concept import ConceptPredictor
-from sam_rlx.model import Model
+from sam_rlx.model import PACKAGED, Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +93,7 @@ class ConceptFinder:
                 "--text and --box-label: expected a checkpoint of SAM 3 as --model, found "
                 f"{self._args.model}"
             )
+        self._packaged = model.variant in PACKAGED
         self._predictor = ConceptPredictor(model, num_threads=self._args.threads)
 
     def plan(self) -> str:
@@ -147,7 +148,8 @@ class ConceptFinder:
         )
 
     def _hint(self) -> str:
+        few = "; a packaged model knows few words, see its model card" if self._packaged else ""
         return (
             f"found nothing with a score above {self._args.threshold:g}: a lower --threshold keeps "
-            "more, and another word or a --box as example may fit better"
+            f"more, and another word or a --box as example may fit better{few}"
         )

@@ -7,7 +7,7 @@ from typing import Any
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import PackedGrowsError
 from sam_rlx._progress import terminal_bar
-from sam_rlx.cli import quantize
+from sam_rlx.cli import common, quantize
 from sam_rlx.cli.common import UsageError
 
 _EXAMPLES = """examples:
@@ -25,7 +25,7 @@ def add_parser(commands: Any) -> None:
         "formats and bits stay as they are. GGUF: what `sam-rlx quantize` writes, by default with "
         "all numbers as float32.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=common.HelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
     parser.add_argument(

@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> None:
         "upstream's; the packaged models have lower thresholds. Of several images each gets a "
         "directory of its name under --output.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=common.HelpFormatter,
     )
     inputs.add_arguments(parser)
     common.add_model_arguments(parser)
@@ -93,7 +93,7 @@ class _EverythingFinder:
         """Generate masks."""
         start = time.perf_counter()
         records = self._generator.generate(image, progress=True)
-        say(f"found {len(records)} masks in {time.perf_counter() - start:.2f} s")
+        say(f"found {common.counted(len(records), 'mask')} in {time.perf_counter() - start:.2f} s")
         masks = [record.mask() for record in records]
         arrays = {
             "masks": np.asarray(masks, np.bool_).reshape(-1, *image.shape[:2]),
@@ -106,7 +106,7 @@ class _EverythingFinder:
             masks,
             [record.to_coco() for record in records],
             arrays,
-            f"{len(records)} masks",
+            common.counted(len(records), "mask"),
             "" if records else self._hint(),
         )
 

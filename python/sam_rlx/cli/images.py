@@ -101,7 +101,7 @@ class _Several:
                 self._outputs.finish()
         if self._args.dry:
             return
-        parts = [f"{self._done} of {len(files)} images done"]
+        parts = [f"{self._done} of {common.counted(len(files), 'image')} done"]
         if self._kept:
             parts.append(f"{self._kept} left with the results they have (see --overwrite)")
         if self._failed:

@@ -3,8 +3,7 @@
 import argparse
 import glob
 import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,24 +127,38 @@ def _is_image(path: Path) -> bool:
 
 
 def unique_names(paths: Iterable[Path]) -> list[str]:
-    """Return a name for each file: without suffix, with it, with its folder, or numbered.
+    """Return a name for each file: its stem, with suffix or folder where others have it too.
 
     Capital and small letters do not make names different, since some file systems see none.
     """
     files = list(paths)
-    stems = Counter(path.stem.casefold() for path in files)
-    names = Counter(path.name.casefold() for path in files)
+    groups: dict[str, list[Path]] = {}
+    for path in files:
+        groups.setdefault(path.stem.casefold(), []).append(path)
+    names = {path: name for group in groups.values() for path, name in _names(group)}
     used: set[str] = set()
     result = []
     for path in files:
-        name = path.stem
-        if stems[name.casefold()] > 1 or not name.strip("."):
-            name = path.name
-        if names[path.name.casefold()] > 1:
-            name = f"{path.resolve().parent.name}_{path.name}"
-        free, number = name, 2
+        free, number = names[path], 2
         while free.casefold() in used:
-            free, number = f"{name}-{number}", number + 1
+            free, number = f"{names[path]}-{number}", number + 1
         used.add(free.casefold())
         result.append(free)
     return result
+
+
+def _names(files: list[Path]) -> Iterator[tuple[Path, str]]:
+    """Name files of one stem, in the shortest form that tells them apart."""
+    names: list[str] = []
+    for form in ("{stem}", "{stem}_{suffix}", "{folder}_{stem}", "{folder}_{stem}_{suffix}"):
+        names = [
+            form.format(
+                stem=path.stem.strip(".") or "image",
+                suffix=path.suffix.lstrip("."),
+                folder=path.resolve().parent.name,
+            )
+            for path in files
+        ]
+        if len({name.casefold() for name in names}) == len(names):
+            break
+    return zip(files, names, strict=True)

@@ -27,7 +27,7 @@ def add_parser(commands: Any) -> None:
         "convolutions are packed; what is small or delicate stays as it is. Rows that the format "
         "does not fit get a finer one that does, and are counted.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=common.HelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
     parser.add_argument("output", metavar="OUT.gguf", type=Path, help="the file to write")

@@ -43,7 +43,7 @@ def add_parser(commands: Any) -> None:
         "describe. Coordinates are pixels of the upright image (an EXIF orientation is applied). "
         "Several images get the same prompts, and each a directory of its name under --output.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=common.HelpFormatter,
     )
     inputs.add_arguments(parser)
     common.add_model_arguments(parser, *_PACKAGED)
@@ -196,6 +196,6 @@ class _PromptFinder:
             masks,
             common.annotations(masks, scores),
             arrays,
-            f"{filled} masks",
+            common.counted(filled, "mask"),
             "" if filled else _EMPTY,
         )

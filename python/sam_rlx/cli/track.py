@@ -68,7 +68,7 @@ def add_parser(commands: Any) -> None:
         "--object and --frame hold for the prompts after them; a single one of them holds for "
         "all prompts. Ctrl-C ends the files at the last finished frame.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=common.HelpFormatter,
     )
     parser.add_argument("video", metavar="VIDEO", type=Path, help="video file, or folder of frames")
     common.add_model_arguments(parser, *_PACKAGED)
