@@ -33,7 +33,8 @@ def terminal_bar(unit: str, *, scale: bool = False, text: str = "") -> Iterator[
     if tqdm is None:
         yield None
         return
-    with tqdm.tqdm(unit=unit, unit_scale=scale, leave=False, desc=text or None) as bar:
+    spaced = unit if scale else f" {unit}"
+    with tqdm.tqdm(unit=spaced, unit_scale=scale, leave=False, desc=text or None) as bar:
 
         def report(done: int, total: int) -> None:
             bar.total = total

@@ -1,7 +1,11 @@
 """The command ``sam-rlx``."""
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from sam_rlx.cli import convert, demo, everything, info, quantize, segment, track
 from sam_rlx.cli.common import Unfulfilled, UsageError, complain
@@ -10,6 +14,7 @@ from sam_rlx.errors import SamRlxError
 
 _DONE, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
 _SIGNAL = 128  # plus the number of the signal
+_PIPE = _SIGNAL + 13  # of SIGPIPE
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,8 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         Exit code: 0 done, 1 failed or nothing found, 2 wrong usage, 130 interrupted by Ctrl-C,
-        128 + N ended by signal N (SIGTERM, SIGHUP). The parser itself raises ``SystemExit`` with 2,
-        or with 0 after ``--help`` and ``--version``.
+        128 + N ended by signal N (SIGTERM, SIGHUP; SIGPIPE: whoever reads the output has enough).
+        The parser itself raises ``SystemExit`` with 2, or with 0 after ``--help`` and
+        ``--version``.
     """
     args = _parsed(argv)
     try:
@@ -47,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.run(args)
     except UsageError as error:
         return _fail(args.command, error, _USAGE)
+    except BrokenPipeError:
+        _close_stdout()
+        return _PIPE
     except (SamRlxError, Unfulfilled, OSError, MemoryError) as error:
         return _fail(args.command, error, _FAILED)
     except Terminated as stop:
@@ -71,6 +80,12 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     if rest:
         args.images = [*args.images, *rest]
     return args
+
+
+def _close_stdout() -> None:
+    """Send what a buffer still holds nowhere: its reader has gone."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _fail(command: str, reason: object, code: int) -> int:

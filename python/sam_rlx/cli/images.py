@@ -91,11 +91,11 @@ class _Several:
         """Do all images; raise `Unfulfilled` if any is not done, or nothing is found on all."""
         self._finder.prepare(common.load(self._args, self._outputs))
         try:
-            with terminal_bar("image", text=f"1 of {len(files)}") as progress:
-                for number, given in enumerate(files, 1):
-                    self._guarded(given)
+            with terminal_bar("image") as progress:
+                for number, given in enumerate(files):
                     if progress is not None:
                         progress(number, len(files))
+                    self._guarded(given)
         finally:
             if not self._args.dry:
                 self._outputs.finish()

@@ -130,8 +130,11 @@ class _Prompts:
     objects: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     phrases: list[tuple[int, str]] = field(default_factory=list)
 
-    def check(self, hw: tuple[int, int]) -> None:
-        """Raise `UsageError` for points and boxes that are outside of the frames."""
+    def check(self, count: int | None, hw: tuple[int, int]) -> None:
+        """Raise `UsageError` for prompts that are outside of the video or of its frames."""
+        for frame, _ in [*self.objects, *self.phrases]:
+            if count is not None and frame >= count:
+                raise UsageError(f"--frame: expected 0 to {count - 1}, found {frame}")
         for group in self.objects.values():
             check_points(group["point"], hw)
             check_boxes([group["box"]] if "box" in group else [], hw)
@@ -356,7 +359,7 @@ def run(args: argparse.Namespace) -> None:
     # With phrases results come late: their frames are decoded a second time, not out of order.
     shown = open_frames(args.video) if prompts.phrases else source
     height, width = source.read(0).shape[:2]
-    prompts.check((height, width))
+    prompts.check(source.count, (height, width))
     args.model = args.model or _PACKAGED[bool(prompts.phrases)]
     model = common.load(args, outputs)
     if prompts.phrases and not model.supports_text:
