@@ -23,6 +23,7 @@ from sam_rlx._video.types import VideoFrame
 from sam_rlx.cli import common, mask_files
 from sam_rlx.cli.common import Unfulfilled, UsageError
 from sam_rlx.cli.segment import check_boxes, check_points, parse_box, parse_point
+from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 from sam_rlx.video import VideoPredictor
 
@@ -131,10 +132,10 @@ class _Prompts:
     phrases: list[tuple[int, str]] = field(default_factory=list)
 
     def check(self, count: int | None, hw: tuple[int, int]) -> None:
-        """Raise `UsageError` for prompts that are outside of the video or of its frames."""
+        """Raise an error for prompts that are outside of the video or of its frames."""
         for frame, _ in [*self.objects, *self.phrases]:
             if count is not None and frame >= count:
-                raise UsageError(f"--frame: expected 0 to {count - 1}, found {frame}")
+                raise InvalidArgumentError(f"--frame: expected 0 to {count - 1}, found {frame}")
         for group in self.objects.values():
             check_points(group["point"], hw)
             check_boxes([group["box"]] if "box" in group else [], hw)
