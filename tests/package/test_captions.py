@@ -33,7 +33,11 @@ def test_without_a_font_letters_are_code_points(words: str, text: str) -> None:
 def test_a_font_is_chosen_by_the_letters_that_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    has = {Path("some.ttf"): "соб", Path("more.ttf"): "собака", Path("other.ttf"): "狗"}
+    has = {
+        Path("some.ttf"): "\u0441\u043e\u0431",
+        Path("more.ttf"): "собака",
+        Path("other.ttf"): "狗",
+    }
     monkeypatch.setattr(_fonts, "_shown", lambda path, letters: letters & set(has[path]))
     monkeypatch.setattr(_fonts, "_load", lambda path, size: path)
     found = _fonts.fitted("собака 1", 20, has)

@@ -207,7 +207,7 @@ def test_an_interrupted_run_loses_nothing_finished(
     assert [image["file_name"] for image in document["images"]] == ["photos/a.png"]
     monkeypatch.undo()
     os.chdir(folder)
-    code, out, _ = run("segment", "photos", *BOX, "--output", "out")
+    code, _, _ = run("segment", "photos", *BOX, "--output", "out")
     assert code == 1  # one is left as it is
     assert (folder / "out" / "b" / "masks.json").exists()
 

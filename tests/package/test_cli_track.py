@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sam_rlx
 from PIL import Image
 from sam_rlx import io
+from sam_rlx._video.frames import ClipFrames
 from sam_rlx.cli import track
 
 POINT = ["--point", "20,18"]
@@ -109,10 +111,8 @@ def test_inputs_are_never_replaced(run: Callable[..., tuple], clip: Path, tmp_pa
     assert {path.name: path.read_bytes() for path in frames.iterdir()} == before
 
 
-def test_masks_are_pictures_or_logits(
-    run: Callable[..., tuple], frames: np.ndarray, tmp_path: Path
-) -> None:
-    mask = np.zeros(frames.shape[1:3], bool)
+def test_masks_are_pictures_or_logits(run: Callable[..., tuple], clip: Path) -> None:
+    mask = np.zeros(ClipFrames(clip).read(0).shape[:2], bool)
     mask[8:28, 10:28] = True
     io.write_image("mask.png", mask)
     np.save("mask.npy", mask)
@@ -128,13 +128,13 @@ def test_masks_are_pictures_or_logits(
 
 
 def test_low_resolution_logits_are_a_mask(
-    run: Callable[..., tuple], sam2_model: object, frames: np.ndarray, tmp_path: Path
+    run: Callable[..., tuple], sam2_model: sam_rlx.Model, clip: Path
 ) -> None:
-    side = sam2_model.mask_side  # type: ignore[attr-defined]
+    side = sam2_model.mask_side
     logits = np.full((side, side), -5, np.float32)
     logits[: side // 2] = 5
     np.save("half.npy", logits)
-    half = np.zeros(frames.shape[1:3], bool)
+    half = np.zeros(ClipFrames(clip).read(0).shape[:2], bool)
     half[: half.shape[0] // 2] = True
     io.write_image("half.png", half)
     found = [run("--mask", name, "--json", "-") for name in ("half.npy", "half.png")]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -74,13 +74,14 @@ def read(path: Path) -> MaskFile:
 
     The kind follows from the first bytes, not from the suffix.
     """
-    with path.open("rb") as file:
-        start = file.read(6)
     try:
-        if start.startswith(b"PK"):
-            return _from_npz(path)
-        if start.startswith(b"\x93NUMPY"):
-            return _from_array(path, np.load(path, allow_pickle=False))
+        with path.open("rb") as file:
+            start = file.read(6)
+            file.seek(0)
+            if start.startswith(b"PK"):
+                return _from_npz(path, file)
+            if start.startswith(b"\x93NUMPY"):
+                return _from_array(path, np.load(file, allow_pickle=False))
         return MaskFile(path, mask=io.read_image(path).max(axis=2) > 0)
     except (InvalidArgumentError, ValueError, KeyError, EOFError, BadZipFile) as error:
         words = str(error).removeprefix(f"{path}: ")
@@ -102,9 +103,9 @@ def _from_array(path: Path, array: NDArray[Any]) -> MaskFile:
     return MaskFile(path, mask=np.asarray(array != 0))
 
 
-def _from_npz(path: Path) -> MaskFile:
+def _from_npz(path: Path, file: BinaryIO) -> MaskFile:
     """Return the best mask of a file that ``--npz`` wrote."""
-    with np.load(path, allow_pickle=False) as arrays:
+    with np.load(file, allow_pickle=False) as arrays:
         scores = arrays["iou_predictions" if "iou_predictions" in arrays else "scores"]
         if scores.size == 0:
             raise ValueError("expected at least one mask, found none")
@@ -125,12 +126,17 @@ def _from_npz(path: Path) -> MaskFile:
 
 def _low_res(mask: NDArray[np.bool_], side: int, *, padded: bool) -> NDArray[np.float32]:
     """Return logits (S, S): by the share of each position that the mask covers."""
-    covered = mask.astype(np.float32)
-    if padded:
-        longer = max(mask.shape)
-        rest = [(0, longer - size) for size in mask.shape]
-        covered = np.pad(covered, rest)
-    image = io.pillow("Image").fromarray(covered)
-    share = np.asarray(image.resize((side, side), io.pillow("Image").Resampling.BOX))
-    logits: NDArray[np.float32] = (np.float32(2.0) * share - np.float32(1.0)) * np.float32(_LOGIT)
-    return logits
+    height, width = (max(mask.shape), max(mask.shape)) if padded else mask.shape
+    rows = _overlap(side, height)[:, : mask.shape[0]]
+    columns = _overlap(side, width)[:, : mask.shape[1]]
+    share = rows @ mask.astype(np.float64) @ columns.T
+    return np.ascontiguousarray((2.0 * share - 1.0) * _LOGIT, np.float32)
+
+
+def _overlap(parts: int, length: int) -> NDArray[np.float64]:
+    """Return how much of each of `parts` equal parts each of `length` pixels makes up."""
+    edges = np.linspace(0.0, length, parts + 1)[:, np.newaxis]
+    pixels = np.arange(length)
+    common = np.minimum(edges[1:], pixels + 1) - np.maximum(edges[:-1], pixels)
+    shares: NDArray[np.float64] = np.clip(common, 0.0, None) * (parts / length)
+    return shares
