@@ -153,6 +153,39 @@ def test_a_full_device_is_named(run: Callable[..., tuple], photo: Path) -> None:
     assert "No space left on device: '/dev/full'" in err
 
 
+def test_every_writer_names_the_users_file(run_python: Callable[..., object], photo: Path) -> None:
+    """A limit on the size of files stands for a full disk."""
+    code = """
+import resource, sys
+import numpy as np
+from sam_rlx import io
+from sam_rlx._video.clip_writer import ClipWriter
+
+def clip(path):
+    with ClipWriter(path, 10) as writer:
+        for _ in range(30):
+            writer.add(noise)
+
+noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+for name, write in {
+    "a.mp4": clip,
+    "a.png": lambda path: io.write_image(path, noise),
+    "a.npz": lambda path: io.write_npz(path, a=noise),
+    "a.json": lambda path: io.write_json(path, noise.tolist()),
+}.items():
+    try:
+        write(sys.argv[1] + "/" + name)
+    except OSError as error:
+        assert error.filename == sys.argv[1] + "/" + name, (name, error)
+        print(name)
+"""
+    found = run_python("-c", code, str(photo.parent))
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == ["a.mp4", "a.png", "a.npz", "a.json"]
+    assert [path.name for path in photo.parent.iterdir()] == ["photo.jpg"]
+
+
 # ---------------------------------------------------------------- nothing found
 
 
