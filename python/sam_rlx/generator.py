@@ -261,7 +261,7 @@ class MaskGenerator:
         image : ndarray or PIL image
             As for `ImagePredictor.set_image`.
         progress : bool or callable
-            A callable gets (steps done, steps in all) after each batch of points. True shows a
+            A callable gets (points done, points in all) after each batch of points. True shows a
             bar on stderr if that is a terminal and ``tqdm`` is installed, else nothing.
 
         Returns
@@ -291,7 +291,7 @@ def _reporter(progress: bool | Progress) -> Iterator[Progress | None]:
     if not progress:
         yield None
         return
-    with terminal_bar("batch") as report:
+    with terminal_bar("point", text="encoding") as report:
         yield report
 
 

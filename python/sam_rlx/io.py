@@ -16,6 +16,8 @@ from sam_rlx._arrays import as_bools, as_items, as_rgb
 from sam_rlx._files import as_path, atomic_write
 from sam_rlx.errors import InvalidArgumentError, MissingExtraError
 
+# What `write_image` says about itself in a PNG file.
+_SOFTWARE = ("Software", "sam_rlx")
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 
@@ -106,7 +108,10 @@ def write_image(
         raise InvalidArgumentError(f"pixels: expected an array, found {type(pixels).__name__}")
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
-    options = {"quality": 92} if form != "PNG" else {}
+    options: dict[str, Any] = {"quality": 92}
+    if form == "PNG":
+        options = {"pnginfo": pillow("PngImagePlugin").PngInfo()}
+        options["pnginfo"].add_text(*_SOFTWARE)
     with atomic_write(name) as file:
         try:
             images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
@@ -117,6 +122,16 @@ def write_image(
                 f"pixels: expected uint8 or bool (H, W) or (H, W, 3) that {form} can hold, found "
                 f"shape {pixels.shape} of {pixels.dtype}: {error}"
             ) from error
+
+
+def is_own_image(path: str | os.PathLike[str]) -> bool:
+    """Tell whether `write_image` has written a PNG file."""
+    try:
+        with open_image(path) as image:
+            name, value = _SOFTWARE
+            return bool(image.info.get(name) == value)
+    except (InvalidArgumentError, OSError):
+        return False
 
 
 def write_masks(

@@ -9,7 +9,8 @@ from sam_rlx import _hub as hub
 from sam_rlx._arrays import as_integer
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
-_PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")
+# Names of the models inside the package, which are names of variants too.
+PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")
 _ASSETS = Path(__file__).with_name("assets")
 
 
@@ -266,7 +267,7 @@ def _preferred(name: str, path: Path | None, prefer: str) -> Path:
 
 def _local_path(name: str) -> Path | None:
     """Return the file or directory behind `name`, or None if it is a hub id."""
-    if name in _PACKAGED:
+    if name in PACKAGED:
         asset = _ASSETS / f"{name}.gguf"
         if not asset.is_file():
             raise UnsupportedError(
@@ -279,7 +280,7 @@ def _local_path(name: str) -> Path | None:
     if hub.is_hub_id(name):
         return None
     raise FileNotFoundError(
-        f"load_model: expected an existing file or directory, one of {list(_PACKAGED)} or a hub "
+        f"load_model: expected an existing file or directory, one of {list(PACKAGED)} or a hub "
         f"id 'owner/name', found {name!r}"
     )
 
