@@ -310,6 +310,10 @@ class SAM2VideoPredictor(SAM2Base):
             yield result
 
 
+class SAM2VideoPredictorVOS(SAM2VideoPredictor):
+    """Upstream's predictor for whole data sets, which is compiled there; here nothing differs."""
+
+
 def _number(state: State) -> None:
     state["obj_id_to_idx"] = {obj_id: i for i, obj_id in enumerate(state["obj_ids"])}
     state["obj_idx_to_id"] = dict(enumerate(state["obj_ids"]))
