@@ -17,6 +17,7 @@ from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, StateError
 
 _MAX_LOGIT = 32.0
+CorePredictor = _core.ImagePredictor
 Masks = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
 
@@ -62,7 +63,7 @@ class SAM2ImagePredictor:
         self._forget()
 
     @property
-    def _core(self) -> _core.ImagePredictor:
+    def _core(self) -> CorePredictor:
         return self._encoded.core
 
     def _forget(self) -> None:
@@ -83,7 +84,8 @@ class SAM2ImagePredictor:
     def set_image(self, image: Any) -> None:
         """Encode an image: PIL image, or array (H, W, 3), RGB, uint8 or float in 0 to 1.
 
-        Anything else is a ``NotImplementedError``, as upstream.
+        Floats are rounded to 8 bits, which upstream does not. Images without three channels are
+        refused, and objects of other types are a ``NotImplementedError``, as upstream.
         """
         pixels = as_rgb(_picture(image))
         with self._turns:
@@ -97,7 +99,7 @@ class SAM2ImagePredictor:
             all(isinstance(image, np.ndarray) for image in image_list),
             "image_list: expected arrays (H, W, 3) alone",
         )
-        pixels = [as_rgb(image) for image in image_list]
+        pixels = [as_rgb(_picture(image)) for image in image_list]
         with self._turns:
             features = [self._encoded.encode(image) for image in pixels]
             self._hold(features, [(x.shape[0], x.shape[1]) for x in pixels], True)
@@ -112,7 +114,7 @@ class SAM2ImagePredictor:
         self._features = {"image_embed": embed, "high_res_feats": high_res}
         self._orig_hw, self._is_image_set, self._is_batch = sizes, True, is_batch
 
-    def _use(self, index: int) -> _core.ImagePredictor:
+    def _use(self, index: int) -> CorePredictor:
         """Bring the core to an image of the state, whoever set it."""
         found, sizes = self._features, self._orig_hw
         try:
@@ -222,6 +224,8 @@ class SAM2ImagePredictor:
         points = to_array(coords, np.float32)
         boxes = to_array(box, np.float32)
         marks = to_array(labels, np.int32)
+        mask = to_array(mask, np.float32)
+        mask = mask[None] if mask is not None and mask.ndim == 3 else mask
         logits = as_logits(mask, self.model.model.mask_side)
         if points is not None:
             require(marks is not None, "point_labels: expected one for each point, found none")
@@ -285,7 +289,20 @@ class SAM2ImagePredictor:
 
 
 def _picture(image: Any) -> Any:
-    if isinstance(image, np.ndarray) or hasattr(image, "convert"):
+    """Return an image that upstream's transform takes: three channels, in arrays the last axis."""
+    if isinstance(image, np.ndarray):
+        known = image.dtype == np.uint8 or image.dtype.kind == "f"
+        if image.ndim != 3 or image.shape[2] != 3 or not known:
+            raise ArgumentRuntimeError(
+                "image: expected uint8 or floats in 0 to 1 of shape (H, W, 3), found "
+                f"{image.dtype} of {image.shape}"
+            )
+        return image
+    if hasattr(image, "convert"):
+        if len(image.getbands()) != 3:
+            raise ArgumentRuntimeError(
+                f"image: expected a PIL image of three channels, found one of mode {image.mode}"
+            )
         return image
     raise NotImplementedError(
         f"image: expected an array or a PIL image, found {type(image).__name__}"

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core
 from sam_rlx.compat.segment_anything.everything import Everything, whole_area
 from sam_rlx.compat.segment_anything.modeling import Sam
-from sam_rlx.compat.segment_anything.predictor import SamPredictor
+from sam_rlx.compat.segment_anything.predictor import SamPredictor, as_uint8
 from sam_rlx.compat.segment_anything.utils import amg
 
 
@@ -69,7 +69,7 @@ class SamAutomaticMaskGenerator(Everything):
         options = self._options()
         options["min_mask_region_area"] = whole_area(self.min_mask_region_area)
         switches = (True, False, float(sam.mask_threshold))
-        records = self._records(sam.model, image, options, switches, 0.0)
+        records = self._records(sam.model, as_uint8(image), options, switches, 0.0)
         return [dict(record) for record in records]
 
     @staticmethod

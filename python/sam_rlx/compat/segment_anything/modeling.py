@@ -218,11 +218,11 @@ def decode(
 
 
 def as_logits(mask_input: Any, side: int) -> NDArray[np.float32] | None:
-    """Return mask prompts (M, 1, S, S) or (1, S, S) as (M, S, S); others are refused."""
+    """Return mask prompts (M, 1, S, S) as (M, S, S); others are refused."""
     logits = to_array(mask_input, np.float32)
     if logits is None:
         return None
-    if logits.ndim not in (3, 4) or logits.shape[-3:] != (1, side, side):
+    if logits.ndim != 4 or logits.shape[1:] != (1, side, side):
         raise ArgumentRuntimeError(
             f"mask_input: expected logits (1, {side}, {side}) or (B, 1, {side}, {side}), found "
             f"{np.shape(mask_input)}"

@@ -17,7 +17,30 @@ from sam_rlx.compat.segment_anything.modeling import Sam, decode
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
 from sam_rlx.compat.turns import Turns
-from sam_rlx.errors import StateError
+from sam_rlx.errors import InvalidArgumentError, StateError
+
+
+def as_uint8(image: Any) -> NDArray[np.uint8]:
+    """Return an image (H, W, 3) as upstream's resize sees it."""
+    if not isinstance(image, np.ndarray):
+        raise ArgumentAttributeError(
+            f"image: expected an array (H, W, 3), found {type(image).__name__}"
+        )
+    require(
+        image.ndim == 3 and image.shape[2] == 3 and image.size > 0,
+        f"image: expected shape (H, W, 3), found {image.shape}",
+    )
+    if image.dtype.kind == "f":
+        levels = image * 255
+        if not ((levels > -1) & (levels < 256)).all():
+            raise InvalidArgumentError(
+                f"image: expected floats in 0 to 1, found {image.min():g} to {image.max():g}"
+            )
+        pixels: NDArray[np.uint8] = levels.astype(np.uint8)
+        return pixels
+    if image.dtype != np.uint8:
+        raise ArgumentTypeError(f"image: expected uint8, 0 to 255, found {image.dtype}")
+    return image
 
 
 class SamPredictor:
@@ -59,14 +82,16 @@ class SamPredictor:
         """Always ``"cpu"``."""
         return self.model.device
 
-    @expects("an image (H, W, 3), uint8")
+    @expects("an image (H, W, 3), uint8 or floats in 0 to 1")
     def set_image(self, image: NDArray[np.uint8], image_format: str = "RGB") -> None:
         """Encode an image.
 
         Parameters
         ----------
         image : ndarray (H, W, 3), uint8
-            0 to 255. Another type is a ``TypeError``, as upstream.
+            0 to 255. Floats in 0 to 1 are multiplied by 255 and cut off, as upstream; other types
+            are a ``TypeError``. Upstream takes floats of 0 to 255 too, and wraps them around: they
+            are refused.
         image_format : str
             ``"RGB"`` or ``"BGR"``; anything else is an ``AssertionError``, as upstream.
         """
@@ -74,16 +99,7 @@ class SamPredictor:
             image_format in ("RGB", "BGR"),
             f"image_format: expected RGB or BGR, found {image_format!r}",
         )
-        if not isinstance(image, np.ndarray):
-            raise ArgumentAttributeError(
-                f"image: expected an array (H, W, 3), found {type(image).__name__}"
-            )
-        if image.dtype != np.uint8:
-            raise ArgumentTypeError(f"image: expected uint8, 0 to 255, found {image.dtype}")
-        require(
-            image.ndim == 3 and image.shape[2] == 3,
-            f"image: expected shape (H, W, 3), found {image.shape}",
-        )
+        image = as_uint8(image)
         if image_format != self.model.image_format:
             image = image[..., ::-1]
         with self._turns:
@@ -182,6 +198,7 @@ class SamPredictor:
                 raise ArgumentRuntimeError(
                     f"mask_input: expected logits (1, {side}, {side}), found {logits.shape}"
                 )
+            logits = logits[None]
         masks, scores, low_res = self.predict_torch(
             coords, labels, boxes, logits, multimask_output, return_logits
         )
