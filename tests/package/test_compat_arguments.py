@@ -283,8 +283,7 @@ def test_sam2_takes(
 
 FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "a PIL image": Image.fromarray,
-    "any strides": lambda x: x[:, ::-1],
-    "floats of grey levels": lambda x: x.astype(np.float32) / 255,
+    "columns first in memory": np.asfortranarray,
 }
 WRONG_FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "alpha": lambda x: np.concatenate([x, x[:, :, :1]], axis=2),
