@@ -116,12 +116,17 @@ py::tuple masks(VideoPredictor& predictor, std::int64_t frame, const std::string
 py::array low_res_masks(VideoPredictor& predictor, std::int64_t frame, const std::string& source) {
   return predictor.use([&](VideoSession& session) -> py::array {
     const std::vector<VideoSession::Shown> objects = session.shown(frame, source_of(source));
+    for (const VideoSession::Shown& object : objects) {
+      if (object.output->low_res_mask.empty()) {
+        fail<StateError>("low_res_masks", "a frame that was tracked", "a mask that was given");
+      }
+    }
     const auto count = static_cast<std::int64_t>(objects.size());
     const std::int64_t side = objects.empty() ? 0 : objects[0].output->low_res_mask.shape()[0];
     auto out = make_array<float>({count, side, side});
     float* next = out.mutable_data();
     for (const VideoSession::Shown& object : objects) {
-      const Tensor& mask = object.output->low_res_mask;
+      const SharedTensor& mask = object.output->low_res_mask;
       next = std::copy_n(mask.data(), mask.numel(), next);
     }
     return out;

@@ -204,8 +204,9 @@ def visualize_formatted_frame_output(
     plt = _pyplot()
     sets = [outputs_list] if isinstance(outputs_list, dict) else list(outputs_list)
     image = load_frame(video_frames[frame_idx])
-    _, axes = plt.subplots(1, len(sets), figsize=figsize, squeeze=False)
-    for index, (outputs, ax) in enumerate(zip(sets, axes[0], strict=True)):
+    figure = plt.figure(figsize=figsize)
+    for index, outputs in enumerate(sets):
+        ax = figure.add_subplot(1, len(sets), index + 1)
         title = titles[index] if titles is not None else f"Set {index + 1}"
         ax.set_title(f"Frame {frame_idx} - {title}{title_suffix}")
         ax.imshow(image)
