@@ -23,10 +23,11 @@ py::dict report_of(const Model& model) {
 std::shared_ptr<const Model> load_model(const std::string& path, std::optional<std::string> variant,
                                         std::optional<std::string> precision,
                                         std::optional<std::string> isa, bool strict,
-                                        std::optional<std::int64_t> image_size) {
+                                        std::optional<std::int64_t> image_size,
+                                        std::map<std::string, bool> switches) {
   const GilRelease release;
-  return Model::load(
-      path, {std::move(variant), std::move(precision), std::move(isa), image_size, strict});
+  return Model::load(path, {std::move(variant), std::move(precision), std::move(isa), image_size,
+                            strict, std::move(switches)});
 }
 
 // Name, dtype and shape of every tensor of a file.
@@ -91,7 +92,7 @@ void register_model(py::module_& m) {
       .def_property_readonly("report", report_of);
   m.def("load_model", load_model, py::arg("path"), py::arg("variant") = py::none(),
         py::arg("precision") = py::none(), py::arg("isa") = py::none(), py::arg("strict") = true,
-        py::arg("image_size") = py::none());
+        py::arg("image_size") = py::none(), py::arg("switches") = std::map<std::string, bool>());
   m.def("list_tensors", list_tensors, py::arg("path"));
   m.def(
       "preferred_checkpoint",

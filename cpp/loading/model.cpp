@@ -1,12 +1,38 @@
 #include "loading/model.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/error.h"
 #include "kernels/select.h"
 #include "loading/open.h"
 
 namespace sam_rlx {
+namespace {
+
+struct SwitchSetter {
+  static constexpr bool kTold = false;
+  const std::string& name;
+  bool value;
+  bool found = false;
+
+  template <class T>
+  void operator()(const Field& field, T& member) {
+    if constexpr (std::is_same_v<T, bool>) {
+      if (field.name() != name) return;
+      member = value;
+      found = true;
+    }
+  }
+};
+
+void set_switch(NetworkConfig& config, const std::string& name, bool value) {
+  SwitchSetter setter{.name = name, .value = value};
+  std::visit([&](auto& sizes) { visit_fields(sizes, setter); }, config);
+  if (!setter.found) fail("load_model", "switches of the model", name);
+}
+
+}  // namespace
 
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
   const WeightFormat precision =
@@ -18,6 +44,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   if (options.image_size) {
     std::visit([&](auto& sizes) { sizes.set_image_size(*options.image_size); }, config);
   }
+  for (const auto& [name, value] : options.switches) set_switch(config, name, value);
   const std::shared_ptr<Model> model(new Model(kernels, family, config));
   model->precision_ = precision;
   std::visit(

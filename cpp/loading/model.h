@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ struct ModelOptions {
   std::optional<std::string> isa = {};
   std::optional<std::int64_t> image_size = {};
   bool strict = true;
+  // Of the config, by upstream's names: what the checkpoint says otherwise.
+  std::map<std::string, bool> switches = {};
 };
 
 // Loaded weights, packed for one instruction set. Immutable: predictors and threads share it.

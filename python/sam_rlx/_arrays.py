@@ -166,7 +166,8 @@ def as_prompts(
 
     One prompt set is `point_coords` (N, 2), `point_labels` (N,), `box` (4,), `mask_input`
     (S, S); a batch has one more axis in front, of the same length B in all that are given. Beside
-    one point set, `box` (1, 4) and `mask_input` (1, S, S) count as one set too.
+    one point set, `box` (1, 4) and `mask_input` (1, S, S) count as one set too. N may be 0, and
+    empty lists are no points and no boxes.
 
     Raises
     ------
@@ -218,8 +219,9 @@ def _coordinates(
         return None
     array = _numbers(name, values)
     width = 2 if name == "point_coords" else 4
-    empty_set = rank == 2 and array.ndim >= 2 and array.shape[-2] == 0
-    if array.ndim not in (rank, rank + 1) or array.shape[-1] != width or empty_set:
+    if array.shape == (0,):  # an empty list
+        array = array.reshape(0, width)
+    if array.ndim not in (rank, rank + 1) or array.shape[-1] != width:
         raise InvalidArgumentError(f"{name}: expected shape {expected}, found {array.shape}")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
@@ -325,6 +327,26 @@ def as_marks(
             f"{label_name}: expected 1 (meant) or 0 (not meant), found {marks.tolist()}"
         )
     return Marks(np.ascontiguousarray(array), marks.reshape(-1).astype(np.int32))
+
+
+def clamped(boxes: Marks, hw: tuple[int, ...], where: str = "an image") -> Marks:
+    """Cut boxes (x0, y0, x1, y1) off at the edges of their image: a predictor's own reach out.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Nothing of a box is in the image, or it is empty.
+    """
+    height, width = hw
+    limits = np.array([width, height, width, height], np.float64)
+    values = np.clip(boxes.values, 0.0, limits)
+    empty = (values[:, :2] >= values[:, 2:]).any(axis=1)
+    if empty.any():
+        raise InvalidArgumentError(
+            f"boxes: expected (x0, y0, x1, y1) that overlaps {where} of {width} x {height}, with "
+            f"x0 < x1 and y0 < y1, found {boxes.values[int(empty.argmax())].tolist()}"
+        )
+    return Marks(values, boxes.labels)
 
 
 def as_integer(name: str, value: Any, low: int, high: float = math.inf) -> int:

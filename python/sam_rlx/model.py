@@ -1,13 +1,14 @@
 """Models: checkpoint files and names become an immutable ``Model``."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sam_rlx import _core
 from sam_rlx import _hub as hub
 from sam_rlx._arrays import as_integer
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
 # Names of the models inside the package, which are names of variants too.
 PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")
@@ -18,12 +19,33 @@ class Model:
     """Weights of one network, ready to run. Made by `load_model`.
 
     A model does not change after loading. Any number of predictors, in any number of threads, may
-    share one.
+    share one. A copy is the model itself. A pickle holds no weights but the source and the
+    arguments of `load_model`: reading it loads the file again.
     """
 
-    def __init__(self, core: _core.Model, source: str) -> None:
+    def __init__(
+        self, core: _core.Model, source: str, arguments: Mapping[str, Any] | None = None
+    ) -> None:
         self._core = core
         self._source = source
+        # Of the core's `load_model`, all but the path.
+        self._arguments = dict(arguments or {})
+        self._absolute = os.path.abspath(source)  # noqa: PTH100  (no link is followed)
+
+    def __copy__(self) -> "Model":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Model":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = (self.family, self.variant, self.num_parameters)
+        return _load_again, (self._packaged() or self._absolute, self._arguments, kind)
+
+    def _packaged(self) -> str | None:
+        """Return the name of a model that every installation has in a folder of its own."""
+        path = Path(self._absolute)
+        return path.stem if path.parent == _ASSETS.absolute() else None
 
     def __repr__(self) -> str:
         return (
@@ -214,9 +236,45 @@ def load_model(
     )
     if image_size is not None:
         image_size = as_integer("image_size", image_size, 1)
-    return Model(
-        _core.load_model(str(path), variant, precision, isa, strict, image_size), str(path)
+    return _load(
+        str(path),
+        {
+            "variant": variant,
+            "precision": precision,
+            "isa": isa,
+            "strict": strict,
+            "image_size": image_size,
+        },
     )
+
+
+def with_switches(model: Model, **switches: bool) -> Model:
+    """Load the file of a model again, with switches of its config by upstream's names."""
+    return _load(model.source, {**model._arguments, "switches": switches})
+
+
+def _load(path: str, arguments: Mapping[str, Any]) -> Model:
+    return Model(_core.load_model(path, **arguments), path, arguments)
+
+
+def _load_again(source: str, arguments: Mapping[str, Any], kind: tuple[str, str, int]) -> Model:
+    """Load the model of a pickle.
+
+    Raises
+    ------
+    FileNotFoundError
+        The file is not there any more.
+    CheckpointError
+        The file holds another kind of model by now.
+    """
+    path = _local_path(source)
+    if path is None:
+        raise FileNotFoundError(f"Model: expected the file of a pickled model, found no {source}")
+    model = _load(str(path), arguments)
+    found = (model.family, model.variant, model.num_parameters)
+    if found != tuple(kind):
+        raise CheckpointError(f"{path}: expected the model that was pickled, {kind}, found {found}")
+    return model
 
 
 def find_checkpoint(

@@ -5,9 +5,9 @@ import re
 from typing import Any
 
 from sam_rlx.compat.sam2.sam2_base import SAM2Base, check_device
-from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor
+from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, SAM2VideoPredictorVOS
 from sam_rlx.errors import CheckpointError, UnsupportedError
-from sam_rlx.model import Model, load_model
+from sam_rlx.model import Model, load_model, with_switches
 
 # sam2.1_hiera_b+.yaml -> 2.1, b+
 _CONFIG = re.compile(r"sam2(?P<minor>\.1)?_(?P<variant>hiera_(?:t|s|b\+|l))\.yaml$")
@@ -39,6 +39,16 @@ def _load_checkpoint(
     return model
 
 
+def _postprocessed(model: Model, apply_postprocessing: bool, video: bool = False) -> Model:
+    """Return the model with upstream's switches of `apply_postprocessing`."""
+    if apply_postprocessing:
+        return model
+    off = {"dynamic_multimask_via_stability": False}
+    if video:
+        off["binarize_mask_from_pts_for_mem_enc"] = False
+    return with_switches(model, **off)
+
+
 def build_sam2(
     config_file: str | os.PathLike[str] | None,
     ckpt_path: str | os.PathLike[str] | None = None,
@@ -60,7 +70,7 @@ def build_sam2(
     mode : str
         ``"eval"``.
     apply_postprocessing : bool
-        True: an unstable single mask gives way to the best of three. False is not offered.
+        True: an unstable single mask gives way to the best of three.
 
     Returns
     -------
@@ -77,9 +87,7 @@ def build_sam2(
     check_device(device)
     if mode != "eval":
         raise UnsupportedError(f"mode: expected 'eval', found {mode!r}")
-    if not apply_postprocessing:
-        raise UnsupportedError("apply_postprocessing: expected True, found False")
-    return SAM2Base(_load_checkpoint(config_file, ckpt_path))
+    return SAM2Base(_postprocessed(_load_checkpoint(config_file, ckpt_path), apply_postprocessing))
 
 
 def build_sam2_hf(model_id: str, **kwargs: Any) -> SAM2Base:
@@ -107,9 +115,10 @@ def build_sam2_video_predictor(
         Of upstream's, those of the form ``"++model.NAME=VALUE"`` for `fill_hole_area`,
         `non_overlap_masks` and `add_all_frames_to_correct_as_cond`.
     apply_postprocessing : bool
-        True: holes of up to 8 positions are filled. False is not offered.
+        True: holes of up to 8 positions are filled, an unstable single mask gives way to the best
+        of three, and the mask of a click is binary where it is remembered.
     vos_optimized : bool
-        Without effect: there is one way to compute.
+        The predictor is of upstream's class for it; there is one way to compute.
     **kwargs
         Ignored, as upstream.
 
@@ -124,12 +133,12 @@ def build_sam2_video_predictor(
     UnsupportedError
         An argument asks for what is not offered.
     """
-    if str(device) != "cpu" or mode != "eval" or not apply_postprocessing:
+    if str(device) != "cpu" or mode != "eval":
         raise UnsupportedError(
-            "build_sam2_video_predictor: expected device 'cpu', mode 'eval' and "
-            f"apply_postprocessing, found {str(device)!r}, {mode!r} and {apply_postprocessing}"
+            "build_sam2_video_predictor: expected device 'cpu' and mode 'eval', found "
+            f"{str(device)!r} and {mode!r}"
         )
-    options: dict[str, Any] = {"fill_hole_area": 8}
+    options: dict[str, Any] = {"fill_hole_area": 8 if apply_postprocessing else 0}
     for override in hydra_overrides_extra or []:
         name, _, value = override.removeprefix("++model.").partition("=")
         if name == "fill_hole_area" and value.isdigit():
@@ -138,7 +147,9 @@ def build_sam2_video_predictor(
             options[name] = value == "true"
         else:
             raise UnsupportedError(f"hydra_overrides_extra: expected known names, found {override}")
-    return SAM2VideoPredictor(_load_checkpoint(config_file, ckpt_path), **options)
+    kind = SAM2VideoPredictorVOS if vos_optimized else SAM2VideoPredictor
+    model = _postprocessed(_load_checkpoint(config_file, ckpt_path), apply_postprocessing, True)
+    return kind(model, **options)
 
 
 def build_sam2_video_predictor_hf(model_id: str, **kwargs: Any) -> SAM2VideoPredictor:
