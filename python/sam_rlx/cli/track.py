@@ -287,7 +287,7 @@ def _phrase_options(threshold: float | None) -> dict[str, float]:
 
 def _arguments(group: dict[str, Any]) -> dict[str, Any]:
     if "mask" in group:
-        return {"mask": io.read_image(group["mask"]).any(axis=2)}
+        return {"mask": io.read_mask(group["mask"])}
     arguments: dict[str, Any] = {}
     if group["point"]:
         arguments["point_coords"] = [point[:2] for point in group["point"]]

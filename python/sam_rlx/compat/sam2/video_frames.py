@@ -1,17 +1,17 @@
 """Frames as upstream's session holds them: resized to the model's square."""
 
 import os
-from collections import deque
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._video.frames import ClipFrames
+from sam_rlx._image_files import open_image
+from sam_rlx._video.clip_frames import ClipFrames
+from sam_rlx._video.orientation import Orientation, orientation
 from sam_rlx.compat.errors import NoFramesError
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
-from sam_rlx.io import open_image
 
 _JPEG = (".jpg", ".jpeg", ".JPG", ".JPEG")
 
@@ -99,30 +99,28 @@ class SquareClip(ClipFrames):
         self._graph = None
 
     def convert(self, frame: Any) -> NDArray[np.uint8]:
-        """Return a decoded frame as RGB (S, S, 3)."""
-        self.height, self.width = frame.height, frame.width
+        """Return a decoded frame as RGB (S, S, 3), upright."""
+        turned = orientation(frame)
+        hw = (frame.height, frame.width)
+        self.height, self.width = hw[::-1] if turned.transposed else hw
         if self._graph is None:
-            graph = self._av.filter.Graph()
-            side = self._side
-            chain = deque(
-                (
-                    graph.add_buffer(
-                        width=frame.width,
-                        height=frame.height,
-                        format=frame.format,
-                        time_base=frame.time_base,
-                    ),
-                    graph.add("scale", f"{side}:{side}:flags=bilinear"),
-                    graph.add("format", "rgb24"),
-                    graph.add("buffersink"),
-                )
-            )
-            first = chain.popleft()
-            while chain:
-                first.link_to(chain[0])
-                first = chain.popleft()
-            graph.configure()
-            self._graph = graph
+            self._graph = self._make_graph(frame, turned)
         self._graph.push(frame)
         pixels: NDArray[np.uint8] = self._graph.pull().to_ndarray(format="rgb24")
         return pixels
+
+    def _make_graph(self, frame: Any, turned: Orientation) -> Any:
+        graph = self._av.filter.Graph()
+        source = graph.add_buffer(
+            width=frame.width,
+            height=frame.height,
+            format=frame.format,
+            time_base=frame.time_base,
+        )
+        scale = ("scale", f"{self._side}:{self._side}:flags=bilinear")
+        for step in (*turned.filters, scale, ("format", "rgb24"), ("buffersink", "")):
+            following = graph.add(*step)
+            source.link_to(following)
+            source = following
+        graph.configure()
+        return graph

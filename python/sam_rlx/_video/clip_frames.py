@@ -1,0 +1,230 @@
+"""Frames of a video file. Needs PyAV (extra ``video``)."""
+
+import importlib
+import io
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx._arrays import as_frame_index
+from sam_rlx._video.clip_index import (
+    ClipIndex,
+    decoded,
+    index_by_decoding,
+    index_packets,
+    starts_as,
+)
+from sam_rlx._video.orientation import orientation
+from sam_rlx.errors import InvalidArgumentError, MediaWarning, MissingExtraError
+
+# Decoding so many frames on is cheaper than a jump to a key frame.
+_NEAR = 32
+# Which key frames before a frame are tried one after the other, the nearest one being 0. What
+# follows a jump may lack frames that it is predicted from.
+_TRIED_KEYS = (0, 1, 3)
+
+
+class ClipFrames:
+    """A video file. Frames are decoded when they are asked for, and the last one is kept.
+
+    Frames are those that FFmpeg decodes, turned upright as the file asks. Where packets do not
+    tell the frames for sure (edit lists, streams without time stamps, most containers but MP4 and
+    Matroska), the file is decoded once when it is opened. A jump that does not lead to the frame
+    is repeated from earlier key frames, at last from the start.
+
+    Parameters
+    ----------
+    source : path or bytes
+        The file, or its contents.
+    """
+
+    def __init__(self, source: Path | bytes) -> None:
+        try:
+            self._av: Any = importlib.import_module("av")
+        except ImportError as error:
+            raise MissingExtraError(
+                'frames: expected the package av (pip install "sam_rlx[video]"), found none'
+            ) from error
+        self._source = source
+        self._name = "video" if isinstance(source, bytes) else str(source)
+        self._container: Any = None
+        self._decoder: Iterator[Any] = iter(())
+        self._reached = -1  # number of the frame that the decoder gave last
+        self._jumped = False  # True: the decoder did not begin with the first packet
+        self._intact = True  # False: after a jump, until a key frame comes
+        self._last: tuple[int, NDArray[np.uint8]] | None = None
+        self._index = self._make_index()
+        times = self._index.times or ()
+        self._numbers = {time: number for number, time in enumerate(times)}
+        self.count: int | None = self._index.count
+
+    @property
+    def rate(self) -> float:
+        """Frames per second that the file tells, 25 if it tells none."""
+        with self._open() as container:
+            rate = self._stream(container).average_rate
+        return float(rate) if rate else 25.0
+
+    def _fail(self, expected: str, found: object) -> InvalidArgumentError:
+        return InvalidArgumentError(f"{self._name}: expected {expected}, found {found}")
+
+    @contextmanager
+    def _decoding(self, expected: str) -> Iterator[None]:
+        """Tell all that a decoder stumbles on as an error of this file, in the decoder's words."""
+        try:
+            yield
+        except (FileNotFoundError, PermissionError, MemoryError, InvalidArgumentError):
+            self.close()
+            raise
+        except Exception as error:
+            self.close()
+            raise self._fail(expected, str(error) or type(error).__name__) from error
+
+    def _open(self) -> Any:
+        # "file:" keeps FFmpeg from reading a name with a colon as an address.
+        source = self._source
+        opened = io.BytesIO(source) if isinstance(source, bytes) else f"file:{source}"
+        with self._decoding("a video file"):
+            container = self._av.open(opened)
+        if not container.streams.video:
+            container.close()
+            raise self._fail("a video", "no video in the file")
+        self._stream(container).thread_type = "AUTO"
+        return container
+
+    def _stream(self, container: Any) -> Any:
+        """Return the video, which is not a cover picture that stands beside it."""
+        return container.streams.best("video") or container.streams.video[0]
+
+    def _make_index(self) -> ClipIndex:
+        notes: list[str] = []
+        with self._decoding("a video file"):
+            index = self._packet_index(notes)
+            if index is None:
+                with self._open() as container:
+                    index = index_by_decoding(container, self._stream(container), notes)
+        if not index.count:
+            raise self._fail("at least one frame", "none")
+        for note in notes:
+            warnings.warn(f"{self._name}: {note}", MediaWarning, stacklevel=4)
+        return index
+
+    def _packet_index(self, notes: list[str]) -> ClipIndex | None:
+        """Return what the packets promise, if the first frames keep it."""
+        source = self._source
+        size = len(source) if isinstance(source, bytes) else source.stat().st_size
+        with self._open() as container:
+            try:
+                index = index_packets(container, self._stream(container), size, notes)
+            except EOFError as error:
+                raise self._fail("a whole file", error) from error
+        if index is None:
+            return None
+        with self._open() as container:
+            return index if starts_as(index, container, self._stream(container)) else None
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return frame `index`, upright, at the size of the video."""
+        as_frame_index(index, self._index.count)
+        if self._last is not None and self._last[0] == index:
+            return self._last[1]
+        with self._decoding(f"an image in frame {index}"):
+            frame = self._decode(index)
+            if frame is None:
+                raise self._fail(f"an image in frame {index}", "none")
+            pixels = self.convert(frame)
+        self._last = (index, pixels)
+        return pixels
+
+    def convert(self, frame: Any) -> NDArray[np.uint8]:
+        """Return a decoded frame as RGB, upright."""
+        return orientation(frame).apply(frame.to_ndarray(format="rgb24"))
+
+    def _decode(self, index: int) -> Any:
+        if self._continues(index):
+            frame = self._forward(index)
+            if frame is not None:
+                return frame
+        for key in self._jumps(index):
+            try:
+                self._seek(key)
+                frame = self._forward(index)
+            except self._av.FFmpegError as error:  # an earlier start may do
+                if isinstance(error, MemoryError):
+                    raise
+                continue
+            if frame is not None:
+                return frame
+        self._restart()
+        return self._forward(index)
+
+    def _continues(self, index: int) -> bool:
+        """Tell whether the decoder, where it stands, comes to a frame without a detour."""
+        if self._container is None or index <= self._reached or not self._intact:
+            return False
+        near = self._index.times is None or index <= self._reached + _NEAR
+        return near or self._key_before(index, 0) <= self._reached
+
+    def _key_before(self, index: int, back: int) -> int:
+        """Return the number of a key frame at or before a frame; `back` of them are skipped."""
+        position = bisect_right(self._index.keys, index) - 1 - back
+        return self._index.keys[position] if position >= 0 else 0
+
+    def _jumps(self, index: int) -> list[int]:
+        """Return key frames to begin with, the nearest one first; none is the first frame."""
+        if self._index.times is None:
+            return []
+        keys = [self._key_before(index, back) for back in _TRIED_KEYS]
+        return [key for key in dict.fromkeys(keys) if key > 0]
+
+    def _forward(self, index: int) -> Any:
+        """Decode up to a frame; None if it does not come, or not whole."""
+        for frame in self._decoder:
+            if self._index.times is None:
+                number: int | None = self._reached + 1
+            else:
+                number = self._numbers.get(frame.pts)
+            if number is None:
+                continue
+            self._reached = number
+            self._intact = self._intact or (frame.key_frame and number <= index)
+            whole = self._intact and not (self._jumped and frame.is_corrupt)
+            if number == index and whole:
+                return frame
+            if number >= index:
+                return None
+        return None
+
+    def _restart(self) -> None:
+        """Open the file anew, and decode from its first packet on."""
+        self.close()
+        self._container = self._open()
+        self._begin()
+        self._reached, self._jumped, self._intact = -1, False, True
+
+    def _seek(self, key: int) -> None:
+        """Jump to a key frame, or near it."""
+        if self._container is None:
+            self._container = self._open()
+        assert self._index.times is not None
+        stream = self._stream(self._container)
+        self._container.seek(self._index.times[key], stream=stream, backward=True)
+        self._begin()
+        self._reached, self._jumped, self._intact = -1, True, False
+
+    def _begin(self) -> None:
+        damage: list[str] | None = [] if self._index.damaged else None
+        self._decoder = decoded(self._container, self._stream(self._container), damage)
+
+    def close(self) -> None:
+        """Close the file; the next `read` opens it again."""
+        if self._container is not None:
+            self._container.close()
+        self._container, self._decoder, self._last = None, iter(()), None
+        self._reached, self._jumped, self._intact = -1, False, True
