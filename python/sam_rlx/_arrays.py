@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._core import MAX_IMAGE_PIXELS
+from sam_rlx._pages import warn_of_pages
 from sam_rlx._pixels import IMAGE, as_array, from_mode_i, from_pil, to_uint8
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
@@ -43,9 +44,11 @@ def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArra
     Warns
     -----
     MediaWarning
-        Less than a tenth of the range of uint16 or float is used.
+        Less than a tenth of the range of uint16 or float is used, or a PIL image has several
+        pages of which none was chosen.
     """
     if type(image).__module__.partition(".")[0] == "PIL" and hasattr(image, "convert"):
+        warn_of_pages(image)
         mode, image = image.mode, from_pil(image)
         if mode == "I" and stretch is False:
             image = from_mode_i(image)

@@ -10,17 +10,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._arrays import as_hw, as_integer, as_rgb
+from sam_rlx._arrays import as_hw, as_rgb
 from sam_rlx._files import as_path
+from sam_rlx._pages import choose_page
 from sam_rlx.errors import InvalidArgumentError, MediaWarning, MissingExtraError
 
 # A path, or a binary file that is open.
 ImageFile: TypeAlias = "str | os.PathLike[str] | Any"
 
-# The first image of these files is the image; others are previews, layers or sizes of it.
-_ONE_IMAGE = {"MPO", "PSD", "ICO", "ICNS", "CUR"}
-_SUBFILE_TYPE = 254  # the TIFF tag whose bits say that a page is a reduced copy or a mask
-_COPY_OR_MASK = 1 | 4
+_SAMPLE_FORMAT = 339  # 2: signed integers
 
 
 def pillow(module: str) -> Any:
@@ -77,13 +75,15 @@ def read_image(
     ops = pillow("ImageOps")
     with open_image(path) as image:
         choose_page(image, page, name_of(path))
-        shallow = _loses_bits(image)
+        shallow, signed = _loses_bits(image), _is_signed(image)
         if shallow and stretch is not False:
             raise InvalidArgumentError(
                 "image: expected 8 bits a colour with stretch, found 16, of which Pillow reads 8: "
                 "read the file with another package (tifffile), and give the array"
             )
-        pixels = as_rgb(ops.exif_transpose(image), stretch=stretch)
+        upright = ops.exif_transpose(image)
+        values = np.asarray(upright).view(np.int8) if signed else upright
+        pixels = as_rgb(values, stretch=stretch)
     if shallow and 0 < int(pixels.max()) - int(pixels.min()) < 26:
         warnings.warn(
             f"{name_of(path)}: 16-bit colours are read as 0 to 65535, and those of this image are "
@@ -99,7 +99,7 @@ def name_of(source: ImageFile) -> str:
     """Return the name of a file for messages."""
     if hasattr(source, "read") and not isinstance(source, os.PathLike):
         name = getattr(source, "name", None)
-        return name if isinstance(name, str) else "image"
+        return name if isinstance(name, str) else "file"
     return str(as_path(source))
 
 
@@ -130,48 +130,25 @@ def open_image(source: ImageFile) -> Iterator[Any]:
             ) from error
         except Exception as error:
             words = str(error).replace(repr(file), "the file") or type(error).__name__
-            raise InvalidArgumentError(f"{name}: expected an image, found {words}") from error
+            hint = _hint(file) if isinstance(error, images.UnidentifiedImageError) else ""
+            raise InvalidArgumentError(f"{name}: expected an image, found {words}{hint}") from error
 
 
-def full_pages(image: Any) -> list[int]:
-    """Return the numbers, for PIL, of the pages of an image file or of the frames of an animation.
-
-    Not those that are reduced copies or masks of a page (TIFF), layers, previews or sizes of one
-    image, or the still image of an animated PNG that is no part of the animation.
-    """
-    count = getattr(image, "n_frames", 1)
-    if count == 1 or image.format in _ONE_IMAGE:
-        return [0]
-    pages = list(range(1 if getattr(image, "default_image", False) else 0, count))
-    if image.format == "TIFF":
-        pages = [page for page in pages if not _subfile_type(image, page) & _COPY_OR_MASK]
-        image.seek(0)
-    return pages or [0]
+def _hint(file: Any) -> str:
+    """Return what helps with a file that Pillow does not know."""
+    if not file.seekable():
+        return ""
+    file.seek(0)
+    is_tiff = file.read(4) in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+    return (
+        ": a TIFF file; the package tifffile reads more of them: give the array" if is_tiff else ""
+    )
 
 
-def _subfile_type(image: Any, page: int) -> int:
-    image.seek(page)
-    value = image.tag_v2.get(_SUBFILE_TYPE, 0)
-    return value if isinstance(value, int) else 0
-
-
-def choose_page(image: Any, page: int | None, name: str) -> None:
-    """Turn to a page; None: the first one, with a warning if there are more."""
-    if page is None:
-        pages = full_pages(image)
-        if len(pages) > 1:
-            warnings.warn(
-                f"{name}: {len(pages)} pages, of which the first is read: read_image(page=) reads "
-                "another one, VideoPredictor all of them",
-                MediaWarning,
-                stacklevel=3,
-            )
-        return
-    pages = full_pages(image)
-    number = as_integer("page", page, 0)
-    if number >= len(pages):
-        raise InvalidArgumentError(f"page: expected 0 to {len(pages) - 1}, found {number}")
-    image.seek(pages[number])
+def _is_signed(image: Any) -> bool:
+    """Tell whether a TIFF file has 8 bits with a sign, which Pillow takes for bytes."""
+    tags = getattr(image, "tag_v2", {})
+    return image.mode == "L" and tags.get(_SAMPLE_FORMAT) in (2, (2,))
 
 
 def _loses_bits(image: Any) -> bool:

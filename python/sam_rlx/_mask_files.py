@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._image_files import ImageFile, choose_page, name_of, open_image, pillow
+from sam_rlx._image_files import ImageFile, name_of, open_image, pillow
+from sam_rlx._pages import choose_page
 from sam_rlx.errors import InvalidArgumentError
 
 _HALF = 128
@@ -99,7 +100,7 @@ def _is_colour(image: Any) -> bool:
 
 
 def _of_label(image: Any, label: Any) -> NDArray[np.bool_]:
-    parts = (label,) if isinstance(label, (int, np.integer)) else tuple(label)
+    parts = tuple(label) if isinstance(label, (tuple, list)) else (label,)
     expected = 3 if _is_colour(image) else 1
     if len(parts) != expected or not all(isinstance(part, (int, np.integer)) for part in parts):
         kind = "(red, green, blue)" if expected == 3 else "an int"

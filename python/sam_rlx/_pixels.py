@@ -36,7 +36,7 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
             array = np.asarray(values)
         except (TypeError, ValueError, RuntimeError) as error:
             raise InvalidArgumentError(
-                f"{name}: expected values that NumPy can read, found {type(values).__name__}: "
+                f"{name}: expected an array that NumPy can read, found {type(values).__name__}: "
                 f"{error}"
             ) from error
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 # Where each packet gives one frame. Others have hidden frames, or packets that repeat a frame.
@@ -88,7 +89,9 @@ def index_packets(
             found.discarded |= packet.is_discard
             found.cut_off |= packet.is_corrupt
     is_mov = _family(container) == "mov"
-    ends = max((entry.pos + entry.size for entry in getattr(stream, "index_entries", ())), default=0)
+    ends = max(
+        (entry.pos + entry.size for entry in getattr(stream, "index_entries", ())), default=0
+    )
     if is_mov and (found.cut_off or ends > file_size):
         raise EOFError(f"{len(found.times)} of {stream.frames} frames: the file is cut off")
     if found.cut_off:
@@ -142,5 +145,5 @@ def index_by_decoding(container: Any, stream: Any, notes: list[str]) -> ClipInde
     if damage and times:
         notes.append(f"{len(damage)} packets cannot be decoded and are left out: {damage[0]}")
     known = [time for time in times if time is not None]
-    rising = len(known) == len(times) and all(a < b for a, b in zip(known, known[1:], strict=False))
+    rising = len(known) == len(times) and all(a < b for a, b in pairwise(known))
     return ClipIndex(len(times), known if rising else None, keys, bool(damage))

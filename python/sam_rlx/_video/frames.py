@@ -10,11 +10,22 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._arrays import as_array, as_frame_index, as_rgb
+from sam_rlx._arrays import as_frame_index, as_rgb
+from sam_rlx._pixels import as_array
 from sam_rlx._video.clip_frames import ClipFrames
 from sam_rlx._video.image_frames import FolderFrames, PageFrames, is_image
 from sam_rlx.errors import InvalidArgumentError, StateError
 
+__all__ = [
+    "ClipFrames",
+    "EndOfFrames",
+    "FolderFrames",
+    "FrameSource",
+    "IteratorFrames",
+    "PageFrames",
+    "SequenceFrames",
+    "open_frames",
+]
 _CHANNELS = (1, 3, 4)
 
 
@@ -93,8 +104,7 @@ def _open_array(frames: NDArray[Any]) -> FrameSource:
     if frames.ndim not in (3, 4) or one_image:
         hint = ": for one image give image[None]" if one_image else ""
         raise InvalidArgumentError(
-            f"frames: expected an array (T, H, W) or (T, H, W, C), found shape "
-            f"{frames.shape}{hint}"
+            f"frames: expected an array (T, H, W) or (T, H, W, C), found shape {frames.shape}{hint}"
         )
     return SequenceFrames(frames)
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_frame_index, as_rgb
-from sam_rlx._image_files import full_pages, open_image, pillow, read_image
+from sam_rlx._image_files import open_image, pillow, read_image
+from sam_rlx._pages import full_pages
 from sam_rlx.errors import InvalidArgumentError
 
 _IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
@@ -63,16 +64,25 @@ class PageFrames:
         return self._last[1]
 
     def _read(self, index: int) -> NDArray[np.uint8]:
-        # The file stays open: pages of an animation are decoded from those before them.
+        # The file stays open: pages of an animation are decoded from those before them. Pillow
+        # does not find back in all of them.
+        page = self._pages[index]
+        if self._image is not None and self._image.format != "TIFF" and page < self._image.tell():
+            self.close()
         if self._image is None:
             self._image = self._opened.enter_context(open_image(self._file()))
         image, self._image = self._image, None
         with self._opened.pop_all() as opened:
-            image.seek(self._pages[index])
+            image.seek(page)
             pixels = as_rgb(pillow("ImageOps").exif_transpose(image))
             self._opened = opened.pop_all()
         self._image = image
         return pixels
+
+    def close(self) -> None:
+        """Close the file; the next `read` opens it again."""
+        self._image = None
+        self._opened.close()
 
 
 def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:
