@@ -52,7 +52,7 @@ def write(
     if codec not in av.codecs_available:
         pytest.skip(f"PyAV has no encoder {codec}")
     with av.open(target or str(path), "w", format=form) as container:
-        stream = container.add_stream(codec, rate=RATE)
+        stream: Any = container.add_stream(codec, rate=RATE)
         stream.height, stream.width = frames[0].shape[:2]
         stream.pix_fmt = pix_fmt
         stream.options = options if options is not None else X264
@@ -66,9 +66,10 @@ def write(
 
 def decoded(path: Path) -> list[np.ndarray]:
     """Return all frames as FFmpeg decodes them from the start: as stored, not turned."""
-    found = []
+    found: list[np.ndarray] = []
     with av.open(str(path)) as container:
-        for packet in container.demux(container.streams.video[0]):
+        packets: Any = container.demux(container.streams.video[0])
+        for packet in packets:
             found += [frame.to_ndarray(format="rgb24") for frame in packet.decode()]
     return found
 
@@ -86,7 +87,7 @@ def set_matrix(path: Path, a: int, b: int, c: int, d: int) -> None:
 def trim(path: Path, skipped: int) -> None:
     """Hide the first frames of an MP4 file by its edit list, as lossless trimming does."""
     with av.open(str(path)) as container:
-        stream = container.streams.video[0]
+        stream: Any = container.streams.video[0]
         ticks = int(1 / (stream.time_base * RATE))
     data = bytearray(path.read_bytes())
     start = data.index(b"elst") + 4 + 4 + 4 + 4  # name, version, count, duration

@@ -6,6 +6,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from sam_rlx._video.clip_index import (
     index_packets,
     starts_as,
 )
-from sam_rlx._video.orientation import orientation
+from sam_rlx._video.frame_source import FrameKind
+from sam_rlx._video.orientation import Orientation, orientation
 from sam_rlx.errors import InvalidArgumentError, MediaWarning, MissingExtraError
 
 # Decoding so many frames on is cheaper than a jump to a key frame.
@@ -44,6 +46,8 @@ class ClipFrames:
         The file, or its contents.
     """
 
+    kind: FrameKind = "clip"
+
     def __init__(self, source: Path | bytes) -> None:
         try:
             self._av: Any = importlib.import_module("av")
@@ -58,7 +62,8 @@ class ClipFrames:
         self._reached = -1  # number of the frame that the decoder gave last
         self._jumped = False  # True: the decoder did not begin with the first packet
         self._intact = True  # False: after a jump, until a key frame comes
-        self._last: tuple[int, NDArray[np.uint8]] | None = None
+        self._last: tuple[int, Any] | None = None
+        self._scaler: tuple[int, Any] | None = None
         self._index = self._make_index()
         times = self._index.times or ()
         self._numbers = {time: number for number, time in enumerate(times)}
@@ -132,19 +137,53 @@ class ClipFrames:
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`, upright, at the size of the video."""
         as_frame_index(index, self._index.count)
-        if self._last is not None and self._last[0] == index:
-            return self._last[1]
         with self._decoding(f"an image in frame {index}"):
-            frame = self._decode(index)
-            if frame is None:
-                raise self._fail(f"an image in frame {index}", "none")
-            pixels = self.convert(frame)
-        self._last = (index, pixels)
-        return pixels
+            return self.convert(self._frame(index))
 
     def convert(self, frame: Any) -> NDArray[np.uint8]:
         """Return a decoded frame as RGB, upright."""
         return orientation(frame).apply(frame.to_ndarray(format="rgb24"))
+
+    def read_square(self, index: int, side: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+        """Return frame `index` upright as (side, side, 3), and the size (H, W) that it has.
+
+        FFmpeg's filters turn it and resize it (bilinear) as it was decoded, as decord does, with
+        which upstream's SAM 2 reads video files.
+        """
+        as_frame_index(index, self._index.count)
+        with self._decoding(f"an image in frame {index}"):
+            frame = self._frame(index)
+            turned = orientation(frame)
+            # A call that stops halfway may leave a frame in the filter: the next one makes another.
+            scaler, self._scaler = self._scaler, None
+            if scaler is None or scaler[0] != side:
+                scaler = (side, self._make_scaler(frame, turned, side))
+            scaler[1].push(frame)
+            pixels: NDArray[np.uint8] = scaler[1].pull().to_ndarray(format="rgb24")
+            self._scaler = scaler
+        hw = (frame.height, frame.width)
+        return pixels, hw[::-1] if turned.transposed else hw
+
+    def _make_scaler(self, frame: Any, turned: Orientation, side: int) -> Any:
+        graph = self._av.filter.Graph()
+        format_ = {"width": frame.width, "height": frame.height, "format": frame.format}
+        scale = ("scale", f"{side}:{side}:flags=bilinear")
+        steps = [*turned.filters, scale, ("format", "rgb24"), ("buffersink", "")]
+        filters = [graph.add_buffer(**format_, time_base=frame.time_base)]
+        filters += [graph.add(*step) for step in steps]
+        for first, second in pairwise(filters):
+            first.link_to(second)
+        graph.configure()
+        return graph
+
+    def _frame(self, index: int) -> Any:
+        """Return frame `index` as FFmpeg has it; the last one is kept."""
+        if self._last is None or self._last[0] != index:
+            frame = self._decode(index)
+            if frame is None:
+                raise self._fail(f"an image in frame {index}", "none")
+            self._last = (index, frame)
+        return self._last[1]
 
     def _decode(self, index: int) -> Any:
         if self._continues(index):
@@ -228,3 +267,4 @@ class ClipFrames:
             self._container.close()
         self._container, self._decoder, self._last = None, iter(()), None
         self._reached, self._jumped, self._intact = -1, False, True
+        self._scaler = None  # a filter keeps the error of a damaged frame

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sam_rlx._arrays import as_frame_index, as_rgb
 from sam_rlx._pixels import as_array
 from sam_rlx._video.clip_frames import ClipFrames
+from sam_rlx._video.frame_source import EndOfFrames, FrameKind, FrameSource
 from sam_rlx._video.image_frames import FolderFrames, PageFrames, is_image
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -20,6 +21,7 @@ __all__ = [
     "ClipFrames",
     "EndOfFrames",
     "FolderFrames",
+    "FrameKind",
     "FrameSource",
     "IteratorFrames",
     "PageFrames",
@@ -27,21 +29,6 @@ __all__ = [
     "open_frames",
 ]
 _CHANNELS = (1, 3, 4)
-
-
-class EndOfFrames(Exception):
-    """A source without a known length has no such frame."""
-
-
-class FrameSource(Protocol):
-    """Frames by number, decoded when they are asked for."""
-
-    @property
-    def count(self) -> int | None:
-        """Number of frames, None if it is not known."""
-
-    def read(self, index: int) -> NDArray[np.uint8]:
-        """Return frame `index` as RGB (H, W, 3)."""
 
 
 def open_frames(frames: Any) -> FrameSource:
@@ -119,6 +106,8 @@ def _image(image: Any, index: int) -> NDArray[np.uint8]:
 class SequenceFrames:
     """Images in memory, or anything with a length that gives them by number."""
 
+    kind: FrameKind = "images"
+
     def __init__(self, frames: Any) -> None:
         self._frames = frames
         self.count: int | None = len(frames)
@@ -134,6 +123,7 @@ class SequenceFrames:
 class IteratorFrames:
     """Images that come one after the other; of those only the last one is kept."""
 
+    kind: FrameKind = "images"
     count: int | None = None
 
     def __init__(self, frames: Iterator[Any]) -> None:

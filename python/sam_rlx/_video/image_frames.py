@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sam_rlx._arrays import as_frame_index, as_rgb
 from sam_rlx._image_files import open_image, pillow, read_image
 from sam_rlx._pages import full_pages
+from sam_rlx._video.frame_source import FrameKind
 from sam_rlx.errors import InvalidArgumentError
 
 _IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
@@ -43,6 +44,8 @@ class PageFrames:
 
     Reduced copies and masks that a TIFF file holds beside its pages are not frames.
     """
+
+    kind: FrameKind = "folder"
 
     def __init__(self, source: Path | bytes) -> None:
         self._source = source
@@ -99,6 +102,8 @@ class FolderFrames:
     with images of several kinds, or with several images of one number, such as frames beside their
     masks, is refused: which of them are the frames cannot be known.
     """
+
+    kind: FrameKind = "folder"
 
     def __init__(self, folder: Path) -> None:
         files = [

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._image_files import open_image
 from sam_rlx.compat.sam2.video_frames import JpegFolder, SquareClip, SquareFrames
+from sam_rlx.io import open_image
 
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
 
