@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io as bytes_io
+import re
 import subprocess
 import sys
 import warnings
@@ -308,6 +309,18 @@ def test_hidden_files_and_others_are_no_frames(tmp_path: Path) -> None:
     source = FolderFrames(tmp_path)
     assert source.count == 3
     assert [path.name for path in source._files] == ["8.jpeg", "9.JPG", "10.jpg"]
+
+
+def test_the_examples_of_the_documentation_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "images.md"
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, page.name, "exec"), names)
 
 
 def test_the_program_that_tries_all_formats_finds_nothing_wrong() -> None:
