@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._image_files import pillow
+from sam_rlx.io import pillow
 
 # Left, top, right, bottom in pixels.
 _Box = tuple[int, int, int, int]

@@ -41,7 +41,6 @@ KINDS = {
     "avi h264": ("avi", "libx264", None, None, "yuv420p"),
     "raw h264": ("h264", "libx264", "h264", None, "yuv420p"),
     "webm": ("webm", "libvpx", None, {"auto-alt-ref": "1", "lag-in-frames": "16"}, "yuv420p"),
-    "fragments": ("mp4", "libx264", None, None, "yuv420p"),
     "10 bits": ("mkv", "libx264", None, {"x264-params": "keyint=8"}, "yuv420p10le"),
     "alpha": ("mov", "qtrle", None, {}, "argb"),
     "gif": ("gif", "gif", None, {}, "rgb8"),
@@ -194,6 +193,21 @@ def test_a_file_that_is_cut_off_says_so(tmp_path: Path) -> None:
     with pytest.warns(sam_rlx.MediaWarning, match=r"clip\.avi: the last frame is cut off"):
         source = ClipFrames(path)
     assert 5 < (source.count or 0) < COUNT
+
+
+def test_fragments_that_are_cut_off_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "clip.mp4"
+    container = {"movflags": "frag_keyframe+empty_moov"}
+    clips.write(path, clips.moving(COUNT), container_options=container)
+    right = clips.decoded(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 8 // 10])
+    right_count = clips.decodable(path)
+    assert 8 < right_count < COUNT
+    with pytest.warns(sam_rlx.MediaWarning, match="the last frame is cut off"):
+        source = ClipFrames(path)
+    assert source.count == right_count
+    for index in (12, 0, 7):
+        np.testing.assert_array_equal(source.read(index), right[index])
 
 
 def test_packets_that_cannot_be_decoded_are_counted(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,12 @@ def write(
     options: dict[str, str] | None = None,
     pix_fmt: str = "yuv420p",
     target: Any = None,
+    container_options: dict[str, str] | None = None,
 ) -> Path:
     """Write a clip; skip the test where PyAV has no such encoder."""
     if codec not in av.codecs_available:
         pytest.skip(f"PyAV has no encoder {codec}")
-    with av.open(target or str(path), "w", format=form) as container:
+    with av.open(target or str(path), "w", format=form, options=container_options) as container:
         stream: Any = container.add_stream(codec, rate=RATE)
         stream.height, stream.width = frames[0].shape[:2]
         stream.pix_fmt = pix_fmt
@@ -72,6 +74,18 @@ def decoded(path: Path) -> list[np.ndarray]:
         for packet in packets:
             found += [frame.to_ndarray(format="rgb24") for frame in packet.decode()]
     return found
+
+
+def decodable(path: Path) -> int:
+    """Return how many frames FFmpeg decodes of a damaged file, one packet after the other."""
+    count = 0
+    with av.open(str(path)) as container:
+        stream: Any = container.streams.video[0]
+        stream.thread_type = "NONE"
+        for packet in container.demux(stream):
+            with suppress(av.FFmpegError):
+                count += len(packet.decode())
+    return count
 
 
 def set_matrix(path: Path, a: int, b: int, c: int, d: int) -> None:

@@ -57,6 +57,7 @@ class ClipFrames:
             ) from error
         self._source = source
         self._name = "video" if isinstance(source, bytes) else str(source)
+        self._threads = "AUTO"
         self._container: Any = None
         self._decoder: Iterator[Any] = iter(())
         self._reached = -1  # number of the frame that the decoder gave last
@@ -100,7 +101,7 @@ class ClipFrames:
         if not container.streams.video:
             container.close()
             raise self._fail("a video", "no video in the file")
-        self._stream(container).thread_type = "AUTO"
+        self._stream(container).thread_type = self._threads
         return container
 
     def _stream(self, container: Any) -> Any:
@@ -111,13 +112,25 @@ class ClipFrames:
         notes: list[str] = []
         with self._decoding("a video file"):
             index = self._packet_index(notes)
+            if notes:
+                self._threads = "SLICE"
             if index is None:
-                with self._open() as container:
-                    index = index_by_decoding(container, self._stream(container), notes)
+                index = self._decoded_index(notes)
         if not index.count:
             raise self._fail("at least one frame", "none")
-        for note in notes:
-            warnings.warn(f"{self._name}: {note}", MediaWarning, stacklevel=4)
+        if notes:
+            warnings.warn(f"{self._name}: {'; '.join(notes)}", MediaWarning, stacklevel=4)
+        return index
+
+    def _decoded_index(self, notes: list[str]) -> ClipIndex:
+        damage: list[str] = []
+        with self._open() as container:
+            index = index_by_decoding(container, self._stream(container), damage)
+        if damage and self._threads != "SLICE":
+            # Threads that decode frames side by side lose some around a damaged packet.
+            self._threads = "SLICE"
+            return self._decoded_index(notes)
+        notes += damage
         return index
 
     def _packet_index(self, notes: list[str]) -> ClipIndex | None:

@@ -88,11 +88,11 @@ def index_packets(
             found.keys.append(packet.is_keyframe)
             found.discarded |= packet.is_discard
             found.cut_off |= packet.is_corrupt
-    is_mov = _family(container) == "mov"
+    has_table = _family(container) == "mov" and stream.frames > 0  # not in fragments
     ends = max(
         (entry.pos + entry.size for entry in getattr(stream, "index_entries", ())), default=0
     )
-    if is_mov and (found.cut_off or ends > file_size):
+    if has_table and (found.cut_off or ends > file_size):
         raise EOFError(f"{len(found.times)} of {stream.frames} frames: the file is cut off")
     if found.cut_off:
         notes.append("the last frame is cut off")
