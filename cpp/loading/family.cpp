@@ -5,6 +5,7 @@
 
 #include "checkpoint/text.h"
 #include "core/error.h"
+#include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
@@ -67,6 +68,7 @@ const Family& family_named(std::string_view name) {
 }
 
 const Family& to_meta_names(StateDict& state_dict) {
+  refuse_sam3cpp_relatives(state_dict);
   for (const Relative& relative : kRelatives) {
     if (any_name(state_dict, [&](const std::string& name) {
           return name.find(relative.part) != std::string::npos;

@@ -3,6 +3,7 @@
 #include "loading/family.h"
 #include "loading/key_map_sam3.h"
 #include "loading/sam3_config.h"
+#include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
@@ -12,6 +13,7 @@ constexpr Sign kSigns[] = {
     {"backbone.vision_backbone.trunk.pos_embed", Dialect::kMeta},
     {"detector_model.", Dialect::kHuggingFace},
     {"vision_encoder.backbone.embeddings.position_embeddings", Dialect::kHuggingFace},
+    {"vit.patch_embed.", Dialect::kSam3Cpp},
 };
 
 constexpr KeyRow kSam3Short[] = {
@@ -96,6 +98,8 @@ void restore_detector_prefix(StateDict& state_dict) {
 void to_meta(StateDict& state_dict, Dialect dialect) {
   if (dialect == Dialect::kMeta) {
     restore_detector_prefix(state_dict);
+  } else if (dialect == Dialect::kSam3Cpp) {
+    sam3_from_sam3cpp(state_dict);
   } else {
     sam3_from_hugging_face(state_dict);
   }
@@ -112,7 +116,7 @@ ModelInfo info_of(const NetworkConfig& any) {
               config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
           .mask_threshold = config.mask_threshold,
           .supports_video = config.tracker.has_value(),
-          .supports_text = true};
+          .supports_text = config.has_detector};
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ def to_safetensors(
 
 
 _ITEM_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
-_ITEM_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1}
+_ITEM_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
 
 def _item_bytes(dtype: str) -> int:
