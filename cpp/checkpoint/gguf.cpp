@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -26,7 +27,21 @@ constexpr TypeRow kTypes[] = {
     {26, DType::kI32},  {27, DType::kI64},  {28, DType::kF64},  {30, DType::kBF16},
 };
 
+constexpr std::string_view kMobileSam = "mobile-sam";
 constexpr std::uint64_t kMaxAxes = 4, kLongestName = 1024;
+
+// Names of the types that are not read, as ggml.h numbers them.
+std::string ggml_type_text(std::uint32_t number) {
+  constexpr std::string_view kNames[] = {
+      "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
+      "Q5_1",  "Q8_0",       "Q8_1",       "Q2_K",       "Q3_K",     "Q4_K",     "Q5_K",
+      "Q6_K",  "Q8_K",       "IQ2_XXS",    "IQ2_XS",     "IQ3_XXS",  "IQ1_S",    "IQ4_NL",
+      "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
+      "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
+      "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4"};
+  if (number < std::size(kNames)) return "type " + std::string(kNames[number]);
+  return "ggml type " + std::to_string(number);
+}
 
 DType take_dtype(ByteReader& reader, const std::string& location) {
   const auto number = reader.take<std::uint32_t>();
@@ -36,7 +51,7 @@ DType take_dtype(ByteReader& reader, const std::string& location) {
   fail<UnsupportedError>(location,
                          "type F32, F16, BF16, F64, I8, I16, I32, I64, Q4_0, Q8_0, Q2_K, Q3_K, "
                          "Q4_K, Q5_K, Q6_K or Q8_K",
-                         "ggml type " + std::to_string(number));
+                         ggml_type_text(number));
 }
 
 void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& location) {
@@ -52,9 +67,13 @@ void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& locati
 }
 
 // Bytes of the tensor, and its strides. Raises when it is too large or its rows are no blocks.
+// Some converters write the sizes of a matrix in PyTorch's order (loading/tensor_map.h): a matrix
+// is told from its blocks at the latest when it has a side that they do not fit.
 std::int64_t lay_out(TensorEntry& entry, const std::string& location) {
   const std::int64_t block = dtype_numbers(entry.dtype), bytes = dtype_bytes(entry.dtype);
-  if (block > 1 && (entry.dims.empty() || entry.dims.back() % block != 0)) {
+  const bool fits_rows = !entry.dims.empty() && entry.dims.back() % block == 0;
+  const bool fits_columns = entry.dims.size() == 2 && entry.dims.front() % block == 0;
+  if (!fits_rows && !fits_columns) {
     fail<CheckpointError>(location,
                           std::string("rows of whole blocks of ") + std::to_string(block) +
                               " numbers for " + dtype_name(entry.dtype),
@@ -137,17 +156,23 @@ void check_version(ByteReader& reader) {
 
 std::string architecture_of(const GgufMetadata& metadata, const GgufArchitectures& known,
                             const std::string& where) {
-  const std::string location = where + ": general.architecture", expected = alternatives(known);
+  GgufArchitectures names = known;
+  names.push_back(kMobileSam);
+  const std::string location = where + ": general.architecture", expected = alternatives(names);
   const auto found = metadata.values.find("general.architecture");
   if (found == metadata.values.end()) fail<CheckpointError>(location, expected, "none");
-  if (std::find(known.begin(), known.end(), found->second) != known.end()) return found->second;
+  if (std::find(names.begin(), names.end(), found->second) != names.end()) return found->second;
   fail<UnsupportedError>(location, expected, printable(found->second));
 }
 
-// What the rest of the library looks for has the same keys as in a safetensors file.
+// What the rest of the library looks for has the same keys as in a safetensors file. MobileSAM has
+// the names of SAM but for the encoder.
 void copy_metadata(const GgufMetadata& source, const std::string& architecture, StateDict& out) {
   out.metadata = source.values;
-  out.metadata["family"] = architecture;
+  out.metadata["family"] = architecture == kMobileSam ? "sam" : architecture;
+  const auto naming = source.values.find(architecture + ".naming");
+  if (naming != source.values.end())
+    out.metadata[out.metadata["family"] + ".naming"] = naming->second;
   for (const char* const key : {"variant", "config"}) {
     const auto found = source.values.find(architecture + "." + key);
     if (found != source.values.end()) out.metadata[key] = found->second;
@@ -158,7 +183,8 @@ void copy_metadata(const GgufMetadata& source, const std::string& architecture, 
 // by the side of their kernels. A matrix (out, in * side * side) becomes (out, in, side, side).
 void restore_kernel(TensorEntry& entry, std::int64_t side, const std::string& where) {
   const std::int64_t locations = side * side;
-  if (entry.dims.size() != 2 || entry.dims[1] % locations != 0) {
+  if (entry.dims.size() != 2 || entry.dims[1] % locations != 0 ||
+      entry.dims[1] % dtype_numbers(entry.dtype) != 0) {
     fail<CheckpointError>(where + ": " + printable(entry.name),
                           "a matrix of kernels of " + std::to_string(locations) + " numbers",
                           "shape " + dims_text(entry.dims));

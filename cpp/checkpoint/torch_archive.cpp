@@ -27,14 +27,21 @@ std::string find_folder(const ZipArchive& zip, const std::string& where) {
     folder = name.substr(0, name.size() - kPickleName.size() + 1);
   }
   if (folder.empty()) {
-    fail<CheckpointError>(where, "a PyTorch archive with data.pkl", "a zip file without");
+    const auto& entries = zip.entries();
+    fail<CheckpointError>(
+        where, "a PyTorch archive with data.pkl",
+        "a zip file without, of " + std::to_string(entries.size()) + " entries" +
+            (entries.empty() ? "" : ", such as " + printable(entries.begin()->first)));
   }
   return folder;
 }
 
 void check_kind(const ZipArchive& zip, const std::string& folder, const std::string& where) {
   if (zip.find(folder + "constants.pkl") != nullptr) {
-    throw UnsupportedError(where + ": expected a state dict, found a TorchScript archive");
+    throw UnsupportedError(
+        where +
+        ": expected a state dict, found a TorchScript archive; save its weights with PyTorch: "
+        "torch.save(torch.jit.load(FILE).state_dict(), OUTPUT)");
   }
   const auto* const byteorder = zip.find(folder + "byteorder");
   if (byteorder != nullptr && as_text(*byteorder) != "little") {
@@ -57,14 +64,14 @@ std::map<std::string_view, std::span<const std::byte>> list_storages(const ZipAr
 
 }  // namespace
 
-StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string& where) {
+StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string& where,
+                             const ChooseDict& choose) {
   const ZipArchive zip(bytes, where);
   const std::string folder = find_folder(zip, where);
   check_kind(zip, folder, where);
-  const Pickle pickle =
-      read_pickle(*zip.find(folder + "data.pkl"), where + ": data.pkl", torch_global_allowed);
+  const Pickle pickle = read_pickle(*zip.find(folder + "data.pkl"), where + ": data.pkl");
   const auto storages = list_storages(zip, folder);
-  return read_torch_state(*pickle.root, where, [&](const TorchStorage& storage) {
+  const auto find_storage = [&](const TorchStorage& storage) {
     const auto entry = storages.find(storage.key);
     const std::string location = where + ": storage " + printable(storage.key);
     if (entry == storages.end()) fail<CheckpointError>(location, "an entry in the archive", "none");
@@ -74,7 +81,10 @@ StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string
       fail<CheckpointError>(location, std::to_string(size) + " bytes", std::to_string(data.size()));
     }
     return data;
-  });
+  };
+  StateDict result = read_torch_state(*pickle.root, where, find_storage, choose);
+  result.origin.container = "PyTorch archive";
+  return result;
 }
 
 }  // namespace sam_rlx

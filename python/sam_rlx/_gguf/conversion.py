@@ -18,7 +18,7 @@ from sam_rlx._gguf import file as gguf_file
 from sam_rlx._gguf import metadata as gguf_metadata
 from sam_rlx._gguf import plan as gguf_plan
 from sam_rlx._progress import Progress
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
 DTYPES = tuple(gguf_file.FORMATS)
 
@@ -55,6 +55,7 @@ def to_gguf(
     dtype: str,
     *,
     overrides: Sequence[tuple[str, str]] = (),
+    key: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
 ) -> Written:
@@ -71,6 +72,8 @@ def to_gguf(
     overrides : sequence of (str, str)
         Regular expressions and formats: a tensor of at least two axes with a name in which the
         first of these expressions is found gets that format instead.
+    key : str, optional
+        Which of several models in the source, as for `sam_rlx.load_model`.
     num_threads : int
         0 takes all cores available.
     progress : callable, optional
@@ -87,7 +90,7 @@ def to_gguf(
         No such format, or no regular expression.
     """
     _check(dtype, overrides)
-    checkpoint = _core.Checkpoint(os.fspath(source))
+    checkpoint = _core.Checkpoint(os.fspath(source), key)
     family = checkpoint.to_meta_names()
     metadata = gguf_metadata.build(family, checkpoint.describe(), checkpoint.metadata, dtype)
     choices = gguf_plan.plan(checkpoint.tensors, dtype, overrides)
@@ -134,6 +137,7 @@ def to_safetensors(
     source: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
+    key: str | None = None,
     progress: Progress | None = None,
 ) -> Written:
     """Write the tensors of a checkpoint as a safetensors file: same names, dtypes and bits.
@@ -142,7 +146,10 @@ def to_safetensors(
     and errors are those of `to_gguf`, but that any tensors will do, and that packed formats raise
     ``UnsupportedError``: the file format has none.
     """
-    checkpoint = _core.Checkpoint(os.fspath(source))
+    checkpoint = _core.Checkpoint(os.fspath(source), key)
+    if not checkpoint.tensors:
+        others = f", but {checkpoint.skipped[0]}" if checkpoint.skipped else ""
+        raise CheckpointError(f"{os.fspath(source)}: expected tensors, found none{others}")
     tensors = sorted(checkpoint.tensors, key=lambda tensor: (-_item_bytes(tensor[1]), tensor[0]))
     header: dict[str, object] = {}
     if checkpoint.metadata:

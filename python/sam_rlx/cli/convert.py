@@ -7,7 +7,7 @@ from typing import Any
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import quantize
-from sam_rlx.cli.common import UsageError
+from sam_rlx.cli.common import UsageError, add_key_argument
 from sam_rlx.model import find_checkpoint
 
 _EXAMPLES = """examples:
@@ -28,6 +28,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
+    add_key_argument(parser)
     parser.add_argument(
         "output", metavar="OUT", type=Path, help="the file to write: .safetensors or .gguf"
     )
@@ -51,5 +52,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError("--type: expected an output file that ends in .gguf")
     source = find_checkpoint(args.model)
     with terminal_bar("B", scale=True) as progress:
-        written = gguf_conversion.to_safetensors(source, args.output, progress=progress)
+        written = gguf_conversion.to_safetensors(
+            source, args.output, key=args.key, progress=progress
+        )
     quantize.report(args, written)

@@ -30,6 +30,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
+    common.add_key_argument(parser)
     parser.add_argument("output", metavar="OUT.gguf", type=Path, help="the file to write")
     parser.add_argument(
         "--type",
@@ -65,7 +66,12 @@ def write_gguf(args: argparse.Namespace, dtype: str) -> None:
     source = find_checkpoint(args.model)
     with terminal_bar("B", scale=True) as progress:
         written = gguf_conversion.to_gguf(
-            source, args.output, dtype, num_threads=args.threads, progress=progress
+            source,
+            args.output,
+            dtype,
+            key=args.key,
+            num_threads=args.threads,
+            progress=progress,
         )
     report(args, written)
 
