@@ -1,5 +1,6 @@
 #include "checkpoint/torch_archive.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -36,13 +37,30 @@ std::string find_folder(const ZipArchive& zip, const std::string& where) {
   return folder;
 }
 
-void check_kind(const ZipArchive& zip, const std::string& folder, const std::string& where) {
-  if (zip.find(folder + "constants.pkl") != nullptr) {
-    throw UnsupportedError(
-        where +
-        ": expected a state dict, found a TorchScript archive; save its weights with PyTorch: "
-        "torch.save(torch.jit.load(FILE).state_dict(), OUTPUT)");
+constexpr std::string_view kScriptName = "/constants.pkl";
+
+[[noreturn]] void refuse_script(const std::string& where) {
+  throw UnsupportedError(
+      where +
+      ": expected a state dict, found a TorchScript archive; save its weights with PyTorch: "
+      "torch.save(torch.jit.load(FILE).state_dict(), OUTPUT)");
+}
+
+// TorchScript compresses its code, which no archive of weights has: its names are at the end of the
+// file, where the table of an archive is.
+ZipArchive open_archive(std::span<const std::byte> bytes, const std::string& where) {
+  constexpr std::size_t kTail = std::size_t{1} << 20;
+  try {
+    return {bytes, where};
+  } catch (const CheckpointError&) {
+    const std::span<const std::byte> tail = bytes.last(std::min(bytes.size(), kTail));
+    if (as_text(tail).find(kScriptName) != std::string_view::npos) refuse_script(where);
+    throw;
   }
+}
+
+void check_kind(const ZipArchive& zip, const std::string& folder, const std::string& where) {
+  if (zip.find(folder + std::string(kScriptName.substr(1))) != nullptr) refuse_script(where);
   const auto* const byteorder = zip.find(folder + "byteorder");
   if (byteorder != nullptr && as_text(*byteorder) != "little") {
     throw UnsupportedError(where + ": expected byte order little, found " +
@@ -66,7 +84,7 @@ std::map<std::string_view, std::span<const std::byte>> list_storages(const ZipAr
 
 StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string& where,
                              const ChooseDict& choose) {
-  const ZipArchive zip(bytes, where);
+  const ZipArchive zip = open_archive(bytes, where);
   const std::string folder = find_folder(zip, where);
   check_kind(zip, folder, where);
   const Pickle pickle = read_pickle(*zip.find(folder + "data.pkl"), where + ": data.pkl");

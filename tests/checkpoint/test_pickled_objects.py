@@ -8,6 +8,7 @@ import decimal
 import enum
 import fractions
 import functools
+import io
 import pathlib
 import types
 import uuid
@@ -187,15 +188,24 @@ def test_python_objects_are_skipped(testing, torch, tmp_path, name, format_name)
     check(testing, torch, tmp_path / "x.pth", plain_objects()[name], format_name)
 
 
+def can_save(torch, value, format_name):
+    """Whether torch.save takes it: a layout, for one, only in the newer protocols."""
+    try:
+        torch.save(value, io.BytesIO(), **FORMATS[format_name])
+    except TypeError:
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch's quantized tensors are deprecated
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_objects_of_torch_are_skipped(testing, torch, tmp_path, format_name):
     for name, value in torch_objects(torch).items():
-        if (name, format_name) == (
-            "quantized",
-            "legacy",
-        ):  # a storage of a type without a size here
+        # Of a storage of another type, an old file does not tell the size.
+        if (name, format_name) == ("quantized", "legacy"):
             continue
-        check(testing, torch, tmp_path / "x.pth", value, format_name)
+        if name != "layout" or can_save(torch, value, format_name):
+            check(testing, torch, tmp_path / "x.pth", value, format_name)
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
@@ -203,11 +213,14 @@ def test_a_config_of_omegaconf_is_skipped(testing, torch, tmp_path, format_name)
     check(testing, torch, tmp_path / "x.pth", omega_config(), format_name)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_weights_only_takes_is_taken(testing, torch, tmp_path):
     """Everything that torch.load(weights_only=True) reads without asking is read here too."""
     path = tmp_path / "x.pth"
     taken = []
     for name, value in (plain_objects() | torch_objects(torch)).items():
+        if not can_save(torch, value, "zip"):
+            continue
         torch.save({"extra": value, "w": torch.ones(2)}, path)
         try:
             torch.load(path, weights_only=True)

@@ -83,6 +83,7 @@ def test_a_pickled_module_is_named(testing, torch, model, tmp_path, format_name,
     assert "state_dict()" in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_torchscript_is_named(testing, torch, tmp_path):
     path = tmp_path / "model.pt"
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 3)), path)

@@ -25,7 +25,7 @@ NAMES = {
     "image_encoder.neck.convs.0.conv_1x1.weight": "EfficientTAM",
     "detector.backbone.language_backbone.encoder.transformer.0.layer_scale": "SAM3-LiteText",
     "text_encoder.embeddings.position_embedding.position_embedding": "SAM3-LiteText",
-    "base_model.model.image_encoder.blocks.0.attn.qkv.lora_A.default.weight": r"LoRA .*merge",
+    "image_encoder.blocks.0.attn.qkv.lora_A.default.weight": r"a LoRA adapter .*merge",
     "tracker.model.interactive_mask_decoder.x": r"SAM 3\.1",
     "detector.backbone.interactive_convs.0.weight": r"SAM 3\.1",
 }

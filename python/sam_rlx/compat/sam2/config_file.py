@@ -176,6 +176,16 @@ _SILENT: dict[str, Any] = {
     "sam_mask_decoder_extra_args.dynamic_multimask_via_stability": False,
     _ROPE_THETA: 10000.0,
 }
+_TRUNK = "image_encoder.trunk."
+_SILENT_TRUNK: dict[str, Any] = {
+    f"{_TRUNK}embed_dim": 96,
+    f"{_TRUNK}num_heads": 1,
+    f"{_TRUNK}q_pool": 3,
+    f"{_TRUNK}stages": [2, 3, 16, 3],
+    f"{_TRUNK}window_pos_embed_bkg_spatial_size": [14, 14],
+    f"{_TRUNK}window_spec": [8, 4, 14, 7],
+    f"{_TRUNK}global_att_blocks": [12, 16, 20],
+}
 _EXTRA_ARGS = "sam_mask_decoder_extra_args"
 _POSTPROCESSING = {
     f"{_EXTRA_ARGS}.dynamic_multimask_via_stability": True,
@@ -253,7 +263,9 @@ def read_settings(
     release = _RELEASED.match(name)
     values: dict[str, Any] = {}
     if config_file is not None and Path(name).is_file():
-        values = _SILENT | _read_yaml(Path(name))
+        read = _read_yaml(Path(name))
+        has_trunk = any(each.startswith(_TRUNK) for each in read)
+        values = _SILENT | (_SILENT_TRUNK if has_trunk else {}) | read
         release = None
     elif config_file is not None and release is None:
         raise InvalidArgumentError(
