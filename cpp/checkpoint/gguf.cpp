@@ -39,8 +39,8 @@ std::string ggml_type_text(std::uint32_t number) {
       "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
       "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
       "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4"};
-  if (number < std::size(kNames)) return "type " + std::string(kNames[number]);
-  return "ggml type " + std::to_string(number);
+  const std::string text = "ggml type " + std::to_string(number);
+  return number < std::size(kNames) ? text + " (" + std::string(kNames[number]) + ")" : text;
 }
 
 DType take_dtype(ByteReader& reader, const std::string& location) {
@@ -158,7 +158,7 @@ std::string architecture_of(const GgufMetadata& metadata, const GgufArchitecture
                             const std::string& where) {
   GgufArchitectures names = known;
   names.push_back(kMobileSam);
-  const std::string location = where + ": general.architecture", expected = alternatives(names);
+  const std::string location = where + ": general.architecture", expected = alternatives(known);
   const auto found = metadata.values.find("general.architecture");
   if (found == metadata.values.end()) fail<CheckpointError>(location, expected, "none");
   if (std::find(names.begin(), names.end(), found->second) != names.end()) return found->second;

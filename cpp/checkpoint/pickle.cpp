@@ -442,14 +442,14 @@ class Machine {
     open_getattr_ = false;
   }
 
-  // Attributes of a dict (PyTorch's _metadata) and of other plain values are nobody's.
+  // Attributes of an OrderedDict (PyTorch's _metadata) are nobody's. A plain dict has none.
   void build() {
     const PickleValue* const state = pop();
     PickleValue& object = top("an object to set attributes of");
     if (object.is(Kind::kCall)) {
       object.state = state;
-    } else if (!object.is(Kind::kDict) && !object.is(Kind::kGlobal)) {
-      refuse("an object to set attributes of", "another value");
+    } else if (object.text.empty() || (!object.is(Kind::kDict) && !object.is(Kind::kGlobal))) {
+      refuse("an object to set attributes of", "a plain value");
     }
   }
 

@@ -56,11 +56,8 @@ void refuse_other_runtimes(std::string_view text, const std::string& where) {
       {0, "fmgg"sv, "a ggmf file of another program", kGgml},
       {4, "TFL3"sv, "a TensorFlow Lite model", kOriginal},
       {0, "\x89HDF"sv, "an HDF5 file", kOriginal},
-      {0, "\x93NUMPY"sv, "a NumPy array", kOriginal},
       {0, "<?xml"sv, "an XML file (OpenVINO?)", kOriginal},
       {0, "ftrt"sv, "a TensorRT engine", kOriginal},
-      {0, "<!DOCTYPE"sv, "a web page, not the file itself", "download the file again"},
-      {0, "<html"sv, "a web page, not the file itself", "download the file again"},
   };
   const auto refuse = [&](std::string_view name, std::string_view help) {
     fail<UnsupportedError>(where, "a safetensors, GGUF or PyTorch file",
@@ -87,6 +84,9 @@ void refuse_other_runtimes(std::string_view text, const std::string& where) {
                            "file; save it again with a current PyTorch");
   }
   if (text.starts_with("version https://git-lfs")) found = "a Git LFS pointer, not the file itself";
+  if (text.starts_with("<!DOCTYPE") || text.starts_with("<html")) {
+    found += ", a web page, not the file itself";
+  }
   refuse_other_runtimes(text, where);
   fail<CheckpointError>(where, "a safetensors, GGUF or PyTorch file", found);
 }

@@ -189,7 +189,7 @@ def test_python_objects_are_skipped(testing, torch, tmp_path, name, format_name)
 
 
 def can_save(torch, value, format_name):
-    """Whether torch.save takes it: a layout, for one, only in the newer protocols."""
+    """Whether torch.save takes it: a memory format, for one, only in the newer protocols."""
     try:
         torch.save(value, io.BytesIO(), **FORMATS[format_name])
     except TypeError:
@@ -204,7 +204,7 @@ def test_objects_of_torch_are_skipped(testing, torch, tmp_path, format_name):
         # Of a storage of another type, an old file does not tell the size.
         if (name, format_name) == ("quantized", "legacy"):
             continue
-        if name != "layout" or can_save(torch, value, format_name):
+        if name != "memory_format" or can_save(torch, value, format_name):
             check(testing, torch, tmp_path / "x.pth", value, format_name)
 
 

@@ -193,6 +193,7 @@ BAD_PICKLES = {
         Raw(files.opcodes(files.ORDERED_DICT) + b")N\x92"),
         "a dict of keyword arguments",
     ),
+    "attributes of a dict": (Raw(b"}}b"), "an object to set attributes of"),
     "attributes of a number": (Raw(b"K\x01}b"), "an object to set attributes of"),
     "attributes of nothing": (Raw(b"}b"), "an object to set attributes of"),
     "items of a number": (Raw(b"K\x01(K\x01\x90"), "a set to add items to"),

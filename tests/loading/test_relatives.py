@@ -64,7 +64,6 @@ OTHER_FILES = {
     "ggjt": (struct.pack("<I", 0x67676A74) + bytes(64), "a ggjt file"),
     "TFLite": (b"\x20\0\0\0TFL3" + bytes(64), "a TensorFlow Lite model"),
     "HDF5": (b"\x89HDF\r\n\x1a\n" + bytes(64), "an HDF5 file"),
-    "page": (b"<!DOCTYPE html><html>", "a web page, not the file itself: download"),
 }
 
 
@@ -86,7 +85,12 @@ def test_a_zip_file_of_something_else_is_described(tmp_path):
 
 @pytest.mark.parametrize(
     ("number", "name"),
-    [(16, "type IQ2_XXS"), (35, "type TQ2_0"), (9, "type Q8_1"), (99, "ggml type 99")],
+    [
+        (16, r"ggml type 16 \(IQ2_XXS\)"),
+        (35, r"ggml type 35 \(TQ2_0\)"),
+        (9, r"ggml type 9 \(Q8_1\)"),
+        (99, "ggml type 99"),
+    ],
 )
 def test_types_of_ggml_are_named(testing, tmp_path, number, name):
     path = tmp_path / "x.gguf"
@@ -109,7 +113,7 @@ def test_mobile_sam_is_known_by_its_tag(testing, tmp_path, tiny_weights):
     path.write_bytes(gguf_files.gguf_bytes(tensors, metadata))
     assert sam_rlx.load_model(path).family == "sam"
     path.write_bytes(gguf_files.gguf_bytes(tensors, {"general.architecture": "llama"}))
-    with pytest.raises(sam_rlx.UnsupportedError, match=r"expected sam, .* mobile-sam, found llama"):
+    with pytest.raises(sam_rlx.UnsupportedError, match=r"general\.architecture: .* found llama"):
         sam_rlx.load_model(path)
 
 
