@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import checkpoint_files as files
-from support import gguf_files, tiny, tiny_sam2
+from support import gguf_files, tiny, tiny_sam2, tiny_sam3
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 
@@ -150,3 +150,39 @@ def test_spellings_of_sam2(tmp_path, name):
         for path, values in zip(paths, (renamed, weights), strict=True)
     ]
     np.testing.assert_array_equal(masks(models[0]), masks(models[1]))
+
+
+TRUNK = "detector.backbone.vision_backbone.trunk."
+TRUNKS = [
+    TRUNK,
+    "detector.backbone.visual.trunk.",
+    "backbone.vision_backbone.trunk.",
+    "backbone.visual.trunk.",
+    "visual.trunk.",
+    "trunk.",
+]
+
+
+@pytest.mark.parametrize(
+    ("trunk", "others"),
+    [*((trunk, "detector.") for trunk in TRUNKS), *((trunk, "") for trunk in TRUNKS[2:])],
+)
+def test_names_of_the_trunk_of_sam3(testing, tmp_path, trunk, others):
+    config = tiny_sam3.TINY
+    shapes = tiny_sam3.config_shapes(config) | tiny_sam3.trunk_shapes(config, TRUNK)
+    weights = tiny.random_state_dict(shapes)
+    renamed = {}
+    for name, value in weights.items():
+        if name.startswith(TRUNK):
+            spelled_name = trunk + name.removeprefix(TRUNK).replace(".fc1.", ".lin1.")
+            renamed[spelled_name.replace(".fc2.", ".lin2.")] = value
+        else:
+            renamed[others + name.removeprefix("detector.")] = value
+    tensors = {name: files.stored(value) for name, value in renamed.items()}
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(files.safetensors_bytes(*files.safetensors_parts(tensors)))
+    found = testing.open_checkpoint(path)
+    assert found.to_meta_names() == "sam3"
+    assert sorted(found.keys()) == sorted(weights)
+    for name, value in weights.items():
+        np.testing.assert_array_equal(found[name], value)
