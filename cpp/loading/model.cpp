@@ -1,50 +1,24 @@
 #include "loading/model.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "core/error.h"
 #include "kernels/select.h"
 #include "loading/open.h"
+#include "loading/replace_fields.h"
 
 namespace sam_rlx {
-namespace {
-
-struct SwitchSetter {
-  static constexpr bool kTold = false;
-  const std::string& name;
-  bool value;
-  bool found = false;
-
-  template <class T>
-  void operator()(const Field& field, T& member) {
-    if constexpr (std::is_same_v<T, bool>) {
-      if (field.name() != name) return;
-      member = value;
-      found = true;
-    }
-  }
-};
-
-void set_switch(NetworkConfig& config, const std::string& name, bool value) {
-  SwitchSetter setter{.name = name, .value = value};
-  std::visit([&](auto& sizes) { visit_fields(sizes, setter); }, config);
-  if (!setter.found) fail("load_model", "switches of the model", name);
-}
-
-}  // namespace
-
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
   const WeightFormat precision =
       options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
-  StateDict state_dict = open_checkpoint(path);
+  StateDict state_dict = open_checkpoint(path, {.key = options.key});
   const Family& family = to_meta_names(state_dict);
   NetworkConfig config = family.config_of(state_dict, options.variant);
+  if (options.fields) replace_fields(config, family, *options.fields);
   if (options.image_size) {
     std::visit([&](auto& sizes) { sizes.set_image_size(*options.image_size); }, config);
   }
-  for (const auto& [name, value] : options.switches) set_switch(config, name, value);
   const std::shared_ptr<Model> model(new Model(kernels, family, config));
   model->precision_ = precision;
   std::visit(

@@ -1,5 +1,6 @@
 """Models: checkpoint files and names become an immutable ``Model``."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -158,6 +159,7 @@ def load_model(
     image_size: int | None = None,
     strict: bool = True,
     prefer: str | None = None,
+    key: str | None = None,
     revision: str | None = None,
     token: str | bool | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -196,6 +198,10 @@ def load_model(
     prefer : str, optional
         For a directory with several checkpoints: text in the name of the one to load, such as
         ``"q8_0"``, in small or capital letters. Exactly one must have it.
+    key : str, optional
+        For a file with several models, such as the weights of a training and their average: the
+        keys that lead to the one to load, joined by dots, such as ``"ema.module"``. Without it,
+        the only dict whose names fit is taken, and several are an error that lists them.
     revision, token, cache_dir, local_files_only
         Passed on to ``huggingface_hub`` for a hub id, and refused for anything else.
 
@@ -236,6 +242,7 @@ def load_model(
     )
     if image_size is not None:
         image_size = as_integer("image_size", image_size, 1)
+    check_key(key)
     return _load(
         str(path),
         {
@@ -244,13 +251,9 @@ def load_model(
             "isa": isa,
             "strict": strict,
             "image_size": image_size,
+            "key": key,
         },
     )
-
-
-def with_switches(model: Model, **switches: bool) -> Model:
-    """Load the file of a model again, with switches of its config by upstream's names."""
-    return _load(model.source, {**model._arguments, "switches": switches})
 
 
 def _load(path: str, arguments: Mapping[str, Any]) -> Model:
@@ -275,6 +278,50 @@ def _load_again(source: str, arguments: Mapping[str, Any], kind: tuple[str, str,
     if found != tuple(kind):
         raise CheckpointError(f"{path}: expected the model that was pickled, {kind}, found {found}")
     return model
+
+
+def check_key(key: str | None) -> None:
+    """Raise `InvalidArgumentError` for a `key` that is no text."""
+    if key is not None and not isinstance(key, str):
+        raise InvalidArgumentError(
+            f"load_model.key: expected the keys to a state dict, found {key!r}"
+        )
+
+
+def load_with_fields(
+    source: str | os.PathLike[str],
+    family: str,
+    fields: Mapping[str, Any],
+    *,
+    image_size: int | None = None,
+) -> Model:
+    """Load a model with other values of its config than the checkpoint tells.
+
+    Parameters
+    ----------
+    source : str or path
+        As for `load_model`.
+    family : str
+        What the model must be.
+    fields : mapping of str to value
+        By their names in `Model.config`, joined by dots: ``"memory_bank.max_cond_frames_in_attn"``.
+    image_size : int, optional
+        As for `load_model`.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    CheckpointError
+        A value that the field cannot have; and as `load_model`.
+    UnsupportedError
+        A model of another family, or a field that cannot be set; and as `load_model`.
+    """
+    path = find_checkpoint(source)
+    text = json.dumps({"family": family, **fields})
+    return _load(str(path), {"image_size": image_size, "fields": text})
 
 
 def find_checkpoint(
@@ -355,13 +402,17 @@ def build_info() -> dict[str, Any]:
     return dict(_core.build_info())
 
 
-def list_tensors(path: str | os.PathLike[str]) -> list[tuple[str, str, tuple[int, ...]]]:
+def list_tensors(
+    path: str | os.PathLike[str], *, key: str | None = None
+) -> list[tuple[str, str, tuple[int, ...]]]:
     """List the tensors of a checkpoint file without loading them.
 
     Parameters
     ----------
     path : str or path
         An existing file or directory.
+    key : str, optional
+        As for `load_model`.
 
     Returns
     -------
@@ -376,4 +427,5 @@ def list_tensors(path: str | os.PathLike[str]) -> list[tuple[str, str, tuple[int
     CheckpointError
         The file is damaged or of an unknown kind.
     """
-    return _core.list_tensors(os.fspath(path))
+    check_key(key)
+    return _core.list_tensors(os.fspath(path), key)

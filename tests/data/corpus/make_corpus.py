@@ -6,6 +6,7 @@ but what other targets take: a text of JSON, a pickle, a config, a folder.
 
 import json
 import struct
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -73,10 +74,10 @@ def _ggml() -> dict[str, bytes]:
     named = {"hiera.patch_embed.weight": start, "sam_dec.iou_token.weight": whole}
     table = gguf_files.tensor(np.zeros((2, 2, 8), np.float16), "F16")
     sam3 = {"vit.patch_embed.proj.weight": start, "vit.pos_embed": table}
-    settings = sam3cpp_files.sam3_settings(SAM3_CONFIG, text_vocab_size=2)
+    settings = sam3cpp_files.sam3_settings(asdict(SMALLEST_SAM3), text_vocab_size=2)
     tail = sam3cpp_files.tokenizer_bytes(["a", "b"], [("a", "b")])
     lying = {"w": gguf_files.Tensor("F32", (2**31 - 1,) * 4, bytes(8))}
-    sam2 = sam3cpp_files.sam2_settings(SAM2_CONFIG)
+    sam2 = sam3cpp_files.sam2_settings(asdict(SMALLEST_SAM2))
     return {
         "good-ggml": sam3cpp_files.ggml_bytes("sam2", sam2, named),
         "good-ggml-packed": sam3cpp_files.ggml_bytes("sam2", {}, packed),
