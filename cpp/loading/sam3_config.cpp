@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
+#include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
@@ -63,7 +64,7 @@ sam3::Sam3Config config_from_file(const ConfigReader& reader, const std::string&
   if (!trunk_fits(config.vision.trunk) || !neck_fits(config.vision) ||
       !others_fit(config.text, config.detector)) {
     fail<CheckpointError>(ConfigReader::kWhere, "sizes that divide each other as in SAM 3",
-                          "others");
+                          sizes_text_of(config));
   }
   return config;
 }
@@ -127,19 +128,20 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
 }
 
-void read_tracker(const StateDict& state_dict, sam3::Sam3Config& config) {
+void read_tracker(const StateDict& state_dict, bool has_config, sam3::Sam3Config& config) {
   if (!any_begins_with(state_dict, kTracker)) return;
   config.vision.neck.add_sam2_neck = true;
   sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
-  read_heads(state_dict,
-             {.prefix = std::string(kTracker),
-              .memory_attention = "transformer.encoder.",
-              .memory_encoder = "maskmem_backbone.",
-              .first_linear = "mlp.lin1."},
-             heads);
+  const HeadsNames names{.prefix = std::string(kTracker),
+                         .memory_attention = "transformer.encoder.",
+                         .memory_encoder = "maskmem_backbone.",
+                         .first_linear = "mlp.lin1."};
+  read_heads(state_dict, names, heads);
+  if (!has_config) check_released_heads(heads, names, state_dict.source);
   visit_fields(heads, CheckFields{state_dict.source}, "tracker.");
   if (!heads_fit(heads, config.vision.neck.d_model)) {
-    fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3", "others");
+    fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3",
+                          sizes_text_of(heads));
   }
   config.tracker = heads;
 }
@@ -154,7 +156,7 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
   read_optional_parts(state_dict, found);
   const bool named = !reader || state_dict.metadata.contains("variant");
   if (!named && sizes_text(found) == sizes_text(sam3::Sam3Config())) found.variant = kReleased;
-  read_tracker(state_dict, found);
+  read_tracker(state_dict, reader.has_value(), found);
   if (!variant || *variant == found.variant) return found;
   if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
   fail<CheckpointError>("variant " + *variant, sizes_text(sam3::Sam3Config()),
