@@ -21,7 +21,23 @@ constexpr Relative kRelatives[] = {
     {"image_encoder.patch_embed.seq.", "MobileSAM (TinyViT)"},
     {"tracker.model.interactive_", "SAM 3.1"},
     {"interactive_convs.", "SAM 3.1"},
+    {".lora_A.",
+     "weights of an adapter (LoRA) that are not merged into the model; merge them first"},
+    {".lora_B.",
+     "weights of an adapter (LoRA) that are not merged into the model; merge them first"},
 };
+
+// The image encoders that transformers saves alone, by how a name begins there. Those of SAM and of
+// SAM 3's trackers have the names of whole models: what Family::decoders says is not there.
+constexpr Relative kEncoders[] = {
+    {"backbone.pos_embed_window", "Sam2VisionModel"},
+    {"backbone.embeddings.position_embeddings", "Sam3VisionModel"},
+};
+
+[[noreturn]] void refuse_encoder(const StateDict& state_dict, std::string_view which) {
+  fail<UnsupportedError>(state_dict.source, "a whole model, with prompt encoder and mask decoder",
+                         std::string(which) + ", an image encoder alone");
+}
 
 std::string some_names(const StateDict& state_dict) {
   constexpr std::size_t kMax = 3;
@@ -76,11 +92,23 @@ const Family& to_meta_names(StateDict& state_dict) {
       fail<UnsupportedError>(state_dict.source, all_titles(), std::string(relative.name));
     }
   }
+  for (const Relative& encoder : kEncoders) {
+    if (any_name(state_dict,
+                 [&](const std::string& name) { return name.starts_with(encoder.part); })) {
+      refuse_encoder(state_dict, encoder.name);
+    }
+  }
   for (const Family* const family : families()) {
     for (const Sign& sign : family->signs) {
       if (any_name(state_dict,
                    [&](const std::string& name) { return name.starts_with(sign.begin); })) {
         family->to_meta(state_dict, sign.dialect);
+        if (std::none_of(family->decoders.begin(), family->decoders.end(), [&](auto begin) {
+              return any_name(state_dict,
+                              [&](const std::string& name) { return name.starts_with(begin); });
+            })) {
+          refuse_encoder(state_dict, "the image encoder of " + std::string(family->title));
+        }
         return *family;
       }
     }

@@ -56,6 +56,8 @@ struct Family {
   std::string_view title;
   // How its tensors are recognized, and their names. From other names to Meta's.
   std::span<const Sign> signs;
+  // How Meta's names of what makes masks begin: without any of these a file is an image encoder.
+  std::span<const std::string_view> decoders;
   std::span<const KeyRow> hugging_face;
   std::span<const KeyRow> short_names;
   // From the path of a field of the config ("image_encoder.depth") to its place in model.config,

@@ -91,6 +91,20 @@ void split_points(StateDict& state_dict, const std::string& prompt_encoder) {
   state_dict.split(prompt_encoder + "point_embed.weight", names);
 }
 
+void restore_gamma(StateDict& state_dict, std::string_view memory_encoder) {
+  const std::string pattern = std::string(memory_encoder) + "fuser.layers.{i}.";
+  const std::string renamed = pattern + "weight", original = pattern + "gamma";
+  const KeyRow row{renamed, original};
+  const auto& tensors = state_dict.tensors();
+  if (std::none_of(tensors.begin(), tensors.end(),
+                   [&](const TensorEntry& entry) { return matches_key(renamed, entry.name); })) {
+    return;
+  }
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : tensors) names.push_back(mapped_key({&row, 1}, entry.name));
+  state_dict.rename(names);
+}
+
 void rename_from_hugging_face(StateDict& state_dict, std::span<const KeyRow> rows) {
   std::vector<std::string> names;
   for (const TensorEntry& entry : state_dict.tensors()) {

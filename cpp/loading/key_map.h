@@ -33,6 +33,10 @@ constexpr std::string_view kEncodingCopy = "shared_image_embedding.positional_em
 // encoder.
 void split_points(StateDict& state_dict, const std::string& prompt_encoder);
 
+// Some programs rename every "gamma" to "weight", as transformers once did: the layer scales of the
+// memory encoder get their name back.
+void restore_gamma(StateDict& state_dict, std::string_view memory_encoder);
+
 // Removes what wrapping classes put before every name ("module.", ...), if all names have it.
 void strip_common_prefixes(StateDict& state_dict);
 

@@ -8,17 +8,20 @@
 namespace sam_rlx {
 
 // The file that a source stands for. A file stands for itself. A folder stands for its
-// model.safetensors, else for its only shard index, else for its only .safetensors, .gguf, .ggml,
-// .pth, .pt or .bin file; of a GGUF checkpoint in several files only the first counts. With
-// `prefer` it stands for the only one of all these whose name contains that text, in small or
-// capital letters. CheckpointError lists the candidates when there are none or several.
+// model.safetensors, else for its only shard index, else for its pytorch_model.bin, else for its
+// only .safetensors, .gguf, .ggml, .pth, .pt or .bin file but for what a training leaves beside the
+// weights (optimizer.pt, training_args.bin, ...); of a GGUF checkpoint in several files only the
+// first counts. With `prefer` it stands for the only one of all these whose name contains that
+// text, in small or capital letters. CheckpointError lists the candidates when there are none or
+// several, UnsupportedError names the folder of an adapter.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& source,
                                          std::string_view prefer = {});
 
 // Opens a safetensors file, a shard index, a GGUF file or the first of several, a .ggml file of
 // sam3.cpp, or a PyTorch file, old or new; the content decides, not the name. Names are those of
 // the file, but for GGUF's short names and prefixes that wrapping classes put before every name.
-// Nothing of the tensors is read yet.
+// Nothing of the tensors is read yet. Where names are transformers', metadata has the config.json
+// beside the file as "config", unless the file brings its own.
 StateDict open_checkpoint(const std::filesystem::path& source);
 
 }  // namespace sam_rlx

@@ -11,6 +11,8 @@ constexpr Sign kSigns[] = {
     {"hiera.patch_embed.", Dialect::kSam3Cpp},
 };
 
+constexpr std::string_view kDecoders[] = {"sam_mask_decoder.", "sam_prompt_encoder."};
+
 // From transformers' Sam2VideoModel to Meta's SAM2Base, but for the table of points, which is
 // split.
 constexpr KeyRow kSam2Rows[] = {
@@ -145,7 +147,7 @@ constexpr KeyRow kGgufNames[] = {
 };
 
 void to_meta(StateDict& state_dict, Dialect dialect) {
-  if (dialect == Dialect::kMeta) return;
+  if (dialect == Dialect::kMeta) return restore_gamma(state_dict, "memory_encoder.");
   if (dialect == Dialect::kSam3Cpp) return sam2_from_sam3cpp(state_dict);
   rename_from_hugging_face(state_dict, kSam2Rows);
   split_points(state_dict, "sam_prompt_encoder.");
@@ -160,7 +162,7 @@ ModelInfo info_of(const NetworkConfig& any) {
           .mask_side = 4 * config.heads.base.grid(),
           .num_multimask_outputs = config.heads.mask_decoder.num_multimask_outputs,
           .mask_threshold = config.mask_threshold,
-          .supports_video = true};
+          .supports_video = config.heads.memory};
 }
 
 // "2.1/tiny".
@@ -182,6 +184,7 @@ const Family& sam2_family() {
       .name = "sam2",
       .title = "SAM 2",
       .signs = kSigns,
+      .decoders = kDecoders,
       .hugging_face = kSam2Rows,
       .short_names = kSam2Short,
       .python_names = kPythonNames,

@@ -12,9 +12,13 @@ constexpr Sign kSigns[] = {
     {"detector.", Dialect::kMeta},
     {"backbone.vision_backbone.trunk.pos_embed", Dialect::kMeta},
     {"detector_model.", Dialect::kHuggingFace},
+    {"tracker_model.", Dialect::kHuggingFace},
     {"vision_encoder.backbone.embeddings.position_embeddings", Dialect::kHuggingFace},
     {"vit.patch_embed.", Dialect::kSam3Cpp},
 };
+
+constexpr std::string_view kDecoders[] = {"detector.transformer.", "detector.segmentation_head.",
+                                          "tracker."};
 
 constexpr KeyRow kSam3Short[] = {
     {"v.", "detector.backbone.vision_backbone.trunk."},
@@ -98,6 +102,7 @@ void restore_detector_prefix(StateDict& state_dict) {
 void to_meta(StateDict& state_dict, Dialect dialect) {
   if (dialect == Dialect::kMeta) {
     restore_detector_prefix(state_dict);
+    restore_gamma(state_dict, "tracker.maskmem_backbone.");
   } else if (dialect == Dialect::kSam3Cpp) {
     sam3_from_sam3cpp(state_dict);
   } else {
@@ -115,7 +120,7 @@ ModelInfo info_of(const NetworkConfig& any) {
           .num_multimask_outputs =
               config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
           .mask_threshold = config.mask_threshold,
-          .supports_video = config.tracker.has_value(),
+          .supports_video = config.tracker && config.tracker->memory,
           .supports_text = config.has_detector};
 }
 
@@ -126,6 +131,7 @@ const Family& sam3_family() {
       .name = "sam3",
       .title = "SAM 3",
       .signs = kSigns,
+      .decoders = kDecoders,
       .hugging_face = {},
       .short_names = kSam3Short,
       .python_names = kPythonNames,
