@@ -223,8 +223,9 @@ StateDict read_ggml(std::span<const std::byte> bytes, const std::string& where) 
     fail<CheckpointError>(where, "tensors that fit the file", std::to_string(count) + " tensors");
   }
   for (std::int32_t i = 0; i < count; ++i) result.add(take_tensor(reader));
-  const bool text =
-      result.metadata.at("family") == "sam3" && setting_of(result, "visual_only") == 0;
+  // SAM 2 has no such setting and no text encoder.
+  const bool text = result.metadata.contains("sam3.hparams.visual_only") &&
+                    setting_of(result, "visual_only") == 0;
   if (text) skip_tokenizer(reader, result);
   if (reader.remaining() != 0) {
     fail<CheckpointError>(where, "the end of the file at byte " + std::to_string(reader.position()),

@@ -51,7 +51,11 @@ DType ggml_dtype(std::uint32_t number, const std::string& location) {
 
 std::int64_t lay_out_ggml(TensorEntry& entry, const std::string& location) {
   const std::int64_t block = dtype_numbers(entry.dtype), bytes = dtype_bytes(entry.dtype);
-  if (block > 1 && (entry.dims.empty() || entry.dims.back() % block != 0)) {
+  // Some converters write the sizes of a matrix in PyTorch's order (loading/tensor_map.h): a matrix
+  // is told from its blocks at the latest when it has a side that they do not fit.
+  const bool fits_rows = !entry.dims.empty() && entry.dims.back() % block == 0;
+  const bool fits_columns = entry.dims.size() == 2 && entry.dims.front() % block == 0;
+  if (block > 1 && !fits_rows && !fits_columns) {
     fail<CheckpointError>(location,
                           std::string("rows of whole blocks of ") + std::to_string(block) +
                               " numbers for " + dtype_name(entry.dtype),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 namespace sam_rlx {
 namespace {
 
+constexpr std::string_view kMobileSam = "mobile-sam";
 constexpr std::uint64_t kMaxAxes = 4, kLongestName = 1024;
 
 void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& location) {
@@ -91,19 +93,25 @@ void check_version(ByteReader& reader) {
 
 std::string architecture_of(const GgufMetadata& metadata, const GgufArchitectures& known,
                             const std::string& where) {
+  GgufArchitectures names = known;
+  names.push_back(kMobileSam);
   const std::string location = where + ": general.architecture", expected = alternatives(known);
   auto found = metadata.values.find("general.architecture");
   // The first files of sam3.cpp's forks have this key alone.
   if (found == metadata.values.end()) found = metadata.values.find("sam3.arch");
   if (found == metadata.values.end()) fail<CheckpointError>(location, expected, "none");
-  if (std::find(known.begin(), known.end(), found->second) != known.end()) return found->second;
+  if (std::find(names.begin(), names.end(), found->second) != names.end()) return found->second;
   fail<UnsupportedError>(location, expected, printable(found->second));
 }
 
-// What the rest of the library looks for has the same keys as in a safetensors file.
+// What the rest of the library looks for has the same keys as in a safetensors file. MobileSAM has
+// the names of SAM but for the encoder.
 void copy_metadata(const GgufMetadata& source, const std::string& architecture, StateDict& out) {
   out.metadata = source.values;
-  out.metadata["family"] = architecture;
+  out.metadata["family"] = architecture == kMobileSam ? "sam" : architecture;
+  const auto naming = source.values.find(architecture + ".naming");
+  if (naming != source.values.end())
+    out.metadata[out.metadata["family"] + ".naming"] = naming->second;
   for (const char* const key : {"variant", "config"}) {
     const auto found = source.values.find(architecture + "." + key);
     if (found != source.values.end()) out.metadata[key] = found->second;
@@ -114,7 +122,8 @@ void copy_metadata(const GgufMetadata& source, const std::string& architecture, 
 // by the side of their kernels. A matrix (out, in * side * side) becomes (out, in, side, side).
 void restore_kernel(TensorEntry& entry, std::int64_t side, const std::string& where) {
   const std::int64_t locations = side * side;
-  if (entry.dims.size() != 2 || entry.dims[1] % locations != 0) {
+  if (entry.dims.size() != 2 || entry.dims[1] % locations != 0 ||
+      entry.dims[1] % dtype_numbers(entry.dtype) != 0) {
     fail<CheckpointError>(where + ": " + printable(entry.name),
                           "a matrix of kernels of " + std::to_string(locations) + " numbers",
                           "shape " + dims_text(entry.dims));
@@ -145,7 +154,7 @@ void restore_convolutions(const GgufMetadata& metadata, const std::string& archi
 // What stands before the list of tensors, where the reader is left.
 struct Header {
   ByteReader reader;
-  std::uint64_t tensor_count;
+  std::uint64_t tensor_count = 0;
   GgufMetadata metadata;
 };
 

@@ -67,11 +67,20 @@ struct TensorEntry {
   bool contiguous() const;
 };
 
+// Where in a file its tensors were found.
+struct Origin {
+  std::string container;          // "safetensors", "GGUF", "PyTorch archive", ...
+  std::string key;                // of the dict that was read: "ema.module"; empty: the outermost
+  std::vector<std::string> keys;  // of all dicts with tensors, the first 20
+  std::string prefix;             // that was before every name and is taken off: "module."
+};
+
 // Names and tensors of a checkpoint, in the order of the file. It keeps the files mapped that the
 // entries point into.
 class StateDict {
  public:
   std::string source;  // for messages
+  Origin origin;
   std::map<std::string, std::string> metadata;
   std::vector<std::shared_ptr<const MappedFile>> files;
 
@@ -89,6 +98,10 @@ class StateDict {
   // Gives every entry another name. An empty name drops the entry. Raises CheckpointError when
   // two entries get the same name.
   void rename(const std::vector<std::string>& names);
+  // Changes entries in their order, but not their names.
+  void transform(const std::function<void(TensorEntry&)>& change) {
+    for (TensorEntry& entry : tensors_) change(entry);
+  }
   // Cuts a tensor along its first axis into equal parts with these names. Raises CheckpointError
   // when it is not there or cannot be cut so; parts of packed tensors are whole blocks.
   void split(std::string_view name, const std::vector<std::string>& names);

@@ -5,31 +5,20 @@
 
 #include "checkpoint/text.h"
 #include "core/error.h"
+#include "loading/relatives.h"
 #include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
 
-struct Relative {
-  std::string_view part;  // of a tensor's name
+// The image encoders that transformers saves alone, by how a name begins there. That of SAM has the
+// names of whole models: Family::decoders tells.
+struct Encoder {
+  std::string_view begin;
   std::string_view name;
 };
 
-constexpr Relative kRelatives[] = {
-    {"mask_decoder.hf_token.", "HQ-SAM"},
-    {"mask_decoder.hq_token.", "HQ-SAM"},
-    {"image_encoder.patch_embed.seq.", "MobileSAM (TinyViT)"},
-    {"tracker.model.interactive_", "SAM 3.1"},
-    {"interactive_convs.", "SAM 3.1"},
-    {".lora_A.",
-     "weights of an adapter (LoRA) that are not merged into the model; merge them first"},
-    {".lora_B.",
-     "weights of an adapter (LoRA) that are not merged into the model; merge them first"},
-};
-
-// The image encoders that transformers saves alone, by how a name begins there. Those of SAM and of
-// SAM 3's trackers have the names of whole models: what Family::decoders says is not there.
-constexpr Relative kEncoders[] = {
+constexpr Encoder kEncoders[] = {
     {"backbone.pos_embed_window", "Sam2VisionModel"},
     {"backbone.embeddings.position_embeddings", "Sam3VisionModel"},
 };
@@ -42,18 +31,15 @@ constexpr Relative kEncoders[] = {
 std::string some_names(const StateDict& state_dict) {
   constexpr std::size_t kMax = 3;
   const auto& tensors = state_dict.tensors();
-  if (tensors.empty()) return "no tensors";
+  if (tensors.empty()) {
+    const std::vector<std::string> skipped = state_dict.skipped();
+    return skipped.empty() ? "no tensors" : "no tensors, but " + skipped.front();
+  }
   std::string text = std::to_string(tensors.size()) + " tensors:";
   for (std::size_t i = 0; i < std::min(kMax, tensors.size()); ++i) {
     text += (i == 0 ? " " : ", ") + printable(tensors[i].name);
   }
   return tensors.size() > kMax ? text + ", ..." : text;
-}
-
-std::string all_titles() {
-  std::vector<std::string_view> titles;
-  for (const Family* const family : families()) titles.push_back(family->title);
-  return alternatives(titles);
 }
 
 template <class Test>
@@ -76,6 +62,12 @@ std::vector<std::string_view> family_names() {
   return names;
 }
 
+std::string family_titles() {
+  std::vector<std::string_view> titles;
+  for (const Family* const family : families()) titles.push_back(family->title);
+  return alternatives(titles);
+}
+
 const Family& family_named(std::string_view name) {
   for (const Family* const family : families()) {
     if (family->name == name) return *family;
@@ -85,16 +77,10 @@ const Family& family_named(std::string_view name) {
 
 const Family& to_meta_names(StateDict& state_dict) {
   refuse_sam3cpp_relatives(state_dict);
-  for (const Relative& relative : kRelatives) {
-    if (any_name(state_dict, [&](const std::string& name) {
-          return name.find(relative.part) != std::string::npos;
-        })) {
-      fail<UnsupportedError>(state_dict.source, all_titles(), std::string(relative.name));
-    }
-  }
-  for (const Relative& encoder : kEncoders) {
+  refuse_relatives(state_dict);
+  for (const Encoder& encoder : kEncoders) {
     if (any_name(state_dict,
-                 [&](const std::string& name) { return name.starts_with(encoder.part); })) {
+                 [&](const std::string& name) { return name.starts_with(encoder.begin); })) {
       refuse_encoder(state_dict, encoder.name);
     }
   }
@@ -113,7 +99,7 @@ const Family& to_meta_names(StateDict& state_dict) {
       }
     }
   }
-  fail<CheckpointError>(state_dict.source, "the tensors of " + all_titles(),
+  fail<CheckpointError>(state_dict.source, "the tensors of " + family_titles(),
                         some_names(state_dict));
 }
 

@@ -5,16 +5,17 @@
 #include "core/error.h"
 #include "kernels/select.h"
 #include "loading/open.h"
+#include "loading/replace_fields.h"
 
 namespace sam_rlx {
-
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
   const WeightFormat precision =
       options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
-  StateDict state_dict = open_checkpoint(path);
+  StateDict state_dict = open_checkpoint(path, {.key = options.key});
   const Family& family = to_meta_names(state_dict);
   NetworkConfig config = family.config_of(state_dict, options.variant);
+  if (options.fields) replace_fields(config, family, *options.fields);
   if (options.image_size) {
     std::visit([&](auto& sizes) { sizes.set_image_size(*options.image_size); }, config);
   }

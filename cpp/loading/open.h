@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "checkpoint/state_dict.h"
+#include "loading/wrappers.h"
 
 namespace sam_rlx {
 
@@ -19,9 +20,10 @@ std::filesystem::path resolve_checkpoint(const std::filesystem::path& source,
 
 // Opens a safetensors file, a shard index, a GGUF file or the first of several, a .ggml file of
 // sam3.cpp, or a PyTorch file, old or new; the content decides, not the name. Names are those of
-// the file, but for GGUF's short names and prefixes that wrapping classes put before every name.
-// Nothing of the tensors is read yet. Where names are transformers', metadata has the config.json
-// beside the file as "config", unless the file brings its own.
-StateDict open_checkpoint(const std::filesystem::path& source);
+// the file, but for GGUF's short names, those that a side-car file (tensor_map.h) replaces, and
+// what wraps a model (wrappers.h). Nothing of the tensors is read yet. Where names are
+// transformers', metadata has the config.json beside the file as "config", unless the file brings
+// its own.
+StateDict open_checkpoint(const std::filesystem::path& source, const WrapperChoice& choice = {});
 
 }  // namespace sam_rlx

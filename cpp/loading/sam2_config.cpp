@@ -7,6 +7,7 @@
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
 #include "loading/hugging_face_config.h"
+#include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
@@ -83,7 +84,7 @@ sam2::Sam2Config config_from_file(const ConfigReader& reader, const std::string&
   config.image_encoder.neck.backbone_channel_list = channel_list(trunk);
   if (!trunk_fits(trunk) || !neck_fits(config.image_encoder)) {
     fail<CheckpointError>(ConfigReader::kWhere, "sizes that divide each other as in SAM 2",
-                          "others");
+                          sizes_text_of(config.image_encoder));
   }
   return config;
 }
@@ -250,7 +251,7 @@ sam2::Sam2Config config_from_folder(const HuggingFaceConfig& folder, const State
   check_fixed(folder, encoder);
   if (!trunk_fits(encoder.trunk) || !neck_fits(encoder)) {
     fail<CheckpointError>(HuggingFaceConfig::kWhere, "sizes that divide each other as in SAM 2",
-                          "others");
+                          sizes_text_of(encoder));
   }
   config.variant = released_name(encoder);
   read_heads_settings(folder, config.heads);
@@ -260,14 +261,14 @@ sam2::Sam2Config config_from_folder(const HuggingFaceConfig& folder, const State
 // ---------------------------------------------------------------- decoder and memory
 
 // All but the heads of the decoder, which the caller has set, is in the tensors.
-void read_sam2_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
+void read_sam2_heads(const StateDict& state_dict, bool has_config, sam2::Sam2Config& config) {
   sam2::HeadsConfig& heads = config.heads;
-  read_heads(state_dict,
-             {.prefix = "",
-              .memory_attention = "memory_attention.",
-              .memory_encoder = "memory_encoder.",
-              .first_linear = "mlp.layers.0."},
-             heads);
+  const HeadsNames names{.prefix = "",
+                         .memory_attention = "memory_attention.",
+                         .memory_encoder = "memory_encoder.",
+                         .first_linear = "mlp.layers.0."};
+  read_heads(state_dict, names, heads);
+  if (!has_config) check_released_heads(heads, names, state_dict.source);
   heads.memory_encoder.total_stride = heads.base.backbone_stride;
   heads.base.no_obj_embed_spatial = state_dict.contains("no_obj_embed_spatial");
   heads.base.add_tpos_enc_to_obj_ptrs = state_dict.contains("obj_ptr_tpos_proj.weight");
@@ -281,7 +282,8 @@ void read_sam2_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
                             !encoder.neck.top_down(0) && !encoder.neck.top_down(1);
   visit_fields(config, CheckFields{state_dict.source});
   if (!three_levels || !heads_fit(heads, encoder.neck.d_model)) {
-    fail<CheckpointError>(state_dict.source, "decoder and memory of sizes as in SAM 2", "others");
+    fail<CheckpointError>(state_dict.source, "decoder and memory of sizes as in SAM 2",
+                          sizes_text_of(config));
   }
 }
 
@@ -299,7 +301,7 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
   sam2::Sam2Config found =
       folder ? config_from_folder(*folder, state_dict) : config_without_folder(state_dict);
   if (!state_dict.metadata.contains("variant")) found.variant = released_name(found.image_encoder);
-  read_sam2_heads(state_dict, found);
+  read_sam2_heads(state_dict, state_dict.metadata.contains("config"), found);
   if (folder) check_heads_settings(*folder, found.heads);
   // Only the memory tells the version.
   found.version = !found.heads.memory ? "2" : found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";

@@ -146,11 +146,37 @@ constexpr KeyRow kGgufNames[] = {
     {"heads.memory_bank.num_maskmem", "memory.count"},
 };
 
+// Other spellings of Meta's names. A head of one layer is written without its number. Some programs
+// rename every "gamma" to "weight", as transformers once did.
+constexpr KeyRow kSpellings[] = {
+    {"image_encoder.trunk.blocks.{i}.mlp.fc1.", "image_encoder.trunk.blocks.{i}.mlp.layers.0."},
+    {"image_encoder.trunk.blocks.{i}.mlp.fc2.", "image_encoder.trunk.blocks.{i}.mlp.layers.1."},
+    {"image_encoder.trunk.blocks.{i}.mlp.lin1.", "image_encoder.trunk.blocks.{i}.mlp.layers.0."},
+    {"image_encoder.trunk.blocks.{i}.mlp.lin2.", "image_encoder.trunk.blocks.{i}.mlp.layers.1."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.fc1.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.0."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.fc2.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.1."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.lin1.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.0."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.lin2.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.1."},
+    {"sam_mask_decoder.pred_obj_score_head.weight",
+     "sam_mask_decoder.pred_obj_score_head.layers.0.weight"},
+    {"sam_mask_decoder.pred_obj_score_head.bias",
+     "sam_mask_decoder.pred_obj_score_head.layers.0.bias"},
+    {"obj_ptr_proj.weight", "obj_ptr_proj.layers.0.weight"},
+    {"obj_ptr_proj.bias", "obj_ptr_proj.layers.0.bias"},
+    {"memory_encoder.fuser.layers.{i}.weight", "memory_encoder.fuser.layers.{i}.gamma"},
+};
+
 void to_meta(StateDict& state_dict, Dialect dialect) {
-  if (dialect == Dialect::kMeta) return restore_gamma(state_dict, "memory_encoder.");
   if (dialect == Dialect::kSam3Cpp) return sam2_from_sam3cpp(state_dict);
-  rename_from_hugging_face(state_dict, kSam2Rows);
-  split_points(state_dict, "sam_prompt_encoder.");
+  if (dialect == Dialect::kHuggingFace) {
+    rename_from_hugging_face(state_dict, kSam2Rows);
+    split_points(state_dict, "sam_prompt_encoder.");
+  }
+  respell(state_dict, kSpellings);
 }
 
 ModelInfo info_of(const NetworkConfig& any) {

@@ -11,6 +11,7 @@
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
 #include "loading/hugging_face_config.h"
+#include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
@@ -54,7 +55,7 @@ bool detector_fits(const sam3::Sam3Config& c) {
 
 void check_sizes(const sam3::Sam3Config& config, const char* where) {
   if (trunk_fits(config.vision.trunk) && neck_fits(config.vision) && detector_fits(config)) return;
-  fail<CheckpointError>(where, "sizes that divide each other as in SAM 3", "others");
+  fail<CheckpointError>(where, "sizes that divide each other as in SAM 3", sizes_text_of(config));
 }
 
 // ---------------------------------------------------------------- parts
@@ -275,15 +276,18 @@ void read_tracker(const StateDict& state_dict, const std::optional<HuggingFaceCo
   sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
   const bool has_settings = folder && folder->kind().heads != nullptr;
   if (has_settings) read_heads_settings(*folder, heads);
-  read_heads(state_dict,
-             {.prefix = std::string(kTracker),
-              .memory_attention = "transformer.encoder.",
-              .memory_encoder = "maskmem_backbone.",
-              .first_linear = "mlp.lin1."},
-             heads);
+  const HeadsNames names{.prefix = std::string(kTracker),
+                         .memory_attention = "transformer.encoder.",
+                         .memory_encoder = "maskmem_backbone.",
+                         .first_linear = "mlp.lin1."};
+  read_heads(state_dict, names, heads);
+  if (!state_dict.metadata.contains("config")) {
+    check_released_heads(heads, names, state_dict.source);
+  }
   visit_fields(heads, CheckFields{state_dict.source}, "tracker.");
   if (!heads_fit(heads, config.vision.neck.d_model)) {
-    fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3", "others");
+    fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3",
+                          sizes_text_of(heads));
   }
   if (has_settings) check_heads_settings(*folder, heads);
   config.tracker = heads;

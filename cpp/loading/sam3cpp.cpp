@@ -286,8 +286,8 @@ std::string sam3_config(const Settings& settings, const StateDict& state_dict) {
   config.add("window_size", settings["vit_window_size"]);
   config.add("global_att_blocks", settings.list("global_attn_idx", settings["n_global_attn"]));
   std::vector<double> factors{4.0, 2.0, 1.0, 0.5};  // the last level is computed and left out
-  const bool whole = state_dict.contains(
-      "detector.backbone.vision_backbone.sam2_convs.3.conv_1x1.weight");
+  const bool whole =
+      state_dict.contains("detector.backbone.vision_backbone.sam2_convs.3.conv_1x1.weight");
   if (!whole) factors.pop_back();
   config.add("scale_factors", factors);
   config.add("scalp", std::int64_t{whole ? 1 : 0});
@@ -305,7 +305,7 @@ std::string sam3_config(const Settings& settings, const StateDict& state_dict) {
   config.add("num_queries", settings["ddec_num_queries"]);
   const std::int64_t stages =
       count_of(state_dict, "detector.segmentation_head.pixel_decoder.conv_layers.", ".weight");
-  if (stages > 0) config.add("upsampling_stages", stages);
+  config.add("upsampling_stages", stages > 0 ? stages : 3);  // none without a detector
   return config.text();
 }
 

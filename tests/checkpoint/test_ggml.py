@@ -60,10 +60,11 @@ def test_every_type(opened, kind):
     else:
         data = gguf_files.random_blocks(kind, 2, cols).tobytes()
     tensors = {"w": Tensor(kind, (2, cols), data)}
-    found = opened(ggml_bytes("sam2", {}, tensors))
-    same = opened(gguf_files.gguf_bytes(tensors))
-    assert found.dtypes() == {"w": kind}
-    np.testing.assert_array_equal(found["w"].view(np.uint32), same["w"].view(np.uint32))
+    state_dict = opened(ggml_bytes("sam2", {}, tensors))
+    assert state_dict.dtypes() == {"w": kind}
+    found = state_dict["w"]
+    expected = opened(gguf_files.gguf_bytes(tensors))["w"]
+    np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
 
 
 @pytest.mark.parametrize("family", ["sam2", "sam3"])

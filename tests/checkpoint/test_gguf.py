@@ -145,7 +145,7 @@ def test_tensors_may_lie_in_another_order(opened):
 
 
 def test_a_foreign_model_is_refused_by_name(testing, tmp_path):
-    for found in ("llama", "mobile-sam"):
+    for found in ("llama", "mobile-sam2"):
         path = tmp_path / "x.gguf"
         path.write_bytes(gguf_bytes(ONE, {"general.architecture": found}))
         with pytest.raises(

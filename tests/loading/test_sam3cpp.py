@@ -40,7 +40,7 @@ def plain(weights):
 
 
 def clicked(model, seed=0):
-    side = model.image_size
+    side = model.img_size
     image = np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)
     predictor = sam_rlx.ImagePredictor(model, num_threads=1)
     predictor.set_image(image)
@@ -127,7 +127,7 @@ def test_settings_become_the_config(tmp_path, container):
         multimask_max_pt_num=3,
     )
     model = load(tmp_path / "x", written(container, "sam2", settings, weights))
-    assert model.image_size == 256
+    assert model.img_size == 256
     found = json.dumps(model.config)
     for text in (
         '"max_obj_ptrs_in_encoder": 5',

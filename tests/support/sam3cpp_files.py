@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from support import tiny_sam2
 from support.gguf_files import TYPES, Tensor, Value, gguf_bytes
 from support.tiny import Weights
 
@@ -161,9 +163,12 @@ def sam3_weights(weights: Weights, visual_only: bool = False) -> Weights:
     return result
 
 
+def _padded(values: Sequence[int], count: int) -> list[int]:
+    return [*values, *(0,) * (count - len(values))]
+
+
 def sam2_settings(config: Mapping[str, Any], version: str = "2.1", **others: Any) -> Settings:
     """Settings of a SAM 2, from a config with upstream's names."""
-    padded = lambda values, count: [*values, *(0,) * (count - len(values))]  # noqa: E731
     stages, blocks = config["stages"], config["global_att_blocks"]
     levels, table = config["fpn_top_down_levels"], config["window_pos_embed_bkg_spatial_size"]
     settings: Settings = {name: 1 for name, _ in _counts(_SAM2)}
@@ -172,17 +177,17 @@ def sam2_settings(config: Mapping[str, Any], version: str = "2.1", **others: Any
         "hiera_embed_dim": config["embed_dim"],
         "hiera_num_heads": config["num_heads"],
         "hiera_num_stages": len(stages),
-        "hiera_stages": padded(stages, 4),
+        "hiera_stages": _padded(stages, 4),
         "hiera_global_n": len(blocks),
-        "hiera_global_idx": padded(blocks, 8),
+        "hiera_global_idx": _padded(blocks, 8),
         "hiera_q_pool": config.get("q_pool", len(stages) - 1),
-        "hiera_window_spec": padded(config["window_spec"], 4),
+        "hiera_window_spec": _padded(config["window_spec"], 4),
         "hiera_pos_embed_bkg_h": table[0],
         "hiera_pos_embed_bkg_w": table[1],
         "scalp": config.get("scalp", 1),
         "neck_dim": config["d_model"],
         "fpn_top_down_n": len(levels),
-        "fpn_top_down_levels": padded(levels, 4),
+        "fpn_top_down_levels": _padded(levels, 4),
         "max_obj_ptrs": 16,
         "sigmoid_scale_x100": 2000,
         "sigmoid_bias_x100": -1000,
@@ -270,6 +275,13 @@ def ggml_bytes(
         out += struct.pack(f"<{len(tensor.shape)}i", *reversed(tensor.shape)) + data
         out += bytes(-len(out) % ALIGNMENT) + tensor.data
     return bytes(out) + tail
+
+
+def tiny_sam2_bytes() -> bytes:
+    """Write a small SAM 2.1 with random weights as a .ggml file."""
+    config = json.loads(tiny_sam2.metadata(tiny_sam2.TINY)["config"])
+    weights = sam2_weights(tiny_sam2.weights())
+    return ggml_bytes("sam2", sam2_settings(config), packed(weights, "F32", lambda value: value))
 
 
 def fork_bytes(
