@@ -89,18 +89,21 @@ const Family& to_meta_names(StateDict& state_dict) {
       if (any_name(state_dict,
                    [&](const std::string& name) { return name.starts_with(sign.begin); })) {
         family->to_meta(state_dict, sign.dialect);
-        if (std::none_of(family->decoders.begin(), family->decoders.end(), [&](auto begin) {
-              return any_name(state_dict,
-                              [&](const std::string& name) { return name.starts_with(begin); });
-            })) {
-          refuse_encoder(state_dict, "the image encoder of " + std::string(family->title));
-        }
         return *family;
       }
     }
   }
   fail<CheckpointError>(state_dict.source, "the tensors of " + family_titles(),
                         some_names(state_dict));
+}
+
+void check_whole(const StateDict& state_dict, const Family& family) {
+  const auto has = [&](std::string_view begin) {
+    return any_name(state_dict, [&](const std::string& name) { return name.starts_with(begin); });
+  };
+  if (std::none_of(family.decoders.begin(), family.decoders.end(), has)) {
+    refuse_encoder(state_dict, "that of " + std::string(family.title));
+  }
 }
 
 // The first row that fits is taken, in both directions.

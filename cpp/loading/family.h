@@ -101,6 +101,9 @@ const Family& family_named(std::string_view name);
 // code (relatives.h) raise UnsupportedError, anything else CheckpointError.
 const Family& to_meta_names(StateDict& state_dict);
 
+// Raises UnsupportedError for an image encoder alone, by Meta's names.
+void check_whole(const StateDict& state_dict, const Family& family);
+
 // ggml's readers refuse names of 64 bytes and more, and Meta's are longer. These are the names of
 // the scheme "short-1": short beginnings, one for each part of a model. Names without a row stay as
 // they are. The two are inverse to each other.
