@@ -31,8 +31,7 @@ std::int64_t count_of(const StateDict& state_dict, const std::string& begin,
   return count;
 }
 
-void ConfigReader::check_length(const Json& json, const std::string& where, std::size_t min,
-                                std::size_t max) {
+void check_length(const Json& json, const std::string& where, std::size_t min, std::size_t max) {
   const std::size_t length = json.array(where).size();
   if (length >= min && length <= max) return;
   fail<CheckpointError>(where, (min == max ? "" : "at most ") + std::to_string(max) + " numbers",

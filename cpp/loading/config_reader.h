@@ -28,6 +28,32 @@ std::int64_t size_of(const TensorEntry& entry, std::size_t axis);
 std::int64_t count_of(const StateDict& state_dict, const std::string& begin,
                       const std::string& end);
 
+// Values of fields. Raise CheckpointError with `where` for another type.
+inline void read_json(const Json& json, const std::string& where, std::int64_t& out) {
+  out = json.integer(where);
+}
+inline void read_json(const Json& json, const std::string& where, double& out) {
+  out = json.number(where);
+}
+inline void read_json(const Json& json, const std::string& where, float& out) {
+  out = static_cast<float>(json.number(where));
+}
+inline void read_json(const Json& json, const std::string& where, bool& out) {
+  out = json.boolean(where);
+}
+void check_length(const Json& json, const std::string& where, std::size_t min, std::size_t max);
+template <class T>
+void read_json(const Json& json, const std::string& where, std::vector<T>& out) {
+  check_length(json, where, 0, kMaxListLength);
+  out.clear();
+  for (const Json& each : json.array(where)) read_json(each, where, out.emplace_back());
+}
+template <class T, std::size_t N>
+void read_json(const Json& json, const std::string& where, std::array<T, N>& out) {
+  check_length(json, where, N, N);
+  for (std::size_t i = 0; i < N; ++i) read_json(json.array(where)[i], where, out[i]);
+}
+
 // A config in JSON, all fields on one level: sets the fields of what it visits. Raises
 // CheckpointError that names the field where one without a default is missing, has another type or
 // is out of its range.
@@ -45,41 +71,13 @@ class ConfigReader {
     const std::string where = std::string(kWhere) + "." + key;
     const Json* const found = field.has_default ? json_.find(key) : &json_.at(key, kWhere);
     if (found == nullptr) return;
-    read(*found, where, value);
+    read_json(*found, where, value);
     check_field<CheckpointError>(where, field, value);
   }
 
   static constexpr const char* kWhere = "metadata.config";
 
-  // A value of JSON as that of a field.
-  static void read(const Json& json, const std::string& where, std::int64_t& out) {
-    out = json.integer(where);
-  }
-  static void read(const Json& json, const std::string& where, double& out) {
-    out = json.number(where);
-  }
-  static void read(const Json& json, const std::string& where, float& out) {
-    out = static_cast<float>(json.number(where));
-  }
-  static void read(const Json& json, const std::string& where, bool& out) {
-    out = json.boolean(where);
-  }
-  template <class T>
-  static void read(const Json& json, const std::string& where, std::vector<T>& out) {
-    check_length(json, where, 0, kMaxListLength);
-    out.clear();
-    for (const Json& each : json.array(where)) read(each, where, out.emplace_back());
-  }
-  template <class T, std::size_t N>
-  static void read(const Json& json, const std::string& where, std::array<T, N>& out) {
-    check_length(json, where, N, N);
-    for (std::size_t i = 0; i < N; ++i) read(json.array(where)[i], where, out[i]);
-  }
-
  private:
-  static void check_length(const Json& json, const std::string& where, std::size_t min,
-                           std::size_t max);
-
   Json json_;
   std::span<const KeyRow> names_;
 };

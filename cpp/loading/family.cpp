@@ -11,6 +11,23 @@
 namespace sam_rlx {
 namespace {
 
+// The image encoders that transformers saves alone, by how a name begins there. That of SAM has the
+// names of whole models: Family::decoders tells.
+struct Encoder {
+  std::string_view begin;
+  std::string_view name;
+};
+
+constexpr Encoder kEncoders[] = {
+    {"backbone.pos_embed_window", "Sam2VisionModel"},
+    {"backbone.embeddings.position_embeddings", "Sam3VisionModel"},
+};
+
+[[noreturn]] void refuse_encoder(const StateDict& state_dict, std::string_view which) {
+  fail<UnsupportedError>(state_dict.source, "a whole model, with prompt encoder and mask decoder",
+                         std::string(which) + ", an image encoder alone");
+}
+
 std::string some_names(const StateDict& state_dict) {
   constexpr std::size_t kMax = 3;
   const auto& tensors = state_dict.tensors();
@@ -61,6 +78,12 @@ const Family& family_named(std::string_view name) {
 const Family& to_meta_names(StateDict& state_dict) {
   refuse_sam3cpp_relatives(state_dict);
   refuse_relatives(state_dict);
+  for (const Encoder& encoder : kEncoders) {
+    if (any_name(state_dict,
+                 [&](const std::string& name) { return name.starts_with(encoder.begin); })) {
+      refuse_encoder(state_dict, encoder.name);
+    }
+  }
   for (const Family* const family : families()) {
     for (const Sign& sign : family->signs) {
       if (any_name(state_dict,
@@ -72,6 +95,15 @@ const Family& to_meta_names(StateDict& state_dict) {
   }
   fail<CheckpointError>(state_dict.source, "the tensors of " + family_titles(),
                         some_names(state_dict));
+}
+
+void check_whole(const StateDict& state_dict, const Family& family) {
+  const auto has = [&](std::string_view begin) {
+    return any_name(state_dict, [&](const std::string& name) { return name.starts_with(begin); });
+  };
+  if (std::none_of(family.decoders.begin(), family.decoders.end(), has)) {
+    refuse_encoder(state_dict, "that of " + std::string(family.title));
+  }
 }
 
 // The first row that fits is taken, in both directions.

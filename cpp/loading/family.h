@@ -56,6 +56,8 @@ struct Family {
   std::string_view title;
   // How its tensors are recognized, and their names. From other names to Meta's.
   std::span<const Sign> signs;
+  // How Meta's names of what makes masks begin: without any of these a file is an image encoder.
+  std::span<const std::string_view> decoders;
   std::span<const KeyRow> hugging_face;
   std::span<const KeyRow> short_names;
   // From the path of a field of the config ("image_encoder.depth") to its place in model.config,
@@ -98,6 +100,9 @@ const Family& family_named(std::string_view name);
 // Recognises a family by the names of the tensors and gives them Meta's. Relatives that need other
 // code (relatives.h) raise UnsupportedError, anything else CheckpointError.
 const Family& to_meta_names(StateDict& state_dict);
+
+// Raises UnsupportedError for an image encoder alone, by Meta's names.
+void check_whole(const StateDict& state_dict, const Family& family);
 
 // ggml's readers refuse names of 64 bytes and more, and Meta's are longer. These are the names of
 // the scheme "short-1": short beginnings, one for each part of a model. Names without a row stay as

@@ -1,9 +1,104 @@
 #include "loading/heads_config.h"
 
+#include <algorithm>
+#include <array>
+
+#include "checkpoint/text.h"
+#include "core/error.h"
 #include "loading/config_reader.h"
 
 namespace sam_rlx {
 namespace {
+
+// transformers' configs of SAM 2's heads, in SAM 3 too. The second key of a field is that of older
+// versions.
+constexpr KeyRow kHuggingFaceHeads[] = {
+    {"mask_decoder.transformer.num_heads", "mask_decoder_config.num_attention_heads"},
+    {"mask_decoder.transformer.attention_downsample_rate",
+     "mask_decoder_config.attention_downsample_rate"},
+    {"mask_decoder.dynamic_multimask_via_stability",
+     "mask_decoder_config.dynamic_multimask_via_stability"},
+    {"mask_decoder.dynamic_multimask_stability_delta",
+     "mask_decoder_config.dynamic_multimask_stability_delta"},
+    {"mask_decoder.dynamic_multimask_stability_thresh",
+     "mask_decoder_config.dynamic_multimask_stability_thresh"},
+    {"memory_bank.max_cond_frames_in_attn", "max_cond_frame_num"},
+    {"memory_bank.max_obj_ptrs_in_encoder", "max_object_pointers_in_encoder"},
+    {"memory_attention.rope_theta", "memory_attention_rope_theta"},
+    {"memory_attention.rope_theta", "rope_parameters.rope_theta"},
+    {"base.sigmoid_scale_for_mem_enc", "sigmoid_scale_for_mem_enc"},
+    {"base.sigmoid_bias_for_mem_enc", "sigmoid_bias_for_mem_enc"},
+    {"base.multimask_output_for_tracking", "multimask_output_for_tracking"},
+    {"base.multimask_min_pt_num", "multimask_min_pt_num"},
+    {"base.multimask_max_pt_num", "multimask_max_pt_num"},
+};
+
+bool has_memory(const StateDict& state_dict, const HeadsNames& names) {
+  const std::array begins{names.prefix + "maskmem_tpos_enc", names.prefix + names.memory_attention,
+                          names.prefix + names.memory_encoder};
+  const auto& tensors = state_dict.tensors();
+  return std::any_of(tensors.begin(), tensors.end(), [&](const TensorEntry& entry) {
+    return std::any_of(begins.begin(), begins.end(),
+                       [&](const std::string& begin) { return entry.name.starts_with(begin); });
+  });
+}
+
+void compare_decoder(const HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+  const std::string d = folder.kind().heads + std::string("mask_decoder_config.");
+  const std::string p = folder.kind().heads + std::string("prompt_encoder_config.");
+  const sam2::MaskDecoderConfig& decoder = heads.mask_decoder;
+  const std::string_view token = "sam_mask_decoder.iou_token.weight";
+  const std::string_view layers = "sam_mask_decoder.transformer.layers";
+  const std::string_view iou = "sam_mask_decoder.iou_prediction_head.layers";
+  folder.expect(d + "hidden_size", heads.hidden_dim(), token);
+  folder.expect(p + "hidden_size", heads.hidden_dim(), token);
+  folder.expect(p + "mask_input_channels", heads.base.mask_in_chans,
+                "sam_prompt_encoder.mask_downscaling.3.weight");
+  folder.expect(d + "num_hidden_layers", decoder.transformer.depth, layers);
+  folder.expect(d + "mlp_dim", decoder.transformer.mlp_dim, layers);
+  folder.expect(d + "num_multimask_outputs", decoder.num_multimask_outputs,
+                "sam_mask_decoder.mask_tokens.weight");
+  folder.expect(d + "iou_head_depth", decoder.iou_head_depth, iou);
+  folder.expect(d + "iou_head_hidden_dim", decoder.iou_head_hidden_dim, iou);
+  folder.require(d + "hidden_act", "gelu");
+  folder.require(p + "hidden_act", "gelu");
+  folder.require(p + "num_point_embeddings", 4);
+  folder.require(p + "scale", 1);
+  folder.require_epsilon(p + "layer_norm_eps");
+}
+
+void compare_memory(const HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+  const std::string h = folder.kind().heads;
+  const std::int64_t width = heads.hidden_dim();
+  const std::string_view layers = "memory_attention.layers", encoder = "memory_encoder";
+  folder.expect(h + "num_maskmem", heads.memory_bank.num_maskmem, "maskmem_tpos_enc");
+  folder.expect(h + "memory_encoder_output_channels", heads.mem_dim(), "maskmem_tpos_enc");
+  folder.expect(h + "memory_attention_num_layers", heads.memory_attention.num_layers, layers);
+  folder.expect(h + "memory_attention_feed_forward_hidden_size",
+                heads.memory_attention.dim_feedforward, layers);
+  folder.expect(h + "memory_fuser_num_layers", heads.memory_encoder.fuser_layers, encoder);
+  folder.expect(h + "enable_occlusion_spatial_embedding", Json(heads.base.no_obj_embed_spatial),
+                "no_obj_embed_spatial");
+  folder.expect(h + "enable_temporal_pos_encoding_for_object_pointers",
+                Json(heads.base.add_tpos_enc_to_obj_ptrs), "obj_ptr_tpos_proj.weight");
+  for (const char* const key : {"memory_attention_hidden_size", "memory_encoder_hidden_size",
+                                "mask_downsampler_embed_dim", "memory_fuser_embed_dim"}) {
+    folder.require(h + key, width);
+  }
+  folder.require(h + "memory_fuser_intermediate_dim", 4 * width);
+  folder.require(h + "memory_attention_num_attention_heads", 1);
+  folder.require(h + "memory_attention_downsample_rate", 1);
+  folder.require(h + "memory_attention_feed_forward_hidden_act", "relu");
+  folder.require(h + "mask_downsampler_kernel_size", 3);
+  folder.require(h + "mask_downsampler_stride", 2);
+  folder.require(h + "mask_downsampler_padding", 1);
+  folder.require(h + "mask_downsampler_total_stride", heads.memory_encoder.total_stride);
+  folder.require(h + "mask_downsampler_hidden_act", "gelu");
+  folder.require(h + "memory_fuser_kernel_size", 7);
+  folder.require(h + "memory_fuser_padding", 3);
+  folder.require(h + "memory_fuser_hidden_act", "gelu");
+  folder.require_flag(h + "multimask_output_in_sam");
+}
 
 // Whether a head has more than its first layer.
 bool has_several(const StateDict& state_dict, const std::string& head) {
@@ -53,7 +148,33 @@ void read_heads(const StateDict& state_dict, const HeadsNames& names, sam2::Head
   const std::string prompts = names.prefix + "sam_prompt_encoder.";
   heads.base.mask_in_chans =
       size_of(required_tensor(state_dict, prompts + "mask_downscaling.3.weight", 4), 0);
-  read_memory(state_dict, names, heads);
+  heads.memory = has_memory(state_dict, names);
+  if (heads.memory) read_memory(state_dict, names, heads);
+}
+
+void read_heads_settings(const HuggingFaceConfig& folder, sam2::HeadsConfig& heads) {
+  folder.read(heads, kHuggingFaceHeads, folder.kind().heads);
+}
+
+void check_heads_settings(const HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+  const HuggingFaceClass& kind = folder.kind();
+  if (kind.memory && !heads.memory) {
+    fail<CheckpointError>("config.json: model_type", "a class without memory, as the tensors are",
+                          quoted(kind.model_type));
+  }
+  compare_decoder(folder, heads);
+  if (heads.memory) compare_memory(folder, heads);
+  const std::string v = kind.vision, h = kind.heads;
+  const std::int64_t side = heads.base.image_size, g = heads.base.grid();
+  folder.require(h + "prompt_encoder_config.image_size", side);
+  folder.require(h + "prompt_encoder_config.patch_size", heads.base.backbone_stride);
+  folder.require(h + "image_size", side);
+  folder.require(h + "memory_attention_rope_feat_sizes", g);
+  Json::Array sides;
+  for (const std::int64_t scale : {4, 2, 1}) {
+    sides.push_back(Json(Json::Array{Json(scale * g), Json(scale * g)}));
+  }
+  folder.require(v + "backbone_feature_sizes", Json(std::move(sides)));
 }
 
 void check_released_heads(const sam2::HeadsConfig& heads, const HeadsNames& names,
@@ -80,9 +201,10 @@ void check_released_heads(const sam2::HeadsConfig& heads, const HeadsNames& name
 bool heads_fit(const sam2::HeadsConfig& heads, std::int64_t channels) {
   const sam::TwoWayTransformerConfig& t = heads.mask_decoder.transformer;
   const std::int64_t inner = t.embedding_dim / t.attention_downsample_rate;
+  const bool memory_fits =
+      !heads.memory || (t.embedding_dim % heads.mem_dim() == 0 && heads.mem_dim() % 4 == 0);
   return t.embedding_dim == channels && t.embedding_dim % 8 == 0 && inner % t.num_heads == 0 &&
-         t.embedding_dim % t.num_heads == 0 && heads.base.mask_in_chans % 4 == 0 &&
-         t.embedding_dim % heads.mem_dim() == 0 && heads.mem_dim() % 4 == 0;
+         t.embedding_dim % t.num_heads == 0 && heads.base.mask_in_chans % 4 == 0 && memory_fits;
 }
 
 }  // namespace sam_rlx

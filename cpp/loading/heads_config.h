@@ -3,6 +3,7 @@
 #include <string>
 
 #include "checkpoint/state_dict.h"
+#include "loading/hugging_face_config.h"
 #include "models/sam2/config.h"
 
 namespace sam_rlx {
@@ -15,8 +16,15 @@ struct HeadsNames {
   std::string first_linear;  // of the two-way transformer's MLPs
 };
 
+// Settings of the heads that no tensor tells, from a folder of transformers.
+void read_heads_settings(const HuggingFaceConfig& folder, sam2::HeadsConfig& heads);
+// Compares what the folder says with `heads`, which read_heads has made, and with what the image
+// encoder asks for: its maps are for the sides in heads.base.
+void check_heads_settings(const HuggingFaceConfig& folder, const sam2::HeadsConfig& heads);
+
 // Sizes of decoder and memory, all but the heads of the decoder's attention, from the tensors.
-// Raises CheckpointError when one that tells a size is not there.
+// Without any tensor of the memory there is none. Raises CheckpointError when one that tells a size
+// is not there.
 void read_heads(const StateDict& state_dict, const HeadsNames& names, sam2::HeadsConfig& heads);
 
 // For files without a config: heads of the released width with other numbers of layers than every

@@ -130,6 +130,39 @@ constexpr KeyRow kTrackerRows[] = {
 constexpr std::string_view kDetectorModel = "detector_model.", kTrackerModel = "tracker_model.";
 constexpr std::string_view kTrackerNeck = "tracker_neck.fpn_layers.";
 
+// What Sam3TrackerModel and Sam3TrackerVideoModel call their own parts without any prefix.
+constexpr KeyRow kBareTrackerRows[] = {
+    {"vision_encoder.backbone.", "detector_model.vision_encoder.backbone."},
+    {"vision_encoder.neck.", "tracker_neck."},
+    {"", "tracker_model."},
+};
+
+// The hub's layout. Versions 5 of transformers save the tracker's classes with its prefix before
+// all names, and Sam3VideoModel with the prefix twice.
+std::string without_outer_prefix(std::string_view name) {
+  const auto begins = [&](std::string_view inner) {
+    return name.substr(kTrackerModel.size()).starts_with(inner);
+  };
+  while (name.starts_with(kTrackerModel) &&
+         (begins(kTrackerModel) || begins(kDetectorModel) || begins("tracker_neck."))) {
+    name.remove_prefix(kTrackerModel.size());
+  }
+  return std::string(name);
+}
+
+void restore_hub_layout(StateDict& state_dict) {
+  const auto& tensors = state_dict.tensors();
+  const bool bare = std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& entry) {
+    return entry.name.starts_with("prompt_encoder.");
+  });
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : tensors) {
+    names.push_back(bare ? mapped_key(kBareTrackerRows, entry.name)
+                         : without_outer_prefix(entry.name));
+  }
+  state_dict.rename(names);
+}
+
 std::string detector_name(std::string_view name) {
   constexpr std::string_view kConvs = "backbone.vision_backbone.convs.";
   std::string result = mapped_key(kDetectorRows, name);
@@ -185,6 +218,7 @@ std::string sam3_tracker_name(std::string_view sam2_name) {
 }
 
 void sam3_from_hugging_face(StateDict& state_dict) {
+  restore_hub_layout(state_dict);
   const auto& tensors = state_dict.tensors();
   // The detector names its tensors without the prefix when it is saved alone.
   const bool whole = std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& entry) {

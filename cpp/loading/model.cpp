@@ -14,6 +14,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
   StateDict state_dict = open_checkpoint(path, {.key = options.key});
   const Family& family = to_meta_names(state_dict);
+  check_whole(state_dict, family);
   NetworkConfig config = family.config_of(state_dict, options.variant);
   if (options.fields) replace_fields(config, family, *options.fields);
   if (options.image_size) {

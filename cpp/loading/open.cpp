@@ -24,7 +24,14 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::string_view_literals;
 
-constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+// Of an index of shards, in order of preference.
+constexpr std::string_view kIndexSuffixes[] = {".safetensors.index.json", ".bin.index.json"};
+// Beside the weights in folders of transformers and of its Trainer, with none of them inside.
+constexpr std::string_view kCompanions[] = {"optimizer.",     "scheduler.",    "scaler.",
+                                            "training_args.", "rng_state",     "random_states_",
+                                            "adapter_model.", "trainer_state."};
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kAdapterFile = "adapter_config.json";
 
 std::string list_names(const std::vector<fs::path>& paths) {
   constexpr std::size_t kMax = 20;
@@ -94,6 +101,11 @@ void refuse_other_runtimes(std::string_view text, const std::string& where) {
 
 StateDict open_file(const fs::path& path, const WrapperChoice& choice);
 
+bool is_index(std::string_view name) {
+  return std::any_of(std::begin(kIndexSuffixes), std::end(kIndexSuffixes),
+                     [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
 StateDict open_shards(std::string_view text, const fs::path& index, const std::string& where,
                       const WrapperChoice& choice) {
   constexpr std::size_t kMaxShards = 1000;
@@ -113,7 +125,7 @@ StateDict open_shards(std::string_view text, const fs::path& index, const std::s
   for (const std::string& shard : shards) {
     const bool plain = !shard.empty() && shard != "." && shard != ".." &&
                        shard.find_first_of("/\\:"sv) == std::string::npos &&
-                       shard.find('\0') == std::string::npos && !shard.ends_with(kIndexSuffix);
+                       shard.find('\0') == std::string::npos && !is_index(shard);
     if (!plain) fail<CheckpointError>(where, "plain file names of shards", printable(shard));
     StateDict part = open_file(index.parent_path() / shard, choice);
     if (result.origin.container.empty()) result.origin = part.origin;
@@ -228,42 +240,122 @@ bool contains_text(const fs::path& path, std::string_view text) {
          }) != name.end();
 }
 
+bool is_companion(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return std::any_of(std::begin(kCompanions), std::end(kCompanions),
+                     [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+// Regular files that may hold a model, sorted by name.
+struct Candidates {
+  std::vector<fs::path> indices, checkpoints, training_steps;
+
+  explicit Candidates(const fs::path& folder) {
+    for (const auto& item : fs::directory_iterator(folder)) {
+      const fs::path& path = item.path();
+      if (item.is_directory() && path.filename().string().starts_with("checkpoint-")) {
+        training_steps.push_back(path);
+      }
+      if (!item.is_regular_file() || is_later_part(path) || is_companion(path)) continue;
+      if (is_index(path.filename().string())) indices.push_back(path);
+      for (const std::string_view suffix :
+           {".safetensors"sv, ".gguf"sv, ".ggml"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
+        if (has_suffix(path, suffix)) checkpoints.push_back(path);
+      }
+    }
+    for (auto* const paths : {&indices, &checkpoints, &training_steps}) {
+      std::sort(paths->begin(), paths->end());
+    }
+  }
+
+  // The only index with the first suffix that any has.
+  std::vector<fs::path> preferred_indices() const {
+    for (const std::string_view suffix : kIndexSuffixes) {
+      std::vector<fs::path> found;
+      std::copy_if(indices.begin(), indices.end(), std::back_inserter(found),
+                   [&](const fs::path& path) { return has_suffix(path, suffix); });
+      if (!found.empty()) return found;
+    }
+    return {};
+  }
+};
+
+fs::path resolve_preferred(const fs::path& source, std::string_view prefer) {
+  const Candidates all(source);
+  std::vector<fs::path> candidates = all.checkpoints;
+  candidates.insert(candidates.end(), all.indices.begin(), all.indices.end());
+  std::sort(candidates.begin(), candidates.end());
+  std::vector<fs::path> preferred;
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(preferred),
+               [&](const fs::path& path) { return contains_text(path, prefer); });
+  if (preferred.size() == 1) return preferred.front();
+  fail<CheckpointError>(printable(source.string()),
+                        "one checkpoint with " + quoted(prefer) + " in its name",
+                        list_names(preferred.empty() ? candidates : preferred));
+}
+
+// An adapter changes the model that it was trained for: without it, masks are not those of the
+// folder.
+void refuse_adapter(const fs::path& folder) {
+  const fs::path path = folder / kAdapterFile;
+  if (!fs::exists(path)) return;
+  const std::string where = printable(path.string());
+  const MappedFile file(path);
+  const Json json = Json::parse(as_text(file.bytes()), where);
+  const Json* const base = json.find("base_model_name_or_path");
+  const bool named = base != nullptr && base->is_string();
+  throw UnsupportedError(
+      where + ": expected a whole model, found an adapter (LoRA)" +
+      (named ? " of " + printable(base->string(where)) : "") +
+      "; merge it first, with peft: model.merge_and_unload().save_pretrained(...)");
+}
+
+// Whether transformers gave the tensors their names.
+bool has_hugging_face_names(const StateDict& state_dict) {
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    for (const Family* const family : families()) {
+      for (const Sign& sign : family->signs) {
+        if (entry.name.starts_with(sign.begin)) return sign.dialect == Dialect::kHuggingFace;
+      }
+    }
+  }
+  return false;
+}
+
+// Settings of transformers' models are in a file beside the weights. Meta's files have no such, and
+// a config of their own comes first.
+void add_folder_config(StateDict& state_dict, const fs::path& folder) {
+  const fs::path path = folder / kConfigFile;
+  if (state_dict.metadata.contains("config") || !has_hugging_face_names(state_dict) ||
+      !fs::is_regular_file(path)) {
+    return;
+  }
+  const MappedFile file(path);
+  const std::string where = printable(path.string());
+  const std::string_view text = as_text(file.bytes());
+  if (Json::parse(text, where).find("model_type") == nullptr) return;  // not transformers'
+  state_dict.metadata["config"] = text;
+  state_dict.source += " with " + std::string(kConfigFile);
+}
+
 }  // namespace
 
 fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   if (!fs::is_directory(source)) return source;
-  const fs::path usual = source / "model.safetensors";
-  if (prefer.empty() && fs::exists(usual)) return usual;
-  std::vector<fs::path> indices;
-  std::vector<fs::path> candidates;
-  for (const auto& item : fs::directory_iterator(source)) {
-    if (!item.is_regular_file() || is_later_part(item.path())) continue;
-    if (has_suffix(item.path(), kIndexSuffix)) indices.push_back(item.path());
-    for (const std::string_view suffix :
-         {".safetensors"sv, ".gguf"sv, ".ggml"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
-      if (has_suffix(item.path(), suffix)) candidates.push_back(item.path());
-    }
-  }
-  if (!prefer.empty()) {
-    candidates.insert(candidates.end(), indices.begin(), indices.end());
-    std::sort(candidates.begin(), candidates.end());
-    std::vector<fs::path> preferred;
-    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(preferred),
-                 [&](const fs::path& path) { return contains_text(path, prefer); });
-    if (preferred.size() == 1) return preferred.front();
-    fail<CheckpointError>(printable(source.string()),
-                          "one checkpoint with " + quoted(prefer) + " in its name",
-                          list_names(preferred.empty() ? candidates : preferred));
-  }
-  std::vector<fs::path>& choice = indices.empty() ? candidates : indices;
-  std::sort(choice.begin(), choice.end());
-  if (choice.size() != 1) {
-    fail<CheckpointError>(printable(source.string()),
-                          "model.safetensors, one shard index, or one .safetensors, .gguf, .ggml, "
-                          ".pth, .pt or .bin file",
-                          list_names(choice));
-  }
-  return choice.front();
+  if (!prefer.empty()) return resolve_preferred(source, prefer);
+  refuse_adapter(source);
+  const fs::path usual = source / "model.safetensors", older = source / "pytorch_model.bin";
+  if (fs::exists(usual)) return usual;
+  const Candidates all(source);
+  const std::vector<fs::path> indices = all.preferred_indices();
+  if (indices.empty() && fs::exists(older)) return older;
+  const std::vector<fs::path>& choice = indices.empty() ? all.checkpoints : indices;
+  if (choice.size() == 1) return choice.front();
+  const std::vector<fs::path>& found = choice.empty() ? all.training_steps : choice;
+  fail<CheckpointError>(printable(source.string()),
+                        "model.safetensors, one shard index, or one .safetensors, .gguf, .ggml, "
+                        ".pth, .pt or .bin file",
+                        list_names(found) + (choice.empty() && !found.empty() ? " (folders)" : ""));
 }
 
 StateDict open_checkpoint(const fs::path& source, const WrapperChoice& choice) {
@@ -277,6 +369,7 @@ StateDict open_checkpoint(const fs::path& source, const WrapperChoice& choice) {
     result = open_file(path, choice);
   }
   strip_wrappers(result, choice);
+  add_folder_config(result, path.parent_path());
   return result;
 }
 

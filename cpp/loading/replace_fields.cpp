@@ -50,7 +50,7 @@ class FieldReplacer {
     if (found == nullptr || !replaceable) return;
     seen_.insert(name);
     const std::string where = std::string(kWhere) + "." + name;
-    ConfigReader::read(*found, where, value);
+    read_json(*found, where, value);
     check_field<CheckpointError>(where, field, value);
   }
 

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
+#include "loading/hugging_face_config.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
@@ -50,6 +51,15 @@ bool neck_fits(const sam2::ImageEncoderConfig& c) {
   return true;
 }
 
+// Widths of the stages, coarsest first.
+std::vector<std::int64_t> channel_list(const sam2::HieraConfig& trunk) {
+  std::vector<std::int64_t> channels;
+  for (std::int64_t i = trunk.num_stages() - 1; i >= 0 && i < 8; --i) {
+    channels.push_back(trunk.stage_width(i));
+  }
+  return channels;
+}
+
 // ---------------------------------------------------------------- metadata
 
 // Files of this project's training have all fields on one level, with upstream's names.
@@ -71,10 +81,7 @@ sam2::Sam2Config config_from_file(const ConfigReader& reader, const std::string&
   trunk.q_pool = -1;
   visit_fields(config, reader);
   if (trunk.q_pool < 0) trunk.q_pool = trunk.num_stages() - 1;
-  config.image_encoder.neck.backbone_channel_list.clear();
-  for (std::int64_t i = trunk.num_stages() - 1; i >= 0 && i < 8; --i) {
-    config.image_encoder.neck.backbone_channel_list.push_back(trunk.stage_width(i));
-  }
+  config.image_encoder.neck.backbone_channel_list = channel_list(trunk);
   if (!trunk_fits(trunk) || !neck_fits(config.image_encoder)) {
     fail<CheckpointError>(ConfigReader::kWhere, "sizes that divide each other as in SAM 2",
                           sizes_text_of(config.image_encoder));
@@ -133,6 +140,15 @@ std::string released_name(const sam2::ImageEncoderConfig& found) {
   return "custom";
 }
 
+// The image encoder of the release with these shapes, if there is one.
+std::optional<sam2::ImageEncoderConfig> release_of_shapes(const sam2::ImageEncoderConfig& found) {
+  for (const char* const name : kReleased) {
+    const sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
+    if (same_shapes(found, known)) return known;
+  }
+  return std::nullopt;
+}
+
 std::string list_text(const std::vector<std::int64_t>& values) {
   std::string text;
   for (const std::int64_t value : values)
@@ -142,18 +158,104 @@ std::string list_text(const std::vector<std::int64_t>& values) {
 
 sam2::Sam2Config config_from_tensors(const StateDict& state_dict) {
   const sam2::ImageEncoderConfig found = config_from_shapes(state_dict);
-  for (const char* const name : kReleased) {
-    const sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
-    if (!same_shapes(found, known)) continue;
+  if (const auto known = release_of_shapes(found)) {
     sam2::Sam2Config config;
-    config.variant = name;
-    config.image_encoder = known;
+    config.image_encoder = *known;
     return config;
   }
   fail<CheckpointError>(state_dict.source,
                         "the sizes of a released SAM 2, or a config in the metadata",
                         "width " + std::to_string(found.trunk.embed_dim) + ", blocks per stage " +
                             list_text(found.trunk.stages));
+}
+
+// ---------------------------------------------------------------- config.json
+
+// transformers' Sam2VisionConfig.
+constexpr KeyRow kHuggingFaceVision[] = {
+    {"image_encoder.trunk.in_chans", "backbone_config.num_channels"},
+    {"image_encoder.trunk.embed_dim", "backbone_config.hidden_size"},
+    {"image_encoder.trunk.stages", "backbone_config.blocks_per_stage"},
+    {"image_encoder.trunk.q_pool", "backbone_config.num_query_pool_stages"},
+    {"image_encoder.trunk.mlp_ratio", "backbone_config.mlp_ratio"},
+    {"image_encoder.trunk.window_spec", "backbone_config.window_size_per_stage"},
+    {"image_encoder.trunk.global_att_blocks", "backbone_config.global_attention_blocks"},
+    {"image_encoder.trunk.window_pos_embed_bkg_spatial_size",
+     "backbone_config.window_positional_embedding_background_size"},
+    {"image_encoder.neck.d_model", "fpn_hidden_size"},
+    {"image_encoder.neck.fpn_top_down_levels", "fpn_top_down_levels"},
+};
+// The side that counts for transformers is that of the prompts; it never reads the backbone's.
+constexpr KeyRow kHuggingFaceSide[] = {
+    {"image_encoder.trunk.image_size", "prompt_encoder_config.image_size"},
+    {"image_encoder.trunk.image_size", "image_size"},
+};
+
+std::vector<std::int64_t> stage_widths(const sam2::HieraConfig& trunk) {
+  std::vector<std::int64_t> widths = channel_list(trunk);
+  std::reverse(widths.begin(), widths.end());
+  return widths;
+}
+
+// What the tensors tell, too.
+void compare(const HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& told) {
+  const std::string v = folder.kind().vision, b = v + "backbone_config.", trunk = kTrunk;
+  const auto list = [](const auto& values) {
+    Json::Array result;
+    for (const std::int64_t value : values) result.emplace_back(value);
+    return Json(std::move(result));
+  };
+  folder.expect(b + "hidden_size", told.trunk.embed_dim, trunk + "patch_embed.proj.weight");
+  folder.expect(b + "blocks_per_stage", list(told.trunk.stages), trunk + "blocks");
+  folder.expect(b + "window_positional_embedding_background_size",
+                list(told.trunk.window_pos_embed_bkg_spatial_size), trunk + "pos_embed");
+  folder.expect(v + "fpn_hidden_size", told.neck.d_model, std::string(kNeck) + "convs");
+  folder.expect(v + "backbone_channel_list", list(told.neck.backbone_channel_list),
+                std::string(kNeck) + "convs");
+}
+
+// What has one value here.
+void check_fixed(const HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& c) {
+  const std::string v = folder.kind().vision, b = v + "backbone_config.";
+  folder.require(b + "embed_dim_per_stage", stage_widths(c.trunk));
+  folder.require(b + "num_attention_heads_per_stage", c.trunk.stage_heads());
+  folder.require(b + "patch_kernel_size", 7);
+  folder.require(b + "patch_stride", sam2::HieraConfig::kPatchStride);
+  folder.require(b + "patch_padding", 3);
+  folder.require(b + "query_stride", 2);
+  folder.require(b + "hidden_act", "gelu");
+  folder.require_epsilon(b + "layer_norm_eps");
+  folder.require(v + "fpn_kernel_size", 1);
+  folder.require(v + "fpn_stride", 1);
+  folder.require(v + "fpn_padding", std::int64_t{0});
+  folder.require(v + "num_feature_levels", c.num_levels());
+}
+
+sam2::Sam2Config config_from_folder(const HuggingFaceConfig& folder, const StateDict& state_dict) {
+  const sam2::ImageEncoderConfig told = config_from_shapes(state_dict);
+  compare(folder, told);
+  sam2::Sam2Config config;
+  sam2::ImageEncoderConfig& encoder = config.image_encoder;
+  encoder = release_of_shapes(told).value_or(encoder);
+  encoder.trunk.embed_dim = told.trunk.embed_dim;
+  encoder.trunk.stages = told.trunk.stages;
+  encoder.neck.d_model = told.neck.d_model;
+  folder.read(config, kHuggingFaceVision, folder.kind().vision);
+  folder.read(config, kHuggingFaceSide, folder.kind().heads);
+  std::vector<std::int64_t> heads = encoder.trunk.stage_heads();
+  folder.read(folder.kind().vision + std::string("backbone_config.num_attention_heads_per_stage"),
+              heads);
+  if (!heads.empty()) encoder.trunk.num_heads = heads.front();
+  visit_fields(config, CheckFields{HuggingFaceConfig::kWhere});
+  encoder.neck.backbone_channel_list = channel_list(encoder.trunk);
+  check_fixed(folder, encoder);
+  if (!trunk_fits(encoder.trunk) || !neck_fits(encoder)) {
+    fail<CheckpointError>(HuggingFaceConfig::kWhere, "sizes that divide each other as in SAM 2",
+                          sizes_text_of(encoder));
+  }
+  config.variant = released_name(encoder);
+  read_heads_settings(folder, config.heads);
+  return config;
 }
 
 // ---------------------------------------------------------------- decoder and memory
@@ -185,16 +287,24 @@ void read_sam2_heads(const StateDict& state_dict, bool has_config, sam2::Sam2Con
   }
 }
 
+sam2::Sam2Config config_without_folder(const StateDict& state_dict) {
+  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
+  return reader ? config_from_file(*reader, variant_in(state_dict))
+                : config_from_tensors(state_dict);
+}
+
 }  // namespace
 
 sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant) {
-  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
+  const std::optional<HuggingFaceConfig> folder = HuggingFaceConfig::in(state_dict, "sam2");
   sam2::Sam2Config found =
-      reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
+      folder ? config_from_folder(*folder, state_dict) : config_without_folder(state_dict);
   if (!state_dict.metadata.contains("variant")) found.variant = released_name(found.image_encoder);
-  read_sam2_heads(state_dict, reader.has_value(), found);
-  found.version = found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
+  read_sam2_heads(state_dict, state_dict.metadata.contains("config"), found);
+  if (folder) check_heads_settings(*folder, found.heads);
+  // Only the memory tells the version.
+  found.version = !found.heads.memory ? "2" : found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
   if (!variant || *variant == found.variant) return found;
   const sam2::HieraConfig asked = sam2::released_image_encoder(*variant).trunk;
   fail<CheckpointError>(

@@ -11,6 +11,8 @@ constexpr Sign kSigns[] = {
     {"hiera.patch_embed.", Dialect::kSam3Cpp},
 };
 
+constexpr std::string_view kDecoders[] = {"sam_mask_decoder.", "sam_prompt_encoder."};
+
 // From transformers' Sam2VideoModel to Meta's SAM2Base, but for the table of points, which is
 // split.
 constexpr KeyRow kSam2Rows[] = {
@@ -144,7 +146,8 @@ constexpr KeyRow kGgufNames[] = {
     {"heads.memory_bank.num_maskmem", "memory.count"},
 };
 
-// Other spellings of Meta's names. A head of one layer is written without its number.
+// Other spellings of Meta's names. A head of one layer is written without its number. Some programs
+// rename every "gamma" to "weight", as transformers once did.
 constexpr KeyRow kSpellings[] = {
     {"image_encoder.trunk.blocks.{i}.mlp.fc1.", "image_encoder.trunk.blocks.{i}.mlp.layers.0."},
     {"image_encoder.trunk.blocks.{i}.mlp.fc2.", "image_encoder.trunk.blocks.{i}.mlp.layers.1."},
@@ -164,6 +167,7 @@ constexpr KeyRow kSpellings[] = {
      "sam_mask_decoder.pred_obj_score_head.layers.0.bias"},
     {"obj_ptr_proj.weight", "obj_ptr_proj.layers.0.weight"},
     {"obj_ptr_proj.bias", "obj_ptr_proj.layers.0.bias"},
+    {"memory_encoder.fuser.layers.{i}.weight", "memory_encoder.fuser.layers.{i}.gamma"},
 };
 
 void to_meta(StateDict& state_dict, Dialect dialect) {
@@ -184,7 +188,7 @@ ModelInfo info_of(const NetworkConfig& any) {
           .mask_side = 4 * config.heads.base.grid(),
           .num_multimask_outputs = config.heads.mask_decoder.num_multimask_outputs,
           .mask_threshold = config.mask_threshold,
-          .supports_video = true};
+          .supports_video = config.heads.memory};
 }
 
 // "2.1/tiny".
@@ -206,6 +210,7 @@ const Family& sam2_family() {
       .name = "sam2",
       .title = "SAM 2",
       .signs = kSigns,
+      .decoders = kDecoders,
       .hugging_face = kSam2Rows,
       .short_names = kSam2Short,
       .python_names = kPythonNames,

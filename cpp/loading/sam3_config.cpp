@@ -1,13 +1,16 @@
 #include "loading/sam3_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iterator>
+#include <limits>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
+#include "loading/hugging_face_config.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
@@ -44,9 +47,29 @@ bool neck_fits(const sam3::VisionConfig& c) {
          c.neck.num_levels() == 3 && c.trunk.embed_dim % 4 == 0;
 }
 
-bool others_fit(const sam3::TextEncoderConfig& text, const sam3::DetectorConfig& detector) {
-  return text.width % text.heads == 0 && detector.d_model % 8 == 0 &&
-         detector.d_model % detector.num_heads == 0;
+bool detector_fits(const sam3::Sam3Config& c) {
+  if (!c.has_detector) return true;
+  return c.text.width % c.text.heads == 0 && c.detector.d_model % 8 == 0 &&
+         c.detector.d_model % c.detector.num_heads == 0;
+}
+
+void check_sizes(const sam3::Sam3Config& config, const char* where) {
+  if (trunk_fits(config.vision.trunk) && neck_fits(config.vision) && detector_fits(config)) return;
+  fail<CheckpointError>(where, "sizes that divide each other as in SAM 3", sizes_text_of(config));
+}
+
+// ---------------------------------------------------------------- parts
+
+bool any_begins_with(const StateDict& state_dict, std::string_view begin) {
+  const auto& tensors = state_dict.tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const TensorEntry& entry) { return entry.name.starts_with(begin); });
+}
+
+bool has_detector(const StateDict& state_dict) {
+  return !any_begins_with(state_dict, kTracker) ||
+         std::any_of(std::begin(kDetectorParts), std::end(kDetectorParts),
+                     [&](std::string_view part) { return any_begins_with(state_dict, part); });
 }
 
 // ---------------------------------------------------------------- metadata
@@ -57,15 +80,12 @@ constexpr KeyRow kFileNames[] = {
     {"pixel_mean", "image_mean"}, {"pixel_std", "image_std"},
 };
 
-sam3::Sam3Config config_from_file(const ConfigReader& reader, const std::string& variant) {
+sam3::Sam3Config config_from_file(const ConfigReader& reader, const StateDict& state_dict) {
   sam3::Sam3Config config;
-  config.variant = variant;
+  config.variant = variant_in(state_dict);
+  config.has_detector = has_detector(state_dict);
   visit_fields(config, reader);
-  if (!trunk_fits(config.vision.trunk) || !neck_fits(config.vision) ||
-      !others_fit(config.text, config.detector)) {
-    fail<CheckpointError>(ConfigReader::kWhere, "sizes that divide each other as in SAM 3",
-                          sizes_text_of(config));
-  }
+  check_sizes(config, ConfigReader::kWhere);
   return config;
 }
 
@@ -81,25 +101,34 @@ std::string sizes_text(const StateDict& state_dict) {
   const auto count = [&](const std::string& begin) {
     return std::to_string(count_of(state_dict, begin, ".norm1.weight"));
   };
-  return "trunk of width " + size(trunk + "patch_embed.proj.weight", 4, 0) + " with " +
-         count(trunk + "blocks.") + " blocks, text of width " +
-         size(text + "token_embedding.weight", 2, 1) + ", detector of width " +
-         size(layers + "decoder.query_embed.weight", 2, 1) + " with " +
+  const std::string sizes = "trunk of width " + size(trunk + "patch_embed.proj.weight", 4, 0) +
+                            " with " + count(trunk + "blocks.") + " blocks";
+  if (!has_detector(state_dict)) return sizes;
+  return sizes + ", text of width " + size(text + "token_embedding.weight", 2, 1) +
+         ", detector of width " + size(layers + "decoder.query_embed.weight", 2, 1) + " with " +
          count(layers + "encoder.layers.") + " and " + count(layers + "decoder.layers.") +
          " layers";
 }
 
 std::string sizes_text(const sam3::Sam3Config& c) {
-  return "trunk of width " + std::to_string(c.vision.trunk.embed_dim) + " with " +
-         std::to_string(c.vision.trunk.depth) + " blocks, text of width " +
-         std::to_string(c.text.width) + ", detector of width " +
+  const std::string sizes = "trunk of width " + std::to_string(c.vision.trunk.embed_dim) +
+                            " with " + std::to_string(c.vision.trunk.depth) + " blocks";
+  if (!c.has_detector) return sizes;
+  return sizes + ", text of width " + std::to_string(c.text.width) + ", detector of width " +
          std::to_string(c.detector.d_model) + " with " + std::to_string(c.detector.encoder_layers) +
          " and " + std::to_string(c.detector.decoder_layers) + " layers";
 }
 
-sam3::Sam3Config config_from_tensors(const StateDict& state_dict) {
+// The sizes of the release, of the parts that the file has.
+sam3::Sam3Config released_parts(const StateDict& state_dict) {
   sam3::Sam3Config config;
   config.variant = kReleased;
+  config.has_detector = has_detector(state_dict);
+  return config;
+}
+
+sam3::Sam3Config config_from_tensors(const StateDict& state_dict) {
+  const sam3::Sam3Config config = released_parts(state_dict);
   const std::string expected = sizes_text(config), found = sizes_text(state_dict);
   if (found != expected) {
     fail<CheckpointError>(state_dict.source,
@@ -108,18 +137,130 @@ sam3::Sam3Config config_from_tensors(const StateDict& state_dict) {
   return config;
 }
 
-bool any_begins_with(const StateDict& state_dict, std::string_view begin) {
-  const auto& tensors = state_dict.tensors();
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const TensorEntry& entry) { return entry.name.starts_with(begin); });
+// ---------------------------------------------------------------- config.json
+
+// transformers' Sam3VisionConfig.
+constexpr KeyRow kHuggingFaceVision[] = {
+    {"vision.trunk.img_size", "backbone_config.image_size"},
+    {"vision.trunk.pretrain_img_size", "backbone_config.pretrain_image_size"},
+    {"vision.trunk.patch_size", "backbone_config.patch_size"},
+    {"vision.trunk.in_chans", "backbone_config.num_channels"},
+    {"vision.trunk.embed_dim", "backbone_config.hidden_size"},
+    {"vision.trunk.depth", "backbone_config.num_hidden_layers"},
+    {"vision.trunk.num_heads", "backbone_config.num_attention_heads"},
+    {"vision.trunk.window_size", "backbone_config.window_size"},
+    {"vision.trunk.global_att_blocks", "backbone_config.global_attn_indexes"},
+    {"vision.neck.d_model", "fpn_hidden_size"},
+    {"vision.neck.scale_factors", "scale_factors"},
+};
+// Sam3Config. Its parts have one width, one number of heads and one hidden width here.
+constexpr KeyRow kHuggingFaceDetector[] = {
+    {"text.d_model", "detr_encoder_config.hidden_size"},
+    {"text.width", "text_config.hidden_size"},
+    {"text.heads", "text_config.num_attention_heads"},
+    {"text.layers", "text_config.num_hidden_layers"},
+    {"text.context_length", "text_config.max_position_embeddings"},
+    {"text.vocab_size", "text_config.vocab_size"},
+    {"detector.d_model", "detr_encoder_config.hidden_size"},
+    {"detector.nheads", "detr_encoder_config.num_attention_heads"},
+    {"detector.dim_feedforward", "detr_encoder_config.intermediate_size"},
+    {"detector.geometry_layers", "geometry_encoder_config.num_layers"},
+    {"detector.encoder_layers", "detr_encoder_config.num_layers"},
+    {"detector.decoder_layers", "detr_decoder_config.num_layers"},
+    {"detector.num_queries", "detr_decoder_config.num_queries"},
+    {"detector.roi_size", "geometry_encoder_config.roi_size"},
+    {"detector.upsampling_stages", "mask_decoder_config.num_upsampling_stages"},
+};
+
+// What the tensors tell, too.
+void compare(const HuggingFaceConfig& folder, const StateDict& state_dict) {
+  const std::string backbone = "detector.backbone.", trunk = backbone + "vision_backbone.trunk.";
+  const auto compare_size = [&](const std::string& key, const std::string& name, std::size_t rank,
+                                std::size_t axis) {
+    folder.expect(key, size_of(required_tensor(state_dict, name, rank), axis), name);
+  };
+  const auto compare_count = [&](const std::string& key, const std::string& begin) {
+    folder.expect(key, count_of(state_dict, begin + ".", ".norm1.weight"), begin);
+  };
+  const std::string b = folder.kind().vision + std::string("backbone_config.");
+  compare_size(b + "hidden_size", trunk + "patch_embed.proj.weight", 4, 0);
+  compare_size(b + "patch_size", trunk + "patch_embed.proj.weight", 4, 3);
+  compare_size(b + "intermediate_size", trunk + "blocks.0.mlp.fc1.weight", 2, 0);
+  compare_count(b + "num_hidden_layers", trunk + "blocks");
+  if (folder.kind().detector == nullptr) return;
+  const std::string d = folder.kind().detector, text = backbone + "language_backbone.encoder.";
+  const std::string decoder = "detector.transformer.decoder.";
+  compare_size(d + "text_config.hidden_size", text + "token_embedding.weight", 2, 1);
+  compare_size(d + "text_config.vocab_size", text + "token_embedding.weight", 2, 0);
+  compare_size(d + "text_config.max_position_embeddings", text + "positional_embedding", 2, 0);
+  compare_size(d + "detr_decoder_config.num_queries", decoder + "query_embed.weight", 2, 0);
+  compare_size(d + "detr_decoder_config.hidden_size", decoder + "query_embed.weight", 2, 1);
+  compare_count(d + "detr_decoder_config.num_layers", decoder + "layers");
+  compare_count(d + "detr_encoder_config.num_layers", "detector.transformer.encoder.layers");
+  compare_count(d + "geometry_encoder_config.num_layers", "detector.geometry_encoder.encode");
 }
+
+// What has one value here.
+void check_fixed(const HuggingFaceConfig& folder, const sam3::Sam3Config& config) {
+  const std::string v = folder.kind().vision, b = v + "backbone_config.";
+  folder.require(b + "hidden_act", "gelu");
+  folder.require(b + "layer_scale_init_value", "none");
+  folder.require(b + "rope_parameters.rope_theta",
+                 static_cast<std::int64_t>(sam3::ViTConfig::kRopeTheta));
+  folder.require_epsilon(b + "layer_norm_eps");
+  if (folder.kind().detector == nullptr || !config.has_detector) return;
+  const std::string d = folder.kind().detector;
+  const sam3::DetectorConfig& detector = config.detector;
+  folder.require(v + "fpn_hidden_size", detector.d_model);
+  for (const char* const part : {"geometry_encoder_config.", "detr_encoder_config.",
+                                 "detr_decoder_config.", "mask_decoder_config."}) {
+    folder.require(d + part + "hidden_size", detector.d_model);
+    folder.require(d + part + "num_attention_heads", detector.num_heads);
+    folder.require(d + part + "intermediate_size", detector.dim_feedforward);
+    folder.require(d + part + "hidden_act", "relu");
+    folder.require_epsilon(d + part + "layer_norm_eps");
+  }
+  folder.require(d + "text_config.intermediate_size",
+                 sam3::TextEncoderConfig::kMlpRatio * config.text.width);
+  folder.require(d + "text_config.hidden_act", "gelu");
+  folder.require_epsilon(d + "text_config.layer_norm_eps");
+}
+
+// So that mlp_dim() is exactly this.
+double mlp_ratio(std::int64_t mlp_dim, std::int64_t embed_dim) {
+  const double ratio = static_cast<double>(mlp_dim) / static_cast<double>(embed_dim);
+  const bool exact = static_cast<std::int64_t>(static_cast<double>(embed_dim) * ratio) == mlp_dim;
+  return exact ? ratio : std::nextafter(ratio, std::numeric_limits<double>::infinity());
+}
+
+sam3::Sam3Config config_from_folder(const HuggingFaceConfig& folder, const StateDict& state_dict) {
+  const std::string v = folder.kind().vision;
+  compare(folder, state_dict);
+  sam3::Sam3Config config = released_parts(state_dict);
+  folder.read(config, kHuggingFaceVision, v);
+  if (folder.kind().detector != nullptr) {
+    folder.read(config, kHuggingFaceDetector, folder.kind().detector);
+  }
+  std::int64_t mlp_dim = sam3::ViTConfig().mlp_dim();
+  folder.read(v + "backbone_config.intermediate_size", mlp_dim);
+  config.vision.trunk.mlp_ratio = mlp_ratio(mlp_dim, config.vision.trunk.embed_dim);
+  visit_fields(config, CheckFields{HuggingFaceConfig::kWhere});
+  check_fixed(folder, config);
+  check_sizes(config, HuggingFaceConfig::kWhere);
+  const bool released = sizes_text(config) == sizes_text(released_parts(state_dict));
+  config.variant = released ? kReleased : "custom";
+  return config;
+}
+
+sam3::Sam3Config config_without_folder(const StateDict& state_dict) {
+  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
+  return reader ? config_from_file(*reader, state_dict) : config_from_tensors(state_dict);
+}
+
+// ---------------------------------------------------------------- the rest
 
 // What transformers and files for clicks and videos alone leave out.
 void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) {
-  config.has_detector =
-      !any_begins_with(state_dict, kTracker) ||
-      std::any_of(std::begin(kDetectorParts), std::end(kDetectorParts),
-                  [&](std::string_view part) { return any_begins_with(state_dict, part); });
   sam3::ViTConfig& trunk = config.vision.trunk;
   const TensorEntry* const table =
       state_dict.find("detector.backbone.vision_backbone.trunk.pos_embed");
@@ -128,21 +269,27 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
 }
 
-void read_tracker(const StateDict& state_dict, bool has_config, sam3::Sam3Config& config) {
+void read_tracker(const StateDict& state_dict, const std::optional<HuggingFaceConfig>& folder,
+                  sam3::Sam3Config& config) {
   if (!any_begins_with(state_dict, kTracker)) return;
   config.vision.neck.add_sam2_neck = true;
   sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
+  const bool has_settings = folder && folder->kind().heads != nullptr;
+  if (has_settings) read_heads_settings(*folder, heads);
   const HeadsNames names{.prefix = std::string(kTracker),
                          .memory_attention = "transformer.encoder.",
                          .memory_encoder = "maskmem_backbone.",
                          .first_linear = "mlp.lin1."};
   read_heads(state_dict, names, heads);
-  if (!has_config) check_released_heads(heads, names, state_dict.source);
+  if (!state_dict.metadata.contains("config")) {
+    check_released_heads(heads, names, state_dict.source);
+  }
   visit_fields(heads, CheckFields{state_dict.source}, "tracker.");
   if (!heads_fit(heads, config.vision.neck.d_model)) {
     fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3",
                           sizes_text_of(heads));
   }
+  if (has_settings) check_heads_settings(*folder, heads);
   config.tracker = heads;
 }
 
@@ -150,13 +297,17 @@ void read_tracker(const StateDict& state_dict, bool has_config, sam3::Sam3Config
 
 sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant) {
-  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
+  const std::optional<HuggingFaceConfig> folder = HuggingFaceConfig::in(state_dict, "sam3");
   sam3::Sam3Config found =
-      reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
+      folder ? config_from_folder(*folder, state_dict) : config_without_folder(state_dict);
   read_optional_parts(state_dict, found);
-  const bool named = !reader || state_dict.metadata.contains("variant");
-  if (!named && sizes_text(found) == sizes_text(sam3::Sam3Config())) found.variant = kReleased;
-  read_tracker(state_dict, reader.has_value(), found);
+  // The config names no variant where another program wrote it.
+  const bool named =
+      !state_dict.metadata.contains("config") || state_dict.metadata.contains("variant");
+  if (!named && sizes_text(found) == sizes_text(released_parts(state_dict))) {
+    found.variant = kReleased;
+  }
+  read_tracker(state_dict, folder, found);
   if (!variant || *variant == found.variant) return found;
   if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
   fail<CheckpointError>("variant " + *variant, sizes_text(sam3::Sam3Config()),

@@ -15,9 +15,13 @@ constexpr Sign kSigns[] = {
     {"visual.trunk.ln_pre.", Dialect::kMeta},
     {"trunk.ln_pre.", Dialect::kMeta},
     {"detector_model.", Dialect::kHuggingFace},
+    {"tracker_model.", Dialect::kHuggingFace},
     {"vision_encoder.backbone.embeddings.position_embeddings", Dialect::kHuggingFace},
     {"vit.patch_embed.", Dialect::kSam3Cpp},
 };
+
+constexpr std::string_view kDecoders[] = {"detector.transformer.", "detector.segmentation_head.",
+                                          "tracker."};
 
 constexpr KeyRow kSam3Short[] = {
     {"v.", "detector.backbone.vision_backbone.trunk."},
@@ -111,6 +115,8 @@ constexpr KeyRow kSpellings[] = {
      "tracker.sam_mask_decoder.pred_obj_score_head.layers.0.bias"},
     {"tracker.obj_ptr_proj.weight", "tracker.obj_ptr_proj.layers.0.weight"},
     {"tracker.obj_ptr_proj.bias", "tracker.obj_ptr_proj.layers.0.bias"},
+    {"tracker.maskmem_backbone.fuser.layers.{i}.weight",
+     "tracker.maskmem_backbone.fuser.layers.{i}.gamma"},
 };
 
 // The image model's own names: upstream strips the detector's prefix when it loads a checkpoint,
@@ -156,7 +162,7 @@ ModelInfo info_of(const NetworkConfig& any) {
           .num_multimask_outputs =
               config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
           .mask_threshold = config.mask_threshold,
-          .supports_video = config.tracker.has_value(),
+          .supports_video = config.tracker && config.tracker->memory,
           .supports_text = config.has_detector};
 }
 
@@ -167,6 +173,7 @@ const Family& sam3_family() {
       .name = "sam3",
       .title = "SAM 3",
       .signs = kSigns,
+      .decoders = kDecoders,
       .hugging_face = {},
       .short_names = kSam3Short,
       .python_names = kPythonNames,

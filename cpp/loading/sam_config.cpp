@@ -5,6 +5,7 @@
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
+#include "loading/hugging_face_config.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
@@ -14,6 +15,33 @@ namespace {
 constexpr KeyRow kFileNames[] = {
     {"prompt_encoder.embed_dim", "prompt_embed_dim"},
     {"mask_decoder.transformer.", "decoder_"},
+};
+
+// transformers' SamConfig.
+constexpr KeyRow kHuggingFaceVision[] = {
+    {"image_encoder.img_size", "image_size"},
+    {"image_encoder.patch_size", "patch_size"},
+    {"image_encoder.in_chans", "num_channels"},
+    {"image_encoder.embed_dim", "hidden_size"},
+    {"image_encoder.depth", "num_hidden_layers"},
+    {"image_encoder.num_heads", "num_attention_heads"},
+    {"image_encoder.mlp_dim", "mlp_dim"},
+    {"image_encoder.out_chans", "output_channels"},
+    {"image_encoder.window_size", "window_size"},
+    {"image_encoder.global_attn_indexes", "global_attn_indexes"},
+};
+constexpr KeyRow kHuggingFaceHeads[] = {
+    {"prompt_encoder.embed_dim", "prompt_encoder_config.hidden_size"},
+    {"prompt_encoder.mask_in_chans", "prompt_encoder_config.mask_input_channels"},
+    {"mask_decoder.transformer.depth", "mask_decoder_config.num_hidden_layers"},
+    {"mask_decoder.transformer.embedding_dim", "mask_decoder_config.hidden_size"},
+    {"mask_decoder.transformer.num_heads", "mask_decoder_config.num_attention_heads"},
+    {"mask_decoder.transformer.mlp_dim", "mask_decoder_config.mlp_dim"},
+    {"mask_decoder.transformer.attention_downsample_rate",
+     "mask_decoder_config.attention_downsample_rate"},
+    {"mask_decoder.num_multimask_outputs", "mask_decoder_config.num_multimask_outputs"},
+    {"mask_decoder.iou_head_depth", "mask_decoder_config.iou_head_depth"},
+    {"mask_decoder.iou_head_hidden_dim", "mask_decoder_config.iou_head_hidden_dim"},
 };
 
 // What follows from the encoder, and sizes that cannot work together: reported here, not as a crash
@@ -77,16 +105,9 @@ void read_windows(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
   }
 }
 
-// A release has its width alone: a file of that width with other blocks lacks some.
-std::string released_name(const sam::ImageEncoderConfig& e, const std::string& source) {
+std::string release_of(const sam::ImageEncoderConfig& e) {
   for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
     const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
-    if (known.embed_dim == e.embed_dim && known.depth != e.depth) {
-      fail<CheckpointError>(source + ": image_encoder.blocks",
-                            std::to_string(known.depth) + " blocks, as " + name + " has at width " +
-                                std::to_string(e.embed_dim),
-                            std::to_string(e.depth) + " blocks");
-    }
     if (known.embed_dim == e.embed_dim && known.depth == e.depth &&
         known.num_heads == e.num_heads && known.window_size == e.window_size &&
         known.global_attn_indexes == e.global_attn_indexes) {
@@ -94,6 +115,18 @@ std::string released_name(const sam::ImageEncoderConfig& e, const std::string& s
     }
   }
   return "custom";
+}
+
+// A release has its width alone: a file of that width with other blocks lacks some.
+void check_blocks(const sam::ImageEncoderConfig& e, const std::string& source) {
+  for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
+    const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
+    if (known.embed_dim != e.embed_dim || known.depth == e.depth) continue;
+    fail<CheckpointError>(source + ": image_encoder.blocks",
+                          std::to_string(known.depth) + " blocks, as " + name + " has at width " +
+                              std::to_string(e.embed_dim),
+                          std::to_string(e.depth) + " blocks");
+  }
 }
 
 // All sizes are in the tensors, the number of heads too: relative positions are as wide as a head.
@@ -130,23 +163,88 @@ void read_decoder(const StateDict& state_dict, sam::SamConfig& config) {
       required_tensor(state_dict, "mask_decoder.iou_prediction_head.layers.0.weight", 2), 0);
 }
 
-// Meta's checkpoints carry no config.
-sam::SamConfig config_from_tensors(const StateDict& state_dict) {
+sam::SamConfig sizes_of(const StateDict& state_dict) {
   sam::SamConfig config;
   read_encoder(state_dict, config.image_encoder);
-  config.variant = released_name(config.image_encoder, state_dict.source);
+  config.variant = release_of(config.image_encoder);
   read_decoder(state_dict, config);
   finish(config, state_dict.source);
   return config;
+}
+
+// Meta's checkpoints carry no config.
+sam::SamConfig config_from_tensors(const StateDict& state_dict) {
+  sam::SamConfig config = sizes_of(state_dict);
+  check_blocks(config.image_encoder, state_dict.source);
+  return config;
+}
+
+// What a folder of transformers says and the tensors, too.
+void compare(const HuggingFaceConfig& folder, const sam::SamConfig& told) {
+  const std::string v = folder.kind().vision, h = folder.kind().heads;
+  const sam::ImageEncoderConfig& e = told.image_encoder;
+  const std::string patch = "image_encoder.patch_embed.proj.weight", block = "image_encoder.blocks";
+  folder.expect(v + "hidden_size", e.embed_dim, patch);
+  folder.expect(v + "patch_size", e.patch_size, patch);
+  folder.expect(v + "image_size", e.img_size, "image_encoder.pos_embed");
+  folder.expect(v + "num_hidden_layers", e.depth, block);
+  folder.expect(v + "num_attention_heads", e.num_heads, block + ".0.attn.rel_pos_h");
+  folder.expect(v + "mlp_dim", e.mlp_dim, block + ".0.mlp.lin1.weight");
+  folder.expect(v + "output_channels", e.out_chans, "image_encoder.neck.0.weight");
+  folder.expect(h + "prompt_encoder_config.hidden_size", e.out_chans,
+                "image_encoder.neck.0.weight");
+  folder.expect(h + "mask_decoder_config.hidden_size", e.out_chans, "image_encoder.neck.0.weight");
+  folder.expect(h + "prompt_encoder_config.mask_input_channels", told.prompt_encoder.mask_in_chans,
+                "prompt_encoder.mask_downscaling.3.weight");
+  folder.expect(h + "mask_decoder_config.mlp_dim", told.mask_decoder.transformer.mlp_dim,
+                "mask_decoder.transformer.layers.0.mlp.lin1.weight");
+  folder.expect(h + "mask_decoder_config.iou_head_hidden_dim",
+                told.mask_decoder.iou_head_hidden_dim,
+                "mask_decoder.iou_prediction_head.layers.0.weight");
+}
+
+// What has one value here.
+void check_fixed(const HuggingFaceConfig& folder, const sam::ImageEncoderConfig& e) {
+  const std::string v = folder.kind().vision, h = folder.kind().heads;
+  for (const char* const flag : {"qkv_bias", "use_abs_pos", "use_rel_pos"}) {
+    folder.require_flag(v + flag);
+  }
+  folder.require(v + "hidden_act", "gelu");
+  folder.require(h + "prompt_encoder_config.image_size", e.img_size);
+  folder.require(h + "prompt_encoder_config.patch_size", e.patch_size);
+  folder.require(h + "prompt_encoder_config.num_point_embeddings", 4);
+  folder.require(h + "prompt_encoder_config.hidden_act", "gelu");
+  folder.require(h + "mask_decoder_config.hidden_act", "relu");
+  folder.require_epsilon(v + "layer_norm_eps");
+  folder.require_epsilon(h + "prompt_encoder_config.layer_norm_eps");
+  folder.require_epsilon(h + "mask_decoder_config.layer_norm_eps");
+}
+
+sam::SamConfig config_from_folder(const HuggingFaceConfig& folder, const StateDict& state_dict) {
+  sam::SamConfig config = sizes_of(state_dict);
+  compare(folder, config);
+  folder.read(config, kHuggingFaceVision, folder.kind().vision);
+  folder.read(config, kHuggingFaceHeads, folder.kind().heads);
+  config.variant = release_of(config.image_encoder);
+  check_fixed(folder, config.image_encoder);
+  finish(config, HuggingFaceConfig::kWhere);
+  return config;
+}
+
+sam::SamConfig found_config(const StateDict& state_dict) {
+  if (const auto folder = HuggingFaceConfig::in(state_dict, "sam")) {
+    return config_from_folder(*folder, state_dict);
+  }
+  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
+  return reader ? config_from_file(*reader, variant_in(state_dict))
+                : config_from_tensors(state_dict);
 }
 
 }  // namespace
 
 sam::SamConfig sam_config_of(const StateDict& state_dict,
                              const std::optional<std::string>& variant) {
-  const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
-  const sam::SamConfig found =
-      reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
+  const sam::SamConfig found = found_config(state_dict);
   if (!variant || *variant == found.variant) return found;
   const sam::SamConfig asked = sam::released_config(*variant);
   const TensorEntry& patch =

@@ -9,6 +9,8 @@ constexpr Sign kSigns[] = {
     {"vision_encoder.layers.0.attn.rel_pos_h", Dialect::kHuggingFace},
 };
 
+constexpr std::string_view kDecoders[] = {"mask_decoder.", "prompt_encoder."};
+
 // From transformers' SamModel. Names that no row fits are the same in both.
 constexpr KeyRow kSamRows[] = {
     {"vision_encoder.pos_embed", "image_encoder.pos_embed"},
@@ -112,6 +114,7 @@ const Family& sam_family() {
       .name = "sam",
       .title = "SAM",
       .signs = kSigns,
+      .decoders = kDecoders,
       .hugging_face = kSamRows,
       .short_names = kSamShort,
       .python_names = kPythonNames,

@@ -1,16 +1,40 @@
 """Checkpoints from the Hugging Face hub (extra ``hub``). The cache is the hub's own."""
 
 import importlib
+import json
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from sam_rlx.errors import CheckpointError, HubError, MissingExtraError
+from sam_rlx.errors import CheckpointError, HubError, MissingExtraError, UnsupportedError
 
-# Tried in this order: the first file of the repository that exists is the checkpoint.
-_FILES = ("model.safetensors", "pytorch_model.bin")
-_CHECKPOINT_SUFFIXES = (".pth", ".pt", ".bin", ".safetensors", ".gguf")
+# Tried in this order: the first file of the repository that exists is the checkpoint. An index
+# names its shards.
+_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+_CHECKPOINT_SUFFIXES = (".pth", ".pt", ".bin", ".safetensors", ".gguf", ".ggml")
+_INDEX_SUFFIX = ".index.json"
+# Settings of transformers' models, which are read beside the weights.
+_CONFIG = "config.json"
+_ADAPTER = "adapter_config.json"
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.\w+")
+_FIRST_PART = re.compile(r"(.*)-00001-of-(\d{5})\.gguf")
+# What a training leaves beside the weights.
+_COMPANIONS = (
+    "optimizer.",
+    "scheduler.",
+    "scaler.",
+    "training_args.",
+    "rng_state",
+    "random_states_",
+)
 
 
 def is_hub_id(name: str) -> bool:
@@ -28,9 +52,104 @@ def _huggingface_hub() -> ModuleType:
         ) from error
 
 
+@dataclass(frozen=True)
+class _Repository:
+    """One repository, and how it is asked for files."""
+
+    repo_id: str
+    options: dict[str, Any]
+
+    def file(self, filename: str) -> Path | None:
+        """Return the local path of a file, downloading it if needed; None: there is none.
+
+        Raises ``HubError`` unless the repository is there, and ``_Offline`` when the file is not
+        cached and the hub cannot be asked.
+        """
+        hub = _huggingface_hub()
+        from huggingface_hub import errors
+
+        try:
+            return Path(
+                hub.hf_hub_download(self.repo_id, filename, library_name="sam_rlx", **self.options)
+            )
+        except errors.LocalEntryNotFoundError as error:
+            raise _OfflineError from error
+        except errors.EntryNotFoundError:
+            return None
+        except errors.HfHubHTTPError as error:
+            raise self._error(error) from error
+
+    def cached_or_none(self, filename: str) -> Path | None:
+        """Return a file, or None if there is none or it cannot be asked for."""
+        try:
+            return self.file(filename)
+        except _OfflineError:
+            return None
+
+    def names(self) -> list[str]:
+        """List the files of the repository."""
+        hub = _huggingface_hub()
+        from huggingface_hub import errors
+
+        try:
+            return list(
+                hub.list_repo_files(
+                    self.repo_id, revision=self.options["revision"], token=self.options["token"]
+                )
+            )
+        except errors.HfHubHTTPError as error:
+            raise self._error(error) from error
+        except (OSError, getattr(errors, "HTTPError", OSError)) as error:
+            raise _OfflineError from error
+
+    def cached_names(self) -> list[str]:
+        """List the files of the revision that are in the cache."""
+        hub = _huggingface_hub()
+        from huggingface_hub import errors
+
+        revision = self.options["revision"] or "main"
+        try:
+            cache = hub.scan_cache_dir(self.options["cache_dir"])
+        except errors.CacheNotFound:
+            return []
+        return sorted(
+            file.file_path.relative_to(found.snapshot_path).as_posix()
+            for repository in cache.repos
+            if (repository.repo_type, repository.repo_id) == ("model", self.repo_id)
+            for found in repository.revisions
+            if revision in found.refs or found.commit_hash.startswith(revision)
+            for file in found.files
+        )
+
+    def _error(self, error: Exception) -> HubError:
+        """Return our error for one of the hub's."""
+        from huggingface_hub import errors
+
+        revision = self.options["revision"]
+        if isinstance(error, errors.GatedRepoError):
+            text = (
+                "expected access, found a gated repository: accept its licence on the hub, then "
+                "pass token= or log in with `hf auth login`"
+            )
+        elif isinstance(error, errors.RepositoryNotFoundError):
+            text = (
+                "expected a model on the hub, found no such repository (a private one needs token=)"
+            )
+        elif isinstance(error, errors.RevisionNotFoundError):
+            text = f"expected revision {revision!r}, found no such revision"
+        else:
+            text = f"expected a file from the hub, found {error}"
+        return HubError(f"{self.repo_id}: {text}")
+
+
+class _OfflineError(Exception):
+    """A file is not cached, and the hub cannot be asked for it."""
+
+
 def download(
     repo_id: str,
     *,
+    filename: str | None = None,
     revision: str | None = None,
     token: str | bool | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -38,10 +157,15 @@ def download(
 ) -> Path:
     """Return the local path of the checkpoint of a hub repository, downloading it if needed.
 
+    Shards of an index, the parts of a GGUF checkpoint and ``config.json`` come with it.
+
     Parameters
     ----------
     repo_id : str
         ``owner/name``.
+    filename : str, optional
+        The file of the repository to take. Default: ``model.safetensors``,
+        ``pytorch_model.bin`` or an index of their shards, else the only checkpoint file.
     revision : str, optional
         Branch, tag or commit. Default: the main branch.
     token : str or bool, optional
@@ -58,48 +182,105 @@ def download(
     HubError
         The repository is gated or unknown, or the file is neither cached nor reachable.
     CheckpointError
-        The repository has no checkpoint file with a known name.
+        The repository has no such file, or none or several that may be the checkpoint.
+    UnsupportedError
+        The repository holds an adapter (LoRA) alone.
     """
-    hub = _huggingface_hub()
-    from huggingface_hub import errors
-
-    missing: Exception | None = None
-    offline = False
-    for filename in _FILES:
-        try:
-            return Path(
-                hub.hf_hub_download(
-                    repo_id,
-                    filename,
-                    revision=revision,
-                    token=token,
-                    cache_dir=cache_dir,
-                    local_files_only=local_files_only,
-                    library_name="sam_rlx",
-                )
-            )
-        except errors.GatedRepoError as error:
-            raise HubError(
-                f"{repo_id}: expected access, found a gated repository: accept its licence on the "
-                "hub, then pass token= or log in with `hf auth login`"
-            ) from error
-        except errors.RepositoryNotFoundError as error:
-            raise HubError(
-                f"{repo_id}: expected a model on the hub, found no such repository (a private one "
-                "needs token=)"
-            ) from error
-        except errors.RevisionNotFoundError as error:
-            raise HubError(
-                f"{repo_id}: expected revision {revision!r}, found no such revision"
-            ) from error
-        except errors.LocalEntryNotFoundError as error:
-            missing, offline = error, True
-        except errors.EntryNotFoundError as error:
-            missing = error
-        except errors.HfHubHTTPError as error:
-            raise HubError(f"{repo_id}: expected a file from the hub, found {error}") from error
-    if offline:
+    options = {
+        "revision": revision,
+        "token": token,
+        "cache_dir": cache_dir,
+        "local_files_only": local_files_only,
+    }
+    repository = _Repository(repo_id, options)
+    try:
+        path = _usual_file(repository) if filename is None else _named_file(repository, filename)
+        _fetch_parts(repository, path)
+    except _OfflineError as error:
         raise HubError(
             f"{repo_id}: expected a cached file or a connection to the hub, found neither"
-        ) from missing
-    raise CheckpointError(f"{repo_id}: expected one of {list(_FILES)}, found none") from missing
+        ) from error
+    repository.cached_or_none(_CONFIG)
+    return path
+
+
+def _named_file(repository: _Repository, filename: str) -> Path:
+    path = repository.file(filename)
+    if path is None:
+        found = _listed(repository.names())
+        raise CheckpointError(f"{repository.repo_id}: expected {filename!r}, found {found}")
+    return path
+
+
+def _usual_file(repository: _Repository) -> Path:
+    """Return the first of the files that transformers writes, else the only checkpoint."""
+    offline: _OfflineError | None = None
+    for name in _FILES:
+        try:
+            path = repository.file(name)
+        except _OfflineError as error:
+            offline = error
+            continue
+        if path is not None:
+            return path
+    names = repository.names() if offline is None else repository.cached_names()
+    if offline is not None and not names:
+        raise offline
+    return _only_checkpoint(repository, names)
+
+
+def _only_checkpoint(repository: _Repository, names: list[str]) -> Path:
+    """Return the only one of the files that may be a checkpoint."""
+    candidates = [name for name in names if _may_be_checkpoint(name)]
+    if _ADAPTER in names and all("adapter_model" in name for name in candidates):
+        raise UnsupportedError(
+            f"{repository.repo_id}: expected a whole model, found an adapter (LoRA); merge it into "
+            "its base model first"
+        )
+    path = repository.file(candidates[0]) if len(candidates) == 1 else None
+    if path is None:
+        hint = "one of them as filename=" if candidates else f"one of {list(_FILES)}"
+        raise CheckpointError(
+            f"{repository.repo_id}: expected {hint}, found {_listed(candidates or names)}"
+        )
+    return path
+
+
+def _may_be_checkpoint(name: str) -> bool:
+    last = name.rsplit("/", 1)[-1]
+    return (
+        last.endswith(_CHECKPOINT_SUFFIXES)
+        and not last.startswith(_COMPANIONS)
+        and not _LATER_PART.search(last)
+    )
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:20]) or "no files"
+    return shown + (", ..." if len(names) > 20 else "")
+
+
+def _fetch_parts(repository: _Repository, path: Path) -> None:
+    """Bring the shards of an index, or the other parts of a GGUF checkpoint."""
+    for name in _part_names(repository, path):
+        if repository.file(name) is None:
+            raise CheckpointError(f"{repository.repo_id}: expected the part {name!r}, found none")
+
+
+def _part_names(repository: _Repository, path: Path) -> list[str]:
+    if first := _FIRST_PART.fullmatch(path.name):
+        count = int(first[2])
+        return [f"{first[1]}-{i:05}-of-{count:05}.gguf" for i in range(2, count + 1)]
+    if not path.name.endswith(_INDEX_SUFFIX):
+        return []
+    where = f"{repository.repo_id}: {path.name}"
+    try:
+        shards = json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()
+        names = sorted(set(shards))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{where}: expected an index of shards, found another file"
+        ) from error
+    if not all(isinstance(name, str) and "/" not in name and "\\" not in name for name in names):
+        raise CheckpointError(f"{where}: expected plain file names of shards, found {names[:3]}")
+    return names

@@ -81,17 +81,23 @@ class Model:
 
     @property
     def version(self) -> str:
-        """Version of the family: ``"1.0"``, ``"2.0"``, ``"2.1"`` or ``"3.0"``."""
+        """Version of the family: ``"1.0"``, ``"2.0"``, ``"2.1"`` or ``"3.0"``.
+
+        ``"2"`` for SAM 2 without its memory, which alone tells 2.0 from 2.1.
+        """
         return self._core.version
 
     @property
     def supports_video(self) -> bool:
-        """Whether it follows objects through a video: SAM 2, and SAM 3 with its tracker."""
+        """Whether it follows objects through a video: SAM 2, and SAM 3 with its tracker.
+
+        Image models of transformers, such as ``Sam2Model``, have no memory and cannot.
+        """
         return self._core.supports_video
 
     @property
     def supports_text(self) -> bool:
-        """Whether it finds what a text names: SAM 3."""
+        """Whether it finds what a text names: SAM 3 with its detector."""
         return self._core.supports_text
 
     @property
@@ -160,6 +166,7 @@ def load_model(
     strict: bool = True,
     prefer: str | None = None,
     key: str | None = None,
+    filename: str | None = None,
     revision: str | None = None,
     token: str | bool | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -171,9 +178,10 @@ def load_model(
     ----------
     source : str or path
         An existing file or directory: Meta's ``.pth``, safetensors with Meta's or Hugging Face's
-        tensor names, or GGUF. Or ``"sam-nano"``, ``"sam2-nano"`` or ``"sam3-nano"``, the small
-        models inside the package (write ``"./sam-nano"`` for a file of that name). Or a hub id
-        such as ``"facebook/sam-vit-base"``, which needs the extra ``hub``.
+        tensor names, with the ``config.json`` beside them, or GGUF. Or ``"sam-nano"``,
+        ``"sam2-nano"`` or ``"sam3-nano"``, the small models inside the package (write
+        ``"./sam-nano"`` for a file of that name). Or a hub id such as
+        ``"facebook/sam-vit-base"``, which needs the extra ``hub``.
     variant : str, optional
         Expected variant, such as ``"vit_b"``. Found from the tensors if not given; a
         contradiction is an error.
@@ -202,6 +210,10 @@ def load_model(
         For a file with several models, such as the weights of a training and their average: the
         keys that lead to the one to load, joined by dots, such as ``"ema.module"``. Without it,
         the only dict whose names fit is taken, and several are an error that lists them.
+    filename : str, optional
+        For a hub id: the file of the repository to load, such as ``"sam2.1_hiera_tiny.pt"``.
+        Default: ``model.safetensors``, ``pytorch_model.bin`` or their shards, else the only
+        checkpoint file.
     revision, token, cache_dir, local_files_only
         Passed on to ``huggingface_hub`` for a hub id, and refused for anything else.
 
@@ -235,6 +247,7 @@ def load_model(
     path = find_checkpoint(
         source,
         prefer=prefer,
+        filename=filename,
         revision=revision,
         token=token,
         cache_dir=cache_dir,
@@ -328,6 +341,7 @@ def find_checkpoint(
     source: str | os.PathLike[str],
     *,
     prefer: str | None = None,
+    filename: str | None = None,
     revision: str | None = None,
     token: str | bool | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -344,15 +358,17 @@ def find_checkpoint(
     if path is None:
         return hub.download(
             name,
+            filename=filename,
             revision=revision,
             token=token,
             cache_dir=cache_dir,
             local_files_only=local_files_only,
         )
-    if revision is not None or token is not None or cache_dir is not None or local_files_only:
+    given = (filename, revision, token, cache_dir, local_files_only or None)
+    if any(value is not None for value in given):
         raise InvalidArgumentError(
-            "load_model: expected revision, token, cache_dir and local_files_only only with a "
-            f"hub id, found the local source {name!r}"
+            "load_model: expected filename, revision, token, cache_dir and local_files_only only "
+            f"with a hub id, found the local source {name!r}"
         )
     return path
 

@@ -280,7 +280,7 @@ class VideoPredictor(VideoTracking, VideoFiles):
         if text is None and examples is None:
             raise InvalidArgumentError("add_text: expected text or boxes, found None for both")
         if not self._model.supports_text:
-            found = self._model.family
+            found = f"one of {self._model.family} that finds no texts"
             raise UnsupportedError(f"add_text: expected a model of family sam3, found {found}")
         if frame_index is None and self._source is None and examples is not None:
             raise InvalidArgumentError(

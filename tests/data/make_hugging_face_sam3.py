@@ -18,34 +18,6 @@ IDS = [49406, 4481, 1228, 2840, 49407]  # "yellow school bus"
 POINT = (40.0, 70.0)
 
 
-def tracker_config(config):
-    """Return transformers' config of the tracker."""
-    from support import hugging_face_sam3
-    from transformers import Sam3TrackerVideoConfig
-
-    width = config.d_model
-    return Sam3TrackerVideoConfig(
-        vision_config=hugging_face_sam3.vision_config(config),
-        prompt_encoder_config={
-            "hidden_size": width,
-            "image_size": config.img_size,
-            "patch_size": config.patch_size,
-        },
-        mask_decoder_config={"hidden_size": width},
-        image_size=config.img_size,
-        memory_attention_hidden_size=width,
-        memory_attention_num_layers=config.memory_layers,
-        memory_attention_feed_forward_hidden_size=config.memory_feedforward,
-        memory_attention_rope_feat_sizes=[config.grid, config.grid],
-        memory_encoder_hidden_size=width,
-        memory_encoder_output_channels=config.mem_dim,
-        mask_downsampler_embed_dim=width,
-        memory_fuser_num_layers=config.fuser_layers,
-        memory_fuser_embed_dim=width,
-        memory_fuser_intermediate_dim=4 * width,
-    )
-
-
 def detect(model, pixels):
     """Run the detector on a phrase; a padded box makes the class token that Meta has always."""
     import torch
@@ -71,9 +43,10 @@ def detect(model, pixels):
 def click(weights, config, pixels):
     """Run the model that takes clicks, which is loaded from the same tensors."""
     import torch
+    from support import hugging_face_sam3
     from transformers import Sam3TrackerConfig, Sam3TrackerModel
 
-    video = tracker_config(config)
+    video = hugging_face_sam3.tracker_config(config)
     model = Sam3TrackerModel(
         Sam3TrackerConfig(
             vision_config=video.vision_config,
@@ -115,7 +88,9 @@ def main() -> None:
     config = dataclasses.replace(tiny_sam3.TINY, mem_dim=64)
     detector = hugging_face_sam3.detector_config(config, projection_dim=32)
     model = Sam3VideoModel(
-        Sam3VideoConfig(detector_config=detector, tracker_config=tracker_config(config))
+        Sam3VideoConfig(
+            detector_config=detector, tracker_config=hugging_face_sam3.tracker_config(config)
+        )
     ).eval()
     shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
     text = ",\n".join(f" {json.dumps(name)}: {json.dumps(s)}" for name, s in shapes.items())

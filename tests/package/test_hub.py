@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -9,8 +10,15 @@ from typing import Any
 
 import pytest
 import sam_rlx
-from sam_rlx import CheckpointError, HubError, MissingExtraError
+from sam_rlx import (
+    CheckpointError,
+    HubError,
+    InvalidArgumentError,
+    MissingExtraError,
+    UnsupportedError,
+)
 from sam_rlx import _hub as hub
+from support import tiny
 
 
 def _module(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleType, list[Any]]:
@@ -35,6 +43,9 @@ def _module(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleTyp
     class LocalEntryNotFoundError(EntryNotFoundError):
         pass
 
+    class CacheNotFound(Exception):
+        pass
+
     for kind in list(locals().values()):
         if isinstance(kind, type):
             setattr(errors, kind.__name__, kind)
@@ -47,7 +58,15 @@ def _module(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleTyp
             return str(found)
         raise getattr(errors, str(found))(f"{found} for {filename}")
 
+    def list_repo_files(repo_id: str, **options: Any) -> list[str]:
+        return [name for name, found in files.items() if isinstance(found, Path)]
+
+    def scan_cache_dir(cache_dir: Any) -> Any:
+        raise errors.CacheNotFound("no cache")  # type: ignore[attr-defined]
+
     module = types.ModuleType("huggingface_hub")
+    module.list_repo_files = list_repo_files  # type: ignore[attr-defined]
+    module.scan_cache_dir = scan_cache_dir  # type: ignore[attr-defined]
     module.hf_hub_download = hf_hub_download  # type: ignore[attr-defined]
     module.errors = errors  # type: ignore[attr-defined]
     return module, errors, calls
@@ -55,9 +74,10 @@ def _module(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleTyp
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def install(**files: object) -> list[Any]:
+    def install(named: dict[str, object] | None = None, **files: object) -> list[Any]:
         names = {"safetensors": "model.safetensors", "bin": "pytorch_model.bin"}
-        module, errors, calls = _module({names[key]: value for key, value in files.items()})
+        given = {names[key]: value for key, value in files.items()}
+        module, errors, calls = _module({**given, **(named or {})})
         monkeypatch.setitem(sys.modules, "huggingface_hub", module)
         monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
         return calls
@@ -93,22 +113,23 @@ def test_the_first_file_that_exists_is_loaded(install: Any, tiny_checkpoint: Pat
         local_files_only=True,
     )
     assert model.source == str(tiny_checkpoint)
-    assert calls == [
-        (
-            "facebook/sam-vit-base",
-            "model.safetensors",
-            {
-                "revision": "abc",
-                "token": "secret",
-                "cache_dir": "/cache",
-                "local_files_only": True,
-                "library_name": "sam_rlx",
-            },
-        )
-    ]
+    options = {
+        "revision": "abc",
+        "token": "secret",
+        "cache_dir": "/cache",
+        "local_files_only": True,
+        "library_name": "sam_rlx",
+    }
+    names = ("model.safetensors", "config.json")
+    assert calls == [("facebook/sam-vit-base", name, options) for name in names]
     calls = install(bin=tiny_checkpoint)
     sam_rlx.load_model("facebook/sam-vit-base")
-    assert [call[1] for call in calls] == ["model.safetensors", "pytorch_model.bin"]
+    assert [call[1] for call in calls] == [
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "pytorch_model.bin",
+        "config.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +146,7 @@ def test_the_first_file_that_exists_is_loaded(install: Any, tiny_checkpoint: Pat
 def test_failures_are_typed(
     install: Any, failure: str, error: type[sam_rlx.SamRlxError], text: str
 ) -> None:
-    install(safetensors=failure, bin=failure)
+    install(dict.fromkeys(hub._FILES, failure))
     with pytest.raises(error, match=text):
         sam_rlx.load_model("owner/name")
 
@@ -144,3 +165,109 @@ def test_an_existing_path_wins_over_a_hub_id(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert sam_rlx.load_model("owner/name").family == "sam"
+
+
+# ---------------------------------------------------------------- other files of a repository
+
+
+def _cached(folder: Path, content: bytes, *names: str) -> dict[str, object]:
+    """Write files as a snapshot of a repository has them."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(content)
+    return {name: folder / name for name in names}
+
+
+@pytest.mark.parametrize(
+    "name", ["sam_tiny.pt", "sam_tiny.pth", "sam-q8_0.gguf", "weights.safetensors"]
+)
+def test_the_only_checkpoint_is_taken(
+    install: Any, tmp_path: Path, tiny_checkpoint: Path, name: str
+) -> None:
+    files = _cached(tmp_path / "s", tiny_checkpoint.read_bytes(), name)
+    files |= _cached(tmp_path / "s", b"", "README.md", "optimizer.pt", "training_args.bin")
+    install(files)
+    assert sam_rlx.load_model("owner/name").source.endswith(name)
+
+
+def test_of_several_checkpoints_one_must_be_named(
+    install: Any, tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    install(_cached(tmp_path / "s", tiny_checkpoint.read_bytes(), "a.pt", "b.gguf"))
+    with pytest.raises(CheckpointError, match=r"filename=.*a\.pt, b\.gguf"):
+        sam_rlx.load_model("owner/name")
+    assert sam_rlx.load_model("owner/name", filename="a.pt").source.endswith("a.pt")
+    with pytest.raises(CheckpointError, match=r"'c\.pt', found a\.pt, b\.gguf"):
+        sam_rlx.load_model("owner/name", filename="c.pt")
+
+
+@pytest.mark.parametrize("index", ["model.safetensors.index.json", "pytorch_model.bin.index.json"])
+def test_shards_come_with_their_index(
+    install: Any, tmp_path: Path, tiny_weights: Any, index: str
+) -> None:
+    folder = tmp_path / "s"
+    names = sorted(tiny_weights)
+    halves = {"one.bin": names[::2], "two.bin": names[1::2]}
+    files = _cached(folder, b"", *halves, index)
+    for shard, part in halves.items():
+        tiny.save_safetensors(folder / shard, {name: tiny_weights[name] for name in part})
+    weight_map = {name: shard for shard, part in halves.items() for name in part}
+    (folder / index).write_text(json.dumps({"weight_map": weight_map}))
+    calls = install(files)
+    assert sam_rlx.load_model("owner/name").family == "sam"
+    assert {"one.bin", "two.bin"} <= {call[1] for call in calls}
+    install({name: path for name, path in files.items() if name != "two.bin"})
+    with pytest.raises(CheckpointError, match=r"two\.bin"):
+        sam_rlx.load_model("owner/name")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"weight_map": {"a": "../b"}}', '{"weight_map": 3}'])
+def test_an_index_that_is_none(install: Any, tmp_path: Path, text: str) -> None:
+    name = "model.safetensors.index.json"
+    install(_cached(tmp_path / "s", text.encode(), name))
+    with pytest.raises(CheckpointError, match=name):
+        sam_rlx.load_model("owner/name")
+
+
+def test_parts_of_a_gguf_come_with_the_first(install: Any, tmp_path: Path) -> None:
+    names = [f"sam-0000{i}-of-00003.gguf" for i in (1, 2, 3)]
+    calls = install(_cached(tmp_path / "s", b"GGUF", *names))
+    with pytest.raises(CheckpointError):  # no GGUF files at all
+        sam_rlx.load_model("owner/name")
+    assert set(names) <= {call[1] for call in calls}
+
+
+def test_an_adapter_is_refused(install: Any, tmp_path: Path) -> None:
+    files = _cached(tmp_path / "s", b"", "adapter_config.json", "adapter_model.safetensors")
+    install(files)
+    with pytest.raises(UnsupportedError, match="merge"):
+        sam_rlx.load_model("owner/name")
+
+
+def test_filename_is_for_hub_ids(tiny_checkpoint: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="filename"):
+        sam_rlx.load_model(tiny_checkpoint, filename="a.pt")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "sam_tiny.pt"])
+def test_from_a_cache_without_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_checkpoint: Path, name: str
+) -> None:
+    """huggingface_hub itself, on a cache in its layout."""
+    pytest.importorskip("huggingface_hub", reason="needs huggingface-hub")
+    commit = "0123456789" * 4
+    repository = tmp_path / "models--owner--name"
+    snapshot = repository / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    (repository / "blobs").mkdir()
+    (snapshot / name).write_bytes(tiny_checkpoint.read_bytes())
+    options: Any = {"cache_dir": tmp_path, "local_files_only": True}
+    assert sam_rlx.load_model("owner/name", **options).source == str(snapshot / name)
+    assert sam_rlx.load_model("owner/name", filename=name, **options).family == "sam"
+    assert sam_rlx.load_model("owner/name", revision=commit, **options).family == "sam"
+    with pytest.raises(HubError, match="cached file or a connection"):
+        sam_rlx.load_model("owner/other", **options)
+    with pytest.raises(HubError, match="cached file or a connection"):
+        sam_rlx.load_model("owner/name", filename="gone.pt", **options)

@@ -71,3 +71,30 @@ def vision_config(config: tiny_sam3.Sam3Config) -> Any:
         backbone_feature_sizes=[[n * config.grid] * 2 for n in (4, 2, 1)],
         scale_factors=list(config.scale_factors),
     )
+
+
+def tracker_config(config: tiny_sam3.Sam3Config) -> Any:
+    """Return transformers' config of the tracker; its memories have to be 64 wide."""
+    from transformers import Sam3TrackerVideoConfig
+
+    width = config.d_model
+    return Sam3TrackerVideoConfig(
+        vision_config=vision_config(config),
+        prompt_encoder_config={
+            "hidden_size": width,
+            "image_size": config.img_size,
+            "patch_size": config.patch_size,
+        },
+        mask_decoder_config={"hidden_size": width},
+        image_size=config.img_size,
+        memory_attention_hidden_size=width,
+        memory_attention_num_layers=config.memory_layers,
+        memory_attention_feed_forward_hidden_size=config.memory_feedforward,
+        memory_attention_rope_feat_sizes=[config.grid, config.grid],
+        memory_encoder_hidden_size=width,
+        memory_encoder_output_channels=config.mem_dim,
+        mask_downsampler_embed_dim=width,
+        memory_fuser_num_layers=config.fuser_layers,
+        memory_fuser_embed_dim=width,
+        memory_fuser_intermediate_dim=4 * width,
+    )

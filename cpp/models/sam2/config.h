@@ -232,6 +232,7 @@ struct Sam2BaseConfig {
 
 // Everything but the image encoder.
 struct HeadsConfig {
+  bool memory = true;  // follows objects through a video; transformers' image models cannot
   Sam2BaseConfig base;
   MemoryBankConfig memory_bank;
   MaskDecoderConfig mask_decoder;
@@ -240,6 +241,7 @@ struct HeadsConfig {
 
   template <class V>
   void fields(V& v) {
+    v("memory", memory);
     v("base", base);
     v("memory_bank", memory_bank);
     v("mask_decoder", mask_decoder);

@@ -38,8 +38,11 @@ Sam2Heads::Sam2Heads(const HeadsConfig& sizes)
 
 void Sam2Heads::visit(ParamVisitor& v) {
   const std::int64_t channels = config.hidden_dim(), width = config.mem_dim();
-  v("maskmem_tpos_enc", maskmem_tpos_enc, {config.memory_bank.num_maskmem, 1, 1, width});
   v("no_mem_embed", no_mem_embed, {1, 1, channels});
+  v("sam_prompt_encoder", sam_prompt_encoder);
+  v("sam_mask_decoder", sam_mask_decoder);
+  if (!config.memory) return;
+  v("maskmem_tpos_enc", maskmem_tpos_enc, {config.memory_bank.num_maskmem, 1, 1, width});
   v("no_mem_pos_enc", no_mem_pos_enc, {1, 1, channels});
   v("no_obj_ptr", no_obj_ptr, {1, channels});
   if (config.base.no_obj_embed_spatial) {
@@ -48,8 +51,6 @@ void Sam2Heads::visit(ParamVisitor& v) {
   v("mask_downsample", mask_downsample);
   v("memory_attention", memory_attention);
   v("memory_encoder", memory_encoder);
-  v("sam_prompt_encoder", sam_prompt_encoder);
-  v("sam_mask_decoder", sam_mask_decoder);
   v("obj_ptr_proj", obj_ptr_proj);
   if (config.base.add_tpos_enc_to_obj_ptrs) v("obj_ptr_tpos_proj", obj_ptr_tpos_proj);
 }

@@ -46,6 +46,7 @@ struct ImageFeatures {
 struct Sam2Heads {
   HeadsConfig config;
 
+  // Without config.memory the decoder, the prompts and no_mem_embed are all there is.
   Conv2d mask_downsample;
   MemoryAttention memory_attention;
   MemoryEncoder memory_encoder;

@@ -32,16 +32,17 @@ void Tracker::visit(ParamVisitor& v) {
   const std::int64_t channels = heads.config.hidden_dim(), width = heads.config.mem_dim();
   const std::int64_t frames = heads.config.memory_bank.num_maskmem;
   TransformerWrapper transformer{heads.memory_attention};
-  v("maskmem_tpos_enc", heads.maskmem_tpos_enc, {frames, 1, 1, width});
   v("no_mem_embed", heads.no_mem_embed, {1, 1, channels});
+  v("sam_prompt_encoder", heads.sam_prompt_encoder);
+  v("sam_mask_decoder", heads.sam_mask_decoder);
+  if (!heads.config.memory) return;
+  v("maskmem_tpos_enc", heads.maskmem_tpos_enc, {frames, 1, 1, width});
   v("no_mem_pos_enc", heads.no_mem_pos_enc, {1, 1, channels});
   v("no_obj_ptr", heads.no_obj_ptr, {1, channels});
   v("no_obj_embed_spatial", heads.no_obj_embed_spatial, {1, width});
   v("mask_downsample", heads.mask_downsample);
   v("transformer", transformer);
   v("maskmem_backbone", heads.memory_encoder);
-  v("sam_prompt_encoder", heads.sam_prompt_encoder);
-  v("sam_mask_decoder", heads.sam_mask_decoder);
   v("obj_ptr_proj", heads.obj_ptr_proj);
   v("obj_ptr_tpos_proj", heads.obj_ptr_tpos_proj);
 }

@@ -27,7 +27,11 @@ VideoSession::VideoSession(std::shared_ptr<const Model> model, int num_threads,
       options_(options),
       num_threads_(checked_num_threads(num_threads)),
       front_end_(ImageFrontEnd::make(model_)) {
-  front_end_->heads();  // raises UnsupportedError when the model cannot follow objects
+  // heads() raises UnsupportedError when the model takes no clicks.
+  if (!front_end_->heads().config.memory) {
+    fail<UnsupportedError>("VideoPredictor", "a model with memory weights",
+                           "an image model without them, such as transformers' Sam2Model");
+  }
   if (rules().batched && !options_.add_all_frames_to_correct_as_cond) {
     fail<UnsupportedError>("add_all_frames_to_correct_as_cond", "true with SAM 3", "false");
   }
