@@ -57,13 +57,23 @@ py::list list_tensors(const std::string& path, std::optional<std::string> key) {
   return out;
 }
 
+// Name of the kernels that a model gets by default; None where the environment names some that this
+// processor lacks. Loading a model tells that as an error, importing the package does not.
+py::object default_isa() {
+  try {
+    return py::str(select_kernels(nullptr).name);
+  } catch (const UnsupportedError&) {
+    return py::none();
+  }
+}
+
 py::dict build_info() {
   using namespace py::literals;
   py::list available;
   for (const KernelTable* table : available_kernels()) available.append(table->name);
   return py::dict("version"_a = SAM_RLX_VERSION, "compiler"_a = __VERSION__,
                   "compiled_isas"_a = compiled_isas(), "available_isas"_a = available,
-                  "default_isa"_a = select_kernels(nullptr).name,
+                  "default_isa"_a = default_isa(),
 #ifdef _OPENMP
                   "openmp"_a = _OPENMP,
 #else

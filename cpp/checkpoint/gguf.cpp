@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/ggml_tensor.h"
 #include "checkpoint/gguf_values.h"
 #include "checkpoint/text.h"
 #include "core/error.h"
@@ -15,44 +16,8 @@
 namespace sam_rlx {
 namespace {
 
-struct TypeRow {
-  std::uint32_t number;  // ggml's
-  DType dtype;
-};
-
-constexpr TypeRow kTypes[] = {
-    {0, DType::kF32},   {1, DType::kF16},   {2, DType::kQ4_0},  {8, DType::kQ8_0},
-    {10, DType::kQ2_K}, {11, DType::kQ3_K}, {12, DType::kQ4_K}, {13, DType::kQ5_K},
-    {14, DType::kQ6_K}, {15, DType::kQ8_K}, {24, DType::kI8},   {25, DType::kI16},
-    {26, DType::kI32},  {27, DType::kI64},  {28, DType::kF64},  {30, DType::kBF16},
-};
-
 constexpr std::string_view kMobileSam = "mobile-sam";
 constexpr std::uint64_t kMaxAxes = 4, kLongestName = 1024;
-
-// Names of the types that are not read, as ggml.h numbers them.
-std::string ggml_type_text(std::uint32_t number) {
-  constexpr std::string_view kNames[] = {
-      "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
-      "Q5_1",  "Q8_0",       "Q8_1",       "Q2_K",       "Q3_K",     "Q4_K",     "Q5_K",
-      "Q6_K",  "Q8_K",       "IQ2_XXS",    "IQ2_XS",     "IQ3_XXS",  "IQ1_S",    "IQ4_NL",
-      "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
-      "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
-      "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4"};
-  const std::string text = "ggml type " + std::to_string(number);
-  return number < std::size(kNames) ? text + " (" + std::string(kNames[number]) + ")" : text;
-}
-
-DType take_dtype(ByteReader& reader, const std::string& location) {
-  const auto number = reader.take<std::uint32_t>();
-  for (const TypeRow& row : kTypes) {
-    if (row.number == number) return row.dtype;
-  }
-  fail<UnsupportedError>(location,
-                         "type F32, F16, BF16, F64, I8, I16, I32, I64, Q4_0, Q8_0, Q2_K, Q3_K, "
-                         "Q4_K, Q5_K, Q6_K or Q8_K",
-                         ggml_type_text(number));
-}
 
 void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& location) {
   const auto rank = reader.take<std::uint32_t>();
@@ -66,34 +31,6 @@ void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& locati
   }
 }
 
-// Bytes of the tensor, and its strides. Raises when it is too large or its rows are no blocks.
-// Some converters write the sizes of a matrix in PyTorch's order (loading/tensor_map.h): a matrix
-// is told from its blocks at the latest when it has a side that they do not fit.
-std::int64_t lay_out(TensorEntry& entry, const std::string& location) {
-  const std::int64_t block = dtype_numbers(entry.dtype), bytes = dtype_bytes(entry.dtype);
-  const bool fits_rows = !entry.dims.empty() && entry.dims.back() % block == 0;
-  const bool fits_columns = entry.dims.size() == 2 && entry.dims.front() % block == 0;
-  if (!fits_rows && !fits_columns) {
-    fail<CheckpointError>(location,
-                          std::string("rows of whole blocks of ") + std::to_string(block) +
-                              " numbers for " + dtype_name(entry.dtype),
-                          "shape " + dims_text(entry.dims));
-  }
-  const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes;
-  entry.strides.resize(entry.dims.size());
-  std::int64_t numel = 1;
-  for (std::size_t axis = entry.dims.size(); axis-- > 0;) {
-    const std::int64_t size = std::max<std::int64_t>(entry.dims[axis], 1);
-    entry.strides[axis] = numel;
-    if (numel > most / size) {
-      fail<CheckpointError>(location, "a shape whose size fits 63 bits", dims_text(entry.dims));
-    }
-    numel *= size;
-  }
-  const bool empty = std::find(entry.dims.begin(), entry.dims.end(), 0) != entry.dims.end();
-  return empty ? 0 : numel / block * bytes;
-}
-
 struct Placed {
   TensorEntry entry;
   std::uint64_t offset = 0;
@@ -105,9 +42,9 @@ Placed take_tensor(ByteReader& reader) {
   tensor.entry.name = take_gguf_text(reader, reader.where() + ": tensor name", kLongestName);
   const std::string location = reader.where() + ": " + printable(tensor.entry.name);
   take_dims(reader, tensor.entry, location);
-  tensor.entry.dtype = take_dtype(reader, location);
+  tensor.entry.dtype = ggml_dtype(reader.take<std::uint32_t>(), location);
   tensor.offset = reader.take<std::uint64_t>();
-  tensor.size = static_cast<std::uint64_t>(lay_out(tensor.entry, location));
+  tensor.size = static_cast<std::uint64_t>(lay_out_ggml(tensor.entry, location));
   return tensor;
 }
 
@@ -159,7 +96,9 @@ std::string architecture_of(const GgufMetadata& metadata, const GgufArchitecture
   GgufArchitectures names = known;
   names.push_back(kMobileSam);
   const std::string location = where + ": general.architecture", expected = alternatives(known);
-  const auto found = metadata.values.find("general.architecture");
+  auto found = metadata.values.find("general.architecture");
+  // The first files of sam3.cpp's forks have this key alone.
+  if (found == metadata.values.end()) found = metadata.values.find("sam3.arch");
   if (found == metadata.values.end()) fail<CheckpointError>(location, expected, "none");
   if (std::find(names.begin(), names.end(), found->second) != names.end()) return found->second;
   fail<UnsupportedError>(location, expected, printable(found->second));
@@ -215,7 +154,7 @@ void restore_convolutions(const GgufMetadata& metadata, const std::string& archi
 // What stands before the list of tensors, where the reader is left.
 struct Header {
   ByteReader reader;
-  std::uint64_t tensor_count;
+  std::uint64_t tensor_count = 0;
   GgufMetadata metadata;
 };
 

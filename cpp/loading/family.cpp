@@ -6,6 +6,7 @@
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/relatives.h"
+#include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
@@ -58,6 +59,7 @@ const Family& family_named(std::string_view name) {
 }
 
 const Family& to_meta_names(StateDict& state_dict) {
+  refuse_sam3cpp_relatives(state_dict);
   refuse_relatives(state_dict);
   for (const Family* const family : families()) {
     for (const Sign& sign : family->signs) {

@@ -22,7 +22,7 @@ using NetworkConfig = std::variant<sam::SamConfig, sam2::Sam2Config, sam3::Sam3C
 using Network = std::variant<sam::Sam, sam2::Sam2, sam3::Sam3>;
 
 // Whose names the tensors have.
-enum class Dialect { kMeta, kHuggingFace };
+enum class Dialect { kMeta, kHuggingFace, kSam3Cpp };
 
 // A tensor whose name begins so tells the family.
 struct Sign {

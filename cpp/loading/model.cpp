@@ -8,7 +8,6 @@
 #include "loading/replace_fields.h"
 
 namespace sam_rlx {
-
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
   const WeightFormat precision =
       options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
@@ -33,6 +32,14 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
       },
       model->network_);
   return model;
+}
+
+void Model::require_text(const char* where) const {
+  if (info_.supports_text) return;
+  if (!is_sam3()) fail<UnsupportedError>(where, "a model of SAM 3", info_.family);
+  fail<UnsupportedError>(where, "a SAM 3 checkpoint with all parts",
+                         "one for clicks and videos alone: it lacks the text encoder, the geometry "
+                         "encoder, the detector's neck, transformer, scores and segmentation head");
 }
 
 NetworkConfig Model::config() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ class Model {
   NetworkConfig config() const;
   const ModelInfo& info() const { return info_; }
   bool is_sam2() const { return std::holds_alternative<sam2::Sam2>(network_); }
+  // Raises UnsupportedError unless the model finds what texts and examples name.
+  void require_text(const char* where) const;
   bool is_sam3() const { return std::holds_alternative<sam3::Sam3>(network_); }
   // The network of the family; the caller knows which.
   const sam::Sam& sam() const { return std::get<sam::Sam>(network_); }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/ggml.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/json.h"
 #include "checkpoint/safetensors.h"
@@ -136,6 +137,11 @@ StateDict read_content(std::span<const std::byte> bytes, const std::string& wher
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) {
     return read_torch_archive(bytes, where, choose);
   }
+  if (is_sam3cpp_file(text)) {
+    StateDict result = read_ggml(bytes, where);
+    result.origin.container = "ggml";
+    return result;
+  }
   if (looks_like_safetensors(text)) {
     StateDict result = read_safetensors(bytes, where);
     result.origin.container = "safetensors";
@@ -234,7 +240,7 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
     if (!item.is_regular_file() || is_later_part(item.path())) continue;
     if (has_suffix(item.path(), kIndexSuffix)) indices.push_back(item.path());
     for (const std::string_view suffix :
-         {".safetensors"sv, ".gguf"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
+         {".safetensors"sv, ".gguf"sv, ".ggml"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
       if (has_suffix(item.path(), suffix)) candidates.push_back(item.path());
     }
   }
@@ -253,8 +259,8 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   std::sort(choice.begin(), choice.end());
   if (choice.size() != 1) {
     fail<CheckpointError>(printable(source.string()),
-                          "model.safetensors, one shard index, or one .safetensors, .gguf, .pth, "
-                          ".pt or .bin file",
+                          "model.safetensors, one shard index, or one .safetensors, .gguf, .ggml, "
+                          ".pth, .pt or .bin file",
                           list_names(choice));
   }
   return choice.front();

@@ -121,6 +121,18 @@ bool same_shapes(const sam2::ImageEncoderConfig& a, const sam2::ImageEncoderConf
          a.neck.backbone_channel_list == b.neck.backbone_channel_list;
 }
 
+// The release that has these sizes at any image size, else "custom".
+std::string released_name(const sam2::ImageEncoderConfig& found) {
+  for (const char* const name : kReleased) {
+    sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
+    known.trunk.image_size = found.trunk.image_size;
+    if (found.trunk == known.trunk && found.neck == known.neck && found.scalp == known.scalp) {
+      return name;
+    }
+  }
+  return "custom";
+}
+
 std::string list_text(const std::vector<std::int64_t>& values) {
   std::string text;
   for (const std::int64_t value : values)
@@ -180,6 +192,7 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
   const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
   sam2::Sam2Config found =
       reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
+  if (!state_dict.metadata.contains("variant")) found.variant = released_name(found.image_encoder);
   read_sam2_heads(state_dict, reader.has_value(), found);
   found.version = found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
   if (!variant || *variant == found.variant) return found;

@@ -1,5 +1,6 @@
 #include "loading/family.h"
 #include "loading/sam2_config.h"
+#include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
@@ -7,6 +8,7 @@ namespace {
 constexpr Sign kSigns[] = {
     {"image_encoder.trunk.pos_embed_window", Dialect::kMeta},
     {"vision_encoder.backbone.pos_embed_window", Dialect::kHuggingFace},
+    {"hiera.patch_embed.", Dialect::kSam3Cpp},
 };
 
 // From transformers' Sam2VideoModel to Meta's SAM2Base, but for the table of points, which is
@@ -165,6 +167,7 @@ constexpr KeyRow kSpellings[] = {
 };
 
 void to_meta(StateDict& state_dict, Dialect dialect) {
+  if (dialect == Dialect::kSam3Cpp) return sam2_from_sam3cpp(state_dict);
   if (dialect == Dialect::kHuggingFace) {
     rename_from_hugging_face(state_dict, kSam2Rows);
     split_points(state_dict, "sam_prompt_encoder.");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
@@ -15,6 +16,12 @@ namespace {
 constexpr const char* kReleased = "sam3";
 constexpr std::string_view kTracker = "tracker.";
 constexpr std::int64_t kMaxGrid = 512;
+// What the tracker does not need.
+constexpr std::string_view kDetectorParts[] = {
+    "detector.backbone.language_backbone.", "detector.backbone.vision_backbone.convs.",
+    "detector.geometry_encoder.",           "detector.transformer.",
+    "detector.segmentation_head.",          "detector.dot_prod_scoring.",
+};
 
 // ---------------------------------------------------------------- sizes that fit each other
 
@@ -107,8 +114,12 @@ bool any_begins_with(const StateDict& state_dict, std::string_view begin) {
                      [&](const TensorEntry& entry) { return entry.name.starts_with(begin); });
 }
 
-// What transformers leaves out.
+// What transformers and files for clicks and videos alone leave out.
 void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) {
+  config.has_detector =
+      !any_begins_with(state_dict, kTracker) ||
+      std::any_of(std::begin(kDetectorParts), std::end(kDetectorParts),
+                  [&](std::string_view part) { return any_begins_with(state_dict, part); });
   sam3::ViTConfig& trunk = config.vision.trunk;
   const TensorEntry* const table =
       state_dict.find("detector.backbone.vision_backbone.trunk.pos_embed");
@@ -143,6 +154,8 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
   sam3::Sam3Config found =
       reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
   read_optional_parts(state_dict, found);
+  const bool named = !reader || state_dict.metadata.contains("variant");
+  if (!named && sizes_text(found) == sizes_text(sam3::Sam3Config())) found.variant = kReleased;
   read_tracker(state_dict, reader.has_value(), found);
   if (!variant || *variant == found.variant) return found;
   if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);

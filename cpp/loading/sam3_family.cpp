@@ -3,6 +3,7 @@
 #include "loading/family.h"
 #include "loading/key_map_sam3.h"
 #include "loading/sam3_config.h"
+#include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
@@ -15,6 +16,7 @@ constexpr Sign kSigns[] = {
     {"trunk.ln_pre.", Dialect::kMeta},
     {"detector_model.", Dialect::kHuggingFace},
     {"vision_encoder.backbone.embeddings.position_embeddings", Dialect::kHuggingFace},
+    {"vit.patch_embed.", Dialect::kSam3Cpp},
 };
 
 constexpr KeyRow kSam3Short[] = {
@@ -136,6 +138,8 @@ void restore_detector_prefix(StateDict& state_dict) {
 void to_meta(StateDict& state_dict, Dialect dialect) {
   if (dialect == Dialect::kMeta) {
     restore_detector_prefix(state_dict);
+  } else if (dialect == Dialect::kSam3Cpp) {
+    sam3_from_sam3cpp(state_dict);
   } else {
     sam3_from_hugging_face(state_dict);
   }
@@ -153,7 +157,7 @@ ModelInfo info_of(const NetworkConfig& any) {
               config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
           .mask_threshold = config.mask_threshold,
           .supports_video = config.tracker.has_value(),
-          .supports_text = true};
+          .supports_text = config.has_detector};
 }
 
 }  // namespace

@@ -65,6 +65,8 @@ struct HieraConfig {
   // Sides that the pooling and the window table ask for: multiples of this.
   std::int64_t image_size_step() const;
   std::vector<MultiScaleBlockConfig> blocks() const;
+
+  bool operator==(const HieraConfig&) const = default;
 };
 
 // Upstream: sam2/modeling/backbones/image_encoder.py, FpnNeck, with 1x1 convolutions, nearest
@@ -82,6 +84,8 @@ struct FpnNeckConfig {
   }
 
   bool top_down(std::int64_t level) const;
+
+  bool operator==(const FpnNeckConfig&) const = default;
 };
 
 // Upstream: sam2/modeling/backbones/image_encoder.py, ImageEncoder.

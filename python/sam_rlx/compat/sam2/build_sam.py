@@ -5,7 +5,7 @@ from typing import Any
 
 from sam_rlx.compat.sam2.config_file import ModelSettings, read_settings
 from sam_rlx.compat.sam2.sam2_base import SAM2Base, check_device
-from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor
+from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, SAM2VideoPredictorVOS
 from sam_rlx.errors import CheckpointError, UnsupportedError
 from sam_rlx.model import Model, load_with_fields
 
@@ -114,7 +114,7 @@ def build_sam2_video_predictor(
         True: as for `build_sam2`, masks of clicks are memorized as they are seen, and holes of up
         to 8 positions are filled.
     vos_optimized : bool
-        Without effect: there is one way to compute.
+        The predictor is of upstream's class for it; there is one way to compute.
     **kwargs
         Ignored, as upstream.
 
@@ -142,7 +142,8 @@ def build_sam2_video_predictor(
         postprocessing=apply_postprocessing,
         video=True,
     )
-    return SAM2VideoPredictor(_load_checkpoint(settings, ckpt_path), **settings.predictor)
+    kind = SAM2VideoPredictorVOS if vos_optimized else SAM2VideoPredictor
+    return kind(_load_checkpoint(settings, ckpt_path), **settings.predictor)
 
 
 def build_sam2_video_predictor_hf(model_id: str, **kwargs: Any) -> SAM2VideoPredictor:
