@@ -1,6 +1,5 @@
 """Models: checkpoint files and names become an immutable ``Model``."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -299,42 +298,6 @@ def check_key(key: str | None) -> None:
         raise InvalidArgumentError(
             f"load_model.key: expected the keys to a state dict, found {key!r}"
         )
-
-
-def load_with_fields(
-    source: str | os.PathLike[str],
-    family: str,
-    fields: Mapping[str, Any],
-    *,
-    image_size: int | None = None,
-) -> Model:
-    """Load a model with other values of its config than the checkpoint tells.
-
-    Parameters
-    ----------
-    source : str or path
-        As for `load_model`.
-    family : str
-        What the model must be.
-    fields : mapping of str to value
-        By their names in `Model.config`, joined by dots: ``"memory_bank.max_cond_frames_in_attn"``.
-    image_size : int, optional
-        As for `load_model`.
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    CheckpointError
-        A value that the field cannot have; and as `load_model`.
-    UnsupportedError
-        A model of another family, or a field that cannot be set; and as `load_model`.
-    """
-    path = find_checkpoint(source)
-    text = json.dumps({"family": family, **fields})
-    return _load(str(path), {"image_size": image_size, "fields": text})
 
 
 def find_checkpoint(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx.compat.sam2 import config_file
+from sam_rlx.compat.sam2 import config_file, config_values
 from sam_rlx.compat.sam2.build_sam import build_sam2, build_sam2_video_predictor
 from support import tiny_sam2
 
@@ -189,9 +189,9 @@ def test_upstreams_files_are_read_as_upstream_reads_them(name: str) -> None:
     with hydra.initialize_config_dir(str(folder), version_base="1.2"):
         right = hydra.compose(name, overrides=OVERRIDES)
     omegaconf.OmegaConf.resolve(right)
-    expected = dict(config_file._flatten(omegaconf.OmegaConf.to_container(right.model)))
-    found = config_file._read_yaml(folder / f"{name}.yaml")
-    found |= dict(map(config_file._parse_override, OVERRIDES))
+    expected = dict(config_values.flatten(omegaconf.OmegaConf.to_container(right.model)))
+    found = config_values.read_yaml(folder / f"{name}.yaml")
+    found |= dict(map(config_values.parse_override, OVERRIDES))
     assert found == expected
     settings = config_file.read_settings(folder / f"{name}.yaml", postprocessing=False)
     assert settings.image_size == 1024

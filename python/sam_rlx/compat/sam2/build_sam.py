@@ -1,13 +1,15 @@
 """Models by upstream's names: ``sam2.build_sam``."""
 
+import json
 import os
 from typing import Any
 
+from sam_rlx import _core
 from sam_rlx.compat.sam2.config_file import ModelSettings, read_settings
 from sam_rlx.compat.sam2.sam2_base import SAM2Base, check_device
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, SAM2VideoPredictorVOS
 from sam_rlx.errors import CheckpointError, UnsupportedError
-from sam_rlx.model import Model, load_with_fields
+from sam_rlx.model import Model, find_checkpoint
 
 
 def _load_checkpoint(settings: ModelSettings, ckpt_path: str | os.PathLike[str] | None) -> Model:
@@ -23,7 +25,10 @@ def _load_checkpoint(settings: ModelSettings, ckpt_path: str | os.PathLike[str] 
     if ckpt_path is None:
         raise UnsupportedError("build_sam2: expected a checkpoint, found None (no random weights)")
     where = os.fspath(ckpt_path)
-    model = load_with_fields(ckpt_path, "sam2", settings.fields, image_size=settings.image_size)
+    path = str(find_checkpoint(ckpt_path))
+    fields = json.dumps({"family": "sam2", **settings.fields})
+    arguments: dict[str, Any] = {"image_size": settings.image_size, "fields": fields}
+    model = Model(_core.load_model(path, **arguments), path, arguments)
     if settings.variant and (settings.variant, settings.version) != (model.variant, model.version):
         raise CheckpointError(
             f"{where}: expected {settings.variant} of SAM {settings.version} as in the config, "
