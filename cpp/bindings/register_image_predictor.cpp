@@ -162,7 +162,8 @@ void register_image_predictor(py::module_& m) {
                  predictor->set_poll_interrupt(poll_python_signals);
                  return predictor;
                }),
-           py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float")
+           py::arg("model"), py::arg("num_threads") = 0,
+           py::arg("resize") = resize_name(ImageOptions().resize))
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
       .def("set_image", set_image, py::arg("image"))
       .def_property_readonly("image_embeddings",

@@ -189,7 +189,7 @@ void restore_convolutions(const GgufMetadata& metadata, const std::string& archi
 // What stands before the list of tensors, where the reader is left.
 struct Header {
   ByteReader reader;
-  std::uint64_t tensor_count;
+  std::uint64_t tensor_count = 0;
   GgufMetadata metadata;
 };
 

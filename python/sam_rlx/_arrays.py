@@ -327,11 +327,12 @@ def as_marks(
     return Marks(np.ascontiguousarray(array), marks.reshape(-1).astype(np.int32))
 
 
-def as_integer(name: str, value: Any, low: int) -> int:
-    """Return `value` as an int if it is an integer (no bool) of at least `low`."""
+def as_integer(name: str, value: Any, low: int, high: float = math.inf) -> int:
+    """Return `value` as an int if it is an integer (no bool) from `low` to `high`."""
     integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not integer or value < low:
-        raise InvalidArgumentError(f"{name}: expected an int >= {low}, found {shown(value)}")
+    if not integer or not low <= value <= high:
+        expected = f">= {low}" if high == math.inf else f"from {low} to {int(high)}"
+        raise InvalidArgumentError(f"{name}: expected an int {expected}, found {shown(value)}")
     return int(value)
 
 

@@ -88,7 +88,7 @@ def _anchor(mask: NDArray[np.bool_]) -> tuple[int, int] | None:
 def _free_position(
     anchor: tuple[int, int], plate: tuple[int, int], hw: tuple[int, int], taken: list[_Box]
 ) -> _Box:
-    """Return the first place above or below the anchor, within the image, that is free."""
+    """Return the first position above or below the anchor, within the image, that is free."""
     width, height = plate
     left = int(np.clip(anchor[0] - width // 2, 0, max(0, hw[1] - width)))
     positions = []

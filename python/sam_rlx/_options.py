@@ -7,7 +7,7 @@ from sam_rlx import _core
 from sam_rlx._arrays import as_integer, as_number
 from sam_rlx.model import PACKAGED, Model
 
-Kind = Literal["generator", "video", "text"]
+Kind = Literal["image", "concept", "generator", "video", "text"]
 
 # The packaged models predict lower scores than Meta's.
 _OF_PACKAGED: dict[Kind, dict[str, Any]] = {
@@ -18,6 +18,12 @@ _OF_PACKAGED: dict[Kind, dict[str, Any]] = {
 def describe(kind: Kind, family: str) -> dict[str, dict[str, Any]]:
     """Return ``default``, ``min``, ``max`` and ``help`` of each option of a kind of predictor."""
     return _core.options(kind, family)
+
+
+def outside(option: Mapping[str, Any], value: float) -> str | None:
+    """Return the range of a number's option if the value is not in it."""
+    low, high = option["min"], option["max"]
+    return None if low <= value <= high else f"{low:g} to {high:g}"
 
 
 def defaults(kind: Kind, model: Model) -> dict[str, Any]:
@@ -66,6 +72,8 @@ def _as_option(name: str, option: Mapping[str, Any], value: Any) -> Any:
     default = option["default"]
     if isinstance(default, bool):
         return bool(value)
+    if isinstance(default, str):
+        return str(value)  # the core knows which there are
     if isinstance(default, int):
-        return as_integer(name, value, int(option["min"]))
+        return as_integer(name, value, int(option["min"]), option["max"])
     return as_number(name, value, option["min"], option["max"])

@@ -1,4 +1,4 @@
-"""Everything that a phrase names on an image, with SAM 3."""
+"""Everything that a text names on an image, with SAM 3."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,32 +7,30 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
-from sam_rlx import _embedding_file as embedding_file
+from sam_rlx import _core, _embedding_file, _options
 from sam_rlx._arrays import (
     Marks,
     as_images,
     as_integer,
     as_marks,
     as_num_threads,
-    as_number,
     as_rgb,
 )
-from sam_rlx._concept_types import ConceptPrediction, Phrase, RawDetections
+from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
 from sam_rlx._embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
-# The phrase of a prompt that has none, as upstream.
+# The text of a prompt that has none, as upstream.
 _VISUAL = "visual"
 
 
 class ConceptPredictor(ImageEmbeddings):
-    """Find all instances of what phrases, example boxes and points describe, with SAM 3.
+    """Find all instances of what texts, example boxes and points describe, with SAM 3.
 
     The image is encoded once, by `set_image` or by `predict` with an image; what follows on the
-    same image is cheaper by far. The text of a phrase is encoded once for all images. A
+    same image is cheaper by far. A text is encoded once for all images. A
     predictor serves one call at a time: a second thread gets a `StateError`. Make one predictor
     for each thread; they may share the model.
 
@@ -64,7 +62,7 @@ class ConceptPredictor(ImageEmbeddings):
     ((2, 480, 640), ('cat', 'dog'))
     """
 
-    _EMBEDDING_FILE = embedding_file.CONCEPT
+    _EMBEDDING_FILE = _embedding_file.CONCEPT
 
     def __init__(
         self,
@@ -76,9 +74,10 @@ class ConceptPredictor(ImageEmbeddings):
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        options = _options.checked("image", model.family, {"resize": resize})
         self._model = model
         self._core: _core.ConceptPredictor = _core.ConceptPredictor(
-            model.core, as_num_threads(num_threads), str(resize)
+            model.core, as_num_threads(num_threads), **options
         )
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
         self._exclusive = _core.Exclusive("ConceptPredictor")
@@ -175,7 +174,7 @@ class ConceptPredictor(ImageEmbeddings):
             self._core.set_concept_image(self._encoded[index])
 
     def reset_image(self) -> None:
-        """Forget all images. Phrases stay known.
+        """Forget all images. Texts stay known.
 
         Raises
         ------
@@ -202,8 +201,8 @@ class ConceptPredictor(ImageEmbeddings):
     ) -> ConceptPrediction:
         """Find all instances of what the prompts describe.
 
-        Each phrase is a prompt of its own: instances are found for it as if it were the only one.
-        Boxes and points are examples of what is meant, or of what is not; with phrases, they
+        Each text is a prompt of its own: instances are found for it as if it were the only one.
+        Boxes and points are examples of what is meant, or of what is not; with texts, they
         belong to each of them, which refines a result that words alone gave.
 
         Parameters
@@ -212,8 +211,8 @@ class ConceptPredictor(ImageEmbeddings):
             Becomes the current image, as by `set_image`. Default: the current image, so that
             several calls on one image encode it once.
         text : str, sequence of str, or array of int (L,) or (N, L), optional
-            Phrases, or the ids that `sam_rlx.Tokenizer` gives for them (L at most 32, zeros behind
-            a phrase). Default: boxes and points alone, with the phrase "visual", as upstream.
+            Texts, or the ids that `sam_rlx.Tokenizer` gives for them (L at most 32, zeros behind
+            a text). Default: boxes and points alone, with the text "visual", as upstream.
         boxes : array (B, 4), optional
             (x0, y0, x1, y1) in pixels of the original image, within it and not empty.
         box_labels : array (B,), optional
@@ -230,7 +229,7 @@ class ConceptPredictor(ImageEmbeddings):
         raw : bool
             True: also give all that the network computes, in `ConceptPrediction.raw`.
         progress : callable, optional
-            Called as ``progress(done, total)`` after each phrase.
+            Called as ``progress(done, total)`` after each text.
 
         Returns
         -------
@@ -248,16 +247,16 @@ class ConceptPredictor(ImageEmbeddings):
         Warns
         -----
         TruncationWarning
-            A phrase is too long; its end has no effect.
+            A text is too long; its end has no effect.
         """
         points = as_marks(("point_coords", "point_labels"), point_coords, point_labels, 2)
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
-        limit = as_number("threshold", threshold, 0.0, 1.0)
+        options = _options.checked("concept", self._model.family, {"threshold": threshold})
         if text is None and points is None and examples is None:
             raise InvalidArgumentError(
                 "predict: expected text, boxes or point_coords, found None for all"
             )
-        ids, phrases = self._as_ids(_VISUAL if text is None else text)
+        ids, texts = self._as_ids(_VISUAL if text is None else text)
         pixels = None if image is None else as_rgb(image)
         with self._exclusive, self._restoring():
             hw = self.orig_hw if pixels is None else pixels.shape[:2]
@@ -275,20 +274,20 @@ class ConceptPredictor(ImageEmbeddings):
                 point_labels=None if points is None else points.labels,
                 boxes=None if examples is None else examples.values,
                 box_labels=None if examples is None else examples.labels,
-                threshold=limit,
                 raw=bool(raw),
                 progress=progress,
+                **options,
             )
-            result = self._result(found, phrases, hw, bool(return_logits))
+            result = self._result(found, texts, hw, bool(return_logits))
             if pixels is not None:
                 self._encoded = []
             return result
 
-    def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Phrase, ...]]:
-        """Return ids (N, L), and the phrases as they were given."""
-        phrases = (text,) if isinstance(text, str) else text
-        if isinstance(phrases, Sequence) and phrases and all(isinstance(p, str) for p in phrases):
-            return self._tokenizer(phrases), tuple(phrases)
+    def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Text, ...]]:
+        """Return ids (N, L), and the texts as they were given."""
+        texts = (text,) if isinstance(text, str) else text
+        if isinstance(texts, Sequence) and texts and all(isinstance(p, str) for p in texts):
+            return self._tokenizer(texts), tuple(texts)
         try:
             ids = np.asarray(text)
         except ValueError:
@@ -304,7 +303,7 @@ class ConceptPredictor(ImageEmbeddings):
     def _result(
         self,
         found: list[dict[str, Any]],
-        phrases: tuple[Phrase, ...],
+        texts: tuple[Text, ...],
         hw: tuple[int, ...],
         return_logits: bool,
     ) -> ConceptPrediction:
@@ -323,7 +322,7 @@ class ConceptPredictor(ImageEmbeddings):
             boxes=_joined(found, "boxes"),
             scores=_joined(found, "scores"),
             labels=np.repeat(np.arange(len(found)), counts),
-            phrases=phrases,
+            texts=texts,
             low_res_masks=low_res,
             raw=raw or None,
         )

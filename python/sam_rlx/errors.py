@@ -42,4 +42,4 @@ class HubError(SamRlxError, OSError):
 
 
 class TruncationWarning(UserWarning):
-    """A phrase has more tokens than the text encoder takes; the rest of it has no effect."""
+    """A text has more tokens than the text encoder takes; the rest of it has no effect."""

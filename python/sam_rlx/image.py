@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
-from sam_rlx import _embedding_file as embedding_file
+from sam_rlx import _core, _embedding_file, _options
 from sam_rlx._arrays import Prompts, as_images, as_integer, as_num_threads, as_prompts, as_rgb
 from sam_rlx._embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
@@ -22,7 +21,7 @@ _MAX_LOGIT = 32.0
 
 
 class Best(NamedTuple):
-    """Place and value of the highest predicted IoU; arrays (B,) for a batch of prompts."""
+    """Index and value of the highest predicted IoU; arrays (B,) for a batch of prompts."""
 
     index: Any
     iou_prediction: Any
@@ -98,7 +97,7 @@ class ImagePredictor(ImageEmbeddings):
     (3, 60, 80)
     """
 
-    _EMBEDDING_FILE = embedding_file.IMAGE
+    _EMBEDDING_FILE = _embedding_file.IMAGE
 
     def __init__(
         self,
@@ -110,9 +109,10 @@ class ImagePredictor(ImageEmbeddings):
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        options = _options.checked("image", model.family, {"resize": resize})
         self._model = model
         self._core: _core.ImagePredictor = _core.ImagePredictor(
-            model.core, as_num_threads(num_threads), str(resize)
+            model.core, as_num_threads(num_threads), **options
         )
         self._exclusive = _core.Exclusive("ImagePredictor")
         self._encoded: list[_EncodedImage] = []

@@ -164,7 +164,7 @@ def overlay_concepts(
     image : ndarray or PIL image
         The image of the prediction.
     found : ConceptPrediction
-        Each instance has a colour, and a caption: its phrase and its score.
+        Each instance has a colour, and a caption: its text and its score.
     boxes, box_labels, point_coords, point_labels
         The examples of the call, which are drawn too.
     opacity : float

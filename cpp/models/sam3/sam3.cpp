@@ -22,7 +22,7 @@ void Sam3Config::set_image_size(std::int64_t size) {
 
 std::vector<std::string_view> Sam3Config::ignored_keys() const {
   std::vector<std::string_view> keys{
-      // A vector for each phrase that no part reads.
+      // A vector for each text that no part reads.
       "detector.backbone.language_backbone.encoder.text_projection",
       // Tables that follow from the sizes.
       "detector.backbone.vision_backbone.trunk.blocks.{i}.attn.freqs_cis",
@@ -34,8 +34,8 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
 
 // Nearly all of the work is there. What clicks and examples are encoded with, the rest of the
 // detector, boxes, scores and masks stay exact: the linear layers of the detector's encoder and
-// decoder that could be rounded are less than a fifth of a phrase's work, and with them instances
-// of sam3-nano's phrases fall below a mean IoU of 0.98 with float32's. The first blocks of the
+// decoder that could be rounded are less than a fifth of a text's work, and with them instances
+// of sam3-nano's texts fall below a mean IoU of 0.98 with float32's. The first blocks of the
 // trunk stay exact too: rounding the first one moves masks more than rounding all attention does.
 LayerSet Sam3Config::reduced_layers() {
   static constexpr std::string_view kLayers[]{

@@ -90,7 +90,7 @@ struct Sam3 {
   // of the right size are used again.
   void forward_image(Context& ctx, ConstView image, const ImageOutputs& out) const;
 
-  // Phrases -> their tokens for ConceptPrompt, in the scope of the caller.
+  // Texts -> their tokens for ConceptPrompt, in the scope of the caller.
   TextFeatures forward_text(Context& ctx, const TokenIds& ids) const {
     return detector.backbone.language_backbone.forward(ctx, ids);
   }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io, viz
+from sam_rlx import _options, io, viz
 from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._progress import terminal_clock
 from sam_rlx.cli.common import UsageError
@@ -37,13 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="makes the boxes examples: 1 of what is meant, 0 of what is not; one for each --box",
     )
+    threshold = _threshold()
     group.add_argument(
         "--threshold",
         type=float,
-        default=0.5,
+        default=threshold["default"],
         metavar="SCORE",
-        help="keep what has a score above it (default 0.5)",
+        help=f"{threshold['help']} (default {threshold['default']})",
     )
+
+
+def _threshold() -> dict[str, Any]:
+    return _options.describe("concept", "sam3")["threshold"]
 
 
 def is_asked_for(args: argparse.Namespace) -> bool:
@@ -60,8 +65,8 @@ def check(args: argparse.Namespace) -> None:
             f"expected one --box-label for each --box, found {len(args.box_label)} for "
             f"{len(args.box)}"
         )
-    if not 0.0 <= args.threshold <= 1.0:
-        raise UsageError(f"--threshold: expected 0 to 1, found {args.threshold:g}")
+    if expected := _options.outside(_threshold(), args.threshold):
+        raise UsageError(f"--threshold: expected {expected}, found {args.threshold:g}")
 
 
 class ConceptFinder:

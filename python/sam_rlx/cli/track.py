@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sam_rlx import _options
 from sam_rlx._progress import terminal_bar, terminal_clock
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.frames import ClipFrames, FrameSource, open_frames
@@ -26,6 +27,8 @@ _EXAMPLES = """examples:
   sam-rlx track clip.mp4 --model sam3.pt --text person --text "red car" --output tracked.mp4
 """
 _RATE = 25.0
+# Options of texts: scores of what confirms an object, and of what is a new one.
+_KNOWN, _NEW = "score_threshold_detection", "new_det_thresh"
 _EMPTY = (
     "found nothing: the objects are on no frame. Try a point nearer to the middle of the object, a "
     "box around it, or another --frame"
@@ -77,12 +80,13 @@ def add_parser(commands: Any) -> None:
         ("frame", _frame, "N", "the frame of the prompts after this, from 0 (default: 0)"),
     ):
         parser.add_argument(f"--{name}", type=kind, action=_InOrder, metavar=metavar, help=text)
+    scores = _options.describe("text", "sam3")
     parser.add_argument(
         "--threshold",
         type=_score,
         metavar="SCORE",
-        help="with --text: follow what is found with a score above it (default: 0.7 for new "
-        "objects, 0.5 to confirm them)",
+        help="with --text: follow what is found with a score above it (default: "
+        f"{scores[_NEW]['default']} for new objects, {scores[_KNOWN]['default']} to confirm them)",
     )
     parser.add_argument(
         "--max-frames", type=common.positive, metavar="N", help="stop after so many frames"
@@ -108,8 +112,8 @@ def _frame(text: str) -> int:
 
 def _score(text: str) -> float:
     value = float(text)
-    if not 0.0 <= value <= 1.0:
-        raise argparse.ArgumentTypeError(f"expected 0 to 1, found {text}")
+    if expected := _options.outside(_options.describe("concept", "sam3")["threshold"], value):
+        raise argparse.ArgumentTypeError(f"expected {expected}, found {text}")
     return value
 
 
@@ -222,7 +226,7 @@ def run(args: argparse.Namespace) -> None:
 def _phrase_options(threshold: float | None) -> dict[str, float]:
     if threshold is None:
         return {}
-    return {"score_threshold_detection": threshold, "new_det_thresh": threshold}
+    return {_KNOWN: threshold, _NEW: threshold}
 
 
 def _arguments(group: dict[str, Any], model: Model, hw: tuple[int, int]) -> dict[str, Any]:

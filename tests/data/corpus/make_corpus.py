@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from support import checkpoint_files as files
-from support import gguf_files, tiny
+from support import gguf_files, tiny, tiny_sam2, tiny_sam3
 from support.checkpoint_files import Call, Global, Raw
 
 FOLDER = Path(__file__).parent
@@ -78,43 +78,36 @@ SMALLEST = tiny.SamConfig(
     mlp_dim=8,
     iou_head_hidden_dim=4,
 )
-SAM2_CONFIG = {
-    "image_size": 64,
-    "embed_dim": 8,
-    "num_heads": 1,
-    "stages": [1, 1, 2, 1],
-    "window_spec": [4, 2, 2, 2],
-    "global_att_blocks": [3],
-    "window_pos_embed_bkg_spatial_size": [2, 2],
-    "d_model": 256,
-    "fpn_top_down_levels": [2, 3],
-}
-SAM3_CONFIG = {
-    "img_size": 56,
-    "pretrain_img_size": 28,
-    "patch_size": 14,
-    "embed_dim": 8,
-    "depth": 2,
-    "num_heads": 2,
-    "mlp_ratio": 2.5,
-    "window_size": 2,
-    "global_att_blocks": [1],
-    "d_model": 256,
-    "scale_factors": [4.0, 2.0, 1.0, 0.5],
-    "scalp": 1,
-    "text_width": 8,
-    "text_heads": 2,
-    "text_layers": 1,
-    "context_length": 8,
-    "vocab_size": 99,
-    "nheads": 2,
-    "dim_feedforward": 8,
-    "geometry_layers": 1,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "num_queries": 4,
-    "upsampling_stages": 2,
-}
+SMALLEST_SAM2 = tiny_sam2.ImageEncoderConfig(
+    image_size=64,
+    embed_dim=8,
+    stages=(1, 1, 2, 1),
+    window_spec=(4, 2, 2, 2),
+    global_att_blocks=(3,),
+    window_pos_embed_bkg_spatial_size=(2, 2),
+)
+SMALLEST_SAM3 = tiny_sam3.Sam3Config(
+    img_size=56,
+    pretrain_img_size=28,
+    embed_dim=8,
+    depth=2,
+    num_heads=2,
+    mlp_ratio=2.5,
+    window_size=2,
+    global_att_blocks=(1,),
+    text_width=8,
+    text_heads=2,
+    text_layers=1,
+    context_length=8,
+    vocab_size=99,
+    nheads=2,
+    dim_feedforward=8,
+    geometry_layers=1,
+    encoder_layers=1,
+    decoder_layers=1,
+    num_queries=4,
+    upsampling_stages=2,
+)
 
 
 def _whole_models() -> dict[str, bytes]:
@@ -132,7 +125,8 @@ def _whole_models() -> dict[str, bytes]:
         kind: bytes([kind]) + struct.pack("<H", len(text)) + text + file
         for kind, (text, file) in parts.items()
     }
-    configs = [metadata["config"], json.dumps(SAM2_CONFIG), json.dumps(SAM3_CONFIG)]
+    others = (tiny_sam2.metadata(SMALLEST_SAM2), tiny_sam3.metadata(SMALLEST_SAM3))
+    configs = [each["config"] for each in (metadata, *others)]
     return {
         "good-sam": whole,
         "bad-folder-config": folders[0],
