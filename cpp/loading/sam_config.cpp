@@ -5,6 +5,7 @@
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
+#include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
@@ -28,7 +29,7 @@ void finish(sam::SamConfig& config, const std::string& where) {
                        t.embedding_dim / t.attention_downsample_rate % t.num_heads == 0;
   if (!divides || e.out_chans != config.prompt_encoder.embed_dim ||
       e.out_chans != t.embedding_dim || config.prompt_encoder.mask_in_chans % 4 != 0) {
-    fail<CheckpointError>(where, "sizes that divide each other as in SAM", "others");
+    fail<CheckpointError>(where, "sizes that divide each other as in SAM", sizes_text_of(config));
   }
 }
 
@@ -76,9 +77,16 @@ void read_windows(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
   }
 }
 
-std::string released_name(const sam::ImageEncoderConfig& e) {
+// A release has its width alone: a file of that width with other blocks lacks some.
+std::string released_name(const sam::ImageEncoderConfig& e, const std::string& source) {
   for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
     const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
+    if (known.embed_dim == e.embed_dim && known.depth != e.depth) {
+      fail<CheckpointError>(source + ": image_encoder.blocks",
+                            std::to_string(known.depth) + " blocks, as " + name + " has at width " +
+                                std::to_string(e.embed_dim),
+                            std::to_string(e.depth) + " blocks");
+    }
     if (known.embed_dim == e.embed_dim && known.depth == e.depth &&
         known.num_heads == e.num_heads && known.window_size == e.window_size &&
         known.global_attn_indexes == e.global_attn_indexes) {
@@ -126,7 +134,7 @@ void read_decoder(const StateDict& state_dict, sam::SamConfig& config) {
 sam::SamConfig config_from_tensors(const StateDict& state_dict) {
   sam::SamConfig config;
   read_encoder(state_dict, config.image_encoder);
-  config.variant = released_name(config.image_encoder);
+  config.variant = released_name(config.image_encoder, state_dict.source);
   read_decoder(state_dict, config);
   finish(config, state_dict.source);
   return config;

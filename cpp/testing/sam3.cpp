@@ -49,7 +49,7 @@ py::object detect(const std::string& path, const Array<float>& image,
       sam3.forward_text(ctx, {.data = ids.data(), .count = count, .length = ids.shape(1)});
   for (std::int64_t i = 0; i < count; ++i) {
     const Workspace::Scope one(workspace);
-    const sam3::DetectorHeads& heads = sam3.detector.heads;
+    const sam3::DetectorHeads& heads = *sam3.detector.heads;
     const sam3::Detections found =
         heads.detect(ctx, features, {.text = text.text(i), .text_padding = text.text_padding(i)});
     copy_(ctx, logits.view()[i], found.logits);
@@ -86,8 +86,8 @@ std::vector<std::int64_t> sam3_allocations(const std::string& path, int calls) {
     const sam3::TextFeatures text =
         sam3.forward_text(ctx, {.data = ids, .count = 1, .length = std::ssize(ids)});
     const sam3::Detections found =
-        sam3.detector.heads.detect(ctx, features, {.text = text.text(0)});
-    sam3.detector.heads.segment(ctx, features, found, {.kept = kept, .masks = masks});
+        sam3.detector.heads->detect(ctx, features, {.text = text.text(0)});
+    sam3.detector.heads->segment(ctx, features, found, {.kept = kept, .masks = masks});
     taken.push_back(allocation_count() - before);
   }
   return taken;

@@ -1,5 +1,6 @@
 """Everything that a text names on an image, with SAM 3."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -15,9 +16,10 @@ from sam_rlx._arrays import (
     as_marks,
     as_num_threads,
     as_rgb,
+    clamped,
 )
 from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
-from sam_rlx._embeddings import ImageEmbeddings
+from sam_rlx._embeddings import Encoded, ImageEmbeddings, encoded_image
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -80,8 +82,22 @@ class ConceptPredictor(ImageEmbeddings):
             model.core, as_num_threads(num_threads), **options
         )
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
+        self._arguments = {"num_threads": num_threads, "resize": resize}
         self._exclusive = _core.Exclusive("ConceptPredictor")
         self._encoded: list[_core.ConceptImage | None] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._exclusive:
+            current = self._core.concept_image
+            images: list[Encoded | None] = []
+            try:
+                for image in (current, *self._encoded):
+                    self._core.set_concept_image(image)
+                    hw = self._core.orig_hw
+                    images.append(None if hw is None else (list(self._core.image_embeddings), hw))
+            finally:
+                self._core.set_concept_image(current)
+        return _restored, (type(self), self._model, self._arguments, images)
 
     @property
     def model(self) -> Model:
@@ -189,6 +205,8 @@ class ConceptPredictor(ImageEmbeddings):
         self,
         image: Any = None,
         *,
+        embedding: Sequence[ArrayLike] | str | os.PathLike[str] | None = None,
+        orig_hw: tuple[int, int] | None = None,
         text: str | Sequence[str] | ArrayLike | None = None,
         boxes: ArrayLike | None = None,
         box_labels: ArrayLike | None = None,
@@ -210,11 +228,17 @@ class ConceptPredictor(ImageEmbeddings):
         image : ndarray or PIL image, optional
             Becomes the current image, as by `set_image`. Default: the current image, so that
             several calls on one image encode it once.
+        embedding : sequence of arrays, or path, optional
+            In place of `image`: what the encoder gave for it, which are the `image_embeddings` of a
+            `ConceptPredictor` with the same weights, or a file of its `save_embedding`.
+        orig_hw : (int, int), optional
+            Height and width of the image, beside arrays; a file knows them.
         text : str, sequence of str, or array of int (L,) or (N, L), optional
             Texts, or the ids that `sam_rlx.Tokenizer` gives for them (L at most 32, zeros behind
             a text). Default: boxes and points alone, with the text "visual", as upstream.
         boxes : array (B, 4), optional
-            (x0, y0, x1, y1) in pixels of the original image, within it and not empty.
+            (x0, y0, x1, y1) in pixels of the original image, not empty. What reaches out of it, as
+            found boxes may, is cut off.
         box_labels : array (B,), optional
             1: an example of what is meant (default for all), 0: of what is not.
         point_coords : array (P, 2), optional
@@ -241,8 +265,10 @@ class ConceptPredictor(ImageEmbeddings):
         StateError
             No image is set, or the predictor is in use by another thread.
         InvalidArgumentError
-            No prompt is given; a shape, label or value is wrong; a box is empty or reaches out of
-            the image; an id is not in the vocabulary. The current image is as it was before.
+            No prompt is given; a shape, label or value is wrong; a box is empty or out of the
+            image; an id is not in the vocabulary. The current image is as it was before.
+        CheckpointError
+            The file of the embedding is damaged, or another model's.
 
         Warns
         -----
@@ -258,16 +284,20 @@ class ConceptPredictor(ImageEmbeddings):
             )
         ids, texts = self._as_ids(_VISUAL if text is None else text)
         pixels = None if image is None else as_rgb(image)
+        given = self._given(image, embedding, orig_hw)
         with self._exclusive, self._restoring():
             hw = self.orig_hw if pixels is None else pixels.shape[:2]
+            hw = hw if given is None else given[1]
             if hw is None:
                 raise StateError("predict: expected an image, here or by set_image, found none")
-            _check_inside("point_coords", points, hw)
-            _check_inside("boxes", examples, hw)
+            _check_inside(points, hw)
+            examples = None if examples is None else clamped(examples, hw)
             # Ids are checked before the longest part of the work.
             self._core.encode_text(ids)
             if pixels is not None:
                 self._core.set_image(pixels)
+            if given is not None:
+                self._core.set_image_embeddings(*given)
             found = self._core.find(
                 ids,
                 points=None if points is None else points.values,
@@ -279,9 +309,16 @@ class ConceptPredictor(ImageEmbeddings):
                 **options,
             )
             result = self._result(found, texts, hw, bool(return_logits))
-            if pixels is not None:
+            if pixels is not None or given is not None:
                 self._encoded = []
             return result
+
+    def _given(self, image: Any, embedding: Any, orig_hw: Any) -> Encoded | None:
+        if embedding is None and orig_hw is None:
+            return None
+        if image is not None:
+            raise InvalidArgumentError("predict: expected image or embedding, found both")
+        return encoded_image(self._EMBEDDING_FILE, self._model, embedding, orig_hw)
 
     def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Text, ...]]:
         """Return ids (N, L), and the texts as they were given."""
@@ -328,21 +365,33 @@ class ConceptPredictor(ImageEmbeddings):
         )
 
 
-def _check_inside(name: str, marks: Marks | None, hw: tuple[int, ...]) -> None:
-    if marks is None:
-        return
+def _check_inside(points: Marks | None, hw: tuple[int, ...]) -> None:
     height, width = hw
-    for row in marks.values:
-        x, y = row[0::2], row[1::2]
-        inside = (x >= 0).all() and (y >= 0).all() and (x <= width).all() and (y <= height).all()
-        if not inside:
+    for x, y in [] if points is None else points.values.tolist():
+        if not (0 <= x <= width and 0 <= y <= height):
             raise InvalidArgumentError(
-                f"{name}: expected pixels of an image of {width} x {height}, found {row.tolist()}"
+                f"point_coords: expected pixels of an image of {width} x {height}, found {[x, y]}"
             )
-        if len(row) == 4 and not (x[0] < x[1] and y[0] < y[1]):
-            raise InvalidArgumentError(
-                f"{name}: expected (x0, y0, x1, y1) with x0 < x1 and y0 < y1, found {row.tolist()}"
-            )
+
+
+def _restored(
+    kind: type[ConceptPredictor],
+    model: Model,
+    arguments: dict[str, Any],
+    images: list[Encoded | None],
+) -> ConceptPredictor:
+    """Return the predictor of a pickle or a copy, with its images."""
+    predictor = kind(model, **arguments)
+    handles: list[_core.ConceptImage | None] = []
+    for image in images:
+        if image is None:
+            predictor._core.set_concept_image(None)
+        else:
+            predictor._core.set_image_embeddings(*image)
+        handles.append(predictor._core.concept_image)
+    current, *predictor._encoded = handles
+    predictor._core.set_concept_image(current)
+    return predictor
 
 
 def _joined(found: list[dict[str, Any]], name: str) -> NDArray[Any]:

@@ -114,8 +114,14 @@ class ImagePredictor(ImageEmbeddings):
         self._core: _core.ImagePredictor = _core.ImagePredictor(
             model.core, as_num_threads(num_threads), **options
         )
+        self._arguments = {"num_threads": num_threads, "resize": resize}
         self._exclusive = _core.Exclusive("ImagePredictor")
         self._encoded: list[_EncodedImage] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._exclusive:
+            images = (self._current(), self._encoded)
+        return _restored, (type(self), self._model, self._arguments, *images)
 
     @property
     def model(self) -> Model:
@@ -234,7 +240,8 @@ class ImagePredictor(ImageEmbeddings):
         Parameters
         ----------
         point_coords : array ([B,] N, 2), optional
-            Points (x, y) in pixels of the original image, finite, N >= 1.
+            Points (x, y) in pixels of the original image, finite. N may be 0, as before the first
+            click on what a box is around.
         point_labels : array ([B,] N), optional
             1 foreground, 0 background, -1 ignored (pads sets of unequal length). Required with
             `point_coords`.
@@ -295,3 +302,17 @@ class ImagePredictor(ImageEmbeddings):
         Raises `StateError` if no image is set.
         """
         return self.image_embeddings[0]
+
+
+def _restored(
+    kind: type[ImagePredictor],
+    model: Model,
+    arguments: dict[str, Any],
+    current: _EncodedImage | None,
+    encoded: list[_EncodedImage],
+) -> ImagePredictor:
+    """Return the predictor of a pickle or a copy, with its images."""
+    predictor = kind(model, **arguments)
+    predictor._restore(current)
+    predictor._encoded = list(encoded)
+    return predictor

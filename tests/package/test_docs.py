@@ -15,6 +15,7 @@ import pytest
 import sam_rlx
 from sam_rlx import cli, io
 from sam_rlx.cli import demo
+from support import sam3cpp_files
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
@@ -142,6 +143,7 @@ def workplace(
     }
     for name, source in files.items():
         (tmp_path / name).write_bytes(source.read_bytes())
+    (tmp_path / "sam2.1_hiera_tiny_q8_0.ggml").write_bytes(sam3cpp_files.tiny_sam2_bytes())
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -70,12 +70,12 @@ std::span<const std::string_view> Sam3Config::packed_layers() {
 
 void VLBackbone::visit(ParamVisitor& v) {
   v("vision_backbone", vision_backbone);
-  v("language_backbone", language_backbone);
+  if (language_backbone) v("language_backbone", *language_backbone);
 }
 
 void Detector::visit(ParamVisitor& v) {
   v("backbone", backbone);
-  heads.visit(v);
+  if (heads) heads->visit(v);
 }
 
 // ---------------------------------------------------------------- Sam3
@@ -83,8 +83,14 @@ void Detector::visit(ParamVisitor& v) {
 Sam3::Sam3(const Sam3Config& sizes)
     : config(sizes),
       detector{.backbone = {.vision_backbone = Sam3DualViTDetNeck(sizes.vision),
-                            .language_backbone = VETextEncoder(sizes.text)},
-               .heads = DetectorHeads(sizes.detector)} {
+                            .language_backbone = std::nullopt},
+               .heads = std::nullopt} {
+  if (config.has_detector) {
+    detector.backbone.language_backbone.emplace(config.text);
+    detector.heads.emplace(config.detector);
+  } else {
+    detector.backbone.vision_backbone.convs.clear();
+  }
   if (config.tracker) tracker.emplace(*config.tracker);
 }
 
@@ -101,9 +107,10 @@ void Sam3::forward_image(Context& ctx, ConstView image, const ImageOutputs& out)
   const Workspace::Scope scratch(ctx.workspace);
   const View map = vision().trunk.forward(ctx, image);
   if (out.detector != nullptr) {
+    if (!detector.heads) fail_internal("features for texts from a checkpoint without a detector");
     const Workspace::Scope levels_scratch(ctx.workspace);
     const std::vector<View> levels = vision().levels(ctx, map, vision().convs);
-    detector.heads.prepare(ctx, {levels[0][0], levels[1][0], levels[2][0]}, *out.detector);
+    detector.heads->prepare(ctx, {levels[0][0], levels[1][0], levels[2][0]}, *out.detector);
   }
   if (out.tracker != nullptr) {
     if (!tracker) fail_internal("features for clicks from a checkpoint without a tracker");

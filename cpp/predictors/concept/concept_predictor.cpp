@@ -38,9 +38,7 @@ ConceptPredictor::ConceptPredictor(std::shared_ptr<const Model> model, int num_t
       front_end_(ImageFrontEnd::make(model_)),
       resize_(resize),
       clicks_(clicks) {
-  if (!model_->is_sam3()) {
-    fail<UnsupportedError>("ConceptPredictor", "a model of SAM 3", model_->info().family);
-  }
+  model_->require_text("ConceptPredictor");
   if (clicks_) front_end_->heads();
 }
 
@@ -105,7 +103,7 @@ std::vector<Tensor> ConceptPredictor::image_embeddings() const {
 
 void ConceptPredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
   const InUse guard(busy_, "set_image_embedding");
-  const sam3::DetectorHeads& heads = model_->sam3().detector.heads;
+  const sam3::DetectorHeads& heads = *model_->sam3().detector.heads;
   const std::int64_t g = model_->sam3().config.vision.trunk.grid(), c = heads.config.d_model;
   const Shape expected[]{{g, g, c}, {g * g, c}, {1, c}, {4, g, g, c}, {4, 2 * g, 2 * g, c}};
   check_embeddings(embeddings, expected, orig_hw);
@@ -156,7 +154,7 @@ std::vector<ConceptFindings> ConceptPredictor::find(const ConceptRequest& reques
 ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Phrase& text,
                                          const sam3::GeometricPrompt& geometry,
                                          const ConceptRequest& request) const {
-  const sam3::DetectorHeads& heads = model_->sam3().detector.heads;
+  const sam3::DetectorHeads& heads = *model_->sam3().detector.heads;
   const sam3::DetectorFeatures& features = concept_image_->features;
   const Size orig_hw = concept_image_->orig_hw;
   const Workspace::Scope scratch(ctx.workspace);
@@ -203,7 +201,7 @@ RawDetections ConceptPredictor::raw_detections(Context& ctx, const sam3::Detecti
                     .presence_logit = found.presence_logit,
                     .masks = Tensor({count, side, side}),
                     .semantic_seg = Tensor({1, side, side})};
-  model_->sam3().detector.heads.segment(
+  model_->sam3().detector.heads->segment(
       ctx, concept_image_->features, found,
       {.kept = all, .masks = out.masks, .semantic = out.semantic_seg});
   return out;

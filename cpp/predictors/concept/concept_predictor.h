@@ -110,7 +110,7 @@ class ConceptPredictor {
   void adopt(std::shared_ptr<ConceptImage> concept_image) noexcept;
   MaskGeometry mask_geometry(Size orig_hw) const;
   const sam3::VETextEncoder& language_backbone() const {
-    return model_->sam3().detector.backbone.language_backbone;
+    return *model_->sam3().detector.backbone.language_backbone;
   }
   ConceptFindings ground(Context& ctx, const TextCache::Phrase& text,
                          const sam3::GeometricPrompt& geometry,

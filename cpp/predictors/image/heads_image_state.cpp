@@ -101,6 +101,7 @@ sam::Prompt HeadsImageState::prompt_of(Context& ctx, const PromptBatch& prompts,
   const std::int64_t corners = prompts.boxes == nullptr ? 0 : kCorners;
   const std::int64_t points = prompts.point_coords == nullptr ? 0 : prompts.num_points;
   prompt.num_points = corners + points;
+  prompt.has_points = prompts.point_coords != nullptr;
   if (prompt.num_points == 0) return prompt;
 
   const float size_xy[2] = {static_cast<float>(orig_hw.width), static_cast<float>(orig_hw.height)};
@@ -134,7 +135,7 @@ void HeadsImageState::decode(Context& ctx, const PromptBatch& prompts, std::int6
   const Workspace::Scope scratch(ctx.workspace);
   const sam::Prompt prompt = prompt_of(ctx, prompts, index, orig_hw, job.frame);
   // Without points and box there is no token at all.
-  const std::int64_t tokens = prompt.num_points == 0 ? 0 : sam::PromptEncoder::num_tokens(prompt);
+  const std::int64_t tokens = sam::PromptEncoder::num_tokens(prompt);
   const View sparse = ctx.workspace.floats({tokens, heads_.config.hidden_dim()});
   if (tokens > 0) encoder.embed_tokens(prompt, sparse);
   ctx.record(encoder.path + ".sparse_embeddings", sparse);

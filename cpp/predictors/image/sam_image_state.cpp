@@ -88,6 +88,7 @@ sam::Prompt SamImageState::prompt_of(Context& ctx, const PromptBatch& prompts, s
   };
   sam::Prompt prompt;
   if (prompts.point_coords != nullptr) {
+    prompt.has_points = true;
     prompt.num_points = prompts.num_points;
     prompt.points = to_model_frame(prompts.point_coords + index * 2 * prompts.num_points,
                                    2 * prompts.num_points);

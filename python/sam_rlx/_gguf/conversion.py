@@ -18,7 +18,7 @@ from sam_rlx._gguf import file as gguf_file
 from sam_rlx._gguf import metadata as gguf_metadata
 from sam_rlx._gguf import plan as gguf_plan
 from sam_rlx._progress import Progress
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
 DTYPES = tuple(gguf_file.FORMATS)
 
@@ -63,6 +63,7 @@ def to_gguf(
     *,
     overrides: Sequence[tuple[str, str]] = (),
     may_grow: bool = True,
+    key: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
 ) -> Written:
@@ -82,6 +83,8 @@ def to_gguf(
     may_grow : bool
         Whether a packed source may become larger: numbers that are unpacked take more room and are
         not more exact.
+    key : str, optional
+        Which of several models in the source, as for `sam_rlx.load_model`.
     num_threads : int
         0 takes all cores available.
     progress : callable, optional
@@ -100,7 +103,7 @@ def to_gguf(
         The source is packed and would become larger, without `may_grow`.
     """
     _check(dtype, overrides)
-    checkpoint = _core.Checkpoint(os.fspath(source))
+    checkpoint = _core.Checkpoint(os.fspath(source), key)
     family = checkpoint.to_meta_names()
     metadata = gguf_metadata.build(family, checkpoint.describe(), checkpoint.metadata, dtype)
     tensors = checkpoint.tensors
@@ -155,6 +158,7 @@ def to_safetensors(
     source: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
+    key: str | None = None,
     progress: Progress | None = None,
 ) -> Written:
     """Write the tensors of a checkpoint as a safetensors file: same names, dtypes and bits.
@@ -163,7 +167,10 @@ def to_safetensors(
     and errors are those of `to_gguf`, but that any tensors will do, and that packed formats raise
     ``UnsupportedError``: the file format has none.
     """
-    checkpoint = _core.Checkpoint(os.fspath(source))
+    checkpoint = _core.Checkpoint(os.fspath(source), key)
+    if not checkpoint.tensors:
+        others = f", but {checkpoint.skipped[0]}" if checkpoint.skipped else ""
+        raise CheckpointError(f"{os.fspath(source)}: expected tensors, found none{others}")
     tensors = sorted(checkpoint.tensors, key=lambda tensor: (-_item_bytes(tensor[1]), tensor[0]))
     header: dict[str, object] = {}
     if checkpoint.metadata:
@@ -186,7 +193,7 @@ def to_safetensors(
 
 
 _ITEM_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
-_ITEM_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1}
+_ITEM_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
 
 def _item_bytes(dtype: str) -> int:

@@ -57,10 +57,20 @@ def positive(text: str) -> int:
     return value
 
 
+def add_key_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--key``."""
+    parser.add_argument(
+        "--key",
+        metavar="KEY",
+        help="which of several models in the checkpoint: the keys to it, such as ema.module "
+        "(sam-rlx info lists them)",
+    )
+
+
 def add_model_arguments(
     parser: argparse.ArgumentParser, default: str = "sam-nano", phrases: str | None = None
 ) -> None:
-    """Add ``--model``, ``--precision`` and ``--threads``.
+    """Add ``--model``, ``--key``, ``--precision`` and ``--threads``.
 
     The model defaults to a packaged one. With `phrases` as another for phrases the attribute is
     None where none was named.
@@ -72,6 +82,7 @@ def add_model_arguments(
         metavar="MODEL",
         help=f"checkpoint file, hub id, or a packaged model (default: {packaged})",
     )
+    add_key_argument(parser)
     parser.add_argument(
         "--precision",
         choices=("float32", "bfloat16", "int8"),
@@ -116,7 +127,7 @@ class Speaker(Protocol):
 def load(args: argparse.Namespace, outputs: Speaker) -> Model:
     """Load the model of ``--model`` and say which one it is."""
     with terminal_clock("loading"):
-        model = load_model(args.model, precision=args.precision)
+        model = load_model(args.model, precision=args.precision, key=args.key)
     outputs.say(describe(model))
     return model
 

@@ -8,7 +8,7 @@ from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import PackedGrowsError
 from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import common, quantize
-from sam_rlx.cli.common import UsageError
+from sam_rlx.cli.common import UsageError, add_key_argument
 
 _EXAMPLES = """examples:
   sam-rlx convert sam_vit_b_01ec64.pth sam_vit_b.safetensors
@@ -28,6 +28,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=common.HelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
+    add_key_argument(parser)
     parser.add_argument(
         "output", metavar="OUT", type=Path, help="the file to write: .safetensors or .gguf"
     )
@@ -54,5 +55,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError("--type: expected an output file that ends in .gguf")
     source = quantize.find_source(args)
     with terminal_bar("B", scale=True) as progress:
-        written = gguf_conversion.to_safetensors(source, args.output, progress=progress)
+        written = gguf_conversion.to_safetensors(
+            source, args.output, key=args.key, progress=progress
+        )
     quantize.report(args, written)

@@ -82,7 +82,7 @@ def read(path: Path) -> MaskFile:
                 return _from_npz(path, file)
             if start.startswith(b"\x93NUMPY"):
                 return _from_array(path, np.load(file, allow_pickle=False))
-        return MaskFile(path, mask=io.read_image(path).max(axis=2) > 0)
+        return MaskFile(path, mask=io.read_mask(path))
     except (InvalidArgumentError, ValueError, KeyError, EOFError, BadZipFile) as error:
         words = str(error).removeprefix(f"{path}: ")
         raise UsageError(

@@ -30,6 +30,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=common.HelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
+    common.add_key_argument(parser)
     parser.add_argument("output", metavar="OUT.gguf", type=Path, help="the file to write")
     parser.add_argument(
         "--type",
@@ -72,6 +73,7 @@ def write_gguf(args: argparse.Namespace, dtype: str, *, may_grow: bool) -> None:
             args.output,
             dtype,
             may_grow=may_grow,
+            key=args.key,
             num_threads=args.threads,
             progress=progress,
         )

@@ -6,11 +6,12 @@ but what other targets take: a text of JSON, a pickle, a config, a folder.
 
 import json
 import struct
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 from support import checkpoint_files as files
-from support import gguf_files, tiny, tiny_sam2, tiny_sam3
+from support import gguf_files, sam3cpp_files, tiny, tiny_sam2, tiny_sam3
 from support.checkpoint_files import Call, Global, Raw
 
 FOLDER = Path(__file__).parent
@@ -62,6 +63,28 @@ def _gguf() -> dict[str, bytes]:
         "good-gguf-packed": gguf_files.gguf_bytes(packed, {"general.alignment": 8}, alignment=8),
         "bad-gguf-size": gguf_files.gguf_bytes(lying),
         "bad-gguf-counts": gguf_files.gguf_bytes(tensors, counts=(2**40, 2**40)),
+    }
+
+
+def _ggml() -> dict[str, bytes]:
+    rows = gguf_files.random_blocks("Q4_1", 1, 32)
+    whole = gguf_files.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    packed = {"w": gguf_files.Tensor("Q4_1", (1, 32), rows.tobytes()), "module.weight": whole}
+    start = gguf_files.tensor(np.zeros((8, 3, 7, 7), np.float16), "F16")
+    named = {"hiera.patch_embed.weight": start, "sam_dec.iou_token.weight": whole}
+    table = gguf_files.tensor(np.zeros((2, 2, 8), np.float16), "F16")
+    sam3 = {"vit.patch_embed.proj.weight": start, "vit.pos_embed": table}
+    settings = sam3cpp_files.sam3_settings(asdict(SMALLEST_SAM3), text_vocab_size=2)
+    tail = sam3cpp_files.tokenizer_bytes(["a", "b"], [("a", "b")])
+    lying = {"w": gguf_files.Tensor("F32", (2**31 - 1,) * 4, bytes(8))}
+    sam2 = sam3cpp_files.sam2_settings(asdict(SMALLEST_SAM2))
+    return {
+        "good-ggml": sam3cpp_files.ggml_bytes("sam2", sam2, named),
+        "good-ggml-packed": sam3cpp_files.ggml_bytes("sam2", {}, packed),
+        "good-ggml-sam3": sam3cpp_files.ggml_bytes("sam3", settings, sam3, tail=tail),
+        "good-gguf-fork": sam3cpp_files.fork_bytes("sam2", sam2, named, without_ones=True),
+        "bad-ggml-size": sam3cpp_files.ggml_bytes("sam2", sam2, lying),
+        "bad-ggml-tokenizer": sam3cpp_files.ggml_bytes("sam3", settings, sam3, tail=tail[:-3]),
     }
 
 
@@ -157,6 +180,7 @@ def corpus() -> dict[str, bytes]:
         "bad-torch-cut": files.torch_bytes(TENSORS, align=8)[:-30],
         "bad-gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
         **_gguf(),
+        **_ggml(),
         "bad-index": b'{"weight_map": {"w": "../x"}}',
         **_whole_models(),
     }
