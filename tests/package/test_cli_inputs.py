@@ -185,7 +185,7 @@ def test_an_interrupted_run_loses_nothing_finished(
     run: Callable[..., tuple], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C in the middle of the second image: between its overlay and its JSON."""
-    write, calls = cli.common.io.write_json, []
+    write, calls = cli.outputs.io.write_json, []
 
     def interrupted(path: Path, document: object) -> None:
         calls.append(path)
@@ -193,7 +193,7 @@ def test_an_interrupted_run_loses_nothing_finished(
             raise KeyboardInterrupt
         write(path, document)
 
-    monkeypatch.setattr(cli.common.io, "write_json", interrupted)
+    monkeypatch.setattr(cli.outputs.io, "write_json", interrupted)
     code, _, err = run("segment", "photos", *BOX, "--output", "out", "--json", "all.json")
     assert code == 130
     assert "interrupted" in err
@@ -207,9 +207,21 @@ def test_an_interrupted_run_loses_nothing_finished(
     assert [image["file_name"] for image in document["images"]] == ["photos/a.png"]
     monkeypatch.undo()
     os.chdir(folder)
-    code, _, _ = run("segment", "photos", *BOX, "--output", "out")
+    code, _, _ = run("segment", "photos", *BOX, "--output", "out", "--json", "all.json")
     assert code == 1  # one is left as it is
     assert (folder / "out" / "b" / "masks.json").exists()
+    images = json.loads((folder / "all.json").read_text())["images"]
+    assert [image["file_name"] for image in images] == ["photos/a.png", "photos/b.JPG"]
+
+
+def test_the_json_of_an_earlier_run_stays(run: Callable[..., tuple], folder: Path) -> None:
+    (folder / "all.json").write_text("precious")
+    words = ["photos", *BOX, "--json", "all.json"]
+    code, _, err = run("segment", *words)
+    assert code == 2
+    assert "expected no file yet" in err
+    assert (folder / "all.json").read_text() == "precious"
+    assert run("segment", *words, "--overwrite")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_failed_write_leaves_no_half_set(
     def full(path: Path, **_: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(cli.common.io, "write_npz", full)
+    monkeypatch.setattr(cli.outputs.io, "write_npz", full)
     code, _, err = run("segment", photo, *BOX, "--output", "out", "--npz", "a.npz")
     assert code == 1
     assert "No space left on device: 'a.npz'" in err

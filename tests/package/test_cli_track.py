@@ -12,7 +12,7 @@ import sam_rlx
 from PIL import Image
 from sam_rlx import io
 from sam_rlx._video.frames import ClipFrames
-from sam_rlx.cli import track
+from sam_rlx.cli import track_outputs
 
 POINT = ["--point", "20,18"]
 
@@ -48,21 +48,26 @@ def test_each_object_has_files_of_its_own(run: Callable[..., tuple], tmp_path: P
     assert len(files) == 2 * len(names)
     for entry in document["annotations"]:
         frame = document["images"][entry["image_id"] - 1]["frame_index"]
-        path = tmp_path / "out" / "masks" / f"{track._file_name(entry['object'])}_{frame:05d}.png"
+        path = (
+            tmp_path
+            / "out"
+            / "masks"
+            / f"{track_outputs.file_name(entry['object'])}_{frame:05d}.png"
+        )
         assert (io.read_image(path)[..., 0] > 0).sum() == entry["area"]
 
 
 def test_names_of_files_differ_as_objects_do() -> None:
-    assert track._file_name("cat") == "cat"
-    assert track._file_name("a b") == "a%20b"
-    assert track._file_name(".a") == "%2Ea"
-    long = [track._file_name("é" * 200 + end) for end in ("", "a", "b")]
+    assert track_outputs.file_name("cat") == "cat"
+    assert track_outputs.file_name("a b") == "a%20b"
+    assert track_outputs.file_name(".a") == "%2Ea"
+    long = [track_outputs.file_name("é" * 200 + end) for end in ("", "a", "b")]
     assert len(set(long)) == 3
     assert max(len(name.encode()) for name in long) < 200
 
 
 def test_a_number_of_a_text_is_not_an_object_of_the_user() -> None:
-    names = track._Names(["1", "cat"])
+    names = track_outputs.Names(["1", "cat"])
     assert [names.of(obj) for obj in ("1", "cat", 0, 1, 2, 1)] == [
         "1",
         "cat",

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sam_rlx import _options, io, viz
 from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._progress import terminal_clock
-from sam_rlx.cli.common import Found, UsageError
+from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.images import Say
+from sam_rlx.cli.outputs import Found
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.model import PACKAGED, Model
 

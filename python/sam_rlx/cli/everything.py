@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _options, viz
-from sam_rlx.cli import common, images, inputs
-from sam_rlx.cli.common import Found, UsageError
+from sam_rlx.cli import common, images, inputs, outputs
+from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.images import Say
+from sam_rlx.cli.outputs import Found
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
 from sam_rlx.model import Model
@@ -55,7 +56,7 @@ def add_parser(commands: Any) -> None:
             metavar="N",
             help=f"{options[name]['help']} {_options.default_text('generator', name)}",
         )
-    common.add_output_arguments(parser)
+    outputs.add_output_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -93,7 +94,7 @@ class _EverythingFinder:
         """Generate masks."""
         start = time.perf_counter()
         records = self._generator.generate(image, progress=True)
-        say(f"found {common.counted(len(records), 'mask')} in {time.perf_counter() - start:.2f} s")
+        say(f"found {len(records)} masks in {time.perf_counter() - start:.2f} s")
         masks = [record.mask() for record in records]
         arrays = {
             "masks": np.asarray(masks, np.bool_).reshape(-1, *image.shape[:2]),

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sam_rlx import io
 from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import common, inputs
-from sam_rlx.cli.common import Found, Outputs, Unfulfilled, UsageError
+from sam_rlx.cli.common import Unfulfilled, UsageError
 from sam_rlx.cli.inputs import Input
+from sam_rlx.cli.outputs import Found, Outputs
 from sam_rlx.errors import SamRlxError
 from sam_rlx.model import Model
 
@@ -37,7 +38,7 @@ class Finder(Protocol):
 
 
 def run(args: argparse.Namespace, finder: Finder, sources: Iterable[Path] = ()) -> None:
-    """Run a command with the options of `inputs` and of `common.add_output_arguments`.
+    """Run a command with the options of `inputs` and of `outputs.add_output_arguments`.
 
     Parameters
     ----------
@@ -115,6 +116,8 @@ class _Several:
     def _guarded(self, given: Input) -> None:
         try:
             self._one(given)
+        except BrokenPipeError:  # of the messages: it ends the command
+            raise
         except (SamRlxError, UsageError, OSError, MemoryError) as error:
             self._failed += 1
             common.complain(self._args.command, f"{given.path}: {_without(given.path, error)}")
@@ -123,6 +126,7 @@ class _Several:
         existing = self._outputs.of(given.name).existing()
         if existing is not None and not self._args.overwrite:
             self._kept += 1
+            self._outputs.keep(given.name)
             self._outputs.say(f"{given.path}: left, since there is {existing}")
             return
         if self._args.dry:

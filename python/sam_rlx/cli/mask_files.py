@@ -14,8 +14,8 @@ from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 
 HELP = (
-    "mask of an object: an image, not black inside; a file of --npz, whose best mask is taken; or "
-    "a .npy file of logits or of a mask"
+    "mask of an object: an image of it alone (white on black, one label, or a cut-out); a file of "
+    "--npz, whose best mask is taken; or a .npy file of logits or of a mask"
 )
 # Families that pad an image to a square; others stretch it.
 _PADDED = ("sam",)

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from sam_rlx import viz
 from sam_rlx._progress import terminal_clock
-from sam_rlx.cli import common, concepts, images, inputs, mask_files
-from sam_rlx.cli.common import Found, UsageError
+from sam_rlx.cli import common, concepts, images, inputs, mask_files, outputs
+from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.images import Say
+from sam_rlx.cli.outputs import Found
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model
 
@@ -63,7 +64,7 @@ def add_parser(commands: Any) -> None:
         "--multimask", action="store_true", help="give three candidates; the overlay shows the best"
     )
     concepts.add_arguments(parser)
-    common.add_output_arguments(parser)
+    outputs.add_output_arguments(parser)
     parser.set_defaults(run=run)
 
 

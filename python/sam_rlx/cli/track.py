@@ -1,28 +1,20 @@
 """``sam-rlx track``: masks of objects through a video."""
 
 import argparse
-import hashlib
-import json
-import re
-import sys
 import time
-from collections.abc import Hashable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sam_rlx import _options, io, viz
+from sam_rlx import _options
 from sam_rlx._progress import terminal_bar, terminal_clock
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.frames import ClipFrames, FrameSource, open_frames
-from sam_rlx._video.types import VideoFrame
 from sam_rlx.cli import common, mask_files
 from sam_rlx.cli.common import Unfulfilled, UsageError
 from sam_rlx.cli.segment import check_boxes, check_points, parse_box, parse_point
+from sam_rlx.cli.track_outputs import TrackOutputs
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 from sam_rlx.video import VideoPredictor
@@ -37,8 +29,6 @@ _EXAMPLES = """examples:
 _RATE = 25.0
 # Options of texts: scores of what confirms an object, and of what is a new one.
 _KNOWN, _NEW = "score_threshold_detection", "new_det_thresh"
-_MASK_NAME = re.compile(r".+_\d{5,}\.png")
-_MAX_NAME = 150  # bytes of a file's name that are the object's
 _EMPTY = (
     "found nothing: the objects are on no frame. Try a point nearer to the middle of the object, a "
     "box around it, or another --frame"
@@ -182,183 +172,15 @@ def _grouped(prompts: list[tuple[str, Any]]) -> _Prompts:
     return result
 
 
-class _Outputs:
-    """Result files of the command."""
-
-    def __init__(self, args: argparse.Namespace, prompts: _Prompts) -> None:
-        phrases = [phrase for _, phrase in prompts.phrases]
-        self.categories = ["object", *dict.fromkeys(phrases)]
-        self.video: Path | None = args.output
-        self.masks: Path | None = args.masks
-        self.json: str | None = args.json
-        self._owns_masks = False  # the folder holds masks of this command alone
-        if self.video is not None and self.video.suffix.lower() != ".mp4":
-            directory = self.video
-            if directory.suffix and not directory.is_dir():
-                raise UsageError(f"--output: expected a directory or .mp4, found {directory}")
-            self.video = directory / "overlay.mp4"
-            self._owns_masks = self.masks is None
-            self.masks = self.masks or directory / "masks"
-            self.json = self.json or str(directory / "masks.json")
-        if not (self.video or self.masks or self.json):
-            raise UsageError("expected one of --output, --json or --masks, found none")
-        self._refuse([args.video, *prompts.mask_files()])
-        self.names = _Names(name for _, name in prompts.objects)
-        self.identities: dict[str, int] = {}  # an object keeps its colour when others leave
-        self.images: list[dict[str, Any]] = []
-        self.annotations: list[dict[str, Any]] = []
-        self._before = _mask_files(self.masks)
-        self._written: set[str] = set()
-
-    def _refuse(self, sources: list[Path]) -> None:
-        """Raise `UsageError` if a result would take the place of an input."""
-        as_json = None if self.json in (None, "-") else Path(str(self.json))
-        for path in sources:
-            for option, result in (
-                ("--output", self.video),
-                ("--json", as_json),
-                ("--masks", self.masks),
-            ):
-                if result is not None and common.is_same_file(path, result):
-                    raise UsageError(
-                        f"{option}: expected another file or folder than the input, found {result}"
-                    )
-            if any(common.is_same_file(path, mask) for mask in _mask_files(self.masks)):
-                raise UsageError(f"--masks: expected a folder without the input {path}")
-
-    def say(self, text: str) -> None:
-        """Print a message: on stdout, or on stderr when stdout carries JSON."""
-        common.tell(text, sys.stderr if self.json == "-" else None)
-
-    def add(self, frame: VideoFrame, writer: ClipWriter | None, pixels: NDArray[np.uint8]) -> None:
-        """Write the masks of one frame."""
-        names = [self.names.of(obj_id) for obj_id in frame.masks]
-        masks = list(frame.masks.values())
-        if writer is not None:
-            identities = [self.identities.setdefault(name, len(self.identities)) for name in names]
-            captions = None if len(self.categories) == 1 else _captions(frame)
-            writer.add(viz.overlay(pixels, masks, identities=identities, captions=captions))
-        if self.masks is not None:
-            for name, mask in zip(names, masks, strict=True):
-                file_name = f"{_file_name(name)}_{frame.frame_index:05d}.png"
-                io.write_image(self.masks / file_name, mask)
-                self._written.add(file_name)
-        height, width = pixels.shape[:2]
-        number = len(self.images) + 1
-        self.images.append(
-            {
-                "id": number,
-                "file_name": f"{frame.frame_index:05d}",
-                "frame_index": frame.frame_index,
-                "height": height,
-                "width": width,
-            }
-        )
-        for name, (obj_id, mask) in zip(names, frame.masks.items(), strict=True):
-            category, fields = 1, {"object": name, "object_score": frame.scores[obj_id]}
-            if obj_id in frame.phrases:
-                phrase = frame.phrases[obj_id]
-                category = 1 + self.categories.index(phrase)
-                fields = {"object": name, "phrase": phrase, "score": frame.scores[obj_id]}
-            annotation = io.coco_annotation(mask, **fields)
-            head = {"id": len(self.annotations) + 1, "image_id": number, "category_id": category}
-            self.annotations.append({**head, "iscrowd": 0, **annotation})
-
-    def finish(self) -> None:
-        """Write what is written once."""
-        document = {
-            "images": self.images,
-            "annotations": self.annotations,
-            "categories": [
-                {"id": number, "name": name} for number, name in enumerate(self.categories, 1)
-            ],
-        }
-        if self.json == "-":
-            print(json.dumps(document))
-        elif self.json is not None:
-            io.write_json(self.json, document)
-        for path in (self.video, self.masks, None if self.json == "-" else self.json):
-            if path is not None and self.images:
-                self.say(f"wrote {path}")
-        if self.masks is not None:
-            for line in common.remove_stale(self.masks, self._stale(), map(Path, self._written)):
-                self.say(line)
-
-    def _stale(self) -> list[Path]:
-        """Return masks that were there before: of any object, or where others may be, of ours."""
-        if self._owns_masks:
-            return self._before
-        ours = {_file_name(name) for name in self.names.all()}
-        return [path for path in self._before if path.stem.rpartition("_")[0] in ours]
-
-    @property
-    def found_nothing(self) -> bool:
-        """Whether no object was seen on any frame."""
-        return not any(annotation["area"] for annotation in self.annotations)
-
-
-def _captions(frame: VideoFrame) -> list[str]:
-    """Return what is written on each mask: its name, or its phrase, number and score."""
-    return [
-        f"{frame.phrases[obj_id]} {obj_id} {frame.scores[obj_id]:.2f}"
-        if obj_id in frame.phrases
-        else str(obj_id)
-        for obj_id in frame.masks
-    ]
-
-
-class _Names:
-    """A name for each object, which no other object has.
-
-    Objects that phrases name are numbers; an object of ``--object`` may be called so too.
-    """
-
-    def __init__(self, given: Iterable[str]) -> None:
-        self._names: dict[tuple[type, Hashable], str] = {(str, name): name for name in given}
-
-    def of(self, obj_id: Hashable) -> str:
-        """Return the name of an object."""
-        key = (type(obj_id), obj_id)
-        if key not in self._names:
-            name, number = str(obj_id), 2
-            while name in self._names.values():
-                name, number = f"{obj_id}-{number}", number + 1
-            self._names[key] = name
-        return self._names[key]
-
-    def all(self) -> list[str]:
-        """Return all names so far."""
-        return list(self._names.values())
-
-
-def _file_name(name: str) -> str:
-    """Return how files of an object begin: other characters become the hexadecimal of their bytes.
-
-    Two names never give the same beginning. Long ones end in a hash.
-    """
-    plain = "".join(
-        c
-        if c.isalnum() or c in "-_" or (c == "." and index)
-        else "".join(f"%{byte:02X}" for byte in c.encode("utf-8", "surrogateescape"))
-        for index, c in enumerate(name)
-    )
-    if len(plain.encode()) <= _MAX_NAME:
-        return plain
-    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return f"{plain.encode()[:_MAX_NAME].decode('utf-8', 'ignore')}%{digest}"
-
-
-def _mask_files(folder: Path | None) -> list[Path]:
-    """Return the files in a folder that are called as masks are."""
-    if folder is None or not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if _MASK_NAME.fullmatch(path.name))
-
-
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
     prompts = _grouped(args.prompts or [])
-    outputs = _Outputs(args, prompts)
+    outputs = TrackOutputs(
+        args,
+        [phrase for _, phrase in prompts.phrases],
+        [name for _, name in prompts.objects],
+        prompts.mask_files(),
+    )
     source = open_frames(args.video)
     # With phrases results come late: their frames are decoded a second time, not out of order.
     shown = open_frames(args.video) if prompts.phrases else source
