@@ -359,7 +359,7 @@ class ConceptPredictor(ImageEmbeddings):
             boxes=_joined(found, "boxes"),
             scores=_joined(found, "scores"),
             labels=np.repeat(np.arange(len(found)), counts),
-            texts=texts,
+            phrases=texts,
             low_res_masks=low_res,
             raw=raw or None,
         )
