@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
+from PIL import Image
 from sam_rlx.compat.sam2.automatic_mask_generator import SAM2AutomaticMaskGenerator
 from sam_rlx.compat.sam2.build_sam import build_sam2, build_sam2_video_predictor
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
@@ -247,3 +248,31 @@ def test_a_predictor_passes_through_spawn(sam: Sam, picture: np.ndarray) -> None
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         found = pool.apply(_masks_of, (predictor,))
     assert same(found, predictor.predict(**POINT))
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        {"points": [[np.nan, 3.0]], "labels": [1]},
+        {"points": [[5.0, 3.0], [1.0, -np.inf]], "labels": [1, 0]},
+        {"box": [1.0, 2.0, np.nan, 9.0]},
+    ],
+    ids=["nan", "infinity", "box"],
+)
+def test_nan_leaves_no_object_in_a_video(
+    sam2_checkpoint: Path, frames: np.ndarray, tmp_path: Path, prompt: dict[str, Any]
+) -> None:
+    for index, frame in enumerate(frames[:2]):
+        Image.fromarray(frame).save(tmp_path / f"{index}.jpg")
+    predictor = build_sam2_video_predictor(None, sam2_checkpoint)
+    state = predictor.init_state(str(tmp_path))
+    with pytest.raises(sam_rlx.SamRlxError, match="finite"):
+        predictor.add_new_points_or_box(state, 0, "a", **prompt)
+    assert state["obj_ids"] == []
+    assert state["session"].objects == []
+
+    own = sam_rlx.VideoPredictor(sam_rlx.load_model(sam2_checkpoint), frames[:2])
+    names = {"points": "point_coords", "labels": "point_labels", "box": "box"}
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="finite"):
+        own.add_prompt(0, obj_id="a", **{names[key]: value for key, value in prompt.items()})
+    assert own.obj_ids == []

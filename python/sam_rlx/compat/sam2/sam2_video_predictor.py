@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.video_frames import open_video
@@ -204,7 +205,7 @@ class SAM2VideoPredictor(SAM2Base):
     ) -> Result:
         """Give the mask (h, w) of an object on one frame; returns as `add_new_points_or_box`."""
         pixels = np.asarray(mask, np.bool_)
-        assert pixels.ndim == 2
+        require(pixels.ndim == 2, f"mask: expected shape (H, W), found {pixels.shape}")
         values = pixels.astype(np.float32)
         with all_or_nothing(inference_state):
             handle = self._handle(inference_state, obj_id)

@@ -192,13 +192,14 @@ def available_threads() -> int:
 def decode(
     predictor: _core.ImagePredictor,
     side: int,
-    prompts: tuple[Any, Any, Any, Any],
+    prompts: tuple[Any, ...],
     multimask_output: bool,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Run the decoder on prompts in pixels of the resized image, given as upstream gives them.
 
-    Points (B, N, 2) with labels (B, N) and boxes, of four numbers each, count the same sets. Masks
-    have the channel axis, (M, 1, S, S); one mask serves all sets, and one set all masks.
+    Prompts are points (B, N, 2), labels (B, N), boxes and masks. Boxes, of four numbers each, count
+    the same sets as points. Masks have the channel axis, (M, 1, S, S); one mask serves all sets,
+    and one set all masks.
     """
     point_coords, point_labels, boxes, mask_input = prompts
     points = to_array(point_coords, np.float64)

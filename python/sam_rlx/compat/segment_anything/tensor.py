@@ -1,7 +1,7 @@
 """Arrays that answer to the tensor methods which programs call on results."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from sam_rlx.compat.errors import expects
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
-_Int, _Bool = int, bool
+# Methods of the class below have these names.
+_Int: TypeAlias = int
+_Bool: TypeAlias = bool
 
 
 def _reduction(name: str) -> Callable[..., Any]:
@@ -20,7 +22,8 @@ def _reduction(name: str) -> Callable[..., Any]:
         if "dim" in kwargs:
             kwargs["axis"] = kwargs.pop("dim")
         if len(args) == 2 and isinstance(args[1], _Bool):
-            args, kwargs["keepdim"] = args[:1], args[1]
+            dim, kwargs["keepdim"] = args
+            args = (dim,)
         if "keepdim" in kwargs:
             kwargs["keepdims"] = kwargs.pop("keepdim")
         if isinstance(kwargs.get("axis"), list):
@@ -86,11 +89,12 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
 
     def clone(self) -> "TensorArray":
         """Return a copy."""
-        return self.copy()
+        return as_tensor(self.copy())
 
     def numpy(self) -> NDArray[Any]:
         """Return a plain view."""
-        return self.view(np.ndarray)
+        plain: NDArray[Any] = self.view(np.ndarray)
+        return plain
 
     def to(self, *targets: Any, device: Any = None, dtype: Any = None, **_: Any) -> "TensorArray":
         """Return the array in another type, by NumPy's name or PyTorch's; devices are "cpu".
@@ -106,7 +110,7 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
                 device = target
         if device is not None and str(device) != "cpu":
             raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
-        return self if dtype is None else self.astype(_dtype(dtype), copy=False)
+        return self if dtype is None else as_tensor(self.astype(_dtype(dtype), copy=False))
 
     def type(self, dtype: Any) -> "TensorArray":
         """Return the array in another type."""
@@ -114,31 +118,31 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
 
     def float(self) -> "TensorArray":
         """Return the array as float32."""
-        return self.astype(np.float32, copy=False)
+        return self.to(dtype=np.float32)
 
     def double(self) -> "TensorArray":
         """Return the array as float64."""
-        return self.astype(np.float64, copy=False)
+        return self.to(dtype=np.float64)
 
     def half(self) -> "TensorArray":
         """Return the array as float16."""
-        return self.astype(np.float16, copy=False)
+        return self.to(dtype=np.float16)
 
     def int(self) -> "TensorArray":
         """Return the array as int32."""
-        return self.astype(np.int32, copy=False)
+        return self.to(dtype=np.int32)
 
     def long(self) -> "TensorArray":
         """Return the array as int64."""
-        return self.astype(np.int64, copy=False)
+        return self.to(dtype=np.int64)
 
     def bool(self) -> "TensorArray":
         """Return the array as bool."""
-        return self.astype(np.bool_, copy=False)
+        return self.to(dtype=np.bool_)
 
     def byte(self) -> "TensorArray":
         """Return the array as uint8."""
-        return self.astype(np.uint8, copy=False)
+        return self.to(dtype=np.uint8)
 
     # ---------------------------------------------------------------- shape
 
@@ -164,7 +168,7 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
         """Return the array with a dimension of length 1."""
         return as_tensor(np.expand_dims(self.numpy(), dim))
 
-    def squeeze(self, dim: Any = None, **kwargs: Any) -> Any:
+    def squeeze(self, dim: Any = None, **kwargs: Any) -> Any:  # type: ignore[override]
         """Drop dimensions of length 1; another `dim` stays."""
         if dim is None:
             return super().squeeze(**kwargs)
@@ -180,11 +184,11 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
     def flatten(self, start_dim: Any = 0, end_dim: _Int = -1) -> "TensorArray":
         """Return the array with the dimensions from `start_dim` to `end_dim` as one."""
         if isinstance(start_dim, str):
-            return super().flatten(start_dim)  # type: ignore[arg-type]
+            return as_tensor(super().flatten(start_dim))  # type: ignore[arg-type]
         if self.ndim == 0:
-            return self.reshape(1)
+            return as_tensor(self.reshape(1))
         first, last = start_dim % self.ndim, end_dim % self.ndim
-        return self.reshape((*self.shape[:first], -1, *self.shape[last + 1 :]))
+        return as_tensor(self.reshape((*self.shape[:first], -1, *self.shape[last + 1 :])))
 
     def expand(self, *sizes: Any) -> "TensorArray":
         """Return the array repeated along dimensions of length 1; -1 keeps a length."""

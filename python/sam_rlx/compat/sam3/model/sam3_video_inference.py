@@ -217,7 +217,10 @@ class Sam3VideoInferenceWithInstanceInteractivity:
             tracker = self._make_tracker(inference_state, text)
             if boxes is not None:
                 labels = np.asarray(box_labels, np.int32)
-                assert labels.shape == boxes.shape[:1]
+                require(
+                    labels.shape == boxes.shape[:1],
+                    f"box_labels: expected {len(boxes)} labels, found shape {labels.shape}",
+                )
                 tracker.set_examples(frame_idx, boxes, labels, True)
             inference_state.update(tracker=tracker, text_prompt=text)
             stats = self._run_single_frame_inference(inference_state, frame_idx, False)
@@ -396,12 +399,14 @@ class Sam3VideoInferenceWithInstanceInteractivity:
 
 def _boxes_cxcywh(boxes_xywh: ArrayLike) -> NDArray[np.float64]:
     boxes = np.asarray(boxes_xywh, np.float32)
-    assert boxes.ndim == 2
-    assert boxes.shape[0] > 0
-    assert boxes.shape[1] == 4
+    right = boxes.ndim == 2 and boxes.shape[0] > 0 and boxes.shape[1] == 4
+    require(right, f"boxes_xywh: expected shape (N, 4) with N > 0, found {boxes.shape}")
     centers = np.concatenate([boxes[:, :2] + boxes[:, 2:] / 2, boxes[:, 2:]], axis=1)
     for values in (boxes, centers):
-        assert ((values >= 0) & (values <= 1)).all()
+        require(
+            bool(((values >= 0) & (values <= 1)).all()),
+            f"boxes_xywh: expected fractions of the sides, 0 to 1, found {boxes.tolist()}",
+        )
     return centers.astype(np.float64)
 
 
