@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from sam_rlx._printable import printable
-from sam_rlx.cli import convert, demo, everything, info, quantize, segment, track
+from sam_rlx.cli import convert, demo, everything, info, parity, quantize, segment, track
 from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.signals import Terminated, termination_unwinds
 from sam_rlx.errors import SamRlxError
@@ -22,7 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="example: sam-rlx demo --output demo.png",
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (segment, everything, track, info, convert, quantize, demo):
+    for module in (segment, everything, track, info, convert, quantize, parity, demo):
         module.add_parser(commands)
     return parser
 
@@ -38,14 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C, 128 + N ended by
-        signal N (SIGTERM, SIGHUP). The parser itself raises ``SystemExit`` with 2, or with 0 after
-        ``--help``.
+        Exit code: 0 done, 1 failed (or what `parity` compared differs), 2 wrong usage, 130
+        interrupted by Ctrl-C, 128 + N ended by signal N (SIGTERM, SIGHUP). The parser itself
+        raises ``SystemExit`` with 2, or with 0 after ``--help``.
     """
     args = build_parser().parse_args(argv)
     try:
         with termination_unwinds():
-            args.run(args)
+            return args.run(args) or _DONE
     except UsageError as error:
         return _fail(args.command, error, _USAGE)
     except (SamRlxError, OSError, MemoryError) as error:
@@ -54,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(args.command, "terminated", _SIGNAL + stop.number)
     except KeyboardInterrupt:
         return _fail(args.command, "interrupted", _INTERRUPTED)
-    return _DONE
 
 
 def _fail(command: str, reason: object, code: int) -> int:
