@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,7 +69,9 @@ class Report:
     layers: tuple[Layer, ...]
     skipped: tuple[str, ...]
     masks: tuple[Masks, ...]
-    images: dict[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
+    images: dict[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = field(
+        repr=False
+    )
 
     @property
     def first_difference(self) -> str | None:

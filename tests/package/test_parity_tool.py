@@ -56,12 +56,12 @@ DAMAGES = [
     ("sam-nano", shifted, "image_encoder.blocks.7.mlp.lin1.bias", "image_encoder.blocks.7"),
     ("sam-nano", rolled, "image_encoder.blocks.5.attn.rel_pos_h", "image_encoder.blocks.5"),
     ("sam-nano", swapped, "image_encoder.blocks.|4|5", "image_encoder.blocks.4"),
-    ("sam-nano", scaled, "image_encoder.neck.2.weight", "image_encoder.neck"),
+    ("sam-nano", scaled, "image_encoder.neck.3.weight", "image_encoder.neck"),
     ("sam-nano", shifted, f"{DECODER}.0.self_attn.q_proj.bias", f"{DECODER}.0.queries"),
     ("sam2-nano", scaled, f"{SAM2_TRUNK}.2.attn.qkv.weight", f"{SAM2_TRUNK}.2"),
     ("sam2-nano", shifted, f"{SAM2_TRUNK}.5.norm1.bias", f"{SAM2_TRUNK}.5"),
     ("sam2-nano", swapped, f"{SAM2_TRUNK}.|6|7", f"{SAM2_TRUNK}.6"),
-    ("sam2-nano", shifted, "image_encoder.neck.convs.0.conv.bias", "image_encoder.neck.3"),
+    ("sam2-nano", shifted, "image_encoder.neck.convs.0.conv.bias", "image_encoder.neck.2"),
     ("sam2-nano", scaled, "sam_mask_decoder.conv_s0.weight", "sam_mask_decoder.conv_s0"),
     ("sam2-nano", scaled, f"sam_{DECODER}.1.mlp.layers.0.weight", f"sam_{DECODER}.1.queries"),
     ("sam3-nano", scaled, f"{SAM3_TRUNK}.blocks.2.attn.qkv.weight", f"{SAM3_TRUNK}.blocks.2"),
@@ -129,7 +129,7 @@ def test_reduced_precision_has_wider_bounds():
     report = parity.check("sam-nano", precision="bfloat16", stages=["image", "point"])
     assert report.same, str(report)
     assert report.precision == "bfloat16"
-    assert max(layer.relative for layer in report.layers) > 1e-3
+    assert max(layer.relative for layer in report.layers) > 1e-4
 
 
 def test_files_of_a_report(tmp_path, capsys):

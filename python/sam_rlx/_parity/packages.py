@@ -144,7 +144,7 @@ def sam3() -> SimpleNamespace:
 
 def _stand_in_for_triton() -> None:
     """Make Meta's GPU kernels importable where triton is not installed. None of them is run."""
-    if importlib.util.find_spec("triton") is not None:
+    if "triton" in sys.modules or importlib.util.find_spec("triton") is not None:
         return
 
     def decorator(*args: Any, **kwargs: Any) -> Any:
