@@ -35,14 +35,15 @@ void check_batch(PromptBatch& prompts, bool& known, std::int64_t batch, const ch
   known = true;
 }
 
-void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords, const Labels& labels,
-                Frame frame) {
+// Labels may be any integers: those that no embedding has are a position alone, as upstream.
+void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords,
+                const Labels& labels) {
   if (!coords && !labels) return;
   if (!coords || !labels) {
     fail("point_labels", "points and labels together", coords ? "points alone" : "labels alone");
   }
-  if (coords->ndim() != 3 || coords->shape(2) != 2 || coords->shape(1) < 1) {
-    fail("point_coords", "shape (B, N, 2) with N > 0", shape_of(*coords, "point_coords").str());
+  if (coords->ndim() != 3 || coords->shape(2) != 2) {
+    fail("point_coords", "shape (B, N, 2)", shape_of(*coords, "point_coords").str());
   }
   if (labels->ndim() != 2 || labels->shape(0) != coords->shape(0) ||
       labels->shape(1) != coords->shape(1)) {
@@ -50,13 +51,6 @@ void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords, co
          shape_of(*labels, "point_labels").str());
   }
   check_finite(coords->data(), coords->size(), "point_coords");
-  for (py::ssize_t i = 0; frame != Frame::kModel && i < labels->size(); ++i) {
-    const std::int32_t label = labels->data()[i];
-    if (label < -1 || label > 1) {
-      fail("point_labels", "1 (foreground), 0 (background) or -1 (no point)",
-           std::to_string(label));
-    }
-  }
   check_batch(prompts, known, coords->shape(0), "point_coords");
   prompts.num_points = coords->shape(1);
   prompts.point_coords = coords->data();
@@ -64,11 +58,11 @@ void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords, co
 }
 
 PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coords,
-                         const Labels& labels, const Coordinates& boxes, const Masks& mask_input,
-                         Frame frame) {
+                         const Labels& labels, const Coordinates& boxes,
+                         const Masks& mask_input) {
   PromptBatch prompts;
   bool known = false;
-  add_points(prompts, known, coords, labels, frame);
+  add_points(prompts, known, coords, labels);
   if (boxes) {
     if (boxes->ndim() != 2 || boxes->shape(1) != 4) {
       fail("boxes", "shape (B, 4)", shape_of(*boxes, "boxes").str());
@@ -97,7 +91,7 @@ PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coo
 template <Frame frame>
 py::tuple decode(ImagePredictor& predictor, const Coordinates& coords, const Labels& labels,
                  const Coordinates& boxes, const Masks& mask_input, bool multimask_output) {
-  const PromptBatch prompts = prompt_batch(predictor, coords, labels, boxes, mask_input, frame);
+  const PromptBatch prompts = prompt_batch(predictor, coords, labels, boxes, mask_input);
   const std::int64_t count = predictor.num_masks(multimask_output);
   const std::int64_t side = predictor.model().info().mask_side;
   auto low_res = make_array<float>({prompts.batch, count, side, side});
@@ -171,7 +165,8 @@ void register_image_predictor(py::module_& m) {
                  predictor->set_poll_interrupt(poll_python_signals);
                  return predictor;
                }),
-           py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float")
+           py::arg("model"), py::arg("num_threads") = 0,
+           py::arg("resize") = resize_name(ImageOptions().resize))
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
       .def("set_image", set_image, py::arg("image"))
       .def_property_readonly("image_embeddings",

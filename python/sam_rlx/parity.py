@@ -29,6 +29,8 @@ from sam_rlx.model import Model, find_checkpoint, load_model
 
 __all__ = ["Layer", "Masks", "Report", "check"]
 
+Key = tuple[str, str]  # image and stage
+
 # What runs at once at most: the reference in float64, and layers. In parts of its float32 size.
 _EXACT_MEMORY = 3.5
 
@@ -57,7 +59,7 @@ class Report:
     masks : tuple of Masks
         Masks and scores of every call.
     images : dict
-        For pages: by stage and image, our and the reference's first mask and the image.
+        For pages: by image and stage, our and the reference's first mask and the image.
     """
 
     checkpoint: str
@@ -264,9 +266,6 @@ def check(
     )
 
 
-Key = tuple[str, str]  # image, stage
-
-
 def _images(images: Any) -> dict[str, NDArray[np.uint8]]:
     if images is None:
         images = Path(__file__).parent / "assets" / "coffee.jpg"
@@ -375,12 +374,12 @@ def _compare_masks(
 
 def _first_masks(
     ours: dict[Key, Outcome], single: dict[Key, Outcome], inputs: dict[str, NDArray[np.uint8]]
-) -> dict[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+) -> dict[Key, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
     found = {}
     for (image, stage), outcome in ours.items():
         theirs = single[image, stage].masks
         if outcome.masks is not None and theirs is not None and len(outcome.masks) and len(theirs):
-            found[stage, image] = (outcome.masks[0], theirs[0], inputs[image])
+            found[image, stage] = (outcome.masks[0], theirs[0], inputs[image])
     return found
 
 

@@ -6,10 +6,10 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from sam_rlx import _core, _options
-from sam_rlx._arrays import Marks, as_integer, as_marks, as_num_threads
+from sam_rlx._arrays import Marks, as_integer, as_marks, as_num_threads, clamped
 from sam_rlx._video.files import VideoFiles
 from sam_rlx._video.frames import FrameSource, open_frames
-from sam_rlx._video.phrases import Phrases, check_examples
+from sam_rlx._video.phrases import Phrases
 from sam_rlx._video.tracking import VideoTracking
 from sam_rlx._video.types import Points, as_mask, as_points, core_options
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
@@ -303,7 +303,7 @@ class VideoPredictor(VideoTracking, VideoFiles):
             self._load(index)
             if boxes is not None:
                 assert self._core.orig_hw is not None
-                check_examples(boxes, self._core.orig_hw)
+                boxes = clamped(boxes, self._core.orig_hw, "a frame")
                 phrase.core.set_examples(index, boxes.values, boxes.labels)
             self._next_handle = self._phrases.search(phrase, index, False, self._next_handle)
 

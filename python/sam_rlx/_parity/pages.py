@@ -102,10 +102,10 @@ def html_page(report: Mapping[str, Any], images: Pictures) -> str:
         "<h2>Masks</h2><p>Ours, the reference's, and both: grey where they agree, blue where only "
         "ours is set, red where only the reference's is.</p>",
     ]
-    figures = {(entry["stage"], entry["item"]): entry for entry in report["masks"]}
+    figures = {(entry["item"], entry["stage"]): entry for entry in report["masks"]}
     for key, arrays in images.items():
         entry = figures[key]
-        caption = f"{key[0]}, image {key[1]}: IoU {entry['iou']:.6f}"
+        caption = f"{key[1]}, image {key[0]}: IoU {entry['iou']:.6f}"
         pictures = "".join(f"<img src='{panel}' alt=''>" for panel in _panels(*arrays))
         parts.append(f"<figure>{pictures}<figcaption>{escape(caption)}</figcaption></figure>")
     parts.append("<h2>Layers and calls</h2><table><tr><th>stage<th>layer or call<th>figures</tr>")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import Marks, as_integer
+from sam_rlx._arrays import as_integer
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -244,14 +244,3 @@ class Phrases:
             scores.update(zip(names, found, strict=True))
             texts.update((name, phrase.text) for name in names)
         return masks, scores, texts
-
-
-def check_examples(marks: Marks, hw: tuple[int, int]) -> None:
-    """Refuse boxes that are empty or reach out of the frame."""
-    height, width = hw
-    for x0, y0, x1, y1 in marks.values.tolist():
-        if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
-            raise InvalidArgumentError(
-                f"boxes: expected (x0, y0, x1, y1) in a frame of {width} x {height} with x0 < x1 "
-                f"and y0 < y1, found {[x0, y0, x1, y1]}"
-            )

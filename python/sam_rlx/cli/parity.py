@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._progress import terminal_bar
-from sam_rlx.cli.common import tell
+from sam_rlx.cli.common import Unfulfilled, tell
 
 _EXAMPLES = """examples:
   sam-rlx parity sam2.1_hiera_tiny.pt --image cup.jpg
@@ -61,8 +61,8 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the command. Returns the exit status."""
+def run(args: argparse.Namespace) -> None:
+    """Run the command."""
     from sam_rlx import parity
 
     with terminal_bar("stage") as progress:
@@ -87,4 +87,5 @@ def run(args: argparse.Namespace) -> int:
             write(path)
     for line in str(report).splitlines():
         tell(line)
-    return 0 if report.same else 1
+    if not report.same:
+        raise Unfulfilled(report.verdict)
