@@ -42,8 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 done, 1 failed, nothing found or different from the reference, 2 wrong usage, 130 interrupted by Ctrl-C,
-        128 + N ended by signal N (SIGTERM, SIGHUP; SIGPIPE: whoever reads the output has enough).
+        Exit code: 0 done, 1 failed, nothing found or different from the reference, 2 wrong usage,
+        130 interrupted by Ctrl-C, 128 + N ended by signal N (SIGTERM, SIGHUP; SIGPIPE: whoever
+        reads the output has enough).
         The parser itself raises ``SystemExit`` with 2, or with 0 after ``--help`` and
         ``--version``.
     """
