@@ -175,6 +175,8 @@ void register_concept_predictor(py::module_& m) {
       .def_property_readonly("num_threads", &ConceptPredictor::num_threads)
       .def("set_image", set_concept_image, py::arg("image"), py::arg("orig_hw") = py::none())
       .def_property_readonly("concept_image", &ConceptPredictor::concept_image)
+      .def("set_trace", &ConceptPredictor::set_trace, py::arg("trace").none(true),
+           py::keep_alive<1, 2>())
       .def("set_concept_image", &ConceptPredictor::set_concept_image, py::arg("concept_image"))
       .def_property_readonly("orig_hw",
                              [](const ConceptPredictor& x) {

@@ -148,6 +148,15 @@ py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool 
 }  // namespace
 
 void register_image_predictor(py::module_& m) {
+  // What layers compute, for parity reports and tests: [(path, array)], emptied by each call.
+  py::class_<Trace>(m, "Trace").def(py::init<>()).def("take", [](Trace& self) {
+    py::list records;
+    for (auto& [path, value] : self.records) {
+      records.append(py::make_tuple(path, to_numpy(std::move(value))));
+    }
+    self.records.clear();
+    return records;
+  });
   py::classh<ImagePredictor>(m, "ImagePredictor")
       .def(py::init(
                [](std::shared_ptr<const Model> model, int num_threads, const std::string& resize) {
@@ -169,6 +178,8 @@ void register_image_predictor(py::module_& m) {
       .def("set_image_embeddings", set_image_embeddings<ImagePredictor>, py::arg("embeddings"),
            py::arg("orig_hw"))
       .def("reset_image", &ImagePredictor::reset_image)
+      .def("set_trace", &ImagePredictor::set_trace, py::arg("trace").none(true),
+           py::keep_alive<1, 2>())
       .def("decode", decode<Frame::kOriginal>, py::arg("point_coords") = py::none(),
            py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
            py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)

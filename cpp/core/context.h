@@ -12,7 +12,7 @@ namespace sam_rlx {
 
 struct KernelTable;
 
-// Copies of what the layers computed, in order, by path. Tests only.
+// Copies of what the layers computed, in order, by path. For tests and parity reports.
 struct Trace {
   std::vector<std::pair<std::string, Tensor>> records;
 };

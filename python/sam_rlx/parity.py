@@ -1,282 +1,397 @@
-"""Upstream's PyTorch model and ours on one checkpoint and image (extra ``parity``).
+"""The same checkpoint through Meta's PyTorch code and through ours (extra ``parity``).
 
-``python -m sam_rlx.parity CHECKPOINT PICTURE --point X,Y`` prints a line for each stage.
+`check` runs both and compares every layer that both have, then masks and scores. The report names
+the first layer that differs.
 """
 
-import argparse
-import functools
-import importlib
+import json
+import math
 import os
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
-from sam_rlx.compat.segment_anything import SamPredictor
-from sam_rlx.compat.segment_anything.modeling import Sam
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError, UnsupportedError
-from sam_rlx.model import Model, load_model
+from sam_rlx._arrays import as_rgb
+from sam_rlx._files import atomic_write
+from sam_rlx._parity import networks
+from sam_rlx._parity import stages as stage_module
+from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, compare_masks
+from sam_rlx._parity.pages import html_page, junit_text
+from sam_rlx._parity.stages import Ours, Outcome, Reference
+from sam_rlx._progress import Progress
+from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.model import Model, find_checkpoint, load_model
 
-# End to end: docs/parity.md. The embedding's bound is relative to its largest value.
-MIN_MASK_IOU = 0.999
-MAX_SCORE_DIFFERENCE = 1e-3
-MAX_EMBEDDING_DIFFERENCE = 1e-3
+__all__ = ["Layer", "Masks", "Report", "check"]
 
+Key = tuple[str, str]  # image and stage
 
-@dataclass(frozen=True)
-class Stage:
-    """Distance of one stage's results.
-
-    Attributes
-    ----------
-    name : str
-        The stage.
-    max_abs : float
-        Largest difference.
-    relative : float
-        The same, in parts of upstream's largest value.
-    cosine : float
-        Cosine between the two results as vectors.
-    iou : float or None
-        Smallest intersection over union of a mask; None for stages without masks.
-    """
-
-    name: str
-    max_abs: float
-    relative: float
-    cosine: float
-    iou: float | None = None
-
-    def __str__(self) -> str:
-        text = (
-            f"{self.name:<16} max abs {self.max_abs:9.3e}  relative {self.relative:9.3e}  "
-            f"cosine {self.cosine:.9f}"
-        )
-        return text if self.iou is None else f"{text}  mask IoU {self.iou:.6f}"
+# What runs at once at most: the reference in float64, and layers. In parts of its float32 size.
+_EXACT_MEMORY = 3.5
 
 
 @dataclass(frozen=True)
 class Report:
-    """All stages, in the order of computation."""
+    """Layers and masks of both sides, compared in the order of computation.
 
-    stages: tuple[Stage, ...]
+    Attributes
+    ----------
+    checkpoint : str
+        The file.
+    family, variant : str
+        What it holds.
+    reference : str
+        The package that it was compared with, and its version.
+    precision : str
+        In which ours computed: ``"float32"``, ``"bfloat16"``, ``"int8"``, or the format of packed
+        weights, such as ``"Q8_0"``, which the reference gets unpacked.
+    exact : bool
+        Whether the reference was run in float64 too.
+    layers : tuple of Layer
+        Every layer that both sides have.
+    skipped : tuple of str
+        Layers of ours that the reference has in another form.
+    masks : tuple of Masks
+        Masks and scores of every call.
+    images : dict
+        For pages: by image and stage, our and the reference's first mask and the image.
+    """
+
+    checkpoint: str
+    family: str
+    variant: str
+    reference: str
+    precision: str
+    exact: bool
+    layers: tuple[Layer, ...]
+    skipped: tuple[str, ...]
+    masks: tuple[Masks, ...]
+    images: dict[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = field(
+        repr=False
+    )
+
+    @property
+    def first_difference(self) -> str | None:
+        """Path of the first layer that is out of its bounds, or None."""
+        return next((layer.path for layer in self.layers if not layer.same), None)
+
+    @property
+    def same(self) -> bool:
+        """Whether all layers, masks and scores are within their bounds."""
+        return all(entry.same for entry in (*self.layers, *self.masks))
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.stages))
+        lines = [
+            f"{self.checkpoint}: {self.family} {self.variant}, {self.precision}, against "
+            f"{self.reference}" + ("" if self.exact else " (float32 alone)"),
+            f"{'stage':<11} {'layer':<58} {'relative':>9} {'allowed':>9} {'PyTorch':>9} "
+            f"{'cosine':>11}",
+        ]
+        for layer in self.layers:
+            own = "" if math.isnan(layer.reference_error) else f"{layer.reference_error:9.2e}"
+            lines.append(
+                f"{layer.stage:<11} {layer.path[-58:]:<58} {layer.relative:9.2e} "
+                f"{layer.allowed:9.2e} {own:>9} {layer.cosine:11.8f}"
+                + ("" if layer.same else "  DIFFERS")
+            )
+        lines.append(f"{'stage':<11} {'masks of':<36} {'ours':>5} {'theirs':>6} {'IoU':>9} score")
+        for entry in self.masks:
+            score = "-" if math.isnan(entry.score) else f"{entry.score:.2e}"
+            lines.append(
+                f"{entry.stage:<11} {entry.item[-36:]:<36} {entry.count:5} "
+                f"{entry.reference_count:6} {entry.iou:9.6f} {score}"
+                + ("" if entry.same else "  DIFFERS")
+            )
+        lines.append(self.verdict)
+        return "\n".join(lines)
 
-    def __getitem__(self, name: str) -> Stage:
-        return next(stage for stage in self.stages if stage.name == name)
+    @property
+    def verdict(self) -> str:
+        """One line: ``same``, or what differs first."""
+        wrong = [entry for entry in (*self.layers, *self.masks) if not entry.same]
+        if not wrong:
+            return f"same: {len(self.layers)} layers, {len(self.masks)} calls"
+        if self.first_difference is not None:
+            return f"differs: first in layer {self.first_difference}"
+        first = next(entry for entry in self.masks if not entry.same)
+        return f"differs: first in the masks of {first.stage} on {first.item}"
 
     def check(self) -> None:
-        """Raise ``AssertionError`` if a mask, a score or the embedding differs too much."""
-        masks, scores = self["masks"], self["iou_predictions"]
-        embedding = self["image_embedding"]
-        assert masks.iou is not None
-        assert masks.iou >= MIN_MASK_IOU, f"mask IoU {masks.iou} < {MIN_MASK_IOU}\n{self}"
-        assert scores.max_abs <= MAX_SCORE_DIFFERENCE, f"scores differ\n{self}"
-        assert embedding.relative <= MAX_EMBEDDING_DIFFERENCE, f"embeddings differ\n{self}"
+        """Raise ``AssertionError`` with the table if anything differs."""
+        if not self.same:
+            raise AssertionError(f"{self.verdict}\n{self}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON has it: NaN becomes None."""
+
+        def plain(entry: Layer | Masks) -> dict[str, Any]:
+            return {
+                key: None if isinstance(value, float) and not math.isfinite(value) else value
+                for key, value in asdict(entry).items()
+            }
+
+        return {
+            "format": "sam_rlx.parity.1",
+            "checkpoint": self.checkpoint,
+            "family": self.family,
+            "variant": self.variant,
+            "reference": self.reference,
+            "precision": self.precision,
+            "exact": self.exact,
+            "same": self.same,
+            "verdict": self.verdict,
+            "first_difference": self.first_difference,
+            "layers": [plain(layer) for layer in self.layers],
+            "skipped": list(self.skipped),
+            "masks": [plain(entry) for entry in self.masks],
+        }
+
+    def write_json(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_dict` as a JSON file."""
+        with atomic_write(path) as file:
+            file.write(json.dumps(self.to_dict(), indent=1, allow_nan=False).encode() + b"\n")
+
+    def write_junit(self, path: str | os.PathLike[str]) -> None:
+        """Write a JUnit file: one test case for each layer and each call."""
+        with atomic_write(path) as file:
+            file.write(junit_text(self.to_dict()).encode())
+
+    def write_html(self, path: str | os.PathLike[str]) -> None:
+        """Write one page with the table, and both masks and their difference as inputs."""
+        with atomic_write(path) as file:
+            file.write(html_page(self.to_dict(), self.images).encode())
 
 
-def compare(
+def check(
     checkpoint: str | os.PathLike[str] | Model,
-    image: Any,
+    images: Any = None,
     *,
-    point: Sequence[float] | None = None,
-    box: Sequence[float] | None = None,
+    reference: Literal["auto", "meta"] = "auto",
+    reference_checkpoint: str | os.PathLike[str] | None = None,
+    precision: str = "float32",
+    stages: Literal["all"] | Sequence[str] = "all",
+    text: str = stage_module.TEXT,
+    tolerance: float | None = None,
+    num_threads: int | None = None,
+    progress: Progress | None = None,
 ) -> Report:
-    """Run both implementations and measure every stage.
+    """Run a checkpoint through the reference and through ours, and compare.
 
     Parameters
     ----------
     checkpoint : str, path or Model
-        A file with Meta's tensor names (``.pth`` or ``.safetensors``), or ``"sam-nano"``.
-    image : str, path or ndarray
-        An image file, or uint8 (H, W, 3) RGB.
-    point : (x, y), optional
-        Foreground point in pixels. Default without a box: the middle of the image.
-    box : (x0, y0, x1, y1), optional
-        Box in pixels.
+        A checkpoint file or folder, a hub id, or a packaged model such as ``"sam2-nano"``.
+    images : path, ndarray or sequence of them, optional
+        Image files, or uint8 (H, W, 3) RGB. Default: a photograph of the package.
+    reference : {"auto", "meta"}
+        Meta's packages ``segment-anything``, ``sam2`` or ``sam3``, by the family.
+    reference_checkpoint : str or path, optional
+        Another file with the weights for the reference. Default: the same.
+    precision : {"float32", "bfloat16", "int8"}
+        In which ours computes. Bounds of reduced precisions are wider, and are against PyTorch's
+        float32: `sam_rlx._parity.measure.BOUNDS`.
+    stages : "all" or sequence of str
+        Of SAM and SAM 2: ``image``, ``point``, ``box``, ``mask``, ``everything``; of SAM 3:
+        ``image``, ``point``, ``box``, ``mask``, ``text``, ``example``.
+    text : str
+        What ``text`` looks for.
+    tolerance : float, optional
+        Bound of each layer's largest difference, in parts of its largest value. Default: four
+        times the error of PyTorch's float32 against float64, which is run for this; where memory
+        is too small for float64, 0.001.
+    num_threads : int, optional
+        Of ours. Default: the cores this process may use.
+    progress : callable, optional
+        Called with steps done and steps to do.
 
     Returns
     -------
     Report
-        Stages ``resized, input, image_embedding, low_res_masks, iou_predictions, masks``.
+        `Report.same` tells whether all is within the bounds.
 
     Raises
     ------
     MissingExtraError
-        PyTorch or ``segment-anything`` is not installed.
+        PyTorch or the reference's package is not installed.
     UnsupportedError
-        The checkpoint has tensor names that upstream does not load.
+        The reference has no such network.
+    InvalidArgumentError
+        A stage, a precision or an image is not valid.
+    CheckpointError
+        The file is damaged.
     """
-    torch, upstream = _packages()
-    model = checkpoint if isinstance(checkpoint, Model) else load_model(checkpoint)
-    pixels = image if isinstance(image, np.ndarray) else io.read_image(image)
-    theirs = upstream.SamPredictor(_upstream_model(torch, model))
-    ours = SamPredictor(Sam(model))
-    if point is None and box is None:
-        point = (pixels.shape[1] / 2, pixels.shape[0] / 2)
-    prompts: dict[str, Any] = {
-        "point_coords": None if point is None else np.asarray([point], np.float64),
-        "point_labels": None if point is None else np.asarray([1]),
-        "box": None if box is None else np.asarray(box, np.float64),
-    }
-    results = []
-    for predictor in (ours, theirs):
-        resized = predictor.transform.apply_image(pixels)
-        values = resized.transpose(2, 0, 1)[None].astype(np.float32)
-        tensor = values if predictor is ours else torch.from_numpy(values)
-        predictor.set_image(pixels)
-        masks, scores, low_res = predictor.predict(**prompts)
-        results.append(
-            {
-                "resized": resized,
-                "input": np.asarray(predictor.model.preprocess(tensor)),
-                "image_embedding": predictor.get_image_embedding().numpy(),
-                "low_res_masks": low_res,
-                "iou_predictions": scores,
-                "masks": masks,
-            }
+    if reference not in ("auto", "meta"):
+        raise InvalidArgumentError(f"reference: expected auto or meta, found {reference!r}")
+    if precision not in BOUNDS:
+        raise InvalidArgumentError(
+            f"precision: expected one of {list(BOUNDS)}, found {precision!r}"
         )
-    mine, other = results
-    return Report(tuple(_stage(name, mine[name], other[name]) for name in mine))
+    given = None if precision == "float32" else precision
+    model = checkpoint if isinstance(checkpoint, Model) else load_model(checkpoint, precision=given)
+    inputs = _images(images)
+    source = model.source if reference_checkpoint is None else find_checkpoint(reference_checkpoint)
+    network = stage_module.reference_of(model, networks.read_weights(str(source)))
+    chosen = _stages(stages, network.stages)
+    exact = tolerance is None and _exact_fits(network)
+    runs = 2 + exact
+    meter = _Meter(runs * len(inputs) * len(chosen), progress)
 
-
-def _stage(name: str, ours: NDArray[Any], theirs: NDArray[Any]) -> Stage:
-    iou = None
-    if ours.dtype == np.bool_:
-        both = (ours & theirs).sum(axis=(-2, -1))
-        union = (ours | theirs).sum(axis=(-2, -1))
-        iou = float(np.where(union > 0, both / np.maximum(union, 1), 1.0).min())
-    a, b = ours.astype(np.float64).ravel(), theirs.astype(np.float64).ravel()
-    largest, scale = float(np.abs(a - b).max()), float(np.abs(b).max())
-    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
-    cosine = float(a @ b) / norm if norm else 1.0
-    return Stage(name, largest, largest / scale if scale else largest, cosine, iou)
-
-
-def _packages() -> tuple[Any, ModuleType]:
-    """Import PyTorch and upstream's package."""
-    try:
-        torch = importlib.import_module("torch")
-        try:
-            return torch, importlib.import_module("segment_anything")
-        except RuntimeError as error:
-            if "torchvision::nms" not in str(error):
-                raise
-        # torchvision was built for another PyTorch: it needs two operators to be declared at its
-        # import, and nothing here runs them. The declarations live as long as their library.
-        for name in [key for key in sys.modules if key.startswith("torchvision")]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _declared.append(library)
-        return torch, importlib.import_module("segment_anything")
-    except ImportError as error:
-        raise MissingExtraError(
-            'parity: expected PyTorch and segment-anything (pip install "sam_rlx[parity]"), found '
-            f"{error}"
-        ) from error
-
-
-_declared: list[Any] = []
-
-
-def _upstream_model(torch: Any, model: Model) -> Any:
-    """Build upstream's ``Sam`` with the sizes and the weights of `model`."""
-    modeling = importlib.import_module("segment_anything.modeling")
-    encoder, prompt, decoder = (
-        model.config[key] for key in ("image_encoder", "prompt_encoder", "mask_decoder")
+    ours_side = Ours(model, num_threads)
+    ours = {
+        (image, stage): meter.step(ours_side.run(stage, pixels, text))
+        for image, pixels in inputs.items()
+        for stage in chosen
+    }
+    del ours_side
+    single = _run_reference(network, ours, inputs, text, meter, exact=False)
+    wide = _run_reference(network, ours, inputs, text, meter, exact=True) if exact else None
+    bounds = _bounds(model, tolerance)
+    layers, skipped = _compare_layers(network, ours, single, wide, bounds)
+    return Report(
+        checkpoint=str(model.source),
+        family=model.family,
+        variant=model.variant,
+        reference=_package_version(network.name),
+        precision=model.precision,
+        exact=exact,
+        layers=layers,
+        skipped=skipped,
+        masks=_compare_masks(ours, single, bounds),
+        images=_first_masks(ours, single, inputs),
     )
-    grid = encoder["img_size"] // encoder["patch_size"]
-    names = ["img_size", "patch_size", "embed_dim", "depth", "num_heads", "out_chans"]
-    names += ["window_size", "global_attn_indexes"]
-    sam = modeling.Sam(
-        modeling.ImageEncoderViT(
-            **{name: encoder[name] for name in names},
-            mlp_ratio=encoder["mlp_dim"] / encoder["embed_dim"],
-            norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-6),
-            qkv_bias=True,
-            use_rel_pos=True,
-        ),
-        modeling.PromptEncoder(
-            embed_dim=prompt["embed_dim"],
-            image_embedding_size=(grid, grid),
-            input_image_size=(encoder["img_size"], encoder["img_size"]),
-            mask_in_chans=prompt["mask_in_chans"],
-        ),
-        modeling.MaskDecoder(
-            num_multimask_outputs=decoder["num_multimask_outputs"],
-            transformer=modeling.TwoWayTransformer(
-                depth=decoder["transformer_depth"],
-                embedding_dim=decoder["embedding_dim"],
-                num_heads=decoder["num_heads"],
-                mlp_dim=decoder["mlp_dim"],
-            ),
-            transformer_dim=decoder["embedding_dim"],
-            iou_head_depth=decoder["iou_head_depth"],
-            iou_head_hidden_dim=decoder["iou_head_hidden_dim"],
-        ),
-        pixel_mean=list(model.config["pixel_mean"]),
-        pixel_std=list(model.config["pixel_std"]),
+
+
+def _images(images: Any) -> dict[str, NDArray[np.uint8]]:
+    if images is None:
+        images = Path(__file__).parent / "assets" / "coffee.jpg"
+    many = images if isinstance(images, list | tuple) else [images]
+    if not many:
+        raise InvalidArgumentError("images: expected at least one, found none")
+    found = {}
+    for number, image in enumerate(many):
+        if isinstance(image, str | os.PathLike):
+            found[f"{number}: {Path(image).name}"] = io.read_image(image)
+        else:
+            found[f"{number}: array"] = as_rgb(image)
+    return found
+
+
+def _stages(stages: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    if stages == "all":
+        return tuple(known)
+    wanted = [stages] if isinstance(stages, str) else list(stages)
+    for stage in wanted:
+        if stage not in known:
+            raise InvalidArgumentError(f"stages: expected some of {list(known)}, found {stage!r}")
+    if set(wanted) & set(stage_module.CLICKS):
+        wanted.append("image")
+    return tuple(stage for stage in known if stage in wanted)
+
+
+class _Meter:
+    """Counts steps and tells about them."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def step(self, result: Outcome) -> Outcome:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return result
+
+
+def _exact_fits(network: Reference) -> bool:
+    """Tell whether memory is large enough for the reference in float64."""
+    nbytes = sum(4 * p.numel() for p in network.network.parameters())
+    try:
+        available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return False
+    return bool(_EXACT_MEMORY * nbytes < available)
+
+
+def _run_reference(
+    network: Reference,
+    ours: dict[Key, Outcome],
+    inputs: dict[str, NDArray[np.uint8]],
+    text: str,
+    meter: _Meter,
+    *,
+    exact: bool,
+) -> dict[Key, Outcome]:
+    network.prepare(exact)
+    return {
+        key: meter.step(network.run(key[1], inputs[key[0]], text, list(outcome.layers), exact))
+        for key, outcome in ours.items()
+    }
+
+
+def _compare_layers(
+    network: Reference,
+    ours: dict[Key, Outcome],
+    single: dict[Key, Outcome],
+    wide: dict[Key, Outcome] | None,
+    bounds: Bounds,
+) -> tuple[tuple[Layer, ...], tuple[str, ...]]:
+    layers, skipped = [], []
+    for key, outcome in ours.items():
+        judge = LayerJudge(bounds)
+        for path, value in outcome.layers.items():
+            pairs = []
+            for side in (single, wide):
+                theirs = None if side is None else side[key].layers.get(path)
+                pairs.append(
+                    None if theirs is None else network.shared(path, key[1], value, theirs)
+                )
+            if pairs[0] is None:
+                skipped.append(path)
+                continue
+            exact = None if pairs[1] is None else pairs[1][1]
+            layers.append(judge.layer((key[1], path), *pairs[0], exact))
+    return tuple(layers), tuple(dict.fromkeys(skipped))
+
+
+def _compare_masks(
+    ours: dict[Key, Outcome], single: dict[Key, Outcome], bounds: Bounds
+) -> tuple[Masks, ...]:
+    return tuple(
+        compare_masks(
+            (stage, image),
+            (outcome.masks, outcome.scores),
+            (theirs, single[image, stage].scores),
+            bounds,
+        )
+        for (image, stage), outcome in ours.items()
+        if outcome.masks is not None and (theirs := single[image, stage].masks) is not None
     )
+
+
+def _first_masks(
+    ours: dict[Key, Outcome], single: dict[Key, Outcome], inputs: dict[str, NDArray[np.uint8]]
+) -> dict[Key, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    found = {}
+    for (image, stage), outcome in ours.items():
+        theirs = single[image, stage].masks
+        if outcome.masks is not None and theirs is not None and len(outcome.masks) and len(theirs):
+            found[image, stage] = (outcome.masks[0], theirs[0], inputs[image])
+    return found
+
+
+def _bounds(model: Model, tolerance: float | None) -> Bounds:
+    bounds = BOUNDS.get(model.precision, BOUNDS["float32"])  # packed weights: float32 arithmetic
+    return bounds if tolerance is None else replace(bounds, relative=tolerance)
+
+
+def _package_version(name: str) -> str:
+    from importlib import metadata
+
     try:
-        sam.load_state_dict(_state_dict(torch, Path(model.source)))
-    except RuntimeError as error:
-        raise UnsupportedError(
-            f"{model.source}: expected upstream's tensor names, found {error}"
-        ) from error
-    return sam.eval()
-
-
-def _state_dict(torch: Any, path: Path) -> Any:
-    if path.suffix != ".safetensors":
-        return torch.load(path, map_location="cpu", weights_only=True)
-    try:
-        reader = importlib.import_module("safetensors.torch")
-    except ImportError as error:
-        raise MissingExtraError(
-            'parity: expected the package safetensors (pip install "sam_rlx[parity]"), found none'
-        ) from error
-    return {name: tensor.float() for name, tensor in reader.load_file(path).items()}
-
-
-def _numbers(text: str) -> list[float]:
-    return [float(part) for part in text.split(",")]
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Compare from the command line; exit code 1 if the results differ too much."""
-    parser = argparse.ArgumentParser(
-        prog="python -m sam_rlx.parity",
-        description="Compare upstream's PyTorch model with sam_rlx, stage by stage.",
-        epilog="example: python -m sam_rlx.parity sam_vit_b_01ec64.pth cup.jpg --point 300,60",
-    )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT")
-    parser.add_argument("image", metavar="IMAGE")
-    parser.add_argument("--point", type=_numbers, metavar="X,Y")
-    parser.add_argument("--box", type=_numbers, metavar="X0,Y0,X1,Y1")
-    args = parser.parse_args(argv)
-    try:
-        report = compare(args.checkpoint, args.image, point=args.point, box=args.box)
-    except (InvalidArgumentError, MissingExtraError, UnsupportedError, OSError) as error:
-        print(f"parity: {error}", file=sys.stderr)
-        return 1
-    print(report)
-    try:
-        report.check()
-    except AssertionError as error:
-        print(f"parity: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return name

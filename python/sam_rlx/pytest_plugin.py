@@ -1,23 +1,60 @@
-"""A pytest plug-in: a fixture that compares a checkpoint with upstream (extra ``parity``).
+"""A pytest plug-in: a checkpoint against upstream, one test for each stage (extra ``parity``).
 
-Ask for it in a ``conftest.py``: ``pytest_plugins = ["sam_rlx.pytest_plugin"]``.
+Ask for it in a ``conftest.py``: ``pytest_plugins = ["sam_rlx.pytest_plugin"]``, and mark a test
+with the checkpoint::
+
+    @pytest.mark.sam_rlx_parity("my_sam2.pt", images=["cup.jpg"])
+    def test_parity(sam_rlx_parity):
+        sam_rlx_parity().check()
+
+It becomes a test for each stage, which may run in different processes.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+_MARKER = "sam_rlx_parity"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers",
+        f"{_MARKER}(checkpoint, images=None, **options): run the test for each stage of "
+        "sam_rlx.parity.check",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a marked test a run for each stage."""
+    marker = metafunc.definition.get_closest_marker(_MARKER)
+    if _MARKER not in metafunc.fixturenames or marker is None:
+        return
+    from sam_rlx._parity.stages import stages_of
+
+    wanted = marker.kwargs.get("stages", "all")
+    stages = stages_of(marker.args[0]) if wanted == "all" else wanted
+    metafunc.parametrize(_MARKER, list(stages), indirect=True)
+
 
 @pytest.fixture
-def sam_rlx_parity() -> Callable[..., Any]:
-    """Give `sam_rlx.parity.compare`; skip the test if PyTorch is not installed.
+def sam_rlx_parity(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Give `sam_rlx.parity.check`; with the marker, on its checkpoint and one stage.
+
+    The test is skipped where PyTorch or upstream's package is not installed.
 
     Examples
     --------
-    ``sam_rlx_parity("sam_vit_b_01ec64.pth", "image.jpg", point=(500, 375)).check()``
+    ``sam_rlx_parity("sam_vit_b_01ec64.pth", "image.jpg", stages=["image", "point"]).check()``
     """
     pytest.importorskip("torch", reason="needs PyTorch")
     from sam_rlx import parity
 
-    return parity.compare
+    marker = request.node.get_closest_marker(_MARKER)
+    if marker is None:
+        return parity.check
+    options = {**marker.kwargs, "stages": [request.param]}
+    return partial(parity.check, *marker.args, **options)

@@ -1,58 +1,215 @@
-"""`sam_rlx.parity` finds agreement where there is one, and a difference where there is one."""
+"""`sam_rlx.parity`: reports of the packaged models, and what they name in damaged copies."""
 
-from __future__ import annotations
-
-from pathlib import Path
+import json
+import math
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 import sam_rlx
-from support import tiny
+from sam_rlx import InvalidArgumentError, cli
+from sam_rlx._parity.layers import in_our_layout
+from sam_rlx._parity.measure import Bounds, LayerJudge, compare_masks
+from support.trained import trained
 
-pytestmark = pytest.mark.parity
+pytest.importorskip("torch", reason="needs the reference packages")
+parity = pytest.importorskip("sam_rlx.parity")
+pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
-
-@pytest.fixture
-def parity() -> object:
-    from sam_rlx import parity
-
-    return parity
-
-
-@pytest.mark.parametrize("prompt", [{}, {"point": (300, 60)}, {"box": (160, 20, 420, 330)}])
-def test_both_sides_agree(
-    sam_rlx_parity: object, tiny_checkpoint: Path, picture: np.ndarray, prompt: dict[str, object]
-) -> None:
-    report = sam_rlx_parity(tiny_checkpoint, picture, **prompt)  # type: ignore[operator]
-    report.check()
-    names = ["resized", "input", "image_embedding", "low_res_masks", "iou_predictions", "masks"]
-    assert [stage.name for stage in report.stages] == names
-    assert report["resized"].max_abs == 0
-    assert all(name in str(report) for name in names)
+NANOS = ("sam-nano", "sam2-nano", "sam3-nano")
 
 
-def test_a_difference_is_found(
-    parity: object, tiny_checkpoint: Path, tiny_weights: tiny.Weights, picture: np.ndarray
-) -> None:
-    model = sam_rlx.load_model(tiny_checkpoint)
-    changed = {
-        **tiny_weights,
-        "mask_decoder.mask_tokens.weight": 0.5 + tiny_weights["mask_decoder.mask_tokens.weight"],
-    }
-    other = tiny.save_safetensors(tiny_checkpoint.with_name("changed.safetensors"), changed)
-    model._source = str(other)  # the reference reads other weights than ours has
-    report = parity.compare(model, picture)  # type: ignore[attr-defined]
-    assert report["image_embedding"].relative < 1e-4
-    with pytest.raises(AssertionError):
+def scaled(weights, name):
+    weights[name] = weights[name] * np.float32(1.05)
+
+
+def shifted(weights, name):
+    weights[name] = weights[name] + np.float32(0.1)
+
+
+def rolled(weights, name):
+    """A table that begins one position later."""
+    axis = int(np.argmax(weights[name].shape[:-1]))
+    weights[name] = np.roll(weights[name], 1, axis)
+
+
+def swapped(weights, name):
+    """Two blocks in each other's place: `name` has both numbers."""
+    prefix, first, second = name.split("|")
+    own = {key: value for key, value in weights.items() if key.startswith(prefix)}
+    for key, value in own.items():
+        rest = key.removeprefix(prefix)
+        for a, b in ((first, second), (second, first)):
+            if rest.startswith(f"{a}."):
+                weights[f"{prefix}{b}.{rest.removeprefix(f'{a}.')}"] = value
+
+
+SAM2_TRUNK = "image_encoder.trunk.blocks"
+SAM3_TRUNK = "detector.backbone.vision_backbone.trunk"
+DECODER = "mask_decoder.transformer.layers"
+DAMAGES = [
+    ("sam-nano", shifted, "image_encoder.patch_embed.proj.bias", "image_encoder.patch_embed"),
+    ("sam-nano", rolled, "image_encoder.pos_embed", "image_encoder.patch_embed"),
+    ("sam-nano", scaled, "image_encoder.blocks.3.attn.qkv.weight", "image_encoder.blocks.3"),
+    ("sam-nano", shifted, "image_encoder.blocks.7.mlp.lin1.bias", "image_encoder.blocks.7"),
+    ("sam-nano", rolled, "image_encoder.blocks.5.attn.rel_pos_h", "image_encoder.blocks.5"),
+    ("sam-nano", swapped, "image_encoder.blocks.|4|5", "image_encoder.blocks.4"),
+    ("sam-nano", scaled, "image_encoder.neck.3.weight", "image_encoder.neck"),
+    ("sam-nano", shifted, f"{DECODER}.0.self_attn.q_proj.bias", f"{DECODER}.0.queries"),
+    ("sam2-nano", scaled, f"{SAM2_TRUNK}.2.attn.qkv.weight", f"{SAM2_TRUNK}.2"),
+    ("sam2-nano", shifted, f"{SAM2_TRUNK}.5.norm1.bias", f"{SAM2_TRUNK}.5"),
+    ("sam2-nano", swapped, f"{SAM2_TRUNK}.|6|7", f"{SAM2_TRUNK}.6"),
+    ("sam2-nano", shifted, "image_encoder.neck.convs.0.conv.bias", "image_encoder.neck.2"),
+    ("sam2-nano", scaled, "sam_mask_decoder.conv_s0.weight", "sam_mask_decoder.conv_s0"),
+    ("sam2-nano", scaled, f"sam_{DECODER}.1.mlp.layers.0.weight", f"sam_{DECODER}.1.queries"),
+    ("sam3-nano", scaled, f"{SAM3_TRUNK}.blocks.2.attn.qkv.weight", f"{SAM3_TRUNK}.blocks.2"),
+    ("sam3-nano", shifted, f"{SAM3_TRUNK}.ln_pre.bias", f"{SAM3_TRUNK}.ln_pre"),
+    ("sam3-nano", swapped, f"{SAM3_TRUNK}.blocks.|4|6", f"{SAM3_TRUNK}.blocks.4"),
+]
+
+
+def save(path, source, weights):
+    """Write weights with the metadata of the file that they come from."""
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    with safe_open(str(source), "np") as file:
+        metadata = file.metadata()
+    save_file({n: np.ascontiguousarray(w) for n, w in weights.items()}, path, metadata)
+
+
+def damaged(folder, name, damage, tensor):
+    """Write a nano with one damage, and return its path."""
+    from safetensors.numpy import load_file
+
+    weights = {n: w.astype(np.float32) for n, w in load_file(trained(name)).items()}
+    damage(weights, tensor)
+    save(folder / "damaged.safetensors", trained(name), weights)
+    return folder / "damaged.safetensors"
+
+
+@pytest.mark.parametrize("name", NANOS)
+def test_the_packaged_models_are_the_same(name):
+    report = parity.check(name)
+    assert report.same, str(report)
+    assert report.exact
+    assert report.first_difference is None
+    assert len(report.layers) > 20
+    assert {entry.stage for entry in report.masks} >= {"point", "box", "mask"}
+    assert str(report).endswith(f"same: {len(report.layers)} layers, {len(report.masks)} calls")
+
+
+@pytest.mark.parametrize(("name", "damage", "tensor", "layer"), DAMAGES)
+def test_a_damaged_layer_is_named(tmp_path, name, damage, tensor, layer):
+    path = damaged(tmp_path, name, damage, tensor)
+    report = parity.check(path, reference_checkpoint=trained(name), stages=["image", "point"])
+    assert not report.same
+    assert report.first_difference == layer, str(report)
+    with pytest.raises(AssertionError, match=f"first in layer {layer}"):
         report.check()
 
 
-def test_the_command(
-    parity: object, tiny_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from sam_rlx.cli import demo
+@pytest.mark.parametrize(
+    ("tensor", "begin"),
+    [
+        ("backbone.language_backbone.encoder.ln_final.bias", "backbone.language_backbone"),
+        ("transformer.encoder.layers.1.linear1.bias", "transformer.encoder.layers.1"),
+        ("transformer.decoder.layers.0.linear2.bias", "transformer.decoder.layers.0"),
+    ],
+)
+def test_a_damaged_layer_of_the_detector_is_named(tmp_path, tensor, begin):
+    path = damaged(tmp_path, "sam3-nano", shifted, f"detector.{tensor}")
+    report = parity.check(path, reference_checkpoint=trained("sam3-nano"), stages=["text"])
+    assert report.first_difference.startswith(f"detector.{begin}"), str(report)
 
-    command = parity.main  # type: ignore[attr-defined]
-    assert command([str(tiny_checkpoint), str(demo.PICTURE), "--point", "182,140"]) == 0
-    assert "image_embedding" in capsys.readouterr().out
-    assert command([str(tiny_checkpoint), str(tmp_path / "absent.png")]) == 1
+
+def test_reduced_precision_has_wider_bounds():
+    report = parity.check("sam-nano", precision="bfloat16", stages=["image", "point"])
+    assert report.same, str(report)
+    assert report.precision == "bfloat16"
+    assert max(layer.relative for layer in report.layers) > 1e-4
+
+
+def test_files_of_a_report(tmp_path, capsys):
+    files = {kind: tmp_path / f"report.{kind}" for kind in ("json", "junit", "html")}
+    options = [part for kind, path in files.items() for part in (f"--{kind}", str(path))]
+    assert (
+        cli.main(["parity", "sam-nano", "--stage", "point", "--tolerance", "1e-9", *options]) == 1
+    )
+    printed = capsys.readouterr().out
+    assert "DIFFERS" in printed
+    report = json.loads(files["json"].read_text(encoding="utf-8"))
+    assert report["same"] is False
+    assert report["first_difference"] == report["layers"][0]["path"]
+    suite = ET.parse(files["junit"]).getroot().find("testsuite")
+    wrong = sum(not entry["same"] for entry in report["layers"] + report["masks"])
+    assert int(suite.get("failures")) == wrong == len(suite.findall("testcase/failure"))
+    assert len(suite.findall("testcase")) == len(report["layers"]) + len(report["masks"])
+    page = files["html"].read_text(encoding="utf-8")
+    assert page.count("data:image/png") == 3 * len(report["masks"])
+    assert "http" not in page
+
+
+def test_stages_and_inputs_are_checked(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="stages: expected some of"):
+        parity.check("sam-nano", stages=["text"])
+    with pytest.raises(InvalidArgumentError, match="images: expected at least one"):
+        parity.check("sam-nano", [])
+    with pytest.raises(InvalidArgumentError, match="precision"):
+        parity.check("sam-nano", precision="float16")
+    with pytest.raises(FileNotFoundError):
+        parity.check("sam-nano", tmp_path / "none.png")
+
+
+def test_the_plugin_runs_a_test_for_each_stage(tmp_path):
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["sam_rlx.pytest_plugin"]\n')
+    (tmp_path / "test_checkpoint.py").write_text(
+        "import pytest\n"
+        '@pytest.mark.sam_rlx_parity("sam-nano", stages=["image", "point"])\n'
+        "def test_parity(sam_rlx_parity):\n"
+        "    sam_rlx_parity().check()\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert "test_parity[image]" in done.stdout, done.stdout + done.stderr
+    assert "test_parity[point]" in done.stdout
+    assert "2 passed" in done.stdout
+
+
+def test_layouts():
+    maps = np.random.default_rng(0).standard_normal((1, 4, 5, 3)).astype(np.float32)
+    assert np.array_equal(in_our_layout(maps, maps.transpose(0, 3, 1, 2)), maps[0])
+    assert np.array_equal(in_our_layout(maps, maps.reshape(20, 1, 3)), maps[0])
+    assert np.array_equal(in_our_layout(maps[0, 0, :2], maps[0, 0]), maps[0, 0, :2])
+    assert in_our_layout(maps, maps[..., :2]) is None
+
+
+def test_judgement():
+    exact = np.linspace(1, 2, 9)
+    single = exact + 1e-7
+    judge = LayerJudge(Bounds())
+    assert judge.layer(("s", "a"), exact + 3e-7, single, exact).same
+    assert not judge.layer(("s", "b"), exact + 1e-5, single, exact).same
+    alone = LayerJudge(Bounds()).layer(("s", "c"), exact + 1e-4, exact, None)
+    assert alone.same
+    assert math.isnan(alone.reference_error)
+    mask = np.zeros((2, 4, 4), bool)
+    mask[0, :2] = True
+    other = mask[:, ::-1]
+    scores = np.array([0.5, 0.25])
+    entry = compare_masks(("s", "i"), (mask, scores), (mask, scores + 5e-4), Bounds())
+    assert (entry.iou, entry.same) == (1.0, True)
+    assert compare_masks(("s", "i"), (mask, scores), (other, scores), Bounds()).iou == 0
+    assert not compare_masks(("s", "i"), (mask, scores), (mask[:1], scores[:1]), Bounds()).same
+    assert not compare_masks(("s", "i"), (mask, scores), (mask, scores + 1), Bounds()).same
+
+
+def test_the_model_may_be_loaded_already():
+    model = sam_rlx.load_model("sam-nano")
+    report = parity.check(model, np.full((40, 60, 3), 128, np.uint8), stages=["image"])
+    assert report.same, str(report)
+    assert report.masks == ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sam_rlx.cli import convert, demo, everything, info, quantize, segment, track
+from sam_rlx.cli import convert, demo, everything, info, parity, quantize, segment, track
 from sam_rlx.cli.common import Unfulfilled, UsageError, complain
 from sam_rlx.cli.signals import Terminated, termination_unwinds
 from sam_rlx.errors import SamRlxError
@@ -26,7 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sam-rlx {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (segment, everything, track, info, convert, quantize, demo):
+    for module in (segment, everything, track, info, convert, quantize, parity, demo):
         module.add_parser(commands)
     return parser
 
@@ -42,8 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 done, 1 failed or nothing found, 2 wrong usage, 130 interrupted by Ctrl-C,
-        128 + N ended by signal N (SIGTERM, SIGHUP; SIGPIPE: whoever reads the output has enough).
+        Exit code: 0 done, 1 failed, nothing found or different from the reference, 2 wrong usage,
+        130 interrupted by Ctrl-C, 128 + N ended by signal N (SIGTERM, SIGHUP; SIGPIPE: whoever
+        reads the output has enough).
         The parser itself raises ``SystemExit`` with 2, or with 0 after ``--help`` and
         ``--version``.
     """

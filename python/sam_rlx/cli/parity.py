@@ -1,0 +1,91 @@
+"""``sam-rlx parity``: a checkpoint through Meta's PyTorch code and through ours."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from sam_rlx._progress import terminal_bar
+from sam_rlx.cli.common import Unfulfilled, tell
+
+_EXAMPLES = """examples:
+  sam-rlx parity sam2.1_hiera_tiny.pt --image cup.jpg
+  sam-rlx parity sam3-nano --stage text --text "red cup" --json report.json --junit report.xml
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the sub-command to the parser."""
+    parser = commands.add_parser(
+        "parity",
+        help="compare a checkpoint with Meta's PyTorch code",
+        description="Run a checkpoint through Meta's PyTorch code and through this library, and "
+        "compare every layer, then masks and scores. Needs the extra `parity`. Exit status: 0 the "
+        "same, 1 different, 2 wrong usage.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("checkpoint", metavar="FILE", help="checkpoint, hub id or packaged model")
+    parser.add_argument(
+        "--image",
+        action="append",
+        metavar="IMAGE",
+        help="an image file; may be repeated (default: a photograph of the package)",
+    )
+    parser.add_argument(
+        "--reference", choices=("auto", "meta"), default="auto", help="what to compare with"
+    )
+    parser.add_argument(
+        "--reference-checkpoint", metavar="FILE", help="weights of the reference (default: FILE)"
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16", "int8"),
+        default="float32",
+        help="in which this library computes (default: float32)",
+    )
+    parser.add_argument(
+        "--stage", action="append", metavar="STAGE", help="only this stage; may be repeated"
+    )
+    parser.add_argument("--text", default="the object", help="what the stage `text` looks for")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="largest difference of a layer in parts of its largest value (default: four times "
+        "the error of PyTorch's float32)",
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit file")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the command."""
+    from sam_rlx import parity
+
+    with terminal_bar("stage") as progress:
+        report = parity.check(
+            args.checkpoint,
+            args.image,
+            reference=args.reference,
+            reference_checkpoint=args.reference_checkpoint,
+            precision=args.precision,
+            stages=args.stage or "all",
+            text=args.text,
+            tolerance=args.tolerance,
+            num_threads=args.threads,
+            progress=progress,
+        )
+    for path, write in (
+        (args.json, report.write_json),
+        (args.junit, report.write_junit),
+        (args.html, report.write_html),
+    ):
+        if path is not None:
+            write(path)
+    for line in str(report).splitlines():
+        tell(line)
+    if not report.same:
+        raise Unfulfilled(report.verdict)
