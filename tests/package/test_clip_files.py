@@ -190,7 +190,9 @@ def test_a_name_that_looks_like_an_address(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_off_says_so(tmp_path: Path) -> None:
     path = written("avi mpeg4", tmp_path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 9 // 10])
-    with pytest.warns(sam_rlx.MediaWarning, match=r"clip\.avi: the last frame is cut off"):
+    with pytest.warns(
+        sam_rlx.MediaWarning, match=r"clip\.avi: 1 of \d+ packets are damaged or cut off"
+    ):
         source = ClipFrames(path)
     assert 5 < (source.count or 0) < COUNT
 
@@ -203,7 +205,7 @@ def test_fragments_that_are_cut_off_are_read(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 8 // 10])
     right_count = clips.decodable(path)
     assert 8 < right_count < COUNT
-    with pytest.warns(sam_rlx.MediaWarning, match="the last frame is cut off"):
+    with pytest.warns(sam_rlx.MediaWarning, match=r"1 of \d+ packets are damaged or cut off"):
         source = ClipFrames(path)
     assert source.count == right_count
     for index in (12, 0, 7):

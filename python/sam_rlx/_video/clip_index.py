@@ -43,7 +43,7 @@ class _Packets:
     times: list[int | None] = field(default_factory=list)
     keys: list[bool] = field(default_factory=list)
     discarded: bool = False
-    cut_off: bool = False
+    damaged: int = 0
 
 
 def decoded(container: Any, stream: Any, damage: list[str] | None = None) -> Iterator[Any]:
@@ -87,15 +87,15 @@ def index_packets(
             found.times.append(packet.pts)
             found.keys.append(packet.is_keyframe)
             found.discarded |= packet.is_discard
-            found.cut_off |= packet.is_corrupt
+            found.damaged += packet.is_corrupt
     has_table = _family(container) == "mov" and stream.frames > 0  # not in fragments
     ends = max(
         (entry.pos + entry.size for entry in getattr(stream, "index_entries", ())), default=0
     )
-    if has_table and (found.cut_off or ends > file_size):
+    if has_table and (found.damaged or ends > file_size):
         raise EOFError(f"{len(found.times)} of {stream.frames} frames: the file is cut off")
-    if found.cut_off:
-        notes.append("the last frame is cut off")
+    if found.damaged:
+        notes.append(f"{found.damaged} of {len(found.times)} packets are damaged or cut off")
     return _plain(found, container, stream)
 
 
@@ -110,7 +110,7 @@ def _plain(found: _Packets, container: Any, stream: Any) -> ClipIndex | None:
         stream.codec_context.name in _PLAIN_CODECS
         and _family(container) in _PLAIN_FORMATS
         and 0 < len(times) == len(found.times) == len(set(times))
-        and not (found.discarded or found.cut_off)
+        and not (found.discarded or found.damaged)
         and found.keys[0]
         and times[0] == min(times)  # no frame before the first key frame, which may not decode
     )
