@@ -18,12 +18,30 @@ std::optional<Size> size_of(const std::optional<Pair>& pair) {
   return Size{pair->first, pair->second};
 }
 
+FrameKind frame_kind_named(const std::string& name) {
+  if (name == "images") return FrameKind::kImages;
+  if (name == "folder") return FrameKind::kFolder;
+  if (name == "clip") return FrameKind::kClip;
+  fail("frames", "\"images\", \"folder\" or \"clip\"", '"' + name + '"');
+}
+
+// "video": as upstream's loader of such frames does; else as ImagePredictor.
+std::optional<Resize> video_resize_named(const std::string& name) {
+  if (name == "video") return std::nullopt;
+  if (name != "float" && name != "integer") {
+    fail("resize", "\"video\", \"float\" or \"integer\"", '"' + name + '"');
+  }
+  return resize_named(name);
+}
+
 VideoOptions options_of(const py::dict& options) {
   const py::dict others(options.attr("copy")());
-  const py::object resize = others.attr("pop")("resize", "float");
+  const py::object resize = others.attr("pop")("resize", "video");
+  const py::object frames = others.attr("pop")("frames", "images");
   auto result =
       read_options<VideoOptions>(others, "VideoPredictor", "an option of the video predictor");
-  result.resize = resize_named(resize.cast<std::string>());
+  result.resize = video_resize_named(resize.cast<std::string>());
+  result.frames = frame_kind_named(frames.cast<std::string>());
   return result;
 }
 
@@ -184,6 +202,7 @@ void register_video_predictor(py::module_& m) {
   type.def(py::init(&make_predictor), py::arg("model"), py::arg("num_threads"), py::arg("options"))
       .def_property_readonly("num_threads", &VideoPredictor::num_threads)
       .def_property_readonly("side", &VideoPredictor::side)
+      .def_property_readonly("wants_squares", &VideoPredictor::wants_squares)
       .def_property_readonly("orig_hw", orig_hw)
       .def_property("num_frames", asking(&VideoSession::num_frames),
                     changing(&VideoSession::set_num_frames))

@@ -44,8 +44,6 @@ class Model:
     @property
     def supports_text(self) -> bool: ...
     @property
-    def clamps_low_res_masks(self) -> bool: ...
-    @property
     def config(self) -> dict[str, Any]: ...
     @property
     def report(self) -> dict[str, list[str]]: ...
@@ -74,17 +72,20 @@ class ImagePredictor:
         mask_input: NDArray[np.float32] | None,
         multimask_output: bool,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
-    def decode_model_frame(
+    def predict(
         self,
         point_coords: NDArray[np.float64] | None,
         point_labels: NDArray[np.int32] | None,
         boxes: NDArray[np.float64] | None,
         mask_input: NDArray[np.float32] | None,
         multimask_output: bool,
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
-    def upscale(
-        self, low_res: NDArray[np.float32], return_logits: bool
-    ) -> NDArray[np.bool_] | NDArray[np.float32]: ...
+        return_logits: bool,
+        *,
+        model_frame: bool = False,
+        max_hole_area: float = 0.0,
+        max_sprinkle_area: float = 0.0,
+        mask_threshold: float | None = None,
+    ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]: ...
 
 @final
 class MaskGenerator:
@@ -122,6 +123,8 @@ class VideoPredictor:
     def num_threads(self) -> int: ...
     @property
     def side(self) -> int: ...
+    @property
+    def wants_squares(self) -> bool: ...
     @property
     def orig_hw(self) -> tuple[int, int] | None: ...
     num_frames: int | None

@@ -53,8 +53,12 @@ class VideoPredictor(VideoTracking, VideoFiles):
     memory_selection : bool, optional
         SAM 3 only. True: of tracked frames, those that show the objects well are remembered, as
         the tracker of upstream's video model does (default). False: the last ones, as SAM 2 does.
-    resize : {"float", "integer"}
-        As for `ImagePredictor`.
+    resize : {"video", "float", "integer"}
+        How frames become as large as the model's input. "video": as upstream's loaders of videos
+        do, which differ from its image predictors and from each other. Images and pushed frames:
+        Pillow's bicubic filter. Folders: the same, for SAM 3 Pillow's bilinear filter. Video files:
+        FFmpeg's bilinear filter, for SAM 3 OpenCV's bicubic one. "float", "integer": as for
+        `ImagePredictor`.
     phrase_options : mapping, optional
         For phrases: arguments of upstream's video model by their names, in place of the released
         values, such as ``score_threshold_detection`` (0.5), ``new_det_thresh`` (0.7),
@@ -87,7 +91,7 @@ class VideoPredictor(VideoTracking, VideoFiles):
         keep_corrections: bool = True,
         history: int | None = 64,
         memory_selection: bool | None = None,
-        resize: Literal["float", "integer"] = "float",
+        resize: Literal["video", "float", "integer"] = "video",
         phrase_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(model, Model):
@@ -105,7 +109,8 @@ class VideoPredictor(VideoTracking, VideoFiles):
         }
         self._resize = str(resize)
         self._source: FrameSource | None = None if frames is None else open_frames(frames)
-        core = core_options(self._options, self._resize, self._source is None)
+        kind = None if self._source is None else self._source.kind
+        core = core_options(self._options, self._resize, kind)
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
         self._core.num_frames = None if self._source is None else self._source.count
         self._phrases = Phrases(model, self._core, phrase_options or {}, self._source is None)

@@ -38,7 +38,7 @@ ConceptPredictor::ConceptPredictor(std::shared_ptr<const Model> model, int num_t
       front_end_(ImageFrontEnd::make(model_)),
       resize_(resize),
       clicks_(clicks) {
-  if (!model_->is_sam3()) {
+  if (!model_->info().supports_text) {
     fail<UnsupportedError>("ConceptPredictor", "a model of SAM 3", model_->info().family);
   }
   if (clicks_) front_end_->heads();

@@ -11,8 +11,6 @@
 
 namespace sam_rlx {
 
-using Resize = ByteSquareTransform::Resize;
-
 // The way from pixels to features, one for each family. Image, concept and video predictors use the
 // same; how an image is resized is their argument.
 class ImageFrontEnd {
@@ -20,8 +18,10 @@ class ImageFrontEnd {
   static std::unique_ptr<const ImageFrontEnd> make(const std::shared_ptr<const Model>& model);
   virtual ~ImageFrontEnd() = default;
 
-  // Raises InvalidArgument when the family has no such resize.
+  // Raises InvalidArgument when the family's image predictor has no such resize.
   virtual void check(Resize resize) const;
+  // Whether clicks go to SAM 2's heads.
+  virtual bool has_sam2_heads() const { return false; }
 
   // What is made of an image; null for what is not needed. Tensors of the right size are used
   // again. Nothing is written before all that can be interrupted is done, unless both are asked

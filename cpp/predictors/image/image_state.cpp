@@ -10,7 +10,7 @@ std::unique_ptr<ImageState> ImageState::make(const std::shared_ptr<const Model>&
                                              Resize resize) {
   std::unique_ptr<const ImageFrontEnd> front_end = ImageFrontEnd::make(model);
   front_end->check(resize);
-  if (model->is_sam2() || model->is_sam3()) {
+  if (front_end->has_sam2_heads()) {
     return std::make_unique<HeadsImageState>(model, std::move(front_end), resize);
   }
   return std::make_unique<SamImageState>(model, std::move(front_end), resize);

@@ -17,7 +17,7 @@ constexpr float kVisibleLogit = 10.0F;
 }  // namespace
 
 void VideoSession::enable_detector() {
-  if (!model_->is_sam3()) {
+  if (!model_->info().supports_text) {
     fail<UnsupportedError>("add_text", "a model of SAM 3", model_->info().family);
   }
   state_.with_detector = true;

@@ -18,6 +18,7 @@ class VideoPredictor {
   const Model& model() const { return session_.model(); }
   int num_threads() const { return session_.num_threads(); }
   std::int64_t side() const { return session_.side(); }
+  bool wants_squares() const { return session_.wants_squares(); }
 
   // Returns work(session), which may change the session.
   template <class Work>

@@ -28,6 +28,7 @@ VideoSession::VideoSession(std::shared_ptr<const Model> model, int num_threads,
       num_threads_(checked_num_threads(num_threads)),
       front_end_(ImageFrontEnd::make(model_)) {
   front_end_->heads();  // raises UnsupportedError when the model cannot follow objects
+  if (options_.resize) front_end_->check(*options_.resize);
   if (rules().batched && !options_.add_all_frames_to_correct_as_cond) {
     fail<UnsupportedError>("add_all_frames_to_correct_as_cond", "true with SAM 3", "false");
   }
@@ -76,7 +77,7 @@ void VideoSession::set_frame(std::int64_t index, const ImageView& image,
   Context ctx = context();
   EncodedFramePtr frame = pool_.take();
   front_end_->encode(
-      ctx, image, options_.resize,
+      ctx, image, options_.resize.value_or(rules().resizes.of(options_.frames)),
       {.clicks = &frame->features, .detector = state_.with_detector ? &frame->detector : nullptr});
   frame->index = index;
   frame->has_detector = state_.with_detector;

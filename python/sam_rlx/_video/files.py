@@ -22,7 +22,7 @@ from sam_rlx.model import Model
 _FORMATS = ("sam_rlx.video_session.2", "sam_rlx.video_session.1")
 _MAX_FRAMES = 1 << 31
 _MAX_NUMBER = 1 << 31
-_RESIZES = ("float", "integer")
+_RESIZES = ("video", "float", "integer")
 _OPTIONS = (
     "fill_hole_area",
     "non_overlap_masks",

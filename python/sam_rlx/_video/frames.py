@@ -7,9 +7,9 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ _PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
 # Decoding so many frames on is cheaper than a jump to the key frame before.
 _NEAR = 32
 
+FrameKind: TypeAlias = Literal["images", "folder", "clip"]
+
 
 class EndOfFrames(Exception):
     """A source without a known length has no such frame."""
@@ -29,6 +31,10 @@ class EndOfFrames(Exception):
 
 class FrameSource(Protocol):
     """Frames by number, decoded when they are asked for."""
+
+    @property
+    def kind(self) -> FrameKind:
+        """Where they come from: upstream's loaders resize each in its own way."""
 
     @property
     def count(self) -> int | None:
@@ -93,6 +99,8 @@ def _image(image: Any, index: int) -> NDArray[np.uint8]:
 class SequenceFrames:
     """Images in memory, or anything with a length that gives them by number."""
 
+    kind: FrameKind = "images"
+
     def __init__(self, frames: Any) -> None:
         self._frames = frames
         self.count: int | None = len(frames)
@@ -108,6 +116,7 @@ class SequenceFrames:
 class IteratorFrames:
     """Images that come one after the other; of those only the last one is kept."""
 
+    kind: FrameKind = "images"
     count: int | None = None
 
     def __init__(self, frames: Iterator[Any]) -> None:
@@ -150,6 +159,8 @@ def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:
 class FolderFrames:
     """A folder of images, in the order of the numbers in their names."""
 
+    kind: FrameKind = "folder"
+
     def __init__(self, folder: Path) -> None:
         files = (path for path in folder.iterdir() if path.suffix.lower() in _PICTURES)
         self._files = sorted(files, key=_natural)
@@ -172,6 +183,8 @@ class ClipFrames:
         The file, or its contents. A rotation that the file asks of viewers is not applied.
     """
 
+    kind: FrameKind = "clip"
+
     def __init__(self, source: Path | bytes) -> None:
         try:
             self._av: Any = importlib.import_module("av")
@@ -183,7 +196,8 @@ class ClipFrames:
         self._name = "video" if isinstance(source, bytes) else str(source)
         self._container: Any = None
         self._decoder: Iterator[Any] = iter(())
-        self._last: tuple[int, NDArray[np.uint8]] | None = None
+        self._last: tuple[int, Any] | None = None
+        self._scaler: tuple[int, Any] | None = None
         self._times = self._index_times()
         self._numbers = {time: number for number, time in enumerate(self._times)}
         self.count: int | None = len(self._times)
@@ -239,20 +253,54 @@ class ClipFrames:
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`, at the size of the video."""
         _check(index, len(self._times))
-        if self._last is not None and self._last[0] == index:
-            return self._last[1]
         with self._decoding(f"an image in frame {index}"):
-            frame = self._decode(index)
-            if frame is None:
-                raise self._fail(f"an image in frame {index}", "none")
-            pixels = self.convert(frame)
-        self._last = (index, pixels)
-        return pixels
+            return self.convert(self._frame(index))
 
     def convert(self, frame: Any) -> NDArray[np.uint8]:
         """Return a decoded frame as RGB."""
         pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
         return pixels
+
+    def read_square(self, index: int, side: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+        """Return frame `index` as (side, side, 3), and the size (H, W) that it has.
+
+        FFmpeg's bilinear filter makes it of the frame as it was decoded, as decord does, with which
+        upstream's SAM 2 reads video files.
+        """
+        _check(index, len(self._times))
+        with self._decoding(f"an image in frame {index}"):
+            frame = self._frame(index)
+            # A call that stops halfway may leave a frame in the filter: the next one makes another.
+            scaler, self._scaler = self._scaler, None
+            if scaler is None or scaler[0] != side:
+                scaler = (side, self._make_scaler(frame, side))
+            scaler[1].push(frame)
+            pixels = self.convert(scaler[1].pull())
+            self._scaler = scaler
+        return pixels, (frame.height, frame.width)
+
+    def _make_scaler(self, frame: Any, side: int) -> Any:
+        graph = self._av.filter.Graph()
+        format_ = {"width": frame.width, "height": frame.height, "format": frame.format}
+        filters = [
+            graph.add_buffer(**format_, time_base=frame.time_base),
+            graph.add("scale", f"{side}:{side}:flags=bilinear"),
+            graph.add("format", "rgb24"),
+            graph.add("buffersink"),
+        ]
+        for first, second in pairwise(filters):
+            first.link_to(second)
+        graph.configure()
+        return graph
+
+    def _frame(self, index: int) -> Any:
+        """Return frame `index` as FFmpeg has it; the last one is kept."""
+        if self._last is None or self._last[0] != index:
+            frame = self._decode(index)
+            if frame is None:
+                raise self._fail(f"an image in frame {index}", "none")
+            self._last = (index, frame)
+        return self._last[1]
 
     def _decode(self, index: int) -> Any:
         before = self._last[0] if self._last is not None else -1
@@ -279,3 +327,4 @@ class ClipFrames:
         if self._container is not None:
             self._container.close()
         self._container, self._decoder, self._last = None, iter(()), None
+        self._scaler = None  # a filter keeps the error of a damaged frame

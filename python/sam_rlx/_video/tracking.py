@@ -8,7 +8,7 @@ from typing import Any
 from sam_rlx._arrays import as_integer, as_rgb
 from sam_rlx._core import Exclusive
 from sam_rlx._video.commits import VideoCommits
-from sam_rlx._video.frames import EndOfFrames, FrameSource
+from sam_rlx._video.frames import ClipFrames, EndOfFrames, FrameSource
 from sam_rlx._video.types import VideoFrame, to_frame
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 from sam_rlx.model import Model
@@ -32,12 +32,19 @@ class VideoTracking(VideoCommits):
                 else "VideoPredictor: expected a frame from push, found none"
             )
         try:
-            pixels = self._source.read(index)
+            self._read(self._source, index)
         except EndOfFrames as end:
             raise InvalidArgumentError(
                 f"frame_index: expected less than {end.args[0]}, found {index}"
             ) from None
-        self._core.set_frame(index, pixels)
+
+    def _read(self, source: FrameSource, index: int) -> None:
+        if self._core.wants_squares:
+            assert isinstance(source, ClipFrames)
+            pixels, orig_hw = source.read_square(index, self._core.side)
+            self._core.set_frame(index, pixels, orig_hw)
+        else:
+            self._core.set_frame(index, source.read(index))
 
     def _prepare(self) -> None:
         """Encode the memory of frames with new prompts."""
@@ -160,7 +167,7 @@ class VideoTracking(VideoCommits):
         needed = self._core.needs_frame(index) or self._phrases.needs_frame(index)
         if needed and not self._core.has_frame(index):
             try:
-                self._core.set_frame(index, self._source.read(index))
+                self._read(self._source, index)
             except EndOfFrames:
                 return False
         return True

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._arrays import as_prompts
+from sam_rlx._video.frames import FrameKind
 from sam_rlx.errors import InvalidArgumentError
 
 
@@ -75,16 +76,17 @@ def as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.floa
     return array.astype(np.bool_).astype(np.float32)
 
 
-def core_options(options: dict[str, Any], resize: str, streaming: bool) -> dict[str, Any]:
-    """Return the options of a session under upstream's names."""
+def core_options(options: dict[str, Any], resize: str, kind: FrameKind | None) -> dict[str, Any]:
+    """Return the options of a session under upstream's names; without a kind, frames are pushed."""
     return {
         "fill_hole_area": options["fill_hole_area"],
         "non_overlap_masks": options["non_overlap_masks"],
         "add_all_frames_to_correct_as_cond": options["keep_corrections"],
-        "history": 0 if streaming else options["history"],
+        "history": 0 if kind is None else options["history"],
         "use_memory_selection": options["memory_selection"],
         "resize": resize,
-        "streaming": streaming,
+        "frames": kind or "images",
+        "streaming": kind is None,
     }
 
 

@@ -1,9 +1,8 @@
 """Frames as upstream's session holds them: resized to the model's square."""
 
 import os
-from collections import deque
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,12 @@ from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.io import open_image
 
 _JPEG = (".jpg", ".jpeg", ".JPG", ".JPEG")
+# Numbers of filters in Pillow.
+PILLOW_BILINEAR, PILLOW_BICUBIC = 2, 3
 
 
 class SquareFrames(Protocol):
-    """Frames of a video as uint8 (S, S, 3), and the size that they had."""
+    """Frames of a video as uint8 (S, S, 3) or as they are, and the size that they had."""
 
     height: int
     width: int
@@ -58,14 +59,24 @@ def _number(path: Path) -> int:
 
 
 class JpegFolder:
-    """JPEG files named by numbers, resized by Pillow (bicubic, its default)."""
+    """JPEG files named by numbers, resized by Pillow.
 
-    def __init__(self, folder: Path, side: int) -> None:
+    Parameters
+    ----------
+    folder : path
+        Where they are.
+    side : int
+        Of the squares.
+    resample : int
+        Pillow's filter.
+    """
+
+    def __init__(self, folder: Path, side: int, resample: int = PILLOW_BICUBIC) -> None:
         files = [path for path in folder.iterdir() if path.suffix in _JPEG]
         self._files = sorted(files, key=_number)
         if not self._files:
             raise NoFramesError(f"video_path: expected JPEG files in {folder}, found none")
-        self._side = side
+        self._side, self._resample = side, resample
         with open_image(self._files[-1]) as image:
             self.width, self.height = image.size
 
@@ -73,8 +84,9 @@ class JpegFolder:
         return len(self._files)
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
+        size = (self._side, self._side)
         with open_image(self._files[index]) as image:
-            return np.array(image.convert("RGB").resize((self._side, self._side)))
+            return np.array(image.convert("RGB").resize(size, self._resample))
 
 
 class SquareClip(ClipFrames):
@@ -83,46 +95,10 @@ class SquareClip(ClipFrames):
     def __init__(self, source: Path | bytes, side: int) -> None:
         super().__init__(source)
         self._side = side
-        self._graph: Any = None
-        self.height = self.width = 0
-        self.read(0)
+        _, (self.height, self.width) = self.read_square(0, side)
 
     def __len__(self) -> int:
         return self.count or 0
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
-        return self.read(index)
-
-    def close(self) -> None:
-        """Close the file, and drop the filter, which keeps the error of a damaged frame."""
-        super().close()
-        self._graph = None
-
-    def convert(self, frame: Any) -> NDArray[np.uint8]:
-        """Return a decoded frame as RGB (S, S, 3)."""
-        self.height, self.width = frame.height, frame.width
-        if self._graph is None:
-            graph = self._av.filter.Graph()
-            side = self._side
-            chain = deque(
-                (
-                    graph.add_buffer(
-                        width=frame.width,
-                        height=frame.height,
-                        format=frame.format,
-                        time_base=frame.time_base,
-                    ),
-                    graph.add("scale", f"{side}:{side}:flags=bilinear"),
-                    graph.add("format", "rgb24"),
-                    graph.add("buffersink"),
-                )
-            )
-            first = chain.popleft()
-            while chain:
-                first.link_to(chain[0])
-                first = chain.popleft()
-            graph.configure()
-            self._graph = graph
-        self._graph.push(frame)
-        pixels: NDArray[np.uint8] = self._graph.pull().to_ndarray(format="rgb24")
-        return pixels
+        return self.read_square(index, self._side)[0]

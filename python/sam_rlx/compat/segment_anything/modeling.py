@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,17 +98,18 @@ class Sam:
         outputs = []
         for record in batched_input:
             self.set_resized(predictor, record["image"], record["original_size"])
-            low_res, iou = decode(
-                predictor,
+            prompts = model_prompts(
                 record.get("point_coords"),
                 record.get("point_labels"),
                 record.get("boxes"),
                 record.get("mask_inputs"),
-                multimask_output,
+            )
+            masks, iou, low_res = predictor.predict(
+                *prompts, bool(multimask_output), False, model_frame=True
             )
             outputs.append(
                 {
-                    "masks": as_tensor(predictor.upscale(low_res, False)),
+                    "masks": as_tensor(masks),
                     "iou_predictions": as_tensor(iou),
                     "low_res_logits": as_tensor(low_res),
                 }
@@ -159,24 +160,26 @@ class Sam:
         return as_tensor(enlarged.reshape(*logits.shape[:-2], *enlarged.shape[-2:]))
 
 
-def decode(
-    predictor: _core.ImagePredictor,
-    point_coords: Any,
-    point_labels: Any,
-    boxes: Any,
-    mask_input: Any,
-    multimask_output: bool,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Run the decoder on prompts in pixels of the resized image, given as upstream gives them.
+ModelPrompts: TypeAlias = tuple[
+    NDArray[np.float64] | None,
+    NDArray[np.int32] | None,
+    NDArray[np.float64] | None,
+    NDArray[np.float32] | None,
+]
+
+
+def model_prompts(
+    point_coords: Any, point_labels: Any, boxes: Any, mask_input: Any
+) -> ModelPrompts:
+    """Return prompts in pixels of the resized image, given as upstream gives them, for the core.
 
     Boxes may have further axes of length 1, and `mask_input` has the channel axis (B, 1, S, S).
     """
     corners = to_array(boxes, np.float64)
     logits = to_array(mask_input, np.float32)
-    return predictor.decode_model_frame(
+    return (
         to_array(point_coords, np.float64),
         to_array(point_labels, np.int32),
         None if corners is None else corners.reshape(-1, 4),
         None if logits is None else logits.reshape(-1, *logits.shape[-2:]),
-        bool(multimask_output),
     )

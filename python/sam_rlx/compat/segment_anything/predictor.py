@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.compat.errors import expects, require
-from sam_rlx.compat.segment_anything.modeling import Sam, decode
+from sam_rlx.compat.segment_anything.modeling import Sam, model_prompts
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
 from sam_rlx.errors import StateError
@@ -195,10 +195,10 @@ class SamPredictor:
             No image is set.
         """
         self._require_image("predict")
-        low_res, iou = decode(
-            self._core, point_coords, point_labels, boxes, mask_input, multimask_output
+        prompts = model_prompts(point_coords, point_labels, boxes, mask_input)
+        masks, iou, low_res = self._core.predict(
+            *prompts, bool(multimask_output), bool(return_logits), model_frame=True
         )
-        masks = self._core.upscale(low_res, bool(return_logits))
         return as_tensor(masks), as_tensor(iou), as_tensor(low_res)
 
     def get_image_embedding(self) -> TensorArray:
