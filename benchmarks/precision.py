@@ -34,7 +34,8 @@ from typing import NamedTuple
 import numpy as np
 import sam_rlx
 from numpy.typing import NDArray
-from sam_rlx import gguf_conversion, io
+from sam_rlx import io
+from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx.model import find_checkpoint
 
 import client

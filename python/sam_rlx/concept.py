@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, embedding_file
+from sam_rlx import _core
+from sam_rlx import _embedding_file as embedding_file
 from sam_rlx._arrays import (
     Marks,
     as_images,

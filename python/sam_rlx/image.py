@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, embedding_file
+from sam_rlx import _core
+from sam_rlx import _embedding_file as embedding_file
 from sam_rlx._arrays import Prompts, as_images, as_integer, as_num_threads, as_prompts, as_rgb
 from sam_rlx._embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sam_rlx import _core, hub
+from sam_rlx import _core
+from sam_rlx import _hub as hub
 from sam_rlx._arrays import as_integer
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 

@@ -41,3 +41,29 @@ def is_interrupted(call: Callable[[], Any], stop_at: int) -> bool:
         except KeyboardInterrupt:
             return True
     return False
+
+
+def chosen_polls(count: int) -> list[int]:
+    """Return polls of a call that has `count` of them: the ends, and every sixth between.
+
+    Each poll costs a call. The nightly job ``video_operations`` draws others.
+    """
+    return sorted(
+        {stop_at for stop_at in (1, 2, count - 1, count) if stop_at > 0} | {*range(1, count, 6)}
+    )
+
+
+def interrupts(call: Callable[[], Any], restore: Callable[[], Any]) -> Iterator[int]:
+    """Run `call` to count its polls, `restore` what was before, and interrupt it at chosen polls.
+
+    Yields the number of the poll after each interrupt. In the end `restore` is called again.
+    """
+    with polls() as seen:
+        call()
+    restore()
+    assert seen.count > 0
+    for stop_at in chosen_polls(seen.count):
+        if not is_interrupted(call, stop_at):  # what stopped calls have prepared is not done again
+            break
+        yield stop_at
+    restore()

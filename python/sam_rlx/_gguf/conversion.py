@@ -12,8 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core, gguf_file, gguf_metadata, gguf_plan
+from sam_rlx import _core
 from sam_rlx._files import atomic_write
+from sam_rlx._gguf import file as gguf_file
+from sam_rlx._gguf import metadata as gguf_metadata
+from sam_rlx._gguf import plan as gguf_plan
 from sam_rlx._progress import Progress
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 

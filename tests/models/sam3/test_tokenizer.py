@@ -14,7 +14,8 @@ import pytest
 import sam_rlx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sam_rlx import _core, mojibake
+from sam_rlx import _core
+from sam_rlx._text import mojibake
 from support import prompts
 
 START, END = 49406, 49407
