@@ -102,9 +102,9 @@ def rows(name: str, options: argparse.Namespace, folder: Path) -> list[tuple[str
         for area in (0, AREAS[family]):
             upstreams = build(area)
             if family == "sam2":
-                right = video_parity.sam2_masks(upstreams, frames, hw)
+                right = video_parity.sam2_logits(upstreams, frames, hw)
             else:
-                right = video_parity.sam3_masks(
+                right = video_parity.sam3_logits(
                     upstreams, str(frames) if source == "folder" else images
                 )
 

@@ -14,7 +14,8 @@ from PIL import Image
 from support import upstream, upstream_sam3, upstream_sam3_video, upstream_video
 
 HW = (150, 213)
-Masks = list[dict[str, NDArray[np.bool_]]]
+# By frame and object, at the size of the video.
+Logits = list[dict[str, NDArray[np.float32]]]
 
 
 def boxes(hw: tuple[int, int] = HW) -> dict[str, list[float]]:
@@ -40,26 +41,28 @@ def images(folder: Path) -> list[Image.Image]:
     return [Image.open(path).convert("RGB") for path in files]
 
 
-def track(session: sam_rlx.VideoPredictor, hw: tuple[int, int] = HW) -> Masks:
+def track(
+    session: sam_rlx.VideoPredictor, hw: tuple[int, int] = HW
+) -> list[sam_rlx.VideoFrame]:
     """Track the objects with ours."""
     for obj, box in boxes(hw).items():
         session.add_prompt(0, obj, box=box)
-    return [frame.masks for frame in session.propagate()]
+    return list(session.propagate(return_logits=True))
 
 
-def sam2_masks(predictor: Any, folder: Path, hw: tuple[int, int] = HW) -> Masks:
+def sam2_logits(predictor: Any, folder: Path, hw: tuple[int, int] = HW) -> Logits:
     """Run upstream's predictor of SAM 2 with its own loader, memories in float32."""
     with upstream_video.NoBFloat16():
         state = predictor.init_state(str(folder))
         for obj, box in boxes(hw).items():
             predictor.add_new_points_or_box(state, 0, obj, box=np.array(box, np.float32))
         return [
-            {obj: logits[i, 0].numpy() > 0 for i, obj in enumerate(obj_ids)}
+            {obj: logits[i, 0].numpy() for i, obj in enumerate(obj_ids)}
             for _, obj_ids, logits in predictor.propagate_in_video(state)
         ]
 
 
-def sam3_masks(predictor: Any, resource: str | Sequence[Any]) -> Masks:
+def sam3_logits(predictor: Any, resource: str | Sequence[Any]) -> Logits:
     """Run upstream's tracker of SAM 3 on frames of its own loader, not rounded to 16 bits."""
     from sam3.model.io_utils import load_resource_as_video_frames
 
@@ -77,7 +80,7 @@ def sam3_masks(predictor: Any, resource: str | Sequence[Any]) -> Masks:
             relative = upstream.tensor(corners.astype(np.float32))
             predictor.add_new_points_or_box(state, 0, obj, box=relative)
         return [
-            {obj: masks[i, 0].numpy() > 0 for i, obj in enumerate(obj_ids)}
+            {obj: masks[i, 0].numpy() for i, obj in enumerate(obj_ids)}
             for _, obj_ids, _, masks, _ in predictor.propagate_in_video(
                 state,
                 start_frame_idx=0,
@@ -89,11 +92,23 @@ def sam3_masks(predictor: Any, resource: str | Sequence[Any]) -> Masks:
         ]
 
 
-def ious(ours: Masks, right: Masks) -> list[float]:
+def ious(ours: Sequence[sam_rlx.VideoFrame], right: Logits) -> list[float]:
     """Return the IoU of each object on each frame."""
-    assert [list(found) for found in ours] == [list(found) for found in right]
+    assert [list(found.masks) for found in ours] == [list(expected) for expected in right]
     return [
-        upstream_video.iou(found[obj], expected[obj])
+        float(upstream_video.iou(found.masks[obj], logits > 0))
         for found, expected in zip(ours, right, strict=True)
-        for obj in expected
+        for obj, logits in expected.items()
     ]
+
+
+def difference(ours: Sequence[sam_rlx.VideoFrame], right: Logits) -> float:
+    """Return the largest difference of logits, as a part of the largest logit."""
+    pairs = [
+        (found.logits[obj], logits)
+        for found, expected in zip(ours, right, strict=True)
+        for obj, logits in expected.items()
+        if found.logits is not None
+    ]
+    largest = max(float(np.abs(logits).max()) for _, logits in pairs)
+    return max(float(np.abs(a - b).max()) for a, b in pairs) / largest

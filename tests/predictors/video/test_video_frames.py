@@ -39,7 +39,8 @@ def push(model: sam_rlx.Model, folder: Path, **options: Any) -> Any:
     session.push(first)
     for obj, box in video_parity.boxes().items():
         session.add_prompt(0, obj, box=box)
-    return [session.frame(0).masks] + [session.push(frame).masks for frame in rest]
+    found = [session.frame(0, return_logits=True)]
+    return found + [session.push(frame, return_logits=True) for frame in rest]
 
 
 def tracked(frames: Callable[[Path], Any]) -> Callable[..., Any]:
@@ -57,11 +58,16 @@ SOURCES: dict[str, Callable[..., Any]] = {
 }
 
 
-def hold(ours: Any, right: Any) -> None:
+# Without a known length pointers are scaled for a longer video than upstream's.
+UNKNOWN_LENGTH = ("iterator", "push")
+
+
+def hold(ours: Any, right: Any, most: float = 1e-4) -> None:
     found = video_parity.ious(ours, right)
     assert len(found) == 2 * COUNT
     assert min(found) >= 0.999, found
-    areas = [int(mask.sum()) for frame in right for mask in frame.values()]
+    assert video_parity.difference(ours, right) <= most
+    areas = [np.count_nonzero(logits > 0) for frame in right for logits in frame.values()]
     assert min(areas) > 50, "choose another seed"
 
 
@@ -85,7 +91,7 @@ def sam2_model(sam2_weights: Any, tmp_path_factory: pytest.TempPathFactory) -> s
 def sam2_right(sam2_weights: Any, folder: Path) -> Any:
     """Masks of upstream by the area of holes that are filled."""
     return {
-        area: video_parity.sam2_masks(upstream_video.build(sam2_weights, fill_hole_area=area), folder)
+        area: video_parity.sam2_logits(upstream_video.build(sam2_weights, fill_hole_area=area), folder)
         for area in (0, 8)
     }
 
@@ -93,14 +99,15 @@ def sam2_right(sam2_weights: Any, folder: Path) -> Any:
 @pytest.mark.parametrize("area", [0, 8])
 @pytest.mark.parametrize("source", SOURCES)
 def test_sam2(sam2_model: Any, sam2_right: Any, folder: Path, source: str, area: int) -> None:
-    hold(SOURCES[source](sam2_model, folder, fill_hole_area=area), sam2_right[area])
+    most = 2e-2 if source in UNKNOWN_LENGTH else 1e-4
+    hold(SOURCES[source](sam2_model, folder, fill_hole_area=area), sam2_right[area], most)
 
 
 def test_sam2_by_all_defaults(sam2_model: Any, sam2_right: Any, folder: Path) -> None:
     """Holes are filled, as upstream's released configuration does on a GPU."""
     hold(SOURCES["folder"](sam2_model, folder), sam2_right[8])
     as_image = SOURCES["folder"](sam2_model, folder, resize="float")
-    assert min(video_parity.ious(as_image, sam2_right[8])) < 0.999
+    assert video_parity.difference(as_image, sam2_right[8]) > 1e-3
 
 
 # ---------------------------------------------------------------- SAM 3
@@ -119,7 +126,7 @@ def sam3_right(sam3_models: Any, folder: Path) -> Any:
     """Masks of upstream by resource and area: it reads folders with another filter than images."""
     resources = {"folder": str(folder), "images": video_parity.images(folder)}
     return {
-        (name, area): video_parity.sam3_masks(
+        (name, area): video_parity.sam3_logits(
             oracle.tracker(sam3_models[1], use_memory_selection=True, fill_hole_area=area), resource
         )
         for name, resource in resources.items()
@@ -131,13 +138,14 @@ def sam3_right(sam3_models: Any, folder: Path) -> Any:
 @pytest.mark.parametrize("source", SOURCES)
 def test_sam3(sam3_models: Any, sam3_right: Any, folder: Path, source: str, area: int) -> None:
     right = sam3_right["folder" if source == "folder" else "images", area]
-    hold(SOURCES[source](sam3_models[0], folder, fill_hole_area=area), right)
+    most = 2e-2 if source in UNKNOWN_LENGTH else 1e-4
+    hold(SOURCES[source](sam3_models[0], folder, fill_hole_area=area), right, most)
 
 
 def test_sam3_by_all_defaults(sam3_models: Any, sam3_right: Any, folder: Path) -> None:
     hold(SOURCES["folder"](sam3_models[0], folder), sam3_right["folder", 0])
     as_image = SOURCES["folder"](sam3_models[0], folder, resize="float")
-    assert min(video_parity.ious(as_image, sam3_right["folder", 0])) < 0.999
+    assert video_parity.difference(as_image, sam3_right["folder", 0]) > 1e-3
 
 
 # ---------------------------------------------------------------- video files
@@ -160,21 +168,28 @@ def test_squares_of_a_video_file(clip: Path) -> None:
             f.reformat(112, 112, "rgb24", interpolation="BILINEAR").to_ndarray()
             for f in container.decode(video=0)
         ]
-    source = ClipFrames(clip)
+    source, other = ClipFrames(clip), ClipFrames(clip)
+    squares = [source.read_square(index, 112)[0] for index in range(COUNT)]
+    for pixels, expected in zip(squares, right, strict=True):
+        # The filter places chroma elsewhere than `reformat`: a bicubic one differs by 2 levels.
+        assert np.abs(pixels.astype(int) - expected).mean() < 1.2
     for index in (0, 1, 5, 2, 2, 7, 0):
-        pixels, orig_hw = source.read_square(index, 112)
+        pixels, orig_hw = other.read_square(index, 112)
         assert orig_hw == (150, 212)
-        assert source.read(index).shape == (150, 212, 3)
-        assert np.abs(pixels.astype(int) - right[index]).max() <= 1, index
+        assert np.array_equal(pixels, squares[index]), index
+        assert np.array_equal(other.read(index), source.read(index))
 
 
 @pytest.mark.parametrize("family", ["sam2", "sam3"])
 def test_a_video_file(clip: Path, sam2_model: Any, sam3_models: Any, family: str) -> None:
     """SAM 2: squares of the decoder. SAM 3: OpenCV's bicubic filter, which other sources lack."""
     model = sam2_model if family == "sam2" else sam3_models[0]
-    found = video_parity.track(sam_rlx.VideoPredictor(model, clip))
+    session = sam_rlx.VideoPredictor(model, clip)
+    session.add_prompt(0, "disc", box=video_parity.boxes()["disc"])
+    found = session.frame(0)
     source = ClipFrames(clip)
-    core = sam_rlx._core.VideoPredictor(model.core, 1, {"frames": "clip"})
+    options = {"frames": "clip", "fill_hole_area": 8 if family == "sam2" else 0}
+    core = sam_rlx._core.VideoPredictor(model.core, 1, options)
     assert core.wants_squares == (family == "sam2")
     if family == "sam2":
         core.set_frame(0, *source.read_square(0, core.side))
@@ -186,5 +201,5 @@ def test_a_video_file(clip: Path, sam2_model: Any, sam3_models: Any, family: str
     corners = np.array(video_parity.boxes()["disc"], np.float64).reshape(2, 2)
     core.add_points(0, 0, corners, np.array([2, 3], np.int32))
     _, masks, _ = core.masks(0, "latest", False)
-    assert upstream_video.iou(found[0]["disc"], masks[0]) >= 0.995
-    assert len(found) == COUNT
+    assert upstream_video.iou(found.masks["disc"], masks[0]) >= 0.999
+    assert len(list(session.propagate())) == COUNT
