@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rivals
 import sam_rlx
+
+import rivals
 from workloads import tiny_sam2, tiny_sam3
 
 SAM2 = {
@@ -93,10 +94,14 @@ def rows(name: str, options: argparse.Namespace, folder: Path) -> list[tuple[str
     frames = video_parity.write_folder(folder / "frames", options.frames, hw)
     model, build = (sam2_pair if family == "sam2" else sam3_pair)(name, folder)
     images = video_parity.images(frames)
-    sources: dict[str, Any] = {"folder": frames} if family == "sam2" else {
-        "folder": frames,
-        "images": images,
-    }
+    sources: dict[str, Any] = (
+        {"folder": frames}
+        if family == "sam2"
+        else {
+            "folder": frames,
+            "images": images,
+        }
+    )
     found = []
     for source, ours in sources.items():
         for area in (0, AREAS[family]):

@@ -21,8 +21,8 @@ Logits = list[dict[str, NDArray[np.float32]]]
 def boxes(hw: tuple[int, int] = HW) -> dict[str, list[float]]:
     """Where the shapes of `upstream_video.clip` are on frame 0."""
     height, width = hw
-    radius = 0.18 * height
-    disc = [0.2 * width - radius, 0.4 * height - radius, 0.2 * width + radius, 0.4 * height + radius]
+    x, y, radius = 0.2 * width, 0.4 * height, 0.18 * height
+    disc = [x - radius, y - radius, x + radius, y + radius]
     x, y = 0.75 * width, 0.65 * height
     return {"disc": disc, "square": [x - 19, y - 21, x + 19, y + 21]}
 
@@ -41,9 +41,7 @@ def images(folder: Path) -> list[Image.Image]:
     return [Image.open(path).convert("RGB") for path in files]
 
 
-def track(
-    session: sam_rlx.VideoPredictor, hw: tuple[int, int] = HW
-) -> list[sam_rlx.VideoFrame]:
+def track(session: sam_rlx.VideoPredictor, hw: tuple[int, int] = HW) -> list[sam_rlx.VideoFrame]:
     """Track the objects with ours."""
     for obj, box in boxes(hw).items():
         session.add_prompt(0, obj, box=box)
@@ -71,9 +69,7 @@ def sam3_logits(predictor: Any, resource: str | Sequence[Any]) -> Logits:
         frames, height, width = load_resource_as_video_frames(
             resource, predictor.image_size, offload_video_to_cpu=True
         )
-        state = predictor.init_state(
-            video_height=height, video_width=width, num_frames=len(frames)
-        )
+        state = predictor.init_state(video_height=height, video_width=width, num_frames=len(frames))
         state["images"] = frames
         for obj, box in boxes((height, width)).items():
             corners = np.array(box, np.float32).reshape(2, 2) / np.array([width, height])

@@ -90,8 +90,9 @@ def sam2_model(sam2_weights: Any, tmp_path_factory: pytest.TempPathFactory) -> s
 @pytest.fixture(scope="module")
 def sam2_right(sam2_weights: Any, folder: Path) -> Any:
     """Masks of upstream by the area of holes that are filled."""
+    build = upstream_video.build
     return {
-        area: video_parity.sam2_logits(upstream_video.build(sam2_weights, fill_hole_area=area), folder)
+        area: video_parity.sam2_logits(build(sam2_weights, fill_hole_area=area), folder)
         for area in (0, 8)
     }
 
