@@ -107,8 +107,8 @@ struct PromptArrays {
 std::pair<py::array_t<float>, py::array_t<float>> decode(ImagePredictor& predictor,
                                                          const PromptArrays& arrays, Frame frame,
                                                          bool multimask_output) {
-  const PromptBatch prompts = prompt_batch(predictor, arrays.coords, arrays.labels, arrays.boxes,
-                                           arrays.mask_input, frame);
+  const PromptBatch prompts =
+      prompt_batch(predictor, arrays.coords, arrays.labels, arrays.boxes, arrays.mask_input, frame);
   const std::int64_t count = predictor.num_masks(multimask_output);
   const std::int64_t side = predictor.model().info().mask_side;
   auto low_res = make_array<float>({prompts.batch, count, side, side});
@@ -206,10 +206,10 @@ void register_image_predictor(py::module_& m) {
           "decode",
           [](ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
              Masks mask_input, bool multimask_output) {
-            auto [low_res, iou] = decode(predictor,
-                                         {std::move(coords), std::move(labels), std::move(boxes),
-                                          std::move(mask_input)},
-                                         Frame::kOriginal, multimask_output);
+            auto [low_res, iou] = decode(
+                predictor,
+                {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)},
+                Frame::kOriginal, multimask_output);
             return py::make_tuple(std::move(low_res), std::move(iou));
           },
           py::arg("point_coords") = py::none(), py::arg("point_labels") = py::none(),
@@ -223,17 +223,16 @@ void register_image_predictor(py::module_& m) {
             const SmallRegions regions{
                 .max_hole_area = max_hole_area,
                 .max_sprinkle_area = max_sprinkle_area,
-                .mask_threshold =
-                    mask_threshold.value_or(predictor.model().info().mask_threshold)};
-            return predict(predictor,
-                           {std::move(coords), std::move(labels), std::move(boxes),
-                            std::move(mask_input)},
-                           model_frame ? Frame::kModel : Frame::kOriginal, multimask_output,
-                           {return_logits, regions});
+                .mask_threshold = mask_threshold.value_or(predictor.model().info().mask_threshold)};
+            return predict(
+                predictor,
+                {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)},
+                model_frame ? Frame::kModel : Frame::kOriginal, multimask_output,
+                {return_logits, regions});
           },
-          py::arg("point_coords"), py::arg("point_labels"), py::arg("boxes"),
-          py::arg("mask_input"), py::arg("multimask_output"), py::arg("return_logits"),
-          py::kw_only(), py::arg("model_frame") = false, py::arg("max_hole_area") = 0.0,
+          py::arg("point_coords"), py::arg("point_labels"), py::arg("boxes"), py::arg("mask_input"),
+          py::arg("multimask_output"), py::arg("return_logits"), py::kw_only(),
+          py::arg("model_frame") = false, py::arg("max_hole_area") = 0.0,
           py::arg("max_sprinkle_area") = 0.0, py::arg("mask_threshold") = py::none());
 }
 

@@ -1,9 +1,9 @@
 #include <pybind11/stl.h>
 
+#include "bindings/masklet_arrays.h"
 #include "bindings/numpy.h"
 #include "bindings/point_prompt.h"
 #include "bindings/register.h"
-#include "bindings/masklet_arrays.h"
 #include "predictors/video/video_predictor.h"
 
 namespace sam_rlx {
@@ -17,8 +17,7 @@ class BoundTracker {
  public:
   BoundTracker(std::shared_ptr<VideoPredictor> video, MaskletPrompt prompt,
                const MaskletConfig& config)
-      : video_(std::move(video)),
-        tracker_(video_->change([&](VideoSession& session) {
+      : video_(std::move(video)), tracker_(video_->change([&](VideoSession& session) {
           return MaskletTracker(session, std::move(prompt), config);
         })) {}
 
@@ -47,8 +46,7 @@ class BoundTracker {
 void set_examples(BoundTracker& bound, std::int64_t frame, const Array<double>& boxes,
                   const Array<std::int32_t>& labels, bool fractions) {
   MaskletExamples examples = examples_of(boxes, labels, fractions);
-  bound.change(
-      [&](MaskletTracker& tracker) { tracker.set_examples(frame, std::move(examples)); });
+  bound.change([&](MaskletTracker& tracker) { tracker.set_examples(frame, std::move(examples)); });
 }
 
 void refine(BoundTracker& bound, const PointArguments& arguments, const Array<double>& coords,
@@ -77,54 +75,9 @@ py::array_t<std::int64_t> boxes(BoundTracker& bound, std::int64_t frame) {
   return out;
 }
 
-}  // namespace
-
-void register_masklet_tracker(py::module_& m) {
-  using Released = py::call_guard<GilRelease>;
-  py::classh<MaskletState>(m, "MaskletState");
-  py::classh<BoundTracker>(m, "MaskletTracker")
-      .def(py::init([](std::shared_ptr<VideoPredictor> video, ObjIds ids, bool has_phrase,
-                       const py::dict& options) {
-             return std::make_unique<BoundTracker>(std::move(video),
-                                                   MaskletPrompt{std::move(ids), has_phrase},
-                                                   masklet_config(options));
-           }),
-           py::arg("video"), py::arg("ids"), py::arg("has_phrase"), py::arg("options"))
-      .def_property_readonly("obj_ids",
-                             [](BoundTracker& bound) {
-                               return bound.use([](const MaskletTracker& x) { return x.obj_ids(); });
-                             })
-      .def_property(
-          "state",
-          [](BoundTracker& bound) {
-            return bound.use([](const MaskletTracker& x) { return x.state(); });
-          },
-          [](BoundTracker& bound, const MaskletState& state) {
-            bound.use([&](MaskletTracker& x) { x.restore(state); });
-          })
-      .def_property_readonly("num_dropped",
-                             [](BoundTracker& bound) {
-                               return bound.use(
-                                   [](const MaskletTracker& x) { return x.num_dropped(); });
-                             })
-      .def("set_examples", set_examples, py::arg("frame"), py::arg("boxes"), py::arg("labels"),
+void register_masklet_prompts(py::classh<BoundTracker>& type) {
+  type.def("set_examples", set_examples, py::arg("frame"), py::arg("boxes"), py::arg("labels"),
            py::arg("fractions") = false)
-      .def(
-          "det_track_one_frame",
-          [](BoundTracker& bound, std::int64_t frame, bool reverse, std::int64_t next_obj_id) {
-            return bound.change([&](MaskletTracker& tracker) {
-              return tracker.det_track_one_frame({frame, reverse, next_obj_id});
-            });
-          },
-          py::arg("frame"), py::arg("reverse"), py::arg("next_obj_id"), Released())
-      .def(
-          "track_refined",
-          [](BoundTracker& bound, std::int64_t frame, bool reverse, const ObjIds& obj_ids) {
-            bound.change([&](MaskletTracker& tracker) {
-              tracker.track_refined(frame, reverse, obj_ids);
-            });
-          },
-          py::arg("frame"), py::arg("reverse"), py::arg("obj_ids"), Released())
       .def(
           "refine",
           [](BoundTracker& bound, std::int64_t frame, std::int64_t obj_id,
@@ -141,7 +94,55 @@ void register_masklet_tracker(py::module_& m) {
           [](BoundTracker& bound, std::int64_t obj_id) {
             bound.change([&](MaskletTracker& tracker) { tracker.remove_object(obj_id); });
           },
-          py::arg("obj_id"))
+          py::arg("obj_id"));
+}
+
+}  // namespace
+
+void register_masklet_tracker(py::module_& m) {
+  using Released = py::call_guard<GilRelease>;
+  py::classh<MaskletState>(m, "MaskletState");
+  py::classh<BoundTracker> type(m, "MaskletTracker");
+  type.def(py::init([](std::shared_ptr<VideoPredictor> video, ObjIds ids, bool has_phrase,
+                       const py::dict& options) {
+             return std::make_unique<BoundTracker>(std::move(video),
+                                                   MaskletPrompt{std::move(ids), has_phrase},
+                                                   masklet_config(options));
+           }),
+           py::arg("video"), py::arg("ids"), py::arg("has_phrase"), py::arg("options"))
+      .def_property_readonly(
+          "obj_ids",
+          [](BoundTracker& bound) {
+            return bound.use([](const MaskletTracker& x) { return x.obj_ids(); });
+          })
+      .def_property(
+          "state",
+          [](BoundTracker& bound) {
+            return bound.use([](const MaskletTracker& x) { return x.state(); });
+          },
+          [](BoundTracker& bound, const MaskletState& state) {
+            bound.use([&](MaskletTracker& x) { x.restore(state); });
+          })
+      .def_property_readonly(
+          "num_dropped",
+          [](BoundTracker& bound) {
+            return bound.use([](const MaskletTracker& x) { return x.num_dropped(); });
+          })
+      .def(
+          "det_track_one_frame",
+          [](BoundTracker& bound, std::int64_t frame, bool reverse, std::int64_t next_obj_id) {
+            return bound.change([&](MaskletTracker& tracker) {
+              return tracker.det_track_one_frame({frame, reverse, next_obj_id});
+            });
+          },
+          py::arg("frame"), py::arg("reverse"), py::arg("next_obj_id"), Released())
+      .def(
+          "track_refined",
+          [](BoundTracker& bound, std::int64_t frame, bool reverse, const ObjIds& obj_ids) {
+            bound.change(
+                [&](MaskletTracker& tracker) { tracker.track_refined(frame, reverse, obj_ids); });
+          },
+          py::arg("frame"), py::arg("reverse"), py::arg("obj_ids"), Released())
       .def(
           "has_results",
           [](BoundTracker& bound, std::int64_t frame) {
@@ -150,6 +151,7 @@ void register_masklet_tracker(py::module_& m) {
           py::arg("frame"))
       .def("results", results, py::arg("frame"))
       .def("boxes", boxes, py::arg("frame"));
+  register_masklet_prompts(type);
 }
 
 }  // namespace sam_rlx

@@ -31,8 +31,8 @@ struct Filter {
   double support;
   double (*weight)(double distance);
 };
-constexpr Filter kTriangle{
-    1.0, [](double distance) { return std::max(1.0 - std::abs(distance), 0.0); }};
+constexpr Filter kTriangle{1.0,
+                           [](double distance) { return std::max(1.0 - std::abs(distance), 0.0); }};
 
 double keys_cubic(double distance) {
   constexpr double kA = -0.5;

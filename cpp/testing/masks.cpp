@@ -89,8 +89,9 @@ py::array_t<std::uint8_t> resize_frame(const py::array& image, std::int64_t side
   Tensor levels({side, side, 3});
   without_gil(1, [&](Context& ctx) { transform.preprocess(ctx, source.view(), levels.view()); });
   auto out = make_array<std::uint8_t>({side, side, 3});
-  std::transform(levels.data(), levels.data() + levels.numel(), out.mutable_data(),
-                 [](float level) { return static_cast<std::uint8_t>(std::lround(level * 255.0F)); });
+  std::transform(
+      levels.data(), levels.data() + levels.numel(), out.mutable_data(),
+      [](float level) { return static_cast<std::uint8_t>(std::lround(level * 255.0F)); });
   return out;
 }
 

@@ -22,9 +22,8 @@ View plane(View map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 }  // namespace
 
 void clamp_prompt_logits(ConstView in, View out) {
-  std::transform(in.data, in.data + in.numel(), out.data, [](float logit) {
-    return std::clamp(logit, -kMaxPromptLogit, kMaxPromptLogit);
-  });
+  std::transform(in.data, in.data + in.numel(), out.data,
+                 [](float logit) { return std::clamp(logit, -kMaxPromptLogit, kMaxPromptLogit); });
 }
 
 Sam2Heads::Sam2Heads(const HeadsConfig& sizes)

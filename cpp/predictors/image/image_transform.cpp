@@ -203,8 +203,7 @@ void ByteSquareTransform::preprocess(Context& ctx, const ImageView& image, View 
   if (resize == Resize::kBicubic) return resize_pillow_bicubic(ctx, image, side, side, sink);
   if (resize == Resize::kBilinear) return resize_pillow(ctx, image, side, side, sink);
   const Levels levels = levels_of([](float byte) { return byte; });
-  const ResizePlane filter =
-      resize == Resize::kCubic ? resize_cubic : resize_bilinear_antialias;
+  const ResizePlane filter = resize == Resize::kCubic ? resize_cubic : resize_bilinear_antialias;
   resize_channels(ctx, image, out, {levels, filter}, [&](std::size_t c, float* row, float* to) {
     for (std::int64_t x = 0; x < side; ++x) {
       // Rounds halves to even, as upstream does.

@@ -100,9 +100,8 @@ std::optional<std::int64_t> VideoPredictor::prepare_session() {
     if (object->is_masklet || object->has_prompt()) continue;
     const auto label = labels_.find(object->handle);
     fail<StateError>("propagate",
-                     "prompts for object " + (label == labels_.end()
-                                                  ? std::to_string(object->handle)
-                                                  : label->second),
+                     "prompts for object " +
+                         (label == labels_.end() ? std::to_string(object->handle) : label->second),
                      "none");
   }
   for (const std::int64_t frame : session_.pending_frames()) {
