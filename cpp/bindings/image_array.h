@@ -10,14 +10,14 @@
 
 namespace sam_rlx {
 
-// How SAM 3 resizes images, by name. Raises InvalidArgument for another one.
-inline ByteSquareTransform::Resize resize_named(const std::string& name) {
-  if (name == "float") return ByteSquareTransform::Resize::kFloat;
+// How image predictors resize, by name. Raises InvalidArgument for another one.
+inline Resize resize_named(const std::string& name) {
+  if (name == "float") return Resize::kFloat;
   if (name != "integer") fail("resize", "\"float\" or \"integer\"", '"' + name + '"');
-  return ByteSquareTransform::Resize::kInteger;
+  return Resize::kInteger;
 }
-inline const char* resize_name(ByteSquareTransform::Resize resize) {
-  return resize == ByteSquareTransform::Resize::kFloat ? "float" : "integer";
+inline const char* resize_name(Resize resize) {
+  return resize == Resize::kFloat ? "float" : "integer";
 }
 
 // A NumPy image and the memory behind it. Rows may be apart or upside down; anything else that

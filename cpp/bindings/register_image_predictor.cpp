@@ -7,6 +7,7 @@
 #include "bindings/numpy.h"
 #include "bindings/register.h"
 #include "predictors/image/image_predictor.h"
+#include "predictors/image/small_regions.h"
 
 namespace sam_rlx {
 namespace {
@@ -88,25 +89,33 @@ PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coo
   return prompts;
 }
 
-template <Frame frame>
-py::tuple decode(ImagePredictor& predictor, const Coordinates& coords, const Labels& labels,
-                 const Coordinates& boxes, const Masks& mask_input, bool multimask_output) {
-  const PromptBatch prompts = prompt_batch(predictor, coords, labels, boxes, mask_input);
+// Prompts as Python gives them.
+struct PromptArrays {
+  Coordinates coords;
+  Labels labels;
+  Coordinates boxes;
+  Masks mask_input;
+};
+
+// Logits (B, K, S, S) and IoU (B, K).
+std::pair<py::array_t<float>, py::array_t<float>> decode(ImagePredictor& predictor,
+                                                         const PromptArrays& arrays, Frame frame,
+                                                         bool multimask_output) {
+  const PromptBatch prompts =
+      prompt_batch(predictor, arrays.coords, arrays.labels, arrays.boxes, arrays.mask_input);
   const std::int64_t count = predictor.num_masks(multimask_output);
   const std::int64_t side = predictor.model().info().mask_side;
   auto low_res = make_array<float>({prompts.batch, count, side, side});
   auto iou = make_array<float>({prompts.batch, count});
   const View low_res_view = view_of(low_res);
   const View iou_view = view_of(iou);
-  {
-    const GilRelease release;
-    predictor.decode(prompts, {.frame = frame,
-                               .multimask_output = multimask_output,
-                               .iou_threshold = std::nullopt,
-                               .low_res = low_res_view,
-                               .iou = iou_view});
-  }
-  return py::make_tuple(std::move(low_res), std::move(iou));
+  const GilRelease release;
+  predictor.decode(prompts, {.frame = frame,
+                             .multimask_output = multimask_output,
+                             .iou_threshold = std::nullopt,
+                             .low_res = low_res_view,
+                             .iou = iou_view});
+  return {std::move(low_res), std::move(iou)};
 }
 
 void set_image(ImagePredictor& predictor, const py::array& image) {
@@ -115,8 +124,55 @@ void set_image(ImagePredictor& predictor, const py::array& image) {
   predictor.set_image(pixels.view());
 }
 
+// What is made of the logits.
+struct ResultOptions {
+  bool return_logits = false;
+  // Regions that go from the masks, before those of the family's predictor.
+  SmallRegions regions = {};
+};
+
 // low_res (B, K, S, S) -> (B, K, H, W), bool or logits.
-py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool return_logits) {
+py::object upscale(ImagePredictor& predictor, View low_res, const ResultOptions& options) {
+  const MaskGeometry geometry = predictor.mask_geometry();
+  const Shape sizes{low_res.shape[0], low_res.shape[1], geometry.height, geometry.width};
+  const Shape flat{sizes[0] * sizes[1], low_res.shape[2], low_res.shape[3]};
+  const auto cleaned = [&](Tensor& copy) -> ConstView {
+    if (!options.regions.any()) return low_res.reshape(flat);
+    copy = Tensor::copy_of(low_res.reshape(flat));
+    remove_small_regions_(copy.view(), options.regions);
+    return copy.view();
+  };
+  Tensor copy;
+  if (options.return_logits) {
+    auto out = make_array<float>(sizes);
+    const View view{out.mutable_data(), {flat[0], sizes[2], sizes[3]}};
+    {
+      const GilRelease release;
+      predictor.upscale(geometry, cleaned(copy), view);
+    }
+    return out;
+  }
+  auto out = make_array<bool>(sizes);
+  auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
+  {
+    const GilRelease release;
+    predictor.binarize(geometry, cleaned(copy), {options.regions.mask_threshold, pixels});
+  }
+  return out;
+}
+
+template <Frame frame>
+py::tuple decode_in(ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
+                    Masks mask_input, bool multimask_output) {
+  auto [low_res, iou] =
+      decode(predictor,
+             {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)}, frame,
+             multimask_output);
+  return py::make_tuple(std::move(low_res), std::move(iou));
+}
+
+py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res,
+                          bool return_logits) {
   const MaskGeometry geometry = predictor.mask_geometry();
   const Shape found = shape_of(low_res, "low_res");
   if (found.rank() != 4 || found[2] != geometry.low_height || found[3] != geometry.low_width) {
@@ -125,24 +181,22 @@ py::object upscale(ImagePredictor& predictor, const Array<float>& low_res, bool 
              std::to_string(geometry.low_width) + ")",
          found.str());
   }
-  const Shape sizes{found[0], found[1], geometry.height, geometry.width};
-  const ConstView masks(low_res.data(), Shape{found[0] * found[1], found[2], found[3]});
-  if (return_logits) {
-    auto out = make_array<float>(sizes);
-    const View view{out.mutable_data(), {masks.shape[0], sizes[2], sizes[3]}};
-    {
-      const GilRelease release;
-      predictor.upscale(geometry, masks, view);
-    }
-    return out;
+  Tensor copy = Tensor::copy_of({low_res.data(), found});
+  return upscale(predictor, copy.view(),
+                 {return_logits,
+                  {.mask_threshold = predictor.model().info().mask_threshold}});
+}
+
+// Masks, IoU, and the logits behind them as upstream gives them back.
+py::tuple predict(ImagePredictor& predictor, const PromptArrays& prompts, Frame frame,
+                  bool multimask_output, const ResultOptions& options) {
+  auto [low_res, iou] = decode(predictor, prompts, frame, multimask_output);
+  const View logits = view_of(low_res);
+  py::object masks = upscale(predictor, logits, options);
+  if (predictor.model().family().defaults.clamps_low_res_masks) {
+    sam2::clamp_prompt_logits(logits, logits);
   }
-  auto out = make_array<bool>(sizes);
-  auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
-  {
-    const GilRelease release;
-    predictor.binarize(geometry, masks, pixels);
-  }
-  return out;
+  return py::make_tuple(std::move(masks), std::move(iou), std::move(low_res));
 }
 
 }  // namespace
@@ -180,13 +234,32 @@ void register_image_predictor(py::module_& m) {
       .def("reset_image", &ImagePredictor::reset_image)
       .def("set_trace", &ImagePredictor::set_trace, py::arg("trace").none(true),
            py::keep_alive<1, 2>())
-      .def("decode", decode<Frame::kOriginal>, py::arg("point_coords") = py::none(),
+      .def("decode", decode_in<Frame::kOriginal>, py::arg("point_coords") = py::none(),
            py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
            py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)
-      .def("decode_model_frame", decode<Frame::kModel>, py::arg("point_coords") = py::none(),
+      .def("decode_model_frame", decode_in<Frame::kModel>, py::arg("point_coords") = py::none(),
            py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
            py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)
-      .def("upscale", upscale, py::arg("low_res"), py::arg("return_logits") = false);
+      .def("upscale", upscale_logits, py::arg("low_res"), py::arg("return_logits") = false)
+      .def(
+          "predict",
+          [](ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
+             Masks mask_input, bool multimask_output, bool return_logits, bool model_frame,
+             double max_hole_area, double max_sprinkle_area, std::optional<float> mask_threshold) {
+            const SmallRegions regions{
+                .max_hole_area = max_hole_area,
+                .max_sprinkle_area = max_sprinkle_area,
+                .mask_threshold = mask_threshold.value_or(predictor.model().info().mask_threshold)};
+            return predict(
+                predictor,
+                {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)},
+                model_frame ? Frame::kModel : Frame::kOriginal, multimask_output,
+                {return_logits, regions});
+          },
+          py::arg("point_coords"), py::arg("point_labels"), py::arg("boxes"), py::arg("mask_input"),
+          py::arg("multimask_output"), py::arg("return_logits"), py::kw_only(),
+          py::arg("model_frame") = false, py::arg("max_hole_area") = 0.0,
+          py::arg("max_sprinkle_area") = 0.0, py::arg("mask_threshold") = py::none());
 }
 
 }  // namespace sam_rlx

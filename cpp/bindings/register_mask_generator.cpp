@@ -32,7 +32,7 @@ struct BoundMaskGenerator {
   BoundMaskGenerator(std::shared_ptr<const Model> model, int num_threads,
                      const MaskGeneratorConfig& config, const CropOptions& options)
       : predictor(std::move(model), num_threads), generator(config), crop_options(options) {
-    if (options.use_m2m && !predictor.model().is_sam2()) {
+    if (options.use_m2m && !predictor.model().family().defaults.refines_masks) {
       fail("use_m2m", "a SAM 2 model", predictor.model().info().family);
     }
     predictor.set_poll_interrupt(poll_python_signals);

@@ -6,8 +6,8 @@
 #include "bindings/numpy.h"
 #include "bindings/point_prompt.h"
 #include "bindings/register.h"
+#include "bindings/video_calls.h"
 #include "bindings/video_state.h"
-#include "predictors/video/video_predictor.h"
 
 namespace sam_rlx {
 namespace {
@@ -19,12 +19,30 @@ std::optional<Size> size_of(const std::optional<Pair>& pair) {
   return Size{pair->first, pair->second};
 }
 
+FrameKind frame_kind_named(const std::string& name) {
+  if (name == "images") return FrameKind::kImages;
+  if (name == "folder") return FrameKind::kFolder;
+  if (name == "clip") return FrameKind::kClip;
+  fail("frames", "\"images\", \"folder\" or \"clip\"", '"' + name + '"');
+}
+
+// "video": as upstream's loader of such frames does; else as ImagePredictor.
+std::optional<Resize> video_resize_named(const std::string& name) {
+  if (name == "video") return std::nullopt;
+  if (name != "float" && name != "integer") {
+    fail("resize", "\"video\", \"float\" or \"integer\"", '"' + name + '"');
+  }
+  return resize_named(name);
+}
+
 VideoOptions options_of(const py::dict& options) {
   const py::dict others(options.attr("copy")());
-  const py::object resize = others.attr("pop")("resize", "float");
+  const py::object resize = others.attr("pop")("resize", "video");
+  const py::object frames = others.attr("pop")("frames", "images");
   auto result =
       read_options<VideoOptions>(others, "VideoPredictor", "an option of the video predictor");
-  result.resize = resize_named(resize.cast<std::string>());
+  result.resize = video_resize_named(resize.cast<std::string>());
+  result.frames = frame_kind_named(frames.cast<std::string>());
   return result;
 }
 
@@ -55,7 +73,7 @@ bool add_points(VideoPredictor& predictor, const PointArguments& arguments,
                 const Array<double>& coords, const Array<std::int32_t>& labels) {
   const VideoSession::PointPrompt prompt = point_prompt(arguments, coords, labels);
   const GilRelease release;
-  return predictor.change([&](VideoSession& session) { return session.add_points(prompt); });
+  return predictor.add_points(prompt);
 }
 
 bool add_mask(VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
@@ -63,8 +81,7 @@ bool add_mask(VideoPredictor& predictor, std::int64_t frame, std::int64_t handle
   const ConstView view = view_of(mask, "mask");
   if (view.shape.rank() != 2 || view.numel() == 0) fail("mask", "shape (H, W)", view.shape.str());
   const GilRelease release;
-  return predictor.change(
-      [&](VideoSession& session) { return session.add_mask(frame, handle, view); });
+  return predictor.add_mask(frame, handle, view);
 }
 
 VideoSession::Source source_of(const std::string& name) {
@@ -103,13 +120,6 @@ py::tuple masks_of(VideoSession& session, std::int64_t frame, VideoSession::Sour
     session.binarize(objects, pixels);
   }
   return py::make_tuple(handles, std::move(out), scores);
-}
-
-py::tuple masks(VideoPredictor& predictor, std::int64_t frame, const std::string& source,
-                bool return_logits) {
-  return predictor.use([&](VideoSession& session) {
-    return masks_of(session, frame, source_of(source), return_logits);
-  });
 }
 
 // Logits (K, S, S) of the objects that masks() lists.
@@ -192,20 +202,32 @@ void register_prompts(py::classh<VideoPredictor>& type) {
       .def("add_mask", add_mask, py::arg("frame"), py::arg("handle"), py::arg("mask"))
       .def("clear_prompts", changing(&VideoSession::clear_prompts), py::arg("frame"),
            py::arg("handle"))
-      .def("remove_object", changing(&VideoSession::remove_object), py::arg("handle"))
+      .def("remove_object", &VideoPredictor::remove_object, py::arg("handle"))
       .def("has_new_prompt", asking(&VideoSession::has_new_prompt), py::arg("frame"))
-      .def("reset", changing(&VideoSession::reset));
+      .def("reset", &VideoPredictor::reset);
 }
 
 }  // namespace
 
+py::tuple masks_on_frame(VideoPredictor& predictor, std::int64_t frame, const std::string& source,
+                         bool return_logits) {
+  return predictor.use([&](VideoSession& session) {
+    return masks_of(session, frame, source_of(source), return_logits);
+  });
+}
+
 void register_video_predictor(py::module_& m) {
   using Released = py::call_guard<GilRelease>;
   py::classh<SessionState>(m, "SessionState");
+  py::classh<Propagation>(m, "Propagation")
+      .def_property_readonly("frame", [](const Propagation& x) { return x.frame; })
+      .def_property_readonly("is_done", &Propagation::is_done)
+      .def("end", [](Propagation& x) { x.ended = true; });
   py::classh<VideoPredictor> type(m, "VideoPredictor");
   type.def(py::init(&make_predictor), py::arg("model"), py::arg("num_threads"), py::arg("options"))
       .def_property_readonly("num_threads", &VideoPredictor::num_threads)
       .def_property_readonly("side", &VideoPredictor::side)
+      .def_property_readonly("wants_squares", &VideoPredictor::wants_squares)
       .def_property_readonly("orig_hw", orig_hw)
       .def_property("num_frames", asking(&VideoSession::num_frames),
                     changing(&VideoSession::set_num_frames))
@@ -229,17 +251,19 @@ void register_video_predictor(py::module_& m) {
       .def("needs_frame", asking(&VideoSession::needs_frame), py::arg("index"))
       .def("track", changing(&VideoSession::track), py::arg("frame"), py::arg("reverse"),
            Released())
-      .def("masks", masks, py::arg("frame"), py::arg("source"), py::arg("return_logits"))
       .def("low_res_masks", low_res_masks, py::arg("frame"), py::arg("source"))
+      .def("masks", masks_on_frame, py::arg("frame"), py::arg("source"), py::arg("return_logits"))
       .def("export_state",
            [](VideoPredictor& predictor) { return predictor.use(export_video_state); })
       .def(
           "import_state",
-          [](VideoPredictor& predictor, const py::dict& state) {
+          [](VideoPredictor& predictor, const py::dict& state, std::int64_t num_pushed) {
             predictor.change([&](VideoSession& session) { import_video_state(session, state); });
+            predictor.adopt_counts(num_pushed);
           },
-          py::arg("state"));
+          py::arg("state"), py::arg("num_pushed") = 0);
   register_prompts(type);
+  register_video_calls(type);
 }
 
 }  // namespace sam_rlx

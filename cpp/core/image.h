@@ -23,4 +23,13 @@ struct ImageView {
   }
 };
 
+// How an image becomes as large as the network's square input. Upstream's loaders differ.
+enum class Resize {
+  kFloat,     // as the family's image predictor does: float; for SAM 3, then rounded to bytes
+  kInteger,   // SAM 3: the same in integers, as torchvision on CPUs
+  kBicubic,   // on bytes, Pillow's bicubic filter
+  kBilinear,  // on bytes, Pillow's bilinear filter
+  kCubic,     // bicubic without antialias, rounded to bytes, as OpenCV
+};
+
 }  // namespace sam_rlx

@@ -9,6 +9,7 @@
 
 #include "checkpoint/state_dict.h"
 #include "loading/key_map.h"
+#include "loading/session_rules.h"
 #include "models/sam/sam.h"
 #include "models/sam2/sam2.h"
 #include "models/sam3/sam3.h"
@@ -47,7 +48,11 @@ struct ModelInfo {
 struct PredictorDefaults {
   bool clamps_low_res_masks = false;  // logits that are given back are at most 32 from 0
   double pred_iou_thresh = 0.8;
-  std::int64_t fill_hole_area = 0;
+  bool refines_masks = false;  // everything mode has use_m2m
+  // Holes of the low-resolution mask of an image that are filled in what is made of it. Upstream:
+  // SAM3InteractiveImagePredictor.
+  double max_hole_area = 0.0;
+  std::int64_t fill_hole_area = 0;  // of video
   bool memory_selection = false;
 };
 
@@ -84,6 +89,7 @@ struct Family {
   double pixel_scale = 1.0;
 
   PredictorDefaults defaults = {};
+  SessionRules session = {};
 };
 
 const Family& sam_family();

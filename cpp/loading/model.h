@@ -36,10 +36,9 @@ class Model {
   const Family& family() const { return family_; }
   NetworkConfig config() const;
   const ModelInfo& info() const { return info_; }
-  bool is_sam2() const { return std::holds_alternative<sam2::Sam2>(network_); }
   // Raises UnsupportedError unless the model finds what texts and examples name.
   void require_text(const char* where) const;
-  bool is_sam3() const { return std::holds_alternative<sam3::Sam3>(network_); }
+  const Network& network() const { return network_; }
   // The network of the family; the caller knows which.
   const sam::Sam& sam() const { return std::get<sam::Sam>(network_); }
   const sam2::Sam2& sam2() const { return std::get<sam2::Sam2>(network_); }

@@ -225,7 +225,8 @@ const Family& sam2_family() {
       .release_of = release_of,
       .source = "https://github.com/facebookresearch/sam2",
       .resize = "square-float-antialias",
-      .defaults = {.clamps_low_res_masks = true, .fill_hole_area = 8},
+      .defaults = {.clamps_low_res_masks = true, .refines_masks = true, .fill_hole_area = 8},
+      .session = {.resizes = {.clip_decoder = true}},
   };
   return kFamily;
 }

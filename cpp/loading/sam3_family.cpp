@@ -192,7 +192,12 @@ const Family& sam3_family() {
       .source = "https://github.com/facebookresearch/sam3",
       .license = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",
       .resize = "square-uint8-antialias",
-      .defaults = {.clamps_low_res_masks = true, .memory_selection = true},
+      .defaults = {.clamps_low_res_masks = true, .max_hole_area = 256.0, .memory_selection = true},
+      .session = {.clicks_see_memory = false,
+                  .max_points = 16,
+                  .batched = true,
+                  .fill_video_masks = true,
+                  .resizes = {.folder = Resize::kBilinear, .clip = Resize::kCubic}},
   };
   return kFamily;
 }

@@ -26,22 +26,42 @@ struct FixedTaps {
   std::int32_t half() const { return 1 << (bits - 1); }
 };
 
-// How many bits weights have: Pillow's, or as many as leave them 16 with the sign.
-enum class Weights { k22Bits, k16Bits };
+// A filter: its weight at a distance, which is 0 from `support` on.
+struct Filter {
+  double support;
+  double (*weight)(double distance);
+};
+constexpr Filter kTriangle{1.0,
+                           [](double distance) { return std::max(1.0 - std::abs(distance), 0.0); }};
 
-int bits_of(Weights kind, double largest) {
-  if (kind == Weights::k22Bits) return kMaxBits;
+double keys_cubic(double distance) {
+  constexpr double kA = -0.5;
+  const double x = std::abs(distance);
+  if (x < 1.0) return ((kA + 2.0) * x - (kA + 3.0)) * x * x + 1.0;
+  return x < 2.0 ? (((x - 5.0) * x + 8.0) * x - 4.0) * kA : 0.0;
+}
+constexpr Filter kCubic{2.0, keys_cubic};
+
+// Weights have Pillow's bits, or as many as leave them 16 with the sign.
+struct Weights {
+  const Filter& filter;
+  bool in_16_bits = false;
+};
+
+int bits_of(const Weights& kind, double largest) {
+  if (!kind.in_16_bits) return kMaxBits;
   constexpr int kLimit = 1 << 15;
   int bits = 0;
   while (bits < kMaxBits && static_cast<int>(0.5 + largest * (1 << (bits + 1))) < kLimit) ++bits;
   return bits;
 }
 
-FixedTaps triangle_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size,
-                        Weights kind) {
+FixedTaps make_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size,
+                    const Weights& kind) {
   const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
-  const double support = std::max(scale, 1.0);
-  const double inverse = 1.0 / support;
+  const double stretch = std::max(scale, 1.0);
+  const double support = kind.filter.support * stretch;
+  const double inverse = 1.0 / stretch;
   FixedTaps taps;
   taps.width = static_cast<std::int64_t>(std::ceil(support)) * 2 + 1;
   const std::int64_t size = checked_multiply(out_size, taps.width);
@@ -59,7 +79,7 @@ FixedTaps triangle_taps(Workspace& workspace, std::int64_t in_size, std::int64_t
     double sum = 0.0;
     for (std::int64_t k = 0; k < last - first; ++k) {
       const double position = (static_cast<double>(k + first) - centre + 0.5) * inverse;
-      row[k] = std::max(1.0 - std::abs(position), 0.0);
+      row[k] = kind.filter.weight(position);
       sum += row[k];
     }
     for (std::int64_t k = 0; k < last - first; ++k) {
@@ -72,15 +92,15 @@ FixedTaps triangle_taps(Workspace& workspace, std::int64_t in_size, std::int64_t
   taps.bits = bits_of(kind, largest);
   for (std::int64_t i = 0; i < out_size; ++i) {
     for (std::int64_t k = i * taps.width; k < i * taps.width + taps.count[i]; ++k) {
-      taps.weights[k] = static_cast<std::int32_t>(0.5 + exact[k] * (1 << taps.bits));
+      const double weight = exact[k] * (1 << taps.bits);
+      taps.weights[k] = static_cast<std::int32_t>(weight < 0.0 ? weight - 0.5 : weight + 0.5);
     }
   }
   return taps;
 }
 
-// The weights of one output sum to 1 but for rounding, so only the upper limit can be passed.
 std::uint8_t to_byte(std::int32_t sum, int bits) {
-  return static_cast<std::uint8_t>(std::min(sum >> bits, 255));
+  return static_cast<std::uint8_t>(std::clamp(sum >> bits, 0, 255));
 }
 
 void horizontal_pass(const std::uint8_t* in, const FixedTaps& taps, std::int64_t width,
@@ -129,13 +149,19 @@ bool is_very_tall(const ImageView& image, std::int64_t height) {
   return image.height > 100 * image.width && height < image.height;
 }
 
-void resize_very_tall(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
+struct ResizeJob {
+  std::int64_t height = 0, width = 0;
+  Weights weights;
+};
+
+void resize_very_tall(Context& ctx, const ImageView& image, const ResizeJob& job,
                       const ImageRowSink& sink) {
+  const std::int64_t height = job.height, width = job.width;
   const std::int64_t in_bytes = 3 * image.width, bytes = 3 * width;
   const std::int64_t threads = std::max(ctx.num_threads, 1);
   const Workspace::Scope scratch(ctx.workspace);
-  const FixedTaps y_taps = triangle_taps(ctx.workspace, image.height, height, Weights::k22Bits);
-  const FixedTaps x_taps = triangle_taps(ctx.workspace, image.width, width, Weights::k22Bits);
+  const FixedTaps y_taps = make_taps(ctx.workspace, image.height, height, job.weights);
+  const FixedTaps x_taps = make_taps(ctx.workspace, image.width, width, job.weights);
   auto* const sums = ctx.workspace.array<std::int32_t>(in_bytes * threads);
   auto* const shrunk = ctx.workspace.array<std::uint8_t>(in_bytes * threads);
   auto* const rows = ctx.workspace.array<std::uint8_t>(bytes * threads);
@@ -152,11 +178,6 @@ void resize_very_tall(Context& ctx, const ImageView& image, std::int64_t height,
                });
 }
 
-struct ResizeJob {
-  std::int64_t height = 0, width = 0;
-  Weights weights = Weights::k22Bits;
-};
-
 void resize_by_columns_first(Context& ctx, const ImageView& image, const ResizeJob& job,
                              const ImageRowSink& sink) {
   const std::int64_t height = job.height, width = job.width;
@@ -165,8 +186,8 @@ void resize_by_columns_first(Context& ctx, const ImageView& image, const ResizeJ
   const std::int64_t threads = std::max(ctx.num_threads, 1);
   const Workspace::Scope scratch(ctx.workspace);
   FixedTaps x_taps, y_taps;
-  if (horizontal) x_taps = triangle_taps(ctx.workspace, image.width, width, job.weights);
-  if (vertical) y_taps = triangle_taps(ctx.workspace, image.height, height, job.weights);
+  if (horizontal) x_taps = make_taps(ctx.workspace, image.width, width, job.weights);
+  if (vertical) y_taps = make_taps(ctx.workspace, image.height, height, job.weights);
 
   // The source rows [first, last) that the output rows [begin, end) read.
   const auto sources = [&](std::int64_t begin, std::int64_t end) {
@@ -210,19 +231,29 @@ void resize_by_columns_first(Context& ctx, const ImageView& image, const ResizeJ
                });
 }
 
+void resize_as_pillow(Context& ctx, const ImageView& image, const ResizeJob& job,
+                      const ImageRowSink& sink) {
+  check(image, job.height, job.width);
+  if (is_very_tall(image, job.height)) return resize_very_tall(ctx, image, job, sink);
+  resize_by_columns_first(ctx, image, job, sink);
+}
+
 }  // namespace
 
 void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
                    const ImageRowSink& sink) {
-  check(image, height, width);
-  if (is_very_tall(image, height)) return resize_very_tall(ctx, image, height, width, sink);
-  resize_by_columns_first(ctx, image, {height, width, Weights::k22Bits}, sink);
+  resize_as_pillow(ctx, image, {height, width, {kTriangle}}, sink);
+}
+
+void resize_pillow_bicubic(Context& ctx, const ImageView& image, std::int64_t height,
+                           std::int64_t width, const ImageRowSink& sink) {
+  resize_as_pillow(ctx, image, {height, width, {kCubic}}, sink);
 }
 
 void resize_torchvision(Context& ctx, const ImageView& image, std::int64_t height,
                         std::int64_t width, const ImageRowSink& sink) {
   check(image, height, width);
-  resize_by_columns_first(ctx, image, {height, width, Weights::k16Bits}, sink);
+  resize_by_columns_first(ctx, image, {height, width, {kTriangle, /*in_16_bits=*/true}}, sink);
 }
 
 }  // namespace sam_rlx

@@ -18,6 +18,10 @@ using ImageRowSink = std::function<void(std::int64_t y, const std::uint8_t* row)
 void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
                    const ImageRowSink& sink);
 
+// The same with Pillow's filter BICUBIC, its default: Keys' cubic with a = -0.5.
+void resize_pillow_bicubic(Context& ctx, const ImageView& image, std::int64_t height,
+                           std::int64_t width, const ImageRowSink& sink);
+
 // The same bit for bit as torchvision resizes uint8 tensors with antialias on CPUs with vector
 // instructions: as Pillow, but weights have as many bits as 16 hold, which depends on the axis, and
 // the horizontal pass always comes first. Upstream: torchvision.transforms.v2.Resize.

@@ -25,10 +25,10 @@ void without_gil(int num_threads, const Use& use) {
   use(ctx);
 }
 
-using Resize = void (*)(Context&, ConstView, View);
+using ResizeFloats = void (*)(Context&, ConstView, View);
 
 // A resize that keeps all sizes but those given by `sizes`, which start at `axis`.
-void bind_resize(py::module_& m, const char* name, Resize resize, int axis) {
+void bind_resize(py::module_& m, const char* name, ResizeFloats resize, int axis) {
   m.def(
       name,
       [resize, axis](const Array<float>& input, const std::vector<std::int64_t>& sizes,
@@ -66,14 +66,32 @@ void bind_resize_bytes(py::module_& m, const char* name, ResizeBytes resize) {
 
 Array<float> preprocess_sam3(const py::array& image, std::int64_t side, bool integer,
                              int num_threads) {
-  using Kind = ByteSquareTransform::Resize;
   const ImageArray source(image);
   ByteSquareTransform transform;
   transform.side = side;
-  transform.resize = integer ? Kind::kInteger : Kind::kFloat;
+  transform.resize = integer ? Resize::kInteger : Resize::kFloat;
   auto out = make_array<float>({side, side, 3});
   const View view = view_of(out);
   without_gil(num_threads, [&](Context& ctx) { transform.preprocess(ctx, source.view(), view); });
+  return out;
+}
+
+// A frame of a video as a loader of upstream's resizes it, as bytes.
+py::array_t<std::uint8_t> resize_frame(const py::array& image, std::int64_t side,
+                                       const std::string& resize) {
+  const ImageArray source(image);
+  const ByteSquareTransform transform{
+      .side = side,
+      .resize = resize == "cubic" ? Resize::kCubic : Resize::kBicubic,
+      .mean = {},
+      .std = {1.0F, 1.0F, 1.0F},
+      .multiplies = false};
+  Tensor levels({side, side, 3});
+  without_gil(1, [&](Context& ctx) { transform.preprocess(ctx, source.view(), levels.view()); });
+  auto out = make_array<std::uint8_t>({side, side, 3});
+  std::transform(
+      levels.data(), levels.data() + levels.numel(), out.mutable_data(),
+      [](float level) { return static_cast<std::uint8_t>(std::lround(level * 255.0F)); });
   return out;
 }
 
@@ -200,9 +218,11 @@ void register_masks(py::module_& m) {
   bind_resize(m, "resize_bicubic_hwc", resize_bicubic_hwc, 0);
   bind_resize(m, "resize_linear_rows", resize_linear_rows, 0);
   bind_resize_bytes(m, "resize_pillow", resize_pillow);
+  bind_resize_bytes(m, "resize_pillow_bicubic", resize_pillow_bicubic);
   bind_resize_bytes(m, "resize_torchvision", resize_torchvision);
   m.def("preprocess_sam3", preprocess_sam3, py::arg("image"), py::arg("side") = 1008,
         py::arg("integer") = false, py::arg("num_threads") = 1);
+  m.def("resize_frame", resize_frame, py::arg("image"), py::arg("side"), py::arg("resize"));
   m.def("preprocess", preprocess, py::arg("image"), py::arg("side") = 1024,
         py::arg("num_threads") = 1);
   m.def("transform_coords", transform_coords, py::arg("points"), py::arg("orig_hw"),

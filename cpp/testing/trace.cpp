@@ -77,8 +77,7 @@ std::vector<std::int64_t> allocations(const std::string& path, const py::array& 
 std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
     const std::string& path, const py::array& image, const Array<std::int64_t>& ids,
     double threshold, int num_threads, int calls) {
-  ConceptPredictor predictor(Model::load(path, {}), num_threads,
-                             ByteSquareTransform::Resize::kFloat, /*clicks=*/false);
+  ConceptPredictor predictor(Model::load(path, {}), num_threads, Resize::kFloat, /*clicks=*/false);
   const ImageArray pixels(image);
   std::vector<std::uint8_t> masks;
   std::vector<std::pair<std::int64_t, std::int64_t>> taken;

@@ -17,7 +17,6 @@ from sam_rlx.model import Model
 _Embeddings: TypeAlias = tuple[NDArray[np.float32], ...]
 # They and the (H, W) of their image.
 _EncodedImage: TypeAlias = tuple[_Embeddings, tuple[int, int]]
-_MAX_LOGIT = 32.0
 
 
 class Best(NamedTuple):
@@ -273,12 +272,14 @@ class ImagePredictor(ImageEmbeddings):
             return self._predict(prompts, bool(multimask_output), bool(return_logits))
 
     def _predict(self, prompts: Prompts, multimask: bool, return_logits: bool) -> MaskPrediction:
-        low_res, iou = self._core.decode(
-            prompts.point_coords, prompts.point_labels, prompts.boxes, prompts.mask_input, multimask
+        masks, iou, low_res = self._core.predict(
+            prompts.point_coords,
+            prompts.point_labels,
+            prompts.boxes,
+            prompts.mask_input,
+            multimask,
+            return_logits,
         )
-        masks = self._core.upscale(low_res, return_logits)
-        if self._model.core.clamps_low_res_masks:  # as upstream, which does so later
-            np.clip(low_res, -_MAX_LOGIT, _MAX_LOGIT, out=low_res)
         if prompts.batched:
             return MaskPrediction(masks, iou, low_res)
         return MaskPrediction(masks[0], iou[0], low_res[0])

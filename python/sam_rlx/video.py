@@ -1,22 +1,22 @@
 """Objects through a video: prompts on any frame, masks on all of them."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from sam_rlx import _core, _options
-from sam_rlx._arrays import Marks, as_integer, as_marks, as_num_threads, clamped
-from sam_rlx._video.files import VideoFiles
-from sam_rlx._video.frames import FrameSource, open_frames
-from sam_rlx._video.phrases import Phrases
-from sam_rlx._video.tracking import VideoTracking
-from sam_rlx._video.types import Points, as_mask, as_points, core_options
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
+from sam_rlx._video import files, phrases
+from sam_rlx._video.frames import open_frames
+from sam_rlx._video.session import Session
+from sam_rlx._video.types import VideoFrame, as_mask, as_points, core_options
+from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 from sam_rlx.model import Model
 
 
-class VideoPredictor(VideoTracking, VideoFiles):
+class VideoPredictor:
     """Follow objects through a video: by clicks, boxes and masks, with SAM 3 also by phrases.
 
     Prompts may be given on any frame, for any number of objects, before and after tracking. With
@@ -53,8 +53,12 @@ class VideoPredictor(VideoTracking, VideoFiles):
     memory_selection : bool, optional
         SAM 3 only. True: of tracked frames, those that show the objects well are remembered, as
         the tracker of upstream's video model does (default). False: the last ones, as SAM 2 does.
-    resize : {"float", "integer"}
-        As for `ImagePredictor`.
+    resize : {"video", "float", "integer"}
+        How frames become as large as the model's input. "video": as upstream's loaders of videos
+        do, which differ from its image predictors and from each other. Images and pushed frames:
+        Pillow's bicubic filter. Folders: the same, for SAM 3 Pillow's bilinear filter. Video files:
+        FFmpeg's bilinear filter, for SAM 3 OpenCV's bicubic one. "float", "integer": as for
+        `ImagePredictor`.
     phrase_options : mapping, optional
         For phrases: arguments of upstream's video model by their names, in place of the released
         values, such as ``score_threshold_detection`` (0.5), ``new_det_thresh`` (0.7),
@@ -87,7 +91,7 @@ class VideoPredictor(VideoTracking, VideoFiles):
         keep_corrections: bool = True,
         history: int | None = 64,
         memory_selection: bool | None = None,
-        resize: Literal["float", "integer"] = "float",
+        resize: Literal["video", "float", "integer"] = "video",
         phrase_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(model, Model):
@@ -104,16 +108,13 @@ class VideoPredictor(VideoTracking, VideoFiles):
             "memory_selection": options["use_memory_selection"],
         }
         self._resize = str(resize)
-        self._source: FrameSource | None = None if frames is None else open_frames(frames)
-        core = core_options(self._options, self._resize, self._source is None)
+        source = None if frames is None else open_frames(frames)
+        core = core_options(self._options, self._resize, None if source is None else source.kind)
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
-        self._core.num_frames = None if self._source is None else self._source.count
-        self._phrases = Phrases(model, self._core, phrase_options or {}, self._source is None)
-        self._handles: dict[Hashable, int] = {}
-        self._next_handle = 0
-        self._pushed = 0
+        self._core.num_frames = None if source is None else source.count
+        self._session = Session(self._core, source)
+        self._phrase_options = phrases.checked_options(phrase_options or {}, source is None)
         self._exclusive = _core.Exclusive("VideoPredictor")
-        self._commit()
 
     # ---------------------------------------------------------------- what there is
 
@@ -125,17 +126,18 @@ class VideoPredictor(VideoTracking, VideoFiles):
     @property
     def num_frames(self) -> int | None:
         """Number of frames; with `push`, those so far; None for an iterator."""
-        return self._committed.pushed if self._source is None else self._source.count
+        source = self._session.source
+        return self._core.published[0] if source is None else source.count
 
     @property
     def orig_hw(self) -> tuple[int, int] | None:
         """Height and width of the video in pixels, None before the first frame is read."""
-        return self._committed.orig_hw
+        return self._core.published[1]
 
     @property
     def obj_ids(self) -> list[Hashable]:
         """Objects in the order of their first prompts, then those that phrases named."""
-        return list(self._committed.obj_ids)
+        return self._session.published_names()
 
     # ---------------------------------------------------------------- prompts
 
@@ -198,34 +200,24 @@ class VideoPredictor(VideoTracking, VideoFiles):
         clear = bool(clear_old_points)
         points = as_points(*given, clear) if mask is None else None
         with self._exclusive:
-            self._begin()
-            if self._phrases.find(obj_id) is None:
-                self._add_object(index, obj_id, points, mask, clear)
-            elif points is None:
+            self._core.begin()
+            found = self._session.found_handle(obj_id)
+            if found is not None and points is None:
                 raise UnsupportedError("mask: expected points for what was found, found a mask")
+            self._session.load(index)
+            if found is not None:
+                assert points is not None
+                self._core.refine(index, found, *points, clear)
             else:
-                self._load(index)
-                self._phrases.refine(index, obj_id, points, clear)
-            self._commit()
+                handle = self._session.handle_for(obj_id)
+                if points is not None:
+                    self._core.add_points(index, handle, *points, clear)
+                else:
+                    assert mask is not None
+                    self._core.add_mask(index, handle, as_mask(mask, self._core.orig_hw))
+                self._session.reserve(obj_id)
+            self._core.commit()
         return self
-
-    def _add_object(
-        self,
-        index: int,
-        obj_id: Hashable,
-        points: Points | None,
-        mask: ArrayLike | None,
-        clear: bool,
-    ) -> None:
-        self._load(index)
-        handle = self._handle(obj_id)
-        if points is None:
-            assert mask is not None
-            self._core.add_mask(index, handle, as_mask(mask, self._core.orig_hw))
-        else:
-            self._core.add_points(index, handle, *points, clear, True)
-        self._adopt(obj_id)
-        self._phrases.reserve(obj_id)
 
     def add_text(
         self,
@@ -275,37 +267,28 @@ class VideoPredictor(VideoTracking, VideoFiles):
         TruncationWarning
             A phrase is too long; its end has no effect.
         """
-        phrases = _as_phrases(text)
+        texts = phrases.as_texts(text)
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         if text is None and examples is None:
             raise InvalidArgumentError("add_text: expected text or boxes, found None for both")
         if not self._model.supports_text:
             found = f"one of {self._model.family} that finds no texts"
             raise UnsupportedError(f"add_text: expected a model of family sam3, found {found}")
-        if frame_index is None and self._source is None and examples is not None:
+        if frame_index is None and self._session.source is None and examples is not None:
             raise InvalidArgumentError(
                 "frame_index: expected the last frame with boxes, found None"
             )
         index = None if frame_index is None else as_integer("frame_index", frame_index, 0)
         with self._exclusive:
-            self._begin()
-            if self._handles:
-                self._prepare()
-            for phrase in phrases:
-                self._add_phrase(phrase, index, examples)
-            self._commit()
+            self._core.begin()
+            if self._core.objects:
+                self._session.prepare()
+            for one in texts:
+                phrases.add(self._session, self._model, one, self._phrase_options, index)
+                if index is not None or self._session.source is not None:
+                    phrases.search(self._session, index or 0, examples)
+            self._core.commit()
         return self
-
-    def _add_phrase(self, text: str | None, frame_index: int | None, boxes: Marks | None) -> None:
-        index = frame_index or 0
-        phrase = self._phrases.make(text, index)
-        if frame_index is not None or self._source is not None:
-            self._load(index)
-            if boxes is not None:
-                assert self._core.orig_hw is not None
-                boxes = clamped(boxes, self._core.orig_hw, "a frame")
-                phrase.core.set_examples(index, boxes.values, boxes.labels)
-            self._next_handle = self._phrases.search(phrase, index, False, self._next_handle)
 
     def clear_prompts(self, frame_index: int, obj_id: Hashable) -> None:
         """Forget the prompts of an object on one frame.
@@ -321,9 +304,9 @@ class VideoPredictor(VideoTracking, VideoFiles):
         """
         index = as_integer("frame_index", frame_index, 0)
         with self._exclusive:
-            self._begin()
-            self._core.clear_prompts(index, self._known(obj_id))
-            self._commit()
+            self._core.begin()
+            self._core.clear_prompts(index, self._session.known_handle(obj_id))
+            self._core.commit()
 
     def remove_object(self, obj_id: Hashable) -> None:
         """Forget an object. The others stay as they are.
@@ -336,26 +319,217 @@ class VideoPredictor(VideoTracking, VideoFiles):
             The predictor is in use.
         """
         with self._exclusive:
-            self._begin()
-            if not self._phrases.remove(obj_id):
-                self._core.remove_object(self._known(obj_id))
-                del self._handles[obj_id]
-            self._commit()
+            self._core.begin()
+            found = self._session.found_handle(obj_id)
+            self._core.remove_object(self._session.known_handle(obj_id) if found is None else found)
+            self._core.commit()
 
     def reset(self) -> None:
         """Forget all objects, phrases and results; the frames stay."""
         with self._exclusive:
-            self._begin()
+            self._core.begin()
             self._core.reset()
-            self._handles.clear()
-            self._phrases.reset()
-            self._commit()
+            self._core.commit()
 
+    # ---------------------------------------------------------------- tracking
 
-def _as_phrases(text: str | Sequence[str] | None) -> list[str | None]:
-    if text is None or isinstance(text, str):
-        return [text]
-    phrases = list(text)
-    if not phrases or not all(isinstance(phrase, str) for phrase in phrases):
-        raise InvalidArgumentError(f"text: expected a str, or some in a sequence, found {text!r}")
-    return list(phrases)
+    def propagate(
+        self,
+        *,
+        start_frame: int | None = None,
+        max_frames: int | None = None,
+        reverse: bool = False,
+        return_logits: bool = False,
+    ) -> Iterator[VideoFrame]:
+        """Track all objects from frame to frame, and look for what phrases name.
+
+        Prompts may be added while this runs: they count from the next frame on. Tracking
+        backwards reads results of later frames: those near prompts, and those within `history`.
+
+        With phrases frames come 15 frames late, and the last ones at once: until then an object
+        that turns out to be an error of the detector is taken out of them. A frame is searched
+        once for a phrase, and again tracked only for objects that were clicked since.
+
+        Parameters
+        ----------
+        start_frame : int, optional
+            The first frame. Default: the earliest one with a prompt or result.
+        max_frames : int, optional
+            Stop after so many frames. Default: at the end of the video.
+        reverse : bool
+            True: towards frame 0.
+        return_logits : bool
+            True: `VideoFrame.logits` is filled. Not with phrases.
+
+        Yields
+        ------
+        VideoFrame
+            One after the other.
+
+        Raises
+        ------
+        StateError
+            There is no prompt, frames come by `push`, or the predictor is in use.
+        InvalidArgumentError
+            There is no such frame, it cannot be read, or it has another size than the first one.
+        UnsupportedError
+            Logits are asked for, and there is a phrase.
+        """
+        source = self._session.source
+        if source is None:
+            raise StateError("propagate: expected frames of a video, found a session of push")
+        start = None if start_frame is None else as_integer("start_frame", start_frame, 0)
+        if start is not None and source.count is not None and start >= source.count:
+            raise InvalidArgumentError(
+                f"start_frame: expected 0 to {source.count - 1}, found {start}"
+            )
+        most = None if max_frames is None else as_integer("max_frames", max_frames, 1)
+        with self._exclusive:
+            self._core.begin()
+            self._refuse_logits(return_logits)
+            self._session.prepare()
+            propagation = self._core.propagation(start, most, bool(reverse))
+            self._core.commit()
+        return self._propagate(propagation, bool(return_logits))
+
+    def _refuse_logits(self, return_logits: bool) -> None:
+        if return_logits and self._core.num_phrases:
+            raise UnsupportedError("return_logits: expected False with phrases, found True")
+
+    def _propagate(
+        self, propagation: _core.Propagation, return_logits: bool
+    ) -> Iterator[VideoFrame]:
+        while not propagation.is_done:
+            with self._exclusive:
+                self._core.begin()
+                found = self._session.next(propagation, return_logits)
+                self._core.commit()
+            if found is not None:
+                yield found
+
+    def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:
+        """Give the next frame of a stream, track all objects on it, and look for phrases there.
+
+        A stream has no later frames to wait for: an object of a phrase is shown from the frame on
+        which it is found, and one that turns out to be an error until then. Only the last frame
+        can be searched, clicked or looked at again, and there is no way back.
+
+        Parameters
+        ----------
+        image : ndarray or PIL image
+            As for `ImagePredictor.set_image`; all frames have one size.
+        return_logits : bool
+            True: `VideoFrame.logits` is filled. Not with phrases.
+
+        Returns
+        -------
+        VideoFrame
+            Empty before the first prompt. Prompts are given on the last frame that was pushed.
+
+        Raises
+        ------
+        StateError
+            The frames come from a video, the prompts of an object were all cleared, or the
+            predictor is in use.
+        InvalidArgumentError
+            The image is not valid, or of another size than the first one.
+        """
+        if self._session.source is not None:
+            raise StateError("push: expected a session without frames, found a video")
+        pixels = as_rgb(image)
+        with self._exclusive:
+            self._core.begin()
+            self._refuse_logits(return_logits)
+            if self._core.objects:
+                self._session.prepare()
+            index = self._core.num_pushed
+            self._core.push(pixels)
+            found = self._session.frame(index, "tracked", bool(return_logits))
+            self._core.commit()
+        return found
+
+    def frame(self, frame_index: int, *, return_logits: bool = False) -> VideoFrame:
+        """Return the latest masks on a frame, those of new prompts included.
+
+        Parameters
+        ----------
+        frame_index : int
+            Number of the frame.
+        return_logits : bool
+            True: `VideoFrame.logits` is filled.
+
+        Raises `StateError` if no frame was read so far, or the predictor is in use, and
+        `UnsupportedError` if logits are asked for and there is a phrase.
+        """
+        index = as_integer("frame_index", frame_index, 0)
+        with self._exclusive:
+            self._core.begin()
+            self._refuse_logits(return_logits)
+            found = self._session.frame(index, "latest", bool(return_logits))
+            self._core.commit()
+        return found
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the session, without its frames, as NPZ.
+
+        Parameters
+        ----------
+        path : str or path
+            Used as it is; no suffix is added. The file appears complete or not at all.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The name of an object is no plain Python value: str, int, float, bool, None, bytes, or a
+            tuple of these.
+        UnsupportedError
+            There is a phrase.
+        StateError
+            The predictor is in use.
+        """
+        with self._exclusive:
+            self._core.begin()
+            state = files.state_of(self._session)
+            self._core.commit()
+        files.write(path, self._model, state, {**self._options, "resize": self._resize})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        model: Model,
+        frames: Any = None,
+        *,
+        num_threads: int | None = None,
+    ) -> Self:
+        """Go on with a session of `save`.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        model : Model
+            The model that made it.
+        frames : path, sequence or iterable, optional
+            The frames of the session; None for one of `push`, which goes on after its last frame.
+        num_threads : int, optional
+            As for `VideoPredictor`.
+
+        Returns
+        -------
+        VideoPredictor
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        CheckpointError
+            The file is damaged, of another kind, or made by another kind of model.
+        """
+        saved = files.read(path, model, frames is None)
+        video = cls(model, frames, num_threads=num_threads, **saved.options)
+        files.restore(path, video._session, saved)
+        video._core.commit()
+        return video

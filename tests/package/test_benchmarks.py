@@ -209,6 +209,20 @@ def test_video_memory_with_a_phrase():
 
 
 @pytest.mark.parity
+def test_video_parity():
+    pytest.importorskip("support.upstream_sam3", reason="needs sam3")
+    models = ("--models", "sam2-tiny", "sam3-tiny")
+    shown = script("video_parity.py", *models, "--frames", "3", "--size", "150", "212")
+    rows = [line.split(" | ") for line in shown.splitlines() if "-tiny |" in line]
+    assert [row[:2] for row in rows] == [
+        *[["| sam2-tiny", "folder"]] * 2,
+        *[["| sam3-tiny", "folder"]] * 2,
+        *[["| sam3-tiny", "images"]] * 2,
+    ]
+    assert all(float(row[3]) >= 0.999 for row in rows)
+
+
+@pytest.mark.parity
 def test_phrase_video():
     shown = script("phrase_video.py", *("--quick", "--objects", "2", "--warmup", "1"))
     assert shown.count("a frame with 2 objects and 1 frames before it") == 2

@@ -14,7 +14,10 @@ CPP = ROOT / "cpp"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 MAX_FILE, MAX_FUNCTION = 400, 60
 # A file is split where a second concept begins. A longer one says here why it is one concept.
-LONG_FILES = {"cpp/checkpoint/pickle.cpp": "one machine, an opcode a case"}
+LONG_FILES = {
+    "cpp/checkpoint/pickle.cpp": "one machine, an opcode a case",
+    "python/sam_rlx/video.py": "one class, more than half of it docstrings",
+}
 
 MODELS = ("models/sam", "models/sam2", "models/sam3")
 # What each folder may include besides itself. Folders that a prefix matches share its row.
@@ -100,7 +103,7 @@ def test_threads_are_started_in_one_position() -> None:
 
 
 def test_no_family_is_asked_for_by_its_name() -> None:
-    asks = re.compile(r'[!=]= *"sam[23]?"')
+    asks = re.compile(r'[!=]= *"sam[23]?"|\bis_sam[123]?\(')
     sources = [*SOURCES, *(ROOT / "python/sam_rlx").rglob("*.py")]
     exempt = (CPP / "loading", ROOT / "python/sam_rlx/compat")
     found = [

@@ -115,6 +115,8 @@ def init_state(predictor: Any, images: Any, hw: tuple[int, int]) -> Any:
 class NoBFloat16(_FunctionMode):  # type: ignore[misc]
     """Keep memories in float32 where upstream rounds them."""
 
+    narrow: tuple[Any, ...] = (_torch.bfloat16,)
+
     def __torch_function__(
         self,
         func: Callable[..., Any],
@@ -122,12 +124,17 @@ class NoBFloat16(_FunctionMode):  # type: ignore[misc]
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        torch = _torch
-        fix = {id(torch.bfloat16): torch.float32}
+        fix = {id(dtype): _torch.float32 for dtype in self.narrow}
         return func(
             *(fix.get(id(a), a) for a in args),
             **{k: fix.get(id(v), v) for k, v in (kwargs or {}).items()},
         )
+
+
+class NoHalf(NoBFloat16):
+    """Keep frames in float32 too, which SAM 3's loaders round."""
+
+    narrow = (_torch.bfloat16, _torch.float16)
 
 
 @contextmanager
@@ -279,5 +286,6 @@ def check(
     session = play_upstream(steps)
     single = run(predictor, frames, session)
     exact = run64(predictor, frames, session)
-    ours = play_ours(sam_rlx.VideoPredictor(model, frames, **{"history": None, **options}), steps)
+    options = {"history": None, "resize": "float", **options}  # as `pictures`
+    ours = play_ours(sam_rlx.VideoPredictor(model, frames, **options), steps)
     return hold(parity, ours, exact, single)

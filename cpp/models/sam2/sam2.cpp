@@ -21,6 +21,11 @@ View plane(View map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 
 }  // namespace
 
+void clamp_prompt_logits(ConstView in, View out) {
+  std::transform(in.data, in.data + in.numel(), out.data,
+                 [](float logit) { return std::clamp(logit, -kMaxPromptLogit, kMaxPromptLogit); });
+}
+
 Sam2Heads::Sam2Heads(const HeadsConfig& sizes)
     : config(sizes),
       mask_downsample(1, 1, conv_patches(4)),

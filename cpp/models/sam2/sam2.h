@@ -18,6 +18,11 @@ namespace sam_rlx::sam2 {
 
 // Logits of a mask where the object is not there. Upstream: NO_OBJ_SCORE.
 constexpr float kNoObjScore = -1024.0F;
+// Logits of a mask that becomes a prompt are at most so far from 0; so are those that upstream's
+// image predictors give back.
+constexpr float kMaxPromptLogit = 32.0F;
+// in -> out, clamped so.
+void clamp_prompt_logits(ConstView in, View out);
 
 // What the heads say about one object on one frame.
 struct SamOutputs {

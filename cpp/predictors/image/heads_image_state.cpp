@@ -8,9 +8,6 @@
 namespace sam_rlx {
 namespace {
 
-// Of the low-resolution masks. Upstream: SAM3InteractiveImagePredictor.
-constexpr double kMaxHoleArea = 256.0;
-
 std::vector<Shape> shapes_of(const sam2::HeadsConfig& config) {
   const std::int64_t g = config.base.grid(), c = config.hidden_dim();
   return {{1, c, g, g}, {1, c / 8, 4 * g, 4 * g}, {1, c / 4, 2 * g, 2 * g}};
@@ -83,8 +80,7 @@ MaskGeometry HeadsImageState::mask_geometry(Size orig_hw) const {
 }
 
 SmallRegions HeadsImageState::small_regions() const {
-  if (!model().is_sam3()) return {};
-  return {.max_hole_area = kMaxHoleArea,
+  return {.max_hole_area = model().family().defaults.max_hole_area,
           .max_sprinkle_area = 0.0,
           .mask_threshold = model().info().mask_threshold};
 }

@@ -40,14 +40,21 @@ class Sam2FrontEnd final : public ImageFrontEnd {
     transform_ = {config.heads.base.image_size, config.pixel_mean, config.pixel_std};
   }
 
+  bool has_sam2_heads() const override { return true; }
   std::int64_t side() const override { return transform_.side; }
   const sam2::Sam2Heads& heads() const override { return network().heads; }
   ConstView vision_pos_enc() const override { return network().image_encoder.vision_pos_enc; }
 
  private:
   const sam2::Sam2& network() const { return model().sam2(); }
-  void preprocess(Context& ctx, const ImageView& image, Resize, View input) const override {
-    transform_.preprocess(ctx, image, input);
+  void preprocess(Context& ctx, const ImageView& image, Resize resize, View input) const override {
+    if (resize == Resize::kFloat) return transform_.preprocess(ctx, image, input);
+    const ByteSquareTransform bytes{.side = side(),
+                                    .resize = resize,
+                                    .mean = transform_.mean,
+                                    .std = transform_.std,
+                                    .multiplies = false};
+    bytes.preprocess(ctx, image, input);
   }
   void forward_image(Context& ctx, ConstView input, const Outputs& out) const override {
     network().forward_image(ctx, input, *out.clicks);
@@ -61,6 +68,7 @@ class Sam3FrontEnd final : public ImageFrontEnd {
   explicit Sam3FrontEnd(std::shared_ptr<const Model> model) : ImageFrontEnd(std::move(model)) {}
 
   void check(Resize) const override {}
+  bool has_sam2_heads() const override { return true; }
   std::int64_t side() const override { return network().config.vision.trunk.img_size; }
   const sam2::Sam2Heads& heads() const override {
     if (!network().tracker) {
@@ -75,21 +83,29 @@ class Sam3FrontEnd final : public ImageFrontEnd {
   const sam3::Sam3& network() const { return model().sam3(); }
   void preprocess(Context& ctx, const ImageView& image, Resize resize, View input) const override {
     const sam3::Sam3Config& config = network().config;
-    ByteSquareTransform{side(), resize, config.pixel_mean, config.pixel_std}.preprocess(ctx, image,
-                                                                                        input);
+    const ByteSquareTransform bytes{
+        .side = side(), .resize = resize, .mean = config.pixel_mean, .std = config.pixel_std};
+    bytes.preprocess(ctx, image, input);
   }
   void forward_image(Context& ctx, ConstView input, const Outputs& out) const override {
     network().forward_image(ctx, input, {.detector = out.detector, .tracker = out.clicks});
   }
 };
 
+// One for each kind of network.
+struct Maker {
+  const std::shared_ptr<const Model>& model;
+  using Made = std::unique_ptr<const ImageFrontEnd>;
+  Made operator()(const sam::Sam&) const { return std::make_unique<SamFrontEnd>(model); }
+  Made operator()(const sam2::Sam2&) const { return std::make_unique<Sam2FrontEnd>(model); }
+  Made operator()(const sam3::Sam3&) const { return std::make_unique<Sam3FrontEnd>(model); }
+};
+
 }  // namespace
 
 std::unique_ptr<const ImageFrontEnd> ImageFrontEnd::make(
     const std::shared_ptr<const Model>& model) {
-  if (model->is_sam3()) return std::make_unique<Sam3FrontEnd>(model);
-  if (model->is_sam2()) return std::make_unique<Sam2FrontEnd>(model);
-  return std::make_unique<SamFrontEnd>(model);
+  return std::visit(Maker{model}, model->network());
 }
 
 void ImageFrontEnd::check(Resize resize) const {

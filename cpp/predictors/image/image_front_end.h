@@ -12,8 +12,6 @@
 
 namespace sam_rlx {
 
-using Resize = ByteSquareTransform::Resize;
-
 // Of predictors of single images.
 struct ImageOptions {
   Resize resize = Resize::kFloat;
@@ -31,8 +29,10 @@ class ImageFrontEnd {
   static std::unique_ptr<const ImageFrontEnd> make(const std::shared_ptr<const Model>& model);
   virtual ~ImageFrontEnd() = default;
 
-  // Raises InvalidArgument when the family has no such resize.
+  // Raises InvalidArgument when the family's image predictor has no such resize.
   virtual void check(Resize resize) const;
+  // Whether clicks go to SAM 2's heads.
+  virtual bool has_sam2_heads() const { return false; }
 
   // What is made of an image; null for what is not needed. Tensors of the right size are used
   // again. Nothing is written before all that can be interrupted is done, unless both are asked

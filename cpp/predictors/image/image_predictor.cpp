@@ -113,12 +113,11 @@ void ImagePredictor::upscale(const MaskGeometry& geometry, ConstView low_res, Vi
   postprocess_masks(ctx, without_small_regions(ctx, low_res), geometry, out);
 }
 
-void ImagePredictor::binarize(const MaskGeometry& geometry, ConstView low_res, std::uint8_t* out) {
+void ImagePredictor::binarize(const MaskGeometry& geometry, ConstView low_res, const Bits& bits) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  binarize_masks(ctx, without_small_regions(ctx, low_res), geometry, model_->info().mask_threshold,
-                 out);
+  binarize_masks(ctx, without_small_regions(ctx, low_res), geometry, bits.threshold, bits.out);
 }
 
 void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {

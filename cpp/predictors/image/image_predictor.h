@@ -55,7 +55,11 @@ class ImagePredictor {
   // low_res (K, S, S) logits -> out (K, H, W) of that geometry, logits or bytes that are 1 above
   // the threshold.
   void upscale(const MaskGeometry& geometry, ConstView low_res, View out);
-  void binarize(const MaskGeometry& geometry, ConstView low_res, std::uint8_t* out);
+  struct Bits {
+    float threshold;
+    std::uint8_t* out;
+  };
+  void binarize(const MaskGeometry& geometry, ConstView low_res, const Bits& bits);
 
   // For work beside decoding, by whoever owns the predictor.
   Context context() { return context(0, num_threads()); }

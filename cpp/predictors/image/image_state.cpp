@@ -8,8 +8,8 @@ std::unique_ptr<ImageState> ImageState::make(const std::shared_ptr<const Model>&
                                              Resize resize) {
   std::unique_ptr<const ImageFrontEnd> front_end = ImageFrontEnd::make(model);
   front_end->check(resize);
-  const bool heads = model->is_sam2() || model->is_sam3();
-  const auto make_state = heads ? make_heads_image_state : make_sam_image_state;
+  const auto make_state =
+      front_end->has_sam2_heads() ? make_heads_image_state : make_sam_image_state;
   return make_state(model, std::move(front_end), resize);
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "ops/resize.h"
 #include "ops/resize_antialias.h"
 #include "ops/resize_pillow.h"
 
@@ -126,11 +127,25 @@ void ImageTransform::transform_coords(Size orig_hw, std::int64_t num_points, con
 
 namespace {
 
-// Resizes an image in float, one channel at a time: large images are held once in float. A byte
-// is worth levels[byte]. finish(c, row, out) takes a row of channel c of the result, `side` numbers
-// that it may change, to out[0], out[3], ...
+// (1, H, W) -> (1, side, side)
+using ResizePlane = void (*)(Context& ctx, ConstView plane, View out);
+
+void resize_cubic(Context& ctx, ConstView plane, View out) {
+  resize_bicubic_hwc(ctx, plane.reshape({plane.shape[1], plane.shape[2], 1}),
+                     out.reshape({out.shape[1], out.shape[2], 1}));
+}
+
+// How an image is resized in float: what a byte is worth, and by which filter.
+struct FloatResize {
+  const Levels& levels;
+  ResizePlane resize = resize_bilinear_antialias;
+};
+
+// Resizes an image in float, one channel at a time: large images are held once in float.
+// finish(c, row, out) takes a row of channel c of the result, `side` numbers that it may change, to
+// out[0], out[3], ...
 template <class Finish>
-void resize_channels(Context& ctx, const ImageView& image, View out, const Levels& levels,
+void resize_channels(Context& ctx, const ImageView& image, View out, const FloatResize& how,
                      const Finish& finish) {
   if (image.height <= 0 || image.width <= 0) {
     fail("image", "at least one pixel", text({image.height, image.width}));
@@ -144,10 +159,10 @@ void resize_channels(Context& ctx, const ImageView& image, View out, const Level
       for (std::int64_t y = y0; y < y1; ++y) {
         const std::uint8_t* const row = image.row(y) + c;
         float* const target = plane.data + y * image.width;
-        for (std::int64_t x = 0; x < image.width; ++x) target[x] = levels[row[3 * x]];
+        for (std::int64_t x = 0; x < image.width; ++x) target[x] = how.levels[row[3 * x]];
       }
     });
-    resize_bilinear_antialias(ctx, plane, resized);
+    how.resize(ctx, plane, resized);
     parallel_for(ctx.num_threads, side, 64, [&](std::int64_t y0, std::int64_t y1, int) {
       for (std::int64_t y = y0; y < y1; ++y) {
         finish(c, resized.data + y * side, out.data + 3 * y * side + c);
@@ -164,7 +179,7 @@ void SquareTransform::preprocess(Context& ctx, const ImageView& image, View out)
   if (is_square(image, side)) {
     return look_up_image(ctx, normalise(levels, mean, std), image, out);
   }
-  resize_channels(ctx, image, out, levels, [&](std::size_t c, float* row, float* to) {
+  resize_channels(ctx, image, out, {levels}, [&](std::size_t c, float* row, float* to) {
     const std::int64_t count = side;
     const float center = mean[c], scale = std[c];
     // Divided in vectors, then taken apart.
@@ -177,16 +192,19 @@ void ByteSquareTransform::preprocess(Context& ctx, const ImageView& image, View 
   if (out.shape != Shape{side, side, 3}) fail_internal("preprocess into " + out.shape.str());
   // Upstream multiplies by the inverse.
   constexpr auto kFactor = static_cast<float>(1.0 / 255.0);
-  const ByteTable table =
-      normalise(levels_of([](float byte) { return kFactor * byte; }), mean, std);
+  const Levels scaled =
+      levels_of([&](float byte) { return multiplies ? kFactor * byte : byte / 255.0F; });
+  const ByteTable table = normalise(scaled, mean, std);
   if (is_square(image, side)) return look_up_image(ctx, table, image, out);
-  if (resize == Resize::kInteger) {
-    return resize_torchvision(ctx, image, side, side, [&](std::int64_t y, const std::uint8_t* row) {
-      look_up(table, row, side, out.data + y * 3 * side);
-    });
-  }
+  const ImageRowSink sink = [&](std::int64_t y, const std::uint8_t* row) {
+    look_up(table, row, side, out.data + y * 3 * side);
+  };
+  if (resize == Resize::kInteger) return resize_torchvision(ctx, image, side, side, sink);
+  if (resize == Resize::kBicubic) return resize_pillow_bicubic(ctx, image, side, side, sink);
+  if (resize == Resize::kBilinear) return resize_pillow(ctx, image, side, side, sink);
   const Levels levels = levels_of([](float byte) { return byte; });
-  resize_channels(ctx, image, out, levels, [&](std::size_t c, float* row, float* to) {
+  const ResizePlane filter = resize == Resize::kCubic ? resize_cubic : resize_bilinear_antialias;
+  resize_channels(ctx, image, out, {levels, filter}, [&](std::size_t c, float* row, float* to) {
     for (std::int64_t x = 0; x < side; ++x) {
       // Rounds halves to even, as upstream does.
       const float level = std::clamp(std::nearbyint(row[x]), 0.0F, 255.0F);

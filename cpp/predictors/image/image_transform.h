@@ -48,17 +48,17 @@ struct SquareTransform {
   void preprocess(Context& ctx, const ImageView& image, View out) const;
 };
 
-// SAM 3's image transform: both sides become `side`, bilinear with antialias and rounded to
-// bytes, which are divided by 255 and normalized. torchvision computes in float on GPUs and in
-// integers on CPUs: one grey level apart on some pixels. Upstream:
-// sam3/model/sam3_image_processor.py, Sam3Processor.
+// Both sides become `side` and values become bytes again, which are divided by 255 and normalized:
+// SAM 3's image transform, and that of the video loaders of both families. torchvision resizes in
+// float on GPUs and in integers on CPUs: one grey level apart on some pixels. Upstream:
+// sam3/model/sam3_image_processor.py, Sam3Processor; sam2/utils/misc.py, load_video_frames;
+// sam3/model/io_utils.py, load_resource_as_video_frames.
 struct ByteSquareTransform {
-  enum class Resize { kFloat, kInteger };
-
   std::int64_t side = 1008;
   Resize resize = Resize::kFloat;
   std::array<float, 3> mean{0.5F, 0.5F, 0.5F};
   std::array<float, 3> std{0.5F, 0.5F, 0.5F};
+  bool multiplies = true;  // by the inverse of 255
 
   // uint8 RGB -> out (side, side, 3). Raises InvalidArgument when a side is empty.
   void preprocess(Context& ctx, const ImageView& image, View out) const;

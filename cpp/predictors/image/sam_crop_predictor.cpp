@@ -6,11 +6,6 @@
 #include "predictors/image/small_regions.h"
 
 namespace sam_rlx {
-namespace {
-
-constexpr float kMaxLogit = 32.0F;  // of a mask that is a prompt
-
-}  // namespace
 
 void SamCropPredictor::predict(const double* points, std::optional<float> iou_threshold,
                                View low_res, View iou) {
@@ -54,8 +49,7 @@ void SamCropPredictor::refine(const double* points, View low_res, View iou) {
   }
   const std::vector<std::int32_t> labels(static_cast<std::size_t>(count), 1);
   Tensor before({count, low_res.shape[2], low_res.shape[3]});
-  std::transform(low_res.data, low_res.data + low_res.numel(), before.data(),
-                 [](float logit) { return std::clamp(logit, -kMaxLogit, kMaxLogit); });
+  sam2::clamp_prompt_logits(low_res.reshape(before.shape()), before.view());
   const PromptBatch prompts{.batch = count,
                             .num_points = 1,
                             .point_coords = coords.data(),

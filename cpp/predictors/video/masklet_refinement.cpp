@@ -15,10 +15,6 @@ namespace sam_rlx {
 
 // Upstream: add_tracker_new_points.
 void MaskletTracker::refine(const VideoSession::PointPrompt& prompt, bool may_be_new) {
-  change([&] { do_refine(prompt, may_be_new); });
-}
-
-void MaskletTracker::do_refine(const VideoSession::PointPrompt& prompt, bool may_be_new) {
   const auto results = state_.results.find(prompt.frame);
   const std::int64_t obj_id = prompt.handle;
   const bool is_new = !state_.scores.contains(obj_id);
@@ -98,11 +94,6 @@ std::vector<std::int64_t> MaskletTracker::with_batches(
 // often their masks are the ones that stay.
 void MaskletTracker::track_refined(std::int64_t frame, bool reverse,
                                    std::span<const std::int64_t> obj_ids) {
-  change([&] { track_again(frame, reverse, obj_ids); });
-}
-
-void MaskletTracker::track_again(std::int64_t frame, bool reverse,
-                                 std::span<const std::int64_t> obj_ids) {
   const auto results = state_.results.find(frame);
   if (results == state_.results.end()) {
     fail<StateError>("propagate", "a frame that was tracked", "frame " + std::to_string(frame));
@@ -124,12 +115,10 @@ void MaskletTracker::track_again(std::int64_t frame, bool reverse,
 }
 
 void MaskletTracker::remove_object(std::int64_t obj_id) {
-  change([&] {
-    if (!state_.scores.contains(obj_id)) {
-      fail("remove_object", "an object that was found", "object " + std::to_string(obj_id));
-    }
-    forget(obj_id);
-  });
+  if (!state_.scores.contains(obj_id)) {
+    fail("remove_object", "an object that was found", "object " + std::to_string(obj_id));
+  }
+  forget(obj_id);
 }
 
 void MaskletTracker::forget(std::int64_t obj_id) {

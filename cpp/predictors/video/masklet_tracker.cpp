@@ -37,48 +37,17 @@ ConstView plane(ConstView map) { return map.reshape({1, map.shape[0], map.shape[
 
 }  // namespace
 
-MaskletTracker::MaskletTracker(std::shared_ptr<VideoPredictor> video, MaskletPrompt prompt,
+MaskletTracker::MaskletTracker(VideoSession& session, MaskletPrompt prompt,
                                const MaskletConfig& config)
-    : video_(std::move(video)),
-      session_(video_->use([](VideoSession& session) { return &session; })),
-      prompt_(std::move(prompt)),
-      config_(config) {
+    : session_(&session), prompt_(std::move(prompt)), config_(config) {
   state_.hot_start = HotStart(config.hot_start);
-  video_->change([](VideoSession& session) { session.enable_detector(); });
-}
-
-void MaskletTracker::set_examples(std::int64_t frame, MaskletExamples examples) {
-  change([&] { state_.examples[frame] = std::move(examples); });
-}
-
-std::vector<std::int64_t> MaskletTracker::obj_ids() const {
-  return video_->use([&](VideoSession&) { return state_.obj_ids; });
-}
-
-std::int64_t MaskletTracker::num_dropped() const {
-  return video_->use([&](VideoSession&) { return state_.num_dropped; });
-}
-
-MaskletTracker::Seconds MaskletTracker::seconds() const {
-  return video_->use([&](VideoSession&) { return seconds_; });
-}
-
-MaskletState MaskletTracker::state() const {
-  return video_->use([&](VideoSession&) { return state_; });
-}
-
-void MaskletTracker::restore(MaskletState state) {
-  video_->use([&](VideoSession&) { state_ = std::move(state); });
+  session_->enable_detector();
 }
 
 // ---------------------------------------------------------------- one frame
 
 // Upstream: _det_track_one_frame.
 std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
-  return change([&] { return det_track(step); });
-}
-
-std::int64_t MaskletTracker::det_track(const Step& step) {
   Context ctx = session_->context();
   const Workspace::Scope scratch(ctx.workspace);
 
@@ -281,12 +250,8 @@ Rle MaskletTracker::video_mask(Context& ctx, ConstView low_res_mask) const {
   return std::move(summary.rle);
 }
 
-bool MaskletTracker::has_results(std::int64_t frame) const {
-  return video_->use([&](VideoSession&) { return state_.results.contains(frame); });
-}
-
 void MaskletTracker::drop_results_before(std::int64_t frame) {
-  change([&] { state_.results.erase(state_.results.begin(), state_.results.lower_bound(frame)); });
+  state_.results.erase(state_.results.begin(), state_.results.lower_bound(frame));
 }
 
 std::vector<std::int64_t> MaskletTracker::seen_ids(std::int64_t frame) const {
@@ -301,7 +266,7 @@ std::vector<std::int64_t> MaskletTracker::seen_ids(std::int64_t frame) const {
   return out;
 }
 
-MaskletTracker::Seen MaskletTracker::what_is_seen(std::int64_t frame) const {
+MaskletTracker::Seen MaskletTracker::seen(std::int64_t frame) const {
   Seen seen{.obj_ids = seen_ids(frame), .hw = session_->orig_hw().value_or(Size{})};
   for (const std::int64_t obj_id : seen.obj_ids) {
     seen.scores.push_back(state_.scores.at(obj_id));
@@ -310,28 +275,22 @@ MaskletTracker::Seen MaskletTracker::what_is_seen(std::int64_t frame) const {
   return seen;
 }
 
-MaskletTracker::Seen MaskletTracker::seen(std::int64_t frame) const {
-  return video_->use([&](VideoSession&) { return what_is_seen(frame); });
-}
-
 // Upstream: _postprocess_output.
-void MaskletTracker::draw(std::int64_t frame, const MakeRoom& make_room) {
-  video_->use([&](VideoSession& session) {
-    const Seen seen = what_is_seen(frame);
-    std::uint8_t* const out = make_room(seen);
-    if (seen.obj_ids.empty()) return;
-    const MaskletResults& results = *state_.results.at(frame);
-    const std::int64_t positions = seen.hw.height * seen.hw.width;
-    std::vector<float> scores;
-    for (std::size_t k = 0; k < seen.obj_ids.size(); ++k) {
-      decode_rle(results.masks.at(seen.obj_ids[k]), out + static_cast<std::int64_t>(k) * positions);
-      const auto score = results.tracker_scores.find(seen.obj_ids[k]);
-      scores.push_back(score == results.tracker_scores.end() ? 0.0F : score->second);
-    }
-    if (seen.obj_ids.size() < 2) return;
-    Context ctx = session.context();
-    keep_best_masklets_(ctx, out, positions, scores);
-  });
+void MaskletTracker::draw(std::int64_t frame, const MakeRoom& make_room) const {
+  const Seen found = seen(frame);
+  std::uint8_t* const out = make_room(found);
+  if (found.obj_ids.empty()) return;
+  const MaskletResults& results = *state_.results.at(frame);
+  const std::int64_t positions = found.hw.height * found.hw.width;
+  std::vector<float> scores;
+  for (std::size_t k = 0; k < found.obj_ids.size(); ++k) {
+    decode_rle(results.masks.at(found.obj_ids[k]), out + static_cast<std::int64_t>(k) * positions);
+    const auto score = results.tracker_scores.find(found.obj_ids[k]);
+    scores.push_back(score == results.tracker_scores.end() ? 0.0F : score->second);
+  }
+  if (found.obj_ids.size() < 2) return;
+  Context ctx = session_->context();
+  keep_best_masklets_(ctx, out, positions, scores);
 }
 
 }  // namespace sam_rlx

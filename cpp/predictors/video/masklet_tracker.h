@@ -17,7 +17,7 @@
 #include "predictors/video/masklet_association.h"
 #include "predictors/video/masklet_hot_start.h"
 #include "predictors/video/masklet_overlap.h"
-#include "predictors/video/video_predictor.h"
+#include "predictors/video/video_session.h"
 
 namespace sam_rlx {
 
@@ -85,23 +85,24 @@ struct MaskletState {
 };
 
 // All objects that one phrase names, through a video: found on each frame, followed by the tracker.
-// Frames are those of a session, which holds the objects; several trackers may share it and do not
-// influence each other. A call is one on the session: there is one at a time, and one that fails
-// leaves both as they were. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase, and
+// Frames are those of a session, which holds the objects and lives longer; several trackers may
+// share it and do not influence each other. A call that fails may stop halfway: whoever owns both
+// makes them again what they were. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase, and
 // sam3_video_inference.py, Sam3VideoInferenceWithInstanceInteractivity.
 class MaskletTracker {
  public:
-  MaskletTracker(std::shared_ptr<VideoPredictor> video, MaskletPrompt prompt,
-                 const MaskletConfig& config);
+  MaskletTracker(VideoSession& session, MaskletPrompt prompt, const MaskletConfig& config);
 
   const MaskletConfig& config() const { return config_; }
-  void set_examples(std::int64_t frame, MaskletExamples examples);
+  void set_examples(std::int64_t frame, MaskletExamples examples) {
+    state_.examples[frame] = std::move(examples);
+  }
   // Objects, in the order they were found.
-  std::vector<std::int64_t> obj_ids() const;
+  const std::vector<std::int64_t>& obj_ids() const { return state_.obj_ids; }
 
-  MaskletState state() const;
+  const MaskletState& state() const { return state_; }
   // Back to what another copy was, together with the session.
-  void restore(MaskletState state);
+  void restore(MaskletState state) { state_ = std::move(state); }
 
   // ---- one frame, which is in the cache of the video.
   struct Step {
@@ -116,9 +117,9 @@ class MaskletTracker {
   struct Seconds {
     double detector = 0, tracker = 0, association = 0;
   };
-  Seconds seconds() const;
+  const Seconds& seconds() const { return seconds_; }
   // How many there were too many on the last frame.
-  std::int64_t num_dropped() const;
+  std::int64_t num_dropped() const { return state_.num_dropped; }
   // Tracks `obj_ids`, which were refined, and keeps the results of the others.
   void track_refined(std::int64_t frame, bool reverse, std::span<const std::int64_t> obj_ids);
 
@@ -128,7 +129,7 @@ class MaskletTracker {
   void remove_object(std::int64_t obj_id);
 
   // ---- results, one for each frame that was computed.
-  bool has_results(std::int64_t frame) const;
+  bool has_results(std::int64_t frame) const { return state_.results.contains(frame); }
   void drop_results_before(std::int64_t frame);
   // Objects that are seen on a frame, ascending. Those that hot start removed are seen nowhere.
   struct Seen {
@@ -141,7 +142,7 @@ class MaskletTracker {
   // What is seen, and its masks (K, H, W) of bytes 0 or 1, which do not overlap, in memory that
   // `make_room(seen)` gives.
   using MakeRoom = std::function<std::uint8_t*(const Seen&)>;
-  void draw(std::int64_t frame, const MakeRoom& make_room);
+  void draw(std::int64_t frame, const MakeRoom& make_room) const;
 
  private:
   // Masks and scores of the tracker, in the order of the objects.
@@ -156,11 +157,7 @@ class MaskletTracker {
     HotStart::Result hot_start = {};
   };
 
-  std::int64_t det_track(const Step& step);
-  void do_refine(const VideoSession::PointPrompt& prompt, bool may_be_new);
-  void track_again(std::int64_t frame, bool reverse, std::span<const std::int64_t> obj_ids);
   std::vector<std::int64_t> seen_ids(std::int64_t frame) const;
-  Seen what_is_seen(std::int64_t frame) const;
   bool is_searched(std::int64_t frame) const;
   FrameDetections run_detection(Context& ctx, std::int64_t frame);
   Propagated run_propagation(Context& ctx, const Step& step);
@@ -183,29 +180,12 @@ class MaskletTracker {
   void clear_cond_frames_of_detector(std::int64_t obj_id, std::int64_t refined_frame);
   std::vector<std::int64_t> with_batches(std::span<const std::int64_t> obj_ids) const;
 
-  template <class Work>
-  auto change(const Work& work);
-
-  std::shared_ptr<VideoPredictor> video_;
-  VideoSession* session_;  // of video_; for work inside of a call on it
+  VideoSession* session_;
   MaskletPrompt prompt_;
   MaskletConfig config_;
   TextCache texts_;
   Seconds seconds_;
   MaskletState state_;
 };
-
-template <class Work>
-auto MaskletTracker::change(const Work& work) {
-  return video_->change([&](VideoSession&) {
-    MaskletState before = state_;
-    try {
-      return work();
-    } catch (...) {
-      state_ = std::move(before);
-      throw;
-    }
-  });
-}
 
 }  // namespace sam_rlx

@@ -1,25 +1,54 @@
 #pragma once
 
+#include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/in_use.h"
+#include "predictors/video/video_phrases.h"
 #include "predictors/video/video_session.h"
 
 namespace sam_rlx {
 
-// A session for callers: one call at a time, and a call that fails leaves the session as it was.
+// Where a propagation is.
+struct Propagation {
+  std::int64_t frame = 0;                 // the next one to track
+  std::optional<std::int64_t> left = {};  // so many frames are to come. None: to the video's end
+  bool reverse = false;
+  bool ended = false;                  // all frames are tracked
+  std::deque<std::int64_t> held = {};  // tracked, and not shown yet
+
+  bool is_done() const { return ended && held.empty(); }
+};
+
+// What a step of it came to: the frame that has to be given before it can go on, or the frame to
+// show, or neither.
+struct PropagationStep {
+  std::optional<std::int64_t> wanted = {}, ready = {};
+};
+
+// A session for callers: one call at a time. The order of prompts, memories and tracking is here;
+// SessionRules, VideoSession and VideoPhrases say what each does. Frames are given when they are
+// asked for.
 class VideoPredictor {
  public:
   VideoPredictor(std::shared_ptr<const Model> model, int num_threads, const VideoOptions& options)
-      : session_(std::move(model), num_threads, options) {}
+      : session_(std::move(model), num_threads, options), phrases_(session_) {
+    commit();
+  }
 
   // These never change.
   const Model& model() const { return session_.model(); }
   int num_threads() const { return session_.num_threads(); }
   std::int64_t side() const { return session_.side(); }
+  bool wants_squares() const { return session_.wants_squares(); }
 
-  // Returns work(session), which may change the session.
+  // Returns work(session), which may change the session: one that fails leaves it as it was.
   template <class Work>
   auto change(const Work& work) {
     const InUse guard(busy_, "VideoPredictor");
@@ -37,9 +66,73 @@ class VideoPredictor {
     const InUse guard(busy_, "VideoPredictor");
     return work(session_);
   }
+  // The same with the texts.
+  template <class Work>
+  auto use_phrases(const Work& work) {
+    const InUse guard(busy_, "VideoPredictor");
+    return work(phrases_);
+  }
+
+  // ---- calls of users, which consist of several of what follows. What was done since `begin`
+  // stays after `commit`; the next `begin` undoes it otherwise.
+  void begin();
+  void commit();
+  // What is committed. Any thread may ask while a call runs.
+  struct Published {
+    std::int64_t num_pushed = 0;
+    std::optional<Size> orig_hw = {};
+    std::vector<std::int64_t> handles = {};      // of objects that prompts show
+    std::vector<std::int64_t> found_names = {};  // of those that texts name
+  };
+  Published published() const;
+
+  // ---- prompts. A new object takes the next number.
+  std::int64_t next_handle() const { return next_handle_; }
+  // What errors call an object.
+  void set_label(std::int64_t handle, std::string label) { labels_[handle] = std::move(label); }
+  bool add_points(const VideoSession::PointPrompt& prompt);
+  bool add_mask(std::int64_t frame, std::int64_t handle, ConstView mask);
+  // One that prompts show, or that a text names.
+  void remove_object(std::int64_t handle);
+  void reset();
+  // Searches a frame for the last text.
+  void search(std::int64_t frame);
+
+  // ---- frames
+  std::int64_t num_pushed() const { return num_pushed_; }
+  // Encodes the memory of frames with new prompts. Returns the frame that has to be given first.
+  // Raises StateError when there is nothing to track.
+  std::optional<std::int64_t> prepare();
+  // After `prepare`. By default it begins at the first frame with a prompt or a text.
+  Propagation propagation(std::optional<std::int64_t> start, std::optional<std::int64_t> count,
+                          bool reverse);
+  // Goes on by a frame at most.
+  PropagationStep next(Propagation& propagation);
+  // After `prepare`: the next frame of a stream, and all that is tracked on it.
+  void push(const ImageView& image);
+  // A session on disk, which has no texts.
+  void adopt_counts(std::int64_t num_pushed);
 
  private:
+  struct State {
+    SessionState session;
+    VideoPhrases::State phrases;
+    std::int64_t next_handle = 0, num_pushed = 0;
+  };
+  std::optional<std::int64_t> prepare_session();
+  std::int64_t first_frame() const;
+  bool has_objects() const;
+  void track(std::int64_t frame, bool reverse);
+  void take_handle(std::int64_t handle) { next_handle_ = std::max(next_handle_, handle + 1); }
+
   VideoSession session_;
+  VideoPhrases phrases_;
+  std::int64_t next_handle_ = 0, num_pushed_ = 0;
+  std::map<std::int64_t, std::string> labels_;
+  State committed_;
+  bool is_open_ = false;  // a call has begun
+  mutable std::mutex publishing_;
+  Published published_;
   BusyFlag busy_;
 };
 

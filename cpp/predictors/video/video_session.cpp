@@ -27,11 +27,12 @@ VideoSession::VideoSession(std::shared_ptr<const Model> model, int num_threads,
       options_(options),
       num_threads_(checked_num_threads(num_threads)),
       front_end_(ImageFrontEnd::make(model_)) {
-  // heads() raises UnsupportedError when the model takes no clicks.
+  // heads() raises UnsupportedError when the model cannot follow objects.
   if (!front_end_->heads().config.memory) {
     fail<UnsupportedError>("VideoPredictor", "a model with memory weights",
                            "an image model without them, such as transformers' Sam2Model");
   }
+  if (options_.resize) front_end_->check(*options_.resize);
   if (rules().batched && !options_.add_all_frames_to_correct_as_cond) {
     fail<UnsupportedError>("add_all_frames_to_correct_as_cond", "true with SAM 3", "false");
   }
@@ -80,7 +81,7 @@ void VideoSession::set_frame(std::int64_t index, const ImageView& image,
   Context ctx = context();
   EncodedFramePtr frame = pool_.take();
   front_end_->encode(
-      ctx, image, options_.resize,
+      ctx, image, options_.resize.value_or(rules().resizes.of(options_.frames)),
       {.clicks = &frame->features, .detector = state_.with_detector ? &frame->detector : nullptr});
   frame->index = index;
   frame->has_detector = state_.with_detector;

@@ -15,7 +15,6 @@
 #include "ops/mask.h"
 #include "predictors/image/image_front_end.h"
 #include "predictors/video/frame_cache.h"
-#include "predictors/video/session_rules.h"
 #include "predictors/video/tracked_object.h"
 
 namespace sam_rlx {
@@ -30,8 +29,10 @@ struct VideoOptions {
   // SAM 3 only: of tracked frames, those that show the objects well are remembered, not the last
   // ones.
   bool use_memory_selection = false;
-  // SAM 3 only: how frames become as large as the model wants them.
-  Resize resize = Resize::kFloat;
+  // How frames become as large as the model wants them. Not given: as upstream's loader of such
+  // frames does.
+  std::optional<Resize> resize = {};
+  FrameKind frames = FrameKind::kImages;
   // Upstream rounds stored memory to bfloat16.
   bool bfloat16_memory = false;
   // Outputs of so many frames around the last one are kept, and at least those that tracking
@@ -78,6 +79,10 @@ class VideoSession {
   // Whether objects that were prompted before the same propagation influence each other.
   bool is_batched() const { return rules().batched; }
   std::int64_t side() const { return front_end_->side(); }
+  // Whether frames come as squares of that side, resized where they were decoded.
+  bool wants_squares() const {
+    return !options_.resize && options_.frames == FrameKind::kClip && rules().resizes.clip_decoder;
+  }
   const std::optional<Size>& orig_hw() const { return state_.orig_hw; }
   std::optional<std::int64_t> num_frames() const { return num_frames_; }
   // Known before the first frame, or never.
@@ -179,7 +184,7 @@ class VideoSession {
     bool is_init_cond_frame = false;  // a prompt on a frame that was never tracked
     bool reverse = false;
   };
-  SessionRules rules() const { return session_rules(*model_); }
+  const SessionRules& rules() const { return model_->family().session; }
   const sam2::Sam2Heads& heads() const { return front_end_->heads(); }
   TrackedObject* object_named(std::int64_t handle) const;
   TrackedObject& known_object(std::int64_t handle, const char* where) const;

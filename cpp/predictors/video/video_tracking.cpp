@@ -14,8 +14,6 @@
 namespace sam_rlx {
 namespace {
 
-// Logits of the mask before are a prompt of the next click. Upstream clamps them.
-constexpr float kLargestPromptLogit = 32.0F;
 // A mask prompt of another size is resized, and is one from here on. Upstream: add_new_mask.
 constexpr float kMaskPromptThreshold = 0.5F;
 }  // namespace
@@ -121,10 +119,7 @@ FrameOutputPtr VideoSession::run_points(Context& ctx, const Step& step, const Cl
       .points = points.coords.data(), .labels = points.labels.data(), .num_points = count};
   if (before != nullptr) {
     const View logits = ctx.workspace.floats(before->low_res_mask.shape());
-    const float* const source = before->low_res_mask.data();
-    std::transform(source, source + logits.numel(), logits.data, [](float logit) {
-      return std::clamp(logit, -kLargestPromptLogit, kLargestPromptLogit);
-    });
+    sam2::clamp_prompt_logits(before->low_res_mask, logits);
     prompt.mask = logits;
   }
   ctx.check_interrupt();

@@ -3,18 +3,17 @@
 import os
 import re
 from collections.abc import Hashable, Mapping
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _saved_arrays as saved_arrays
-from sam_rlx._core import Exclusive
 from sam_rlx._printable import shown
 from sam_rlx._saved_arrays import Field, Schema
 from sam_rlx._video import object_names
-from sam_rlx._video.commits import VideoCommits
-from sam_rlx._video.frames import FrameSource
+from sam_rlx._video.session import Session
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 
@@ -22,7 +21,7 @@ from sam_rlx.model import Model
 _FORMATS = ("sam_rlx.video_session.2", "sam_rlx.video_session.1")
 _MAX_FRAMES = 1 << 31
 _MAX_NUMBER = 1 << 31
-_RESIZES = ("float", "integer")
+_RESIZES = ("video", "float", "integer")
 _OPTIONS = (
     "fill_hole_area",
     "non_overlap_masks",
@@ -42,141 +41,89 @@ _SCHEMA: Schema = {
 }
 
 
-class VideoFiles(VideoCommits):
-    """Names of objects, and sessions on disk: a part of `VideoPredictor`."""
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """A session that was read.
 
-    _model: Model
-    _exclusive: Exclusive
-    _source: FrameSource | None
-    _options: dict[str, Any]
-    _resize: str
+    Attributes
+    ----------
+    options : dict
+        Arguments of `VideoPredictor`.
+    state : dict
+        For the core.
+    pushed : int
+        Frames, 0 for a video.
+    names : dict
+        Objects by number.
+    """
 
-    def __init__(
-        self, model: Model, frames: Any = None, *, num_threads: int | None = None, **options: Any
-    ) -> None:
-        raise NotImplementedError
+    options: dict[str, Any]
+    state: dict[str, NDArray[Any]]
+    pushed: int
+    names: dict[int, Hashable]
 
-    def _prepare(self) -> None:
-        raise NotImplementedError
 
-    def _handle(self, obj_id: Hashable) -> int:
-        return self._handles.get(obj_id, self._next_handle)
+def state_of(session: Session) -> dict[str, Any]:
+    """Return the arrays of a session, in the middle of a call."""
+    if session.core.num_phrases:
+        raise UnsupportedError("save: expected a session without phrases, found one with")
+    names = {handle: _name_text(obj_id) for handle, obj_id in session.names().items()}
+    if names:
+        session.prepare()
+    state = session.core.export_state()
+    return {
+        "pushed": -1 if session.source is not None else session.core.num_pushed,
+        "names": np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
+        **{f"state.{name}": array for name, array in state.items()},
+    }
 
-    def _adopt(self, obj_id: Hashable) -> None:
-        if obj_id not in self._handles:
-            self._handles[obj_id] = self._next_handle
-            self._next_handle += 1
 
-    def _known(self, obj_id: Hashable) -> int:
-        try:
-            return self._handles[obj_id]
-        except (KeyError, TypeError):
-            raise InvalidArgumentError(
-                f"obj_id: expected one of {list(self._handles)}, found {obj_id!r}"
-            ) from None
+def write(
+    path: str | os.PathLike[str], model: Model, state: Mapping[str, Any], options: dict[str, Any]
+) -> None:
+    """Write what `state_of` gave, with the arguments of `VideoPredictor`."""
+    saved_arrays.write(
+        path,
+        {
+            "format": _FORMATS[0],
+            **saved_arrays.identity(model),
+            "options": np.asarray([options[name] for name in _OPTIONS], np.int64),
+            "resize": options["resize"],
+            **state,
+        },
+    )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the session, without its frames, as NPZ.
 
-        Parameters
-        ----------
-        path : str or path
-            Used as it is; no suffix is added. The file appears complete or not at all.
+def read(path: str | os.PathLike[str], model: Model, is_pushed: bool) -> Saved:
+    """Read a session; `is_pushed`: whether it has no frames of a video."""
+    fields = saved_arrays.read(path, "a video session", _FORMATS, _SCHEMA)
+    try:
+        options, names = _options(fields), _names(fields)
+        pushed = int(fields["pushed"])
+        if not -1 <= pushed < _MAX_FRAMES:
+            raise ValueError(f"{pushed} frames")
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise CheckpointError(f"{path}: expected a video session, found {error}") from error
+    saved_arrays.check_identity(path, fields, saved_arrays.identity(model))
+    if (pushed >= 0) != is_pushed:
+        kind = "a video" if pushed < 0 else "push"
+        raise CheckpointError(f"{path}: expected a session with its frames, found {kind}")
+    state = {
+        name.removeprefix("state."): array
+        for name, array in fields.items()
+        if name.startswith("state.")
+    }
+    return Saved(options, state, max(pushed, 0), {handle: name for name, handle in names.items()})
 
-        Raises
-        ------
-        InvalidArgumentError
-            The name of an object is no plain Python value: str, int, float, bool, None, bytes, or a
-            tuple of these.
-        UnsupportedError
-            There is a phrase.
-        StateError
-            The predictor is in use.
-        """
-        with self._exclusive:
-            self._begin()
-            if self._phrases:
-                raise UnsupportedError("save: expected a session without phrases, found one with")
-            names = {handle: _name_text(obj_id) for obj_id, handle in self._handles.items()}
-            if self._handles:
-                self._prepare()
-            state = self._core.export_state()
-            pushed = self._pushed
-            self._commit()
-        saved_arrays.write(
-            path,
-            {
-                "format": _FORMATS[0],
-                **saved_arrays.identity(self._model),
-                "options": np.asarray([self._options[name] for name in _OPTIONS], np.int64),
-                "resize": self._resize,
-                "pushed": -1 if self._source is not None else pushed,
-                "names": np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
-                **{f"state.{name}": array for name, array in state.items()},
-            },
-        )
 
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        model: Model,
-        frames: Any = None,
-        *,
-        num_threads: int | None = None,
-    ) -> Self:
-        """Go on with a session of `save`.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-        model : Model
-            The model that made it.
-        frames : path, sequence or iterable, optional
-            The frames of the session; None for one of `push`, which goes on after its last frame.
-        num_threads : int, optional
-            As for `VideoPredictor`.
-
-        Returns
-        -------
-        VideoPredictor
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        CheckpointError
-            The file is damaged, of another kind, or made by another kind of model.
-        """
-        fields = saved_arrays.read(path, "a video session", _FORMATS, _SCHEMA)
-        try:
-            options, names = _options(fields), _names(fields)
-            pushed = int(fields["pushed"])
-            if not -1 <= pushed < _MAX_FRAMES:
-                raise ValueError(f"{pushed} frames")
-        except (ValueError, OverflowError, RecursionError) as error:
-            raise CheckpointError(f"{path}: expected a video session, found {error}") from error
-        saved_arrays.check_identity(path, fields, saved_arrays.identity(model))
-        if (pushed >= 0) != (frames is None):
-            kind = "a video" if pushed < 0 else "push"
-            raise CheckpointError(f"{path}: expected a session with its frames, found {kind}")
-        session = cls(model, frames, num_threads=num_threads, **options)
-        try:
-            session._core.import_state(
-                {
-                    name.removeprefix("state."): array
-                    for name, array in fields.items()
-                    if name.startswith("state.")
-                }
-            )
-        except (CheckpointError, InvalidArgumentError) as error:
-            raise CheckpointError(f"{path}: {error}") from error
-        session._pushed = max(pushed, 0)
-        session._handles = names
-        session._next_handle = max(names.values(), default=-1) + 1
-        session._commit()
-        return session
+def restore(path: str | os.PathLike[str], session: Session, saved: Saved) -> None:
+    """Make a new session what the file says."""
+    try:
+        session.core.import_state(saved.state, saved.pushed)
+    except (CheckpointError, InvalidArgumentError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    for handle, obj_id in saved.names.items():
+        session.name(handle, obj_id)
 
 
 def _name_text(obj_id: Hashable) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._arrays import as_prompts
+from sam_rlx._video.frames import FrameKind
 from sam_rlx.errors import InvalidArgumentError
 
 
@@ -39,6 +40,8 @@ class VideoFrame:
     phrases: dict[Hashable, str] = field(default_factory=dict)
 
 
+# What a text found on a frame: names, masks (K, H, W), scores.
+Found: TypeAlias = tuple[list[int], NDArray[np.bool_], list[float]]
 # Coordinates (N, 2) and labels (N,).
 Points: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32]]
 
@@ -75,34 +78,37 @@ def as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.floa
     return array.astype(np.bool_).astype(np.float32)
 
 
-def core_options(options: dict[str, Any], resize: str, streaming: bool) -> dict[str, Any]:
-    """Return the options of a session under upstream's names."""
+def core_options(options: dict[str, Any], resize: str, kind: FrameKind | None) -> dict[str, Any]:
+    """Return the options of a session under upstream's names; without a kind, frames are pushed."""
     return {
         "fill_hole_area": options["fill_hole_area"],
         "non_overlap_masks": options["non_overlap_masks"],
         "add_all_frames_to_correct_as_cond": options["keep_corrections"],
-        "history": 0 if streaming else options["history"],
+        "history": 0 if kind is None else options["history"],
         "use_memory_selection": options["memory_selection"],
         "resize": resize,
-        "streaming": streaming,
+        "frames": kind or "images",
+        "streaming": kind is None,
     }
 
 
 def to_frame(
     index: int,
     names: dict[int, Hashable],
-    found: tuple[list[int], NDArray[Any], list[float]],
-    threshold: float | None,
+    shown: tuple[Any, ...],
+    found: list[tuple[str, Found]],
 ) -> VideoFrame:
-    """Name what the core found: handles, masks or, where a threshold is given, logits; scores."""
-    handles, masks, scores = found
+    """Name what the core gave: numbers, masks, logits or None, scores; and what texts found."""
+    handles, masks, logits, scores = shown
     obj_ids = [names[handle] for handle in handles]
-    logits = None if threshold is None else dict(zip(obj_ids, masks, strict=True))
-    if threshold is not None:
-        masks = masks > np.float32(threshold)
-    return VideoFrame(
+    frame = VideoFrame(
         frame_index=index,
         masks=dict(zip(obj_ids, masks, strict=True)),
         scores=dict(zip(obj_ids, scores, strict=True)),
-        logits=logits,
+        logits=None if logits is None else dict(zip(obj_ids, logits, strict=True)),
     )
+    for text, (numbers, pixels, probabilities) in found:
+        frame.masks.update(zip(numbers, pixels, strict=True))
+        frame.scores.update(zip(numbers, probabilities, strict=True))
+        frame.phrases.update(dict.fromkeys(numbers, text))
+    return frame

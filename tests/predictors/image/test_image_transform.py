@@ -41,8 +41,8 @@ def noise(height, width, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def pillow(image, height, width):
-    return np.array(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
+def pillow(image, height, width, resample=Image.Resampling.BILINEAR):
+    return np.array(Image.fromarray(image).resize((width, height), resample))
 
 
 def resized_hw(height, width, side):
@@ -65,6 +65,37 @@ def test_resize_equals_pillow(testing, before, after, threads):
     assert np.array_equal(testing.resize_pillow(image, *after, threads), pillow(image, *after))
 
 
+@pytest.mark.parametrize(("before", "after"), SHAPES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_bicubic_resize_equals_pillow(testing, before, after, threads):
+    image = noise(*before)
+    expected = pillow(image, *after, Image.Resampling.BICUBIC)
+    assert np.array_equal(testing.resize_pillow_bicubic(image, *after, threads), expected)
+
+
+@pytest.mark.parametrize("hw", [(31, 45), (300, 200), (64, 500), (1, 3)])
+@pytest.mark.parametrize("resize", ["cubic", "bicubic"])
+def test_sharp_edges_stay_in_range(testing, hw, resize):
+    """Cubic weights overshoot at an edge: bytes end at 0 and 255."""
+    image = np.where(noise(*hw) > 127, 255, 0).astype(np.uint8)
+    found = testing.resize_frame(image, 112, resize)
+    if resize == "bicubic":
+        assert np.array_equal(found, pillow(image, 112, 112, Image.Resampling.BICUBIC))
+    assert found.min() == 0
+    assert found.max() == 255
+
+
+@pytest.mark.parametrize("hw", [(72, 96), (300, 200), (1080, 1920), (20, 33), (112, 60)])
+def test_cubic_resize_is_opencvs(testing, hw):
+    """OpenCV's weights have 11 bits: a value halfway between two bytes may become the other."""
+    cv2 = pytest.importorskip("cv2", reason="needs OpenCV")
+    image = noise(*hw)
+    expected = cv2.resize(image, (112, 112), interpolation=cv2.INTER_CUBIC).astype(int)
+    difference = np.abs(testing.resize_frame(image, 112, "cubic") - expected)
+    assert difference.max() <= 1
+    assert difference.mean() < 0.01
+
+
 def test_extremes_do_not_overflow(testing):
     for value in (0, 255):
         image = np.full((300, 200, 3), value, np.uint8)
@@ -81,6 +112,8 @@ def test_extremes_do_not_overflow(testing):
 def test_any_size_equals_pillow(testing, before, after, seed):
     image = noise(*before, seed)
     assert np.array_equal(testing.resize_pillow(image, *after), pillow(image, *after))
+    expected = pillow(image, *after, Image.Resampling.BICUBIC)
+    assert np.array_equal(testing.resize_pillow_bicubic(image, *after), expected)
 
 
 @pytest.mark.parametrize("side", [1024, 320])

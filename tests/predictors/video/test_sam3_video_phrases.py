@@ -200,17 +200,16 @@ def test_pushed_frames(models):
     frames = clip(18)  # upstream counts differently in clips of less than 16
     stream = session(models).add_text(TEXT)
     pushed = [stream.push(frame) for frame in frames]
-    shown = session(models, frames, seed=26)
-    tracker = shown._phrases.make(TEXT, 0)
-    expected, handle = [], 0
-    for index, frame in enumerate(frames):
+    shown = session(models, frames, seed=26).add_text(TEXT)
+    expected = [shown.frame(0)]
+    for index, frame in enumerate(frames[1:], 1):
         shown._core.set_frame(index, frame)
-        handle = shown._phrases.search(tracker, index, False, handle)
+        shown._core.search(index)
+        shown._core.commit()
         expected.append(shown.frame(index))
     assert same(pushed, expected)
     assert sum(len(frame.masks) for frame in pushed) > 8
-    assert stream._phrases._phrases[0].core.has_results(len(frames) - 1)
-    assert not stream._phrases._phrases[0].core.has_results(len(frames) - 2)
+    assert stream._core.phrases[0]["frames"] == [len(frames) - 1]
 
 
 def test_clicks_in_a_stream(models):

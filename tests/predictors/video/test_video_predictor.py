@@ -144,7 +144,7 @@ def test_holes(parity, models, area):
     options = {"fill_hole_area": area}
     ours = check(parity, models, [CLICK, ALL], options=options, **options)
     frames = upstream_video.clip(8, HW)
-    other = sam_rlx.VideoPredictor(models["2.1"][0], frames, fill_hole_area=8)
+    other = sam_rlx.VideoPredictor(models["2.1"][0], frames, fill_hole_area=8, resize="float")
     same = [
         np.array_equal(a.logits["disc"], b.logits["disc"])
         for a, b in zip(ours, upstream_video.play_ours(other, [CLICK, ALL]), strict=True)

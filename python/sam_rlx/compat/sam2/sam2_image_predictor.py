@@ -16,7 +16,6 @@ from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_ar
 from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, StateError
 
-_MAX_LOGIT = 32.0
 CorePredictor = _core.ImagePredictor
 Masks = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
@@ -246,33 +245,25 @@ class SAM2ImagePredictor:
             )
             count = count or 1
             points, marks, boxes, logits = same_count(count, logits, points, marks, boxes)
-        decode = self._core.decode
         if not normalize_coords:
             scale = np.float32(self.model.image_size)
             points = None if points is None else points * scale
             boxes = None if boxes is None else boxes * scale
-            decode = self._core.decode_model_frame
-        low_res, scores = decode(
+        masks, scores, low_res = self._core.predict(
             to_array(points, np.float64),
             marks if points is not None else None,
             to_array(boxes, np.float64),
             logits,
             multimask_output,
+            return_logits,
+            model_frame=not normalize_coords,
+            max_hole_area=float(self.max_hole_area),
+            max_sprinkle_area=float(self.max_sprinkle_area),
+            mask_threshold=float(self.mask_threshold),
         )
-        masks = self._core.upscale(self._without_small_regions(low_res), True)
-        if not return_logits:
-            masks = (masks > self.mask_threshold).astype(np.float32)
-        low_res = np.clip(low_res, -_MAX_LOGIT, _MAX_LOGIT)
         if len(masks) == 1:
             masks, scores, low_res = masks[0], scores[0], low_res[0]
         return masks.astype(np.float32, copy=False), scores, low_res
-
-    def _without_small_regions(self, low_res: NDArray[np.float32]) -> NDArray[np.float32]:
-        areas = float(self.max_hole_area), float(self.max_sprinkle_area)
-        flat = low_res.reshape(-1, *low_res.shape[-2:])
-        return _core.remove_small_mask_regions(flat, *areas, self.mask_threshold).reshape(
-            low_res.shape
-        )
 
     def get_image_embedding(self) -> TensorArray:
         """Return the image's embedding (1, C, h, w); ``RuntimeError`` without an image."""

@@ -106,7 +106,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
                 "fill_hole_area": 0,
                 "history": -1,
                 "use_memory_selection": True,
-                "resize": "integer",
+                "frames": "clip",
             },
         )
         session.num_frames = len(frames)

@@ -7,18 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx.compat.sam2.video_frames import JpegFolder, SquareClip, SquareFrames
+from sam_rlx._video.frames import ClipFrames
+from sam_rlx.compat.sam2.video_frames import (
+    PILLOW_BICUBIC,
+    PILLOW_BILINEAR,
+    JpegFolder,
+    SquareFrames,
+)
 from sam_rlx.io import open_image
 
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
 
 
 class Pictures:
-    """Images in memory, resized by Pillow (bicubic, its default)."""
+    """Images in memory, resized by Pillow with a filter."""
 
-    def __init__(self, images: list[Any], side: int) -> None:
+    def __init__(self, images: list[Any], side: int, resample: int) -> None:
         self._images = images
-        self._side = side
+        self._side, self._resample = side, resample
         self.width, self.height = images[0].size
 
     def __len__(self) -> int:
@@ -26,7 +32,21 @@ class Pictures:
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
         size = (self._side, self._side)
-        return np.array(self._images[index].convert("RGB").resize(size))
+        return np.array(self._images[index].convert("RGB").resize(size, self._resample))
+
+
+class Clip(ClipFrames):
+    """A video at its own size: the session resizes it as upstream does with OpenCV."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.height, self.width = self.read(0).shape[:2]
+
+    def __len__(self) -> int:
+        return self.count or 0
+
+    def __getitem__(self, index: int) -> NDArray[np.uint8]:
+        return self.read(index)
 
 
 def open_frames(resource: Any, side: int) -> SquareFrames:
@@ -40,11 +60,11 @@ def open_frames(resource: Any, side: int) -> SquareFrames:
         There is no JPEG file in the folder.
     """
     if isinstance(resource, list):
-        return Pictures(resource, side)
+        return Pictures(resource, side, PILLOW_BICUBIC)
     path = Path(os.fspath(resource))
     if path.suffix.lower() in _IMAGES:
         with open_image(path) as image:
-            return Pictures([image.convert("RGB")], side)
+            return Pictures([image.convert("RGB")], side, PILLOW_BILINEAR)
     if path.is_dir():
-        return JpegFolder(path, side)
-    return SquareClip(path, side)
+        return JpegFolder(path, side, PILLOW_BILINEAR)
+    return Clip(path)

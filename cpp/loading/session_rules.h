@@ -2,9 +2,26 @@
 
 #include <cstddef>
 
-#include "loading/model.h"
+#include "core/image.h"
 
 namespace sam_rlx {
+
+// Where the frames of a video come from.
+enum class FrameKind { kImages, kFolder, kClip };
+
+// How upstream's loaders resize frames.
+struct FrameResizes {
+  Resize images = Resize::kBicubic;
+  Resize folder = Resize::kBicubic;
+  Resize clip = Resize::kBilinear;
+  // Whoever decodes a video file resizes its frames too: they come as squares.
+  bool clip_decoder = false;
+
+  Resize of(FrameKind kind) const {
+    if (kind == FrameKind::kImages) return images;
+    return kind == FrameKind::kFolder ? folder : clip;
+  }
+};
 
 // Where upstream's sessions of SAM 2 and of SAM 3 differ. Upstream:
 // sam2/sam2_video_predictor.py, SAM2VideoPredictor, and sam3/model/sam3_tracking_predictor.py,
@@ -21,12 +38,7 @@ struct SessionRules {
   // Holes are filled in masks of the video's size, where small islands go too, and not in those
   // that are kept.
   bool fill_video_masks = false;
+  FrameResizes resizes = {};
 };
-
-// Of a model that can follow objects.
-inline SessionRules session_rules(const Model& model) {
-  if (!model.is_sam3()) return {};
-  return {.clicks_see_memory = false, .max_points = 16, .batched = true, .fill_video_masks = true};
-}
 
 }  // namespace sam_rlx

@@ -1,0 +1,178 @@
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "bindings/config_dict.h"
+#include "bindings/image_array.h"
+#include "bindings/masklet_arrays.h"
+#include "bindings/point_prompt.h"
+#include "bindings/video_calls.h"
+
+// The calls of users on a session, and what texts add to it.
+
+namespace sam_rlx {
+namespace {
+
+// Those that texts named, by number, with their names.
+py::dict found(VideoPredictor& predictor) {
+  py::dict names;
+  predictor.use_phrases([&](const VideoPhrases& phrases) {
+    for (const VideoPhrases::Phrase& phrase : phrases.phrases()) {
+      for (const std::int64_t handle : phrase.tracker->obj_ids()) {
+        names[py::int_(handle)] = phrases.name_of(handle);
+      }
+    }
+  });
+  return names;
+}
+
+// Of each text: seconds of its last frame, objects that were clicked, frames with results.
+py::list phrases(VideoPredictor& predictor) {
+  using namespace py::literals;
+  py::list list;
+  predictor.use_phrases([&](const VideoPhrases& all) {
+    for (const VideoPhrases::Phrase& phrase : all.phrases()) {
+      const MaskletTracker::Seconds& s = phrase.tracker->seconds();
+      py::list refined, frames;
+      for (const auto& entry : phrase.refined) refined.append(entry.first);
+      for (const auto& entry : phrase.tracker->state().results) frames.append(entry.first);
+      list.append(
+          py::dict("seconds"_a = py::dict("detector"_a = s.detector, "tracker"_a = s.tracker,
+                                          "association"_a = s.association),
+                   "refined"_a = refined, "frames"_a = frames));
+    }
+  });
+  return list;
+}
+
+// Frames pushed, size, numbers of objects that prompts show, names of those that texts name.
+py::tuple published(const VideoPredictor& predictor) {
+  const VideoPredictor::Published what = predictor.published();
+  std::optional<std::pair<std::int64_t, std::int64_t>> hw;
+  if (what.orig_hw) hw = {what.orig_hw->height, what.orig_hw->width};
+  return py::make_tuple(what.num_pushed, hw, what.handles, what.found_names);
+}
+
+// Of each text, its number, and what is seen of it: names, masks (K, H, W), scores.
+py::list found_on(VideoPredictor& predictor, std::int64_t frame) {
+  py::list list;
+  predictor.use_phrases([&](const VideoPhrases& phrases) {
+    for (const VideoPhrases::Phrase& phrase : phrases.phrases()) {
+      DrawnMasklets drawn = draw_masklets(*phrase.tracker, frame);
+      std::vector<std::int64_t> names;
+      for (const std::int64_t handle : drawn.seen.obj_ids) names.push_back(phrases.name_of(handle));
+      list.append(py::make_tuple(names, std::move(drawn.masks), drawn.seen.scores));
+    }
+  });
+  return list;
+}
+
+// All that is known of a frame: numbers, masks (K, H, W), logits if asked for, scores, `found_on`.
+py::tuple result(VideoPredictor& predictor, std::int64_t frame, const std::string& source,
+                 bool return_logits) {
+  py::tuple shown = masks_on_frame(predictor, frame, source, return_logits);
+  py::object pixels = shown[1], logits = py::none();
+  if (return_logits) {
+    logits = pixels;
+    const auto values = logits.cast<Array<float>>();
+    auto bits = make_array<bool>(shape_of(values, "logits"));
+    const float threshold = predictor.model().info().mask_threshold;
+    std::transform(values.data(), values.data() + values.size(), bits.mutable_data(),
+                   [&](float logit) { return logit > threshold; });
+    pixels = std::move(bits);
+  }
+  return py::make_tuple(shown[0], pixels, logits, shown[2], found_on(predictor, frame));
+}
+
+void register_phrases(py::classh<VideoPredictor>& type) {
+  using Released = py::call_guard<GilRelease>;
+  type.def(
+          "add_phrase",
+          [](VideoPredictor& predictor, std::vector<std::int64_t> ids, bool has_phrase,
+             const py::dict& options, std::int64_t first) {
+            const MaskletConfig config = masklet_config(options);
+            predictor.use_phrases([&](VideoPhrases& phrases) {
+              phrases.add({std::move(ids), has_phrase}, config, first);
+            });
+          },
+          py::arg("ids"), py::arg("has_phrase"), py::arg("options"), py::arg("first"))
+      .def(
+          "set_examples",
+          [](VideoPredictor& predictor, std::int64_t frame, const Array<double>& boxes,
+             const Array<std::int32_t>& labels) {
+            MaskletExamples examples = examples_of(boxes, labels, false);
+            predictor.use_phrases([&](VideoPhrases& phrases) {
+              if (phrases.empty()) fail<StateError>("set_examples", "a phrase", "none");
+              phrases.phrases().back().tracker->set_examples(frame, std::move(examples));
+            });
+          },
+          py::arg("frame"), py::arg("boxes"), py::arg("labels"))
+      .def("search", &VideoPredictor::search, py::arg("frame"), Released())
+      .def(
+          "refine",
+          [](VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
+             const Array<double>& coords, const Array<std::int32_t>& labels,
+             bool clear_old_points) {
+            const VideoSession::PointPrompt prompt =
+                point_prompt({frame, handle, clear_old_points, true}, coords, labels);
+            const GilRelease release;
+            predictor.use_phrases([&](VideoPhrases& phrases) { phrases.refine(prompt); });
+          },
+          py::arg("frame"), py::arg("handle"), py::arg("coords"), py::arg("labels"),
+          py::arg("clear_old_points"))
+      .def(
+          "reserve_names",
+          [](VideoPredictor& predictor, std::int64_t end) {
+            predictor.use_phrases([&](VideoPhrases& phrases) { phrases.reserve_names(end); });
+          },
+          py::arg("end"))
+      .def_property_readonly("num_phrases",
+                             [](VideoPredictor& predictor) {
+                               return predictor.use_phrases([](const VideoPhrases& phrases) {
+                                 return phrases.phrases().size();
+                               });
+                             })
+      .def_property_readonly("found", found)
+      .def_property_readonly("phrases", phrases);
+}
+
+void register_calls(py::classh<VideoPredictor>& type) {
+  using Released = py::call_guard<GilRelease>;
+  type.def("begin", &VideoPredictor::begin)
+      .def("commit", &VideoPredictor::commit)
+      .def_property_readonly("published", published)
+      .def_property_readonly("next_handle", &VideoPredictor::next_handle)
+      .def_property_readonly("num_pushed", &VideoPredictor::num_pushed)
+      .def("set_label", &VideoPredictor::set_label, py::arg("handle"), py::arg("label"))
+      .def("prepare", &VideoPredictor::prepare, Released())
+      .def("propagation", &VideoPredictor::propagation, py::arg("start"), py::arg("count"),
+           py::arg("reverse"))
+      .def(
+          "next",
+          [](VideoPredictor& predictor, Propagation& propagation) {
+            const PropagationStep step = [&] {
+              const GilRelease release;
+              return predictor.next(propagation);
+            }();
+            return py::make_tuple(step.wanted, step.ready);
+          },
+          py::arg("propagation"))
+      .def(
+          "push",
+          [](VideoPredictor& predictor, const py::array& image) {
+            const ImageArray pixels(image);
+            const GilRelease release;
+            predictor.push(pixels.view());
+          },
+          py::arg("image"))
+      .def("result", result, py::arg("frame"), py::arg("source"), py::arg("return_logits"));
+}
+
+}  // namespace
+
+void register_video_calls(py::classh<VideoPredictor>& type) {
+  register_phrases(type);
+  register_calls(type);
+}
+
+}  // namespace sam_rlx

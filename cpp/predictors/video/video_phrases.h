@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "predictors/video/masklet_tracker.h"
+#include "predictors/video/video_session.h"
+
+namespace sam_rlx {
+
+// The texts of a session: when each is searched for and its objects are tracked, and the integers
+// that name what was found. Upstream's video model has one text; here each is followed as if it
+// were the only one. A call that fails may stop halfway: `restore` undoes it.
+class VideoPhrases {
+ public:
+  struct Phrase {
+    std::shared_ptr<MaskletTracker> tracker;
+    std::int64_t first = 0;       // the frame it was given on
+    std::set<std::int64_t> done;  // frames that propagation has searched
+    // By object that was clicked: frames that it was tracked on since then.
+    std::map<std::int64_t, std::set<std::int64_t>> refined;
+  };
+  // All that calls change.
+  struct State {
+    std::vector<std::pair<Phrase, MaskletState>> phrases;
+    std::map<std::int64_t, std::int64_t> names;  // by object
+    std::int64_t next_name = 0;
+  };
+
+  explicit VideoPhrases(VideoSession& session) : session_(session) {}
+
+  bool empty() const { return phrases_.empty(); }
+  const std::vector<Phrase>& phrases() const { return phrases_; }
+  // Frames that are held back, since objects may turn out to be errors of the detector.
+  std::int64_t delay() const;
+  State state() const;
+  void restore(const State& state);
+  void reset();
+
+  // ---- names. No object that is found gets one below this.
+  void reserve_names(std::int64_t end) { next_name_ = std::max(next_name_, end); }
+  std::int64_t name_of(std::int64_t handle) const { return names_.at(handle); }
+  bool knows(std::int64_t handle) const { return phrase_of(handle) != nullptr; }
+
+  // ---- prompts
+  void add(MaskletPrompt prompt, const MaskletConfig& config, std::int64_t first);
+  // Objects that are new get the numbers from next_handle on, which grows.
+  struct Search {
+    std::int64_t frame = 0;
+    bool reverse = false;
+    std::int64_t& next_handle;
+  };
+  // For the last text.
+  void search_last(const Search& search) { search_for(phrases_.back(), search); }
+  void refine(const VideoSession::PointPrompt& prompt);
+  void remove_object(std::int64_t handle);
+
+  // ---- frames
+  // Whether the frame has to be at hand for `step`.
+  bool needs_frame(std::int64_t index) const;
+  // Does what a frame lacks.
+  void step(const Search& search);
+
+ private:
+  Phrase* phrase_of(std::int64_t handle) const;
+  void search_for(Phrase& phrase, const Search& search);
+  static std::vector<std::int64_t> pending(const Phrase& phrase, std::int64_t index);
+  void drop_forgotten();
+  bool streaming() const { return session_.options().streaming; }
+
+  VideoSession& session_;
+  mutable std::vector<Phrase> phrases_;
+  std::map<std::int64_t, std::int64_t> names_;
+  std::int64_t next_name_ = 0;
+};
+
+}  // namespace sam_rlx

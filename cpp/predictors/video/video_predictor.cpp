@@ -1,0 +1,172 @@
+#include "predictors/video/video_predictor.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace sam_rlx {
+
+// ---------------------------------------------------------------- calls
+
+void VideoPredictor::begin() {
+  const InUse guard(busy_, "VideoPredictor");
+  if (is_open_) {
+    State before = committed_;
+    phrases_.restore(before.phrases);
+    session_.restore(std::move(before.session));
+    next_handle_ = before.next_handle;
+    num_pushed_ = before.num_pushed;
+  }
+  is_open_ = true;
+}
+
+void VideoPredictor::commit() {
+  const InUse guard(busy_, "VideoPredictor");
+  State state{.session = session_.state(),
+              .phrases = phrases_.state(),
+              .next_handle = next_handle_,
+              .num_pushed = num_pushed_};
+  Published published{.num_pushed = num_pushed_, .orig_hw = session_.orig_hw()};
+  for (const auto& object : session_.objects()) {
+    if (!object->is_masklet) published.handles.push_back(object->handle);
+  }
+  for (const VideoPhrases::Phrase& phrase : phrases_.phrases()) {
+    for (const std::int64_t handle : phrase.tracker->obj_ids()) {
+      published.found_names.push_back(phrases_.name_of(handle));
+    }
+  }
+  const std::lock_guard lock(publishing_);
+  committed_ = std::move(state);
+  published_ = std::move(published);
+  is_open_ = false;
+}
+
+VideoPredictor::Published VideoPredictor::published() const {
+  const std::lock_guard lock(publishing_);
+  return published_;
+}
+
+// ---------------------------------------------------------------- prompts
+
+bool VideoPredictor::add_points(const VideoSession::PointPrompt& prompt) {
+  const bool is_cond = change([&](VideoSession& session) { return session.add_points(prompt); });
+  take_handle(prompt.handle);
+  return is_cond;
+}
+
+bool VideoPredictor::add_mask(std::int64_t frame, std::int64_t handle, ConstView mask) {
+  const bool is_cond =
+      change([&](VideoSession& session) { return session.add_mask(frame, handle, mask); });
+  take_handle(handle);
+  return is_cond;
+}
+
+void VideoPredictor::remove_object(std::int64_t handle) {
+  change([&](VideoSession& session) {
+    if (phrases_.knows(handle)) return phrases_.remove_object(handle);
+    session.remove_object(handle);
+  });
+}
+
+void VideoPredictor::reset() {
+  change([&](VideoSession& session) {
+    session.reset();
+    phrases_.reset();
+  });
+}
+
+void VideoPredictor::search(std::int64_t frame) {
+  const InUse guard(busy_, "VideoPredictor");
+  phrases_.search_last({.frame = frame, .reverse = false, .next_handle = next_handle_});
+}
+
+// ---------------------------------------------------------------- frames
+
+bool VideoPredictor::has_objects() const {
+  return std::any_of(session_.objects().begin(), session_.objects().end(),
+                     [](const auto& object) { return !object->is_masklet; });
+}
+
+std::optional<std::int64_t> VideoPredictor::prepare() {
+  const InUse guard(busy_, "VideoPredictor");
+  return prepare_session();
+}
+
+std::optional<std::int64_t> VideoPredictor::prepare_session() {
+  if (!has_objects() && phrases_.empty()) {
+    fail<StateError>("propagate", "an object with prompts or a phrase", "none");
+  }
+  for (const auto& object : session_.objects()) {
+    if (object->is_masklet || object->has_prompt()) continue;
+    const auto label = labels_.find(object->handle);
+    fail<StateError>("propagate",
+                     "prompts for object " +
+                         (label == labels_.end() ? std::to_string(object->handle) : label->second),
+                     "none");
+  }
+  for (const std::int64_t frame : session_.pending_frames()) {
+    if (!session_.has_frame(frame)) return frame;
+    session_.encode_pending(frame);
+  }
+  session_.preflight();
+  return std::nullopt;
+}
+
+std::int64_t VideoPredictor::first_frame() const {
+  std::vector<std::int64_t> frames;
+  for (const auto& object : session_.objects()) {
+    if (object->is_masklet) continue;
+    for (const std::int64_t frame : object->cond_frames()) frames.push_back(frame);
+    for (const auto& entry : object->temp_cond) frames.push_back(entry.first);
+  }
+  for (const VideoPhrases::Phrase& phrase : phrases_.phrases()) frames.push_back(phrase.first);
+  return *std::min_element(frames.begin(), frames.end());
+}
+
+Propagation VideoPredictor::propagation(std::optional<std::int64_t> start,
+                                        std::optional<std::int64_t> count, bool reverse) {
+  const InUse guard(busy_, "VideoPredictor");
+  Propagation result{.frame = start ? *start : first_frame(), .left = count, .reverse = reverse};
+  return result;
+}
+
+void VideoPredictor::track(std::int64_t frame, bool reverse) {
+  if (has_objects()) session_.track(frame, reverse);
+  phrases_.step({.frame = frame, .reverse = reverse, .next_handle = next_handle_});
+}
+
+PropagationStep VideoPredictor::next(Propagation& propagation) {
+  const InUse guard(busy_, "VideoPredictor");
+  const std::int64_t frame = propagation.frame;
+  const std::optional<std::int64_t> count = session_.num_frames();
+  if (frame < 0 || (count && frame >= *count) || propagation.left == 0) propagation.ended = true;
+  if (!propagation.ended) {
+    if (const auto wanted = prepare_session()) return {.wanted = wanted};
+    const bool is_needed = session_.needs_frame(frame) || phrases_.needs_frame(frame);
+    if (is_needed && !session_.has_frame(frame)) return {.wanted = frame};
+    track(frame, propagation.reverse);
+    propagation.held.push_back(frame);
+    propagation.frame += propagation.reverse ? -1 : 1;
+    if (propagation.left) --*propagation.left;
+    if (static_cast<std::int64_t>(propagation.held.size()) < phrases_.delay()) return {};
+  }
+  if (propagation.held.empty()) return {};
+  const std::int64_t ready = propagation.held.front();
+  propagation.held.pop_front();
+  return {.ready = ready};
+}
+
+void VideoPredictor::push(const ImageView& image) {
+  const InUse guard(busy_, "VideoPredictor");
+  session_.set_frame(num_pushed_, image, std::nullopt);
+  track(num_pushed_, false);
+  ++num_pushed_;
+}
+
+void VideoPredictor::adopt_counts(std::int64_t num_pushed) {
+  const InUse guard(busy_, "VideoPredictor");
+  num_pushed_ = num_pushed;
+  for (const auto& object : session_.objects()) take_handle(object->handle);
+}
+
+}  // namespace sam_rlx
