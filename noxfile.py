@@ -19,9 +19,9 @@ SANITIZED_TESTS = [
 @nox.session
 def lint(session: nox.Session) -> None:
     """Format, lint and type-check."""
-    session.install("pre-commit", "mypy>=2.0", "numpy", "pillow")
+    session.install("pre-commit")
     session.run("pre-commit", "run", "--all-files", "--show-diff-on-failure")
-    session.run("mypy")
+    session.run("pre-commit", "run", "mypy", "--all-files", "--hook-stage=manual")
 
 
 @nox.session
@@ -38,8 +38,8 @@ def parity(session: nox.Session) -> None:
     session.run("pytest", *session.posargs)
 
 
-def build_preset(session: nox.Session, preset: str, *targets: str) -> Path:
-    """Configure a CMake preset and build targets of it: the build folder."""
+def configure_preset(session: nox.Session, preset: str) -> Path:
+    """Configure a CMake preset: the build folder."""
     session.install(*BUILD_REQUIREMENTS)
     where = "import pybind11, pathlib; print(pathlib.Path(pybind11.__file__).parents[1])"
     packages = session.run("python", "-c", where, silent=True).strip()
@@ -50,15 +50,36 @@ def build_preset(session: nox.Session, preset: str, *targets: str) -> Path:
         f"-Dpybind11_DIR={packages}/pybind11/share/cmake/pybind11",
         f"-DPython_EXECUTABLE={shutil.which('python', path=session.bin or os.environ['PATH'])}",
     )
-    folder = Path("build", preset)
+    return Path("build", preset)
+
+
+def build_preset(session: nox.Session, preset: str, *targets: str) -> Path:
+    """Configure a CMake preset and build targets of it: the build folder."""
+    folder = configure_preset(session, preset)
     session.run("cmake", "--build", str(folder), "--parallel", "--target", *targets)
     return folder
 
 
 def runtime(session: nox.Session, name: str) -> str:
-    """Path of one of GCC's shared libraries."""
+    """Path of one of GCC's shared libraries, or of its folder `include`."""
     command = ("g++", f"-print-file-name={name}")
     return session.run(*command, silent=True, external=True).strip()
+
+
+@nox.session
+def clang_tidy(session: nox.Session) -> None:
+    """Check C++ with clang-tidy: ``nox -s clang_tidy -- cpp/ops/nms.cpp``; all without a file."""
+    folder = configure_preset(session, "dev")
+    # Its wheel has the headers of Clang, and not OpenMP's.
+    headers = folder / "openmp"
+    headers.mkdir(exist_ok=True)
+    shutil.copy(Path(runtime(session, "include"), "omp.h"), headers)
+    session.install("pre-commit")
+    files = ("--files", *session.posargs) if session.posargs else ("--all-files",)
+    session.run(
+        *("pre-commit", "run", "clang-tidy", "--hook-stage=manual", *files),
+        env={"CPLUS_INCLUDE_PATH": str(headers.resolve())},
+    )
 
 
 @nox.session
@@ -110,30 +131,23 @@ def tsan(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Fuzz each file reader: ``nox -s fuzz -- 600 fuzz_gguf`` for 600 seconds; all for 60."""
     seconds, *chosen = session.posargs or ["60"]
-    if not seconds.isdecimal():
-        session.error(f"expected a number of seconds, found {seconds}")
     targets = chosen or sorted(path.stem for path in Path("tests/cpp/fuzz").glob("fuzz_*.cpp"))
-    folder = build_preset(session, "fuzz", *targets)
-    for target in targets:
-        found = folder / "corpus" / target  # what libFuzzer finds is kept for the next run
-        found.mkdir(parents=True, exist_ok=True)
-        session.run(
-            str(folder / target),
-            str(found),
-            "tests/data/corpus",
-            f"-max_total_time={seconds}",
-            "-timeout=10",
-            "-rss_limit_mb=2048",
-            f"-artifact_prefix={folder}/{target}-",
-            external=True,
-        )
+    build_preset(session, "fuzz", *targets)
+    session.run("python", "tests/nightly/fuzz.py", seconds, *targets)
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Run the examples of README, docs, docstrings and notebooks."""
+    """Run the examples of README, docs and docstrings."""
     session.install("-e", ".[test]")
-    session.run("pytest", "tests/package/test_docs.py", "tests/package/test_notebooks.py")
+    session.run("pytest", "tests/package/test_docs.py")
+
+
+@nox.session
+def notebooks(session: nox.Session) -> None:
+    """Run the notebooks from top to bottom."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "tests/package/test_notebooks.py")
 
 
 @nox.session

@@ -12,7 +12,7 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import rivals
 from tracks import sam2_weights
@@ -122,13 +122,31 @@ def export(workload: Workload) -> None:
     partial.rename(path)
 
 
-def run_apart(module: str, workload: Workload) -> None:
-    """Run a module that makes another graph of a workload's: no rival is charged with its memory.
+class OtherGraph(NamedTuple):
+    """A graph that a module makes of the exported one, once.
 
-    Called in the process of an engine, whose environment finds the benchmarks' modules.
+    ``python -m MODULE WORKLOAD`` makes it, in a process of its own: no rival is charged with its
+    memory.
     """
-    order = json.dumps(workload.to_json())
-    subprocess.run([sys.executable, "-m", module, order], check=True)
+
+    module: str
+    ending: str  # of the file
+
+    def path(self, workload: Workload) -> Path:
+        """Return the file; called in the process of an engine, which finds the modules."""
+        path = self.file(workload)
+        if not path.exists():
+            order = json.dumps(workload.to_json())
+            subprocess.run([sys.executable, "-m", self.module, order], check=True)
+        return path
+
+    def file(self, workload: Workload) -> Path:
+        return onnx_path(workload).with_name(f"{onnx_path(workload).stem}_{self.ending}")
+
+
+def ordered_workload() -> Workload:
+    """Return the workload of the command that makes a graph."""
+    return Workload.from_json(json.loads(sys.argv[1]))
 
 
 def inputs_for(workload: Workload) -> dict[str, Any]:

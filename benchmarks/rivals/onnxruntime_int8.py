@@ -5,30 +5,19 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-
 from rivals import Task, onnxruntime
-from rivals.export import onnx_path, run_apart
+from rivals.export import OtherGraph, onnx_path, ordered_workload
 from workloads import ENCODERS, Workload
 
 PACKAGES = onnxruntime.PACKAGES
 WORKLOADS = ENCODERS
 ONNX = True
+GRAPH = OtherGraph("rivals.onnxruntime_int8", "int8.onnx")
 environment = onnxruntime.environment
 
 
 def prepare(workload: Workload, threads: int) -> Task:
-    path = graph_path(workload)
-    if not path.exists():
-        run_apart("rivals.onnxruntime_int8", workload)
-    return onnxruntime.prepare(workload, threads, path)
-
-
-def graph_path(workload: Workload) -> Path:
-    path = onnx_path(workload)
-    return path.with_name(f"{path.stem}_int8.onnx")
+    return onnxruntime.prepare(workload, threads, GRAPH.path(workload))
 
 
 def quantize(workload: Workload) -> None:
@@ -36,7 +25,7 @@ def quantize(workload: Workload) -> None:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    path = graph_path(workload)
+    path = GRAPH.file(workload)
     partial = path.with_suffix(".part")
     # Convolutions stay: ONNX Runtime has no fast ones with dynamic ranges.
     quantize_dynamic(
@@ -49,4 +38,4 @@ def quantize(workload: Workload) -> None:
 
 
 if __name__ == "__main__":
-    quantize(Workload.from_json(json.loads(sys.argv[1])))
+    quantize(ordered_workload())

@@ -5,32 +5,21 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-
 from rivals import Task, openvino
-from rivals.export import inputs_for, onnx_path, run_apart
+from rivals.export import OtherGraph, inputs_for, onnx_path, ordered_workload
 from workloads import ENCODERS, Workload
 
 PACKAGES = ("nncf", *openvino.PACKAGES)
 WORKLOADS = ENCODERS
 ONNX = True
+GRAPH = OtherGraph("rivals.openvino_int8", "nncf.xml")
 environment = openvino.environment
 
 
 def prepare(workload: Workload, threads: int) -> Task:
-    path = graph_path(workload)
-    if not path.exists():
-        run_apart("rivals.openvino_int8", workload)
     # What stays in floats may be bfloat16 where the processor has it, as in our int8.
     precision = "bf16" if openvino.has_bfloat16() else "f32"
-    return openvino.prepare(workload, threads, precision, path)
-
-
-def graph_path(workload: Workload) -> Path:
-    path = onnx_path(workload)
-    return path.with_name(f"{path.stem}_nncf.xml")
+    return openvino.prepare(workload, threads, precision, GRAPH.path(workload))
 
 
 def quantize(workload: Workload) -> None:
@@ -46,7 +35,7 @@ def quantize(workload: Workload) -> None:
         preset=nncf.QuantizationPreset.MIXED,
         subset_size=1,
     )
-    path = graph_path(workload)
+    path = GRAPH.file(workload)
     partial = path.with_name(f"{path.stem}_part.xml")
     ov.save_model(found, partial, compress_to_fp16=False)
     # The graph comes last: where it is, its weights are.
@@ -55,4 +44,4 @@ def quantize(workload: Workload) -> None:
 
 
 if __name__ == "__main__":
-    quantize(Workload.from_json(json.loads(sys.argv[1])))
+    quantize(ordered_workload())

@@ -61,6 +61,7 @@ Config read_config(const py::dict& values, Config config = {}) {
 struct OptionReader {
   static constexpr bool kTold = false;
   const py::dict& values;
+  bool limited = true;  // whether the ranges hold
   std::set<std::string> names = {};
 
   template <class T>
@@ -75,14 +76,15 @@ struct OptionReader {
       const std::string expected = std::is_same_v<T, bool> ? "True or False" : range_text(field);
       fail(name, expected, py::repr(given).cast<std::string>());
     }
-    check_field<InvalidArgument>(name, field, value);
+    if (limited) check_field<InvalidArgument>(name, field, value);
   }
 };
 
 template <class Options>
-Options read_options(const py::dict& values, const char* where, const char* expected) {
+Options read_options(const py::dict& values, const char* where, const char* expected,
+                     bool limited = true) {
   Options options;
-  OptionReader reader{values};
+  OptionReader reader{values, limited};
   visit_fields(options, reader);
   for (const auto& item : values) {
     const std::string name = py::str(item.first);

@@ -16,6 +16,9 @@ inline Resize resize_named(const std::string& name) {
   if (name != "integer") fail("resize", "\"float\" or \"integer\"", '"' + name + '"');
   return Resize::kInteger;
 }
+inline const char* resize_name(Resize resize) {
+  return resize == Resize::kFloat ? "float" : "integer";
+}
 
 // A NumPy image and the memory behind it. Rows may be apart or upside down; anything else that
 // is not plain RGB bytes is copied once.

@@ -36,9 +36,10 @@ py::array_t<bool> mask_array(const Rle& rle) {
 }
 
 MaskGeneratorConfig generator_config(const py::dict& options,
-                                     const std::optional<std::vector<Array<double>>>& point_grids) {
-  auto config = read_options<MaskGeneratorConfig>(options, "everything mode",
-                                                  "an argument of SamAutomaticMaskGenerator");
+                                     const std::optional<std::vector<Array<double>>>& point_grids,
+                                     bool limited) {
+  auto config = read_options<MaskGeneratorConfig>(
+      options, "everything mode", "an argument of SamAutomaticMaskGenerator", limited);
   if (!point_grids) return config;
   config.point_grids.emplace();
   for (const Array<double>& grid : *point_grids) {

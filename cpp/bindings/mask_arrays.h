@@ -20,9 +20,10 @@ Rle rle_from(const Array<std::uint32_t>& counts, std::pair<std::int64_t, std::in
 py::array_t<bool> mask_array(const Rle& rle);
 
 // Arguments of everything mode by upstream's names, all but point_grids, and its grids (n, 2).
-// Raises InvalidArgument for a name that there is not.
+// Raises InvalidArgument for a name that there is not, and, if `limited`, for a value out of range.
 MaskGeneratorConfig generator_config(const py::dict& options,
-                                     const std::optional<std::vector<Array<double>>>& point_grids);
+                                     const std::optional<std::vector<Array<double>>>& point_grids,
+                                     bool limited = true);
 
 // One dict a record: counts, size, area, bbox, predicted_iou, point_coords, stability_score and
 // crop_box; boxes as x, y, w, h.

@@ -78,7 +78,10 @@ py::dict describe(const StateDict& self) {
 
 void register_checkpoint(py::module_& m) {
   py::class_<StateDict>(m, "Checkpoint")
-      .def(py::init([](const std::string& path) { return open_checkpoint(path); }), py::arg("path"))
+      .def(py::init([](const std::string& path, std::optional<std::string> key) {
+             return open_checkpoint(path, {.key = std::move(key)});
+           }),
+           py::arg("path"), py::arg("key") = py::none())
       .def_readonly("metadata", &StateDict::metadata)
       .def_property_readonly("skipped", &StateDict::skipped)
       .def_property_readonly("tensors", tensors_of)

@@ -61,7 +61,7 @@ py::dict to_dict(ConceptFindings&& found) {
 }
 
 struct FindOptions {
-  double threshold = 0.5;
+  ConceptOptions concept_options;
   bool raw = false;
   bool fractions = false;
   std::optional<py::function> progress;
@@ -69,7 +69,7 @@ struct FindOptions {
 
 py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, const Marks& boxes,
               const FindOptions& options) {
-  ConceptRequest request{.phrases = token_ids(ids),
+  ConceptRequest request{.texts = token_ids(ids),
                          .geometry = {.num_points = points.count,
                                       .num_boxes = boxes.count,
                                       .points = points.values,
@@ -77,7 +77,7 @@ py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, 
                                       .boxes = boxes.values,
                                       .box_labels = boxes.labels,
                                       .fractions = options.fractions},
-                         .threshold = options.threshold,
+                         .options = options.concept_options,
                          .raw = options.raw};
   if (options.progress) {
     request.progress = [&](std::int64_t done, std::int64_t total) {
@@ -93,7 +93,7 @@ py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, 
     found = predictor.find(request);
   }
   py::list out;
-  for (ConceptFindings& phrase : found) out.append(to_dict(std::move(phrase)));
+  for (ConceptFindings& text : found) out.append(to_dict(std::move(text)));
   return out;
 }
 
@@ -110,9 +110,9 @@ void set_concept_image(ConceptPredictor& predictor, const py::array& image,
 }
 
 void encode_text(ConceptPredictor& predictor, const Ids& ids) {
-  const sam3::TokenIds phrases = token_ids(ids);
+  const sam3::TokenIds texts = token_ids(ids);
   const GilRelease release;
-  predictor.encode_text(phrases);
+  predictor.encode_text(texts);
 }
 
 // The image's size. Refuses a result that is not (K, H, W) for masks (K, S, S) of it.
@@ -170,8 +170,8 @@ void register_concept_predictor(py::module_& m) {
              predictor->set_poll_interrupt(poll_python_signals);
              return predictor;
            }),
-           py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float",
-           py::arg("clicks") = false)
+           py::arg("model"), py::arg("num_threads") = 0,
+           py::arg("resize") = resize_name(ImageOptions().resize), py::arg("clicks") = false)
       .def_property_readonly("num_threads", &ConceptPredictor::num_threads)
       .def("set_image", set_concept_image, py::arg("image"), py::arg("orig_hw") = py::none())
       .def_property_readonly("concept_image", &ConceptPredictor::concept_image)
@@ -194,12 +194,12 @@ void register_concept_predictor(py::module_& m) {
              double threshold, bool raw, bool fractions, std::optional<py::function> progress) {
             return find(self, ids, {"points", points, point_labels, 2},
                         {"boxes", boxes, box_labels, 4},
-                        {threshold, raw, fractions, std::move(progress)});
+                        {{threshold}, raw, fractions, std::move(progress)});
           },
           py::arg("ids"), py::arg("points") = py::none(), py::arg("point_labels") = py::none(),
           py::arg("boxes") = py::none(), py::arg("box_labels") = py::none(),
-          py::arg("threshold") = 0.5, py::arg("raw") = false, py::arg("fractions") = false,
-          py::arg("progress") = py::none())
+          py::arg("threshold") = ConceptOptions().threshold, py::arg("raw") = false,
+          py::arg("fractions") = false, py::arg("progress") = py::none())
       .def("upscale", upscale_concepts, py::arg("low_res"), py::arg("out").noconvert(),
            py::arg("probabilities") = false)
       .def("binarize", binarize, py::arg("low_res"), py::arg("out").noconvert());

@@ -36,14 +36,15 @@ void check_batch(PromptBatch& prompts, bool& known, std::int64_t batch, const ch
   known = true;
 }
 
-void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords, const Labels& labels,
-                Frame frame) {
+// Labels may be any integers: those that no embedding has are a position alone, as upstream.
+void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords,
+                const Labels& labels) {
   if (!coords && !labels) return;
   if (!coords || !labels) {
     fail("point_labels", "points and labels together", coords ? "points alone" : "labels alone");
   }
-  if (coords->ndim() != 3 || coords->shape(2) != 2 || coords->shape(1) < 1) {
-    fail("point_coords", "shape (B, N, 2) with N > 0", shape_of(*coords, "point_coords").str());
+  if (coords->ndim() != 3 || coords->shape(2) != 2) {
+    fail("point_coords", "shape (B, N, 2)", shape_of(*coords, "point_coords").str());
   }
   if (labels->ndim() != 2 || labels->shape(0) != coords->shape(0) ||
       labels->shape(1) != coords->shape(1)) {
@@ -51,13 +52,6 @@ void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords, co
          shape_of(*labels, "point_labels").str());
   }
   check_finite(coords->data(), coords->size(), "point_coords");
-  for (py::ssize_t i = 0; frame != Frame::kModel && i < labels->size(); ++i) {
-    const std::int32_t label = labels->data()[i];
-    if (label < -1 || label > 1) {
-      fail("point_labels", "1 (foreground), 0 (background) or -1 (no point)",
-           std::to_string(label));
-    }
-  }
   check_batch(prompts, known, coords->shape(0), "point_coords");
   prompts.num_points = coords->shape(1);
   prompts.point_coords = coords->data();
@@ -65,11 +59,10 @@ void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords, co
 }
 
 PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coords,
-                         const Labels& labels, const Coordinates& boxes, const Masks& mask_input,
-                         Frame frame) {
+                         const Labels& labels, const Coordinates& boxes, const Masks& mask_input) {
   PromptBatch prompts;
   bool known = false;
-  add_points(prompts, known, coords, labels, frame);
+  add_points(prompts, known, coords, labels);
   if (boxes) {
     if (boxes->ndim() != 2 || boxes->shape(1) != 4) {
       fail("boxes", "shape (B, 4)", shape_of(*boxes, "boxes").str());
@@ -108,7 +101,7 @@ std::pair<py::array_t<float>, py::array_t<float>> decode(ImagePredictor& predict
                                                          const PromptArrays& arrays, Frame frame,
                                                          bool multimask_output) {
   const PromptBatch prompts =
-      prompt_batch(predictor, arrays.coords, arrays.labels, arrays.boxes, arrays.mask_input, frame);
+      prompt_batch(predictor, arrays.coords, arrays.labels, arrays.boxes, arrays.mask_input);
   const std::int64_t count = predictor.num_masks(multimask_output);
   const std::int64_t side = predictor.model().info().mask_side;
   auto low_res = make_array<float>({prompts.batch, count, side, side});
@@ -138,7 +131,7 @@ struct ResultOptions {
 };
 
 // low_res (B, K, S, S) -> (B, K, H, W), bool or logits.
-py::object upscale(ImagePredictor& predictor, View low_res, const ResultOptions& options) {
+py::object upscale(ImagePredictor& predictor, ConstView low_res, const ResultOptions& options) {
   const MaskGeometry geometry = predictor.mask_geometry();
   const Shape sizes{low_res.shape[0], low_res.shape[1], geometry.height, geometry.width};
   const Shape flat{sizes[0] * sizes[1], low_res.shape[2], low_res.shape[3]};
@@ -179,6 +172,27 @@ py::tuple predict(ImagePredictor& predictor, const PromptArrays& prompts, Frame 
   return py::make_tuple(std::move(masks), std::move(iou), std::move(low_res));
 }
 
+// The two halves of `predict`, for callers that have one of them.
+template <Frame frame>
+py::tuple decode_in(ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
+                    Masks mask_input, bool multimask_output) {
+  auto [low_res, iou] = decode(
+      predictor, {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)},
+      frame, multimask_output);
+  return py::make_tuple(std::move(low_res), std::move(iou));
+}
+py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res,
+                          bool return_logits) {
+  const std::int64_t side = predictor.model().info().mask_side;
+  const ConstView logits = view_of(low_res, "low_res");
+  if (logits.shape.rank() != 4 || logits.shape[2] != side || logits.shape[3] != side) {
+    fail("low_res", "shape (B, K, " + std::to_string(side) + ", " + std::to_string(side) + ")",
+         logits.shape.str());
+  }
+  const SmallRegions regions{.mask_threshold = predictor.model().info().mask_threshold};
+  return upscale(predictor, logits, {return_logits, regions});
+}
+
 }  // namespace
 
 void register_image_predictor(py::module_& m) {
@@ -190,7 +204,8 @@ void register_image_predictor(py::module_& m) {
                  predictor->set_poll_interrupt(poll_python_signals);
                  return predictor;
                }),
-           py::arg("model"), py::arg("num_threads") = 0, py::arg("resize") = "float")
+           py::arg("model"), py::arg("num_threads") = 0,
+           py::arg("resize") = resize_name(ImageOptions().resize))
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
       .def("set_image", set_image, py::arg("image"))
       .def_property_readonly("image_embeddings",
@@ -202,19 +217,13 @@ void register_image_predictor(py::module_& m) {
       .def("set_image_embeddings", set_image_embeddings<ImagePredictor>, py::arg("embeddings"),
            py::arg("orig_hw"))
       .def("reset_image", &ImagePredictor::reset_image)
-      .def(
-          "decode",
-          [](ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
-             Masks mask_input, bool multimask_output) {
-            auto [low_res, iou] = decode(
-                predictor,
-                {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)},
-                Frame::kOriginal, multimask_output);
-            return py::make_tuple(std::move(low_res), std::move(iou));
-          },
-          py::arg("point_coords") = py::none(), py::arg("point_labels") = py::none(),
-          py::arg("boxes") = py::none(), py::arg("mask_input") = py::none(),
-          py::arg("multimask_output") = true)
+      .def("decode", decode_in<Frame::kOriginal>, py::arg("point_coords") = py::none(),
+           py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
+           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)
+      .def("decode_model_frame", decode_in<Frame::kModel>, py::arg("point_coords"),
+           py::arg("point_labels"), py::arg("boxes"), py::arg("mask_input"),
+           py::arg("multimask_output"))
+      .def("upscale", upscale_logits, py::arg("low_res"), py::arg("return_logits"))
       .def(
           "predict",
           [](ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,

@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 
+#include "bindings/embeddings.h"
 #include "bindings/gil.h"
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
@@ -8,6 +9,18 @@
 
 namespace sam_rlx {
 namespace {
+
+using ProgressCallback = std::optional<py::function>;
+
+Progress progress_of(const ProgressCallback& progress) {
+  if (!progress) return {};
+  return [&progress](std::int64_t done, std::int64_t total) {
+    call_python([&] {
+      return PyObject_CallFunction(progress->ptr(), "LL", static_cast<long long>(done),
+                                   static_cast<long long>(total));
+    });
+  };
+}
 
 // Everything mode with a predictor of its own.
 struct BoundMaskGenerator {
@@ -25,28 +38,35 @@ struct BoundMaskGenerator {
     predictor.set_poll_interrupt(poll_python_signals);
   }
 
-  py::list generate(const py::array& image, const std::optional<py::function>& progress) {
+  py::list generate(const py::array& image, const ProgressCallback& progress) {
     const InUse guard(busy, "generate");
     const ImageArray pixels(image);
-    Progress report;
-    if (progress) {
-      report = [&](std::int64_t done, std::int64_t total) {
-        call_python([&] {
-          return PyObject_CallFunction(progress->ptr(), "LL", static_cast<long long>(done),
-                                       static_cast<long long>(total));
-        });
-      };
-    }
+    return run(pixels.view(), crop_options, progress_of(progress));
+  }
+
+  py::list generate_encoded(const std::vector<Array<float>>& embeddings,
+                            std::pair<std::int64_t, std::int64_t> orig_hw,
+                            const ProgressCallback& progress) {
+    const InUse guard(busy, "generate");
+    set_image_embeddings(predictor, embeddings, orig_hw);
+    CropOptions options = crop_options;
+    options.is_encoded = true;
+    // Nobody reads pixels: there is one crop, which is encoded.
+    return run({.height = orig_hw.first, .width = orig_hw.second}, options, progress_of(progress));
+  }
+
+ private:
+  py::list run(const ImageView& image, const CropOptions& options, const Progress& report) {
     std::vector<MaskRecord> records;
     {
       const GilRelease release;
-      SamCropPredictor crops(predictor, crop_options);
+      SamCropPredictor crops(predictor, options);
       Workspace workspace;  // the predictor's own is in use while it decodes
       Context ctx{.kernels = predictor.model().kernels(),
                   .workspace = workspace,
                   .num_threads = predictor.num_threads(),
                   .poll_interrupt = poll_python_signals};
-      records = generator.generate(ctx, pixels.view(), crops, report);
+      records = generator.generate(ctx, image, crops, report);
     }
     return record_dicts(records);
   }
@@ -58,14 +78,16 @@ void register_mask_generator(py::module_& m) {
   py::classh<BoundMaskGenerator>(m, "MaskGenerator")
       .def(py::init([](std::shared_ptr<const Model> model, int num_threads, const py::dict& options,
                        const std::optional<std::vector<Array<double>>>& point_grids,
-                       bool multimask_output, bool use_m2m, std::optional<double> mask_threshold) {
+                       bool multimask_output, bool use_m2m, std::optional<double> mask_threshold,
+                       bool limited) {
              return std::make_unique<BoundMaskGenerator>(
-                 std::move(model), num_threads, generator_config(options, point_grids),
+                 std::move(model), num_threads, generator_config(options, point_grids, limited),
                  CropOptions{multimask_output, use_m2m, mask_threshold});
            }),
            py::arg("model"), py::arg("num_threads"), py::arg("options"),
            py::arg("point_grids") = py::none(), py::arg("multimask_output") = true,
-           py::arg("use_m2m") = false, py::arg("mask_threshold") = py::none())
+           py::arg("use_m2m") = false, py::arg("mask_threshold") = py::none(),
+           py::arg("limited") = true)
       .def_property(
           "max_region_area",
           [](const BoundMaskGenerator& self) { return self.crop_options.max_region_area; },
@@ -74,7 +96,9 @@ void register_mask_generator(py::module_& m) {
             self.crop_options.max_region_area = area;
           })
       .def("generate", &BoundMaskGenerator::generate, py::arg("image"),
-           py::arg("progress") = py::none());
+           py::arg("progress") = py::none())
+      .def("generate_encoded", &BoundMaskGenerator::generate_encoded, py::arg("embeddings"),
+           py::arg("orig_hw"), py::arg("progress") = py::none());
 }
 
 }  // namespace sam_rlx

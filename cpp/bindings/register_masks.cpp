@@ -22,7 +22,7 @@
 // What Python gets (see _core.pyi):
 //   rle_encode(mask) -> counts              rle_decode(counts, (h, w)) -> mask
 //   rle_to_string(counts) -> bytes          rle_from_string(bytes) -> counts
-//   mask_to_polygons(mask) -> [[x0, y0, ...], ...]
+//   mask_to_polygons(mask, holes) -> [[x0, y0, ...], ...]
 //   remove_small_regions(mask, area, "holes" | "islands") -> (mask, changed)
 //   remove_small_mask_regions(low_res (K, h, w), hole area, sprinkle area, threshold) -> logits
 //   mask_to_box(mask) -> (x0, y0, x1, y1), inclusive
@@ -53,9 +53,10 @@ py::array_t<std::uint32_t> rle_from_string(const py::bytes& text) {
   return counts_array({0, 0, decompress_counts(static_cast<std::string>(text))});
 }
 
-std::vector<std::vector<double>> polygons(const MaskArray& mask) {
+std::vector<std::vector<double>> polygons(const MaskArray& mask, bool holes) {
   std::vector<std::vector<double>> lists;
-  for (const Polygon& polygon : mask_to_polygons(mask_bytes(mask), mask.shape(0), mask.shape(1))) {
+  for (const Polygon& polygon :
+       mask_to_polygons(mask_bytes(mask), mask.shape(0), mask.shape(1), holes)) {
     lists.emplace_back(polygon.begin(), polygon.end());
   }
   return lists;
@@ -209,7 +210,7 @@ void register_masks_api(py::module_& m) {
       py::arg("counts"), py::arg("size"));
   m.def("rle_to_string", rle_to_string, py::arg("counts"));
   m.def("rle_from_string", rle_from_string, py::arg("text"));
-  m.def("mask_to_polygons", polygons, py::arg("mask"));
+  m.def("mask_to_polygons", polygons, py::arg("mask"), py::arg("holes") = false);
   m.def("remove_small_regions", remove_regions, py::arg("mask"), py::arg("area"), py::arg("mode"));
   m.def("mask_to_box", mask_to_box, py::arg("mask"));
   m.def("stability_score", stability, py::arg("logits"), py::arg("mask_threshold"),

@@ -23,21 +23,48 @@ py::dict report_of(const Model& model) {
 std::shared_ptr<const Model> load_model(const std::string& path, std::optional<std::string> variant,
                                         std::optional<std::string> precision,
                                         std::optional<std::string> isa, bool strict,
-                                        std::optional<std::int64_t> image_size) {
+                                        std::optional<std::int64_t> image_size,
+                                        std::optional<std::string> key,
+                                        std::optional<std::string> fields) {
   const GilRelease release;
-  return Model::load(
-      path, {std::move(variant), std::move(precision), std::move(isa), image_size, strict});
+  return Model::load(path, {std::move(variant), std::move(precision), std::move(isa), image_size,
+                            strict, std::move(key), std::move(fields)});
+}
+
+// What a file holds and how it is wrapped, whether it is a model or not.
+py::dict inspect_checkpoint(const std::string& path, std::optional<std::string> key) {
+  using namespace py::literals;
+  const StateDict state_dict = open_checkpoint(path, {.key = std::move(key), .any = true});
+  py::list tensors;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    tensors.append(
+        py::make_tuple(entry.name, dtype_name(entry.dtype), py::tuple(py::cast(entry.dims))));
+  }
+  return py::dict("container"_a = state_dict.origin.container, "key"_a = state_dict.origin.key,
+                  "keys"_a = state_dict.origin.keys, "prefix"_a = state_dict.origin.prefix,
+                  "metadata"_a = state_dict.metadata, "skipped"_a = state_dict.skipped(),
+                  "tensors"_a = tensors);
 }
 
 // Name, dtype and shape of every tensor of a file.
-py::list list_tensors(const std::string& path) {
+py::list list_tensors(const std::string& path, std::optional<std::string> key) {
   py::list out;
-  const StateDict state_dict = open_checkpoint(path);
+  const StateDict state_dict = open_checkpoint(path, {.key = std::move(key)});
   for (const TensorEntry& entry : state_dict.tensors()) {
     out.append(
         py::make_tuple(entry.name, dtype_name(entry.dtype), py::tuple(py::cast(entry.dims))));
   }
   return out;
+}
+
+// Name of the kernels that a model gets by default; None where the environment names some that this
+// processor lacks. Loading a model tells that as an error, importing the package does not.
+py::object default_isa() {
+  try {
+    return py::str(select_kernels(nullptr).name);
+  } catch (const UnsupportedError&) {
+    return py::none();
+  }
 }
 
 py::dict build_info() {
@@ -46,7 +73,7 @@ py::dict build_info() {
   for (const KernelTable* table : available_kernels()) available.append(table->name);
   return py::dict("version"_a = SAM_RLX_VERSION, "compiler"_a = __VERSION__,
                   "compiled_isas"_a = compiled_isas(), "available_isas"_a = available,
-                  "default_isa"_a = select_kernels(nullptr).name,
+                  "default_isa"_a = default_isa(),
 #ifdef _OPENMP
                   "openmp"_a = _OPENMP,
 #else
@@ -78,8 +105,10 @@ void register_model(py::module_& m) {
       .def_property_readonly("report", report_of);
   m.def("load_model", load_model, py::arg("path"), py::arg("variant") = py::none(),
         py::arg("precision") = py::none(), py::arg("isa") = py::none(), py::arg("strict") = true,
-        py::arg("image_size") = py::none());
-  m.def("list_tensors", list_tensors, py::arg("path"));
+        py::arg("image_size") = py::none(), py::arg("key") = py::none(),
+        py::arg("fields") = py::none());
+  m.def("list_tensors", list_tensors, py::arg("path"), py::arg("key") = py::none());
+  m.def("inspect_checkpoint", inspect_checkpoint, py::arg("path"), py::arg("key") = py::none());
   m.def(
       "preferred_checkpoint",
       [](const std::string& folder, const std::string& prefer) {

@@ -1,7 +1,10 @@
 #include <cmath>
 
 #include "bindings/config_dict.h"
+#include "bindings/image_array.h"
 #include "bindings/register.h"
+#include "predictors/concept/concept_predictor.h"
+#include "predictors/image/image_front_end.h"
 #include "predictors/image/mask_generator.h"
 #include "predictors/video/masklet_tracker.h"
 #include "predictors/video/video_predictor.h"
@@ -24,6 +27,8 @@ struct OptionDescriber {
     py::object usual;
     if constexpr (std::is_same_v<T, float>) {
       usual = py::float_(plain(value));
+    } else if constexpr (std::is_same_v<T, Resize>) {
+      usual = py::str(resize_name(value));
     } else {
       usual = py::cast(value);
     }
@@ -42,6 +47,8 @@ py::dict described(Options options) {
 // By kind of predictor; defaults are those of the family.
 py::dict options(const std::string& kind, const std::string& family) {
   const PredictorDefaults& defaults = family_named(family).defaults;
+  if (kind == "image") return described(ImageOptions{});
+  if (kind == "concept") return described(ConceptOptions{});
   if (kind == "generator") {
     MaskGeneratorConfig config;
     config.pred_iou_thresh = defaults.pred_iou_thresh;
@@ -54,7 +61,7 @@ py::dict options(const std::string& kind, const std::string& family) {
     return described(config);
   }
   if (kind == "text") return described(MaskletConfig{});
-  fail("kind", "generator, video or text", kind);
+  fail("kind", "image, concept, generator, video or text", kind);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace sam_rlx {
 namespace {
 
-// ids (N, context_length), and how many ids each phrase has with its start and end.
+// ids (N, context_length), and how many ids each text has with its start and end.
 py::tuple tokenize(const sam3::Tokenizer& tokenizer, const std::vector<std::string>& texts,
                    std::int64_t context_length) {
   if (context_length < 1) fail("context_length", "at least 1", std::to_string(context_length));

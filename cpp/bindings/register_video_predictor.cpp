@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "bindings/config_dict.h"
@@ -121,6 +122,27 @@ py::tuple masks_of(VideoSession& session, std::int64_t frame, VideoSession::Sour
   return py::make_tuple(handles, std::move(out), scores);
 }
 
+// Logits (K, S, S) of the objects that masks() lists.
+py::array low_res_masks(VideoPredictor& predictor, std::int64_t frame, const std::string& source) {
+  return predictor.use([&](VideoSession& session) -> py::array {
+    const std::vector<VideoSession::Shown> objects = session.shown(frame, source_of(source));
+    for (const VideoSession::Shown& object : objects) {
+      if (object.output->low_res_mask.empty()) {
+        fail<StateError>("low_res_masks", "a frame that was tracked", "a mask that was given");
+      }
+    }
+    const auto count = static_cast<std::int64_t>(objects.size());
+    const std::int64_t side = objects.empty() ? 0 : objects[0].output->low_res_mask.shape()[0];
+    auto out = make_array<float>({count, side, side});
+    float* next = out.mutable_data();
+    for (const VideoSession::Shown& object : objects) {
+      const SharedTensor& mask = object.output->low_res_mask;
+      next = std::copy_n(mask.data(), mask.numel(), next);
+    }
+    return out;
+  });
+}
+
 py::list objects(VideoPredictor& predictor) {
   py::list handles;
   predictor.use([&](const VideoSession& session) {
@@ -230,6 +252,7 @@ void register_video_predictor(py::module_& m) {
       .def("track", changing(&VideoSession::track), py::arg("frame"), py::arg("reverse"),
            Released())
       .def("masks", masks_on_frame, py::arg("frame"), py::arg("source"), py::arg("return_logits"))
+      .def("low_res_masks", low_res_masks, py::arg("frame"), py::arg("source"))
       .def("export_state",
            [](VideoPredictor& predictor) { return predictor.use(export_video_state); })
       .def(

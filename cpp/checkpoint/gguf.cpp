@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/ggml_tensor.h"
 #include "checkpoint/gguf_values.h"
 #include "checkpoint/text.h"
 #include "core/error.h"
@@ -14,30 +16,8 @@
 namespace sam_rlx {
 namespace {
 
-struct TypeRow {
-  std::uint32_t number;  // ggml's
-  DType dtype;
-};
-
-constexpr TypeRow kTypes[] = {
-    {0, DType::kF32},   {1, DType::kF16},   {2, DType::kQ4_0},  {8, DType::kQ8_0},
-    {10, DType::kQ2_K}, {11, DType::kQ3_K}, {12, DType::kQ4_K}, {13, DType::kQ5_K},
-    {14, DType::kQ6_K}, {15, DType::kQ8_K}, {24, DType::kI8},   {25, DType::kI16},
-    {26, DType::kI32},  {27, DType::kI64},  {28, DType::kF64},  {30, DType::kBF16},
-};
-
+constexpr std::string_view kMobileSam = "mobile-sam";
 constexpr std::uint64_t kMaxAxes = 4, kLongestName = 1024;
-
-DType take_dtype(ByteReader& reader, const std::string& location) {
-  const auto number = reader.take<std::uint32_t>();
-  for (const TypeRow& row : kTypes) {
-    if (row.number == number) return row.dtype;
-  }
-  fail<UnsupportedError>(location,
-                         "type F32, F16, BF16, F64, I8, I16, I32, I64, Q4_0, Q8_0, Q2_K, Q3_K, "
-                         "Q4_K, Q5_K, Q6_K or Q8_K",
-                         "ggml type " + std::to_string(number));
-}
 
 void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& location) {
   const auto rank = reader.take<std::uint32_t>();
@@ -51,30 +31,6 @@ void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& locati
   }
 }
 
-// Bytes of the tensor, and its strides. Raises when it is too large or its rows are no blocks.
-std::int64_t lay_out(TensorEntry& entry, const std::string& location) {
-  const std::int64_t block = dtype_numbers(entry.dtype), bytes = dtype_bytes(entry.dtype);
-  if (block > 1 && (entry.dims.empty() || entry.dims.back() % block != 0)) {
-    fail<CheckpointError>(location,
-                          std::string("rows of whole blocks of ") + std::to_string(block) +
-                              " numbers for " + dtype_name(entry.dtype),
-                          "shape " + dims_text(entry.dims));
-  }
-  const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes;
-  entry.strides.resize(entry.dims.size());
-  std::int64_t numel = 1;
-  for (std::size_t axis = entry.dims.size(); axis-- > 0;) {
-    const std::int64_t size = std::max<std::int64_t>(entry.dims[axis], 1);
-    entry.strides[axis] = numel;
-    if (numel > most / size) {
-      fail<CheckpointError>(location, "a shape whose size fits 63 bits", dims_text(entry.dims));
-    }
-    numel *= size;
-  }
-  const bool empty = std::find(entry.dims.begin(), entry.dims.end(), 0) != entry.dims.end();
-  return empty ? 0 : numel / block * bytes;
-}
-
 struct Placed {
   TensorEntry entry;
   std::uint64_t offset = 0;
@@ -86,9 +42,9 @@ Placed take_tensor(ByteReader& reader) {
   tensor.entry.name = take_gguf_text(reader, reader.where() + ": tensor name", kLongestName);
   const std::string location = reader.where() + ": " + printable(tensor.entry.name);
   take_dims(reader, tensor.entry, location);
-  tensor.entry.dtype = take_dtype(reader, location);
+  tensor.entry.dtype = ggml_dtype(reader.take<std::uint32_t>(), location);
   tensor.offset = reader.take<std::uint64_t>();
-  tensor.size = static_cast<std::uint64_t>(lay_out(tensor.entry, location));
+  tensor.size = static_cast<std::uint64_t>(lay_out_ggml(tensor.entry, location));
   return tensor;
 }
 
@@ -137,17 +93,25 @@ void check_version(ByteReader& reader) {
 
 std::string architecture_of(const GgufMetadata& metadata, const GgufArchitectures& known,
                             const std::string& where) {
+  GgufArchitectures names = known;
+  names.push_back(kMobileSam);
   const std::string location = where + ": general.architecture", expected = alternatives(known);
-  const auto found = metadata.values.find("general.architecture");
+  auto found = metadata.values.find("general.architecture");
+  // The first files of sam3.cpp's forks have this key alone.
+  if (found == metadata.values.end()) found = metadata.values.find("sam3.arch");
   if (found == metadata.values.end()) fail<CheckpointError>(location, expected, "none");
-  if (std::find(known.begin(), known.end(), found->second) != known.end()) return found->second;
+  if (std::find(names.begin(), names.end(), found->second) != names.end()) return found->second;
   fail<UnsupportedError>(location, expected, printable(found->second));
 }
 
-// What the rest of the library looks for has the same keys as in a safetensors file.
+// What the rest of the library looks for has the same keys as in a safetensors file. MobileSAM has
+// the names of SAM but for the encoder.
 void copy_metadata(const GgufMetadata& source, const std::string& architecture, StateDict& out) {
   out.metadata = source.values;
-  out.metadata["family"] = architecture;
+  out.metadata["family"] = architecture == kMobileSam ? "sam" : architecture;
+  const auto naming = source.values.find(architecture + ".naming");
+  if (naming != source.values.end())
+    out.metadata[out.metadata["family"] + ".naming"] = naming->second;
   for (const char* const key : {"variant", "config"}) {
     const auto found = source.values.find(architecture + "." + key);
     if (found != source.values.end()) out.metadata[key] = found->second;
@@ -158,7 +122,8 @@ void copy_metadata(const GgufMetadata& source, const std::string& architecture, 
 // by the side of their kernels. A matrix (out, in * side * side) becomes (out, in, side, side).
 void restore_kernel(TensorEntry& entry, std::int64_t side, const std::string& where) {
   const std::int64_t locations = side * side;
-  if (entry.dims.size() != 2 || entry.dims[1] % locations != 0) {
+  if (entry.dims.size() != 2 || entry.dims[1] % locations != 0 ||
+      entry.dims[1] % dtype_numbers(entry.dtype) != 0) {
     fail<CheckpointError>(where + ": " + printable(entry.name),
                           "a matrix of kernels of " + std::to_string(locations) + " numbers",
                           "shape " + dims_text(entry.dims));
@@ -189,7 +154,7 @@ void restore_convolutions(const GgufMetadata& metadata, const std::string& archi
 // What stands before the list of tensors, where the reader is left.
 struct Header {
   ByteReader reader;
-  std::uint64_t tensor_count;
+  std::uint64_t tensor_count = 0;
   GgufMetadata metadata;
 };
 

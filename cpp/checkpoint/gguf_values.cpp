@@ -85,20 +85,41 @@ std::string take_value(ByteReader& reader, GgufType type, const std::string& wha
   }
 }
 
-// A list; its texts are kept if `texts` is given.
-void take_list(ByteReader& reader, const std::string& what, int depth,
-               std::vector<std::string>* texts) {
+bool is_whole(GgufType type) { return type <= kInt32 || type == kUint64 || type == kInt64; }
+
+// What is kept of a list.
+struct ListValues {
+  std::vector<std::string> texts;
+  std::string numbers;  // JSON, empty unless they are few whole numbers
+};
+
+std::string take_whole_numbers(ByteReader& reader, GgufType type, std::uint64_t count,
+                               const std::string& what) {
+  std::string json = "[";
+  for (std::uint64_t i = 0; i < count; ++i) {
+    json += (i == 0 ? "" : ", ") + take_value(reader, type, what);
+  }
+  return json + "]";
+}
+
+// A list; its values are kept if `kept` is given.
+void take_list(ByteReader& reader, const std::string& what, int depth, ListValues* kept) {
+  constexpr std::uint64_t kMaxNumbers = 64;
   if (depth > kDeepest) fail<CheckpointError>(what, "at most 4 levels of lists", "more");
   const GgufType type = take_type(reader, what);
   const auto count = reader.take<std::uint64_t>();
   if (count > reader.remaining() / kSmallest[type]) {
     fail<CheckpointError>(what, "a list that fits the file", std::to_string(count) + " values");
   }
+  if (kept != nullptr && is_whole(type) && count <= kMaxNumbers) {
+    kept->numbers = take_whole_numbers(reader, type, count, what);
+    return;
+  }
   for (std::uint64_t i = 0; i < count; ++i) {
     if (type == kArray) {
       take_list(reader, what, depth + 1, nullptr);
-    } else if (type == kString && texts != nullptr) {
-      texts->push_back(take_value(reader, type, what));
+    } else if (type == kString && kept != nullptr) {
+      kept->texts.push_back(take_value(reader, type, what));
     } else if (type == kString) {
       reader.take_bytes(reader.take<std::uint64_t>());
     } else {
@@ -143,9 +164,10 @@ GgufMetadata take_gguf_metadata(ByteReader& reader, std::uint64_t count) {
     const GgufType type = take_type(reader, what);
     bool added = true;
     if (type == kArray) {
-      std::vector<std::string> texts;
-      take_list(reader, what, 1, &texts);
-      added = result.texts.emplace(key, std::move(texts)).second;
+      ListValues list;
+      take_list(reader, what, 1, &list);
+      added = list.numbers.empty() ? result.texts.emplace(key, std::move(list.texts)).second
+                                   : result.values.emplace(key, std::move(list.numbers)).second;
     } else if (key == "general.alignment") {
       result.alignment = take_alignment(reader, type, what);
       added = result.values.emplace(key, std::to_string(result.alignment)).second;

@@ -8,8 +8,8 @@
 
 namespace sam_rlx {
 
-// The metadata of a GGUF file: numbers, truth values and texts as text, and lists of texts. Other
-// lists are read over.
+// The metadata of a GGUF file: numbers, truth values and texts as text, lists of at most 64 whole
+// numbers as JSON ("[1, 2]"), and lists of texts. Other lists are read over.
 struct GgufMetadata {
   std::map<std::string, std::string> values;
   std::map<std::string, std::vector<std::string>> texts;

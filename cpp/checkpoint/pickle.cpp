@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/pickle_globals.h"
 #include "checkpoint/text.h"
 #include "core/error.h"
 
@@ -16,24 +17,24 @@ using Kind = PickleValue::Kind;
 constexpr std::size_t kMaxSize = std::size_t{64} << 20;
 constexpr std::size_t kMaxValues = 1'000'000;
 constexpr std::size_t kMaxMarks = 1000;
-constexpr std::size_t kMaxArguments = 16;
 
 // The pickle machine: a stack of values, marks into it, and a memo.
 class Machine {
  public:
-  Machine(std::span<const std::byte> bytes, const std::string& where,
-          bool (*allowed)(std::string_view))
-      : reader_(bytes.first(std::min(bytes.size(), kMaxSize)), where), allowed_(allowed) {}
+  Machine(std::span<const std::byte> bytes, const std::string& where)
+      : reader_(bytes.first(std::min(bytes.size(), kMaxSize)), where) {}
 
   Pickle run() {
     for (;;) {
       const auto opcode = reader_.take<std::uint8_t>();
       if (opcode == '.') break;
-      if (!push_scalar(opcode) && !push_text(opcode) && !build_container(opcode) &&
-          !use_memo(opcode) && !build_object(opcode) && !control(opcode)) {
-        refuse("an opcode of a state dict", "opcode " + std::to_string(opcode));
+      if (!push_scalar(opcode) && !push_text(opcode) && !push_bytes(opcode) &&
+          !build_container(opcode) && !fill_container(opcode) && !use_memo(opcode) &&
+          !build_object(opcode) && !control(opcode)) {
+        refuse("an opcode of protocol 2 to 5", "opcode " + std::to_string(opcode));
       }
     }
+    if (open_getattr_) refuse_global("builtins.getattr");
     result_.root = pop();
     result_.size = reader_.position();
     return std::move(result_);
@@ -43,6 +44,11 @@ class Machine {
   [[noreturn]] void refuse(const std::string& expected, const std::string& found) const {
     fail<CheckpointError>(reader_.where() + ", pickle byte " + std::to_string(reader_.position()),
                           expected, found);
+  }
+
+  [[noreturn]] void refuse_global(std::string_view global) const {
+    refuse("only tensors, containers and plain values",
+           "the global " + printable(global) + ", which could run code");
   }
 
   PickleValue& push(Kind kind) {
@@ -79,9 +85,14 @@ class Machine {
     stack_.pop_back();
     return value;
   }
-  PickleValue& top(Kind kind, const char* expected) const {
-    if (stack_.size() <= floor() || !stack_.back()->is(kind)) refuse(expected, "another value");
+  PickleValue& top(const char* expected) const {
+    if (stack_.size() <= floor()) refuse(expected, "none");
     return *stack_.back();
+  }
+  PickleValue& top(Kind kind, const char* expected) const {
+    PickleValue& value = top(expected);
+    if (!value.is(kind)) refuse(expected, "another value");
+    return value;
   }
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
@@ -116,7 +127,10 @@ class Machine {
         push_int(reader_.take<std::int32_t>());
         return true;
       case 0x8A:
-        push_long();
+        push_long(reader_.take<std::uint8_t>());
+        return true;
+      case 0x8B:
+        push_long(reader_.take<std::uint32_t>());
         return true;
       case 'G':
         push_float();
@@ -126,8 +140,7 @@ class Machine {
     }
   }
 
-  void push_long() {
-    const auto length = reader_.take<std::uint8_t>();
+  void push_long(std::uint64_t length) {
     const std::string_view bytes = as_text(reader_.take_bytes(length));
     if (length > 8) {
       push(Kind::kBigInt).text = bytes;
@@ -137,7 +150,7 @@ class Machine {
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       bits |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
     }
-    const int unused = 64 - 8 * length;
+    const int unused = 64 - 8 * static_cast<int>(length);
     push_int(length == 0 ? 0 : static_cast<std::int64_t>(bits << unused) >> unused);
   }
 
@@ -164,10 +177,36 @@ class Machine {
       default:
         return false;
     }
-    const std::string_view text = as_text(reader_.take_bytes(length));
-    if (!is_utf8(text)) refuse("text in UTF-8", "other bytes");
-    push(Kind::kString).text = text;
+    push_text_of(as_text(reader_.take_bytes(length)));
     return true;
+  }
+
+  // A text that is no UTF-8 (Python writes lone surrogates) is nobody's name.
+  void push_text_of(std::string_view text) {
+    push(is_utf8(text) ? Kind::kString : Kind::kBytes).text = text;
+  }
+
+  bool push_bytes(std::uint8_t opcode) {
+    switch (opcode) {
+      case 'U':  // texts of Python 2
+        push_text_of(as_text(reader_.take_bytes(reader_.take<std::uint8_t>())));
+        return true;
+      case 'T':
+        push_text_of(as_text(reader_.take_bytes(reader_.take<std::uint32_t>())));
+        return true;
+      case 'C':
+        push(Kind::kBytes).text = as_text(reader_.take_bytes(reader_.take<std::uint8_t>()));
+        return true;
+      case 'B':
+        push(Kind::kBytes).text = as_text(reader_.take_bytes(reader_.take<std::uint32_t>()));
+        return true;
+      case 0x8E:
+      case 0x96:  // bytearray
+        push(Kind::kBytes).text = as_text(reader_.take_bytes(reader_.take<std::uint64_t>()));
+        return true;
+      default:
+        return false;
+    }
   }
 
   bool build_container(std::uint8_t opcode) {
@@ -192,6 +231,21 @@ class Machine {
       case 0x87:
         push_small_tuple(opcode - 0x84);
         return true;
+      case 0x8F:
+        push(Kind::kSet);
+        return true;
+      case 0x91: {  // frozenset
+        std::vector<const PickleValue*> items = pop_to_mark();
+        push(Kind::kSet).items = std::move(items);
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  bool fill_container(std::uint8_t opcode) {
+    switch (opcode) {
       case 'a':
         append({pop()});
         return true;
@@ -206,6 +260,9 @@ class Machine {
       }
       case 'u':
         set_items(pop_to_mark());
+        return true;
+      case 0x90:
+        add_items(pop_to_mark());
         return true;
       default:
         return false;
@@ -227,13 +284,27 @@ class Machine {
     push_tuple(std::move(items));
   }
 
+  // An object that items are added to is of a class derived from a list or a set: its items are
+  // dropped with it.
+  void extend(Kind kind, const char* expected, const std::vector<const PickleValue*>& items) {
+    PickleValue& container = top(expected);
+    if (container.is(Kind::kCall)) return;
+    if (!container.is(kind)) refuse(expected, "another value");
+    container.items.insert(container.items.end(), items.begin(), items.end());
+  }
   void append(const std::vector<const PickleValue*>& items) {
-    PickleValue& list = top(Kind::kList, "a list to append to");
-    list.items.insert(list.items.end(), items.begin(), items.end());
+    extend(Kind::kList, "a list to append to", items);
+  }
+  void add_items(const std::vector<const PickleValue*>& items) {
+    extend(Kind::kSet, "a set to add items to", items);
   }
 
+  // An object that items are set on is of a class derived from dict, and may hold the weights.
   void set_items(const std::vector<const PickleValue*>& items) {
-    PickleValue& dict = top(Kind::kDict, "a dict to set items of");
+    constexpr const char* kExpected = "a dict to set items of";
+    PickleValue& dict = top(kExpected);
+    if (dict.is(Kind::kCall)) dict.kind = Kind::kDict;
+    if (!dict.is(Kind::kDict)) refuse(kExpected, "another value");
     if (items.size() % 2 != 0) refuse("keys and values in pairs", "a key without a value");
     dict.items.insert(dict.items.end(), items.begin(), items.end());
   }
@@ -288,6 +359,12 @@ class Machine {
         return true;
       }
       case 'R':
+      case 0x81:  // cls.__new__(cls, *arguments)
+        reduce();
+        return true;
+      case 0x92:  // the same with keyword arguments
+        top(Kind::kDict, "a dict of keyword arguments");
+        pop();
         reduce();
         return true;
       case 'b':
@@ -295,7 +372,7 @@ class Machine {
         return true;
       case 'Q': {
         const PickleValue& id = pop_arguments();
-        push(Kind::kPersistent).items = id.items;
+        push(Kind::kPersistent).arguments = &id;
         result_.persistent.push_back(stack_.back());
         return true;
       }
@@ -316,40 +393,63 @@ class Machine {
 
   void push_global(std::string_view module, std::string_view name) {
     const std::string global = std::string(module).append(1, '.').append(name);
-    if (!allowed_(global)) {
-      refuse("only tensors, containers and plain values", "the global " + printable(global));
+    if (is_getattr(global)) {
+      open_getattr_ = true;
+    } else if (could_run_code(global)) {
+      refuse_global(global);
     }
     push(Kind::kGlobal).text = *result_.globals.insert(global).first;
   }
 
-  // The limit keeps a short file from copying one long tuple over and over.
   const PickleValue& pop_arguments() {
     const PickleValue& arguments = top(Kind::kTuple, "a tuple of arguments");
-    limit(arguments.items.size(), kMaxArguments, "arguments");
     pop();
     return arguments;
   }
 
   void reduce() {
     const PickleValue& arguments = pop_arguments();
-    const PickleValue& callee = top(Kind::kGlobal, "a global to call");
+    const PickleValue& callee = top("a global to call");
+    if (!callee.is(Kind::kGlobal) && !callee.is(Kind::kCall) && !callee.is(Kind::kPersistent)) {
+      refuse("a global to call", "another value");
+    }
     pop();
-    if (callee.text == "collections.OrderedDict") {
-      if (!arguments.items.empty()) refuse("OrderedDict without arguments", "arguments");
-      push(Kind::kDict).ordered_dict = true;
+    check_getattr(callee, arguments);
+    if (callee.text == "collections.OrderedDict" && arguments.items.empty()) {
+      push(Kind::kDict).text = callee.text;
       return;
     }
     PickleValue& call = push(Kind::kCall);
-    call.text = callee.text;
-    call.items = arguments.items;
+    call.text = class_name(callee);
+    call.arguments = &arguments;
   }
 
-  // An OrderedDict of PyTorch carries an attribute _metadata, which nobody needs.
+  // Old files name a class of a module by a persistent id: ("module", class, file, source).
+  static std::string_view class_name(const PickleValue& callee) {
+    if (!callee.is(Kind::kPersistent)) return callee.text;
+    const auto& id = callee.arguments->items;
+    return id.size() > 1 && id[1]->is(Kind::kGlobal) ? id[1]->text : "an object";
+  }
+
+  // Some versions of Python pickle a member of an enumeration as getattr(Class, "NAME").
+  void check_getattr(const PickleValue& callee, const PickleValue& arguments) {
+    if (!is_getattr(callee.text) || !callee.is(Kind::kGlobal)) return;
+    const auto& items = arguments.items;
+    const bool member = items.size() == 2 && items[0]->is(Kind::kGlobal) &&
+                        items[1]->is(Kind::kString) && !items[1]->text.starts_with("_") &&
+                        items[1]->text.find('.') == std::string_view::npos;
+    if (!member) refuse_global(callee.text);
+    open_getattr_ = false;
+  }
+
+  // Attributes of an OrderedDict (PyTorch's _metadata) are nobody's. A plain dict has none.
   void build() {
-    top(Kind::kDict, "a dict of attributes");
-    pop();
-    if (!top(Kind::kDict, "attributes for an OrderedDict only").ordered_dict) {
-      refuse("attributes for an OrderedDict only", "attributes for a dict");
+    const PickleValue* const state = pop();
+    PickleValue& object = top("an object to set attributes of");
+    if (object.is(Kind::kCall)) {
+      object.state = state;
+    } else if (object.text.empty() || (!object.is(Kind::kDict) && !object.is(Kind::kGlobal))) {
+      refuse("an object to set attributes of", "a plain value");
     }
   }
 
@@ -370,11 +470,23 @@ class Machine {
       }
       return true;
     }
-    return false;
+    switch (opcode) {
+      case '0':
+        pop();
+        return true;
+      case '1':
+        pop_to_mark();
+        return true;
+      case '2':
+        push_value(&top("a value to repeat"));
+        return true;
+      default:
+        return false;
+    }
   }
 
   ByteReader reader_;
-  bool (*allowed_)(std::string_view);
+  bool open_getattr_ = false;  // a getattr that nothing was done with yet
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;
   std::map<std::uint32_t, PickleValue*> memo_;  // ordered: numbers in a file cannot make it slow
@@ -396,9 +508,8 @@ const PickleValue* PickleValue::find(std::string_view key) const {
   return found;
 }
 
-Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where,
-                   bool (*allowed)(std::string_view global)) {
-  return Machine(bytes, where, allowed).run();
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where) {
+  return Machine(bytes, where).run();
 }
 
 }  // namespace sam_rlx

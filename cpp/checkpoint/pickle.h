@@ -13,8 +13,8 @@
 namespace sam_rlx {
 
 // A value of a pickle. Nothing is ever imported or called: a global is its name, a call is a
-// record of callee and arguments. Texts point into the bytes of the pickle: a text that is
-// remembered and used many times is there once.
+// record of callee and arguments, and an object of any class is such a call. Texts point into the
+// bytes of the pickle: a text that is remembered and used many times is there once.
 struct PickleValue {
   enum class Kind : std::uint8_t {
     kNone,
@@ -23,21 +23,25 @@ struct PickleValue {
     kBigInt,
     kFloat,
     kString,
+    kBytes,
     kTuple,
     kList,
+    kSet,
     kDict,
     kGlobal,
     kPersistent,
     kCall
   };
   Kind kind = Kind::kNone;
-  bool ordered_dict = false;  // made by collections.OrderedDict()
-  std::int64_t integer = 0;   // kInt, kBool
-  double real = 0;            // kFloat
-  // kString; kGlobal and kCall: "module.name"; kBigInt: little-endian bytes.
+  std::int64_t integer = 0;  // kInt, kBool
+  double real = 0;           // kFloat
+  // kString and kBytes; kGlobal and kCall: "module.name"; kBigInt: little-endian bytes.
   std::string_view text;
-  // Items of a tuple, list, persistent id or argument list; a dict's keys and values in turn.
+  // Items of a tuple, list or set; a dict's keys and values in turn.
   std::vector<const PickleValue*> items;
+  // Tuple of a call or of a persistent id; its items are shared, not copied.
+  const PickleValue* arguments = nullptr;
+  const PickleValue* state = nullptr;  // attributes that were set on the object of a call
 
   bool is(Kind other) const { return kind == other; }
   // Value of a string key of a dict, the last one if there are several; null if there is none.
@@ -53,9 +57,9 @@ struct Pickle {
 };
 
 // Reads one pickle from the front of `bytes`, which must outlive it: the opcodes of protocols 2 to
-// 5 that a state dict needs. Time and memory are linear in the bytes read. A global for which
-// `allowed` is false, or another opcode, raises CheckpointError.
-Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where,
-                   bool (*allowed)(std::string_view global));
+// 5. Time and memory are linear in the bytes read. Objects of classes that are not known here
+// become values that nobody reads. CheckpointError for another opcode, and for a global that could
+// run code (pickle_globals.h), by its name.
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where);
 
 }  // namespace sam_rlx

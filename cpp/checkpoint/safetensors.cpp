@@ -14,9 +14,10 @@ namespace sam_rlx {
 namespace {
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;
-constexpr DType kDTypes[] = {DType::kF64, DType::kF32,  DType::kF16, DType::kBF16,
-                             DType::kI64, DType::kI32,  DType::kI16, DType::kI8,
-                             DType::kU8,  DType::kBool, DType::kC64};
+constexpr DType kDTypes[] = {DType::kF64,    DType::kF32,  DType::kF16, DType::kBF16,
+                             DType::kI64,    DType::kI32,  DType::kI16, DType::kI8,
+                             DType::kU8,     DType::kBool, DType::kC64, DType::kF8_E4M3,
+                             DType::kF8_E5M2};
 
 struct Range {
   std::int64_t begin;
@@ -28,7 +29,9 @@ DType parse_dtype(const std::string& text, const std::string& where) {
   for (const DType dtype : kDTypes) {
     if (text == dtype_name(dtype)) return dtype;
   }
-  fail<CheckpointError>(where, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL or C64",
+  fail<CheckpointError>(where,
+                        "dtype F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I64, I32, I16, I8, U8, BOOL "
+                        "or C64",
                         printable(text));
 }
 

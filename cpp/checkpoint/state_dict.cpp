@@ -16,11 +16,11 @@ struct DTypeFacts {
   std::int64_t bytes;
 };
 
-constexpr std::size_t kPlain = static_cast<std::size_t>(DType::kC64) + 1;
+constexpr std::size_t kPlain = static_cast<std::size_t>(DType::kF8_E5M2) + 1;
 
-constexpr DTypeFacts kFacts[kPlain] = {{"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2},
-                                       {"I64", 8}, {"I32", 4},  {"I16", 2}, {"I8", 1},
-                                       {"U8", 1},  {"BOOL", 1}, {"C64", 8}};
+constexpr DTypeFacts kFacts[kPlain] = {
+    {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2}, {"I64", 8},     {"I32", 4},    {"I16", 2},
+    {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"C64", 8},  {"F8_E4M3", 1}, {"F8_E5M2", 1}};
 
 template <class T>
 float widen(const std::byte* source) noexcept {
@@ -39,6 +39,11 @@ float widen_bfloat16(const std::byte* source) noexcept {
   std::uint16_t bits;
   std::memcpy(&bits, source, sizeof bits);
   return bfloat16_to_float(bits);
+}
+
+template <float (*to_float)(std::uint8_t) noexcept>
+float widen_float8(const std::byte* source) noexcept {
+  return to_float(std::to_integer<std::uint8_t>(*source));
 }
 
 float widen_bool(const std::byte* source) noexcept { return *source == std::byte{0} ? 0.0F : 1.0F; }
@@ -82,6 +87,10 @@ CopyRun run_copier(DType dtype) {
       return copy_run<widen<std::uint8_t>>;
     case DType::kBool:
       return copy_run<widen_bool>;
+    case DType::kF8_E4M3:
+      return copy_run<widen_float8<float8_e4m3_to_float>>;
+    case DType::kF8_E5M2:
+      return copy_run<widen_float8<float8_e5m2_to_float>>;
     default:
       fail_internal(std::string("a tensor of dtype ") + dtype_name(dtype) + " reached the copy");
   }
@@ -250,6 +259,24 @@ void StateDict::split(std::string_view name, const std::vector<std::string>& nam
     add(part);
     part.data += numbers / block * dtype_bytes(part.dtype);
   }
+}
+
+void StateDict::reshape(std::string_view name, std::vector<std::int64_t> dims) {
+  const auto found = index_.find(name);
+  const std::string where = source + ": " + printable(name);
+  if (found == index_.end()) fail<CheckpointError>(where, "a tensor", "none");
+  TensorEntry& entry = tensors_[found->second];
+  TensorEntry other = entry;
+  other.dims = std::move(dims);
+  if (!entry.parts.empty() || !entry.contiguous() || other.numel() != entry.numel()) {
+    fail<CheckpointError>(where, "a whole tensor of shape " + dims_text(other.dims),
+                          dims_text(entry.dims));
+  }
+  other.strides.assign(other.dims.size(), 1);
+  for (std::size_t axis = other.dims.size(); axis-- > 1;) {
+    other.strides[axis - 1] = other.strides[axis] * std::max<std::int64_t>(other.dims[axis], 1);
+  }
+  entry = std::move(other);
 }
 
 TensorEntry StateDict::joined(const std::vector<std::string>& names,

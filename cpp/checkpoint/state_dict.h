@@ -30,6 +30,8 @@ enum class DType {
   kU8,
   kBool,
   kC64,
+  kF8_E4M3,
+  kF8_E5M2,
   kQ4_0,
   kQ8_0,
   kQ2_K,
@@ -37,7 +39,11 @@ enum class DType {
   kQ4_K,
   kQ5_K,
   kQ6_K,
-  kQ8_K
+  kQ8_K,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kMXFP4
 };
 
 // Bytes and numbers of a block; a plain number is a block of its own.
@@ -61,11 +67,20 @@ struct TensorEntry {
   bool contiguous() const;
 };
 
+// Where in a file its tensors were found.
+struct Origin {
+  std::string container;          // "safetensors", "GGUF", "PyTorch archive", ...
+  std::string key;                // of the dict that was read: "ema.module"; empty: the outermost
+  std::vector<std::string> keys;  // of all dicts with tensors, the first 20
+  std::string prefix;             // that was before every name and is taken off: "module."
+};
+
 // Names and tensors of a checkpoint, in the order of the file. It keeps the files mapped that the
 // entries point into.
 class StateDict {
  public:
   std::string source;  // for messages
+  Origin origin;
   std::map<std::string, std::string> metadata;
   std::vector<std::shared_ptr<const MappedFile>> files;
 
@@ -83,9 +98,16 @@ class StateDict {
   // Gives every entry another name. An empty name drops the entry. Raises CheckpointError when
   // two entries get the same name.
   void rename(const std::vector<std::string>& names);
+  // Changes entries in their order, but not their names.
+  void transform(const std::function<void(TensorEntry&)>& change) {
+    for (TensorEntry& entry : tensors_) change(entry);
+  }
   // Cuts a tensor along its first axis into equal parts with these names. Raises CheckpointError
   // when it is not there or cannot be cut so; parts of packed tensors are whole blocks.
   void split(std::string_view name, const std::vector<std::string>& names);
+  // Gives a tensor other axes for the same numbers. Raises CheckpointError when it is not there, is
+  // a view with gaps or has another number of elements.
+  void reshape(std::string_view name, std::vector<std::int64_t> dims);
   // Makes one tensor of several, one behind the other along the first axis, for every join. Raises
   // CheckpointError when one is not there or their other axes differ.
   struct Join {
@@ -111,8 +133,8 @@ class StateDict {
   ShortList skipped_{kMaxSkipped};
 };
 
-// Writes the tensor as float32, row-major, into out[numel]. float16, bfloat16, bool and small
-// integers widen exactly; float64 and large integers round to nearest. Packed formats are unpacked
+// Writes the tensor as float32, row-major, into out[numel]. Smaller floats, bool and small integers
+// widen exactly; float64 and large integers round to nearest. Packed formats are unpacked
 // as ggml does it. File pages that were read
 // are released on the way, so that the tensor is never in memory twice.
 void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float* out);

@@ -1,5 +1,6 @@
 #include "checkpoint/torch_archive.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -27,15 +28,39 @@ std::string find_folder(const ZipArchive& zip, const std::string& where) {
     folder = name.substr(0, name.size() - kPickleName.size() + 1);
   }
   if (folder.empty()) {
-    fail<CheckpointError>(where, "a PyTorch archive with data.pkl", "a zip file without");
+    const auto& entries = zip.entries();
+    fail<CheckpointError>(
+        where, "a PyTorch archive with data.pkl",
+        "a zip file without, of " + std::to_string(entries.size()) + " entries" +
+            (entries.empty() ? "" : ", such as " + printable(entries.begin()->first)));
   }
   return folder;
 }
 
-void check_kind(const ZipArchive& zip, const std::string& folder, const std::string& where) {
-  if (zip.find(folder + "constants.pkl") != nullptr) {
-    throw UnsupportedError(where + ": expected a state dict, found a TorchScript archive");
+constexpr std::string_view kScriptName = "/constants.pkl";
+
+[[noreturn]] void refuse_script(const std::string& where) {
+  throw UnsupportedError(
+      where +
+      ": expected a state dict, found a TorchScript archive; save its weights with PyTorch: "
+      "torch.save(torch.jit.load(FILE).state_dict(), OUTPUT)");
+}
+
+// TorchScript compresses its code, which no archive of weights has: its names are at the end of the
+// file, where the table of an archive is.
+ZipArchive open_archive(std::span<const std::byte> bytes, const std::string& where) {
+  constexpr std::size_t kTail = std::size_t{1} << 20;
+  try {
+    return {bytes, where};
+  } catch (const CheckpointError&) {
+    const std::span<const std::byte> tail = bytes.last(std::min(bytes.size(), kTail));
+    if (as_text(tail).find(kScriptName) != std::string_view::npos) refuse_script(where);
+    throw;
   }
+}
+
+void check_kind(const ZipArchive& zip, const std::string& folder, const std::string& where) {
+  if (zip.find(folder + std::string(kScriptName.substr(1))) != nullptr) refuse_script(where);
   const auto* const byteorder = zip.find(folder + "byteorder");
   if (byteorder != nullptr && as_text(*byteorder) != "little") {
     throw UnsupportedError(where + ": expected byte order little, found " +
@@ -57,14 +82,14 @@ std::map<std::string_view, std::span<const std::byte>> list_storages(const ZipAr
 
 }  // namespace
 
-StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string& where) {
-  const ZipArchive zip(bytes, where);
+StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string& where,
+                             const ChooseDict& choose) {
+  const ZipArchive zip = open_archive(bytes, where);
   const std::string folder = find_folder(zip, where);
   check_kind(zip, folder, where);
-  const Pickle pickle =
-      read_pickle(*zip.find(folder + "data.pkl"), where + ": data.pkl", torch_global_allowed);
+  const Pickle pickle = read_pickle(*zip.find(folder + "data.pkl"), where + ": data.pkl");
   const auto storages = list_storages(zip, folder);
-  return read_torch_state(*pickle.root, where, [&](const TorchStorage& storage) {
+  const auto find_storage = [&](const TorchStorage& storage) {
     const auto entry = storages.find(storage.key);
     const std::string location = where + ": storage " + printable(storage.key);
     if (entry == storages.end()) fail<CheckpointError>(location, "an entry in the archive", "none");
@@ -74,7 +99,10 @@ StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string
       fail<CheckpointError>(location, std::to_string(size) + " bytes", std::to_string(data.size()));
     }
     return data;
-  });
+  };
+  StateDict result = read_torch_state(*pickle.root, where, find_storage, choose);
+  result.origin.container = "PyTorch archive";
+  return result;
 }
 
 }  // namespace sam_rlx

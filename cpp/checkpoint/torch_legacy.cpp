@@ -23,14 +23,17 @@ class Reader {
   Reader(std::span<const std::byte> bytes, const std::string& where)
       : bytes_(bytes), where_(where) {}
 
-  StateDict read() {
+  StateDict read(const ChooseDict& choose) {
     read_preamble();
     const Pickle object = next_pickle("object");
     const Pickle keys = next_pickle("storage keys");
     read_storages(object, keys);
-    return read_torch_state(*object.root, where_, [&](const TorchStorage& storage) {
+    const auto find_storage = [&](const TorchStorage& storage) {
       return storages_.at(storage.key).data;
-    });
+    };
+    StateDict result = read_torch_state(*object.root, where_, find_storage, choose);
+    result.origin.container = "PyTorch file from before 1.6";
+    return result;
   }
 
  private:
@@ -41,8 +44,7 @@ class Reader {
   };
 
   Pickle next_pickle(const char* what) {
-    Pickle pickle =
-        read_pickle(bytes_.subspan(position_), where_ + ": " + what, torch_global_allowed);
+    Pickle pickle = read_pickle(bytes_.subspan(position_), where_ + ": " + what);
     position_ += pickle.size;
     return pickle;
   }
@@ -50,11 +52,14 @@ class Reader {
   void read_preamble() {
     const Pickle magic = next_pickle("magic number");
     if (!magic.root->is(Kind::kBigInt) || magic.root->text != kMagic) {
-      fail<CheckpointError>(where_, "PyTorch's magic number", "a pickle of something else");
+      fail<CheckpointError>(where_, "PyTorch's magic number",
+                            "a pickle that torch.save did not write");
     }
     const Pickle version = next_pickle("protocol version");
     if (!version.root->is(Kind::kInt) || version.root->integer != kProtocolVersion) {
-      fail<CheckpointError>(where_, "protocol version 1001", "another");
+      fail<CheckpointError>(where_, "protocol version 1001",
+                            version.root->is(Kind::kInt) ? std::to_string(version.root->integer)
+                                                         : "a value that is no number");
     }
     const Pickle system = next_pickle("system");
     const PickleValue* const little = system.root->find("little_endian");
@@ -65,8 +70,10 @@ class Reader {
 
   void read_storages(const Pickle& object, const Pickle& keys) {
     for (const PickleValue* const persistent : object.persistent) {
+      if (!is_storage(*persistent)) continue;
       const TorchStorage facts = parse_storage(*persistent, where_);
-      if (persistent->items.size() > 5 && !persistent->items[5]->is(Kind::kNone)) {
+      const auto& id = persistent->arguments->items;
+      if (id.size() > 5 && !id[5]->is(Kind::kNone)) {
         fail<CheckpointError>(location(facts.key), "a storage of its own", "a view of another");
       }
       const auto [known, added] = storages_.try_emplace(facts.key, Storage{facts, {}});
@@ -111,8 +118,9 @@ class Reader {
 
 }  // namespace
 
-StateDict read_torch_legacy(std::span<const std::byte> bytes, const std::string& where) {
-  return Reader(bytes, where).read();
+StateDict read_torch_legacy(std::span<const std::byte> bytes, const std::string& where,
+                            const ChooseDict& choose) {
+  return Reader(bytes, where).read(choose);
 }
 
 }  // namespace sam_rlx

@@ -1,5 +1,6 @@
 #include "core/blocks.h"
 
+#include <bit>
 #include <cstring>
 
 #include "core/half.h"
@@ -11,7 +12,8 @@ constexpr std::int64_t kSuper = 256;  // numbers of a block of a K format
 
 constexpr BlockFacts kFacts[] = {
     {"Q4_0", 32, 18},      {"Q8_0", 32, 34},      {"Q2_K", kSuper, 84},  {"Q3_K", kSuper, 110},
-    {"Q4_K", kSuper, 144}, {"Q5_K", kSuper, 176}, {"Q6_K", kSuper, 210}, {"Q8_K", kSuper, 292}};
+    {"Q4_K", kSuper, 144}, {"Q5_K", kSuper, 176}, {"Q6_K", kSuper, 210}, {"Q8_K", kSuper, 292},
+    {"Q4_1", 32, 20},      {"Q5_0", 32, 22},      {"Q5_1", 32, 24},      {"MXFP4", 32, 17}};
 
 using Bytes = const std::uint8_t*;
 
@@ -131,9 +133,56 @@ void unpack_q8_k(Bytes block, float* out) noexcept {
   }
 }
 
+// Scale and minimum (half), 16 bytes as in Q4_0.
+void unpack_q4_1(Bytes block, float* out) noexcept {
+  const float d = half_at(block), minimum = half_at(block + 2);
+  for (int j = 0; j < 16; ++j) {
+    const int byte = block[4 + j];
+    out[j] = d * static_cast<float>(byte & 0xF) + minimum;
+    out[16 + j] = d * static_cast<float>(byte >> 4) + minimum;
+  }
+}
+
+// The number 0 to 31 at position j, of 4 bytes of fifth bits, number j in bit j, and 16 bytes of
+// the other bits as in Q4_0.
+int five_bits(Bytes packed, int j) noexcept {
+  const int low = j < 16 ? packed[4 + j] & 0xF : packed[4 + j - 16] >> 4;
+  return low | (((packed[j / 8] >> (j % 8)) & 1) << 4);
+}
+
+// Scale (half), 20 bytes of five bits.
+void unpack_q5_0(Bytes block, float* out) noexcept {
+  const float d = half_at(block);
+  for (int j = 0; j < 32; ++j) out[j] = d * static_cast<float>(five_bits(block + 2, j) - 16);
+}
+
+// Scale and minimum (half), 20 bytes of five bits.
+void unpack_q5_1(Bytes block, float* out) noexcept {
+  const float d = half_at(block), minimum = half_at(block + 2);
+  for (int j = 0; j < 32; ++j) {
+    out[j] = d * static_cast<float>(five_bits(block + 4, j)) + minimum;
+  }
+}
+
+// A byte of exponent, then 16 bytes as in Q4_0 of floats with two bits of exponent and one of
+// mantissa: the table holds them twice as large, and the scale is half of 2^(exponent - 127).
+void unpack_mxfp4(Bytes block, float* out) noexcept {
+  constexpr float kDoubled[16] = {0.0F, 1.0F,  2.0F,  3.0F,  4.0F,  6.0F,  8.0F,  12.0F,
+                                  0.0F, -1.0F, -2.0F, -3.0F, -4.0F, -6.0F, -8.0F, -12.0F};
+  const std::uint32_t exponent = block[0];
+  // The two smallest scales are subnormal.
+  const std::uint32_t bits = exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23;
+  const auto d = std::bit_cast<float>(bits);
+  for (int j = 0; j < 16; ++j) {
+    out[j] = d * kDoubled[block[1 + j] & 0xF];
+    out[16 + j] = d * kDoubled[block[1 + j] >> 4];
+  }
+}
+
 using Unpack = void (*)(Bytes, float*) noexcept;
 constexpr Unpack kUnpack[] = {unpack_q4_0, unpack_q8_0, unpack_q2_k, unpack_q3_k,
-                              unpack_q4_k, unpack_q5_k, unpack_q6_k, unpack_q8_k};
+                              unpack_q4_k, unpack_q5_k, unpack_q6_k, unpack_q8_k,
+                              unpack_q4_1, unpack_q5_0, unpack_q5_1, unpack_mxfp4};
 
 }  // namespace
 

@@ -8,7 +8,20 @@
 namespace sam_rlx {
 
 // GGUF's packed number formats: a row is cut into blocks of 32 or 256 numbers that share scales.
-enum class BlockFormat { kQ4_0, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kQ8_K };
+enum class BlockFormat {
+  kQ4_0,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kQ8_K,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kMXFP4
+};
 
 struct BlockFacts {
   const char* name;      // GGUF's spelling: "Q4_K"

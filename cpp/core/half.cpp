@@ -15,6 +15,18 @@ float half_to_float(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
+float float8_e4m3_to_float(std::uint8_t bits) noexcept {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80U) << 24;
+  const std::uint32_t exponent = (bits >> 3) & 0xFU, mantissa = bits & 7U;
+  if (exponent == 0) {  // zero or subnormal
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-9F;
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
+  }
+  if (exponent == 0xFU && mantissa == 7U) return std::bit_cast<float>(sign | 0x7FC00000U);
+  constexpr std::uint32_t kRebias = 127 - 7;
+  return std::bit_cast<float>(sign | ((exponent + kRebias) << 23) | (mantissa << 20));
+}
+
 std::uint16_t float_to_half(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000U, magnitude = bits & 0x7FFFFFFFU;

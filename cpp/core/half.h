@@ -10,6 +10,13 @@ float half_to_float(std::uint16_t bits) noexcept;
 // Rounds to nearest, ties to even; beyond 65504 to infinity. NaN stays NaN.
 std::uint16_t float_to_half(float value) noexcept;
 
+// The 8-bit floats of PyTorch's float8_e4m3fn (no infinity, one NaN) and float8_e5m2 (the upper
+// half of a binary16) to float32, exact.
+float float8_e4m3_to_float(std::uint8_t bits) noexcept;
+inline float float8_e5m2_to_float(std::uint8_t bits) noexcept {
+  return half_to_float(static_cast<std::uint16_t>(bits << 8));
+}
+
 // bfloat16 is the upper half of a float32.
 inline float bfloat16_to_float(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);

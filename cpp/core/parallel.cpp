@@ -1,6 +1,7 @@
 #include "core/parallel.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -30,7 +31,7 @@ int quota_cores() {
   double period = 0;
   if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
   const double cores = std::stod(quota) / period;
-  return std::max(1, static_cast<int>(cores + 0.5));
+  return std::max(1, static_cast<int>(std::lround(cores)));
 }
 
 }  // namespace

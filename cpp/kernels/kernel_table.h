@@ -43,7 +43,7 @@ struct GemmArgs {
 //   x(r, p) ~ scale[r] * (out(r, p) - zero[r]), 0 <= out <= 255, 0 stays 0.
 // The range is [min(0, row), max(0, row)] and is rounded to nearest even, with the same integers on
 // every instruction set. A row whose range is below 255 * 1.2e-38 becomes zeros with scale 0; a row
-// that is not finite gets a scale that is no number, which makes the row of a product so.
+// with NaN or infinity gets scale NaN, and its row of a product is NaN.
 struct QuantizeRowsArgs {
   std::int64_t rows = 0, cols = 0;
   const float* x = nullptr;  // (rows, cols)
@@ -255,10 +255,6 @@ struct KernelTable {
                              const float* weight, const float* bias, float eps) noexcept;
 
   void (*depthwise_row)(const DepthwiseRowArgs&) noexcept;
-
-  // rounds * 48 * lanes multiply-adds that wait for nothing but their own chains: what a benchmark
-  // takes as the peak of one core. Returns a number that depends on all of them.
-  float (*multiply_add_chains)(std::int64_t rounds) noexcept;
 
   // Exact (erf) GELU of n numbers in place; absolute error below 1e-6 of the largest value.
   void (*gelu)(float* x, std::int64_t n) noexcept;

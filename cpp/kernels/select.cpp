@@ -83,14 +83,15 @@ std::vector<std::string> compiled_isas() {
 
 const KernelTable& select_kernels(const char* name) {
   const std::vector<const KernelTable*> tables = available_kernels();
-  if (name == nullptr) name = std::getenv("SAM_RLX_ISA");
+  const char* where = name == nullptr ? "SAM_RLX_ISA" : "isa";
+  if (name == nullptr) name = std::getenv(where);
   if (name == nullptr || *name == '\0') return *tables.front();
   std::string known;
   for (const KernelTable* table : tables) {
     if (std::strcmp(table->name, name) == 0) return *table;
     known += (known.empty() ? "" : ", ") + std::string(table->name);
   }
-  fail<UnsupportedError>("isa", "one of " + known + " on this processor", name);
+  fail<UnsupportedError>(where, "one of " + known + " on this processor", name);
 }
 
 }  // namespace sam_rlx

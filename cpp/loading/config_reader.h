@@ -51,7 +51,7 @@ class ConfigReader {
 
   static constexpr const char* kWhere = "metadata.config";
 
- private:
+  // A value of JSON as that of a field.
   static void read(const Json& json, const std::string& where, std::int64_t& out) {
     out = json.integer(where);
   }
@@ -75,6 +75,8 @@ class ConfigReader {
     check_length(json, where, N, N);
     for (std::size_t i = 0; i < N; ++i) read(json.array(where)[i], where, out[i]);
   }
+
+ private:
   static void check_length(const Json& json, const std::string& where, std::size_t min,
                            std::size_t max);
 

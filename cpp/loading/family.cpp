@@ -5,38 +5,24 @@
 
 #include "checkpoint/text.h"
 #include "core/error.h"
+#include "loading/relatives.h"
+#include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
 
-struct Relative {
-  std::string_view part;  // of a tensor's name
-  std::string_view name;
-};
-
-constexpr Relative kRelatives[] = {
-    {"mask_decoder.hf_token.", "HQ-SAM"},
-    {"mask_decoder.hq_token.", "HQ-SAM"},
-    {"image_encoder.patch_embed.seq.", "MobileSAM (TinyViT)"},
-    {"tracker.model.interactive_", "SAM 3.1"},
-    {"interactive_convs.", "SAM 3.1"},
-};
-
 std::string some_names(const StateDict& state_dict) {
   constexpr std::size_t kMax = 3;
   const auto& tensors = state_dict.tensors();
-  if (tensors.empty()) return "no tensors";
+  if (tensors.empty()) {
+    const std::vector<std::string> skipped = state_dict.skipped();
+    return skipped.empty() ? "no tensors" : "no tensors, but " + skipped.front();
+  }
   std::string text = std::to_string(tensors.size()) + " tensors:";
   for (std::size_t i = 0; i < std::min(kMax, tensors.size()); ++i) {
     text += (i == 0 ? " " : ", ") + printable(tensors[i].name);
   }
   return tensors.size() > kMax ? text + ", ..." : text;
-}
-
-std::string all_titles() {
-  std::vector<std::string_view> titles;
-  for (const Family* const family : families()) titles.push_back(family->title);
-  return alternatives(titles);
 }
 
 template <class Test>
@@ -59,6 +45,12 @@ std::vector<std::string_view> family_names() {
   return names;
 }
 
+std::string family_titles() {
+  std::vector<std::string_view> titles;
+  for (const Family* const family : families()) titles.push_back(family->title);
+  return alternatives(titles);
+}
+
 const Family& family_named(std::string_view name) {
   for (const Family* const family : families()) {
     if (family->name == name) return *family;
@@ -67,13 +59,8 @@ const Family& family_named(std::string_view name) {
 }
 
 const Family& to_meta_names(StateDict& state_dict) {
-  for (const Relative& relative : kRelatives) {
-    if (any_name(state_dict, [&](const std::string& name) {
-          return name.find(relative.part) != std::string::npos;
-        })) {
-      fail<UnsupportedError>(state_dict.source, all_titles(), std::string(relative.name));
-    }
-  }
+  refuse_sam3cpp_relatives(state_dict);
+  refuse_relatives(state_dict);
   for (const Family* const family : families()) {
     for (const Sign& sign : family->signs) {
       if (any_name(state_dict,
@@ -83,7 +70,7 @@ const Family& to_meta_names(StateDict& state_dict) {
       }
     }
   }
-  fail<CheckpointError>(state_dict.source, "the tensors of " + all_titles(),
+  fail<CheckpointError>(state_dict.source, "the tensors of " + family_titles(),
                         some_names(state_dict));
 }
 

@@ -23,7 +23,7 @@ using NetworkConfig = std::variant<sam::SamConfig, sam2::Sam2Config, sam3::Sam3C
 using Network = std::variant<sam::Sam, sam2::Sam2, sam3::Sam3>;
 
 // Whose names the tensors have.
-enum class Dialect { kMeta, kHuggingFace };
+enum class Dialect { kMeta, kHuggingFace, kSam3Cpp };
 
 // A tensor whose name begins so tells the family.
 struct Sign {
@@ -97,11 +97,12 @@ const Family& sam3_family();
 // All of them; the first whose sign fits is taken.
 std::span<const Family* const> families();
 std::vector<std::string_view> family_names();
+std::string family_titles();  // "SAM, SAM 2 or SAM 3"
 // UnsupportedError when there is none of this name.
 const Family& family_named(std::string_view name);
 
 // Recognises a family by the names of the tensors and gives them Meta's. Relatives that need other
-// code (HQ-SAM, MobileSAM, SAM 3.1) raise UnsupportedError, anything else CheckpointError.
+// code (relatives.h) raise UnsupportedError, anything else CheckpointError.
 const Family& to_meta_names(StateDict& state_dict);
 
 // ggml's readers refuse names of 64 bytes and more, and Meta's are longer. These are the names of

@@ -19,6 +19,11 @@ struct HeadsNames {
 // Raises CheckpointError when one that tells a size is not there.
 void read_heads(const StateDict& state_dict, const HeadsNames& names, sam2::HeadsConfig& heads);
 
+// For files without a config: heads of the released width with other numbers of layers than every
+// release has lack some. Raises CheckpointError.
+void check_released_heads(const sam2::HeadsConfig& heads, const HeadsNames& names,
+                          const std::string& source);
+
 // Whether the sizes divide each other, and the decoder takes maps of so many channels.
 bool heads_fit(const sam2::HeadsConfig& heads, std::int64_t channels);
 

@@ -1,15 +1,12 @@
 #include "loading/key_map.h"
 
-#include <algorithm>
-#include <array>
+#include <utility>
 #include <vector>
 
 namespace sam_rlx {
 namespace {
 
 constexpr std::string_view kNumber = "{i}";
-
-constexpr std::array<std::string_view, 4> kWrappers{"module.", "_orig_mod.", "model.", "sam."};
 
 bool is_digit(char character) { return character >= '0' && character <= '9'; }
 
@@ -63,32 +60,24 @@ bool matches_key(std::string_view pattern, std::string_view name) {
   return match(pattern, name, numbers).has_value();
 }
 
-void strip_common_prefixes(StateDict& state_dict) {
-  const auto strip = [&](std::string_view prefix) {
-    const auto& tensors = state_dict.tensors();
-    const bool common =
-        !tensors.empty() &&
-        std::all_of(tensors.begin(), tensors.end(), [&](const TensorEntry& entry) {
-          return entry.name.size() > prefix.size() && entry.name.starts_with(prefix);
-        });
-    if (!common) return false;
-    std::vector<std::string> names;
-    for (const TensorEntry& entry : tensors) names.push_back(entry.name.substr(prefix.size()));
-    state_dict.rename(names);
-    return true;
-  };
-  constexpr int kMaxWrappers = 8;
-  for (int i = 0; i < kMaxWrappers; ++i) {
-    if (!std::any_of(kWrappers.begin(), kWrappers.end(), strip)) return;
-  }
-}
-
 void split_points(StateDict& state_dict, const std::string& prompt_encoder) {
   std::vector<std::string> names;
   for (int i = 0; i < 4; ++i) {
     names.push_back(prompt_encoder + "point_embeddings." + std::to_string(i) + ".weight");
   }
   state_dict.split(prompt_encoder + "point_embed.weight", names);
+}
+
+void respell(StateDict& state_dict, std::span<const KeyRow> rows) {
+  std::vector<std::string> names;
+  bool changed = false;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    std::string name = mapped_key(rows, entry.name);
+    if (name != entry.name && state_dict.contains(name)) name = entry.name;
+    changed = changed || name != entry.name;
+    names.push_back(std::move(name));
+  }
+  if (changed) state_dict.rename(names);
 }
 
 void rename_from_hugging_face(StateDict& state_dict, std::span<const KeyRow> rows) {

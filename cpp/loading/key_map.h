@@ -33,8 +33,8 @@ constexpr std::string_view kEncodingCopy = "shared_image_embedding.positional_em
 // encoder.
 void split_points(StateDict& state_dict, const std::string& prompt_encoder);
 
-// Removes what wrapping classes put before every name ("module.", ...), if all names have it.
-void strip_common_prefixes(StateDict& state_dict);
+// Renames by rows from other spellings of Meta's names, where the file has not both.
+void respell(StateDict& state_dict, std::span<const KeyRow> rows);
 
 // Renames by rows from transformers' names. A second copy of the same tensor is dropped.
 void rename_from_hugging_face(StateDict& state_dict, std::span<const KeyRow> rows);

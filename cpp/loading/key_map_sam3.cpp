@@ -141,7 +141,7 @@ std::string detector_name(std::string_view name) {
 }
 
 std::string tracker_name(std::string_view name) {
-  return "tracker." + mapped_key(kTrackerRows, mapped_key(sam2_family().hugging_face, name));
+  return sam3_tracker_name(mapped_key(sam2_family().hugging_face, name));
 }
 
 // The name that Meta gives a tensor, none for a second copy.
@@ -179,6 +179,10 @@ void join_attention(StateDict& state_dict) {
 }
 
 }  // namespace
+
+std::string sam3_tracker_name(std::string_view sam2_name) {
+  return "tracker." + mapped_key(kTrackerRows, sam2_name);
+}
 
 void sam3_from_hugging_face(StateDict& state_dict) {
   const auto& tensors = state_dict.tensors();

@@ -31,7 +31,7 @@ bool same_shape(const Shape& shape, const std::vector<std::int64_t>& dims) {
 
 LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& parameters,
                             const StateDict& state_dict, const LoadOptions& options) {
-  constexpr std::size_t kMaxLines = 200;
+  constexpr std::size_t kMaxLines = 18;  // with the first and the count 20
   LoadReport report;
   ShortList lines(kMaxLines);
   std::unordered_set<std::string_view> known;  // the model's own names, none of the file's

@@ -65,7 +65,7 @@ class ParameterCopier final : public ParamVisitor {
 };
 
 // Compares the parameters of a model with a file. Raises one CheckpointError that counts all
-// missing, misshaped and, if strict, unexpected tensors, and lists the first 200 of them.
+// missing, misshaped and, if strict, unexpected tensors, and lists the first ones: 20 lines.
 LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& parameters,
                             const StateDict& state_dict, const LoadOptions& options);
 

@@ -5,16 +5,17 @@
 #include "core/error.h"
 #include "kernels/select.h"
 #include "loading/open.h"
+#include "loading/replace_fields.h"
 
 namespace sam_rlx {
-
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
   const WeightFormat precision =
       options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
-  StateDict state_dict = open_checkpoint(path);
+  StateDict state_dict = open_checkpoint(path, {.key = options.key});
   const Family& family = to_meta_names(state_dict);
   NetworkConfig config = family.config_of(state_dict, options.variant);
+  if (options.fields) replace_fields(config, family, *options.fields);
   if (options.image_size) {
     std::visit([&](auto& sizes) { sizes.set_image_size(*options.image_size); }, config);
   }
@@ -31,6 +32,14 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
       },
       model->network_);
   return model;
+}
+
+void Model::require_text(const char* where) const {
+  if (info_.supports_text) return;
+  if (!info_.supports_text) fail<UnsupportedError>(where, "a model of SAM 3", info_.family);
+  fail<UnsupportedError>(where, "a SAM 3 checkpoint with all parts",
+                         "one for clicks and videos alone: it lacks the text encoder, the geometry "
+                         "encoder, the detector's neck, transformer, scores and segmentation head");
 }
 
 NetworkConfig Model::config() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,11 @@ struct ModelOptions {
   std::optional<std::string> isa = {};
   std::optional<std::int64_t> image_size = {};
   bool strict = true;
+  // Which of several models in the file: WrapperChoice::key.
+  std::optional<std::string> key = {};
+  // JSON of fields of the config by their names in model.config ("base.image_size"), which replace
+  // those that the file tells.
+  std::optional<std::string> fields = {};
 };
 
 // Loaded weights, packed for one instruction set. Immutable: predictors and threads share it.
@@ -30,6 +36,8 @@ class Model {
   const Family& family() const { return family_; }
   NetworkConfig config() const;
   const ModelInfo& info() const { return info_; }
+  // Raises UnsupportedError unless the model finds what texts and examples name.
+  void require_text(const char* where) const;
   const Network& network() const { return network_; }
   // The network of the family; the caller knows which.
   const sam::Sam& sam() const { return std::get<sam::Sam>(network_); }

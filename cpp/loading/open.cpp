@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/ggml.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/json.h"
 #include "checkpoint/safetensors.h"
@@ -15,6 +16,7 @@
 #include "checkpoint/torch_legacy.h"
 #include "core/error.h"
 #include "loading/family.h"
+#include "loading/tensor_map.h"
 
 namespace sam_rlx {
 namespace {
@@ -41,6 +43,39 @@ bool looks_like_safetensors(std::string_view text) {
   return (text[0] != '{' && text[0] != '\x80') || text.substr(4, 4) == "\0\0\0\0"sv;
 }
 
+// Files of other runtimes, whose graphs hold the weights under other names or none.
+void refuse_other_runtimes(std::string_view text, const std::string& where) {
+  struct Kind {
+    std::size_t at;
+    std::string_view begin, name, help;
+  };
+  constexpr std::string_view kOriginal = "load the PyTorch checkpoint that it was made from";
+  constexpr std::string_view kGgml = "load the PyTorch checkpoint, or GGUF of `sam-rlx convert`";
+  constexpr Kind kKinds[] = {
+      {0, "lmgg"sv, "a ggml file of another program", kGgml},
+      {0, "tjgg"sv, "a ggjt file of another program", kGgml},
+      {0, "fmgg"sv, "a ggmf file of another program", kGgml},
+      {4, "TFL3"sv, "a TensorFlow Lite model", kOriginal},
+      {0, "\x89HDF"sv, "an HDF5 file", kOriginal},
+      {0, "<?xml"sv, "an XML file (OpenVINO?)", kOriginal},
+      {0, "ftrt"sv, "a TensorRT engine", kOriginal},
+  };
+  const auto refuse = [&](std::string_view name, std::string_view help) {
+    fail<UnsupportedError>(where, "a safetensors, GGUF or PyTorch file",
+                           std::string(name).append(": ").append(help));
+  };
+  for (const Kind& kind : kKinds) {
+    if (text.size() > kind.at && text.substr(kind.at).starts_with(kind.begin)) {
+      refuse(kind.name, kind.help);
+    }
+  }
+  // Protocol buffers: field 1, the version of the format; then field 2, the producer, or field 7,
+  // the graph.
+  const bool onnx = text.size() > 3 && text[0] == '\x08' && text[1] > 0 && text[1] < 32 &&
+                    (text[2] == '\x12' || text[2] == '\x3a');
+  if (onnx) refuse("an ONNX model", kOriginal);
+}
+
 [[noreturn]] void refuse_content(std::string_view text, const std::string& where) {
   std::string found = quoted(text.substr(0, 16)) + " at its beginning";
   if (text.empty()) found = "an empty file";
@@ -50,12 +85,17 @@ bool looks_like_safetensors(std::string_view text) {
                            "file; save it again with a current PyTorch");
   }
   if (text.starts_with("version https://git-lfs")) found = "a Git LFS pointer, not the file itself";
+  if (text.starts_with("<!DOCTYPE") || text.starts_with("<html")) {
+    found += ", a web page, not the file itself";
+  }
+  refuse_other_runtimes(text, where);
   fail<CheckpointError>(where, "a safetensors, GGUF or PyTorch file", found);
 }
 
-StateDict open_file(const fs::path& path);
+StateDict open_file(const fs::path& path, const WrapperChoice& choice);
 
-StateDict open_shards(std::string_view text, const fs::path& index, const std::string& where) {
+StateDict open_shards(std::string_view text, const fs::path& index, const std::string& where,
+                      const WrapperChoice& choice) {
   constexpr std::size_t kMaxShards = 1000;
   const Json json = Json::parse(text, where);
   const Json& weight_map = json.at("weight_map", where);
@@ -75,7 +115,9 @@ StateDict open_shards(std::string_view text, const fs::path& index, const std::s
                        shard.find_first_of("/\\:"sv) == std::string::npos &&
                        shard.find('\0') == std::string::npos && !shard.ends_with(kIndexSuffix);
     if (!plain) fail<CheckpointError>(where, "plain file names of shards", printable(shard));
-    result.merge(open_file(index.parent_path() / shard));
+    StateDict part = open_file(index.parent_path() / shard, choice);
+    if (result.origin.container.empty()) result.origin = part.origin;
+    result.merge(std::move(part));
   }
   for (const auto& [name, shard] : weight_map.object(where)) {
     if (!result.contains(name)) {
@@ -86,13 +128,26 @@ StateDict open_shards(std::string_view text, const fs::path& index, const std::s
   return result;
 }
 
-StateDict read_content(std::span<const std::byte> bytes, const std::string& where) {
+StateDict read_content(std::span<const std::byte> bytes, const std::string& where,
+                       const WrapperChoice& choice) {
   const std::string_view text = as_text(bytes);
+  const ChooseDict choose = [&](const std::vector<NestedDict>& dicts) {
+    return choose_dict(dicts, choice, where);
+  };
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) {
-    return read_torch_archive(bytes, where);
+    return read_torch_archive(bytes, where, choose);
   }
-  if (looks_like_safetensors(text)) return read_safetensors(bytes, where);
-  if (text.starts_with("\x80")) return read_torch_legacy(bytes, where);
+  if (is_sam3cpp_file(text)) {
+    StateDict result = read_ggml(bytes, where);
+    result.origin.container = "ggml";
+    return result;
+  }
+  if (looks_like_safetensors(text)) {
+    StateDict result = read_safetensors(bytes, where);
+    result.origin.container = "safetensors";
+    return result;
+  }
+  if (text.starts_with("\x80")) return read_torch_legacy(bytes, where, choose);
   refuse_content(text, where);
 }
 
@@ -138,15 +193,18 @@ StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile
   };
   StateDict result = read_gguf({first->bytes(), where}, open_part, family_names());
   result.files = std::move(files);
+  result.origin.container = "GGUF";
+  orient_matrices(result, apply_tensor_map(result, path));
   restore_long_names(result);
   return result;
 }
 
-StateDict open_file(const fs::path& path) {
+StateDict open_file(const fs::path& path, const WrapperChoice& choice) {
   const auto file = std::make_shared<const MappedFile>(path);
   if (as_text(file->bytes()).starts_with("GGUF")) return open_gguf(path, file);
-  StateDict result = read_content(file->bytes(), printable(path.string()));
+  StateDict result = read_content(file->bytes(), printable(path.string()), choice);
   result.files.push_back(file);
+  apply_tensor_map(result, path);
   return result;
 }
 
@@ -182,7 +240,7 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
     if (!item.is_regular_file() || is_later_part(item.path())) continue;
     if (has_suffix(item.path(), kIndexSuffix)) indices.push_back(item.path());
     for (const std::string_view suffix :
-         {".safetensors"sv, ".gguf"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
+         {".safetensors"sv, ".gguf"sv, ".ggml"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
       if (has_suffix(item.path(), suffix)) candidates.push_back(item.path());
     }
   }
@@ -201,24 +259,24 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   std::sort(choice.begin(), choice.end());
   if (choice.size() != 1) {
     fail<CheckpointError>(printable(source.string()),
-                          "model.safetensors, one shard index, or one .safetensors, .gguf, .pth, "
-                          ".pt or .bin file",
+                          "model.safetensors, one shard index, or one .safetensors, .gguf, .ggml, "
+                          ".pth, .pt or .bin file",
                           list_names(choice));
   }
   return choice.front();
 }
 
-StateDict open_checkpoint(const fs::path& source) {
+StateDict open_checkpoint(const fs::path& source, const WrapperChoice& choice) {
   const fs::path path = resolve_checkpoint(source);
   StateDict result;
   const auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = as_text(file->bytes());
   if (text.starts_with("{") && !looks_like_safetensors(text)) {
-    result = open_shards(text, path, printable(path.string()));
+    result = open_shards(text, path, printable(path.string()), choice);
   } else {
-    result = open_file(path);
+    result = open_file(path, choice);
   }
-  strip_common_prefixes(result);
+  strip_wrappers(result, choice);
   return result;
 }
 

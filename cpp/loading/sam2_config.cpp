@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
+#include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
@@ -76,7 +77,7 @@ sam2::Sam2Config config_from_file(const ConfigReader& reader, const std::string&
   }
   if (!trunk_fits(trunk) || !neck_fits(config.image_encoder)) {
     fail<CheckpointError>(ConfigReader::kWhere, "sizes that divide each other as in SAM 2",
-                          "others");
+                          sizes_text_of(config.image_encoder));
   }
   return config;
 }
@@ -120,6 +121,18 @@ bool same_shapes(const sam2::ImageEncoderConfig& a, const sam2::ImageEncoderConf
          a.neck.backbone_channel_list == b.neck.backbone_channel_list;
 }
 
+// The release that has these sizes at any image size, else "custom".
+std::string released_name(const sam2::ImageEncoderConfig& found) {
+  for (const char* const name : kReleased) {
+    sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
+    known.trunk.image_size = found.trunk.image_size;
+    if (found.trunk == known.trunk && found.neck == known.neck && found.scalp == known.scalp) {
+      return name;
+    }
+  }
+  return "custom";
+}
+
 std::string list_text(const std::vector<std::int64_t>& values) {
   std::string text;
   for (const std::int64_t value : values)
@@ -146,14 +159,14 @@ sam2::Sam2Config config_from_tensors(const StateDict& state_dict) {
 // ---------------------------------------------------------------- decoder and memory
 
 // All but the heads of the decoder, which the caller has set, is in the tensors.
-void read_sam2_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
+void read_sam2_heads(const StateDict& state_dict, bool has_config, sam2::Sam2Config& config) {
   sam2::HeadsConfig& heads = config.heads;
-  read_heads(state_dict,
-             {.prefix = "",
-              .memory_attention = "memory_attention.",
-              .memory_encoder = "memory_encoder.",
-              .first_linear = "mlp.layers.0."},
-             heads);
+  const HeadsNames names{.prefix = "",
+                         .memory_attention = "memory_attention.",
+                         .memory_encoder = "memory_encoder.",
+                         .first_linear = "mlp.layers.0."};
+  read_heads(state_dict, names, heads);
+  if (!has_config) check_released_heads(heads, names, state_dict.source);
   heads.memory_encoder.total_stride = heads.base.backbone_stride;
   heads.base.no_obj_embed_spatial = state_dict.contains("no_obj_embed_spatial");
   heads.base.add_tpos_enc_to_obj_ptrs = state_dict.contains("obj_ptr_tpos_proj.weight");
@@ -167,7 +180,8 @@ void read_sam2_heads(const StateDict& state_dict, sam2::Sam2Config& config) {
                             !encoder.neck.top_down(0) && !encoder.neck.top_down(1);
   visit_fields(config, CheckFields{state_dict.source});
   if (!three_levels || !heads_fit(heads, encoder.neck.d_model)) {
-    fail<CheckpointError>(state_dict.source, "decoder and memory of sizes as in SAM 2", "others");
+    fail<CheckpointError>(state_dict.source, "decoder and memory of sizes as in SAM 2",
+                          sizes_text_of(config));
   }
 }
 
@@ -178,7 +192,8 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
   const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
   sam2::Sam2Config found =
       reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
-  read_sam2_heads(state_dict, found);
+  if (!state_dict.metadata.contains("variant")) found.variant = released_name(found.image_encoder);
+  read_sam2_heads(state_dict, reader.has_value(), found);
   found.version = found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
   if (!variant || *variant == found.variant) return found;
   const sam2::HieraConfig asked = sam2::released_image_encoder(*variant).trunk;

@@ -1,5 +1,6 @@
 #include "loading/family.h"
 #include "loading/sam2_config.h"
+#include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
@@ -7,6 +8,7 @@ namespace {
 constexpr Sign kSigns[] = {
     {"image_encoder.trunk.pos_embed_window", Dialect::kMeta},
     {"vision_encoder.backbone.pos_embed_window", Dialect::kHuggingFace},
+    {"hiera.patch_embed.", Dialect::kSam3Cpp},
 };
 
 // From transformers' Sam2VideoModel to Meta's SAM2Base, but for the table of points, which is
@@ -142,10 +144,35 @@ constexpr KeyRow kGgufNames[] = {
     {"heads.memory_bank.num_maskmem", "memory.count"},
 };
 
+// Other spellings of Meta's names. A head of one layer is written without its number.
+constexpr KeyRow kSpellings[] = {
+    {"image_encoder.trunk.blocks.{i}.mlp.fc1.", "image_encoder.trunk.blocks.{i}.mlp.layers.0."},
+    {"image_encoder.trunk.blocks.{i}.mlp.fc2.", "image_encoder.trunk.blocks.{i}.mlp.layers.1."},
+    {"image_encoder.trunk.blocks.{i}.mlp.lin1.", "image_encoder.trunk.blocks.{i}.mlp.layers.0."},
+    {"image_encoder.trunk.blocks.{i}.mlp.lin2.", "image_encoder.trunk.blocks.{i}.mlp.layers.1."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.fc1.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.0."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.fc2.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.1."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.lin1.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.0."},
+    {"sam_mask_decoder.transformer.layers.{i}.mlp.lin2.",
+     "sam_mask_decoder.transformer.layers.{i}.mlp.layers.1."},
+    {"sam_mask_decoder.pred_obj_score_head.weight",
+     "sam_mask_decoder.pred_obj_score_head.layers.0.weight"},
+    {"sam_mask_decoder.pred_obj_score_head.bias",
+     "sam_mask_decoder.pred_obj_score_head.layers.0.bias"},
+    {"obj_ptr_proj.weight", "obj_ptr_proj.layers.0.weight"},
+    {"obj_ptr_proj.bias", "obj_ptr_proj.layers.0.bias"},
+};
+
 void to_meta(StateDict& state_dict, Dialect dialect) {
-  if (dialect == Dialect::kMeta) return;
-  rename_from_hugging_face(state_dict, kSam2Rows);
-  split_points(state_dict, "sam_prompt_encoder.");
+  if (dialect == Dialect::kSam3Cpp) return sam2_from_sam3cpp(state_dict);
+  if (dialect == Dialect::kHuggingFace) {
+    rename_from_hugging_face(state_dict, kSam2Rows);
+    split_points(state_dict, "sam_prompt_encoder.");
+  }
+  respell(state_dict, kSpellings);
 }
 
 ModelInfo info_of(const NetworkConfig& any) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
+#include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
@@ -14,6 +16,12 @@ namespace {
 constexpr const char* kReleased = "sam3";
 constexpr std::string_view kTracker = "tracker.";
 constexpr std::int64_t kMaxGrid = 512;
+// What the tracker does not need.
+constexpr std::string_view kDetectorParts[] = {
+    "detector.backbone.language_backbone.", "detector.backbone.vision_backbone.convs.",
+    "detector.geometry_encoder.",           "detector.transformer.",
+    "detector.segmentation_head.",          "detector.dot_prod_scoring.",
+};
 
 // ---------------------------------------------------------------- sizes that fit each other
 
@@ -56,7 +64,7 @@ sam3::Sam3Config config_from_file(const ConfigReader& reader, const std::string&
   if (!trunk_fits(config.vision.trunk) || !neck_fits(config.vision) ||
       !others_fit(config.text, config.detector)) {
     fail<CheckpointError>(ConfigReader::kWhere, "sizes that divide each other as in SAM 3",
-                          "others");
+                          sizes_text_of(config));
   }
   return config;
 }
@@ -106,8 +114,12 @@ bool any_begins_with(const StateDict& state_dict, std::string_view begin) {
                      [&](const TensorEntry& entry) { return entry.name.starts_with(begin); });
 }
 
-// What transformers leaves out.
+// What transformers and files for clicks and videos alone leave out.
 void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) {
+  config.has_detector =
+      !any_begins_with(state_dict, kTracker) ||
+      std::any_of(std::begin(kDetectorParts), std::end(kDetectorParts),
+                  [&](std::string_view part) { return any_begins_with(state_dict, part); });
   sam3::ViTConfig& trunk = config.vision.trunk;
   const TensorEntry* const table =
       state_dict.find("detector.backbone.vision_backbone.trunk.pos_embed");
@@ -116,19 +128,20 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
 }
 
-void read_tracker(const StateDict& state_dict, sam3::Sam3Config& config) {
+void read_tracker(const StateDict& state_dict, bool has_config, sam3::Sam3Config& config) {
   if (!any_begins_with(state_dict, kTracker)) return;
   config.vision.neck.add_sam2_neck = true;
   sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
-  read_heads(state_dict,
-             {.prefix = std::string(kTracker),
-              .memory_attention = "transformer.encoder.",
-              .memory_encoder = "maskmem_backbone.",
-              .first_linear = "mlp.lin1."},
-             heads);
+  const HeadsNames names{.prefix = std::string(kTracker),
+                         .memory_attention = "transformer.encoder.",
+                         .memory_encoder = "maskmem_backbone.",
+                         .first_linear = "mlp.lin1."};
+  read_heads(state_dict, names, heads);
+  if (!has_config) check_released_heads(heads, names, state_dict.source);
   visit_fields(heads, CheckFields{state_dict.source}, "tracker.");
   if (!heads_fit(heads, config.vision.neck.d_model)) {
-    fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3", "others");
+    fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3",
+                          sizes_text_of(heads));
   }
   config.tracker = heads;
 }
@@ -141,7 +154,9 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
   sam3::Sam3Config found =
       reader ? config_from_file(*reader, variant_in(state_dict)) : config_from_tensors(state_dict);
   read_optional_parts(state_dict, found);
-  read_tracker(state_dict, found);
+  const bool named = !reader || state_dict.metadata.contains("variant");
+  if (!named && sizes_text(found) == sizes_text(sam3::Sam3Config())) found.variant = kReleased;
+  read_tracker(state_dict, reader.has_value(), found);
   if (!variant || *variant == found.variant) return found;
   if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
   fail<CheckpointError>("variant " + *variant, sizes_text(sam3::Sam3Config()),

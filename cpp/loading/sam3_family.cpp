@@ -3,6 +3,7 @@
 #include "loading/family.h"
 #include "loading/key_map_sam3.h"
 #include "loading/sam3_config.h"
+#include "loading/sam3cpp.h"
 
 namespace sam_rlx {
 namespace {
@@ -10,8 +11,12 @@ namespace {
 constexpr Sign kSigns[] = {
     {"detector.", Dialect::kMeta},
     {"backbone.vision_backbone.trunk.pos_embed", Dialect::kMeta},
+    {"backbone.visual.trunk.pos_embed", Dialect::kMeta},
+    {"visual.trunk.ln_pre.", Dialect::kMeta},
+    {"trunk.ln_pre.", Dialect::kMeta},
     {"detector_model.", Dialect::kHuggingFace},
     {"vision_encoder.backbone.embeddings.position_embeddings", Dialect::kHuggingFace},
+    {"vit.patch_embed.", Dialect::kSam3Cpp},
 };
 
 constexpr KeyRow kSam3Short[] = {
@@ -74,14 +79,51 @@ constexpr KeyRow kGgufNames[] = {
     {"tracker.memory_bank.num_maskmem", "tracker.count"},
 };
 
+// Other names of the trunk, which may stand without the detector's.
+constexpr KeyRow kTrunks[] = {
+    {"detector.backbone.visual.", "detector.backbone.vision_backbone."},
+    {"backbone.visual.", "backbone.vision_backbone."},
+    {"visual.", "backbone.vision_backbone."},
+    {"trunk.", "backbone.vision_backbone.trunk."},
+};
+
+// Other spellings of Meta's names. A head of one layer is written without its number.
+constexpr KeyRow kSpellings[] = {
+    {"detector.backbone.vision_backbone.trunk.blocks.{i}.mlp.lin1.",
+     "detector.backbone.vision_backbone.trunk.blocks.{i}.mlp.fc1."},
+    {"detector.backbone.vision_backbone.trunk.blocks.{i}.mlp.lin2.",
+     "detector.backbone.vision_backbone.trunk.blocks.{i}.mlp.fc2."},
+    {"detector.backbone.vision_backbone.trunk.blocks.{i}.mlp.layers.0.",
+     "detector.backbone.vision_backbone.trunk.blocks.{i}.mlp.fc1."},
+    {"detector.backbone.vision_backbone.trunk.blocks.{i}.mlp.layers.1.",
+     "detector.backbone.vision_backbone.trunk.blocks.{i}.mlp.fc2."},
+    {"tracker.sam_mask_decoder.transformer.layers.{i}.mlp.fc1.",
+     "tracker.sam_mask_decoder.transformer.layers.{i}.mlp.lin1."},
+    {"tracker.sam_mask_decoder.transformer.layers.{i}.mlp.fc2.",
+     "tracker.sam_mask_decoder.transformer.layers.{i}.mlp.lin2."},
+    {"tracker.sam_mask_decoder.transformer.layers.{i}.mlp.layers.0.",
+     "tracker.sam_mask_decoder.transformer.layers.{i}.mlp.lin1."},
+    {"tracker.sam_mask_decoder.transformer.layers.{i}.mlp.layers.1.",
+     "tracker.sam_mask_decoder.transformer.layers.{i}.mlp.lin2."},
+    {"tracker.sam_mask_decoder.pred_obj_score_head.weight",
+     "tracker.sam_mask_decoder.pred_obj_score_head.layers.0.weight"},
+    {"tracker.sam_mask_decoder.pred_obj_score_head.bias",
+     "tracker.sam_mask_decoder.pred_obj_score_head.layers.0.bias"},
+    {"tracker.obj_ptr_proj.weight", "tracker.obj_ptr_proj.layers.0.weight"},
+    {"tracker.obj_ptr_proj.bias", "tracker.obj_ptr_proj.layers.0.bias"},
+};
+
 // The image model's own names: upstream strips the detector's prefix when it loads a checkpoint,
 // and keeps the tracker in the predictor that takes clicks.
 void restore_detector_prefix(StateDict& state_dict) {
   constexpr std::string_view kDetector = "detector.", kTracker = "tracker.";
+  respell(state_dict, kTrunks);
   constexpr KeyRow kClicks{"inst_interactive_predictor.model.", kTracker};
   const auto& tensors = state_dict.tensors();
   if (std::any_of(tensors.begin(), tensors.end(),
                   [&](const TensorEntry& entry) { return entry.name.starts_with(kDetector); })) {
+    constexpr KeyRow kBackbone{"backbone.", "detector.backbone."};
+    respell(state_dict, {&kBackbone, 1});
     return;
   }
   std::vector<std::string> names;
@@ -96,9 +138,12 @@ void restore_detector_prefix(StateDict& state_dict) {
 void to_meta(StateDict& state_dict, Dialect dialect) {
   if (dialect == Dialect::kMeta) {
     restore_detector_prefix(state_dict);
+  } else if (dialect == Dialect::kSam3Cpp) {
+    sam3_from_sam3cpp(state_dict);
   } else {
     sam3_from_hugging_face(state_dict);
   }
+  respell(state_dict, kSpellings);
 }
 
 ModelInfo info_of(const NetworkConfig& any) {
@@ -112,7 +157,7 @@ ModelInfo info_of(const NetworkConfig& any) {
               config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
           .mask_threshold = config.mask_threshold,
           .supports_video = config.tracker.has_value(),
-          .supports_text = true};
+          .supports_text = config.has_detector};
 }
 
 }  // namespace

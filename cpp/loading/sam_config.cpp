@@ -5,6 +5,7 @@
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
+#include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
@@ -28,7 +29,7 @@ void finish(sam::SamConfig& config, const std::string& where) {
                        t.embedding_dim / t.attention_downsample_rate % t.num_heads == 0;
   if (!divides || e.out_chans != config.prompt_encoder.embed_dim ||
       e.out_chans != t.embedding_dim || config.prompt_encoder.mask_in_chans % 4 != 0) {
-    fail<CheckpointError>(where, "sizes that divide each other as in SAM", "others");
+    fail<CheckpointError>(where, "sizes that divide each other as in SAM", sizes_text_of(config));
   }
 }
 
@@ -76,9 +77,16 @@ void read_windows(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
   }
 }
 
-std::string released_name(const sam::ImageEncoderConfig& e) {
+// A release has its width alone: a file of that width with other blocks lacks some.
+std::string released_name(const sam::ImageEncoderConfig& e, const std::string& source) {
   for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
     const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
+    if (known.embed_dim == e.embed_dim && known.depth != e.depth) {
+      fail<CheckpointError>(source + ": image_encoder.blocks",
+                            std::to_string(known.depth) + " blocks, as " + name + " has at width " +
+                                std::to_string(e.embed_dim),
+                            std::to_string(e.depth) + " blocks");
+    }
     if (known.embed_dim == e.embed_dim && known.depth == e.depth &&
         known.num_heads == e.num_heads && known.window_size == e.window_size &&
         known.global_attn_indexes == e.global_attn_indexes) {
@@ -88,14 +96,11 @@ std::string released_name(const sam::ImageEncoderConfig& e) {
   return "custom";
 }
 
-// Meta's checkpoints carry no config. All sizes are in the tensors, the number of heads of the
-// encoder too: relative positions are as wide as a head. The decoder has 8 heads in every release.
-sam::SamConfig config_from_tensors(const StateDict& state_dict) {
+// All sizes are in the tensors, the number of heads too: relative positions are as wide as a head.
+void read_encoder(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
   const TensorEntry& table = required_tensor(state_dict, "image_encoder.pos_embed", 4);
   const TensorEntry& patch =
       required_tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
-  sam::SamConfig config;
-  sam::ImageEncoderConfig& e = config.image_encoder;
   e.embed_dim = size_of(patch, 0);
   e.patch_size = size_of(patch, 3);
   e.img_size = e.table_size = size_of(table, 1) * e.patch_size;
@@ -109,10 +114,12 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
   e.mlp_dim = size_of(required_tensor(state_dict, block + "mlp.lin1.weight", 2), 0);
   e.out_chans = size_of(required_tensor(state_dict, "image_encoder.neck.0.weight", 4), 0);
   read_windows(state_dict, e);
-  config.variant = released_name(e);
+}
 
+// The decoder has 8 heads in every release.
+void read_decoder(const StateDict& state_dict, sam::SamConfig& config) {
   sam::PromptEncoderConfig& p = config.prompt_encoder;
-  p.embed_dim = e.out_chans;
+  p.embed_dim = config.image_encoder.out_chans;
   p.mask_in_chans =
       size_of(required_tensor(state_dict, "prompt_encoder.mask_downscaling.3.weight", 4), 0);
   sam::MaskDecoderConfig& d = config.mask_decoder;
@@ -121,6 +128,14 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
       required_tensor(state_dict, "mask_decoder.transformer.layers.0.mlp.lin1.weight", 2), 0);
   d.iou_head_hidden_dim = size_of(
       required_tensor(state_dict, "mask_decoder.iou_prediction_head.layers.0.weight", 2), 0);
+}
+
+// Meta's checkpoints carry no config.
+sam::SamConfig config_from_tensors(const StateDict& state_dict) {
+  sam::SamConfig config;
+  read_encoder(state_dict, config.image_encoder);
+  config.variant = released_name(config.image_encoder, state_dict.source);
+  read_decoder(state_dict, config);
   finish(config, state_dict.source);
   return config;
 }

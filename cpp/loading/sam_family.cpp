@@ -73,8 +73,25 @@ constexpr KeyRow kGgufNames[] = {
     {"image_encoder.global_attn_indexes", "vision.global_blocks"},
 };
 
+// Other spellings of Meta's names.
+constexpr KeyRow kSpellings[] = {
+    {"image_encoder.blocks.{i}.mlp.fc1.", "image_encoder.blocks.{i}.mlp.lin1."},
+    {"image_encoder.blocks.{i}.mlp.fc2.", "image_encoder.blocks.{i}.mlp.lin2."},
+    {"image_encoder.blocks.{i}.mlp.layers.0.", "image_encoder.blocks.{i}.mlp.lin1."},
+    {"image_encoder.blocks.{i}.mlp.layers.1.", "image_encoder.blocks.{i}.mlp.lin2."},
+    {"mask_decoder.transformer.layers.{i}.mlp.fc1.",
+     "mask_decoder.transformer.layers.{i}.mlp.lin1."},
+    {"mask_decoder.transformer.layers.{i}.mlp.fc2.",
+     "mask_decoder.transformer.layers.{i}.mlp.lin2."},
+    {"mask_decoder.transformer.layers.{i}.mlp.layers.0.",
+     "mask_decoder.transformer.layers.{i}.mlp.lin1."},
+    {"mask_decoder.transformer.layers.{i}.mlp.layers.1.",
+     "mask_decoder.transformer.layers.{i}.mlp.lin2."},
+};
+
 void to_meta(StateDict& state_dict, Dialect dialect) {
   if (dialect == Dialect::kHuggingFace) rename_from_hugging_face(state_dict, kSamRows);
+  respell(state_dict, kSpellings);
 }
 
 ModelInfo info_of(const NetworkConfig& any) {

@@ -7,7 +7,7 @@
 
 namespace sam_rlx {
 
-// Self-attention inside of short runs of rows, such as the tokens of phrases: a row attends to the
+// Self-attention inside of short runs of rows, such as the tokens of texts: a row attends to the
 // rows of its run up to itself. Scores of a run and a head are built: a run has some tens of rows.
 struct CausalAttentionArgs {
   ConstView qkv;                         // (R, 3C): queries, keys, values; heads inside each third

@@ -47,7 +47,7 @@ struct Epilogue {
 //
 // With an int8 weight each row of x is rounded to 8 bits between its smallest and largest number,
 // and each row of the weight to 8 bits; their products are summed exactly. What is fused behind is
-// float32. A row of x that is not finite gives a row of no numbers.
+// float32. A row of x with NaN or infinity gives a row of NaN.
 void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,
             View out);
 

@@ -61,7 +61,7 @@ UpsampledConv pack_upsampled_conv(const KernelTable& kernels, ConstView weight) 
       std::fill(sums.begin(), sums.end(), 0.0);
       for (std::int64_t c = 0; c < channels; ++c) {
         for (std::int64_t tap = 0; tap < 9; ++tap) {
-          // Row 2 y + dy + tap / 3 - 1 of the enlarged map is row y + dy - 1 + place of the small.
+          // Row 2 y + dy + tap / 3 - 1 of the enlarged map is y + dy - 1 + row of the small one.
           const std::int64_t row = (dy + tap / 3 + 1) / 2 - dy, col = (dx + tap % 3 + 1) / 2 - dx;
           sums[static_cast<std::size_t>((2 * row + col) * channels + c)] +=
               static_cast<double>(weight.data[(r * channels + c) * 9 + tap]);

@@ -11,9 +11,9 @@ namespace sam_rlx {
 // map.
 //
 // A 3x3 kernel on the enlarged map meets 2x2 positions of the small one, and which weights fall on
-// the same place depends only on whether the row and the column of the result are even or odd. So
-// the convolution is four of 2x2 positions, each for a quarter of the result: 4/9 of the work. The
-// result stays in quarters:
+// the same position depends only on whether the row and the column of the result are even or odd.
+// So the convolution is four of 2x2 positions, each for a quarter of the result: 4/9 of the work.
+// The result stays in quarters:
 //
 //   map in quarters (4, H, W, C): position (2 y + dy, 2 x + dx) of the map stands at (2 dy + dx, y,
 //   x)
@@ -35,7 +35,7 @@ void conv3x3_upsampled(Context& ctx, ConstView x, const UpsampledConv& weight, C
 void conv3x3_to_quarters(Context& ctx, ConstView x, const PackedMatrix& weight, const float* bias,
                          View out);
 
-// Products of vectors with the channels of each place of a map:
+// Products of vectors with the channels of each position of a map:
 //   out[k, y, x] = vectors[k] . relu(scale * map[y, x] + shift) + bias[k]
 // The normalized map is never stored. map (4, H, W, C) in quarters -> out (K, 2 H, 2 W).
 struct MapProductArgs {

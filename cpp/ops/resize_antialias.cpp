@@ -11,7 +11,7 @@ namespace {
 
 // Weights of each output position over a run of input positions.
 struct Taps {
-  std::int64_t width = 0;  // room for the weights of one place
+  std::int64_t width = 0;  // room for the weights of one position
   std::int64_t* first = nullptr;
   std::int64_t* count = nullptr;
   float* weight = nullptr;

@@ -14,7 +14,7 @@ void rotate_pairs(const float* cos, const float* sin, std::int64_t count, float*
   }
 }
 
-// Turns one row of channels in halves, which lies at a place of the grid.
+// Turns one row of channels in halves, which lies at a position of the grid.
 void rotate_row(const AxialAngles& angles, std::int64_t y, std::int64_t x, float* row) {
   const std::int64_t quarter = angles.cos.shape.last();
   float* const im = row + 2 * quarter;

@@ -19,7 +19,7 @@ void check_map(const char* name, ConstView map, ConstView positions, std::int64_
   constexpr float kLargest = 1e9F;
   if (!std::all_of(positions.data, positions.data + positions.numel(),
                    [](float x) { return std::abs(x) <= kLargest; })) {
-    fail(name, "coordinates of at most 1e9", "larger ones, or no numbers");
+    fail(name, "coordinates of at most 1e9", "larger ones, or NaN");
   }
 }
 

@@ -20,6 +20,7 @@
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
 #include "ops/rope.h"
+#include "testing/chains/chains.h"
 #include "testing/register.h"
 
 namespace py = pybind11;
@@ -28,11 +29,30 @@ using namespace py::literals;
 namespace sam_rlx {
 namespace {
 
+using Chains = float (*)(std::int64_t rounds) noexcept;
+
+// Those of the widest registers that a table uses.
+Chains chains_of(const Isa& isa) {
+  [[maybe_unused]] const std::string name = select_kernels(isa ? isa->c_str() : nullptr).name;
+#if defined(SAM_RLX_HAVE_AVX512)
+  if (name.starts_with("avx512") || name == "amx") return avx512_chains;
+#endif
+#if defined(SAM_RLX_HAVE_AVX2)
+  if (name.starts_with("avx2")) return avx2_chains;
+#endif
+#if defined(SAM_RLX_HAVE_NEON)
+  if (name == "neon") return neon_chains;
+#endif
+  return generic_chains;
+}
+
+float chains(std::int64_t rounds, const Isa& isa) { return chains_of(isa)(rounds); }
+
 Times time_peak(int repetitions, std::int64_t pieces, const Isa& isa, int num_threads) {
-  const TestContext test(isa, num_threads);
+  const Chains run = chains_of(isa);
   return measure(repetitions, [&] {
     parallel_for(num_threads, pieces, 1, [&](std::int64_t, std::int64_t, int) {
-      [[maybe_unused]] volatile float sink = test.context.kernels.multiply_add_chains(1 << 12);
+      [[maybe_unused]] volatile float sink = run(1 << 12);
     });
   });
 }
@@ -249,6 +269,7 @@ void register_bench(py::module_& module) {
   py::module_ bench = module.def_submodule("bench", "Times of ops, without Python around them.");
   bench.def("peak", &time_peak, "repetitions"_a, "pieces"_a = 1, "isa"_a = py::none(),
             "num_threads"_a = 1);
+  bench.def("chains", &chains, "rounds"_a, "isa"_a = py::none());
   bench.def("linear", &time_linear, "m"_a, "k"_a, "n"_a, "gelu"_a = false, "residual"_a = false,
             "format"_a = "float32", "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("linear_blocks", &time_linear_blocks, "m"_a, "k"_a, "n"_a, "format"_a,

@@ -101,6 +101,11 @@ void register_state_dict(py::module_& m) {
   py::class_<StateDict>(m, "StateDict", py::module_local())
       .def_readonly("metadata", &StateDict::metadata)
       .def_property_readonly("skipped", &StateDict::skipped)
+      .def_property_readonly("origin",
+                             [](const StateDict& self) {
+                               const Origin& o = self.origin;
+                               return py::make_tuple(o.container, o.key, o.keys, o.prefix);
+                             })
       .def("keys",
            [](const StateDict& self) {
              std::vector<std::string> names;
@@ -137,7 +142,12 @@ void def_each(py::module_& module, const char* name, Out (*convert)(In) noexcept
 
 void register_checkpoint(py::module_& module) {
   register_state_dict(module);
-  module.def("open_checkpoint", &open_checkpoint);
+  module.def(
+      "open_checkpoint",
+      [](const std::filesystem::path& source, std::optional<std::string> key) {
+        return open_checkpoint(source, {.key = std::move(key)});
+      },
+      py::arg("source"), py::arg("key") = py::none());
   module.def("resolve_checkpoint", &resolve_checkpoint, py::arg("source"), py::arg("prefer") = "");
   module.def("parse_json",
              [](const std::string& text) { return json_to_python(Json::parse(text, "json")); });

@@ -324,13 +324,6 @@ Prepared depthwise_row(const KernelTable& t) {
           {2.0 * kSize * kSize * kPositions * kChannels}};
 }
 
-Prepared multiply_add_chains(const KernelTable& t) {
-  constexpr std::int64_t kRounds = 1 << 12;
-  const auto sum = floats(1);
-  return {[=, &t] { *sum->data() = t.multiply_add_chains(kRounds); },
-          {2.0 * 48 * kRounds * t.lanes}};
-}
-
 // Every row of a table, in its order. A test compares the names with kernel_table.h.
 struct KernelBench {
   const char* kernel;
@@ -362,7 +355,6 @@ constexpr KernelBench kBenches[] = {
     {"softmax_groups", "1536x8x8", softmax_groups},
     {"layer_norm_columns", "128x768", layer_norm_columns},
     {"depthwise_row", "7x7 64x256", depthwise_row},
-    {"multiply_add_chains", "", multiply_add_chains},
     {"gelu", "98304", gelu},
 };
 

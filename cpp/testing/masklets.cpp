@@ -15,7 +15,7 @@
 #include "predictors/video/masklet_overlap.h"
 #include "testing/register.h"
 
-// Rules by which objects that a phrase names are followed.
+// Rules by which objects that a text names are followed.
 
 namespace sam_rlx {
 namespace {

@@ -24,7 +24,7 @@ struct DetectOptions {
   int num_threads = 1;
 };
 
-// image (1, S, S, 3) normalized, ids (N, L): phrases
+// image (1, S, S, 3) normalized, ids (N, L): texts
 // -> logits (N, Q), boxes (N, Q, 4), presence logits (N,), masks (N, K, 4g, 4g),
 //    semantic (N, 1, 4g, 4g)
 py::object detect(const std::string& path, const Array<float>& image,
@@ -48,10 +48,10 @@ py::object detect(const std::string& path, const Array<float>& image,
   const sam3::TextFeatures text =
       sam3.forward_text(ctx, {.data = ids.data(), .count = count, .length = ids.shape(1)});
   for (std::int64_t i = 0; i < count; ++i) {
-    const Workspace::Scope phrase(workspace);
-    const sam3::DetectorHeads& heads = sam3.detector.heads;
-    const sam3::Detections found = heads.detect(
-        ctx, features, {.text = text.phrase(i), .text_padding = text.phrase_padding(i)});
+    const Workspace::Scope one(workspace);
+    const sam3::DetectorHeads& heads = *sam3.detector.heads;
+    const sam3::Detections found =
+        heads.detect(ctx, features, {.text = text.text(i), .text_padding = text.text_padding(i)});
     copy_(ctx, logits.view()[i], found.logits);
     copy_(ctx, boxes.view()[i], found.boxes);
     presence.data()[i] = found.presence_logit;
@@ -65,7 +65,7 @@ py::object detect(const std::string& path, const Array<float>& image,
   return py::tuple(out);
 }
 
-// Blocks of memory that each of `calls` rounds took: an image for all heads, a phrase, a mask.
+// Blocks of memory that each of `calls` rounds took: an image for all heads, a text, a mask.
 std::vector<std::int64_t> sam3_allocations(const std::string& path, int calls) {
   const auto model = Model::load(path, {});
   const sam3::Sam3& sam3 = model->sam3();
@@ -86,8 +86,8 @@ std::vector<std::int64_t> sam3_allocations(const std::string& path, int calls) {
     const sam3::TextFeatures text =
         sam3.forward_text(ctx, {.data = ids, .count = 1, .length = std::ssize(ids)});
     const sam3::Detections found =
-        sam3.detector.heads.detect(ctx, features, {.text = text.phrase(0)});
-    sam3.detector.heads.segment(ctx, features, found, {.kept = kept, .masks = masks});
+        sam3.detector.heads->detect(ctx, features, {.text = text.text(0)});
+    sam3.detector.heads->segment(ctx, features, found, {.kept = kept, .masks = masks});
     taken.push_back(allocation_count() - before);
   }
   return taken;

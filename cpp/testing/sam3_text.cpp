@@ -12,7 +12,7 @@ namespace {
 using Run = decltype(TestLayer::run);
 using Ids = Array<std::int64_t>;
 
-// x (R, C): tokens of phrases with `lengths` rows -> (R, C)
+// x (R, C): tokens of texts with `lengths` rows -> (R, C)
 Run make_residual_block(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam3::ResidualAttentionBlock(c["d_model"].cast<std::int64_t>(),
                                                          c["n_head"].cast<std::int64_t>()),
@@ -29,7 +29,7 @@ Run make_residual_block(const py::dict& c, const Weights& w, const KernelTable& 
   };
 }
 
-// ids (N, L) -> tokens (R, d_model) of all phrases, which of them are padding (R,): 1 or 0
+// ids (N, L) -> tokens (R, d_model) of all texts, which of them are padding (R,): 1 or 0
 Run make_text_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam3::VETextEncoder(read_config<sam3::TextEncoderConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
@@ -40,11 +40,11 @@ Run make_text_encoder(const py::dict& c, const Weights& w, const KernelTable& k)
     const std::int64_t rows = found.begins.back();
     auto padding = make_array<float>({rows});
     std::copy_n(found.padding, rows, padding.mutable_data());
-    Tensor tokens(found.tokens.shape);  // phrase by phrase, as the detector takes them
+    Tensor tokens(found.tokens.shape);  // text by text, as the detector takes them
     float* to = tokens.data();
     for (std::int64_t i = 0; i < ids.shape(0); ++i) {
-      const ConstView phrase = found.phrase(i);
-      to = std::copy_n(phrase.data, phrase.numel(), to);
+      const ConstView text = found.text(i);
+      to = std::copy_n(text.data, text.numel(), to);
     }
     return py::make_tuple(to_numpy(std::move(tokens)), padding);
   };

@@ -50,7 +50,7 @@ inline FloatArray make_array(const Shape& shape) {
 inline View mutable_view_of(FloatArray& array) { return {array.mutable_data(), shape_of(array)}; }
 
 inline BlockFormat block_format_named(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(BlockFormat::kQ8_K); ++i) {
+  for (int i = 0; i <= static_cast<int>(BlockFormat::kMXFP4); ++i) {
     const auto format = static_cast<BlockFormat>(i);
     if (name == block_facts(format).name) return format;
   }

@@ -72,7 +72,7 @@ std::vector<std::int64_t> allocations(const std::string& path, const py::array& 
   return taken;
 }
 
-// Blocks of memory that each of `calls` rounds of one image and phrases (N, L) took, and how many
+// Blocks of memory that each of `calls` rounds of one image and texts (N, L) took, and how many
 // of them are results.
 std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
     const std::string& path, const py::array& image, const Array<std::int64_t>& ids,
@@ -84,13 +84,13 @@ std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
   for (int i = 0; i < calls; ++i) {
     const std::int64_t before = allocation_count();
     predictor.set_image(pixels.view());
-    std::vector<ConceptFindings> found = predictor.find(
-        {.phrases = {ids.data(), ids.shape(0), ids.shape(1)}, .threshold = threshold});
+    std::vector<ConceptFindings> found =
+        predictor.find({.texts = {ids.data(), ids.shape(0), ids.shape(1)}, .options = {threshold}});
     std::int64_t results = 0;
-    for (const ConceptFindings& phrase : found) {
-      const auto kept = static_cast<std::int64_t>(phrase.queries.size());
+    for (const ConceptFindings& text : found) {
+      const auto kept = static_cast<std::int64_t>(text.queries.size());
       masks.resize(static_cast<std::size_t>(kept * image.shape(0) * image.shape(1)));
-      predictor.binarize(*predictor.orig_hw(), phrase.low_res, masks.data());
+      predictor.binarize(*predictor.orig_hw(), text.low_res, masks.data());
       results += 3;
     }
     taken.emplace_back(allocation_count() - before, results);

@@ -1,6 +1,7 @@
 """Checks at the border: what callers pass becomes the arrays that the core takes."""
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,16 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._core import MAX_IMAGE_PIXELS
+from sam_rlx._pages import warn_of_pages
+from sam_rlx._pixels import IMAGE, as_array, from_mode_i, from_pil, to_uint8
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 _CHANNELS = (1, 3, 4)
-_IMAGE = (
-    "a uint8, uint16 or [0, 1] float image (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
-)
 
 
-def as_rgb(image: Any) -> NDArray[np.uint8]:
+def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
     """Convert an image in any common form to a contiguous uint8 (H, W, 3) array.
 
     Parameters
@@ -27,7 +27,9 @@ def as_rgb(image: Any) -> NDArray[np.uint8]:
         uint8; uint16 (divided by 257); or float in [0, 1] (times 255, rounded). Grey (H, W),
         channels last (H, W, 1|3|4) or channels first (1|3|4, H, W); if both orders fit, channels
         last wins. Any strides. The fourth channel (alpha) is dropped, not blended. Other array
-        types take part through ``__array__``.
+        types take part through ``__array__``, and tensors of PyTorch without their gradients.
+    stretch : bool or (low, high)
+        For other ranges: as for `io.read_image`.
 
     Returns
     -------
@@ -38,17 +40,28 @@ def as_rgb(image: Any) -> NDArray[np.uint8]:
     ------
     InvalidArgumentError
         The type, shape, dtype or range is another one.
+
+    Warns
+    -----
+    MediaWarning
+        Less than a tenth of the range of uint16 or float is used, or a PIL image has several
+        pages of which none was chosen.
     """
     if type(image).__module__.partition(".")[0] == "PIL" and hasattr(image, "convert"):
-        image = _from_pil(image)
-    elif not isinstance(image, np.ndarray):
-        if not hasattr(image, "__array__"):
-            raise InvalidArgumentError(f"image: expected {_IMAGE}, found {type(image).__name__}")
-        image = np.asarray(image)
-    pixels = _as_uint8(_channels_last(image))
+        warn_of_pages(image)
+        mode, image = image.mode, from_pil(image)
+        if mode == "I" and stretch is False:
+            image = from_mode_i(image)
+    elif isinstance(image, np.ndarray) or hasattr(image, "__array__"):
+        image = as_array("image", image)
+    else:
+        reads = isinstance(image, (str, bytes, os.PathLike)) or hasattr(image, "read")
+        hint = "; io.read_image reads files" if reads else ""
+        raise InvalidArgumentError(f"image: expected {IMAGE}, found {type(image).__name__}{hint}")
+    pixels = to_uint8(_channels_last(image)[:, :, :3], stretch)
     if pixels.shape[2] == 1:
         pixels = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
-    return np.ascontiguousarray(pixels[:, :, :3])
+    return np.ascontiguousarray(pixels)
 
 
 def as_images(images: Sequence[Any]) -> list[NDArray[np.uint8]]:
@@ -63,30 +76,13 @@ def as_images(images: Sequence[Any]) -> list[NDArray[np.uint8]]:
     return pixels
 
 
-def _from_pil(image: Any) -> NDArray[Any]:
-    """Read a PIL image; 16-bit modes keep their depth, all others become 8-bit RGB."""
-    if image.mode.startswith("I;16"):
-        return np.asarray(image).astype(np.uint16)
-    if image.mode == "I":
-        wide = np.asarray(image)
-        if wide.size and (wide.min() < 0 or wide.max() > 65535):
-            raise InvalidArgumentError(
-                f"image: expected values 0 to 65535 in a PIL image of mode 'I', found {wide.min()} "
-                f"to {wide.max()}"
-            )
-        return wide.astype(np.uint16)
-    if image.mode == "F":
-        return np.asarray(image)
-    return np.asarray(image.convert("RGB"))
-
-
 def _channels_last(image: NDArray[Any]) -> NDArray[Any]:
     if image.ndim == 2:
         image = image[:, :, np.newaxis]
     elif image.ndim == 3 and image.shape[2] not in _CHANNELS and image.shape[0] in _CHANNELS:
         image = image.transpose(1, 2, 0)
     if image.ndim != 3 or image.shape[2] not in _CHANNELS or image.size == 0:
-        raise InvalidArgumentError(f"image: expected {_IMAGE}, found shape {image.shape}")
+        raise InvalidArgumentError(f"image: expected {IMAGE}, found shape {image.shape}")
     as_hw("image", image.shape[:2])
     return image
 
@@ -104,23 +100,6 @@ def as_hw(name: str, hw: Any) -> tuple[int, int]:
     return height, width
 
 
-def _as_uint8(image: NDArray[Any]) -> NDArray[np.uint8]:
-    if image.dtype == np.uint8:
-        pixels: NDArray[np.uint8] = image
-        return pixels
-    if image.dtype.kind == "u" and image.dtype.itemsize == 2:
-        return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    if image.dtype.kind != "f":
-        raise InvalidArgumentError(f"image: expected {_IMAGE}, found dtype {image.dtype}")
-    low, high = float(image.min()), float(image.max())
-    if not (low >= 0.0 and high <= 1.0):
-        raise InvalidArgumentError(
-            f"image: expected float values in [0, 1], found {low:g} to {high:g}"
-        )
-    scaled: NDArray[np.float32] = image.astype(np.float32) * np.float32(255.0)
-    return np.rint(scaled).astype(np.uint8)
-
-
 def as_items(name: str, values: Any) -> list[Any]:
     """Return the entries of an iterable that a user gives."""
     try:
@@ -132,10 +111,7 @@ def as_items(name: str, values: Any) -> list[Any]:
 
 def as_bools(name: str, mask: Any) -> NDArray[np.bool_]:
     """Return a mask (H, W) of bools or numbers as bool: true where it is not 0."""
-    try:
-        array = np.asarray(mask)
-    except ValueError as error:  # ragged lists
-        raise InvalidArgumentError(f"{name}: expected an array (H, W), found {error}") from error
+    array = as_array(name, mask)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InvalidArgumentError(
             f"{name}: expected an array (H, W) of bool, found shape {array.shape} of {array.dtype}"
@@ -166,7 +142,8 @@ def as_prompts(
 
     One prompt set is `point_coords` (N, 2), `point_labels` (N,), `box` (4,), `mask_input`
     (S, S); a batch has one more axis in front, of the same length B in all that are given. Beside
-    one point set, `box` (1, 4) and `mask_input` (1, S, S) count as one set too.
+    one point set, `box` (1, 4) and `mask_input` (1, S, S) count as one set too. N may be 0, and
+    empty lists are no points and no boxes.
 
     Raises
     ------
@@ -218,8 +195,9 @@ def _coordinates(
         return None
     array = _numbers(name, values)
     width = 2 if name == "point_coords" else 4
-    empty_set = rank == 2 and array.ndim >= 2 and array.shape[-2] == 0
-    if array.ndim not in (rank, rank + 1) or array.shape[-1] != width or empty_set:
+    if array.shape == (0,):  # an empty list
+        array = array.reshape(0, width)
+    if array.ndim not in (rank, rank + 1) or array.shape[-1] != width:
         raise InvalidArgumentError(f"{name}: expected shape {expected}, found {array.shape}")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
@@ -228,12 +206,7 @@ def _coordinates(
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"{name}: expected an array of numbers, found {error}"
-        ) from error
+    array = as_array(name, values)
     if array.dtype.kind not in "iuf":
         raise InvalidArgumentError(f"{name}: expected numbers, found dtype {array.dtype}")
     return array
@@ -241,7 +214,7 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
 
 def _labels(values: ArrayLike | None, shape: tuple[int, ...], single: bool) -> NDArray[np.int32]:
     assert values is not None
-    array = np.asarray(values)
+    array = as_array("point_labels", values)
     if array.dtype.kind == "b":
         array = array.astype(np.int32)
     array = _numbers("point_labels", array)
@@ -314,7 +287,7 @@ def as_marks(
         )
     if not np.isfinite(array).all():
         raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or infinity")
-    marks = np.ones(len(array), np.int32) if labels is None else np.asarray(labels)
+    marks = np.ones(len(array), np.int32) if labels is None else as_array(label_name, labels)
     if marks.dtype.kind not in "biu" or np.size(marks) != len(array) or marks.ndim > 1:
         raise InvalidArgumentError(
             f"{label_name}: expected {len(array)} labels, found shape {marks.shape} of "
@@ -327,12 +300,39 @@ def as_marks(
     return Marks(np.ascontiguousarray(array), marks.reshape(-1).astype(np.int32))
 
 
-def as_integer(name: str, value: Any, low: int) -> int:
-    """Return `value` as an int if it is an integer (no bool) of at least `low`."""
+def clamped(boxes: Marks, hw: tuple[int, ...], where: str = "an image") -> Marks:
+    """Cut boxes (x0, y0, x1, y1) off at the edges of their image: a predictor's own reach out.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Nothing of a box is in the image, or it is empty.
+    """
+    height, width = hw
+    limits = np.array([width, height, width, height], np.float64)
+    values = np.clip(boxes.values, 0.0, limits)
+    empty = (values[:, :2] >= values[:, 2:]).any(axis=1)
+    if empty.any():
+        raise InvalidArgumentError(
+            f"boxes: expected (x0, y0, x1, y1) that overlaps {where} of {width} x {height}, with "
+            f"x0 < x1 and y0 < y1, found {boxes.values[int(empty.argmax())].tolist()}"
+        )
+    return Marks(values, boxes.labels)
+
+
+def as_integer(name: str, value: Any, low: int, high: float = math.inf) -> int:
+    """Return `value` as an int if it is an integer (no bool) from `low` to `high`."""
     integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not integer or value < low:
-        raise InvalidArgumentError(f"{name}: expected an int >= {low}, found {shown(value)}")
+    if not integer or not low <= value <= high:
+        expected = f">= {low}" if high == math.inf else f"from {low} to {int(high)}"
+        raise InvalidArgumentError(f"{name}: expected an int {expected}, found {shown(value)}")
     return int(value)
+
+
+def as_frame_index(index: int, count: int) -> None:
+    """Check the number of a frame of a video of `count` frames."""
+    if not 0 <= index < count:
+        raise InvalidArgumentError(f"frame_index: expected 0 to {count - 1}, found {index}")
 
 
 def as_num_threads(num_threads: int | None) -> int:

@@ -1,12 +1,12 @@
 """Words on images: captions of masks, readable on any background. Needs Pillow."""
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._fonts import fitted
 from sam_rlx.io import pillow
 
 # Left, top, right, bottom in pixels.
@@ -19,7 +19,7 @@ def draw_captions(
     captions: Sequence[str],
     colors: Sequence[tuple[int, int, int]],
 ) -> NDArray[np.uint8]:
-    """Write a caption at the upper edge of each mask, on a plate of the mask's colour.
+    r"""Write a caption at the upper edge of each mask, on a plate of the mask's colour.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def draw_captions(
     masks : sequence of bool (H, W)
         An empty one gets no caption.
     captions : sequence of str
-        One a mask; "" for none. Pillow's own font has ASCII only: other letters lose their marks
-        or become question marks.
+        One a mask; "" for none. Letters that no font of this machine has become escapes such as
+        ``\u72d7``; Latin letters lose their marks.
     colors : sequence of (int, int, int)
         RGB of each mask.
 
@@ -49,13 +49,13 @@ def draw_captions(
     # Many captions are smaller.
     crowd = np.clip(np.sqrt(10 / max(1, len(masks))), 0.5, 1.0)
     size = int(np.clip(crowd * min(height, width) / 28, 10, 44))
-    font = pillow("ImageFont").load_default(size)
     taken: list[_Box] = []
     for mask, words, color in zip(masks, captions, colors, strict=True):
         anchor = _anchor(mask)
-        caption = _plain(words)
-        if anchor is None or not caption:
+        if anchor is None or not words:
             continue
+        written = fitted(words, size)
+        caption, font = written.text, written.font
         left, top, right, bottom = draw.textbbox((0, 0), caption, font=font)
         pad = max(2, size // 5)
         plate = int(right - left) + 2 * pad, int(bottom - top) + 2 * pad
@@ -67,11 +67,6 @@ def draw_captions(
         )
         draw.text((box[0] + pad - left, box[1] + pad - top), caption, fill=_ink(color), font=font)
     return np.asarray(image)
-
-
-def _plain(words: str) -> str:
-    letters = [c for c in unicodedata.normalize("NFKD", words) if not unicodedata.combining(c)]
-    return "".join(letters).encode("ascii", "replace").decode("ascii")
 
 
 def _ink(color: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -93,7 +88,7 @@ def _anchor(mask: NDArray[np.bool_]) -> tuple[int, int] | None:
 def _free_position(
     anchor: tuple[int, int], plate: tuple[int, int], hw: tuple[int, int], taken: list[_Box]
 ) -> _Box:
-    """Return the first place above or below the anchor, within the image, that is free."""
+    """Return the first position above or below the anchor, within the image, that is free."""
     width, height = plate
     left = int(np.clip(anchor[0] - width // 2, 0, max(0, hw[1] - width)))
     positions = []

@@ -6,13 +6,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-# A phrase, or its ids.
-Phrase: TypeAlias = str | tuple[int, ...]
+# A text, or its ids.
+Text: TypeAlias = str | tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class RawDetections:
-    """What the network gives for one phrase, for all of its Q queries, under upstream's names.
+    """What the network gives for one text, for all of its Q queries, under upstream's names.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class RawDetections:
     pred_masks : ndarray (Q, S, S), float32
         Logits; S = `Model.mask_side`.
     semantic_seg : ndarray (S, S), float32
-        Logits of a pixel being what the phrase names, instances aside.
+        Logits of a pixel being what the text names, instances aside.
     """
 
     pred_logits: NDArray[np.float32]
@@ -38,9 +38,9 @@ class RawDetections:
 
 @dataclass(frozen=True, eq=False)
 class ConceptPrediction:
-    """N instances: those of the first phrase, then those of the second, and so on.
+    """N instances: those of the first text, then those of the second, and so on.
 
-    Within a phrase they are in the order of the network's queries, as upstream: not by score.
+    Within a text they are in the order of the network's queries, as upstream: not by score.
 
     Attributes
     ----------
@@ -51,25 +51,25 @@ class ConceptPrediction:
     scores : ndarray (N,), float32
         0 to 1, above the threshold.
     labels : ndarray (N,), int64
-        Place of the instance's phrase in `phrases`.
+        Index of the instance's text in `phrases`.
     phrases : tuple
-        The phrases of the call as they were given: str, or tuples of ids. ``"visual"`` where
+        The texts of the call as they were given: str, or tuples of ids. ``"visual"`` where
         there was none.
     low_res_masks : ndarray (N, S, S), float32
         Logits at the network's resolution, S = `Model.mask_side`.
     raw : tuple of RawDetections, or None
-        All that the network gave, one a phrase, if `raw` was asked for.
+        All that the network gave, one a text, if `raw` was asked for.
     """
 
     masks: NDArray[Any]
     boxes: NDArray[np.float32]
     scores: NDArray[np.float32]
     labels: NDArray[np.int64]
-    phrases: tuple[Phrase, ...]
+    phrases: tuple[Text, ...]
     low_res_masks: NDArray[np.float32]
     raw: tuple[RawDetections, ...] | None = None
 
     @property
-    def names(self) -> tuple[Phrase, ...]:
-        """The phrase of each instance."""
+    def names(self) -> tuple[Text, ...]:
+        """The text of each instance."""
         return tuple(self.phrases[label] for label in self.labels)

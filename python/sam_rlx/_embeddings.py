@@ -14,6 +14,36 @@ from sam_rlx._core import Exclusive
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.model import Model
 
+Encoded = tuple[list[NDArray[np.float32]], tuple[int, int]]
+
+
+def as_encoded(embedding: ArrayLike | Sequence[ArrayLike], orig_hw: Any) -> Encoded:
+    """Check the types and values of embeddings, and the size (H, W) of their image."""
+    single = isinstance(embedding, np.ndarray) or not isinstance(embedding, Sequence)
+    parts: Sequence[Any] = [embedding] if single else embedding  # type: ignore[assignment]
+    arrays = [embedding_file.as_embedding(part) for part in parts]
+    return arrays, as_hw("orig_hw", orig_hw)
+
+
+def encoded_image(kind: embedding_file.Kind, model: Model, embedding: Any, orig_hw: Any) -> Encoded:
+    """Return embeddings that are given as arrays with `orig_hw`, or as the path of a file.
+
+    Raises
+    ------
+    InvalidArgumentError
+        One of the two is missing, a path comes with a size, or an array is wrong.
+    FileNotFoundError, CheckpointError
+        Of the file.
+    """
+    if isinstance(embedding, (str, os.PathLike)):
+        if orig_hw is not None:
+            raise InvalidArgumentError(f"orig_hw: expected none beside a file, found {orig_hw!r}")
+        return embedding_file.load(embedding, kind, saved_arrays.identity(model))
+    if embedding is None or orig_hw is None:
+        absent, present = ("embedding", "orig_hw") if embedding is None else ("orig_hw", "arrays")
+        raise InvalidArgumentError(f"{absent}: expected one beside {present}, found None")
+    return as_encoded(embedding, orig_hw)
+
 
 class ImageEmbeddings:
     """The part of a predictor that gives and takes embeddings of its current image."""
@@ -67,10 +97,7 @@ class ImageEmbeddings:
         StateError
             The predictor is in use by another thread.
         """
-        single = isinstance(embedding, np.ndarray) or not isinstance(embedding, Sequence)
-        parts: Sequence[Any] = [embedding] if single else embedding  # type: ignore[assignment]
-        arrays = [embedding_file.as_embedding(part) for part in parts]
-        height, width = as_hw("orig_hw", orig_hw)
+        arrays, (height, width) = as_encoded(embedding, orig_hw)
         with self._exclusive:
             self._core.set_image_embeddings(arrays, (height, width))
             self._encoded = []

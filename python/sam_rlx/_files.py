@@ -34,7 +34,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     new = NewFile(path)
     try:
-        yield new.file
+        with new.naming():
+            yield new.file
         new.commit()
     finally:
         new.discard()
@@ -72,13 +73,24 @@ class NewFile:
         self._target, renamed = _resolve(given)
         if renamed:
             _remove_stale(self._target)
-            self._temporary, self.file = _create(self._target)
+            with _naming(self._target):
+                self._temporary, self.file = _create(self._target)
         else:
             self._stream = _open_with(self._target, "wb", os.O_WRONLY)
             self.file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
 
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Give errors of the disk in the block the name of the target, not of a temporary file."""
+        with _naming(self._target):
+            yield
+
     def commit(self) -> None:
         """Put the file in its place. An error leaves the target as it was, but for a stream."""
+        with _naming(self._target):
+            self._commit()
+
+    def _commit(self) -> None:
         global _last_folder
         self.file.flush()
         if self._stream is not None:
@@ -106,6 +118,19 @@ class NewFile:
                 with suppress(OSError):
                     if file is not None:
                         file.close()
+
+
+@contextmanager
+def _naming(target: Path) -> Iterator[None]:
+    """Name `target` in errors of the disk that name no file, or a temporary one of a writer."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or (
+            error.filename is not None and not str(error.filename).endswith(_SUFFIX)
+        ):
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
 
 
 def as_path(path: Any) -> Path:

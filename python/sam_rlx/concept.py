@@ -1,5 +1,6 @@
-"""Everything that a phrase names on an image, with SAM 3."""
+"""Everything that a text names on an image, with SAM 3."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -7,32 +8,31 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
-from sam_rlx import _embedding_file as embedding_file
+from sam_rlx import _core, _embedding_file, _options
 from sam_rlx._arrays import (
     Marks,
     as_images,
     as_integer,
     as_marks,
     as_num_threads,
-    as_number,
     as_rgb,
+    clamped,
 )
-from sam_rlx._concept_types import ConceptPrediction, Phrase, RawDetections
-from sam_rlx._embeddings import ImageEmbeddings
+from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
+from sam_rlx._embeddings import Encoded, ImageEmbeddings, encoded_image
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
-# The phrase of a prompt that has none, as upstream.
+# The text of a prompt that has none, as upstream.
 _VISUAL = "visual"
 
 
 class ConceptPredictor(ImageEmbeddings):
-    """Find all instances of what phrases, example boxes and points describe, with SAM 3.
+    """Find all instances of what texts, example boxes and points describe, with SAM 3.
 
     The image is encoded once, by `set_image` or by `predict` with an image; what follows on the
-    same image is cheaper by far. The text of a phrase is encoded once for all images. A
+    same image is cheaper by far. A text is encoded once for all images. A
     predictor serves one call at a time: a second thread gets a `StateError`. Make one predictor
     for each thread; they may share the model.
 
@@ -64,7 +64,7 @@ class ConceptPredictor(ImageEmbeddings):
     ((2, 480, 640), ('cat', 'dog'))
     """
 
-    _EMBEDDING_FILE = embedding_file.CONCEPT
+    _EMBEDDING_FILE = _embedding_file.CONCEPT
 
     def __init__(
         self,
@@ -76,13 +76,28 @@ class ConceptPredictor(ImageEmbeddings):
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        options = _options.checked("image", model.family, {"resize": resize})
         self._model = model
         self._core: _core.ConceptPredictor = _core.ConceptPredictor(
-            model.core, as_num_threads(num_threads), str(resize)
+            model.core, as_num_threads(num_threads), **options
         )
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
+        self._arguments = {"num_threads": num_threads, "resize": resize}
         self._exclusive = _core.Exclusive("ConceptPredictor")
         self._encoded: list[_core.ConceptImage | None] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._exclusive:
+            current = self._core.concept_image
+            images: list[Encoded | None] = []
+            try:
+                for image in (current, *self._encoded):
+                    self._core.set_concept_image(image)
+                    hw = self._core.orig_hw
+                    images.append(None if hw is None else (list(self._core.image_embeddings), hw))
+            finally:
+                self._core.set_concept_image(current)
+        return _restored, (type(self), self._model, self._arguments, images)
 
     @property
     def model(self) -> Model:
@@ -175,7 +190,7 @@ class ConceptPredictor(ImageEmbeddings):
             self._core.set_concept_image(self._encoded[index])
 
     def reset_image(self) -> None:
-        """Forget all images. Phrases stay known.
+        """Forget all images. Texts stay known.
 
         Raises
         ------
@@ -190,6 +205,8 @@ class ConceptPredictor(ImageEmbeddings):
         self,
         image: Any = None,
         *,
+        embedding: Sequence[ArrayLike] | str | os.PathLike[str] | None = None,
+        orig_hw: tuple[int, int] | None = None,
         text: str | Sequence[str] | ArrayLike | None = None,
         boxes: ArrayLike | None = None,
         box_labels: ArrayLike | None = None,
@@ -202,8 +219,8 @@ class ConceptPredictor(ImageEmbeddings):
     ) -> ConceptPrediction:
         """Find all instances of what the prompts describe.
 
-        Each phrase is a prompt of its own: instances are found for it as if it were the only one.
-        Boxes and points are examples of what is meant, or of what is not; with phrases, they
+        Each text is a prompt of its own: instances are found for it as if it were the only one.
+        Boxes and points are examples of what is meant, or of what is not; with texts, they
         belong to each of them, which refines a result that words alone gave.
 
         Parameters
@@ -211,11 +228,17 @@ class ConceptPredictor(ImageEmbeddings):
         image : ndarray or PIL image, optional
             Becomes the current image, as by `set_image`. Default: the current image, so that
             several calls on one image encode it once.
+        embedding : sequence of arrays, or path, optional
+            In place of `image`: what the encoder gave for it, which are the `image_embeddings` of a
+            `ConceptPredictor` with the same weights, or a file of its `save_embedding`.
+        orig_hw : (int, int), optional
+            Height and width of the image, beside arrays; a file knows them.
         text : str, sequence of str, or array of int (L,) or (N, L), optional
-            Phrases, or the ids that `sam_rlx.Tokenizer` gives for them (L at most 32, zeros behind
-            a phrase). Default: boxes and points alone, with the phrase "visual", as upstream.
+            Texts, or the ids that `sam_rlx.Tokenizer` gives for them (L at most 32, zeros behind
+            a text). Default: boxes and points alone, with the text "visual", as upstream.
         boxes : array (B, 4), optional
-            (x0, y0, x1, y1) in pixels of the original image, within it and not empty.
+            (x0, y0, x1, y1) in pixels of the original image, not empty. What reaches out of it, as
+            found boxes may, is cut off.
         box_labels : array (B,), optional
             1: an example of what is meant (default for all), 0: of what is not.
         point_coords : array (P, 2), optional
@@ -230,7 +253,7 @@ class ConceptPredictor(ImageEmbeddings):
         raw : bool
             True: also give all that the network computes, in `ConceptPrediction.raw`.
         progress : callable, optional
-            Called as ``progress(done, total)`` after each phrase.
+            Called as ``progress(done, total)`` after each text.
 
         Returns
         -------
@@ -242,53 +265,66 @@ class ConceptPredictor(ImageEmbeddings):
         StateError
             No image is set, or the predictor is in use by another thread.
         InvalidArgumentError
-            No prompt is given; a shape, label or value is wrong; a box is empty or reaches out of
-            the image; an id is not in the vocabulary. The current image is as it was before.
+            No prompt is given; a shape, label or value is wrong; a box is empty or out of the
+            image; an id is not in the vocabulary. The current image is as it was before.
+        CheckpointError
+            The file of the embedding is damaged, or another model's.
 
         Warns
         -----
         TruncationWarning
-            A phrase is too long; its end has no effect.
+            A text is too long; its end has no effect.
         """
         points = as_marks(("point_coords", "point_labels"), point_coords, point_labels, 2)
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
-        limit = as_number("threshold", threshold, 0.0, 1.0)
+        options = _options.checked("concept", self._model.family, {"threshold": threshold})
         if text is None and points is None and examples is None:
             raise InvalidArgumentError(
                 "predict: expected text, boxes or point_coords, found None for all"
             )
-        ids, phrases = self._as_ids(_VISUAL if text is None else text)
+        ids, texts = self._as_ids(_VISUAL if text is None else text)
         pixels = None if image is None else as_rgb(image)
+        given = self._given(image, embedding, orig_hw)
         with self._exclusive, self._restoring():
             hw = self.orig_hw if pixels is None else pixels.shape[:2]
+            hw = hw if given is None else given[1]
             if hw is None:
                 raise StateError("predict: expected an image, here or by set_image, found none")
-            _check_inside("point_coords", points, hw)
-            _check_inside("boxes", examples, hw)
+            _check_inside(points, hw)
+            examples = None if examples is None else clamped(examples, hw)
             # Ids are checked before the longest part of the work.
             self._core.encode_text(ids)
             if pixels is not None:
                 self._core.set_image(pixels)
+            if given is not None:
+                self._core.set_image_embeddings(*given)
             found = self._core.find(
                 ids,
                 points=None if points is None else points.values,
                 point_labels=None if points is None else points.labels,
                 boxes=None if examples is None else examples.values,
                 box_labels=None if examples is None else examples.labels,
-                threshold=limit,
                 raw=bool(raw),
                 progress=progress,
+                **options,
             )
-            result = self._result(found, phrases, hw, bool(return_logits))
-            if pixels is not None:
+            result = self._result(found, texts, hw, bool(return_logits))
+            if pixels is not None or given is not None:
                 self._encoded = []
             return result
 
-    def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Phrase, ...]]:
-        """Return ids (N, L), and the phrases as they were given."""
-        phrases = (text,) if isinstance(text, str) else text
-        if isinstance(phrases, Sequence) and phrases and all(isinstance(p, str) for p in phrases):
-            return self._tokenizer(phrases), tuple(phrases)
+    def _given(self, image: Any, embedding: Any, orig_hw: Any) -> Encoded | None:
+        if embedding is None and orig_hw is None:
+            return None
+        if image is not None:
+            raise InvalidArgumentError("predict: expected image or embedding, found both")
+        return encoded_image(self._EMBEDDING_FILE, self._model, embedding, orig_hw)
+
+    def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Text, ...]]:
+        """Return ids (N, L), and the texts as they were given."""
+        texts = (text,) if isinstance(text, str) else text
+        if isinstance(texts, Sequence) and texts and all(isinstance(p, str) for p in texts):
+            return self._tokenizer(texts), tuple(texts)
         try:
             ids = np.asarray(text)
         except ValueError:
@@ -304,7 +340,7 @@ class ConceptPredictor(ImageEmbeddings):
     def _result(
         self,
         found: list[dict[str, Any]],
-        phrases: tuple[Phrase, ...],
+        texts: tuple[Text, ...],
         hw: tuple[int, ...],
         return_logits: bool,
     ) -> ConceptPrediction:
@@ -323,27 +359,39 @@ class ConceptPredictor(ImageEmbeddings):
             boxes=_joined(found, "boxes"),
             scores=_joined(found, "scores"),
             labels=np.repeat(np.arange(len(found)), counts),
-            phrases=phrases,
+            texts=texts,
             low_res_masks=low_res,
             raw=raw or None,
         )
 
 
-def _check_inside(name: str, marks: Marks | None, hw: tuple[int, ...]) -> None:
-    if marks is None:
-        return
+def _check_inside(points: Marks | None, hw: tuple[int, ...]) -> None:
     height, width = hw
-    for row in marks.values:
-        x, y = row[0::2], row[1::2]
-        inside = (x >= 0).all() and (y >= 0).all() and (x <= width).all() and (y <= height).all()
-        if not inside:
+    for x, y in [] if points is None else points.values.tolist():
+        if not (0 <= x <= width and 0 <= y <= height):
             raise InvalidArgumentError(
-                f"{name}: expected pixels of an image of {width} x {height}, found {row.tolist()}"
+                f"point_coords: expected pixels of an image of {width} x {height}, found {[x, y]}"
             )
-        if len(row) == 4 and not (x[0] < x[1] and y[0] < y[1]):
-            raise InvalidArgumentError(
-                f"{name}: expected (x0, y0, x1, y1) with x0 < x1 and y0 < y1, found {row.tolist()}"
-            )
+
+
+def _restored(
+    kind: type[ConceptPredictor],
+    model: Model,
+    arguments: dict[str, Any],
+    images: list[Encoded | None],
+) -> ConceptPredictor:
+    """Return the predictor of a pickle or a copy, with its images."""
+    predictor = kind(model, **arguments)
+    handles: list[_core.ConceptImage | None] = []
+    for image in images:
+        if image is None:
+            predictor._core.set_concept_image(None)
+        else:
+            predictor._core.set_image_embeddings(*image)
+        handles.append(predictor._core.concept_image)
+    current, *predictor._encoded = handles
+    predictor._core.set_concept_image(current)
+    return predictor
 
 
 def _joined(found: list[dict[str, Any]], name: str) -> NDArray[Any]:

@@ -42,4 +42,8 @@ class HubError(SamRlxError, OSError):
 
 
 class TruncationWarning(UserWarning):
-    """A phrase has more tokens than the text encoder takes; the rest of it has no effect."""
+    """A text has more tokens than the text encoder takes; the rest of it has no effect."""
+
+
+class MediaWarning(UserWarning):
+    """An image or video is read in a way that may not be meant: its range, pages or end."""

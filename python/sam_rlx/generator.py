@@ -1,6 +1,7 @@
 """Everything mode: masks for all objects of an image."""
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, _options
+from sam_rlx import _embedding_file as embedding_file
 from sam_rlx._arrays import as_num_threads, as_number, as_rgb
+from sam_rlx._embeddings import encoded_image
 from sam_rlx._progress import Progress, terminal_bar
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
@@ -108,14 +111,22 @@ class MaskRecord(Mapping[str, Any]):
         Returns
         -------
         dict
-            ``segmentation`` {``size``, ``counts``: str} and the other six keys.
+            ``segmentation`` {``size``, ``counts``: str} and the other six keys. ``bbox`` is COCO's,
+            as pycocotools' ``toBbox`` gives it: its w and h count pixels, one more each than those
+            of `bbox`; 0 for an empty mask.
         """
         others = {key: getattr(self, key) for key in self.KEYS if key != "segmentation"}
-        return {"segmentation": self._coco_segmentation(), **others}
+        x, y, width, height = self.bbox
+        box = [x, y, width + 1, height + 1] if self.area else [0, 0, 0, 0]
+        return {"segmentation": self._coco_segmentation(), **others, "bbox": box}
 
     def polygons(self) -> list[list[float]]:
-        """Return the outlines as COCO polygons: lists [x0, y0, x1, y1, ...] in pixels."""
-        return _core.mask_to_polygons(self.mask())
+        """Return the outlines as COCO polygons: lists [x0, y0, x1, y1, ...] in pixels.
+
+        One for each part of the mask; filling them gives the mask. A hole is cut open: its outline
+        is part of that of the mask around it, joined by a vertical line there and back.
+        """
+        return _core.mask_to_polygons(self.mask(), True)
 
 
 class MaskGenerator:
@@ -235,33 +246,53 @@ class MaskGenerator:
         if points_per_side is None:
             options["points_per_side"] = None
         grids = None if point_grids is None else _as_grids(point_grids, options["crop_n_layers"])
+        switches = (bool(multimask_output), bool(use_m2m), mask_threshold, True)
+        self._set_up(model, output_mode, (as_num_threads(num_threads), options, grids, *switches))
+
+    def _set_up(
+        self, model: Model, output_mode: str, arguments: tuple[Any, ...], max_region_area: float = 0
+    ) -> None:
+        """Make the core of its arguments behind the model."""
         self._model = model
         self._output_mode = output_mode
-        self._core = _core.MaskGenerator(
-            model.core,
-            as_num_threads(num_threads),
-            options,
-            grids,
-            bool(multimask_output),
-            bool(use_m2m),
-            mask_threshold,
-        )
+        self._arguments = arguments
+        self._layers = int(arguments[1]["crop_n_layers"])
+        self._core = _core.MaskGenerator(model.core, *arguments)
+        if max_region_area:
+            self._core.max_region_area = max_region_area
         self._exclusive = _core.Exclusive("MaskGenerator")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        area = self._core.max_region_area
+        return prepared, (self._model, self._output_mode, self._arguments, area)
 
     @property
     def model(self) -> Model:
         """The model that this generator runs."""
         return self._model
 
-    def generate(self, image: Any, *, progress: bool | Progress = False) -> list[MaskRecord]:
+    def generate(
+        self,
+        image: Any = None,
+        *,
+        embedding: ArrayLike | Sequence[ArrayLike] | str | os.PathLike[str] | None = None,
+        orig_hw: tuple[int, int] | None = None,
+        progress: bool | Progress = False,
+    ) -> list[MaskRecord]:
         """Find the masks of an image.
 
         Parameters
         ----------
-        image : ndarray or PIL image
-            As for `ImagePredictor.set_image`.
+        image : ndarray or PIL image, optional
+            As for `ImagePredictor.set_image`. Exactly one of this and `embedding`.
+        embedding : array, sequence of arrays, or path, optional
+            What the encoder gave for the image, so that it need not run again:
+            `ImagePredictor.image_embeddings` of a predictor with the same weights, or a file of
+            `ImagePredictor.save_embedding`. Only without crops, which have pixels of their own.
+        orig_hw : (int, int), optional
+            Height and width of the image, beside arrays; a file knows them.
         progress : bool or callable
-            A callable gets (steps done, steps in all) after each batch of points. True shows a
+            A callable gets (points done, points in all) after each batch of points. True shows a
             bar on stderr if that is a terminal and ``tqdm`` is installed, else nothing.
 
         Returns
@@ -272,14 +303,38 @@ class MaskGenerator:
         Raises
         ------
         InvalidArgumentError
-            The image has a wrong type, shape, dtype or range.
+            The image or the embedding has a wrong type, shape, dtype or range, or the generator
+            has crops and there is no image.
+        CheckpointError
+            The file of the embedding is damaged, or another model's.
         StateError
             The generator is in use by another thread.
         """
-        pixels = as_rgb(image)
+        if embedding is None and orig_hw is None:
+            pixels = as_rgb(image)
+            with self._exclusive, _reporter(progress) as report:
+                found = self._core.generate(pixels, report)
+            return [MaskRecord(fields, self._output_mode) for fields in found]
+        if image is not None:
+            raise InvalidArgumentError("generate: expected image or embedding, found both")
+        if self._layers > 0:
+            raise InvalidArgumentError(
+                "generate: expected an image for crops, found an embedding, which is of the whole "
+                f"image alone, and crop_n_layers={self._layers}"
+            )
+        arrays, hw = encoded_image(embedding_file.IMAGE, self._model, embedding, orig_hw)
         with self._exclusive, _reporter(progress) as report:
-            found = self._core.generate(pixels, report)
+            found = self._core.generate_encoded(arrays, hw, report)
         return [MaskRecord(fields, self._output_mode) for fields in found]
+
+
+def prepared(
+    model: Model, output_mode: str, arguments: tuple[Any, ...], max_region_area: float = 0
+) -> MaskGenerator:
+    """Return a generator of arguments that were checked before, as the core takes them."""
+    generator = MaskGenerator.__new__(MaskGenerator)
+    generator._set_up(model, output_mode, arguments, max_region_area)
+    return generator
 
 
 @contextmanager
@@ -291,7 +346,7 @@ def _reporter(progress: bool | Progress) -> Iterator[Progress | None]:
     if not progress:
         yield None
         return
-    with terminal_bar("batch") as report:
+    with terminal_bar("point", text="encoding") as report:
         yield report
 
 

@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
-from sam_rlx import _embedding_file as embedding_file
+from sam_rlx import _core, _embedding_file, _options
 from sam_rlx._arrays import Prompts, as_images, as_integer, as_num_threads, as_prompts, as_rgb
 from sam_rlx._embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
@@ -21,7 +20,7 @@ _EncodedImage: TypeAlias = tuple[_Embeddings, tuple[int, int]]
 
 
 class Best(NamedTuple):
-    """Place and value of the highest predicted IoU; arrays (B,) for a batch of prompts."""
+    """Index and value of the highest predicted IoU; arrays (B,) for a batch of prompts."""
 
     index: Any
     iou_prediction: Any
@@ -97,7 +96,7 @@ class ImagePredictor(ImageEmbeddings):
     (3, 60, 80)
     """
 
-    _EMBEDDING_FILE = embedding_file.IMAGE
+    _EMBEDDING_FILE = _embedding_file.IMAGE
 
     def __init__(
         self,
@@ -109,12 +108,19 @@ class ImagePredictor(ImageEmbeddings):
         if not isinstance(model, Model):
             found = type(model).__name__
             raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        options = _options.checked("image", model.family, {"resize": resize})
         self._model = model
         self._core: _core.ImagePredictor = _core.ImagePredictor(
-            model.core, as_num_threads(num_threads), str(resize)
+            model.core, as_num_threads(num_threads), **options
         )
+        self._arguments = {"num_threads": num_threads, "resize": resize}
         self._exclusive = _core.Exclusive("ImagePredictor")
         self._encoded: list[_EncodedImage] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._exclusive:
+            images = (self._current(), self._encoded)
+        return _restored, (type(self), self._model, self._arguments, *images)
 
     @property
     def model(self) -> Model:
@@ -233,7 +239,8 @@ class ImagePredictor(ImageEmbeddings):
         Parameters
         ----------
         point_coords : array ([B,] N, 2), optional
-            Points (x, y) in pixels of the original image, finite, N >= 1.
+            Points (x, y) in pixels of the original image, finite. N may be 0, as before the first
+            click on what a box is around.
         point_labels : array ([B,] N), optional
             1 foreground, 0 background, -1 ignored (pads sets of unequal length). Required with
             `point_coords`.
@@ -296,3 +303,17 @@ class ImagePredictor(ImageEmbeddings):
         Raises `StateError` if no image is set.
         """
         return self.image_embeddings[0]
+
+
+def _restored(
+    kind: type[ImagePredictor],
+    model: Model,
+    arguments: dict[str, Any],
+    current: _EncodedImage | None,
+    encoded: list[_EncodedImage],
+) -> ImagePredictor:
+    """Return the predictor of a pickle or a copy, with its images."""
+    predictor = kind(model, **arguments)
+    predictor._restore(current)
+    predictor._encoded = list(encoded)
+    return predictor

@@ -1,10 +1,8 @@
 """Images and results on disk. Images need Pillow (extra ``image``)."""
 
-import importlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,68 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import as_bools, as_items, as_rgb
+from sam_rlx._arrays import as_bools, as_items
 from sam_rlx._files import as_path, atomic_write
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError
+from sam_rlx._image_files import open_image as open_image
+from sam_rlx._image_files import pillow as pillow
+from sam_rlx._image_files import read_image as read_image
+from sam_rlx._mask_files import read_mask as read_mask
+from sam_rlx.errors import InvalidArgumentError
 
+# What `write_image` says about itself in a PNG file.
+_SOFTWARE = ("Software", "sam_rlx")
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
-
-
-def pillow(module: str) -> Any:
-    """Return a module of Pillow; `MissingExtraError` without Pillow."""
-    try:
-        return importlib.import_module(f"PIL.{module}")
-    except ImportError as error:
-        raise MissingExtraError(
-            'io: expected the package pillow (pip install "sam_rlx[image]"), found none'
-        ) from error
-
-
-def read_image(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
-    """Read an image file as RGB, upright.
-
-    An EXIF orientation is applied, so that pixels are where viewers show them. Alpha is dropped;
-    16-bit images are reduced to 8 bits.
-
-    Parameters
-    ----------
-    path : str or path
-        Any format that Pillow reads.
-
-    Returns
-    -------
-    ndarray (H, W, 3), uint8
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    InvalidArgumentError
-        The file is no image, or a damaged one.
-    MissingExtraError
-        Pillow is not installed.
-    """
-    ops = pillow("ImageOps")
-    with open_image(path) as image:
-        return as_rgb(ops.exif_transpose(image))
-
-
-@contextmanager
-def open_image(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open an image file as a PIL image; all that fails in the block is told as `read_image` does.
-
-    Decoders of damaged files raise whatever they stumble on: each of those errors becomes an
-    `InvalidArgumentError` with the name of the file and their words.
-    """
-    images = pillow("Image")
-    name = as_path(path)
-    with name.open("rb") as file:
-        try:
-            with images.open(file) as image:
-                yield image
-        except Exception as error:
-            words = str(error).replace(repr(file), "the file") or type(error).__name__
-            raise InvalidArgumentError(f"{name}: expected an image, found {words}") from error
 
 
 def write_image(
@@ -106,7 +53,10 @@ def write_image(
         raise InvalidArgumentError(f"pixels: expected an array, found {type(pixels).__name__}")
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
-    options = {"quality": 92} if form != "PNG" else {}
+    options: dict[str, Any] = {"quality": 92}
+    if form == "PNG":
+        options = {"pnginfo": pillow("PngImagePlugin").PngInfo()}
+        options["pnginfo"].add_text(*_SOFTWARE)
     with atomic_write(name) as file:
         try:
             images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
@@ -117,6 +67,16 @@ def write_image(
                 f"pixels: expected uint8 or bool (H, W) or (H, W, 3) that {form} can hold, found "
                 f"shape {pixels.shape} of {pixels.dtype}: {error}"
             ) from error
+
+
+def is_own_image(path: str | os.PathLike[str]) -> bool:
+    """Tell whether `write_image` has written a PNG file."""
+    try:
+        with open_image(path) as image:
+            name, value = _SOFTWARE
+            return bool(image.info.get(name) == value)
+    except (InvalidArgumentError, OSError):
+        return False
 
 
 def write_masks(

@@ -1,15 +1,18 @@
 """Models: checkpoint files and names become an immutable ``Model``."""
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sam_rlx import _core
 from sam_rlx import _hub as hub
 from sam_rlx._arrays import as_integer
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
-_PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")
+# Names of the models inside the package, which are names of variants too.
+PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")
 _ASSETS = Path(__file__).with_name("assets")
 
 
@@ -17,12 +20,33 @@ class Model:
     """Weights of one network, ready to run. Made by `load_model`.
 
     A model does not change after loading. Any number of predictors, in any number of threads, may
-    share one.
+    share one. A copy is the model itself. A pickle holds no weights but the source and the
+    arguments of `load_model`: reading it loads the file again.
     """
 
-    def __init__(self, core: _core.Model, source: str) -> None:
+    def __init__(
+        self, core: _core.Model, source: str, arguments: Mapping[str, Any] | None = None
+    ) -> None:
         self._core = core
         self._source = source
+        # Of the core's `load_model`, all but the path.
+        self._arguments = dict(arguments or {})
+        self._absolute = os.path.abspath(source)  # noqa: PTH100  (no link is followed)
+
+    def __copy__(self) -> "Model":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Model":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = (self.family, self.variant, self.num_parameters)
+        return _load_again, (self._packaged() or self._absolute, self._arguments, kind)
+
+    def _packaged(self) -> str | None:
+        """Return the name of a model that every installation has in a folder of its own."""
+        path = Path(self._absolute)
+        return path.stem if path.parent == _ASSETS.absolute() else None
 
     def __repr__(self) -> str:
         return (
@@ -135,6 +159,7 @@ def load_model(
     image_size: int | None = None,
     strict: bool = True,
     prefer: str | None = None,
+    key: str | None = None,
     revision: str | None = None,
     token: str | bool | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -173,6 +198,10 @@ def load_model(
     prefer : str, optional
         For a directory with several checkpoints: text in the name of the one to load, such as
         ``"q8_0"``, in small or capital letters. Exactly one must have it.
+    key : str, optional
+        For a file with several models, such as the weights of a training and their average: the
+        keys that lead to the one to load, joined by dots, such as ``"ema.module"``. Without it,
+        the only dict whose names fit is taken, and several are an error that lists them.
     revision, token, cache_dir, local_files_only
         Passed on to ``huggingface_hub`` for a hub id, and refused for anything else.
 
@@ -213,9 +242,86 @@ def load_model(
     )
     if image_size is not None:
         image_size = as_integer("image_size", image_size, 1)
-    return Model(
-        _core.load_model(str(path), variant, precision, isa, strict, image_size), str(path)
+    check_key(key)
+    return _load(
+        str(path),
+        {
+            "variant": variant,
+            "precision": precision,
+            "isa": isa,
+            "strict": strict,
+            "image_size": image_size,
+            "key": key,
+        },
     )
+
+
+def _load(path: str, arguments: Mapping[str, Any]) -> Model:
+    return Model(_core.load_model(path, **arguments), path, arguments)
+
+
+def _load_again(source: str, arguments: Mapping[str, Any], kind: tuple[str, str, int]) -> Model:
+    """Load the model of a pickle.
+
+    Raises
+    ------
+    FileNotFoundError
+        The file is not there any more.
+    CheckpointError
+        The file holds another kind of model by now.
+    """
+    path = _local_path(source)
+    if path is None:
+        raise FileNotFoundError(f"Model: expected the file of a pickled model, found no {source}")
+    model = _load(str(path), arguments)
+    found = (model.family, model.variant, model.num_parameters)
+    if found != tuple(kind):
+        raise CheckpointError(f"{path}: expected the model that was pickled, {kind}, found {found}")
+    return model
+
+
+def check_key(key: str | None) -> None:
+    """Raise `InvalidArgumentError` for a `key` that is no text."""
+    if key is not None and not isinstance(key, str):
+        raise InvalidArgumentError(
+            f"load_model.key: expected the keys to a state dict, found {key!r}"
+        )
+
+
+def load_with_fields(
+    source: str | os.PathLike[str],
+    family: str,
+    fields: Mapping[str, Any],
+    *,
+    image_size: int | None = None,
+) -> Model:
+    """Load a model with other values of its config than the checkpoint tells.
+
+    Parameters
+    ----------
+    source : str or path
+        As for `load_model`.
+    family : str
+        What the model must be.
+    fields : mapping of str to value
+        By their names in `Model.config`, joined by dots: ``"memory_bank.max_cond_frames_in_attn"``.
+    image_size : int, optional
+        As for `load_model`.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    CheckpointError
+        A value that the field cannot have; and as `load_model`.
+    UnsupportedError
+        A model of another family, or a field that cannot be set; and as `load_model`.
+    """
+    path = find_checkpoint(source)
+    text = json.dumps({"family": family, **fields})
+    return _load(str(path), {"image_size": image_size, "fields": text})
 
 
 def find_checkpoint(
@@ -266,7 +372,7 @@ def _preferred(name: str, path: Path | None, prefer: str) -> Path:
 
 def _local_path(name: str) -> Path | None:
     """Return the file or directory behind `name`, or None if it is a hub id."""
-    if name in _PACKAGED:
+    if name in PACKAGED:
         asset = _ASSETS / f"{name}.gguf"
         if not asset.is_file():
             raise UnsupportedError(
@@ -279,7 +385,7 @@ def _local_path(name: str) -> Path | None:
     if hub.is_hub_id(name):
         return None
     raise FileNotFoundError(
-        f"load_model: expected an existing file or directory, one of {list(_PACKAGED)} or a hub "
+        f"load_model: expected an existing file or directory, one of {list(PACKAGED)} or a hub "
         f"id 'owner/name', found {name!r}"
     )
 
@@ -296,13 +402,17 @@ def build_info() -> dict[str, Any]:
     return dict(_core.build_info())
 
 
-def list_tensors(path: str | os.PathLike[str]) -> list[tuple[str, str, tuple[int, ...]]]:
+def list_tensors(
+    path: str | os.PathLike[str], *, key: str | None = None
+) -> list[tuple[str, str, tuple[int, ...]]]:
     """List the tensors of a checkpoint file without loading them.
 
     Parameters
     ----------
     path : str or path
         An existing file or directory.
+    key : str, optional
+        As for `load_model`.
 
     Returns
     -------
@@ -317,4 +427,5 @@ def list_tensors(path: str | os.PathLike[str]) -> list[tuple[str, str, tuple[int
     CheckpointError
         The file is damaged or of an unknown kind.
     """
-    return _core.list_tensors(os.fspath(path))
+    check_key(key)
+    return _core.list_tensors(os.fspath(path), key)

@@ -85,7 +85,7 @@ class Report:
 
 def compare(
     checkpoint: str | os.PathLike[str] | Model,
-    picture: Any,
+    image: Any,
     *,
     point: Sequence[float] | None = None,
     box: Sequence[float] | None = None,
@@ -117,11 +117,11 @@ def compare(
     """
     torch, upstream = _packages()
     model = checkpoint if isinstance(checkpoint, Model) else load_model(checkpoint)
-    image = picture if isinstance(picture, np.ndarray) else io.read_image(picture)
+    pixels = image if isinstance(image, np.ndarray) else io.read_image(image)
     theirs = upstream.SamPredictor(_upstream_model(torch, model))
     ours = SamPredictor(Sam(model))
     if point is None and box is None:
-        point = (image.shape[1] / 2, image.shape[0] / 2)
+        point = (pixels.shape[1] / 2, pixels.shape[0] / 2)
     prompts: dict[str, Any] = {
         "point_coords": None if point is None else np.asarray([point], np.float64),
         "point_labels": None if point is None else np.asarray([1]),
@@ -129,10 +129,10 @@ def compare(
     }
     results = []
     for predictor in (ours, theirs):
-        resized = predictor.transform.apply_image(image)
+        resized = predictor.transform.apply_image(pixels)
         values = resized.transpose(2, 0, 1)[None].astype(np.float32)
         tensor = values if predictor is ours else torch.from_numpy(values)
-        predictor.set_image(image)
+        predictor.set_image(pixels)
         masks, scores, low_res = predictor.predict(**prompts)
         results.append(
             {
@@ -260,12 +260,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog="example: python -m sam_rlx.parity sam_vit_b_01ec64.pth cup.jpg --point 300,60",
     )
     parser.add_argument("checkpoint", metavar="CHECKPOINT")
-    parser.add_argument("picture", metavar="PICTURE")
+    parser.add_argument("image", metavar="IMAGE")
     parser.add_argument("--point", type=_numbers, metavar="X,Y")
     parser.add_argument("--box", type=_numbers, metavar="X0,Y0,X1,Y1")
     args = parser.parse_args(argv)
     try:
-        report = compare(args.checkpoint, args.picture, point=args.point, box=args.box)
+        report = compare(args.checkpoint, args.image, point=args.point, box=args.box)
     except (InvalidArgumentError, MissingExtraError, UnsupportedError, OSError) as error:
         print(f"parity: {error}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Phrases become the numbers that SAM 3's text encoder reads."""
+"""Texts become the numbers that SAM 3's text encoder reads."""
 
 import warnings
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Tokenizer:
     Parameters
     ----------
     context_length : int
-        Ids per phrase.
+        Ids per text.
 
     Raises
     ------
@@ -49,7 +49,7 @@ class Tokenizer:
 
     @property
     def context_length(self) -> int:
-        """Ids per phrase."""
+        """Ids per text."""
         return self._context_length
 
     @property
@@ -58,18 +58,18 @@ class Tokenizer:
         return _tokenizer().vocab_size
 
     def __call__(self, text: str | Sequence[str]) -> NDArray[np.int64]:
-        """Tokenize one phrase or several.
+        """Tokenize one text or several.
 
         Parameters
         ----------
         text : str or sequence of str
-            N phrases; a single str is one. Empty ones are allowed.
+            N texts; a single str is one. Empty ones are allowed.
 
         Returns
         -------
         ndarray (N, context_length), int64
-            ``<start_of_text>`` (49406), the phrase, ``<end_of_text>`` (49407), then zeros. A
-            longer phrase is cut, and ends with ``<end_of_text>`` all the same.
+            ``<start_of_text>`` (49406), the text, ``<end_of_text>`` (49407), then zeros. A
+            longer text is cut, and ends with ``<end_of_text>`` all the same.
 
         Raises
         ------
@@ -79,21 +79,21 @@ class Tokenizer:
         Warns
         -----
         TruncationWarning
-            A phrase was cut.
+            A text was cut.
         """
-        phrases = [text] if isinstance(text, str) else text
-        if not isinstance(phrases, Sequence) or not all(isinstance(p, str) for p in phrases):
+        texts = [text] if isinstance(text, str) else text
+        if not isinstance(texts, Sequence) or not all(isinstance(p, str) for p in texts):
             raise InvalidArgumentError(
                 f"text: expected a str or a sequence of str, found {_kind(text)}"
             )
         from sam_rlx._text.cleaning import clean
 
-        ids, lengths = _tokenizer()([clean(phrase) for phrase in phrases], self._context_length)
-        for phrase, length in zip(phrases, lengths.tolist(), strict=True):
+        ids, lengths = _tokenizer()([clean(each) for each in texts], self._context_length)
+        for each, length in zip(texts, lengths.tolist(), strict=True):
             if length > self._context_length:
                 warnings.warn(
                     f"text: expected at most {self._context_length} tokens, start and end "
-                    f"included, found {length}: the end of {_shortened(phrase)} has no effect",
+                    f"included, found {length}: the end of {_shortened(each)} has no effect",
                     TruncationWarning,
                     stacklevel=2,
                 )
@@ -106,5 +106,5 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _shortened(phrase: str) -> str:
-    return repr(phrase if len(phrase) <= 40 else f"{phrase[:40]}...")
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}...")

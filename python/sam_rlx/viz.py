@@ -63,7 +63,8 @@ def overlay(
     box_labels : array (B,), optional
         Yellow for label 1, the default, and red for 0.
     captions : iterable of str, optional
-        One a mask, such as its name and score; written in ASCII. Needs Pillow.
+        One a mask, such as its name and score. Letters beyond Latin need a font of this machine
+        that has them; without one they are written as code points. Needs Pillow.
     opacity : float
         Of the filling, 0 to 1. Outlines are opaque.
 
@@ -163,7 +164,7 @@ def overlay_concepts(
     image : ndarray or PIL image
         The image of the prediction.
     found : ConceptPrediction
-        Each instance has a colour, and a caption: its phrase and its score.
+        Each instance has a colour, and a caption: its text and its score.
     boxes, box_labels, point_coords, point_labels
         The examples of the call, which are drawn too.
     opacity : float

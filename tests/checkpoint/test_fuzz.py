@@ -9,7 +9,7 @@ import pytest
 import sam_rlx.errors
 from hypothesis import strategies as st
 from support import checkpoint_files as files
-from support import gguf_files
+from support import gguf_files, sam3cpp_files
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +123,7 @@ GGUF_VALUES = st.recursive(
 ) | st.builds(gguf_files.Value, st.integers(0, 14), st.binary(max_size=24))
 GGUF_TENSORS = st.builds(
     gguf_files.Tensor,
-    st.sampled_from([*gguf_files.TYPES, 3, 99]),
+    st.sampled_from([*gguf_files.TYPES, 4, 99]),
     st.lists(st.sampled_from([0, 1, 2, 3, 32, 256, 512]) | NUMBERS, max_size=5),
     st.binary(max_size=64) | st.sampled_from([bytes(84), bytes(210), bytes(292)]),
     st.none() | st.integers(0, 256) | NUMBERS,
@@ -139,6 +139,34 @@ GGUF_KEYS = st.sampled_from(["sam.naming", "sam.conv_1x1", "sam.config", "genera
 @hypothesis.settings(max_examples=1500, **SETTINGS)
 def test_structured_gguf(attempt, tensors, metadata, counts):
     attempt(gguf_files.gguf_bytes(tensors, metadata, counts=counts))
+
+
+SETTING_NUMBERS = st.sampled_from([0, 1, 2, 3, 4, 8, 64, -1, 2**31 - 1, -(2**31)])
+SETTINGS_CHANGES = st.dictionaries(
+    st.sampled_from(
+        ["visual_only", "n_global_attn", "text_vocab_size", "img_size", "backbone_type"]
+    ),
+    SETTING_NUMBERS,
+)
+GGML_TENSORS = st.builds(
+    gguf_files.Tensor,
+    st.sampled_from([*gguf_files.TYPES, 4]),
+    st.lists(st.sampled_from([0, 1, 2, 3, 32, 256, -1, 2**31 - 1]), max_size=5),
+    st.binary(max_size=64) | st.sampled_from([bytes(84), bytes(210), bytes(292)]),
+    st.none(),
+    st.none() | SETTING_NUMBERS,
+)
+
+
+@hypothesis.given(
+    st.sampled_from(["sam2", "sam3"]),
+    SETTINGS_CHANGES,
+    st.dictionaries(st.sampled_from(["w", "hiera.patch_embed.weight"]), GGML_TENSORS, max_size=2),
+    st.binary(max_size=24) | st.just(sam3cpp_files.tokenizer_bytes(["a"], [("a", "a")])),
+)
+@hypothesis.settings(max_examples=1000, **SETTINGS)
+def test_structured_ggml(attempt, family, settings, tensors, tail):
+    attempt(sam3cpp_files.ggml_bytes(family, settings, tensors, tail=tail))
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from([2**31, 2**62, 2**70])

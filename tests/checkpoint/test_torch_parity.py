@@ -2,10 +2,10 @@
 
 import copy
 from collections import OrderedDict
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import sam_rlx
 
 pytestmark = pytest.mark.parity
 
@@ -70,13 +70,27 @@ def test_prefixes_of_wrapping_classes_go(testing, torch, model, tmp_path, prefix
     assert testing.open_checkpoint(path).keys() == list(state)
 
 
-@pytest.mark.parametrize("format_name", ["zip", "legacy"])
-def test_a_pickled_module_is_refused(refuse, torch, model, tmp_path, format_name):
+@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("wrap", [False, True])
+def test_a_pickled_module_is_named(testing, torch, model, tmp_path, format_name, wrap):
     path = tmp_path / "model.pth"
-    torch.save(copy.deepcopy(model), path, **FORMATS[format_name])
-    assert "found the global torch.nn.modules" in refuse(path.read_bytes())
-    torch.save({"model": {}, "args": SimpleNamespace(lr=1)}, path, **FORMATS[format_name])
-    assert "found the global types.SimpleNamespace" in refuse(path.read_bytes())
+    module = copy.deepcopy(model)
+    torch.save({"net": module, "epoch": 3} if wrap else module, path, **FORMATS[format_name])
+    with pytest.raises(sam_rlx.UnsupportedError) as caught:
+        testing.open_checkpoint(path)
+    found = "found a whole module of the class torch.nn.modules.container.Sequential"
+    assert found + (' under the key "net";' if wrap else ";") in str(caught.value)
+    assert "state_dict()" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torchscript_is_named(testing, torch, tmp_path):
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 3)), path)
+    with pytest.raises(
+        sam_rlx.UnsupportedError, match=r"a TorchScript archive; .*torch\.jit\.load"
+    ):
+        testing.open_checkpoint(path)
 
 
 def test_truncations_of_real_files(refuse, torch, tmp_path):

@@ -73,6 +73,54 @@ def test_complex_tensors_are_skipped_and_reported(testing, tmp_path, container):
     assert state_dict.skipped == ["freqs_cis: complex64"]
 
 
+def float8(exponent_bits, bias, has_infinity):
+    """Return the numbers of all 256 codes: sign, exponent, mantissa."""
+    mantissa_bits = 7 - exponent_bits
+    top, scale = 2**exponent_bits - 1, 2**mantissa_bits
+    values = []
+    for code in range(256):
+        sign = -1.0 if code >> 7 else 1.0
+        exponent, mantissa = code >> mantissa_bits & top, code % scale
+        value = 2.0 ** (max(exponent, 1) - bias) * (mantissa / scale + (exponent > 0))
+        if exponent == top and has_infinity:
+            value = np.nan if mantissa else np.inf
+        if exponent == top and mantissa == scale - 1 and not has_infinity:
+            value = np.nan
+        values.append(sign * value)
+    return np.array(values, np.float32)
+
+
+FLOAT8 = {"F8_E4M3": (4, 7, False), "F8_E5M2": (5, 15, True)}
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_every_float8(testing, tmp_path, dtype):
+    path = tmp_path / "file"
+    codes = files.Stored(dtype, bytes(range(256)), (16, 16))
+    path.write_bytes(CONTAINERS["safetensors"]({"x": codes}))
+    state_dict = testing.open_checkpoint(path)
+    assert state_dict.dtypes() == {"x": dtype}
+    found = state_dict["x"].ravel()
+    np.testing.assert_array_equal(found, float8(*FLOAT8[dtype]))
+    np.testing.assert_array_equal(np.signbit(found), np.arange(256) >= 128)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("dtype", "theirs"), [("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2")]
+)
+def test_float8_files_of_pytorch(testing, tmp_path, dtype, theirs):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    path = tmp_path / "file"
+    codes = torch.arange(256, dtype=torch.uint8).view(getattr(torch, theirs))
+    save_file({"x": codes}, path)
+    state_dict = testing.open_checkpoint(path)
+    assert state_dict.dtypes() == {"x": dtype}
+    np.testing.assert_array_equal(state_dict["x"], codes.float().numpy())
+
+
 def test_rank_above_five_is_read(testing, tmp_path):
     path = tmp_path / "file"
     values = np.arange(64, dtype=np.float32).reshape((2,) * 6)

@@ -75,7 +75,6 @@ constexpr Checked kChecked[] = {
     {"depthwise_row", check_depthwise, silence<&Table::depthwise_row>},
     {"pair_products", check_positions, silence<&Table::pair_products>},
     {"position_scores", check_positions, silence<&Table::position_scores>},
-    {"multiply_add_chains", check_chains, silence<&Table::multiply_add_chains>},
 };
 static_assert(std::size(kChecked) == (sizeof(Table) - offsetof(Table, gemm)) / sizeof(Table::gemm),
               "every kernel is compared with float64");

@@ -1,5 +1,4 @@
-// Checks of scores of keys that lie on positions, and of the chains that measure a core: parts of
-// kernel_check.cpp.
+// Checks of scores of keys that lie on positions: a part of kernel_check.cpp.
 
 #pragma once
 
@@ -101,25 +100,6 @@ void check_positions(const sam_rlx::KernelTable& table) {
       test.expect("all", x.truth(), x.found(table));
     }
   }
-}
-
-// The chains begin with 0, 1, 2, ... in every lane, 12 or 16 of them, and each step brings them
-// closer to a common limit.
-void check_chains(const sam_rlx::KernelTable& table) {
-  const Case test("multiply_add_chains", {});
-  const std::int64_t rounds = 1 << 12, lanes = table.lanes;
-  const Floats found{table.multiply_add_chains(0), table.multiply_add_chains(rounds)};
-  const std::int64_t count = found[0] < static_cast<float>(lanes * 100) ? 12 : 16;
-  const Number factor = exact(static_cast<double>(0.999F));
-  const Number term = exact(static_cast<double>(0.001F));
-  Numbers begins, ends;
-  for (std::int64_t i = 0; i < count; ++i) {
-    Number chain = exact(static_cast<double>(i));
-    begins.insert(begins.end(), static_cast<std::size_t>(lanes), chain);
-    for (std::int64_t j = 0; j < rounds * (48 / count); ++j) chain = chain * factor + term;
-    ends.insert(ends.end(), static_cast<std::size_t>(lanes), chain);
-  }
-  test.expect("no round, and many", {exact(sum(begins).value), sum(ends)}, found);
 }
 
 }  // namespace

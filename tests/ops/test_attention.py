@@ -35,7 +35,7 @@ def window_attention(
     size_h, size_w = (window, window) if window else (h, w)
     rows, cols = -(-h // size_h), -(-w // size_w)
     padded = np.empty((b, rows * size_h, cols * size_w, c3))
-    if pad_qkv is not None and pad_qkv.ndim == 3:  # a vector for each place of a window
+    if pad_qkv is not None and pad_qkv.ndim == 3:  # a vector for each position of a window
         pad_qkv = np.tile(pad_qkv, (rows, cols, 1))
     padded[:] = 0 if pad_qkv is None else pad_qkv
     padded[:, :h, :w] = qkv

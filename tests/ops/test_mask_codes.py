@@ -220,6 +220,59 @@ def test_polygons_of_shapes(testing, name):
         assert np.array_equal(parts.any(axis=2), filled)
 
 
+def even_odd(polygon, shape):
+    """Fill one polygon by the even-odd rule: pixels beyond an odd number of upright edges."""
+    points = np.array(polygon, int).reshape(-1, 2)
+    edges = np.zeros((shape[0], shape[1] + 1), int)
+    for (x0, y0), (x1, y1) in zip(points, np.roll(points, -1, axis=0), strict=True):
+        assert x0 == x1 or y0 == y1
+        if x0 == x1:
+            edges[min(y0, y1) : max(y0, y1), x0] += 1
+    return np.cumsum(edges, axis=1)[:, :-1] % 2 == 1
+
+
+@settings(max_examples=400)
+@given(mask=MASKS)
+def test_polygons_with_holes_round_trip(mask):
+    polygons = _core.mask_to_polygons(mask, holes=True)
+    assert len(polygons) == len(_core.mask_to_polygons(mask))
+    filled = [even_odd(polygon, mask.shape) for polygon in polygons]
+    assert np.array_equal(np.any([np.zeros_like(mask), *filled], axis=0), mask)
+    assert sum(part.sum() for part in filled) == mask.sum()  # parts do not overlap
+
+
+@OLD_COCO
+@pytest.mark.parametrize("name", shapes())
+def test_polygons_with_holes_are_cocos(name):
+    coco = pytest.importorskip("pycocotools.mask")
+    mask = shapes()[name]
+    polygons = [x for x in _core.mask_to_polygons(mask, holes=True) if len(x) > 4]
+    if polygons:
+        parts = coco.decode(coco.frPyObjects(polygons, *mask.shape))
+        assert np.array_equal(parts.any(axis=2), mask)
+
+
+def test_polygons_of_nested_rings_and_touching_holes():
+    y, x = np.mgrid[:41, :41]
+    ring = np.maximum(abs(x - 20), abs(y - 20))
+    nested = ring % 4 < 2
+    dots = np.ones((9, 9), bool)
+    dots[1::2, 1::2] = False
+    dots[2, 2] = dots[4, 4] = False
+    for mask in (nested, dots, ~nested):
+        polygons = _core.mask_to_polygons(mask, holes=True)
+        filled = np.any([even_odd(polygon, mask.shape) for polygon in polygons], axis=0)
+        assert np.array_equal(filled, mask)
+
+
+def test_a_hole_is_cut_open_by_a_line_there_and_back():
+    mask = np.ones((5, 5), bool)
+    mask[2, 2] = False
+    assert _core.mask_to_polygons(mask, holes=True) == [
+        [0, 0, 3, 0, 3, 2, 2, 2, 2, 3, 3, 3, 3, 2, 3, 0, 5, 0, 5, 5, 0, 5]
+    ]
+
+
 def test_polygon_of_a_rectangle():
     mask = np.zeros((10, 12), bool)
     mask[2:5, 3:9] = True

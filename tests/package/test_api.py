@@ -30,7 +30,7 @@ def test_every_error_has_the_common_and_a_builtin_base() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type)
         and issubclass(value, Exception)
-        and value not in (errors.SamRlxError, errors.TruncationWarning)
+        and value not in (errors.SamRlxError, errors.TruncationWarning, errors.MediaWarning)
     }
     assert found.keys() == BASES.keys()
     for name, builtin in BASES.items():
@@ -45,7 +45,7 @@ def test_the_public_names() -> None:
     classes |= {"ConceptPrediction", "ConceptPredictor", "RawDetections"}
     classes |= {"VideoFrame", "VideoPredictor"}
     functions = {"build_info", "load_model"}
-    others = {"SamRlxError", "Tokenizer", "TruncationWarning"}
+    others = {"MediaWarning", "SamRlxError", "Tokenizer", "TruncationWarning"}
     assert set(sam_rlx.__all__) == {*BASES, *classes, *functions, *others}
     for name in sam_rlx.__all__:
         assert getattr(sam_rlx, name).__doc__

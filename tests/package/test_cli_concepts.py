@@ -82,9 +82,10 @@ def test_examples(run: Callable[..., tuple], checkpoint: Path) -> None:
 
 def test_nothing_found(run: Callable[..., tuple], tmp_path: Path) -> None:
     picture = tmp_path / "none.png"
-    code, out, _ = run("--text", "a cat", "--threshold", 1, "--output", picture)
-    assert code == 0
+    code, out, err = run("--text", "a cat", "--threshold", 1, "--output", picture)
+    assert code == 1
     assert "found 0 of 'a cat'" in out
+    assert "nothing with a score above 1: a lower --threshold" in err
     assert picture.exists()
 
 

@@ -247,7 +247,7 @@ def test_errors(processor, model, path, tiny_checkpoint):
     with pytest.raises(ValueError, match="box: expected"):
         processor.add_geometric_prompt([0.5, 0.5, 0.1], True, state)
     with pytest.raises(sam_rlx.UnsupportedError, match="resolution: expected 112, found 1008"):
-        Sam3Processor(model)
+        Sam3Processor(model, 1008)
     with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):
         Sam3Processor(model, 112, device="cuda")
     with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):
@@ -257,6 +257,7 @@ def test_errors(processor, model, path, tiny_checkpoint):
     with pytest.raises(sam_rlx.UnsupportedError, match="expected family sam3, found sam"):
         build_sam3_image_model(checkpoint_path=tiny_checkpoint)
     assert model.eval() is model.to("cpu") is model
+    assert Sam3Processor(model).resolution == concepts.CONFIG.img_size
 
 
 def test_a_failed_call_leaves_the_boxes(processor, pictures):

@@ -96,7 +96,7 @@ def test_whatever_a_video_decoder_raises(
 
 # ---------------------------------------------------------------- names
 
-NAMES = ["2", "10", "a", "a2", "a10", "x²", "x³", "①", "٣", "½", "1²"]
+NAMES = ["2", "10", "a", "a4", "a11", "x²", "x³", "①", "٣", "½", "1²"]
 
 
 def test_frames_with_digits_that_are_no_numbers(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_frames_with_digits_that_are_no_numbers(tmp_path: Path) -> None:
     assert sorted(files) == sorted(NAMES)
     numbers = ["2", "٣", "10"]  # an Arabic three is a number
     assert [name for name in files if name in numbers] == numbers
-    assert files.index("a2") < files.index("a10")
+    assert files.index("a4") < files.index("a11")
 
 
 def test_jpeg_files_of_upstream_are_named_by_numbers(tmp_path: Path) -> None:

@@ -149,6 +149,30 @@ def test_point_grids_replace_the_grid(model: sam_rlx.Model, picture: np.ndarray)
     assert {tuple(record.point_coords[0]) for record in found} <= {(300.0, 200.0), (150.0, 300.0)}
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_coco_annotations_are_pycocotools(model: sam_rlx.Model, picture: np.ndarray) -> None:
+    coco = pytest.importorskip("pycocotools.mask", reason="needs pycocotools")
+    records = sam_rlx.MaskGenerator(model, **LOOSE).generate(picture)
+    assert records
+    for record in records:
+        annotation = record.to_coco()
+        assert annotation["bbox"] == coco.toBbox(annotation["segmentation"]).tolist()
+        assert annotation["bbox"] == sam_rlx.io.coco_annotation(record.mask())["bbox"]
+        assert annotation["area"] == coco.area(annotation["segmentation"])
+        outline = coco.merge(coco.frPyObjects(record.polygons(), *record.size))
+        np.testing.assert_array_equal(coco.decode(outline), record.mask())
+        # Upstream's own record counts from the first to the last pixel.
+        assert record.bbox[2:] == [side - 1 for side in annotation["bbox"][2:]]
+
+
+def test_the_box_of_an_empty_mask() -> None:
+    fields = {"counts": np.array([12], np.uint32), "size": (3, 4), "area": 0, "bbox": [0, 0, 0, 0]}
+    others = {"predicted_iou": 1.0, "point_coords": [[0, 0]], "stability_score": 1.0}
+    record = sam_rlx.MaskRecord({**fields, **others, "crop_box": [0, 0, 4, 3]})
+    assert record.to_coco()["bbox"] == [0, 0, 0, 0]
+    assert record.polygons() == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -161,7 +185,8 @@ def test_point_grids_replace_the_grid(model: sam_rlx.Model, picture: np.ndarray)
         ({"stability_score_thresh": 1.5}, "stability_score_thresh: expected a number"),
         ({"stability_score_offset": -1}, "stability_score_offset: expected a number"),
         ({"box_nms_thresh": "0.5"}, "box_nms_thresh: expected a number"),
-        ({"crop_n_layers": -1}, "crop_n_layers: expected an int >= 0, found -1"),
+        ({"crop_n_layers": -1}, "crop_n_layers: expected an int from 0 to 8, found -1"),
+        ({"crop_n_layers": 9}, "crop_n_layers: expected an int from 0 to 8, found 9"),
         ({"crop_nms_thresh": 2}, "crop_nms_thresh: expected a number"),
         ({"crop_overlap_ratio": -0.1}, "crop_overlap_ratio: expected a number"),
         ({"crop_n_points_downscale_factor": 0}, "crop_n_points_downscale_factor: expected an int"),

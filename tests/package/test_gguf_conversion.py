@@ -296,3 +296,18 @@ def test_a_gguf_file_can_be_packed_again(
     direct = tmp_path / "c.gguf"
     gguf_conversion.to_gguf(sources["sam"], direct, "Q8_0")
     assert again.read_bytes() == direct.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "gguf"])
+def test_a_file_without_tensors_is_an_error(tmp_path: Path, suffix: str) -> None:
+    source, output = tmp_path / "x.pth", tmp_path / f"y.{suffix}"
+    entries = checkpoint_files.torch_entries({"epoch": 3}, checkpoint_files.Storages())
+    source.write_bytes(checkpoint_files.zip_bytes(entries))
+    convert = {"safetensors": gguf_conversion.to_safetensors, "gguf": to_f32_gguf}[suffix]
+    with pytest.raises(sam_rlx.CheckpointError, match=r"found n.*, but epoch: not a tensor"):
+        convert(source, output)
+    assert not output.exists()
+
+
+def to_f32_gguf(source: Path, output: Path) -> Any:
+    return gguf_conversion.to_gguf(source, output, "F32")

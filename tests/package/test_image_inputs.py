@@ -106,7 +106,7 @@ def test_channels_last_wins_when_both_orders_fit() -> None:
         (np.zeros((0, 5, 3), np.uint8), "(0, 5, 3)"),
         (np.full((4, 5, 3), 1.5), "1.5"),
         (np.full((4, 5, 3), -0.5), "-0.5"),
-        (np.full((4, 5, 3), np.nan), "nan"),
+        (np.full((4, 5, 3), np.nan), "NaN"),
         (Image.fromarray(np.full((4, 5), 70000, np.int32)), "70000"),
     ],
 )

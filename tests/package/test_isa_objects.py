@@ -17,6 +17,10 @@ ROOT = Path(__file__).parents[2]
 TREES = sorted(path.parent for path in ROOT.glob("build/cp*/CMakeCache.txt"))
 PATTERN = "CMakeFiles/sam_rlx_*.dir/cpp/kernels/*/kernels.cpp.o"
 OBJECTS = [path for tree in TREES for path in sorted(tree.glob(PATTERN))]
+# What measures a core in benchmarks: in the extension for tests.
+CHAINS = [
+    path for tree in TREES for path in sorted(tree.glob("CMakeFiles/*/cpp/testing/chains/*.o"))
+]
 # What an object may ask of others: the C library's plain functions.
 NEEDED = {"memcpy", "memset", "memmove", "sqrtf", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
 INITIALIZER = re.compile(r"_GLOBAL__|__cxx_global|_init\b|guard variable")
@@ -38,7 +42,7 @@ def symbols(path):
     return [(line[17], line[19:]) for line in lines.splitlines()]
 
 
-def faults(path, isa):
+def faults(path, isa, function="kernels"):
     """Kinds of the symbols that an ISA's object file must not have."""
     found = symbols(path)
     exported = [name.partition("(")[0] for kind, name in found if kind in "TDBRGSC"]
@@ -46,7 +50,7 @@ def faults(path, isa):
     initializers = [name for _, name in found if INITIALIZER.search(name)]
     needed = {name for kind, name in found if kind == "U"} - NEEDED
     kinds = {
-        "exported": exported != [f"sam_rlx::{isa}_kernels"],
+        "exported": exported != [f"sam_rlx::{isa}_{function}"],
         "weak": weak,
         "initializer": initializers,
         "needed": needed,
@@ -68,6 +72,19 @@ def test_every_isa_of_this_processor_has_an_object(tree):
 )
 def test_isa_object(path):
     assert faults(path, path.parent.name) == []
+
+
+@pytest.mark.parametrize("path", CHAINS, ids=lambda path: path.name.partition(".")[0])
+def test_object_of_chains(path):
+    assert faults(path, path.name.partition(".")[0], "chains") == []
+
+
+@pytest.mark.skipif(not TREES, reason="no build tree beside the sources")
+@pytest.mark.parametrize("tree", TREES, ids=lambda path: path.name)
+def test_chains_have_an_object_for_each_width_of_registers(tree):
+    expected = {"x86_64": {"avx2", "avx512", "generic"}, "aarch64": {"neon", "generic"}}
+    found = {path.name.partition(".")[0] for path in CHAINS if tree in path.parents}
+    assert found == expected[platform.machine()]
 
 
 GOOD = """

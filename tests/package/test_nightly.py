@@ -88,11 +88,22 @@ def test_fuzz_targets_are_all_run_and_counted(jobs):
     assert status == 1
     assert "fuzz_a: 9 runs, at most 31 MB: ok" in text
     assert "fuzz_b: 9 runs, at most 31 MB: failed" in text
+    assert sorted(path.name for path in (jobs / "corpus").iterdir()) == ["fuzz_a", "fuzz_b"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the targets are shell scripts")
+@pytest.mark.parametrize(("names", "status"), [(["fuzz_a"], 0), (["fuzz_b"], 1), (["fuzz_c"], 1)])
+def test_fuzz_targets_can_be_named(jobs, names, status):
+    start = "import pathlib, nightly.fuzz as f; sys.exit(f.main(1, 1, "
+    found, text = run(f"{start}pathlib.Path({str(jobs)!r}), {names}))")
+    assert found == status
+    assert ("expected fuzz_c in" in text) == (names == ["fuzz_c"])
+    assert "fuzz_a: 9" not in text or names == ["fuzz_a"]
 
 
 def test_a_job_that_fails_fails_the_night(tmp_path):
     code = "import nightly.__main__ as m, nightly.fuzz as f, pathlib; "
-    missing = f"f.main.__defaults__ = (pathlib.Path({str(tmp_path)!r}),); "
+    missing = f"f.main.__defaults__ = (pathlib.Path({str(tmp_path)!r}), ()); "
     status, text = run(code + missing + "sys.exit(m.main(['fuzz', '--seed', '1']))")
     assert status == 1
     assert "expected targets" in text

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import sam_rlx
 from sam_rlx import _options
-from sam_rlx.cli import everything
+from sam_rlx.cli import everything, segment, track
+from sam_rlx.compat.sam2.automatic_mask_generator import SAM2AutomaticMaskGenerator
+from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
+from sam_rlx.compat.segment_anything import SamAutomaticMaskGenerator
 
 FAMILIES = sam_rlx.build_info()["families"]
 # The names of `VideoPredictor` where they are not upstream's.
@@ -28,10 +32,16 @@ BY_FAMILY = {
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     ("kind", "predictor", "names"),
-    [("generator", sam_rlx.MaskGenerator, {}), ("video", sam_rlx.VideoPredictor, VIDEO_NAMES)],
+    [
+        ("image", sam_rlx.ImagePredictor, {}),
+        ("image", sam_rlx.ConceptPredictor, {}),
+        ("concept", sam_rlx.ConceptPredictor.predict, {}),
+        ("generator", sam_rlx.MaskGenerator, {}),
+        ("video", sam_rlx.VideoPredictor, VIDEO_NAMES),
+    ],
 )
 def test_signatures_have_the_described_defaults(
-    kind: Any, predictor: type, names: dict[str, str], family: str
+    kind: Any, predictor: Callable[..., Any], names: dict[str, str], family: str
 ) -> None:
     options = _options.describe(kind, family)
     seen = set()
@@ -46,11 +56,29 @@ def test_signatures_have_the_described_defaults(
     assert set(options) - seen <= {"bfloat16_memory", "streaming"}  # not for callers
 
 
+@pytest.mark.parametrize(
+    ("kind", "family", "drop_in", "names"),
+    [
+        ("generator", "sam", SamAutomaticMaskGenerator, {}),
+        ("generator", "sam2", SAM2AutomaticMaskGenerator, {}),
+        ("concept", "sam3", Sam3Processor, {"confidence_threshold": "threshold"}),
+    ],
+)
+def test_drop_ins_have_the_described_defaults(
+    kind: Any, family: str, drop_in: type, names: dict[str, str]
+) -> None:
+    options = _options.describe(kind, family)
+    parameters = inspect.signature(drop_in).parameters.items()
+    found = {names.get(name, name): parameter.default for name, parameter in parameters}
+    for name, option in options.items():
+        assert found[name] == option["default"], name
+
+
 def test_defaults_are_in_their_ranges_and_have_help() -> None:
-    for kind in ("generator", "video", "text"):
+    for kind in ("image", "concept", "generator", "video", "text"):
         for option in _options.describe(kind, "sam3").values():  # type: ignore[arg-type]
             default = option["default"]
-            if not isinstance(default, bool):
+            if not isinstance(default, (bool, str)):
                 assert option["min"] <= default <= option["max"]
             assert isinstance(option["help"], str)
 
@@ -84,6 +112,42 @@ def test_the_command_line_tells_them(capsys: pytest.CaptureFixture[str]) -> None
     for name in ("points_per_side", "pred_iou_thresh", "min_mask_region_area"):
         option = options[name]
         assert f"--{name.replace('_', '-')} N {option['help']} ({option['default']})" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (
+            segment,
+            "--threshold SCORE {concept[threshold][help]} (default {concept[threshold][default]})",
+        ),
+        (
+            track,
+            "(default: {text[new_det_thresh][default]} for new objects, "
+            "{text[score_threshold_detection][default]} to confirm them)",
+        ),
+    ],
+)
+def test_commands_of_texts_tell_them(
+    command: Any, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    with pytest.raises(SystemExit):
+        parser.parse_args([command.__name__.rpartition(".")[2], "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    kinds: Any = ("concept", "text")
+    assert told.format(**{kind: _options.describe(kind, "sam3") for kind in kinds}) in text
+
+
+def test_integers_have_a_largest_value() -> None:
+    option = {"default": 1, "min": 0.0, "max": 8.0, "help": ""}
+    assert _options._as_option("layers", option, 8) == 8
+    for value in (-1, 9, 2.0, True):
+        with pytest.raises(
+            sam_rlx.InvalidArgumentError, match="layers: expected an int from 0 to 8"
+        ):
+            _options._as_option("layers", option, value)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,17 @@ def test_boxes_alone_and_an_empty_batch(predictor: sam_rlx.ImagePredictor) -> No
     assert empty.best().index.shape == (0,)
 
 
+def test_no_points_yet(predictor: sam_rlx.ImagePredictor) -> None:
+    """Lists that are empty are no points, as before the first click, and no boxes."""
+    alone = predictor.predict(box=BOX)
+    for points, labels in (([], []), (np.zeros((0, 2)), np.zeros(0))):
+        with_none = predictor.predict(point_coords=points, point_labels=labels, box=BOX)
+        _same(with_none, alone)
+    assert predictor.predict(box=[]).masks.shape == (0, 3, 400, 600)
+    with pytest.raises(InvalidArgumentError, match="point_labels: expected shape"):
+        predictor.predict(point_coords=[], point_labels=[1], box=BOX)
+
+
 def test_a_mask_of_a_result_goes_in_again(predictor: sam_rlx.ImagePredictor) -> None:
     first = predictor.predict(point_coords=POINTS, point_labels=LABELS)
     best = first.best().index

@@ -260,7 +260,9 @@ def test_files_that_are_no_video(sam2_model: sam_rlx.Model, clip: Path, tmp_path
         cut.write_bytes(whole.read_bytes()[: int(share * whole.stat().st_size)])
         with pytest.raises(sam_rlx.InvalidArgumentError, match="expected"):
             read_all(cut)
-    for wrong in (7, b"bytes", np.zeros((4, 4, 3), np.uint8), []):
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="expected a video file"):
+        sam_rlx.VideoPredictor(sam2_model, b"bytes")
+    for wrong in (7, np.zeros((4, 4, 3), np.uint8), []):
         with pytest.raises(sam_rlx.InvalidArgumentError, match="frames: expected"):
             sam_rlx.VideoPredictor(sam2_model, wrong)
 

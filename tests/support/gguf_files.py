@@ -15,6 +15,9 @@ TYPES = {
     "F32": (0, 1, 4),
     "F16": (1, 1, 2),
     "Q4_0": (2, 32, 18),
+    "Q4_1": (3, 32, 20),
+    "Q5_0": (6, 32, 22),
+    "Q5_1": (7, 32, 24),
     "Q8_0": (8, 32, 34),
     "Q2_K": (10, 256, 84),
     "Q3_K": (11, 256, 110),
@@ -28,11 +31,13 @@ TYPES = {
     "I64": (27, 1, 8),
     "F64": (28, 1, 8),
     "BF16": (30, 1, 2),
+    "MXFP4": (39, 32, 17),
 }
 PACKED = [name for name, (_, numbers, _) in TYPES.items() if numbers > 1]
 # Where the blocks have their scales: float16, but for Q8_K's float32.
 SCALES = {"Q4_0": [0], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2]}
 SCALES |= {"Q5_K": [0, 2], "Q6_K": [208], "Q8_K": [0]}
+SCALES |= {"Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "MXFP4": []}
 ARCHITECTURE = {"general.architecture": "sam"}
 
 
@@ -110,7 +115,7 @@ def gguf_bytes(
 
 
 def random_blocks(kind: str, rows: int, cols: int, seed: int = 0) -> NDArray[np.uint8]:
-    """Blocks of any bits but for the scales, which are finite: (rows, bytes of a row)."""
+    """Blocks of any bits but for the scales, which make finite numbers: (rows, bytes of a row)."""
     _, numbers, size = TYPES[kind]
     rng = np.random.default_rng(seed)
     blocks = rng.integers(0, 256, (rows * cols // numbers, size), np.uint8)
@@ -119,4 +124,6 @@ def random_blocks(kind: str, rows: int, cols: int, seed: int = 0) -> NDArray[np.
         scales = rng.standard_normal(len(blocks)) * 10.0 ** rng.integers(-7, 3, len(blocks))
         kinds = np.float32 if kind == "Q8_K" else np.float16
         blocks[:, position : position + width] = scales.astype(kinds)[:, None].view(np.uint8)
+    if kind == "MXFP4":  # an exponent: the largest ones overflow
+        blocks[:, 0] %= 251
     return blocks.reshape(rows, -1)

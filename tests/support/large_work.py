@@ -167,6 +167,36 @@ MAKERS: dict[str, Maker] = {
     "storages of one key, old format": _storages_of_one_key,
     "remembered numbers that collide": _colliding_memo,
     "tuples in tuples": lambda size: _torch(b"N" + b"\x85" * size),
+    "dicts in a dict": lambda size: _torch(
+        b"}(" + b"".join(_short(name) + b"}NNs" for name in _names(min(size, 4_000_000), 11)) + b"u"
+    ),
+    "dicts with one tensor": lambda size: _torch(
+        _tensor()
+        + b"q\x01"
+        + _short("w")
+        + b"q\x02}("
+        + b"".join(_short(name) + b"}h\x02h\x01s" for name in _names(size, 13))
+        + b"u"
+    ),
+    "objects of one class": lambda size: _torch(
+        files.opcodes(Global("a", "B")) + b"q\x01](" + b"h\x01)\x81" * (size // 4) + b"e"
+    ),
+    "calls with one long tuple": lambda size: _torch(
+        files.opcodes(Global("a", "B"))
+        + b"q\x01"
+        + files.opcodes(tuple(range(size // 8)))
+        + b"q\x02]("
+        + b"h\x01h\x02R" * (size // 16)
+        + b"e"
+    ),
+    "one name of a usual length, complex tensors": lambda size: _torch(
+        _tensor("1", kind="ComplexFloatStorage")
+        + b"q\x01"
+        + files.opcodes("m" * 250)
+        + b"q\x00}("
+        + b"h\x00h\x01" * (size // 4)
+        + b"u"
+    ),
     "lists": lambda size: _torch(b"]" * min(size, 900_000)),
     "remembered again and again": lambda size: _torch(b"N" + b"\x94" * min(size, 900_000)),
     "persistent ids": lambda size: _torch(

@@ -148,18 +148,24 @@ def _awkward(value: Any) -> Any:
     return view
 
 
-def _nudged(inputs: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def _moved(value: Any, generator: np.random.Generator) -> Any:
+    if not isinstance(value, np.ndarray) or value.dtype != np.float32:
+        return value
+    towards = np.array([-np.inf, np.inf], np.float32)[generator.integers(0, 2, value.shape)]
+    fixed = ~np.isfinite(value) | (value == np.rint(value))
+    return np.where(fixed, value, np.nextafter(value, towards))
+
+
+def last_bits(value: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     """Move each float32 number by its last bit, but not whole ones: they may be flags."""
+    moved: NDArray[np.float32] = _moved(value, np.random.default_rng([seed, 79]))
+    return moved
+
+
+def _nudged(inputs: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Do the same with all arrays of several inputs."""
     generator = np.random.default_rng([seed, 79])
-
-    def move(value: Any) -> Any:
-        if not isinstance(value, np.ndarray) or value.dtype != np.float32:
-            return value
-        towards = np.array([-np.inf, np.inf], np.float32)[generator.integers(0, 2, value.shape)]
-        fixed = ~np.isfinite(value) | (value == np.rint(value))
-        return np.where(fixed, value, np.nextafter(value, towards))
-
-    return {name: move(value) for name, value in inputs.items()}
+    return {name: _moved(value, generator) for name, value in inputs.items()}
 
 
 # Tables that differ from avx512's or avx2's in products of bytes and bfloat16 alone.

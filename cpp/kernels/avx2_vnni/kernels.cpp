@@ -4,13 +4,8 @@
 
 namespace {
 
-// Order matters: each body uses what stands above it.
-// clang-format off
-#include "kernels/bodies/prelude.inl"
-#include "kernels/avx2/simd.inl"
-// clang-format on
+#include "kernels/avx2/base.inl"
 
-constexpr int kNv = 2;
 constexpr int kInt8Mr = 6;  // docs/optimizations.md: register-tile
 
 // c + the four products of each group of unsigned a and signed b.
@@ -18,13 +13,7 @@ SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
   return {_mm256_dpbusd_avx_epi32(c.v, a.v, b.v)};
 }
 
-// clang-format off
-#include "kernels/bodies/math.inl"
-#include "kernels/bodies/normal_tail_exponent.inl"
-#include "kernels/bodies/lanes.inl"
-#include "kernels/bodies/gemm_result.inl"
 #include "kernels/bodies/int8_gemm.inl"
-// clang-format on
 
 }  // namespace
 

@@ -1,3 +1,9 @@
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC's own header reads what it calls undefined on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
 // 16 floats in one AVX-512 register. Functions named *_n touch the first n lanes only, n up to 16.
 struct Vec {
   __m512 v;

@@ -2,26 +2,9 @@
 
 #include "kernels/kernel_table.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC's own header reads what it calls undefined on purpose.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
 namespace {
 
-// Order matters: each body uses what stands above it.
-// clang-format off
-#include "kernels/bodies/prelude.inl"
-#include "kernels/avx512/simd.inl"
-
-constexpr int kNv = 2;
-
-#include "kernels/bodies/math.inl"
-#include "kernels/bodies/normal_tail_table.inl"
-#include "kernels/bodies/lanes.inl"
-#include "kernels/bodies/gemm_result.inl"
-// clang-format on
+#include "kernels/avx512/base.inl"
 
 constexpr int kRows = 8;  // docs/optimizations.md: register-tile
 static_assert(sam_rlx::kBFloat16Rows % kRows == 0, "blocks of A are whole tiles");

@@ -14,7 +14,7 @@ SAM_RLX_INLINE RowRange row_range(const float* x, Index cols) {
     const Vec v = load_cols(x + p, cols - p);
     low = min(v, low);
     high = max(v, high);
-    difference = add(difference, sub(v, v));  // no number for infinity and no number, else 0
+    difference = add(difference, sub(v, v));  // NaN for NaN and infinity, else 0
   }
   float lows[kLanes], highs[kLanes];
   store(lows, low);
@@ -76,7 +76,8 @@ SAM_RLX_INLINE float channel_scale(const float* weight, Index k) {
   return largest / 63.5F;  // each of two bytes may be rounded up by a half
 }
 
-// One channel into its place of a panel; `out` points to its first group of four. Returns the sum.
+// One channel into its position of a panel; `out` points to its first group of four. Returns the
+// sum.
 std::int32_t pack_int8_channel(const float* weight, Index k, float inverse, std::int8_t* out) {
   constexpr int kOffset = 128;
   std::int32_t sum = 0;

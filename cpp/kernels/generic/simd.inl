@@ -53,7 +53,7 @@ SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return add(mul(a, b), c); }
 SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return sub(c, mul(a, b)); }
 // sum += a * b.
 SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) { sum = fma(a, b, sum); }
-// For |a| < 2^22; a larger one or no number comes back as it is.
+// For |a| < 2^22; a larger one or NaN comes back as it is.
 SAM_RLX_INLINE Vec round_nearest(Vec a) {
   return each_lane([&](int i) {
     constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: the sum has no bits behind the point

@@ -23,7 +23,7 @@ struct ImageEncoderConfig {
   std::int64_t mlp_dim = 3072;
   std::int64_t out_chans = 256;
   std::int64_t window_size = 14;
-  std::vector<std::int64_t> global_attn_indexes;
+  std::vector<std::int64_t> global_attn_indexes = {};
 
   template <class V>
   void fields(V& v) {

@@ -88,7 +88,7 @@ void PromptEncoder::fold() {
 }
 
 std::int64_t PromptEncoder::num_tokens(const Prompt& prompt) {
-  const std::int64_t padding = prompt.num_points > 0 && prompt.box == nullptr ? 1 : 0;
+  const std::int64_t padding = prompt.pads() ? 1 : 0;
   return prompt.num_points + padding + (prompt.box == nullptr ? 0 : 2);
 }
 
@@ -118,7 +118,7 @@ void PromptEncoder::embed_tokens(const Prompt& prompt, View out) const {
   if (prompt.box != nullptr) {
     embed_point(prompt.box[0], prompt.box[1], &point_embeddings[2], row);
     embed_point(prompt.box[2], prompt.box[3], &point_embeddings[3], row + channels);
-  } else if (prompt.num_points > 0) {
+  } else if (prompt.pads()) {
     std::copy(not_a_point, not_a_point + channels, row);
   }
 }

@@ -16,8 +16,11 @@ struct Prompt {
   // (num_points,): 1 foreground, 0 background, -1 none; SAM 2: 2 and 3 corners of a box
   const std::int32_t* labels = nullptr;
   std::int64_t num_points = 0;
+  bool has_points = false;      // a list that may be empty: then it is a padding point alone
   const double* box = nullptr;  // (4,): two corners
   ConstView mask = {};          // (S, S) logits, S = mask_input_size
+
+  bool pads() const { return (num_points > 0 || has_points) && box == nullptr; }
 };
 
 // Random Fourier features of positions. Upstream: prompt_encoder.py, PositionEmbeddingRandom.

@@ -26,6 +26,11 @@ struct Sam {
     v("mask_decoder", mask_decoder);
   }
 
+  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, C).
+  View forward_image(Context& ctx, ConstView image) const {
+    return image_encoder.forward(ctx, image);
+  }
+
   // Image embedding (g, g, C) -> what prompts without a mask share.
   void prepare(Context& ctx, ConstView image_embedding, SharedFeatures& out) const {
     share_features(ctx, prompt_encoder, mask_decoder.transformer, image_embedding, out);

@@ -65,6 +65,8 @@ struct HieraConfig {
   // Sides that the pooling and the window table ask for: multiples of this.
   std::int64_t image_size_step() const;
   std::vector<MultiScaleBlockConfig> blocks() const;
+
+  bool operator==(const HieraConfig&) const = default;
 };
 
 // Upstream: sam2/modeling/backbones/image_encoder.py, FpnNeck, with 1x1 convolutions, nearest
@@ -82,6 +84,8 @@ struct FpnNeckConfig {
   }
 
   bool top_down(std::int64_t level) const;
+
+  bool operator==(const FpnNeckConfig&) const = default;
 };
 
 // Upstream: sam2/modeling/backbones/image_encoder.py, ImageEncoder.
@@ -107,7 +111,7 @@ ImageEncoderConfig released_image_encoder(const std::string& variant);
 // ---------------------------------------------------------------- decoder and memory
 
 // Upstream: sam2/modeling/sam/mask_decoder.py, MaskDecoder, with the switches of every released
-// model on: high-resolution features, sigmoid of the IoU, object score by an MLP.
+// model on: high-resolution features, sigmoid of the IoU, object score.
 struct MaskDecoderConfig {
   sam::TwoWayTransformerConfig transformer{.numbered_mlp = true};
   std::int64_t num_multimask_outputs = 3;
@@ -117,6 +121,7 @@ struct MaskDecoderConfig {
   bool dynamic_multimask_via_stability = true;
   float dynamic_multimask_stability_delta = 0.05F;
   float dynamic_multimask_stability_thresh = 0.98F;
+  bool pred_obj_scores_mlp = true;  // else by one linear layer
 
   template <class V>
   void fields(V& v) {
@@ -127,6 +132,7 @@ struct MaskDecoderConfig {
     v("dynamic_multimask_via_stability", dynamic_multimask_via_stability);
     v("dynamic_multimask_stability_delta", dynamic_multimask_stability_delta, 0, 1e6);
     v("dynamic_multimask_stability_thresh", dynamic_multimask_stability_thresh, 0, 1);
+    v("pred_obj_scores_mlp", pred_obj_scores_mlp);
   }
 
   std::int64_t num_mask_tokens() const { return num_multimask_outputs + 1; }
@@ -203,6 +209,7 @@ struct Sam2BaseConfig {
   bool multimask_output_for_tracking = true;
   std::int64_t multimask_min_pt_num = 0;
   std::int64_t multimask_max_pt_num = 1;
+  bool use_mlp_for_obj_ptr_proj = true;  // else one linear layer
 
   template <class V>
   void fields(V& v) {
@@ -217,6 +224,7 @@ struct Sam2BaseConfig {
     v("multimask_output_for_tracking", multimask_output_for_tracking);
     v("multimask_min_pt_num", multimask_min_pt_num, 0, kMaxConfigSize);
     v("multimask_max_pt_num", multimask_max_pt_num, 0, kMaxConfigSize);
+    v("use_mlp_for_obj_ptr_proj", use_mlp_for_obj_ptr_proj);
   }
 
   std::int64_t grid() const { return image_size / backbone_stride; }

@@ -24,7 +24,7 @@ MaskDecoder::MaskDecoder(const MaskDecoderConfig& sizes)
   }
   iou_prediction_head =
       MLP(channels, config.iou_head_hidden_dim, config.num_mask_tokens(), config.iou_head_depth);
-  pred_obj_score_head = MLP(channels, channels, 1, 3);
+  pred_obj_score_head = MLP(channels, channels, 1, config.pred_obj_scores_mlp ? 3 : 1);
 }
 
 void MaskDecoder::visit(ParamVisitor& v) {

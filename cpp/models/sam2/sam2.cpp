@@ -37,7 +37,8 @@ Sam2Heads::Sam2Heads(const HeadsConfig& sizes)
                           .mask_in_chans = sizes.base.mask_in_chans,
                           .corner_labels = true}),
       sam_mask_decoder(sizes.mask_decoder),
-      obj_ptr_proj(sizes.hidden_dim(), sizes.hidden_dim(), sizes.hidden_dim(), 3),
+      obj_ptr_proj(sizes.hidden_dim(), sizes.hidden_dim(), sizes.hidden_dim(),
+                   sizes.base.use_mlp_for_obj_ptr_proj ? 3 : 1),
       obj_ptr_tpos_proj(sizes.hidden_dim(), sizes.mem_dim()) {}
 
 void Sam2Heads::visit(ParamVisitor& v) {

@@ -28,7 +28,7 @@ struct NeckLevels {
   ConstView level2;  // (g, g, C)
 };
 
-// A phrase, with points and boxes or without.
+// A text, with points and boxes or without.
 struct ConceptPrompt {
   ConstView text;                      // (L, C): tokens of the text encoder
   const bool* text_padding = nullptr;  // (L,): tokens that are none, or null
@@ -37,7 +37,7 @@ struct ConceptPrompt {
 
 // What was found. Views live until the caller's scope closes.
 struct Detections {
-  View prompt;                  // (T, C): tokens of the phrase that count, then of the geometry
+  View prompt;                  // (T, C): tokens of the text that count, then of the geometry
   View encoder_hidden_states;   // (g, g, C): the image with the prompt
   View queries;                 // (Q, C): hidden states
   View logits;                  // (Q,): see ops/scores.h for scores
@@ -72,7 +72,7 @@ struct DetectorHeads {
 
   // Logits of masks, which are made for the queries asked for.
   //   masks (K, 4 g, 4 g)     of the K queries `kept`
-  //   semantic (1, 4 g, 4 g)  of the phrase, or none
+  //   semantic (1, 4 g, 4 g)  of the text, or none
   // Without either, nothing is computed.
   struct MaskRequest {
     std::span<const std::int64_t> kept = {};

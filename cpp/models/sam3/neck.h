@@ -39,7 +39,7 @@ struct Sam3DualViTDetNeck {
   VisionConfig config;
 
   ViT trunk;
-  std::vector<NeckBranch> convs;       // for the detector
+  std::vector<NeckBranch> convs;       // for the detector, or empty
   std::vector<NeckBranch> sam2_convs;  // for clicks and videos, or empty
   // Encoding of the positions of the trunk's map, (g, g, d_model). Those of the finer maps have no
   // use.

@@ -22,7 +22,7 @@ void Sam3Config::set_image_size(std::int64_t size) {
 
 std::vector<std::string_view> Sam3Config::ignored_keys() const {
   std::vector<std::string_view> keys{
-      // A vector for each phrase that no part reads.
+      // A vector for each text that no part reads.
       "detector.backbone.language_backbone.encoder.text_projection",
       // Tables that follow from the sizes.
       "detector.backbone.vision_backbone.trunk.blocks.{i}.attn.freqs_cis",
@@ -34,8 +34,8 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
 
 // Nearly all of the work is there. What clicks and examples are encoded with, the rest of the
 // detector, boxes, scores and masks stay exact: the linear layers of the detector's encoder and
-// decoder that could be rounded are less than a fifth of a phrase's work, and with them instances
-// of sam3-nano's phrases fall below a mean IoU of 0.98 with float32's. The first blocks of the
+// decoder that could be rounded are less than a fifth of a text's work, and with them instances
+// of sam3-nano's texts fall below a mean IoU of 0.98 with float32's. The first blocks of the
 // trunk stay exact too: rounding the first one moves masks more than rounding all attention does.
 LayerSet Sam3Config::reduced_layers() {
   static constexpr std::string_view kLayers[]{
@@ -70,12 +70,12 @@ std::span<const std::string_view> Sam3Config::packed_layers() {
 
 void VLBackbone::visit(ParamVisitor& v) {
   v("vision_backbone", vision_backbone);
-  v("language_backbone", language_backbone);
+  if (language_backbone) v("language_backbone", *language_backbone);
 }
 
 void Detector::visit(ParamVisitor& v) {
   v("backbone", backbone);
-  heads.visit(v);
+  if (heads) heads->visit(v);
 }
 
 // ---------------------------------------------------------------- Sam3
@@ -83,8 +83,14 @@ void Detector::visit(ParamVisitor& v) {
 Sam3::Sam3(const Sam3Config& sizes)
     : config(sizes),
       detector{.backbone = {.vision_backbone = Sam3DualViTDetNeck(sizes.vision),
-                            .language_backbone = VETextEncoder(sizes.text)},
-               .heads = DetectorHeads(sizes.detector)} {
+                            .language_backbone = std::nullopt},
+               .heads = std::nullopt} {
+  if (config.has_detector) {
+    detector.backbone.language_backbone.emplace(config.text);
+    detector.heads.emplace(config.detector);
+  } else {
+    detector.backbone.vision_backbone.convs.clear();
+  }
   if (config.tracker) tracker.emplace(*config.tracker);
 }
 
@@ -101,9 +107,10 @@ void Sam3::forward_image(Context& ctx, ConstView image, const ImageOutputs& out)
   const Workspace::Scope scratch(ctx.workspace);
   const View map = vision().trunk.forward(ctx, image);
   if (out.detector != nullptr) {
+    if (!detector.heads) fail_internal("features for texts from a checkpoint without a detector");
     const Workspace::Scope levels_scratch(ctx.workspace);
     const std::vector<View> levels = vision().levels(ctx, map, vision().convs);
-    detector.heads.prepare(ctx, {levels[0][0], levels[1][0], levels[2][0]}, *out.detector);
+    detector.heads->prepare(ctx, {levels[0][0], levels[1][0], levels[2][0]}, *out.detector);
   }
   if (out.tracker != nullptr) {
     if (!tracker) fail_internal("features for clicks from a checkpoint without a tracker");

@@ -18,6 +18,8 @@ namespace sam_rlx::sam3 {
 struct Sam3Config {
   std::string variant;  // sam3, the metadata's, or custom
   VisionConfig vision;  // its second neck is there if the tracker is
+  // Text prompts and example boxes; files for clicks and videos alone have none.
+  bool has_detector = true;
   TextEncoderConfig text;
   DetectorConfig detector;
   std::optional<sam2::HeadsConfig> tracker;  // clicks and videos; files of the detector have none
@@ -29,8 +31,14 @@ struct Sam3Config {
   void fields(V& v) {
     v.told("image_size", vision.trunk.img_size);
     v("vision", vision);
-    v("text", text);
-    v("detector", detector);
+    if (has_detector) {
+      v("text", text);
+      v("detector", detector);
+    } else {
+      const std::nullopt_t& absent = std::nullopt;
+      v.told("text", absent);
+      v.told("detector", absent);
+    }
     v("tracker", tracker);
     v("pixel_mean", pixel_mean, -1e6, 1e6, kHasDefault);
     v("pixel_std", pixel_std, 1e-6, 1e6, kHasDefault);
@@ -53,7 +61,7 @@ struct Sam3Config {
 // Upstream: sam3/model/vl_combiner.py, SAM3VLBackbone.
 struct VLBackbone {
   Sam3DualViTDetNeck vision_backbone;
-  VETextEncoder language_backbone;
+  std::optional<VETextEncoder> language_backbone;
 
   void visit(ParamVisitor& v);
 };
@@ -61,7 +69,7 @@ struct VLBackbone {
 // Upstream: sam3/model/sam3_image.py, Sam3Image.
 struct Detector {
   VLBackbone backbone;
-  DetectorHeads heads;
+  std::optional<DetectorHeads> heads;
 
   // The heads' parts stand beside the backbone.
   void visit(ParamVisitor& v);
@@ -71,7 +79,7 @@ struct Detector {
 // model has the tracker under another name.
 struct Sam3 {
   Sam3Config config;
-  Detector detector;
+  Detector detector;  // of its parts, the vision backbone is always there
   std::optional<Tracker> tracker;
 
   explicit Sam3(const Sam3Config& sizes);
@@ -83,16 +91,16 @@ struct Sam3 {
 
   // What is made of an image; null for what is not needed.
   struct ImageOutputs {
-    DetectorFeatures* detector = nullptr;
+    DetectorFeatures* detector = nullptr;    // only if there is a detector
     sam2::ImageFeatures* tracker = nullptr;  // only if there is a tracker
   };
   // Normalized image (1, S, S, 3) -> out: the trunk once, and the necks that are needed. Tensors
   // of the right size are used again.
   void forward_image(Context& ctx, ConstView image, const ImageOutputs& out) const;
 
-  // Phrases -> their tokens for ConceptPrompt, in the scope of the caller.
+  // Texts -> their tokens for ConceptPrompt, in the scope of the caller.
   TextFeatures forward_text(Context& ctx, const TokenIds& ids) const {
-    return detector.backbone.language_backbone.forward(ctx, ids);
+    return detector.backbone.language_backbone->forward(ctx, ids);
   }
 };
 

@@ -62,7 +62,7 @@ struct MaskPredictor {
   void visit(ParamVisitor& v) { v("mask_embed", mask_embed); }
 };
 
-// Masks of queries, and one of the phrase. A mask is the product of a query's vector with the
+// Masks of queries, and one of the text. A mask is the product of a query's vector with the
 // channels of each position; the 1x1 convolution that makes these channels is a part of the
 // vector's last layer here, so that only the queries whose masks are asked for cost. Upstream:
 // sam3/model/maskformer_segmentation.py, UniversalSegmentationHead.

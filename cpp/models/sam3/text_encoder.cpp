@@ -62,7 +62,7 @@ void ResidualAttentionBlock::forward_(Context& ctx, View x, Begins begins) const
 // ---------------------------------------------------------------- TextTransformer
 
 std::int64_t TokenIds::valid_length(std::int64_t i) const {
-  const std::int64_t* const ids = phrase(i);
+  const std::int64_t* const ids = text(i);
   std::int64_t valid = length;
   while (valid > 0 && ids[valid - 1] == 0) --valid;
   return valid;
@@ -88,13 +88,13 @@ View TextTransformer::forward(Context& ctx, const TokenIds& ids, Begins begins) 
   for (std::int64_t i = 0; i < ids.count; ++i) {
     const std::int64_t first = begins[static_cast<std::size_t>(i)];
     const Shape rows{begins[static_cast<std::size_t>(i) + 1] - first, config.width};
-    const View phrase{x.data + first * config.width, rows};
+    const View text{x.data + first * config.width, rows};
     if (token_blocks) {
-      embedding(ctx, token_blocks, ids.phrase(i), phrase);
+      embedding(ctx, token_blocks, ids.text(i), text);
     } else {
-      embedding(ctx, token_embedding, ids.phrase(i), phrase);
+      embedding(ctx, token_embedding, ids.text(i), text);
     }
-    add_(ctx, phrase, {positional_embedding.data(), rows});
+    add_(ctx, text, {positional_embedding.data(), rows});
   }
   for (const ResidualAttentionBlock& block : transformer.resblocks) {
     block.forward_(ctx, x, begins);
@@ -107,13 +107,13 @@ View TextTransformer::forward(Context& ctx, const TokenIds& ids, Begins begins) 
 
 // ---------------------------------------------------------------- VETextEncoder
 
-ConstView TextFeatures::phrase(std::int64_t i) const {
+ConstView TextFeatures::text(std::int64_t i) const {
   const std::int64_t first = begins[static_cast<std::size_t>(i)];
   const std::int64_t rows = begins[static_cast<std::size_t>(i) + 1] - first;
   return {tokens.data + first * tokens.shape[1], {rows, tokens.shape[1]}};
 }
 
-const bool* TextFeatures::phrase_padding(std::int64_t i) const {
+const bool* TextFeatures::text_padding(std::int64_t i) const {
   return padding + begins[static_cast<std::size_t>(i)];
 }
 
@@ -134,13 +134,13 @@ TextFeatures VETextEncoder::forward(Context& ctx, const TokenIds& ids) const {
   begins[0] = 0;
   for (std::int64_t i = 0; i < ids.count; ++i) {
     const std::int64_t valid = ids.valid_length(i);
-    if (valid == 0) fail("ids", "an id other than 0", "none in phrase " + std::to_string(i));
+    if (valid == 0) fail("ids", "an id other than 0", "none in text " + std::to_string(i));
     begins[i + 1] = begins[i] + valid;
   }
   const std::int64_t rows = begins[ids.count];
   bool* const padding = ctx.workspace.array<bool>(rows);
   for (std::int64_t i = 0; i < ids.count; ++i) {
-    std::transform(ids.phrase(i), ids.phrase(i) + begins[i + 1] - begins[i], padding + begins[i],
+    std::transform(ids.text(i), ids.text(i) + begins[i + 1] - begins[i], padding + begins[i],
                    [](std::int64_t id) { return id == 0; });
   }
   TextFeatures out{.tokens = ctx.workspace.floats({rows, config.d_model}),

@@ -11,11 +11,11 @@
 
 namespace sam_rlx::sam3 {
 
-// Rows of the tokens of phrases lie one phrase after the other. `begins` has the first row of each
-// phrase, and the number of rows behind them.
+// Rows of the tokens of texts lie one text after the other. `begins` has the first row of each
+// text, and the number of rows behind them.
 using Begins = std::span<const std::int64_t>;
 
-// Causal self-attention of each phrase. Upstream: torch.nn.MultiheadAttention.
+// Causal self-attention of each text. Upstream: torch.nn.MultiheadAttention.
 struct TextAttention {
   std::int64_t num_heads = 0;
   WeightFormat weight_format = WeightFormat::kFloat32;
@@ -60,18 +60,18 @@ struct Transformer {
   void visit(ParamVisitor& v) { v("resblocks", resblocks); }
 };
 
-// Phrases as ids: <start_of_text>, the phrase, <end_of_text>, and 0 behind it. Nothing of what
+// Texts as ids: <start_of_text>, the text, <end_of_text>, and 0 behind it. Nothing of what
 // follows the last id that is not 0 is computed: no token sees those behind it.
 struct TokenIds {
   const std::int64_t* data = nullptr;  // (count, length)
   std::int64_t count = 0, length = 0;
 
-  const std::int64_t* phrase(std::int64_t i) const { return data + i * length; }
+  const std::int64_t* text(std::int64_t i) const { return data + i * length; }
   std::int64_t valid_length(std::int64_t i) const;
 };
 
 // Upstream: sam3/model/text_encoder_ve.py, TextTransformer. Its text_projection makes a vector of
-// each phrase that nothing reads: a key that checkpoints have and this has not.
+// each text that nothing reads: a key that checkpoints have and this has not.
 struct TextTransformer {
   TextEncoderConfig config;
   Tensor positional_embedding;  // (context_length, width)
@@ -91,12 +91,12 @@ struct TextTransformer {
 // Views live until the caller's scope closes.
 struct TextFeatures {
   View tokens;                    // (R, d_model)
-  const bool* padding = nullptr;  // (R,): ids that are 0. In a phrase it is the byte "!", which
-                                  // upstream masks like what follows a phrase
+  const bool* padding = nullptr;  // (R,): ids that are 0. In a text it is the byte "!", which
+                                  // upstream masks like what follows a text
   Begins begins;
 
-  ConstView phrase(std::int64_t i) const;  // (rows, d_model)
-  const bool* phrase_padding(std::int64_t i) const;
+  ConstView text(std::int64_t i) const;  // (rows, d_model)
+  const bool* text_padding(std::int64_t i) const;
 };
 
 // Upstream: sam3/model/text_encoder_ve.py, VETextEncoder.
@@ -110,7 +110,7 @@ struct VETextEncoder {
   explicit VETextEncoder(const TextEncoderConfig& sizes);
   void visit(ParamVisitor& v);
 
-  // Raises InvalidArgument when there is no phrase, one is too long or has no id but 0, or an id is
+  // Raises InvalidArgument when there is no text, one is too long or has no id but 0, or an id is
   // not in the vocabulary.
   TextFeatures forward(Context& ctx, const TokenIds& ids) const;
 };

@@ -161,7 +161,7 @@ void Tokenizer::append_word(std::string_view word, std::vector<std::int32_t>& id
   pieces.back().id += kBytes;  // the end of a word
   pieces.back().next = -1;
 
-  using Candidate = std::pair<std::int32_t, int>;  // id of the merge, place of its left part
+  using Candidate = std::pair<std::int32_t, int>;  // id of the merge, position of its left part
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   const auto at = [&](int position) -> Piece& {
     return pieces[static_cast<std::size_t>(position)];

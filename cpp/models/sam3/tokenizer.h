@@ -8,7 +8,7 @@
 
 namespace sam_rlx::sam3 {
 
-// Byte pair encoding of phrases. Ids are: 256 bytes, the same as ends of words, one for each merge,
+// Byte pair encoding of texts. Ids are: 256 bytes, the same as ends of words, one for each merge,
 // <start_of_text>, <end_of_text>.
 // Upstream: sam3/model/tokenizer_ve.py, SimpleTokenizer; it cleans the text before, ours does not.
 class Tokenizer {
@@ -25,7 +25,7 @@ class Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text) const;
 
   // Writes start, text and end, and 0 behind them. What is too long is cut: the last id is the end
-  // all the same. Returns how many ids the whole phrase has.
+  // all the same. Returns how many ids the whole text has.
   std::int64_t operator()(std::string_view text, std::span<std::int64_t> ids) const;
 
  private:

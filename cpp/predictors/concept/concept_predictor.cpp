@@ -9,17 +9,17 @@
 #include "ops/boxes.h"
 #include "ops/elementwise.h"
 #include "ops/scores.h"
-#include "predictors/image/heads_image_state.h"
 #include "predictors/image/image_predictor.h"
+#include "predictors/image/image_state.h"
 
 namespace sam_rlx {
 namespace {
 
-// Phrases that the text encoder reads at once: each pass streams all of its weights.
-constexpr std::int64_t kPhrasesAtOnce = 32;
+// Texts that the text encoder reads at once: each pass streams all of its weights.
+constexpr std::int64_t kTextsAtOnce = 32;
 
 sam3::TokenIds part_of(const sam3::TokenIds& ids, std::int64_t begin) {
-  return {ids.phrase(begin), std::min(kPhrasesAtOnce, ids.count - begin), ids.length};
+  return {ids.text(begin), std::min(kTextsAtOnce, ids.count - begin), ids.length};
 }
 
 // What a file keeps of an image. The encoding of positions follows from the size.
@@ -38,9 +38,7 @@ ConceptPredictor::ConceptPredictor(std::shared_ptr<const Model> model, int num_t
       front_end_(ImageFrontEnd::make(model_)),
       resize_(resize),
       clicks_(clicks) {
-  if (!model_->info().supports_text) {
-    fail<UnsupportedError>("ConceptPredictor", "a model of SAM 3", model_->info().family);
-  }
+  model_->require_text("ConceptPredictor");
   if (clicks_) front_end_->heads();
 }
 
@@ -105,7 +103,7 @@ std::vector<Tensor> ConceptPredictor::image_embeddings() const {
 
 void ConceptPredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
   const InUse guard(busy_, "set_image_embedding");
-  const sam3::DetectorHeads& heads = model_->sam3().detector.heads;
+  const sam3::DetectorHeads& heads = *model_->sam3().detector.heads;
   const std::int64_t g = model_->sam3().config.vision.trunk.grid(), c = heads.config.d_model;
   const Shape expected[]{{g, g, c}, {g * g, c}, {1, c}, {4, g, g, c}, {4, 2 * g, 2 * g, c}};
   check_embeddings(embeddings, expected, orig_hw);
@@ -121,13 +119,13 @@ void ConceptPredictor::set_image_embeddings(std::span<const ConstView> embedding
 
 // ---------------------------------------------------------------- prompts
 
-void ConceptPredictor::encode_text(const sam3::TokenIds& phrases) {
+void ConceptPredictor::encode_text(const sam3::TokenIds& texts) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const std::int64_t count =
-      std::min<std::int64_t>(phrases.count, static_cast<std::int64_t>(TextCache::kPhrases));
-  for (std::int64_t begin = 0; begin < count; begin += kPhrasesAtOnce) {
-    texts_.get(ctx, language_backbone(), part_of(phrases, begin));
+      std::min<std::int64_t>(texts.count, static_cast<std::int64_t>(TextCache::kTexts));
+  for (std::int64_t begin = 0; begin < count; begin += kTextsAtOnce) {
+    texts_.get(ctx, language_backbone(), part_of(texts, begin));
   }
 }
 
@@ -139,13 +137,13 @@ std::vector<ConceptFindings> ConceptPredictor::find(const ConceptRequest& reques
   const Workspace::Scope scratch(ctx.workspace);
   const sam3::GeometricPrompt geometry =
       geometric_prompt(ctx, request.geometry, current("predict").orig_hw);
-  const std::int64_t count = request.phrases.count;
+  const std::int64_t count = request.texts.count;
   std::vector<ConceptFindings> out;
   out.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t begin = 0; begin < count; begin += kPhrasesAtOnce) {
-    for (const TextCache::Phrase* const phrase :
-         texts_.get(ctx, language_backbone(), part_of(request.phrases, begin))) {
-      out.push_back(ground(ctx, *phrase, geometry, request));
+  for (std::int64_t begin = 0; begin < count; begin += kTextsAtOnce) {
+    for (const TextCache::Phrase* const text :
+         texts_.get(ctx, language_backbone(), part_of(request.texts, begin))) {
+      out.push_back(ground(ctx, *text, geometry, request));
       if (request.progress) request.progress(static_cast<std::int64_t>(out.size()), count);
       ctx.check_interrupt();
     }
@@ -153,21 +151,21 @@ std::vector<ConceptFindings> ConceptPredictor::find(const ConceptRequest& reques
   return out;
 }
 
-ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Phrase& phrase,
+ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Phrase& text,
                                          const sam3::GeometricPrompt& geometry,
                                          const ConceptRequest& request) const {
-  const sam3::DetectorHeads& heads = model_->sam3().detector.heads;
+  const sam3::DetectorHeads& heads = *model_->sam3().detector.heads;
   const sam3::DetectorFeatures& features = concept_image_->features;
   const Size orig_hw = concept_image_->orig_hw;
   const Workspace::Scope scratch(ctx.workspace);
   const sam3::Detections found =
-      heads.detect(ctx, features, {phrase.tokens, phrase.padding.get(), geometry});
+      heads.detect(ctx, features, {text.tokens, text.padding.get(), geometry});
 
   const View scores = ctx.workspace.floats(found.logits.shape);
   presence_scores(ctx, found.logits, found.presence_logit, scores);
   ConceptFindings out;
   for (std::int64_t i = 0; i < scores.numel(); ++i) {
-    if (scores.data[i] > static_cast<float>(request.threshold)) out.queries.push_back(i);
+    if (scores.data[i] > static_cast<float>(request.options.threshold)) out.queries.push_back(i);
   }
 
   const auto kept = static_cast<std::int64_t>(out.queries.size()), side = model_->info().mask_side;
@@ -203,7 +201,7 @@ RawDetections ConceptPredictor::raw_detections(Context& ctx, const sam3::Detecti
                     .presence_logit = found.presence_logit,
                     .masks = Tensor({count, side, side}),
                     .semantic_seg = Tensor({1, side, side})};
-  model_->sam3().detector.heads.segment(
+  model_->sam3().detector.heads->segment(
       ctx, concept_image_->features, found,
       {.kept = all, .masks = out.masks, .semantic = out.semantic_seg});
   return out;

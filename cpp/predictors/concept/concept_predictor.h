@@ -9,6 +9,7 @@
 #include "core/context.h"
 #include "core/image.h"
 #include "core/in_use.h"
+#include "layers/fields.h"
 #include "loading/model.h"
 #include "models/sam3/detector.h"
 #include "ops/mask.h"
@@ -19,22 +20,32 @@
 
 namespace sam_rlx {
 
-// What the phrases of an image share.
+// What the texts of an image share.
 struct ConceptImage {
   sam3::DetectorFeatures features;
   Size orig_hw;
   std::vector<Tensor> click_embeddings;  // as those of ImagePredictor, or none
 };
 
-struct ConceptRequest {
-  sam3::TokenIds phrases;
-  ConceptGeometry geometry = {};
-  double threshold = 0.5;  // scores are above it
-  bool raw = false;
-  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // of phrases
+// Of one call.
+struct ConceptOptions {
+  double threshold = 0.5;
+
+  template <class V>
+  void fields(V& v) {
+    v("threshold", threshold, 0, 1, "keep what has a score above it");
+  }
 };
 
-// What the network gives for all queries of a phrase.
+struct ConceptRequest {
+  sam3::TokenIds texts;
+  ConceptGeometry geometry = {};
+  ConceptOptions options = {};
+  bool raw = false;
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // of texts
+};
+
+// What the network gives for all queries of a text.
 struct RawDetections {
   Tensor logits;  // (Q,)
   Tensor boxes;   // (Q, 4): cx, cy, w, h as fractions of the sides
@@ -43,7 +54,7 @@ struct RawDetections {
   Tensor semantic_seg;  // (S, S), logits
 };
 
-// The instances of a phrase, in the order of the queries.
+// The instances of a text, in the order of the queries.
 struct ConceptFindings {
   std::vector<std::int64_t> queries;
   Tensor scores;   // (K,)
@@ -55,7 +66,7 @@ struct ConceptFindings {
 // What stands for a pixel of a mask.
 enum class MaskValues { kLogits, kProbabilities };
 
-// All instances of what phrases, points and boxes show on an image. Upstream:
+// All instances of what texts, points and boxes show on an image. Upstream:
 // sam3/model/sam3_image_processor.py, Sam3Processor. A failed call leaves the predictor as it was.
 class ConceptPredictor {
  public:
@@ -75,14 +86,14 @@ class ConceptPredictor {
   // Of the current image, or none. Any thread may ask while a call runs.
   std::optional<Size> orig_hw() const { return orig_hw_.get(); }
 
-  // Copies of all that phrases need of the current image, in the layout of DetectorFeatures, and
+  // Copies of all that texts need of the current image, in the layout of DetectorFeatures, and
   // an image that is made of them.
   std::vector<Tensor> image_embeddings() const;
   void set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw);
 
-  // Computes the text features of phrases ahead of `find`, which needs no more of them then.
-  void encode_text(const sam3::TokenIds& phrases);
-  // One entry a phrase. Phrases are run one after the other; each is as if it were alone.
+  // Computes the text features of texts ahead of `find`, which needs no more of them then.
+  void encode_text(const sam3::TokenIds& texts);
+  // One entry a text. Texts are run one after the other; each is as if it were alone.
   std::vector<ConceptFindings> find(const ConceptRequest& request);
 
   // The way of masks from the network to an image: low_res (K, S, S) logits -> out (K, H, W) of
@@ -99,9 +110,9 @@ class ConceptPredictor {
   void adopt(std::shared_ptr<ConceptImage> concept_image) noexcept;
   MaskGeometry mask_geometry(Size orig_hw) const;
   const sam3::VETextEncoder& language_backbone() const {
-    return model_->sam3().detector.backbone.language_backbone;
+    return *model_->sam3().detector.backbone.language_backbone;
   }
-  ConceptFindings ground(Context& ctx, const TextCache::Phrase& phrase,
+  ConceptFindings ground(Context& ctx, const TextCache::Phrase& text,
                          const sam3::GeometricPrompt& geometry,
                          const ConceptRequest& request) const;
   RawDetections raw_detections(Context& ctx, const sam3::Detections& found) const;

@@ -6,7 +6,7 @@ namespace sam_rlx {
 namespace {
 
 std::span<const std::int64_t> key_of(const sam3::TokenIds& ids, std::int64_t i) {
-  return {ids.phrase(i), static_cast<std::size_t>(ids.valid_length(i))};
+  return {ids.text(i), static_cast<std::size_t>(ids.valid_length(i))};
 }
 
 }  // namespace
@@ -14,8 +14,8 @@ std::span<const std::int64_t> key_of(const sam3::TokenIds& ids, std::int64_t i) 
 const std::vector<const TextCache::Phrase*>& TextCache::get(Context& ctx,
                                                             const sam3::VETextEncoder& encoder,
                                                             const sam3::TokenIds& ids) {
-  if (ids.count > static_cast<std::int64_t>(kPhrases)) {
-    fail_internal("a batch of " + std::to_string(ids.count) + " phrases");
+  if (ids.count > static_cast<std::int64_t>(kTexts)) {
+    fail_internal("a batch of " + std::to_string(ids.count) + " texts");
   }
   const Workspace::Scope scratch(ctx.workspace);
   auto* const missing = ctx.workspace.array<std::int64_t>(std::max<std::int64_t>(ids.count, 1) *
@@ -23,9 +23,9 @@ const std::vector<const TextCache::Phrase*>& TextCache::get(Context& ctx,
   sam3::TokenIds absent{missing, 0, ids.length};
   ++clock_;
   for (std::int64_t i = 0; i < ids.count; ++i) {
-    const auto position = phrases_.find(key_of(ids, i));
-    if (position == phrases_.end()) {
-      std::copy_n(ids.phrase(i), ids.length, missing + absent.count++ * ids.length);
+    const auto position = entries_.find(key_of(ids, i));
+    if (position == entries_.end()) {
+      std::copy_n(ids.text(i), ids.length, missing + absent.count++ * ids.length);
     } else {
       position->second.last_use = clock_;
     }
@@ -33,7 +33,7 @@ const std::vector<const TextCache::Phrase*>& TextCache::get(Context& ctx,
   if (absent.count > 0) encode(ctx, encoder, absent);
   found_.clear();
   for (std::int64_t i = 0; i < ids.count; ++i) {
-    found_.push_back(&phrases_.find(key_of(ids, i))->second);
+    found_.push_back(&entries_.find(key_of(ids, i))->second);
   }
   return found_;
 }
@@ -43,19 +43,19 @@ void TextCache::encode(Context& ctx, const sam3::VETextEncoder& encoder,
   const sam3::TextFeatures features = encoder.forward(ctx, ids);
   for (std::int64_t i = 0; i < ids.count; ++i) {
     const KeyView key = key_of(ids, i);
-    if (phrases_.find(key) != phrases_.end()) continue;  // twice in the batch
-    Phrase phrase{.tokens = Tensor::copy_of(features.phrase(i)),
-                  .padding = std::make_unique<bool[]>(key.size()),
-                  .last_use = clock_};
-    std::copy_n(features.phrase_padding(i), key.size(), phrase.padding.get());
-    if (phrases_.size() >= kPhrases) drop_oldest();
-    phrases_.emplace(Key(key.begin(), key.end()), std::move(phrase));
+    if (entries_.find(key) != entries_.end()) continue;  // twice in the batch
+    Phrase text{.tokens = Tensor::copy_of(features.text(i)),
+                .padding = std::make_unique<bool[]>(key.size()),
+                .last_use = clock_};
+    std::copy_n(features.text_padding(i), key.size(), text.padding.get());
+    if (entries_.size() >= kTexts) drop_oldest();
+    entries_.emplace(Key(key.begin(), key.end()), std::move(text));
   }
 }
 
 void TextCache::drop_oldest() {
-  phrases_.erase(std::min_element(
-      phrases_.begin(), phrases_.end(),
+  entries_.erase(std::min_element(
+      entries_.begin(), entries_.end(),
       [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; }));
 }
 

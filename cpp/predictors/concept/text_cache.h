@@ -10,11 +10,11 @@
 
 namespace sam_rlx {
 
-// What SAM 3's text encoder makes of the phrases that were used last, by their ids: it depends on
+// What SAM 3's text encoder makes of the texts that were used last, by their ids: it depends on
 // nothing else.
 class TextCache {
  public:
-  static constexpr std::size_t kPhrases = 4096;
+  static constexpr std::size_t kTexts = 4096;
 
   struct Phrase {
     Tensor tokens;                    // (L, C)
@@ -22,13 +22,13 @@ class TextCache {
     std::int64_t last_use = 0;
   };
 
-  // Features of each phrase, in order; what is not there is computed as one batch. They are valid
-  // until the next call. At most kPhrases phrases. Raises as VETextEncoder::forward, and keeps what
+  // Features of each text, in order; what is not there is computed as one batch. They are valid
+  // until the next call. At most kTexts texts. Raises as VETextEncoder::forward, and keeps what
   // it has then.
   const std::vector<const Phrase*>& get(Context& ctx, const sam3::VETextEncoder& encoder,
                                         const sam3::TokenIds& ids);
 
-  std::size_t size() const { return phrases_.size(); }
+  std::size_t size() const { return entries_.size(); }
 
  private:
   // Ids without the zeros behind them.
@@ -44,7 +44,7 @@ class TextCache {
   void encode(Context& ctx, const sam3::VETextEncoder& encoder, const sam3::TokenIds& ids);
   void drop_oldest();
 
-  std::map<Key, Phrase, Less> phrases_;
+  std::map<Key, Phrase, Less> entries_;
   std::vector<const Phrase*> found_;
   std::int64_t clock_ = 0;
 };

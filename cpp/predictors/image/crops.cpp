@@ -9,6 +9,7 @@ namespace sam_rlx {
 namespace {
 
 constexpr std::int64_t kMaxLayers = 8;
+constexpr double kMaxOverlap = 1e6;  // sides stay far below the largest integer
 
 std::int64_t crop_length(std::int64_t side, std::int64_t crops, std::int64_t overlap) {
   return static_cast<std::int64_t>(
@@ -22,7 +23,7 @@ std::vector<CropBox> generate_crop_boxes(Size orig_hw, std::int64_t n_layers,
   if (n_layers < 0 || n_layers > kMaxLayers) {
     fail("crop_n_layers", "0 to " + std::to_string(kMaxLayers), std::to_string(n_layers));
   }
-  if (!(overlap_ratio >= 0.0 && overlap_ratio <= 1.0)) {
+  if (n_layers > 0 && !(std::abs(overlap_ratio) <= kMaxOverlap)) {
     fail("crop_overlap_ratio", "0 to 1", std::to_string(overlap_ratio));
   }
   check_size("image", orig_hw);

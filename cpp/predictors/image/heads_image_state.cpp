@@ -1,9 +1,9 @@
-#include "predictors/image/heads_image_state.h"
-
 #include <algorithm>
+#include <utility>
 
 #include "ops/elementwise.h"
 #include "ops/mask_upscaling.h"
+#include "predictors/image/image_state.h"
 
 namespace sam_rlx {
 namespace {
@@ -13,7 +13,32 @@ std::vector<Shape> shapes_of(const sam2::HeadsConfig& config) {
   return {{1, c, g, g}, {1, c / 8, 4 * g, 4 * g}, {1, c / 4, 2 * g, 2 * g}};
 }
 
-}  // namespace
+// The embedding of features_ holds no_mem_embed.
+class HeadsImageState final : public ImageState {
+ public:
+  HeadsImageState(std::shared_ptr<const Model> model,
+                  std::unique_ptr<const ImageFrontEnd> front_end, Resize resize);
+
+  void encode(Context& ctx, const ImageView& image) override;
+  // The image embedding with no_mem_embed, then the two finer maps as the decoder takes them.
+  std::vector<Shape> embedding_shapes() const override;
+  std::vector<Tensor> embeddings() const override;
+  void adopt(Context& ctx, std::span<const ConstView> embeddings) override;
+
+  MaskGeometry mask_geometry(Size orig_hw) const override;
+  // SAM 3: holes of at most 256 positions are filled.
+  SmallRegions small_regions() const override;
+  void decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
+              const DecodeJob& job) const override;
+
+ private:
+  sam::Prompt prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
+                        Frame frame) const;
+  void predict_masks(Context& ctx, const sam2::MaskDecoder::Decoded& decoded, std::int64_t index,
+                     const DecodeJob& job) const;
+
+  const sam2::Sam2Heads& heads_;  // of the model
+};
 
 // ---------------------------------------------------------------- the image
 
@@ -34,24 +59,6 @@ std::vector<Tensor> HeadsImageState::embeddings() const {
   return embeddings_of(model().kernels(), heads_.config, features_);
 }
 
-std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsConfig& config,
-                                  const sam2::ImageFeatures& features) {
-  Workspace workspace;
-  Context ctx{.kernels = kernels, .workspace = workspace};
-  const std::vector<Shape> shapes = shapes_of(config);
-  const auto restored = [&](ConstView rows, const Shape& shape) {
-    const Workspace::Scope scratch(workspace);
-    const View map = workspace.floats({shape[2], shape[3], shape[1]});
-    merge_positions(ctx, rows, map);
-    return to_channels_first(kernels, map);
-  };
-  std::vector<Tensor> out;
-  out.push_back(to_channels_first(kernels, features.embedding));
-  out.push_back(restored(features.high_res.s0, shapes[1]));
-  out.push_back(restored(features.high_res.s1, shapes[2]));
-  return out;
-}
-
 void HeadsImageState::adopt(Context& ctx, std::span<const ConstView> embeddings) {
   const Workspace::Scope scratch(ctx.workspace);
   const auto channels_last = [&](ConstView map) {
@@ -65,11 +72,6 @@ void HeadsImageState::adopt(Context& ctx, std::span<const ConstView> embeddings)
   sam2::MaskDecoder::adopt_high_res(ctx, channels_last(embeddings[1]), channels_last(embeddings[2]),
                                     features_.high_res);
   heads_.prepare(ctx, features_.embedding, shared_);
-}
-
-void HeadsImageState::reset() {
-  features_ = {};
-  shared_ = {};
 }
 
 MaskGeometry HeadsImageState::mask_geometry(Size orig_hw) const {
@@ -95,6 +97,7 @@ sam::Prompt HeadsImageState::prompt_of(Context& ctx, const PromptBatch& prompts,
   const std::int64_t corners = prompts.boxes == nullptr ? 0 : kCorners;
   const std::int64_t points = prompts.point_coords == nullptr ? 0 : prompts.num_points;
   prompt.num_points = corners + points;
+  prompt.has_points = prompts.point_coords != nullptr;
   if (prompt.num_points == 0) return prompt;
 
   const float size_xy[2] = {static_cast<float>(orig_hw.width), static_cast<float>(orig_hw.height)};
@@ -128,7 +131,7 @@ void HeadsImageState::decode(Context& ctx, const PromptBatch& prompts, std::int6
   const Workspace::Scope scratch(ctx.workspace);
   const sam::Prompt prompt = prompt_of(ctx, prompts, index, orig_hw, job.frame);
   // Without points and box there is no token at all.
-  const std::int64_t tokens = prompt.num_points == 0 ? 0 : sam::PromptEncoder::num_tokens(prompt);
+  const std::int64_t tokens = sam::PromptEncoder::num_tokens(prompt);
   const View sparse = ctx.workspace.floats({tokens, heads_.config.hidden_dim()});
   if (tokens > 0) encoder.embed_tokens(prompt, sparse);
   ctx.record(encoder.path + ".sparse_embeddings", sparse);
@@ -170,6 +173,32 @@ void HeadsImageState::predict_masks(Context& ctx, const sam2::MaskDecoder::Decod
     decoder.predict_masks(ctx, decoded, features_.high_res, 1 + k,
                           mask.reshape({1, mask.shape[0], mask.shape[1]}));
   }
+}
+
+}  // namespace
+
+std::unique_ptr<ImageState> make_heads_image_state(std::shared_ptr<const Model> model,
+                                                   std::unique_ptr<const ImageFrontEnd> front_end,
+                                                   Resize resize) {
+  return std::make_unique<HeadsImageState>(std::move(model), std::move(front_end), resize);
+}
+
+std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsConfig& config,
+                                  const sam2::ImageFeatures& features) {
+  Workspace workspace;
+  Context ctx{.kernels = kernels, .workspace = workspace};
+  const std::vector<Shape> shapes = shapes_of(config);
+  const auto restored = [&](ConstView rows, const Shape& shape) {
+    const Workspace::Scope scratch(workspace);
+    const View map = workspace.floats({shape[2], shape[3], shape[1]});
+    merge_positions(ctx, rows, map);
+    return to_channels_first(kernels, map);
+  };
+  std::vector<Tensor> out;
+  out.push_back(to_channels_first(kernels, features.embedding));
+  out.push_back(restored(features.high_res.s0, shapes[1]));
+  out.push_back(restored(features.high_res.s1, shapes[2]));
+  return out;
 }
 
 }  // namespace sam_rlx

@@ -24,7 +24,7 @@ class SamFrontEnd final : public ImageFrontEnd {
     transform_.preprocess(ctx, image, input);
   }
   void forward_image(Context& ctx, ConstView input, const Outputs& out) const override {
-    const View embedding = network().image_encoder.forward(ctx, input)[0];
+    const View embedding = network().forward_image(ctx, input)[0];
     Tensor& kept = out.clicks->embedding;
     if (kept.shape() != embedding.shape) kept = Tensor(embedding.shape);
     copy_(ctx, kept, embedding);

@@ -4,12 +4,23 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "layers/fields.h"
 #include "loading/model.h"
 #include "models/sam2/sam2.h"
 #include "models/sam3/detector.h"
 #include "predictors/image/image_transform.h"
 
 namespace sam_rlx {
+
+// Of predictors of single images.
+struct ImageOptions {
+  Resize resize = Resize::kFloat;
+
+  template <class V>
+  void fields(V& v) {
+    v("resize", resize, "how SAM 3 gets images of its input's size");
+  }
+};
 
 // The way from pixels to features, one for each family. Image, concept and video predictors use the
 // same; how an image is resized is their argument.

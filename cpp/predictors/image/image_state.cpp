@@ -1,8 +1,6 @@
 #include "predictors/image/image_state.h"
 
 #include "ops/elementwise.h"
-#include "predictors/image/heads_image_state.h"
-#include "predictors/image/sam_image_state.h"
 
 namespace sam_rlx {
 
@@ -10,10 +8,14 @@ std::unique_ptr<ImageState> ImageState::make(const std::shared_ptr<const Model>&
                                              Resize resize) {
   std::unique_ptr<const ImageFrontEnd> front_end = ImageFrontEnd::make(model);
   front_end->check(resize);
-  if (front_end->has_sam2_heads()) {
-    return std::make_unique<HeadsImageState>(model, std::move(front_end), resize);
-  }
-  return std::make_unique<SamImageState>(model, std::move(front_end), resize);
+  const auto make_state =
+      front_end->has_sam2_heads() ? make_heads_image_state : make_sam_image_state;
+  return make_state(model, std::move(front_end), resize);
+}
+
+void ImageState::reset() {
+  features_ = {};
+  shared_ = {};
 }
 
 Tensor to_channels_first(const KernelTable& kernels, ConstView map) {

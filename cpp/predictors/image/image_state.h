@@ -55,7 +55,7 @@ class ImageState {
   virtual std::vector<Shape> embedding_shapes() const = 0;
   virtual std::vector<Tensor> embeddings() const = 0;
   virtual void adopt(Context& ctx, std::span<const ConstView> embeddings) = 0;
-  virtual void reset() = 0;
+  void reset();
 
   // Size of an image inside the network's square input.
   Size input_hw(Size orig_hw) const { return front_end_->input_hw(orig_hw); }
@@ -75,11 +75,31 @@ class ImageState {
   const ImageFrontEnd& front_end() const { return *front_end_; }
   Resize resize() const { return resize_; }
 
+  sam2::ImageFeatures features_;  // of SAM 1 the embedding alone
+  sam::SharedFeatures shared_;    // what prompts without a mask share
+
  private:
   std::shared_ptr<const Model> model_;
   std::unique_ptr<const ImageFrontEnd> front_end_;
   Resize resize_;
 };
+
+// An image of SAM (version 1). Upstream: segment_anything/predictor.py, SamPredictor.
+std::unique_ptr<ImageState> make_sam_image_state(std::shared_ptr<const Model> model,
+                                                 std::unique_ptr<const ImageFrontEnd> front_end,
+                                                 Resize resize);
+
+// An image before SAM 2's heads, which SAM 3's tracker has too. Upstream:
+// sam2/sam2_image_predictor.py, SAM2ImagePredictor; sam3/model/sam1_task_predictor.py,
+// SAM3InteractiveImagePredictor, and Sam3Processor.set_image. Masks of one prompt set do not depend
+// on the object score. Both original frames mean upstream's float32. Raises UnsupportedError when
+// the model has no heads.
+std::unique_ptr<ImageState> make_heads_image_state(std::shared_ptr<const Model> model,
+                                                   std::unique_ptr<const ImageFrontEnd> front_end,
+                                                   Resize resize);
+// What its embeddings() gives for features whose embedding holds no_mem_embed.
+std::vector<Tensor> embeddings_of(const KernelTable& kernels, const sam2::HeadsConfig& config,
+                                  const sam2::ImageFeatures& features);
 
 // Channels-first copies at the border: (1, C, H, W) and (H, W, C).
 Tensor to_channels_first(const KernelTable& kernels, ConstView map);

@@ -100,9 +100,10 @@ std::vector<MaskRecord> MaskGenerator::generate(Context& ctx, const ImageView& i
       {image.height, image.width}, config_.crop_n_layers, config_.crop_overlap_ratio);
   std::int64_t total = 0, done = 0;
   for (const CropBox& crop : crops) {
-    if (crop.x0 >= crop.x1 || crop.y0 >= crop.y1) {
+    if (crop.x0 < 0 || crop.y0 < 0 || crop.x0 >= crop.x1 || crop.y0 >= crop.y1) {
       fail("crop_n_layers", "crops of at least one pixel",
-           std::to_string(config_.crop_n_layers) + " layers of an image of " +
+           std::to_string(config_.crop_n_layers) + " layers that overlap by " +
+               std::to_string(config_.crop_overlap_ratio) + " of an image of " +
                std::to_string(image.height) + " x " + std::to_string(image.width));
     }
     total +=

@@ -16,6 +16,8 @@ struct CropOptions {
   std::optional<double> mask_threshold;  // the model's
   // Holes and islands of at most so many positions of the low-resolution mask are removed; SAM 2.
   double max_region_area = 0.0;
+  // The predictor has the image already, which is the only crop.
+  bool is_encoded = false;
 };
 
 // An ImagePredictor as everything mode sees it.
@@ -24,7 +26,9 @@ class SamCropPredictor final : public CropPredictor {
   SamCropPredictor(ImagePredictor& predictor, const CropOptions& options)
       : predictor_(predictor), options_(options) {}
 
-  void set_image(const ImageView& crop) override { predictor_.set_image(crop); }
+  void set_image(const ImageView& crop) override {
+    if (!options_.is_encoded) predictor_.set_image(crop);
+  }
   MaskGeometry geometry() const override { return predictor_.mask_geometry(); }
   std::int64_t masks_per_point() const override {
     return predictor_.num_masks(options_.multimask_output);

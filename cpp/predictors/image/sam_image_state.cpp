@@ -1,10 +1,32 @@
-#include "predictors/image/sam_image_state.h"
-
 #include <algorithm>
+#include <utility>
 
 #include "ops/elementwise.h"
+#include "predictors/image/image_state.h"
 
 namespace sam_rlx {
+namespace {
+
+class SamImageState final : public ImageState {
+ public:
+  SamImageState(std::shared_ptr<const Model> model, std::unique_ptr<const ImageFrontEnd> front_end,
+                Resize resize)
+      : ImageState(std::move(model), std::move(front_end), resize) {}
+
+  void encode(Context& ctx, const ImageView& image) override;
+  std::vector<Shape> embedding_shapes() const override;
+  std::vector<Tensor> embeddings() const override;
+  void adopt(Context& ctx, std::span<const ConstView> embeddings) override;
+
+  MaskGeometry mask_geometry(Size orig_hw) const override;
+  void decode(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
+              const DecodeJob& job) const override;
+
+ private:
+  const sam::Sam& sam() const { return model().sam(); }
+  sam::Prompt prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
+                        Frame frame) const;
+};
 
 // ---------------------------------------------------------------- the image
 
@@ -31,11 +53,6 @@ void SamImageState::adopt(Context& ctx, std::span<const ConstView> embeddings) {
   sam().prepare(ctx, features_.embedding, shared_);
 }
 
-void SamImageState::reset() {
-  features_ = {};
-  shared_ = {};
-}
-
 MaskGeometry SamImageState::mask_geometry(Size orig_hw) const {
   const std::int64_t low = sam().config.prompt_encoder.mask_input_size();
   const Size input = input_hw(orig_hw);
@@ -50,8 +67,6 @@ MaskGeometry SamImageState::mask_geometry(Size orig_hw) const {
 
 // ---------------------------------------------------------------- prompts
 
-namespace {
-
 // Upstream's order of operations: scale in float64, round to the caller's precision, add half a
 // pixel in that precision.
 double shifted(double value, double scale, Frame frame) {
@@ -59,8 +74,6 @@ double shifted(double value, double scale, Frame frame) {
   const double scaled = frame == Frame::kModel ? value : value * scale;
   return static_cast<double>(static_cast<float>(scaled) + 0.5F);
 }
-
-}  // namespace
 
 sam::Prompt SamImageState::prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index,
                                      Size orig_hw, Frame frame) const {
@@ -75,6 +88,7 @@ sam::Prompt SamImageState::prompt_of(Context& ctx, const PromptBatch& prompts, s
   };
   sam::Prompt prompt;
   if (prompts.point_coords != nullptr) {
+    prompt.has_points = true;
     prompt.num_points = prompts.num_points;
     prompt.points = to_model_frame(prompts.point_coords + index * 2 * prompts.num_points,
                                    2 * prompts.num_points);
@@ -119,6 +133,14 @@ void SamImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_
     sam.mask_decoder.predict_masks(ctx, decoded, first + k,
                                    mask.reshape({1, mask.shape[0], mask.shape[1]}));
   }
+}
+
+}  // namespace
+
+std::unique_ptr<ImageState> make_sam_image_state(std::shared_ptr<const Model> model,
+                                                 std::unique_ptr<const ImageFrontEnd> front_end,
+                                                 Resize resize) {
+  return std::make_unique<SamImageState>(std::move(model), std::move(front_end), resize);
 }
 
 }  // namespace sam_rlx

@@ -93,7 +93,7 @@ FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) 
   const EncodedFrame& frame = session_->frame_for_detector(index);
   const sam3::Detector& detector = session_->model().sam3().detector;
   const TextCache::Phrase& phrase =
-      *texts_.get(ctx, detector.backbone.language_backbone,
+      *texts_.get(ctx, *detector.backbone.language_backbone,
                   {prompt_.ids.data(), 1, static_cast<std::int64_t>(prompt_.ids.size())})[0];
   ConceptGeometry geometry;
   if (const auto examples = state_.examples.find(index); examples != state_.examples.end()) {
@@ -102,7 +102,7 @@ FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) 
     geometry.box_labels = examples->second.labels.data();
     geometry.fractions = examples->second.fractions;
   }
-  return FrameDetector{detector.heads, side, config_.nms}.detect(
+  return FrameDetector{*detector.heads, side, config_.nms}.detect(
       ctx, frame.detector,
       {phrase.tokens, phrase.padding.get(), geometric_prompt(ctx, geometry, *session_->orig_hw())});
 }

@@ -17,9 +17,7 @@ constexpr float kVisibleLogit = 10.0F;
 }  // namespace
 
 void VideoSession::enable_detector() {
-  if (!model_->info().supports_text) {
-    fail<UnsupportedError>("add_text", "a model of SAM 3", model_->info().family);
-  }
+  model_->require_text("add_text");
   state_.with_detector = true;
 }
 

@@ -18,9 +18,13 @@ from sam_rlx._gguf import file as gguf_file
 from sam_rlx._gguf import metadata as gguf_metadata
 from sam_rlx._gguf import plan as gguf_plan
 from sam_rlx._progress import Progress
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
 DTYPES = tuple(gguf_file.FORMATS)
+
+
+class PackedGrowsError(InvalidArgumentError):
+    """A packed source would become larger."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Written:
         the blocks of the first.
     skipped : list of str
         What the source holds and the file does not, with the reason.
+    source_nbytes : int
+        Bytes of the tensors in the source, 0 where their format has no known size.
     """
 
     path: Path
@@ -47,6 +53,7 @@ class Written:
     dtypes: dict[str, int]
     fell_back: list[tuple[str, str, str]]
     skipped: list[str]
+    source_nbytes: int = 0
 
 
 def to_gguf(
@@ -55,6 +62,8 @@ def to_gguf(
     dtype: str,
     *,
     overrides: Sequence[tuple[str, str]] = (),
+    may_grow: bool = True,
+    key: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
 ) -> Written:
@@ -71,6 +80,11 @@ def to_gguf(
     overrides : sequence of (str, str)
         Regular expressions and formats: a tensor of at least two axes with a name in which the
         first of these expressions is found gets that format instead.
+    may_grow : bool
+        Whether a packed source may become larger: numbers that are unpacked take more room and are
+        not more exact.
+    key : str, optional
+        Which of several models in the source, as for `sam_rlx.load_model`.
     num_threads : int
         0 takes all cores available.
     progress : callable, optional
@@ -85,12 +99,15 @@ def to_gguf(
         hold.
     InvalidArgumentError
         No such format, or no regular expression.
+    PackedGrowsError
+        The source is packed and would become larger, without `may_grow`.
     """
     _check(dtype, overrides)
-    checkpoint = _core.Checkpoint(os.fspath(source))
+    checkpoint = _core.Checkpoint(os.fspath(source), key)
     family = checkpoint.to_meta_names()
     metadata = gguf_metadata.build(family, checkpoint.describe(), checkpoint.metadata, dtype)
-    choices = gguf_plan.plan(checkpoint.tensors, dtype, overrides)
+    tensors = checkpoint.tensors
+    choices = gguf_plan.plan(tensors, dtype, overrides)
     infos = [
         gguf_file.TensorInfo(
             _core.to_short_name(family, choice.name), choice.dtype, choice.stored_shape
@@ -101,6 +118,12 @@ def to_gguf(
         if side := choice.packed_side:
             metadata.setdefault(f"{family}.conv_{side}x{side}", []).append(info.name)
     meter = _Meter(sum(info.nbytes for info in infos), progress)
+    source_nbytes = _stored_bytes(tensors)
+    if not may_grow and _is_packed(tensors) and meter.total > source_nbytes > 0:
+        raise PackedGrowsError(
+            f"dtype: expected a format in which the packed source does not grow, found {dtype}: "
+            f"{source_nbytes / 1e6:,.1f} MB would become {meter.total / 1e6:,.1f} MB"
+        )
 
     def encode(index: int) -> NDArray[np.uint8]:
         data = checkpoint.encode(choices[index].name, choices[index].dtype, num_threads)
@@ -114,6 +137,7 @@ def to_gguf(
         dict(Counter(choice.dtype for choice in choices)),
         [(c.name, c.wanted, c.dtype) for c in choices if c.fell_back],
         checkpoint.skipped,
+        source_nbytes,
     )
 
 
@@ -134,6 +158,7 @@ def to_safetensors(
     source: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
+    key: str | None = None,
     progress: Progress | None = None,
 ) -> Written:
     """Write the tensors of a checkpoint as a safetensors file: same names, dtypes and bits.
@@ -142,7 +167,10 @@ def to_safetensors(
     and errors are those of `to_gguf`, but that any tensors will do, and that packed formats raise
     ``UnsupportedError``: the file format has none.
     """
-    checkpoint = _core.Checkpoint(os.fspath(source))
+    checkpoint = _core.Checkpoint(os.fspath(source), key)
+    if not checkpoint.tensors:
+        others = f", but {checkpoint.skipped[0]}" if checkpoint.skipped else ""
+        raise CheckpointError(f"{os.fspath(source)}: expected tensors, found none{others}")
     tensors = sorted(checkpoint.tensors, key=lambda tensor: (-_item_bytes(tensor[1]), tensor[0]))
     header: dict[str, object] = {}
     if checkpoint.metadata:
@@ -165,7 +193,7 @@ def to_safetensors(
 
 
 _ITEM_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
-_ITEM_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1}
+_ITEM_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
 
 def _item_bytes(dtype: str) -> int:
@@ -179,6 +207,25 @@ def _count(shape: tuple[int, ...]) -> int:
     for size in shape:
         count *= size
     return count
+
+
+def _is_packed(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> bool:
+    formats = gguf_file.FORMATS
+    return any(dtype in formats and formats[dtype].numbers > 1 for _, dtype, _ in tensors)
+
+
+def _stored_bytes(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> int:
+    """Return the bytes of tensors as they are stored, 0 if a format has no known size."""
+    total = 0
+    for _, dtype, shape in tensors:
+        if dtype in gguf_file.FORMATS:
+            form = gguf_file.FORMATS[dtype]
+            total += _count(shape) // form.numbers * form.bytes
+        elif dtype in _ITEM_BYTES:
+            total += _count(shape) * _ITEM_BYTES[dtype]
+        else:
+            return 0
+    return total
 
 
 class _Meter:

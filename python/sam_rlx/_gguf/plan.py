@@ -19,8 +19,8 @@ _EXACT = re.compile(
     re.VERBOSE,
 )
 # What is float16 in packed files: the few numbers that turn each click into its mask, and those
-# that turn a phrase into instances. On sam3-nano in Q8_0 they take more of the mask IoU of clicks,
-# and as much of that of phrases, as all others do.
+# that turn a text into instances. On sam3-nano in Q8_0 they take more of the mask IoU of clicks,
+# and as much of that of texts, as all others do.
 _HALF = re.compile(
     r"mask_decoder\. | ^detector\.(transformer|geometry_encoder|segmentation_head|dot_prod)",
     re.VERBOSE,

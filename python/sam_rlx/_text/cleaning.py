@@ -1,4 +1,4 @@
-"""The form of a phrase that SAM 3's tokenizer splits: repaired, unescaped, in lower case.
+"""The form of a text that SAM 3's tokenizer splits: repaired, unescaped, in lower case.
 
 Upstream: ``sam3/model/tokenizer_ve.py``, the cleaning "lower": ``ftfy.fix_text``, two times
 ``html.unescape``, single spaces, lower case.
@@ -122,7 +122,7 @@ def fix_text(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Clean a phrase as SAM 3's tokenizer does.
+    """Clean a text as SAM 3's tokenizer does.
 
     Parameters
     ----------

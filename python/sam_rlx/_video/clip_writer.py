@@ -65,12 +65,14 @@ class ClipWriter:
 
         A side of odd length gets one more row or column, as the format asks for.
         """
+        assert self._new is not None
         height, width = pixels.shape[:2]
-        if self._container is None:
-            self._start(height + height % 2, width + width % 2)
         even = np.pad(pixels, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         frame = self._av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")
-        self._container.mux(self._stream.encode(frame))
+        with self._new.naming():
+            if self._container is None:
+                self._start(*even.shape[:2])
+            self._container.mux(self._stream.encode(frame))
         self._frames += 1
 
     def _start(self, height: int, width: int) -> None:
@@ -94,8 +96,9 @@ class ClipWriter:
         assert self._new is not None
         try:
             if self._frames and (error is None or isinstance(error, KeyboardInterrupt)):
-                self._container.mux(self._stream.encode(None))
-                self._container.close()
+                with self._new.naming():
+                    self._container.mux(self._stream.encode(None))
+                    self._container.close()
                 self._new.commit()
         finally:
             self._new.discard()

@@ -1,47 +1,34 @@
 """Where the frames of a video come from. Clips need PyAV (extra ``video``)."""
 
-import importlib
-import io
 import os
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._arrays import as_rgb
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError, StateError
-from sam_rlx.io import read_image
+from sam_rlx._arrays import as_frame_index, as_rgb
+from sam_rlx._pixels import as_array
+from sam_rlx._video.clip_frames import ClipFrames
+from sam_rlx._video.frame_source import EndOfFrames, FrameKind, FrameSource
+from sam_rlx._video.image_frames import FolderFrames, PageFrames, is_image
+from sam_rlx.errors import InvalidArgumentError, StateError
 
-_PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
-# Decoding so many frames on is cheaper than a jump to the key frame before.
-_NEAR = 32
-
-FrameKind: TypeAlias = Literal["images", "folder", "clip"]
-
-
-class EndOfFrames(Exception):
-    """A source without a known length has no such frame."""
-
-
-class FrameSource(Protocol):
-    """Frames by number, decoded when they are asked for."""
-
-    @property
-    def kind(self) -> FrameKind:
-        """Where they come from: upstream's loaders resize each in its own way."""
-
-    @property
-    def count(self) -> int | None:
-        """Number of frames, None if it is not known."""
-
-    def read(self, index: int) -> NDArray[np.uint8]:
-        """Return frame `index` as RGB (H, W, 3)."""
+__all__ = [
+    "ClipFrames",
+    "EndOfFrames",
+    "FolderFrames",
+    "FrameKind",
+    "FrameSource",
+    "IteratorFrames",
+    "PageFrames",
+    "SequenceFrames",
+    "open_frames",
+]
+_CHANNELS = (1, 3, 4)
 
 
 def open_frames(frames: Any) -> FrameSource:
@@ -49,8 +36,10 @@ def open_frames(frames: Any) -> FrameSource:
 
     Parameters
     ----------
-    frames : str, path, sequence, iterable or source
-        A video file, a folder of images, or images as `ImagePredictor.set_image` takes them.
+    frames : str, path, bytes, file object, sequence, iterable or source
+        A video file or an image file with pages, its contents, or an open binary file; a folder of
+        images; an array (T, H, W) or (T, H, W, C); or images as `ImagePredictor.set_image` takes
+        them.
 
     Raises
     ------
@@ -61,32 +50,50 @@ def open_frames(frames: Any) -> FrameSource:
     MissingExtraError
         The package that decodes it is not installed.
     """
-    if isinstance(frames, (SequenceFrames, IteratorFrames, FolderFrames, ClipFrames)):
+    if isinstance(frames, _SOURCES):
         return frames
-    if isinstance(frames, (str, os.PathLike)):
-        path = Path(frames)
-        if path.is_dir():
-            return FolderFrames(path)
-        if not path.exists():
-            raise FileNotFoundError(f"frames: expected a file or folder, found none at {path}")
-        return ClipFrames(path)
-    if isinstance(frames, np.ndarray) and frames.ndim != 4:
-        raise InvalidArgumentError(
-            f"frames: expected an array (T, H, W, C), found shape {frames.shape}"
-        )
-    if isinstance(frames, (np.ndarray, Sequence)) and not isinstance(frames, bytes):
+    if hasattr(frames, "read") and not isinstance(frames, os.PathLike):
+        frames = _contents(frames)
+    if isinstance(frames, (str, os.PathLike, bytes)):
+        return _open_file(frames if isinstance(frames, bytes) else Path(frames))
+    if hasattr(frames, "__array__") and not isinstance(frames, Sequence):
+        return _open_array(as_array("frames", frames))
+    if isinstance(frames, Sequence):
         return SequenceFrames(frames)
-    if isinstance(frames, Iterable) and not isinstance(frames, bytes):
+    if isinstance(frames, Iterable):
         return IteratorFrames(iter(frames))
     raise InvalidArgumentError(
-        "frames: expected a path, a sequence or an iterable of images, found "
+        "frames: expected a path, a file, a sequence or an iterable of images, found "
         f"{type(frames).__name__}"
     )
 
 
-def _check(index: int, count: int) -> None:
-    if not 0 <= index < count:
-        raise InvalidArgumentError(f"frame_index: expected 0 to {count - 1}, found {index}")
+def _contents(file: Any) -> bytes:
+    data = file.read()
+    if not isinstance(data, bytes):
+        raise InvalidArgumentError(
+            f"frames: expected a file that is open as binary, found {type(data).__name__} in it"
+        )
+    return data
+
+
+def _open_file(source: Path | bytes) -> FrameSource:
+    if isinstance(source, Path):
+        if source.is_dir():
+            return FolderFrames(source)
+        if not source.exists():
+            raise FileNotFoundError(f"frames: expected a file or folder, found none at {source}")
+    return PageFrames(source) if is_image(source) else ClipFrames(source)
+
+
+def _open_array(frames: NDArray[Any]) -> FrameSource:
+    one_image = frames.ndim == 3 and frames.shape[2] in _CHANNELS
+    if frames.ndim not in (3, 4) or one_image:
+        hint = ": for one image give image[None]" if one_image else ""
+        raise InvalidArgumentError(
+            f"frames: expected an array (T, H, W) or (T, H, W, C), found shape {frames.shape}{hint}"
+        )
+    return SequenceFrames(frames)
 
 
 def _image(image: Any, index: int) -> NDArray[np.uint8]:
@@ -109,7 +116,7 @@ class SequenceFrames:
 
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`."""
-        _check(index, len(self._frames))
+        as_frame_index(index, len(self._frames))
         return _image(self._frames[index], index)
 
 
@@ -149,182 +156,4 @@ class IteratorFrames:
         return found, _image(image, found)
 
 
-def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:
-    """Sort key under which 2.jpg comes before 10.jpg. Digits that `int` cannot read are text."""
-    parts = [part for part in re.split(r"(\d+)", path.stem) if part]
-    numbers = [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
-    return numbers, path.name
-
-
-class FolderFrames:
-    """A folder of images, in the order of the numbers in their names."""
-
-    kind: FrameKind = "folder"
-
-    def __init__(self, folder: Path) -> None:
-        files = (path for path in folder.iterdir() if path.suffix.lower() in _PICTURES)
-        self._files = sorted(files, key=_natural)
-        self.count: int | None = len(self._files)
-        if not self._files:
-            raise InvalidArgumentError(f"frames: expected images in {folder}, found none")
-
-    def read(self, index: int) -> NDArray[np.uint8]:
-        """Return image `index`."""
-        _check(index, len(self._files))
-        return read_image(self._files[index])
-
-
-class ClipFrames:
-    """A video file. Frames are decoded when they are asked for, and the last one is kept.
-
-    Parameters
-    ----------
-    source : path or bytes
-        The file, or its contents. A rotation that the file asks of viewers is not applied.
-    """
-
-    kind: FrameKind = "clip"
-
-    def __init__(self, source: Path | bytes) -> None:
-        try:
-            self._av: Any = importlib.import_module("av")
-        except ImportError as error:
-            raise MissingExtraError(
-                'frames: expected the package av (pip install "sam_rlx[video]"), found none'
-            ) from error
-        self._source = source
-        self._name = "video" if isinstance(source, bytes) else str(source)
-        self._container: Any = None
-        self._decoder: Iterator[Any] = iter(())
-        self._last: tuple[int, Any] | None = None
-        self._scaler: tuple[int, Any] | None = None
-        self._times = self._index_times()
-        self._numbers = {time: number for number, time in enumerate(self._times)}
-        self.count: int | None = len(self._times)
-
-    @property
-    def rate(self) -> float:
-        """Frames per second that the file tells, 25 if it tells none."""
-        with self._open() as container:
-            rate = container.streams.video[0].average_rate
-        return float(rate) if rate else 25.0
-
-    def _fail(self, expected: str, found: object) -> InvalidArgumentError:
-        return InvalidArgumentError(f"{self._name}: expected {expected}, found {found}")
-
-    @contextmanager
-    def _decoding(self, expected: str) -> Iterator[None]:
-        """Tell all that a decoder stumbles on as an error of this file, in the decoder's words."""
-        try:
-            yield
-        except (FileNotFoundError, PermissionError, InvalidArgumentError):
-            self.close()
-            raise
-        except Exception as error:
-            self.close()
-            raise self._fail(expected, str(error) or type(error).__name__) from error
-
-    def _open(self) -> Any:
-        opened = io.BytesIO(self._source) if isinstance(self._source, bytes) else self._name
-        with self._decoding("a video file"):
-            container = self._av.open(opened)
-        if not container.streams.video:
-            container.close()
-            raise self._fail("a video", "no video in the file")
-        container.streams.video[0].thread_type = "AUTO"
-        return container
-
-    def _index_times(self) -> list[int]:
-        """Read the packets, without decoding them, for the time stamp of every frame."""
-        with self._open() as container, self._decoding("a video file"):
-            stream = container.streams.video[0]
-            times = sorted(
-                packet.pts
-                for packet in container.demux(stream)
-                if packet.pts is not None and packet.size and not packet.is_discard
-            )
-            promised = stream.frames
-        if not times:
-            raise self._fail("at least one frame", "none")
-        if len(times) < promised:
-            raise self._fail(f"{promised} frames", f"{len(times)}: the file is cut off")
-        return times
-
-    def read(self, index: int) -> NDArray[np.uint8]:
-        """Return frame `index`, at the size of the video."""
-        _check(index, len(self._times))
-        with self._decoding(f"an image in frame {index}"):
-            return self.convert(self._frame(index))
-
-    def convert(self, frame: Any) -> NDArray[np.uint8]:
-        """Return a decoded frame as RGB."""
-        pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
-        return pixels
-
-    def read_square(self, index: int, side: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-        """Return frame `index` as (side, side, 3), and the size (H, W) that it has.
-
-        FFmpeg's bilinear filter makes it of the frame as it was decoded, as decord does, with which
-        upstream's SAM 2 reads video files.
-        """
-        _check(index, len(self._times))
-        with self._decoding(f"an image in frame {index}"):
-            frame = self._frame(index)
-            # A call that stops halfway may leave a frame in the filter: the next one makes another.
-            scaler, self._scaler = self._scaler, None
-            if scaler is None or scaler[0] != side:
-                scaler = (side, self._make_scaler(frame, side))
-            scaler[1].push(frame)
-            pixels = self.convert(scaler[1].pull())
-            self._scaler = scaler
-        return pixels, (frame.height, frame.width)
-
-    def _make_scaler(self, frame: Any, side: int) -> Any:
-        graph = self._av.filter.Graph()
-        format_ = {"width": frame.width, "height": frame.height, "format": frame.format}
-        filters = [
-            graph.add_buffer(**format_, time_base=frame.time_base),
-            graph.add("scale", f"{side}:{side}:flags=bilinear"),
-            graph.add("format", "rgb24"),
-            graph.add("buffersink"),
-        ]
-        for first, second in pairwise(filters):
-            first.link_to(second)
-        graph.configure()
-        return graph
-
-    def _frame(self, index: int) -> Any:
-        """Return frame `index` as FFmpeg has it; the last one is kept."""
-        if self._last is None or self._last[0] != index:
-            frame = self._decode(index)
-            if frame is None:
-                raise self._fail(f"an image in frame {index}", "none")
-            self._last = (index, frame)
-        return self._last[1]
-
-    def _decode(self, index: int) -> Any:
-        before = self._last[0] if self._last is not None else -1
-        if self._container is None or not before < index <= before + _NEAR:
-            self._seek(index)
-        for frame in self._decoder:
-            number = self._numbers.get(frame.pts)
-            if number == index:
-                return frame
-            if number is not None and number > index:
-                break
-        return None
-
-    def _seek(self, index: int) -> None:
-        if self._container is None:
-            self._container = self._open()
-        stream = self._container.streams.video[0]
-        if index > 0 or self._last is not None:
-            self._container.seek(self._times[index], stream=stream, backward=True)
-        self._decoder = self._container.decode(stream)
-
-    def close(self) -> None:
-        """Close the file; the next `read` opens it again."""
-        if self._container is not None:
-            self._container.close()
-        self._container, self._decoder, self._last = None, iter(()), None
-        self._scaler = None  # a filter keeps the error of a damaged frame
+_SOURCES = (SequenceFrames, IteratorFrames, FolderFrames, PageFrames, ClipFrames)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sam_rlx._arrays import Marks, as_integer
+from sam_rlx._arrays import Marks, as_integer, clamped
 from sam_rlx._video.session import Session
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
@@ -59,17 +59,6 @@ def search(session: Session, index: int, examples: Marks | None) -> None:
     session.load(index)
     if examples is not None:
         assert session.core.orig_hw is not None
-        check_examples(examples, session.core.orig_hw)
+        examples = clamped(examples, session.core.orig_hw, "a frame")
         session.core.set_examples(index, examples.values, examples.labels)
     session.core.search(index)
-
-
-def check_examples(marks: Marks, hw: tuple[int, int]) -> None:
-    """Refuse boxes that are empty or reach out of the frame."""
-    height, width = hw
-    for x0, y0, x1, y1 in marks.values.tolist():
-        if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
-            raise InvalidArgumentError(
-                f"boxes: expected (x0, y0, x1, y1) in a frame of {width} x {height} with x0 < x1 "
-                f"and y0 < y1, found {[x0, y0, x1, y1]}"
-            )

@@ -1,17 +1,20 @@
 """The command ``sam-rlx``."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from sam_rlx._printable import printable
 from sam_rlx.cli import convert, demo, everything, info, quantize, segment, track
-from sam_rlx.cli.common import UsageError
+from sam_rlx.cli.common import Unfulfilled, UsageError, complain
 from sam_rlx.cli.signals import Terminated, termination_unwinds
 from sam_rlx.errors import SamRlxError
 
 _DONE, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
 _SIGNAL = 128  # plus the number of the signal
+_PIPE = _SIGNAL + 13  # of SIGPIPE
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -21,6 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Segment images with Meta's Segment Anything models on this CPU.",
         epilog="example: sam-rlx demo --output demo.png",
     )
+    parser.add_argument("--version", action="version", version=f"sam-rlx {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in (segment, everything, track, info, convert, quantize, demo):
         module.add_parser(commands)
@@ -38,17 +42,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C, 128 + N ended by
-        signal N (SIGTERM, SIGHUP). The parser itself raises ``SystemExit`` with 2, or with 0 after
-        ``--help``.
+        Exit code: 0 done, 1 failed or nothing found, 2 wrong usage, 130 interrupted by Ctrl-C,
+        128 + N ended by signal N (SIGTERM, SIGHUP; SIGPIPE: whoever reads the output has enough).
+        The parser itself raises ``SystemExit`` with 2, or with 0 after ``--help`` and
+        ``--version``.
     """
-    args = build_parser().parse_args(argv)
+    args = _parsed(argv)
     try:
         with termination_unwinds():
             args.run(args)
     except UsageError as error:
         return _fail(args.command, error, _USAGE)
-    except (SamRlxError, OSError, MemoryError) as error:
+    except BrokenPipeError:
+        _close_stdout()
+        return _PIPE
+    except (SamRlxError, Unfulfilled, OSError, MemoryError) as error:
         return _fail(args.command, error, _FAILED)
     except Terminated as stop:
         return _fail(args.command, "terminated", _SIGNAL + stop.number)
@@ -57,7 +65,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _DONE
 
 
+def _version() -> str:
+    from sam_rlx import __version__  # is set behind the imports of the package
+
+    return __version__
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments. Images may stand before and behind options."""
+    parser = build_parser()
+    args, rest = parser.parse_known_args(argv)
+    if rest and (not hasattr(args, "images") or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        args.images = [*args.images, *rest]
+    return args
+
+
+def _close_stdout() -> None:
+    """Send what a buffer still holds nowhere: its reader has gone."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
 def _fail(command: str, reason: object, code: int) -> int:
-    text = printable(str(reason), keep="\n")
-    print(f"sam-rlx {command}: {text}", file=sys.stderr)
+    complain(command, str(reason) or type(reason).__name__)
     return code

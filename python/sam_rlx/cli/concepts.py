@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io, viz
+from sam_rlx import _options, io, viz
 from sam_rlx._concept_types import ConceptPrediction
-from sam_rlx.cli.common import Outputs, UsageError
+from sam_rlx._progress import terminal_clock
+from sam_rlx.cli.common import Found, UsageError
+from sam_rlx.cli.images import Say
 from sam_rlx.concept import ConceptPredictor
-from sam_rlx.model import Model
+from sam_rlx.model import PACKAGED, Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,13 +36,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="makes the boxes examples: 1 of what is meant, 0 of what is not; one for each --box",
     )
+    threshold = _threshold()
     group.add_argument(
         "--threshold",
         type=float,
-        default=0.5,
+        default=threshold["default"],
         metavar="SCORE",
-        help="keep what has a score above it (default 0.5)",
+        help=f"{threshold['help']} (default {threshold['default']})",
     )
+
+
+def _threshold() -> dict[str, Any]:
+    return _options.describe("concept", "sam3")["threshold"]
 
 
 def is_asked_for(args: argparse.Namespace) -> bool:
@@ -57,72 +64,97 @@ def check(args: argparse.Namespace) -> None:
             f"expected one --box-label for each --box, found {len(args.box_label)} for "
             f"{len(args.box)}"
         )
-    if not 0.0 <= args.threshold <= 1.0:
-        raise UsageError(f"--threshold: expected 0 to 1, found {args.threshold:g}")
+    if expected := _options.outside(_threshold(), args.threshold):
+        raise UsageError(f"--threshold: expected {expected}, found {args.threshold:g}")
 
 
-def run(args: argparse.Namespace, outputs: Outputs, model: Model, image: NDArray[np.uint8]) -> None:
-    """Run the command."""
-    if not model.supports_text:
-        raise UsageError(
-            f"--text and --box-label: expected a checkpoint of SAM 3 as --model, found {args.model}"
+class ConceptFinder:
+    """All that phrases and examples describe."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._prompts: dict[str, Any] = {}
+        if args.text:
+            self._prompts["text"] = args.text
+        if args.box:
+            self._prompts["boxes"] = args.box
+        if args.box_label:
+            self._prompts["box_labels"] = args.box_label
+        if args.point:
+            self._prompts["point_coords"] = [point[:2] for point in args.point]
+            self._prompts["point_labels"] = [point[2] for point in args.point]
+
+    def check(self, hw: tuple[int, int]) -> None:
+        """Refuse examples outside of the image."""
+        from sam_rlx.cli import segment
+
+        segment.check_points(self._args.point, hw)
+        segment.check_boxes(self._args.box, hw)
+
+    def prepare(self, model: Model) -> None:
+        """Take the model, which must know phrases."""
+        if not model.supports_text:
+            raise UsageError(
+                "--text and --box-label: expected a checkpoint of SAM 3 as --model, found "
+                f"{self._args.model}"
+            )
+        self._packaged = model.variant in PACKAGED
+        self._predictor = ConceptPredictor(model, num_threads=self._args.threads)
+
+    def plan(self) -> str:
+        """Name the prompts."""
+        return f"use {', '.join(self._prompts)}"
+
+    def find(self, image: NDArray[np.uint8], say: Say) -> Found:
+        """Find all instances."""
+        start = time.perf_counter()
+        with terminal_clock("encoding"):
+            self._predictor.set_image(image)
+        middle = time.perf_counter()
+        with terminal_clock("finding"):
+            found = self._predictor.predict(**self._prompts, threshold=self._args.threshold)
+        end = time.perf_counter()
+        say(f"encoded in {middle - start:.2f} s, prompts in {end - middle:.2f} s")
+        return self._found(image, found, say)
+
+    def _found(self, image: NDArray[np.uint8], found: ConceptPrediction, say: Say) -> Found:
+        phrases = [str(phrase) for phrase in found.phrases]
+        counts = [int(np.count_nonzero(found.labels == label)) for label in range(len(phrases))]
+        for count, phrase in zip(counts, phrases, strict=True):
+            say(f"found {count} of {phrase!r}")
+        for index, (name, score) in enumerate(zip(found.names, found.scores, strict=True)):
+            share = 100.0 * found.masks[index].mean()
+            say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the image")
+        annotations = [
+            io.coco_annotation(
+                mask, category_id=int(label) + 1, phrase=phrases[label], score=float(score)
+            )
+            for mask, label, score in zip(found.masks, found.labels, found.scores, strict=True)
+        ]
+        arrays = {
+            "masks": found.masks,
+            "boxes_xyxy": found.boxes,
+            "scores": found.scores,
+            "labels": found.labels,
+            "phrases": np.array(phrases),
+            "low_res_masks": found.low_res_masks,
+        }
+        examples = {key: value for key, value in self._prompts.items() if key != "text"}
+        return Found(
+            viz.overlay_concepts(image, found, **examples),
+            list(found.masks),
+            annotations,
+            arrays,
+            ", ".join(
+                f"{count} of {phrase!r}" for count, phrase in zip(counts, phrases, strict=True)
+            ),
+            "" if len(found.scores) else self._hint(),
+            phrases,
         )
-    prompts = _prompts(args)
-    if args.dry:
-        outputs.say(f"would use {', '.join(prompts)} and write {outputs.files() or 'nothing'}")
-        return
-    predictor = ConceptPredictor(model, num_threads=args.threads)
-    start = time.perf_counter()
-    predictor.set_image(image)
-    middle = time.perf_counter()
-    found = predictor.predict(**prompts, threshold=args.threshold)
-    end = time.perf_counter()
-    outputs.say(f"encoded in {middle - start:.2f} s, prompts in {end - middle:.2f} s")
-    _report(args, outputs, image, found)
 
-
-def _prompts(args: argparse.Namespace) -> dict[str, Any]:
-    prompts: dict[str, Any] = {}
-    if args.text:
-        prompts["text"] = args.text
-    if args.box:
-        prompts["boxes"] = args.box
-    if args.box_label:
-        prompts["box_labels"] = args.box_label
-    if args.point:
-        prompts["point_coords"] = [point[:2] for point in args.point]
-        prompts["point_labels"] = [point[2] for point in args.point]
-    return prompts
-
-
-def _report(
-    args: argparse.Namespace, outputs: Outputs, image: NDArray[np.uint8], found: ConceptPrediction
-) -> None:
-    phrases = [str(phrase) for phrase in found.phrases]
-    for label, phrase in enumerate(phrases):
-        outputs.say(f"found {np.count_nonzero(found.labels == label)} of {phrase!r}")
-    for index, (name, score) in enumerate(zip(found.names, found.scores, strict=True)):
-        share = 100.0 * found.masks[index].mean()
-        outputs.say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the image")
-    examples = {key: value for key, value in _prompts(args).items() if key != "text"}
-    described = {"file_name": args.image.name, "height": image.shape[0], "width": image.shape[1]}
-    annotations = [
-        io.coco_annotation(
-            mask, category_id=int(label) + 1, phrase=phrases[label], score=float(score)
+    def _hint(self) -> str:
+        few = "; a packaged model knows few words, see its model card" if self._packaged else ""
+        return (
+            f"found nothing with a score above {self._args.threshold:g}: a lower --threshold keeps "
+            f"more, and another word or a --box as example may fit better{few}"
         )
-        for mask, label, score in zip(found.masks, found.labels, found.scores, strict=True)
-    ]
-    arrays = {
-        "masks": found.masks,
-        "boxes_xyxy": found.boxes,
-        "scores": found.scores,
-        "labels": found.labels,
-        "phrases": np.array(phrases),
-        "low_res_masks": found.low_res_masks,
-    }
-    outputs.write(
-        viz.overlay_concepts(image, found, **examples),
-        list(found.masks),
-        io.coco_document(described, annotations, phrases),
-        arrays,
-    )

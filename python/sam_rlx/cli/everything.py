@@ -2,16 +2,18 @@
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sam_rlx import _options, io, viz
-from sam_rlx.cli import common
-from sam_rlx.cli.common import Outputs, UsageError
+from sam_rlx import _options, viz
+from sam_rlx.cli import common, images, inputs
+from sam_rlx.cli.common import Found, UsageError
+from sam_rlx.cli.images import Say
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
+from sam_rlx.model import Model
 
 _OPTIONS = (
     "points_per_side",
@@ -26,6 +28,7 @@ _EXAMPLES = """examples:
   sam-rlx everything street.jpg --model sam_vit_b_01ec64.pth --output street_overlay.png
   sam-rlx everything street.jpg --points-per-side 16 --pred-iou-thresh 0.6 \\
       --stability-score-thresh 0.8 --json street.json
+  sam-rlx everything photos/ 'more/*.png' --output results/
 """
 
 
@@ -34,12 +37,13 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "everything",
         help="masks for all objects of an image",
-        description="Find masks for everything on an image, from a grid of points. The defaults "
-        "are upstream's; the packaged sam-nano needs lower thresholds.",
+        description="Find masks for everything on images, from a grid of points. The defaults are "
+        "upstream's; the packaged models have lower thresholds. Of several images each gets a "
+        "directory of its name under --output.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=common.HelpFormatter,
     )
-    parser.add_argument("image", metavar="IMAGE", type=Path, help="image file")
+    inputs.add_arguments(parser)
     common.add_model_arguments(parser)
     options = _options.describe("generator", "sam")
     for name in _OPTIONS:
@@ -48,9 +52,8 @@ def add_parser(commands: Any) -> None:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             type=whole if isinstance(default, int) else float,
-            default=default,
             metavar="N",
-            help=f"{options[name]['help']} ({default})",
+            help=f"{options[name]['help']} {_options.default_text('generator', name)}",
         )
     common.add_output_arguments(parser)
     parser.set_defaults(run=run)
@@ -58,34 +61,59 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
-    outputs = Outputs(args)
-    image = io.read_image(args.image)
-    height, width = image.shape[:2]
-    model = common.load(args, outputs)
-    try:
-        generator = MaskGenerator(
-            model,
-            **{name: getattr(args, name) for name in _OPTIONS},
-            num_threads=args.threads,
+    images.run(args, _EverythingFinder(args))
+
+
+class _EverythingFinder:
+    """Masks for all objects."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+
+    def check(self, hw: tuple[int, int]) -> None:
+        """Every image will do."""
+
+    def prepare(self, model: Model) -> None:
+        """Take the model, whose family decides what is not given."""
+        given = {name: getattr(self._args, name) for name in _OPTIONS}
+        defaults = _options.defaults("generator", model)
+        self._options = {
+            name: defaults[name] if value is None else value for name, value in given.items()
+        }
+        try:
+            self._generator = MaskGenerator(model, **self._options, num_threads=self._args.threads)
+        except InvalidArgumentError as error:
+            raise UsageError(str(error)) from error
+
+    def plan(self) -> str:
+        """Tell the number of points."""
+        return f"ask {self._options['points_per_side'] ** 2} points"
+
+    def find(self, image: NDArray[np.uint8], say: Say) -> Found:
+        """Generate masks."""
+        start = time.perf_counter()
+        records = self._generator.generate(image, progress=True)
+        say(f"found {common.counted(len(records), 'mask')} in {time.perf_counter() - start:.2f} s")
+        masks = [record.mask() for record in records]
+        arrays = {
+            "masks": np.asarray(masks, np.bool_).reshape(-1, *image.shape[:2]),
+            "iou_predictions": np.asarray([r.predicted_iou for r in records], np.float32),
+            "stability_scores": np.asarray([r.stability_score for r in records], np.float32),
+            "boxes_xywh": np.asarray([r.bbox for r in records], np.float32).reshape(-1, 4),
+        }
+        return Found(
+            viz.overlay_records(image, records),
+            masks,
+            [record.to_coco() for record in records],
+            arrays,
+            common.counted(len(records), "mask"),
+            "" if records else self._hint(),
         )
-    except InvalidArgumentError as error:
-        raise UsageError(str(error)) from error
-    outputs.say(f"image {args.image}: {width} x {height} pixels")
-    if args.dry:
-        outputs.say(
-            f"would ask {args.points_per_side**2} points and write {outputs.files() or 'nothing'}"
+
+    def _hint(self) -> str:
+        quality = self._options["pred_iou_thresh"]
+        stability = self._options["stability_score_thresh"]
+        return (
+            f"found nothing: lower --pred-iou-thresh ({quality:g}) and --stability-score-thresh "
+            f"({stability:g}) keep more masks, more --points-per-side find smaller objects"
         )
-        return
-    start = time.perf_counter()
-    records = generator.generate(image, progress=True)
-    outputs.say(f"found {len(records)} masks in {time.perf_counter() - start:.2f} s")
-    masks = [record.mask() for record in records]
-    described = {"file_name": args.image.name, "height": height, "width": width}
-    arrays = {
-        "masks": np.asarray(masks, np.bool_).reshape(-1, height, width),
-        "iou_predictions": np.asarray([r.predicted_iou for r in records], np.float32),
-        "stability_scores": np.asarray([r.stability_score for r in records], np.float32),
-        "boxes_xywh": np.asarray([r.bbox for r in records], np.float32).reshape(-1, 4),
-    }
-    document = io.coco_document(described, [record.to_coco() for record in records])
-    outputs.write(viz.overlay_records(image, records), masks, document, arrays)

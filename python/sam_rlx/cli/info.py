@@ -2,16 +2,22 @@
 
 import argparse
 import json
+import os
+from collections import Counter
 from typing import Any
 
+from sam_rlx import _core
 from sam_rlx import model as models
 from sam_rlx.cli import common
+from sam_rlx.errors import SamRlxError
 
 _EXAMPLES = """examples:
   sam-rlx info
   sam-rlx info sam_vit_b_01ec64.pth
+  sam-rlx info training_checkpoint.pth --key ema.module
   sam-rlx info sam-nano --json
 """
+_MAX_LISTED = 20  # tensors of a file that does not load
 
 
 def add_parser(commands: Any) -> None:
@@ -20,11 +26,13 @@ def add_parser(commands: Any) -> None:
         "info",
         help="what a checkpoint holds, and what this build can do",
         description="Without MODEL: tell about this build and CPU. With MODEL: load it and list "
-        "its tensors too.",
+        "its tensors too. Of a file that does not load: what it holds, how it is wrapped, and why "
+        "it does not.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", nargs="?", help="checkpoint, hub id or sam-nano")
+    common.add_key_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON on stdout")
     parser.set_defaults(run=run)
 
@@ -33,18 +41,30 @@ def run(args: argparse.Namespace) -> None:
     """Run the command."""
     found: dict[str, Any] = {"build": models.build_info()}
     if args.model is not None:
-        found["model"] = _facts(models.load_model(args.model))
+        path = os.fspath(models.find_checkpoint(args.model))
+        try:
+            found["model"] = _facts(models.load_model(args.model, key=args.key), args.key)
+        except SamRlxError as error:
+            try:
+                found["file"] = _core.inspect_checkpoint(path, args.key)
+            except SamRlxError:
+                raise error from None  # nothing can be read: the first reason says why
+            found["reason"] = str(error)
+        else:
+            found["file"] = _core.inspect_checkpoint(path, args.key)
     if args.json:
         print(json.dumps(found, indent=1))
         return
     for key, value in found["build"].items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
         common.tell(f"{key:<16} {text}")
-    if args.model is not None:
-        _print_model(found["model"])
+    if "model" in found:
+        _print_model(found["model"], found["file"])
+    elif "file" in found:
+        _print_file(args.model, found["file"], found["reason"])
 
 
-def _facts(model: models.Model) -> dict[str, Any]:
+def _facts(model: models.Model, key: str | None) -> dict[str, Any]:
     return {
         "source": model.source,
         "family": model.family,
@@ -59,18 +79,58 @@ def _facts(model: models.Model) -> dict[str, Any]:
         "report": model.report(),
         "tensors": [
             {"name": name, "dtype": dtype, "shape": list(shape)}
-            for name, dtype, shape in models.list_tensors(model.source)
+            for name, dtype, shape in models.list_tensors(model.source, key=key)
         ],
     }
 
 
-def _print_model(facts: dict[str, Any]) -> None:
+def _print_model(facts: dict[str, Any], file: dict[str, Any]) -> None:
     for line in ("", facts["source"], facts["summary"]):
         common.tell(line)
     common.tell(f"network input {facts['img_size']}, mask input {facts['mask_side']}")
+    _print_wrappers(file)
     for key, names in facts["report"].items():
         if names:
             common.tell(f"{key}: {len(names)} tensors, such as {names[0]}")
     common.tell(f"{len(facts['tensors'])} tensors in the file:")
     for tensor in facts["tensors"]:
-        common.tell(f"  {tensor['dtype']:<5} {tuple(tensor['shape'])!s:<24} {tensor['name']}")
+        _print_tensor(tensor["name"], tensor["dtype"], tensor["shape"])
+
+
+def _print_wrappers(file: dict[str, Any]) -> None:
+    """Say what was around the tensors."""
+    common.tell(f"container: {file['container']}")
+    if file["key"]:
+        common.tell(f"tensors are under the key {file['key']!r}")
+    if len(file["keys"]) > 1:
+        names = ", ".join(repr(key) for key in file["keys"])
+        common.tell(f"dicts with tensors (for --key): {names}")
+    if file["prefix"]:
+        common.tell(f"before every name: {file['prefix']!r}")
+
+
+def _print_file(name: str, file: dict[str, Any], reason: str) -> None:
+    """Print what a file holds that is no model that loads."""
+    common.tell("")
+    common.tell(name)
+    _print_wrappers(file)
+    tensors = file["tensors"]
+    dtypes = Counter(dtype for _, dtype, _ in tensors)
+    counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(dtypes.items()))
+    common.tell(f"{len(tensors)} tensors{': ' + counts if counts else ''}")
+    beginnings = Counter(tensor[0].split(".")[0] for tensor in tensors)
+    for beginning, count in beginnings.most_common(_MAX_LISTED):
+        common.tell(f"  {count:>6} names begin with {beginning}")
+    for tensor, dtype, shape in tensors[:_MAX_LISTED]:
+        _print_tensor(tensor, dtype, shape)
+    if len(tensors) > _MAX_LISTED:
+        common.tell(f"  ... and {len(tensors) - _MAX_LISTED} more")
+    for line in file["skipped"][:_MAX_LISTED]:
+        common.tell(f"left out: {line}")
+    common.tell("it does not load:")
+    for line in reason.splitlines():
+        common.tell(f"  {line}")
+
+
+def _print_tensor(name: str, dtype: str, shape: Any) -> None:
+    common.tell(f"  {dtype:<5} {tuple(shape)!s:<24} {name}")

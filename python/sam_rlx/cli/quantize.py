@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._gguf import conversion as gguf_conversion
-from sam_rlx._gguf.conversion import Written
+from sam_rlx._gguf.conversion import PackedGrowsError, Written
 from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
@@ -27,9 +27,10 @@ def add_parser(commands: Any) -> None:
         "convolutions are packed; what is small or delicate stays as it is. Rows that the format "
         "does not fit get a finer one that does, and are counted.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=common.HelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
+    common.add_key_argument(parser)
     parser.add_argument("output", metavar="OUT.gguf", type=Path, help="the file to write")
     parser.add_argument(
         "--type",
@@ -57,17 +58,34 @@ def run(args: argparse.Namespace) -> None:
     """Run the command."""
     if args.output.suffix != ".gguf":
         raise UsageError(f"expected an output file that ends in .gguf, found {args.output}")
-    write_gguf(args, args.type)
+    try:
+        write_gguf(args, args.type, may_grow=False)
+    except PackedGrowsError as error:
+        raise UsageError(f"{error}; `sam-rlx convert --type {args.type}` writes it") from error
 
 
-def write_gguf(args: argparse.Namespace, dtype: str) -> None:
+def write_gguf(args: argparse.Namespace, dtype: str, *, may_grow: bool) -> None:
     """Write the GGUF file of the arguments and say what is in it."""
-    source = find_checkpoint(args.model)
+    source = find_source(args)
     with terminal_bar("B", scale=True) as progress:
         written = gguf_conversion.to_gguf(
-            source, args.output, dtype, num_threads=args.threads, progress=progress
+            source,
+            args.output,
+            dtype,
+            may_grow=may_grow,
+            key=args.key,
+            num_threads=args.threads,
+            progress=progress,
         )
     report(args, written)
+
+
+def find_source(args: argparse.Namespace) -> Path:
+    """Return the checkpoint, which the output must not replace."""
+    source = find_checkpoint(args.model)
+    if common.is_same_file(source, args.output):
+        raise UsageError(f"expected another output file than the source, found {args.output}")
+    return source
 
 
 def report(args: argparse.Namespace, written: Written) -> None:
@@ -86,6 +104,9 @@ def report(args: argparse.Namespace, written: Written) -> None:
         return
     counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(written.dtypes.items()))
     common.tell(f"wrote {written.path}: {written.nbytes / 1e6:,.1f} MB, tensors: {counts}")
+    if written.nbytes > written.source_nbytes > 0:
+        times = written.nbytes / written.source_nbytes
+        common.tell(f"that is {times:.1f} times the source; no number is more exact than in it")
     pairs = sorted({(asked, got) for _, asked, got in written.fell_back})
     for asked, got in pairs:
         names = [name for name, *pair in written.fell_back if pair == [asked, got]]

@@ -2,25 +2,33 @@
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io, viz
-from sam_rlx.cli import common, concepts
-from sam_rlx.cli.common import Outputs, UsageError
+from sam_rlx import viz
+from sam_rlx._progress import terminal_clock
+from sam_rlx.cli import common, concepts, images, inputs, mask_files
+from sam_rlx.cli.common import Found, UsageError
+from sam_rlx.cli.images import Say
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model
 
 _PACKAGED = ("sam-nano", "sam3-nano")
+_EMPTY = (
+    "found nothing: every mask is empty. Try a point nearer to the middle of the object, a box "
+    "around it, or --multimask"
+)
 _EXAMPLES = """examples:
   sam-rlx segment cup.jpg --point 300,120 --output cup_overlay.png
   sam-rlx segment cup.jpg --box 160,20,420,330 --point 390,60,0 --json cup.json
   sam-rlx segment street.jpg --model sam_vit_b_01ec64.pth --box 10,20,90,80 --box 200,30,260,99 \\
       --output results/
   sam-rlx segment street.jpg --model sam3.pt --text "yellow taxi" --text person --output found.png
+  sam-rlx segment photos/ more/*.png --model sam3.pt --text person --output results/
 """
 
 
@@ -32,11 +40,12 @@ def add_parser(commands: Any) -> None:
         description="Segment what points, boxes or a mask show on an image. Points, a mask and "
         "one box together describe one object; several boxes are several objects. With --text or "
         "--box-label, and a checkpoint of SAM 3, find everything that phrases and examples "
-        "describe. Coordinates are pixels of the upright image (an EXIF orientation is applied).",
+        "describe. Coordinates are pixels of the upright image (an EXIF orientation is applied). "
+        "Several images get the same prompts, and each a directory of its name under --output.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=common.HelpFormatter,
     )
-    parser.add_argument("image", metavar="IMAGE", type=Path, help="image file")
+    inputs.add_arguments(parser)
     common.add_model_arguments(parser, *_PACKAGED)
     parser.add_argument(
         "--point",
@@ -49,12 +58,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--box", action="append", default=[], type=parse_box, metavar="X0,Y0,X1,Y1", help="a box"
     )
-    parser.add_argument(
-        "--mask",
-        type=Path,
-        metavar="FILE",
-        help="logits of an earlier mask: a file of --npz, whose best mask is taken, or a .npy file",
-    )
+    parser.add_argument("--mask", type=Path, metavar="FILE", help=mask_files.HELP)
     parser.add_argument(
         "--multimask", action="store_true", help="give three candidates; the overlay shows the best"
     )
@@ -89,97 +93,109 @@ def parse_box(text: str) -> list[float]:
     return [x0, y0, x1, y1]
 
 
+def check_points(points: Sequence[tuple[float, float, int]], hw: tuple[int, int]) -> None:
+    """Raise `UsageError` for a point of ``--point`` that is outside of the image."""
+    height, width = hw
+    for x, y, _ in points:
+        if not (0 <= x < width and 0 <= y < height):
+            raise UsageError(f"--point: expected a pixel of {width} x {height}, found {x:g},{y:g}")
+
+
+def check_boxes(boxes: Sequence[Sequence[float]], hw: tuple[int, int]) -> None:
+    """Raise `UsageError` for a box of ``--box`` that has no pixel of the image."""
+    height, width = hw
+    for x0, y0, x1, y1 in boxes:
+        if x1 < 0 or y1 < 0 or x0 >= width or y0 >= height:
+            raise UsageError(
+                f"--box: expected a part of {width} x {height} pixels, found "
+                f"{x0:g},{y0:g},{x1:g},{y1:g}"
+            )
+
+
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
     finds = concepts.is_asked_for(args)
     args.model = args.model or _PACKAGED[finds]
     if finds:
         concepts.check(args)
-    elif not (args.point or args.box or args.mask):
-        raise UsageError("expected --point, --box, --mask or --text, found none")
-    elif len(args.box) > 1 and (args.point or args.mask):
-        raise UsageError("expected several boxes alone, or points and a mask with at most one box")
-    outputs = Outputs(args)
-    image = io.read_image(args.image)
-    height, width = image.shape[:2]
-    for x, y, _ in args.point:
-        if not (0 <= x < width and 0 <= y < height):
-            raise UsageError(f"--point: expected a pixel of {width} x {height}, found {x:g},{y:g}")
-    model = common.load(args, outputs)
-    outputs.say(f"image {args.image}: {width} x {height} pixels")
-    if finds:
-        concepts.run(args, outputs, model, image)
-    else:
-        _run(args, outputs, model, image)
-
-
-def _run(
-    args: argparse.Namespace, outputs: Outputs, model: Model, image: NDArray[np.uint8]
-) -> None:
-    prompts = _prompts(args)
-    if args.dry:
-        outputs.say(f"would use {', '.join(prompts)} and write {outputs.files() or 'nothing'}")
+        images.run(args, concepts.ConceptFinder(args))
         return
-    predictor = ImagePredictor(model, num_threads=args.threads)
-    start = time.perf_counter()
-    predictor.set_image(image)
-    middle = time.perf_counter()
-    result = predictor.predict(multimask_output=args.multimask, **prompts)
-    end = time.perf_counter()
-    outputs.say(f"encoded in {middle - start:.2f} s, prompts in {1000 * (end - middle):.0f} ms")
-    _report(args, outputs, image, result)
+    if not (args.point or args.box or args.mask):
+        raise UsageError("expected --point, --box, --mask or --text, found none")
+    if len(args.box) > 1 and (args.point or args.mask):
+        raise UsageError("expected several boxes alone, or points and a mask with at most one box")
+    images.run(args, _PromptFinder(args), [args.mask] if args.mask else [])
 
 
-def _prompts(args: argparse.Namespace) -> dict[str, Any]:
-    prompts: dict[str, Any] = {}
-    if args.point:
-        prompts["point_coords"] = [point[:2] for point in args.point]
-        prompts["point_labels"] = [point[2] for point in args.point]
-    if args.box:
-        prompts["box"] = args.box if len(args.box) > 1 else args.box[0]
-    if args.mask:
-        prompts["mask_input"] = _read_logits(args.mask)
-    return prompts
+class _PromptFinder:
+    """Masks of the objects that points, boxes and a mask show."""
 
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._mask = None if args.mask is None else mask_files.read(args.mask)
+        self._prompts: dict[str, Any] = {}
+        if args.point:
+            self._prompts["point_coords"] = [point[:2] for point in args.point]
+            self._prompts["point_labels"] = [point[2] for point in args.point]
+        if args.box:
+            self._prompts["box"] = args.box if len(args.box) > 1 else args.box[0]
 
-def _read_logits(path: Path) -> NDArray[Any]:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            low_res, iou = loaded["low_res_masks"], loaded["iou_predictions"]
-        low_res = low_res.reshape(-1, *low_res.shape[-2:])
-        logits: NDArray[Any] = low_res[int(iou.argmax())]
-    except (ValueError, KeyError, EOFError, IndexError) as error:
-        raise UsageError(f"--mask: expected mask logits in {path}, found {error}") from error
-    return logits
+    def check(self, hw: tuple[int, int]) -> None:
+        """Refuse prompts outside of the image."""
+        check_points(self._args.point, hw)
+        check_boxes(self._args.box, hw)
 
+    def prepare(self, model: Model) -> None:
+        """Take the model."""
+        self._predictor = ImagePredictor(model, num_threads=self._args.threads)
 
-def _report(
-    args: argparse.Namespace, outputs: Outputs, image: NDArray[np.uint8], result: MaskPrediction
-) -> None:
-    masks, scores = common.flatten(result)
-    for index, (mask, score) in enumerate(zip(masks, scores, strict=True)):
-        share = 100.0 * mask.mean()
-        outputs.say(f"mask {index}: predicted IoU {score:.3f}, {share:.1f} % of the image")
-    per_set = result.masks.shape[-3]
-    best = [
-        first + int(np.argmax(scores[first : first + per_set]))
-        for first in range(0, len(masks), per_set)
-    ]
-    overlay = viz.overlay(
-        image,
-        [masks[index] for index in best],
-        point_coords=[point[:2] for point in args.point] if args.point else None,
-        point_labels=[point[2] for point in args.point] if args.point else None,
-        boxes=args.box or None,
-    )
-    described = {"file_name": args.image.name, "height": image.shape[0], "width": image.shape[1]}
-    document = io.coco_document(described, common.annotations(masks, scores))
-    arrays = {
-        "masks": result.masks,
-        "iou_predictions": result.iou_predictions,
-        "low_res_masks": result.low_res_masks,
-    }
-    outputs.write(overlay, masks, document, arrays)
+    def plan(self) -> str:
+        """Name the prompts."""
+        return f"use {', '.join([*self._prompts, *(['mask_input'] if self._mask else [])])}"
+
+    def find(self, image: NDArray[np.uint8], say: Say) -> Found:
+        """Predict masks."""
+        prompts = dict(self._prompts)
+        if self._mask is not None:
+            hw = (image.shape[0], image.shape[1])
+            prompts["mask_input"] = self._mask.as_logits(self._predictor.model, hw)
+        start = time.perf_counter()
+        with terminal_clock("encoding"):
+            self._predictor.set_image(image)
+        middle = time.perf_counter()
+        result = self._predictor.predict(multimask_output=self._args.multimask, **prompts)
+        end = time.perf_counter()
+        say(f"encoded in {middle - start:.2f} s, prompts in {1000 * (end - middle):.0f} ms")
+        return self._found(image, result, say)
+
+    def _found(self, image: NDArray[np.uint8], result: MaskPrediction, say: Say) -> Found:
+        masks, scores = common.flatten(result)
+        for index, (mask, score) in enumerate(zip(masks, scores, strict=True)):
+            share = 100.0 * mask.mean()
+            say(f"mask {index}: predicted IoU {score:.3f}, {share:.1f} % of the image")
+        per_set = result.masks.shape[-3]
+        best = [
+            first + int(np.argmax(scores[first : first + per_set]))
+            for first in range(0, len(masks), per_set)
+        ]
+        overlay = viz.overlay(
+            image,
+            [masks[index] for index in best],
+            point_coords=self._prompts.get("point_coords"),
+            point_labels=self._prompts.get("point_labels"),
+            boxes=self._args.box or None,
+        )
+        arrays = {
+            "masks": result.masks,
+            "iou_predictions": result.iou_predictions,
+            "low_res_masks": result.low_res_masks,
+        }
+        filled = sum(bool(mask.any()) for mask in masks)
+        return Found(
+            overlay,
+            masks,
+            common.annotations(masks, scores),
+            arrays,
+            common.counted(filled, "mask"),
+            "" if filled else _EMPTY,
+        )

@@ -34,6 +34,10 @@ class ArgumentArithmeticError(InvalidArgumentError, OverflowError, ZeroDivisionE
     """Upstream raises `OverflowError` or `ZeroDivisionError` about an argument."""
 
 
+class ArgumentRuntimeError(InvalidArgumentError, RuntimeError):
+    """Upstream raises `RuntimeError` about an argument: shapes that do not fit together."""
+
+
 class NoFramesError(InvalidArgumentError, RuntimeError):
     """Upstream raises `RuntimeError` for a folder without frames."""
 

@@ -14,8 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::vector<std::byte> storage(kStorage);
   try {
     const auto bytes = std::as_bytes(std::span(data, size));
-    const sam_rlx::Pickle pickle =
-        sam_rlx::read_pickle(bytes, "fuzz", sam_rlx::torch_global_allowed);
+    const sam_rlx::Pickle pickle = sam_rlx::read_pickle(bytes, "fuzz");
     const sam_rlx::StateDict state_dict =
         sam_rlx::read_torch_state(*pickle.root, "fuzz", [&](const sam_rlx::TorchStorage& wanted) {
           const auto bytes_wanted =

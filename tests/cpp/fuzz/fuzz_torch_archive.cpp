@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size));
   for (const auto read : {sam_rlx::read_torch_archive, sam_rlx::read_torch_legacy}) {
     try {
-      const sam_rlx::StateDict state_dict = read(bytes, "fuzz");
+      const sam_rlx::StateDict state_dict = read(bytes, "fuzz", sam_rlx::choose_largest);
       for (const sam_rlx::TensorEntry& entry : state_dict.tensors()) {
         std::vector<float> values(static_cast<std::size_t>(entry.numel()));
         sam_rlx::copy_as_float(state_dict, entry, values.data());

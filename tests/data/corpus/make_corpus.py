@@ -6,11 +6,12 @@ but what other targets take: a text of JSON, a pickle, a config, a folder.
 
 import json
 import struct
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 from support import checkpoint_files as files
-from support import gguf_files, tiny
+from support import gguf_files, sam3cpp_files, tiny, tiny_sam2, tiny_sam3
 from support.checkpoint_files import Call, Global, Raw
 
 FOLDER = Path(__file__).parent
@@ -65,6 +66,28 @@ def _gguf() -> dict[str, bytes]:
     }
 
 
+def _ggml() -> dict[str, bytes]:
+    rows = gguf_files.random_blocks("Q4_1", 1, 32)
+    whole = gguf_files.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    packed = {"w": gguf_files.Tensor("Q4_1", (1, 32), rows.tobytes()), "module.weight": whole}
+    start = gguf_files.tensor(np.zeros((8, 3, 7, 7), np.float16), "F16")
+    named = {"hiera.patch_embed.weight": start, "sam_dec.iou_token.weight": whole}
+    table = gguf_files.tensor(np.zeros((2, 2, 8), np.float16), "F16")
+    sam3 = {"vit.patch_embed.proj.weight": start, "vit.pos_embed": table}
+    settings = sam3cpp_files.sam3_settings(asdict(SMALLEST_SAM3), text_vocab_size=2)
+    tail = sam3cpp_files.tokenizer_bytes(["a", "b"], [("a", "b")])
+    lying = {"w": gguf_files.Tensor("F32", (2**31 - 1,) * 4, bytes(8))}
+    sam2 = sam3cpp_files.sam2_settings(asdict(SMALLEST_SAM2))
+    return {
+        "good-ggml": sam3cpp_files.ggml_bytes("sam2", sam2, named),
+        "good-ggml-packed": sam3cpp_files.ggml_bytes("sam2", {}, packed),
+        "good-ggml-sam3": sam3cpp_files.ggml_bytes("sam3", settings, sam3, tail=tail),
+        "good-gguf-fork": sam3cpp_files.fork_bytes("sam2", sam2, named, without_ones=True),
+        "bad-ggml-size": sam3cpp_files.ggml_bytes("sam2", sam2, lying),
+        "bad-ggml-tokenizer": sam3cpp_files.ggml_bytes("sam3", settings, sam3, tail=tail[:-3]),
+    }
+
+
 SMALLEST = tiny.SamConfig(
     img_size=16,
     patch_size=8,
@@ -78,43 +101,36 @@ SMALLEST = tiny.SamConfig(
     mlp_dim=8,
     iou_head_hidden_dim=4,
 )
-SAM2_CONFIG = {
-    "image_size": 64,
-    "embed_dim": 8,
-    "num_heads": 1,
-    "stages": [1, 1, 2, 1],
-    "window_spec": [4, 2, 2, 2],
-    "global_att_blocks": [3],
-    "window_pos_embed_bkg_spatial_size": [2, 2],
-    "d_model": 256,
-    "fpn_top_down_levels": [2, 3],
-}
-SAM3_CONFIG = {
-    "img_size": 56,
-    "pretrain_img_size": 28,
-    "patch_size": 14,
-    "embed_dim": 8,
-    "depth": 2,
-    "num_heads": 2,
-    "mlp_ratio": 2.5,
-    "window_size": 2,
-    "global_att_blocks": [1],
-    "d_model": 256,
-    "scale_factors": [4.0, 2.0, 1.0, 0.5],
-    "scalp": 1,
-    "text_width": 8,
-    "text_heads": 2,
-    "text_layers": 1,
-    "context_length": 8,
-    "vocab_size": 99,
-    "nheads": 2,
-    "dim_feedforward": 8,
-    "geometry_layers": 1,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "num_queries": 4,
-    "upsampling_stages": 2,
-}
+SMALLEST_SAM2 = tiny_sam2.ImageEncoderConfig(
+    image_size=64,
+    embed_dim=8,
+    stages=(1, 1, 2, 1),
+    window_spec=(4, 2, 2, 2),
+    global_att_blocks=(3,),
+    window_pos_embed_bkg_spatial_size=(2, 2),
+)
+SMALLEST_SAM3 = tiny_sam3.Sam3Config(
+    img_size=56,
+    pretrain_img_size=28,
+    embed_dim=8,
+    depth=2,
+    num_heads=2,
+    mlp_ratio=2.5,
+    window_size=2,
+    global_att_blocks=(1,),
+    text_width=8,
+    text_heads=2,
+    text_layers=1,
+    context_length=8,
+    vocab_size=99,
+    nheads=2,
+    dim_feedforward=8,
+    geometry_layers=1,
+    encoder_layers=1,
+    decoder_layers=1,
+    num_queries=4,
+    upsampling_stages=2,
+)
 
 
 def _whole_models() -> dict[str, bytes]:
@@ -132,7 +148,8 @@ def _whole_models() -> dict[str, bytes]:
         kind: bytes([kind]) + struct.pack("<H", len(text)) + text + file
         for kind, (text, file) in parts.items()
     }
-    configs = [metadata["config"], json.dumps(SAM2_CONFIG), json.dumps(SAM3_CONFIG)]
+    others = (tiny_sam2.metadata(SMALLEST_SAM2), tiny_sam3.metadata(SMALLEST_SAM3))
+    configs = [each["config"] for each in (metadata, *others)]
     return {
         "good-sam": whole,
         "bad-folder-config": folders[0],
@@ -163,6 +180,7 @@ def corpus() -> dict[str, bytes]:
         "bad-torch-cut": files.torch_bytes(TENSORS, align=8)[:-30],
         "bad-gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
         **_gguf(),
+        **_ggml(),
         "bad-index": b'{"weight_map": {"w": "../x"}}',
         **_whole_models(),
     }

@@ -259,7 +259,7 @@ def test_every_step_counts(testing, parity, change):
     [
         ([[1, 2, 97]], "ids: expected numbers from 0 to 96, found 97"),
         ([[1, -1, 2]], "ids: expected numbers from 0 to 96, found -1"),
-        ([[1, 2], [0, 0]], "ids: expected an id other than 0, found none in phrase 1"),
+        ([[1, 2], [0, 0]], "ids: expected an id other than 0, found none in text 1"),
         (np.ones((1, 33), int), r"ids: expected shape \(N, L\) with 1 <= L <= 32, found \(1, 33\)"),
         (np.ones((0, 4), int), r"expected shape \(N, L\).*found \(0, 4\)"),
         (np.ones((2, 0), int), r"expected shape \(N, L\).*found \(2, 0\)"),

@@ -271,7 +271,7 @@ REFUSED = {
     "no box": ({"boxes": np.zeros((0, 4))}, r"N > 0, found \(0, 4\)"),
     "an empty box": ({"boxes": [[5, 5, 5, 9]]}, "x0 < x1"),
     "exchanged corners": ({"boxes": [[9, 9, 5, 5]]}, "x0 < x1"),
-    "a box outside": ({"boxes": [[1, 1, 385, 9]]}, "an image of 384 x 303"),
+    "a box outside": ({"boxes": [[385, 1, 399, 9]]}, "an image of 384 x 303"),
     "a point outside": ({"point_coords": [[-1, 1]]}, "point_coords: expected pixels"),
     "nan": ({"boxes": [[1, 1, np.nan, 9]]}, "boxes: expected finite"),
     "words as a box": ({"boxes": "left"}, "boxes: expected numbers"),

@@ -254,7 +254,7 @@ def test_what_is_refused(models, tmp_path):
     with pytest.raises(InvalidArgumentError, match="text: expected a str"):
         one.add_text([])
     with pytest.raises(InvalidArgumentError, match="boxes: expected"):
-        one.add_text(TEXT, boxes=[[10, 10, 200, 20]])
+        one.add_text(TEXT, boxes=[[110, 10, 200, 20]])
     assert one.obj_ids == []
     with pytest.raises(StateError, match="or a phrase"):
         one.propagate()

@@ -6,20 +6,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
-from sam_rlx.generator import OUTPUT_MODES, MaskGenerator
+from sam_rlx.compat.segment_anything.everything import Everything, number
 
 
-class SAM2AutomaticMaskGenerator:
+class SAM2AutomaticMaskGenerator(Everything):
     """Everything mode with upstream's arguments; see `sam_rlx.MaskGenerator` for their meaning.
+
+    Numbers may be of any size, and arguments with other names have no effect, as upstream. The
+    arguments are attributes that can be set.
 
     With `min_mask_region_area`, holes and islands of at most so many positions of the
     low-resolution mask are removed, as upstream does on a GPU; its CPU path ignores it. Wrong
     combinations are ``AssertionError``, as upstream.
     """
+
+    mask_threshold: float
+    use_m2m: bool
+    multimask_output: bool
 
     def __init__(
         self,
@@ -40,43 +46,31 @@ class SAM2AutomaticMaskGenerator:
         output_mode: str = "binary_mask",
         use_m2m: bool = False,
         multimask_output: bool = True,
+        **kwargs: Any,
     ) -> None:
-        require(
-            (points_per_side is None) != (point_grids is None),
-            "expected points_per_side or point_grids, found both or neither",
-        )
-        require(
-            output_mode in OUTPUT_MODES,
-            f"output_mode: expected one of {OUTPUT_MODES}, found {output_mode!r}",
-        )
-        self.predictor = SAM2ImagePredictor(
-            model, max_hole_area=min_mask_region_area, max_sprinkle_area=min_mask_region_area
-        )
-        self.output_mode = output_mode
-        self._generator = MaskGenerator(
-            model.model,
-            points_per_side=points_per_side,
-            points_per_batch=points_per_batch,
-            pred_iou_thresh=pred_iou_thresh,
-            stability_score_thresh=stability_score_thresh,
-            stability_score_offset=stability_score_offset,
-            mask_threshold=mask_threshold,
-            box_nms_thresh=box_nms_thresh,
-            crop_n_layers=crop_n_layers,
-            crop_nms_thresh=crop_nms_thresh,
-            crop_overlap_ratio=crop_overlap_ratio,
-            crop_n_points_downscale_factor=crop_n_points_downscale_factor,
-            point_grids=point_grids,
-            output_mode=output_mode,
-            use_m2m=use_m2m,
-            multimask_output=multimask_output,
-        )
-        self._generator._core.max_region_area = float(min_mask_region_area)
+        arguments = {
+            "points_per_batch": points_per_batch,
+            "pred_iou_thresh": pred_iou_thresh,
+            "stability_score_thresh": stability_score_thresh,
+            "stability_score_offset": stability_score_offset,
+            "mask_threshold": mask_threshold,
+            "box_nms_thresh": box_nms_thresh,
+            "crop_n_layers": crop_n_layers,
+            "crop_nms_thresh": crop_nms_thresh,
+            "crop_overlap_ratio": crop_overlap_ratio,
+            "crop_n_points_downscale_factor": crop_n_points_downscale_factor,
+            "min_mask_region_area": min_mask_region_area,
+            "use_m2m": use_m2m,
+            "multimask_output": multimask_output,
+        }
+        self._begin(points_per_side, point_grids, output_mode, arguments)
+        area = number("min_mask_region_area", min_mask_region_area)
+        self.predictor = SAM2ImagePredictor(model, max_hole_area=area, max_sprinkle_area=area)
 
     @classmethod
     def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2AutomaticMaskGenerator":
-        """Load a model from the hub (extra ``hub``)."""
-        return cls(build_sam2_hf(model_id), **kwargs)
+        """Load a model from the hub (extra ``hub``); `kwargs` go to it and to the generator."""
+        return cls(build_sam2_hf(model_id, **kwargs), **kwargs)
 
     def generate(self, image: NDArray[np.uint8]) -> list[dict[str, Any]]:
         """Find the masks of an image (H, W, 3), uint8.
@@ -89,7 +83,10 @@ class SAM2AutomaticMaskGenerator:
             boxes and points are floats that upstream rounds to float32.
         """
         found = []
-        for record in self._generator.generate(image):
+        switches = (bool(self.multimask_output), bool(self.use_m2m), float(self.mask_threshold))
+        area = float(self.predictor.max_hole_area)
+        model = self.predictor.model.model
+        for record in self._records(model, image, self._options(), switches, area):
             fields = dict(record)
             fields["bbox"] = [float(side) for side in fields["bbox"]]
             fields["crop_box"] = [float(side) for side in fields["crop_box"]]

@@ -1,41 +1,35 @@
 """Models by upstream's names: ``sam2.build_sam``."""
 
 import os
-import re
 from typing import Any
 
+from sam_rlx.compat.sam2.config_file import ModelSettings, read_settings
 from sam_rlx.compat.sam2.sam2_base import SAM2Base, check_device
-from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor
+from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, SAM2VideoPredictorVOS
 from sam_rlx.errors import CheckpointError, UnsupportedError
-from sam_rlx.model import Model, load_model
-
-# sam2.1_hiera_b+.yaml -> 2.1, b+
-_CONFIG = re.compile(r"sam2(?P<minor>\.1)?_(?P<variant>hiera_(?:t|s|b\+|l))\.yaml$")
+from sam_rlx.model import Model, load_with_fields
 
 
-def _load_checkpoint(
-    config_file: str | os.PathLike[str] | None, ckpt_path: str | os.PathLike[str] | None
-) -> Model:
-    """Load a SAM 2 checkpoint and hold upstream's config name, if it is one, to its contents.
+def _load_checkpoint(settings: ModelSettings, ckpt_path: str | os.PathLike[str] | None) -> Model:
+    """Load a SAM 2 checkpoint with the settings of a config.
 
     Raises
     ------
     CheckpointError
-        `config_file` names another variant or version than the checkpoint holds.
+        The config is of another variant, version or size than the checkpoint.
     UnsupportedError
         There is no checkpoint: random weights are not offered.
     """
     if ckpt_path is None:
         raise UnsupportedError("build_sam2: expected a checkpoint, found None (no random weights)")
-    model = load_model(ckpt_path)
-    config_name = "" if config_file is None else os.fspath(config_file)
-    if match := _CONFIG.search(config_name):
-        version = "2.1" if match["minor"] else "2.0"
-        if (match["variant"], version) != (model.variant, model.version):
-            raise CheckpointError(
-                f"{os.fspath(ckpt_path)}: expected {match['variant']} of SAM {version} as in "
-                f"{config_name}, found {model.variant} of SAM {model.version}"
-            )
+    where = os.fspath(ckpt_path)
+    model = load_with_fields(ckpt_path, "sam2", settings.fields, image_size=settings.image_size)
+    if settings.variant and (settings.variant, settings.version) != (model.variant, model.version):
+        raise CheckpointError(
+            f"{where}: expected {settings.variant} of SAM {settings.version} as in the config, "
+            f"found {model.variant} of SAM {model.version}"
+        )
+    settings.compare(model.config, where)
     return model
 
 
@@ -44,23 +38,30 @@ def build_sam2(
     ckpt_path: str | os.PathLike[str] | None = None,
     device: Any = "cpu",
     mode: str = "eval",
+    hydra_overrides_extra: list[str] | None = None,
     apply_postprocessing: bool = True,
+    **kwargs: Any,
 ) -> SAM2Base:
     """Load a SAM 2 or 2.1 model.
 
     Parameters
     ----------
     config_file : str, path or None
-        Upstream's config name, such as ``"configs/sam2.1/sam2.1_hiera_t.yaml"``. Only compared
-        with the checkpoint, which tells its own sizes.
+        Upstream's config name, such as ``"configs/sam2.1/sam2.1_hiera_t.yaml"``, which is compared
+        with the checkpoint. Or a YAML file like upstream's (needs PyYAML): its values are used, and
+        sizes that the weights tell are compared.
     ckpt_path : str or path
         As for `sam_rlx.load_model`.
     device : str
         ``"cpu"``.
     mode : str
         ``"eval"``.
+    hydra_overrides_extra : list of str, optional
+        ``"++model.NAME=VALUE"`` for fields of the config.
     apply_postprocessing : bool
-        True: an unstable single mask gives way to the best of three. False is not offered.
+        True: an unstable single mask gives way to the best of three.
+    **kwargs
+        Ignored, as upstream.
 
     Returns
     -------
@@ -71,15 +72,18 @@ def build_sam2(
     ------
     CheckpointError
         The file is damaged or does not fit `config_file`.
+    InvalidArgumentError
+        `config_file` is neither upstream's nor a file, or a field is unknown.
     UnsupportedError
         An argument asks for what is not offered.
     """
     check_device(device)
     if mode != "eval":
         raise UnsupportedError(f"mode: expected 'eval', found {mode!r}")
-    if not apply_postprocessing:
-        raise UnsupportedError("apply_postprocessing: expected True, found False")
-    return SAM2Base(_load_checkpoint(config_file, ckpt_path))
+    settings = read_settings(
+        config_file, hydra_overrides_extra or (), postprocessing=apply_postprocessing
+    )
+    return SAM2Base(_load_checkpoint(settings, ckpt_path))
 
 
 def build_sam2_hf(model_id: str, **kwargs: Any) -> SAM2Base:
@@ -104,12 +108,13 @@ def build_sam2_video_predictor(
     config_file, ckpt_path, device, mode
         As for `build_sam2`.
     hydra_overrides_extra : list of str, optional
-        Of upstream's, those of the form ``"++model.NAME=VALUE"`` for `fill_hole_area`,
-        `non_overlap_masks` and `add_all_frames_to_correct_as_cond`.
+        ``"++model.NAME=VALUE"`` for fields of the config and arguments of `SAM2VideoPredictor`.
+        As upstream, `apply_postprocessing` has the last word about those that it sets.
     apply_postprocessing : bool
-        True: holes of up to 8 positions are filled. False is not offered.
+        True: as for `build_sam2`, masks of clicks are memorized as they are seen, and holes of up
+        to 8 positions are filled.
     vos_optimized : bool
-        Without effect: there is one way to compute.
+        The predictor is of upstream's class for it; there is one way to compute.
     **kwargs
         Ignored, as upstream.
 
@@ -121,24 +126,24 @@ def build_sam2_video_predictor(
     ------
     CheckpointError
         The file is damaged or does not fit `config_file`.
+    InvalidArgumentError
+        `config_file` is neither upstream's nor a file, or a field is unknown.
     UnsupportedError
         An argument asks for what is not offered.
     """
-    if str(device) != "cpu" or mode != "eval" or not apply_postprocessing:
+    if str(device) != "cpu" or mode != "eval":
         raise UnsupportedError(
-            "build_sam2_video_predictor: expected device 'cpu', mode 'eval' and "
-            f"apply_postprocessing, found {str(device)!r}, {mode!r} and {apply_postprocessing}"
+            "build_sam2_video_predictor: expected device 'cpu' and mode 'eval', "
+            f"found {str(device)!r} and {mode!r}"
         )
-    options: dict[str, Any] = {"fill_hole_area": 8}
-    for override in hydra_overrides_extra or []:
-        name, _, value = override.removeprefix("++model.").partition("=")
-        if name == "fill_hole_area" and value.isdigit():
-            options[name] = int(value)
-        elif name in ("non_overlap_masks", "add_all_frames_to_correct_as_cond"):
-            options[name] = value == "true"
-        else:
-            raise UnsupportedError(f"hydra_overrides_extra: expected known names, found {override}")
-    return SAM2VideoPredictor(_load_checkpoint(config_file, ckpt_path), **options)
+    settings = read_settings(
+        config_file,
+        hydra_overrides_extra or (),
+        postprocessing=apply_postprocessing,
+        video=True,
+    )
+    kind = SAM2VideoPredictorVOS if vos_optimized else SAM2VideoPredictor
+    return kind(_load_checkpoint(settings, ckpt_path), **settings.predictor)
 
 
 def build_sam2_video_predictor_hf(model_id: str, **kwargs: Any) -> SAM2VideoPredictor:

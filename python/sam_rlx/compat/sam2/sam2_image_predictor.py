@@ -7,17 +7,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_rgb
-from sam_rlx.compat.errors import require
+from sam_rlx.compat.errors import ArgumentRuntimeError, require
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
+from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
+from sam_rlx.compat.segment_anything.modeling import as_logits, same_count
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
-from sam_rlx.errors import StateError
+from sam_rlx.compat.turns import Turns
+from sam_rlx.errors import InvalidArgumentError, StateError
 
+CorePredictor = _core.ImagePredictor
 Masks = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
 
 class SAM2ImagePredictor:
     """Masks for prompts on one image or several, with upstream's methods.
+
+    Several threads may predict: they wait for each other. Upstream's attributes of its state can be
+    set, as programs do that keep them from an earlier image: ``_features``, a dict of
+    ``image_embed`` (B, C, h, w) and ``high_res_feats``; ``_orig_hw``, a list of (H, W);
+    ``_is_image_set``; ``_is_batch``. Predictions are of what they say.
 
     Parameters
     ----------
@@ -28,7 +37,12 @@ class SAM2ImagePredictor:
     max_hole_area, max_sprinkle_area : float
         Holes and islands of at most so many positions of the low-resolution mask are removed, as
         upstream does on a GPU; its CPU path leaves them. 0: they stay.
+    disable_torch_jit, **kwargs
+        Without effect, as upstream.
     """
+
+    # How the core resizes images, where that is not the usual way.
+    _RESIZE: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -36,19 +50,30 @@ class SAM2ImagePredictor:
         mask_threshold: float = 0.0,
         max_hole_area: float = 0.0,
         max_sprinkle_area: float = 0.0,
+        disable_torch_jit: bool = False,
+        **kwargs: Any,
     ) -> None:
         self.model = sam_model
         self.max_hole_area = max_hole_area
         self.max_sprinkle_area = max_sprinkle_area
         self.mask_threshold = mask_threshold
-        self._core = _core.ImagePredictor(sam_model.model.core, 0)
-        self._encoded: list[tuple[tuple[NDArray[np.float32], ...], tuple[int, int]]] = []
-        self._is_batch = False
+        self._encoded = EncodedCore(make_core, sam_model.model, *self._RESIZE)
+        self._turns = Turns()
+        self._forget()
+
+    @property
+    def _core(self) -> CorePredictor:
+        return self._encoded.core
+
+    def _forget(self) -> None:
+        self._features: dict[str, Any] | None = None
+        self._orig_hw: list[tuple[int, int]] | None = None
+        self._is_image_set = self._is_batch = False
 
     @classmethod
     def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2ImagePredictor":
-        """Load a model from the hub (extra ``hub``)."""
-        return cls(build_sam2_hf(model_id), **kwargs)
+        """Load a model from the hub (extra ``hub``); `kwargs` go to it and to the predictor."""
+        return cls(build_sam2_hf(model_id, **kwargs), **kwargs)
 
     @property
     def device(self) -> str:
@@ -58,10 +83,13 @@ class SAM2ImagePredictor:
     def set_image(self, image: Any) -> None:
         """Encode an image: PIL image, or array (H, W, 3), RGB, uint8 or float in 0 to 1.
 
-        Anything else is a ``NotImplementedError``, as upstream.
+        Floats are rounded to 8 bits, which upstream does not. Images without three channels are
+        refused, and objects of other types are a ``NotImplementedError``, as upstream.
         """
-        self._core.set_image(as_rgb(_picture(image)))
-        self._encoded, self._is_batch = [], False
+        pixels = as_rgb(_picture(image))
+        with self._turns:
+            features = self._encoded.encode(pixels)
+            self._hold([features], [(pixels.shape[0], pixels.shape[1])], False)
 
     def set_image_batch(self, image_list: list[NDArray[Any]]) -> None:
         """Encode images (H, W, 3) for `predict_batch`; other types are ``AssertionError``."""
@@ -70,11 +98,39 @@ class SAM2ImagePredictor:
             all(isinstance(image, np.ndarray) for image in image_list),
             "image_list: expected arrays (H, W, 3) alone",
         )
-        encoded = []
-        for image in image_list:
-            self._core.set_image(as_rgb(image))
-            encoded.append((self._core.image_embeddings, (image.shape[0], image.shape[1])))
-        self._encoded, self._is_batch = encoded, True
+        pixels = [as_rgb(_picture(image)) for image in image_list]
+        with self._turns:
+            features = [self._encoded.encode(image) for image in pixels]
+            self._hold(features, [(x.shape[0], x.shape[1]) for x in pixels], True)
+
+    def _hold(
+        self,
+        features: list[tuple[NDArray[np.float32], ...]],
+        sizes: list[tuple[int, int]],
+        is_batch: bool,
+    ) -> None:
+        embed, *high_res = (as_tensor(np.concatenate(maps)) for maps in zip(*features, strict=True))
+        self._features = {"image_embed": embed, "high_res_feats": high_res}
+        self._orig_hw, self._is_image_set, self._is_batch = sizes, True, is_batch
+
+    def _use(self, index: int) -> CorePredictor:
+        """Bring the core to an image of the state, whoever set it."""
+        found, sizes = self._features, self._orig_hw
+        try:
+            assert found is not None
+            assert sizes is not None
+            maps = [found["image_embed"], *found["high_res_feats"]]
+            features = [part[index][None] for part in maps]
+            height, width = sizes[index]
+        except (AssertionError, TypeError, KeyError, IndexError, ValueError) as error:
+            raise StateError(
+                "predict: expected _features with image_embed (B, C, h, w) and high_res_feats, and "
+                f"_orig_hw with the (H, W) of each image, found {type(found).__name__} and {sizes}"
+            ) from error
+        try:
+            return self._encoded.use(features, (int(height), int(width)))
+        except InvalidArgumentError as error:
+            raise StateError(f"predict: expected features of this model, found {error}") from error
 
     def predict(
         self,
@@ -115,14 +171,16 @@ class SAM2ImagePredictor:
         AssertionError
             `point_labels` is missing.
         """
-        if self._core.orig_hw is None or self._is_batch:
+        if not self._is_image_set:
             raise StateError("predict: expected an image from set_image, found none")
-        return self._predict(
-            (point_coords, point_labels, box, mask_input),
-            multimask_output,
-            return_logits,
-            normalize_coords,
-        )
+        with self._turns:
+            self._use(-1)
+            return self._predict(
+                (point_coords, point_labels, box, mask_input),
+                multimask_output,
+                return_logits,
+                normalize_coords,
+            )
 
     def predict_batch(
         self,
@@ -139,16 +197,17 @@ class SAM2ImagePredictor:
         Returns three lists of what `predict` gives. Without images: ``RuntimeError``.
         """
         require(self._is_batch, "predict_batch: expected images from set_image_batch")
-        if not self._encoded:
+        if not self._is_image_set or self._features is None:
             raise StateError("predict_batch: expected images from set_image_batch, found none")
         results = []
-        for i, encoded_image in enumerate(self._encoded):
-            self._core.set_image_embeddings(*encoded_image)
-            batches = (point_coords_batch, point_labels_batch, box_batch, mask_input_batch)
+        batches = (point_coords_batch, point_labels_batch, box_batch, mask_input_batch)
+        for i in range(len(self._features["image_embed"])):
             prompts = tuple(None if batch is None else batch[i] for batch in batches)
-            results.append(
-                self._predict(prompts, multimask_output, return_logits, normalize_coords)
-            )
+            with self._turns:
+                self._use(i)
+                results.append(
+                    self._predict(prompts, multimask_output, return_logits, normalize_coords)
+                )
         masks, scores, logits = zip(*results, strict=True)
         return list(masks), list(scores), list(logits)
 
@@ -164,17 +223,28 @@ class SAM2ImagePredictor:
         points = to_array(coords, np.float32)
         boxes = to_array(box, np.float32)
         marks = to_array(labels, np.int32)
-        side = self.model.model.mask_side
-        logits = to_array(mask, np.float32)
+        mask = to_array(mask, np.float32)
+        mask = mask[None] if mask is not None and mask.ndim == 3 else mask
+        logits = as_logits(mask, self.model.model.mask_side)
         if points is not None:
             require(marks is not None, "point_labels: expected one for each point, found none")
             assert marks is not None
             points = points[None] if points.ndim == 2 else points
             marks = marks[None] if marks.ndim == 1 else marks
         if boxes is not None:
+            if boxes.size == 0 or boxes.size % 4:
+                raise ArgumentRuntimeError(
+                    f"box: expected shape (4,) or (B, 4), found {boxes.shape}"
+                )
             boxes = boxes.reshape(-1, 4)
         if logits is not None:
-            logits = logits.reshape(-1, side, side)
+            count = next((len(x) for x in (points, boxes) if x is not None), None)
+            require(
+                count is not None or len(logits) == 1,
+                f"mask_input: expected one without points and boxes, found {len(logits)}",
+            )
+            count = count or 1
+            points, marks, boxes, logits = same_count(count, logits, points, marks, boxes)
         if not normalize_coords:
             scale = np.float32(self.model.image_size)
             points = None if points is None else points * scale
@@ -197,18 +267,33 @@ class SAM2ImagePredictor:
 
     def get_image_embedding(self) -> TensorArray:
         """Return the image's embedding (1, C, h, w); ``RuntimeError`` without an image."""
-        if self._core.orig_hw is None:
+        if not self._is_image_set or self._features is None:
             raise StateError("get_image_embedding: expected an image from set_image, found none")
-        return as_tensor(self._core.image_embeddings[0])
+        embedding: TensorArray = self._features["image_embed"]
+        return embedding
 
     def reset_predictor(self) -> None:
         """Forget all images."""
-        self._core.reset_image()
-        self._encoded, self._is_batch = [], False
+        self._forget()
+        with self._turns:
+            self._encoded.reset()
 
 
 def _picture(image: Any) -> Any:
-    if isinstance(image, np.ndarray) or hasattr(image, "convert"):
+    """Return an image that upstream's transform takes: three channels, in arrays the last axis."""
+    if isinstance(image, np.ndarray):
+        known = image.dtype == np.uint8 or image.dtype.kind == "f"
+        if image.ndim != 3 or image.shape[2] != 3 or not known:
+            raise ArgumentRuntimeError(
+                "image: expected uint8 or floats in 0 to 1 of shape (H, W, 3), found "
+                f"{image.dtype} of {image.shape}"
+            )
+        return image
+    if hasattr(image, "convert"):
+        if len(image.getbands()) != 3:
+            raise ArgumentRuntimeError(
+                f"image: expected a PIL image of three channels, found one of mode {image.mode}"
+            )
         return image
     raise NotImplementedError(
         f"image: expected an array or a PIL image, found {type(image).__name__}"

@@ -11,8 +11,10 @@ from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.video_frames import open_video
 from sam_rlx.compat.segment_anything.tensor import as_tensor
+from sam_rlx.compat.tensors import like, numbers
 
 _NO_OBJ_SCORE = np.float32(-1024.0)
+_OTHERS = -10.0  # where another object is more likely
 State = dict[str, Any]
 Result = tuple[int, list[Hashable], NDArray[np.float32]]
 
@@ -132,6 +134,19 @@ class SAM2VideoPredictor(SAM2Base):
         for handle, mask in zip(handles, masks, strict=True):
             logits[rows[handle], 0] = mask
         return frame_idx, obj_ids, as_tensor(logits)
+
+    def _apply_non_overlapping_constraints(self, pred_masks: Any) -> Any:
+        """Leave each position of logits (N, 1, H, W) to the object with the highest; at most -10.
+
+        Upstream's program for data sets calls it; tensors of PyTorch give one.
+        """
+        logits = numbers(pred_masks)
+        if len(logits) == 1:
+            return pred_masks
+        owner = logits.argmax(axis=0)
+        rows = np.arange(len(logits)).reshape(-1, *[1] * owner.ndim)
+        lowered = np.minimum(logits, np.array(_OTHERS, logits.dtype))
+        return like(np.where(owner == rows, logits, lowered), pred_masks)
 
     # ---------------------------------------------------------------- prompts
 
@@ -308,6 +323,10 @@ class SAM2VideoPredictor(SAM2Base):
                 session.track(frame_idx, reverse)
                 result = self._result(inference_state, frame_idx, "tracked")
             yield result
+
+
+class SAM2VideoPredictorVOS(SAM2VideoPredictor):
+    """Upstream's predictor for whole data sets, which is compiled there; here nothing differs."""
 
 
 def _number(state: State) -> None:

@@ -4,6 +4,10 @@ import os
 from typing import Any
 
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
+from sam_rlx.compat.sam3.model.sam3_video_inference import (
+    Sam3VideoInferenceWithInstanceInteractivity,
+    ablation_options,
+)
 from sam_rlx.compat.sam3.model.sam3_video_predictor import Sam3VideoPredictor
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import load_model
@@ -70,6 +74,63 @@ def build_sam3_image_model(
     return Sam3Image(model, enable_inst_interactivity)
 
 
+def build_sam3_video_model(
+    checkpoint_path: str | os.PathLike[str] | None = None,
+    load_from_HF: bool = True,
+    bpe_path: str | None = None,
+    has_presence_token: bool = True,
+    geo_encoder_use_img_cross_attn: bool = True,
+    strict_state_dict_loading: bool = True,
+    apply_temporal_disambiguation: bool = True,
+    device: Any = "cpu",
+    compile: bool = False,
+) -> Sam3VideoInferenceWithInstanceInteractivity:
+    """Load a SAM 3 model for videos, without requests.
+
+    Parameters
+    ----------
+    checkpoint_path : str or path, optional
+        As for `sam_rlx.load_model`. Default: ``"facebook/sam3"`` on the hub (extra ``hub``).
+    load_from_HF : bool
+        Whether there is that default.
+    bpe_path, compile
+        Without effect.
+    has_presence_token, geo_encoder_use_img_cross_attn : bool
+        True.
+    strict_state_dict_loading : bool
+        As `strict` of `sam_rlx.load_model`.
+    apply_temporal_disambiguation : bool
+        False: without the rules against errors of the detector.
+    device : str
+        ``"cpu"``.
+
+    Returns
+    -------
+    Sam3VideoInferenceWithInstanceInteractivity
+        Texts by its own methods, clicks by those of its ``tracker``.
+
+    Raises
+    ------
+    UnsupportedError
+        An argument asks for what is not offered, or the model is not SAM 3.
+    """
+    if str(device) != "cpu":
+        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+    if not (has_presence_token and geo_encoder_use_img_cross_attn):
+        raise UnsupportedError(
+            "build_sam3_video_model: expected has_presence_token and geo_encoder_use_img_cross_attn"
+            f", found {has_presence_token} and {geo_encoder_use_img_cross_attn}"
+        )
+    if checkpoint_path is None and not load_from_HF:
+        raise UnsupportedError(
+            "build_sam3_video_model: expected a checkpoint, found None (no random weights)"
+        )
+    source = _HUB_ID if checkpoint_path is None else checkpoint_path
+    options = {} if apply_temporal_disambiguation else ablation_options()
+    model = load_model(source, strict=bool(strict_state_dict_loading))
+    return Sam3VideoInferenceWithInstanceInteractivity(model, **options)
+
+
 def build_sam3_video_predictor(
     *model_args: Any, gpus_to_use: Any = None, **model_kwargs: Any
 ) -> Sam3VideoPredictor:
@@ -80,7 +141,7 @@ def build_sam3_video_predictor(
     *model_args, **model_kwargs
         As for `Sam3VideoPredictor`.
     gpus_to_use
-        None.
+        None or an empty sequence, as ``range(torch.cuda.device_count())`` is where there is none.
 
     Returns
     -------
@@ -92,6 +153,8 @@ def build_sam3_video_predictor(
     UnsupportedError
         An argument asks for what is not offered, or the model is not SAM 3.
     """
-    if gpus_to_use is not None:
-        raise UnsupportedError(f"gpus_to_use: expected None, found {gpus_to_use!r}")
+    if gpus_to_use is not None and len(gpus_to_use) > 0:
+        raise UnsupportedError(
+            f"gpus_to_use: expected None or an empty sequence, found {gpus_to_use!r}"
+        )
     return Sam3VideoPredictor(*model_args, **model_kwargs)

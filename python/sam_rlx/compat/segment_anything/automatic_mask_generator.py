@@ -7,19 +7,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx.compat.errors import require
+from sam_rlx.compat.segment_anything.everything import Everything, whole_area
 from sam_rlx.compat.segment_anything.modeling import Sam
-from sam_rlx.compat.segment_anything.predictor import SamPredictor
+from sam_rlx.compat.segment_anything.predictor import SamPredictor, as_uint8
 from sam_rlx.compat.segment_anything.utils import amg
-from sam_rlx.generator import OUTPUT_MODES, MaskGenerator, MaskRecord
 
 
-class SamAutomaticMaskGenerator:
+class SamAutomaticMaskGenerator(Everything):
     """Everything mode with upstream's arguments; see `sam_rlx.MaskGenerator` for their meaning.
 
-    Neither pycocotools nor OpenCV is needed. Wrong combinations are ``AssertionError``, as
-    upstream.
+    Numbers may be of any size, as upstream: a threshold that nothing passes gives no masks, and
+    one that all pass is none. The arguments are attributes that can be set. Neither pycocotools nor
+    OpenCV is needed. Wrong combinations are ``AssertionError``, as upstream.
     """
+
+    min_mask_region_area: float
 
     def __init__(
         self,
@@ -38,32 +40,21 @@ class SamAutomaticMaskGenerator:
         min_mask_region_area: int = 0,
         output_mode: str = "binary_mask",
     ) -> None:
-        require(
-            (points_per_side is None) != (point_grids is None),
-            "expected points_per_side or point_grids, found both or neither",
-        )
-        require(
-            output_mode in OUTPUT_MODES,
-            f"output_mode: expected one of {OUTPUT_MODES}, found {output_mode!r}",
-        )
+        arguments = {
+            "points_per_batch": points_per_batch,
+            "pred_iou_thresh": pred_iou_thresh,
+            "stability_score_thresh": stability_score_thresh,
+            "stability_score_offset": stability_score_offset,
+            "box_nms_thresh": box_nms_thresh,
+            "crop_n_layers": crop_n_layers,
+            "crop_nms_thresh": crop_nms_thresh,
+            "crop_overlap_ratio": crop_overlap_ratio,
+            "crop_n_points_downscale_factor": crop_n_points_downscale_factor,
+            "min_mask_region_area": min_mask_region_area,
+        }
+        self._begin(points_per_side, point_grids, output_mode, arguments)
+        whole_area(min_mask_region_area)
         self.predictor = SamPredictor(model)
-        self.output_mode = output_mode
-        self._generator = MaskGenerator(
-            model.model,
-            points_per_side=points_per_side,
-            points_per_batch=points_per_batch,
-            pred_iou_thresh=pred_iou_thresh,
-            stability_score_thresh=stability_score_thresh,
-            stability_score_offset=stability_score_offset,
-            box_nms_thresh=box_nms_thresh,
-            crop_n_layers=crop_n_layers,
-            crop_nms_thresh=crop_nms_thresh,
-            crop_overlap_ratio=crop_overlap_ratio,
-            crop_n_points_downscale_factor=crop_n_points_downscale_factor,
-            point_grids=point_grids,
-            min_mask_region_area=min_mask_region_area,
-            output_mode=output_mode,
-        )
 
     def generate(self, image: NDArray[np.uint8]) -> list[dict[str, Any]]:
         """Find the masks of an image (H, W, 3), uint8.
@@ -74,7 +65,11 @@ class SamAutomaticMaskGenerator:
             ``segmentation`` (in the output mode), ``area``, ``bbox`` [x, y, w, h],
             ``predicted_iou``, ``point_coords`` [[x, y]], ``stability_score`` and ``crop_box``.
         """
-        records: list[MaskRecord] = self._generator.generate(image)
+        sam = self.predictor.model
+        options = self._options()
+        options["min_mask_region_area"] = whole_area(self.min_mask_region_area)
+        switches = (True, False, float(sam.mask_threshold))
+        records = self._records(sam.model, as_uint8(image), options, switches, 0.0)
         return [dict(record) for record in records]
 
     @staticmethod

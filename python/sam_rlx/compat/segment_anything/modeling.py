@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.errors import ArgumentRuntimeError
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
@@ -97,41 +98,63 @@ class Sam:
         predictor = _core.ImagePredictor(self.model.core, 0)
         outputs = []
         for record in batched_input:
-            self.set_resized(predictor, record["image"], record["original_size"])
-            prompts = model_prompts(
-                record.get("point_coords"),
-                record.get("point_labels"),
-                record.get("boxes"),
-                record.get("mask_inputs"),
-            )
-            masks, iou, low_res = predictor.predict(
-                *prompts, bool(multimask_output), False, model_frame=True
-            )
+            predictor.set_image(self.as_pixels(record["image"]))
+            original_size = _size("original_size", record["original_size"])
+            predictor.set_image_embeddings(predictor.image_embeddings, original_size)
+            names = ("point_coords", "point_labels", "boxes", "mask_inputs")
+            prompts = tuple(record.get(name) for name in names)
+            low_res, iou = decode(predictor, self.model.mask_side, prompts, multimask_output)
+            size = np.shape(record["image"])[-2:]
             outputs.append(
                 {
-                    "masks": as_tensor(masks),
+                    "masks": self.enlarge(low_res, size, original_size, predictor=predictor),
                     "iou_predictions": as_tensor(iou),
                     "low_res_logits": as_tensor(low_res),
                 }
             )
         return outputs
 
-    def set_resized(self, predictor: _core.ImagePredictor, image: Any, original_size: Any) -> None:
-        """Encode an image (3, h, w) that was resized already, and note its original size."""
+    def as_pixels(self, image: Any) -> NDArray[np.uint8]:
+        """Return an image (3, h, w) that was resized already as (h, w, 3), uint8."""
         array = np.asarray(image)
         side = self.model.img_size
         if array.ndim != 3 or array.shape[0] != 3 or max(array.shape[1:]) != side:
             raise InvalidArgumentError(
                 f"image: expected (3, h, w) with the longer side {side}, found {array.shape}"
             )
-        pixels = array.astype(np.uint8)
+        with np.errstate(invalid="ignore"):
+            pixels = array.astype(np.uint8)
         if not np.array_equal(pixels, array):
             raise UnsupportedError(
                 "image: expected whole grey levels from 0 to 255, found other values"
             )
-        predictor.set_image(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-        height, width = (int(length) for length in original_size)
-        predictor.set_image_embeddings(predictor.image_embeddings, (height, width))
+        return np.ascontiguousarray(pixels.transpose(1, 2, 0))
+
+    def enlarge(
+        self,
+        low_res: NDArray[np.float32],
+        input_size: Any,
+        original_size: Any,
+        return_logits: bool = False,
+        predictor: _core.ImagePredictor | None = None,
+    ) -> TensorArray:
+        """Return masks (B, K, H, W) of low-resolution logits, or the logits themselves.
+
+        A `predictor` with an image of these sizes has faster kernels for it.
+        """
+        usual = return_logits or self.mask_threshold == self.model.mask_threshold
+        sizes = _size("input_size", input_size), _size("original_size", original_size)
+        if predictor is not None and usual and sizes == (predictor.input_hw, predictor.orig_hw):
+            return as_tensor(predictor.upscale(low_res, return_logits))
+        enlarged = _core.postprocess_masks(
+            low_res.reshape(-1, *low_res.shape[-2:]),
+            sizes[1],
+            sizes[0],
+            self.model.img_size,
+            None if return_logits else float(self.mask_threshold),
+            available_threads(),
+        )
+        return as_tensor(enlarged.reshape(*low_res.shape[:-2], *enlarged.shape[-2:]))
 
     def preprocess(self, x: Any) -> TensorArray:
         """Normalize pixel values (..., 3, h, w) and pad them with zeros to the square input."""
@@ -151,35 +174,72 @@ class Sam:
         `input_size` is (H, W) after the resize, `original_size` that of the image.
         """
         logits = np.ascontiguousarray(masks, np.float32)
-        enlarged = _core.postprocess_masks(
-            logits.reshape(-1, *logits.shape[-2:]),
-            (int(original_size[0]), int(original_size[1])),
-            (int(input_size[0]), int(input_size[1])),
-            self.model.img_size,
-        )
-        return as_tensor(enlarged.reshape(*logits.shape[:-2], *enlarged.shape[-2:]))
+        return self.enlarge(logits, input_size, original_size, True)
 
 
-ModelPrompts: TypeAlias = tuple[
-    NDArray[np.float64] | None,
-    NDArray[np.int32] | None,
-    NDArray[np.float64] | None,
-    NDArray[np.float32] | None,
-]
+def _size(name: str, size: Any) -> tuple[int, int]:
+    if size is None or len(size) != 2:
+        raise ArgumentRuntimeError(f"{name}: expected (H, W), found {size!r}")
+    return int(size[0]), int(size[1])
 
 
-def model_prompts(
-    point_coords: Any, point_labels: Any, boxes: Any, mask_input: Any
-) -> ModelPrompts:
-    """Return prompts in pixels of the resized image, given as upstream gives them, for the core.
+def available_threads() -> int:
+    """Return the cores this process may use."""
+    cores: int = _core.build_info()["cores"]
+    return cores
 
-    Boxes may have further axes of length 1, and `mask_input` has the channel axis (B, 1, S, S).
+
+def decode(
+    predictor: _core.ImagePredictor,
+    side: int,
+    prompts: tuple[Any, Any, Any, Any],
+    multimask_output: bool,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Run the decoder on prompts in pixels of the resized image, given as upstream gives them.
+
+    Points (B, N, 2) with labels (B, N) and boxes, of four numbers each, count the same sets. Masks
+    have the channel axis, (M, 1, S, S); one mask serves all sets, and one set all masks.
     """
+    point_coords, point_labels, boxes, mask_input = prompts
+    points = to_array(point_coords, np.float64)
+    labels = None if points is None else to_array(point_labels, np.int32)
     corners = to_array(boxes, np.float64)
+    count = next((len(x) for x in (points, corners) if x is not None and x.ndim), None)
+    if corners is not None:
+        found, corners = corners.shape, corners.reshape(-1, 4)
+        if len(corners) != count:
+            raise ArgumentRuntimeError(
+                f"boxes: expected shape (B, 4), one box for each prompt set, found {found}"
+            )
+    logits = as_logits(mask_input, side)
+    if logits is not None and count is not None:
+        points, labels, corners, logits = same_count(count, logits, points, labels, corners)
+    return predictor.decode_model_frame(points, labels, corners, logits, bool(multimask_output))
+
+
+def as_logits(mask_input: Any, side: int) -> NDArray[np.float32] | None:
+    """Return mask prompts (M, 1, S, S) as (M, S, S); others are refused."""
     logits = to_array(mask_input, np.float32)
-    return (
-        to_array(point_coords, np.float64),
-        to_array(point_labels, np.int32),
-        None if corners is None else corners.reshape(-1, 4),
-        None if logits is None else logits.reshape(-1, *logits.shape[-2:]),
-    )
+    if logits is None:
+        return None
+    if logits.ndim != 4 or logits.shape[1:] != (1, side, side):
+        raise ArgumentRuntimeError(
+            f"mask_input: expected logits (1, {side}, {side}) or (B, 1, {side}, {side}), found "
+            f"{np.shape(mask_input)}"
+        )
+    return logits.reshape(-1, side, side)
+
+
+def same_count(count: int, logits: NDArray[np.float32], *prompts: Any) -> tuple[Any, ...]:
+    """Repeat one mask for `count` prompt sets, or one set for several masks."""
+    if len(logits) == count:
+        return (*prompts, logits)
+    if len(logits) != 1 and count != 1:
+        raise ArgumentRuntimeError(
+            f"mask_input: expected one mask, or one for each of {count} prompt sets, found "
+            f"{len(logits)}"
+        )
+    if count == 1:
+        several = (None if x is None else np.repeat(x, len(logits), axis=0) for x in prompts)
+        return (*several, logits)
+    return (*prompts, np.repeat(logits, count, axis=0))

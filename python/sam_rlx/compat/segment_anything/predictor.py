@@ -5,16 +5,49 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core
-from sam_rlx.compat.errors import expects, require
-from sam_rlx.compat.segment_anything.modeling import Sam, model_prompts
+from sam_rlx.compat.errors import (
+    ArgumentAttributeError,
+    ArgumentRuntimeError,
+    ArgumentTypeError,
+    expects,
+    require,
+)
+from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
+from sam_rlx.compat.segment_anything.modeling import Sam, decode
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
-from sam_rlx.errors import StateError
+from sam_rlx.compat.turns import Turns
+from sam_rlx.errors import InvalidArgumentError, StateError
+
+
+def as_uint8(image: Any) -> NDArray[np.uint8]:
+    """Return an image (H, W, 3) as upstream's resize sees it."""
+    if not isinstance(image, np.ndarray):
+        raise ArgumentAttributeError(
+            f"image: expected an array (H, W, 3), found {type(image).__name__}"
+        )
+    require(
+        image.ndim == 3 and image.shape[2] == 3 and image.size > 0,
+        f"image: expected shape (H, W, 3), found {image.shape}",
+    )
+    if image.dtype.kind == "f":
+        levels = image * 255
+        if not ((levels > -1) & (levels < 256)).all():
+            raise InvalidArgumentError(
+                f"image: expected floats in 0 to 1, found {image.min():g} to {image.max():g}"
+            )
+        pixels: NDArray[np.uint8] = levels.astype(np.uint8)
+        return pixels
+    if image.dtype != np.uint8:
+        raise ArgumentTypeError(f"image: expected uint8, 0 to 255, found {image.dtype}")
+    return image
 
 
 class SamPredictor:
     """Masks for prompts on one image, with upstream's methods.
+
+    Several threads may predict: they wait for each other. The attributes can be set, as programs do
+    that keep them from an earlier image: predictions are of what they say.
 
     Parameters
     ----------
@@ -38,41 +71,27 @@ class SamPredictor:
     def __init__(self, sam_model: Sam) -> None:
         self.model = sam_model
         self.transform = ResizeLongestSide(sam_model.image_encoder.img_size)
-        self._core = _core.ImagePredictor(sam_model.model.core, 0)
+        self._encoded = EncodedCore(make_core, sam_model.model)
+        self._turns = Turns()
+        self.original_size: Any = None
+        self.input_size: Any = None
+        self.reset_image()
 
     @property
     def device(self) -> str:
         """Always ``"cpu"``."""
         return self.model.device
 
-    @property
-    def is_image_set(self) -> bool:
-        """Whether an image is set."""
-        return self._core.orig_hw is not None
-
-    @property
-    def original_size(self) -> tuple[int, int] | None:
-        """(H, W) of the image in pixels, or None."""
-        return self._core.orig_hw
-
-    @property
-    def input_size(self) -> tuple[int, int] | None:
-        """(H, W) of the image after the resize, or None."""
-        return self._core.input_hw
-
-    @property
-    def features(self) -> TensorArray | None:
-        """The image's embedding (1, C, h, w), or None."""
-        return as_tensor(self._core.image_embeddings[0]) if self.is_image_set else None
-
-    @expects("an image (H, W, 3), uint8")
+    @expects("an image (H, W, 3), uint8 or floats in 0 to 1")
     def set_image(self, image: NDArray[np.uint8], image_format: str = "RGB") -> None:
         """Encode an image.
 
         Parameters
         ----------
         image : ndarray (H, W, 3), uint8
-            0 to 255.
+            0 to 255. Floats in 0 to 1 are multiplied by 255 and cut off, as upstream; other types
+            are a ``TypeError``. Upstream takes floats of 0 to 255 too, and wraps them around: they
+            are refused.
         image_format : str
             ``"RGB"`` or ``"BGR"``; anything else is an ``AssertionError``, as upstream.
         """
@@ -80,9 +99,13 @@ class SamPredictor:
             image_format in ("RGB", "BGR"),
             f"image_format: expected RGB or BGR, found {image_format!r}",
         )
+        image = as_uint8(image)
         if image_format != self.model.image_format:
             image = image[..., ::-1]
-        self._core.set_image(np.ascontiguousarray(image))
+        with self._turns:
+            features = self._encoded.encode(np.ascontiguousarray(image))
+            input_size = self._encoded.core.input_hw
+            self._hold(features, (image.shape[0], image.shape[1]), input_size)
 
     @expects("an image (1, 3, h, w) and a size (H, W)")
     def set_torch_image(self, transformed_image: Any, original_image_size: Any) -> None:
@@ -98,11 +121,21 @@ class SamPredictor:
             f"transformed_image: expected (1, 3, h, w), the longer side {side}, found "
             f"{array.shape}",
         )
-        self.model.set_resized(self._core, array[0], original_image_size)
+        pixels = self.model.as_pixels(array[0])
+        with self._turns:
+            features = self._encoded.encode(pixels)
+            self._hold(features, original_image_size, array.shape[-2:])
+
+    def _hold(self, features: Any, original_size: Any, input_size: Any) -> None:
+        self.features: Any = as_tensor(features[0])
+        self.original_size, self.input_size = original_size, input_size
+        self.is_image_set = True
 
     def _require_image(self, purpose: str) -> None:
         if not self.is_image_set:
             raise StateError(f"{purpose}: expected an image from set_image, found none")
+        if self.features is None:
+            raise StateError(f"{purpose}: expected features (1, C, h, w), found None")
 
     @expects("points, labels, a box and logits as arrays of numbers")
     def predict(
@@ -119,9 +152,9 @@ class SamPredictor:
         Parameters
         ----------
         point_coords, point_labels : array (N, 2), array (N,), optional
-            Points (x, y); label 1 foreground, 0 background.
+            Points (x, y); label 1 foreground, 0 background. N may be 0.
         box : array (4,), optional
-            (x0, y0, x1, y1).
+            (x0, y0, x1, y1). Several boxes are for `predict_torch`.
         mask_input : array (1, S, S), optional
             Logits of an earlier prediction.
         multimask_output : bool
@@ -137,13 +170,12 @@ class SamPredictor:
         Raises
         ------
         RuntimeError
-            No image is set.
+            No image is set, or shapes do not fit together.
         AssertionError
             `point_labels` is missing.
         """
         self._require_image("predict")
         size = self.original_size
-        assert size is not None
         coords = labels = boxes = logits = None  # coordinates go on in float32, as upstream
         if point_coords is not None:
             require(
@@ -153,9 +185,20 @@ class SamPredictor:
             coords = coords.astype(np.float32)
             labels = np.asarray(point_labels)[None]
         if box is not None:
+            if np.size(box) != 4:
+                raise ArgumentRuntimeError(
+                    f"box: expected one, of shape (4,), found {np.shape(box)}; predict_torch takes "
+                    "several"
+                )
             boxes = self.transform.apply_boxes(np.asarray(box), size).astype(np.float32)
         if mask_input is not None:
-            logits = np.asarray(mask_input)[None]
+            logits = np.asarray(mask_input)
+            side = self.model.model.mask_side
+            if logits.shape != (1, side, side):
+                raise ArgumentRuntimeError(
+                    f"mask_input: expected logits (1, {side}, {side}), found {logits.shape}"
+                )
+            logits = logits[None]
         masks, scores, low_res = self.predict_torch(
             coords, labels, boxes, logits, multimask_output, return_logits
         )
@@ -180,7 +223,7 @@ class SamPredictor:
         boxes : array (B, 4), optional
             Boxes through ``transform.apply_boxes_torch``.
         mask_input : array (B, 1, S, S), optional
-            Logits.
+            Logits. One mask serves all sets, and one set all masks.
         multimask_output, return_logits : bool
             As for `predict`.
 
@@ -192,20 +235,27 @@ class SamPredictor:
         Raises
         ------
         RuntimeError
-            No image is set.
+            No image is set, or shapes do not fit together.
         """
         self._require_image("predict")
-        prompts = model_prompts(point_coords, point_labels, boxes, mask_input)
-        masks, iou, low_res = self._core.predict(
-            *prompts, bool(multimask_output), bool(return_logits), model_frame=True
-        )
-        return as_tensor(masks), as_tensor(iou), as_tensor(low_res)
+        prompts = (point_coords, point_labels, boxes, mask_input)
+        features, size = self.features, (int(self.original_size[0]), int(self.original_size[1]))
+        input_size = self.input_size
+        with self._turns:
+            core = self._encoded.use((features,), size)
+            low_res, iou = decode(core, self.model.model.mask_side, prompts, bool(multimask_output))
+            masks = self.model.enlarge(low_res, input_size, size, bool(return_logits), core)
+        return masks, as_tensor(iou), as_tensor(low_res)
 
     def get_image_embedding(self) -> TensorArray:
         """Return the image's embedding (1, C, h, w); a ``RuntimeError`` if none is set."""
         self._require_image("get_image_embedding")
-        return as_tensor(self._core.image_embeddings[0])
+        features: TensorArray = self.features
+        return features
 
     def reset_image(self) -> None:
         """Forget the image."""
-        self._core.reset_image()
+        self.is_image_set = False
+        self.features = None
+        with self._turns:
+            self._encoded.reset()

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
 
 Embeddings = tuple[NDArray[np.float32], ...]
@@ -25,14 +24,13 @@ class SAM3InteractiveImagePredictor(SAM2ImagePredictor):
         Logit above which a pixel belongs to a mask.
     """
 
+    _RESIZE = ("integer",)
+
     def __init__(self, sam_model: Any, mask_threshold: float = 0.0) -> None:
         super().__init__(sam_model, mask_threshold)
-        self._core = _core.ImagePredictor(sam_model.model.core, 0, "integer")
 
     def set_encoded(
         self, encoded: list[tuple[Embeddings, tuple[int, int]]], is_batch: bool
     ) -> None:
         """Take features of `Sam3Processor` with the sizes (H, W) of their images."""
-        self._encoded, self._is_batch = encoded, is_batch
-        if not is_batch:
-            self._core.set_image_embeddings(*encoded[0])
+        self._hold([features for features, _ in encoded], [size for _, size in encoded], is_batch)

@@ -1,10 +1,10 @@
 """What upstream's processor takes: ``sam3.model.sam3_image``."""
 
-import threading
 from typing import Any
 
 from sam_rlx.compat.sam2.sam2_image_predictor import Masks
 from sam_rlx.compat.sam3.model.sam1_task_predictor import SAM3InteractiveImagePredictor
+from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 
@@ -34,7 +34,7 @@ class Sam3Image:
         self.inst_interactive_predictor = (
             SAM3InteractiveImagePredictor(self) if enable_inst_interactivity else None
         )
-        self._lock = threading.Lock()
+        self._turns = Turns()
 
     def eval(self) -> "Sam3Image":
         """Return the model: it is always ready to run."""
@@ -67,7 +67,7 @@ class Sam3Image:
             The model was built without ``enable_inst_interactivity``.
         """
         hw = inference_state["original_height"], inference_state["original_width"]
-        with self._lock:
+        with self._turns:
             predictor = self._with_pictures(inference_state, [hw], False)
             try:
                 return predictor.predict(**kwargs)
@@ -81,7 +81,7 @@ class Sam3Image:
         Raises as `predict_inst`.
         """
         heights, widths = inference_state["original_heights"], inference_state["original_widths"]
-        with self._lock:
+        with self._turns:
             sizes = list(zip(heights, widths, strict=True))
             predictor = self._with_pictures(inference_state, sizes, True)
             try:

@@ -1,6 +1,5 @@
 """Upstream's ``Sam3Processor``: ``sam3.model.sam3_image_processor``."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from sam_rlx._arrays import as_rgb
 from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
+from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.tokenizer import Tokenizer
 
@@ -39,8 +39,9 @@ class Sam3Processor:
     ----------
     model : Sam3Image
         From `build_sam3_image_model`.
-    resolution : int
-        Side of the network's input; only that of the model.
+    resolution : int, optional
+        Side of the network's input; only that of the model, which is the default (upstream's is
+        1008, that of the released model).
     device : str
         ``"cpu"``.
     confidence_threshold : float
@@ -50,21 +51,25 @@ class Sam3Processor:
     def __init__(
         self,
         model: Sam3Image,
-        resolution: int = 1008,
+        resolution: int | None = None,
         device: Any = "cpu",
         confidence_threshold: float = 0.5,
     ) -> None:
-        if resolution != model.image_size:
+        if resolution is not None and resolution != model.image_size:
             raise UnsupportedError(f"resolution: expected {model.image_size}, found {resolution}")
         self.model = model.to(device)
-        self.resolution = resolution
+        self.resolution = model.image_size
         self.device = "cpu"
         self.confidence_threshold = confidence_threshold
         # States of several threads take turns with the one core.
-        self._lock = threading.Lock()
+        self._turns = Turns()
         self._clicks = model.inst_interactive_predictor is not None
         self._core = _core.ConceptPredictor(model.model.core, 0, "integer", self._clicks)
         self._tokenizer = Tokenizer(model.model.config["text"]["context_length"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = (self.model, self.resolution, self.device, self.confidence_threshold)
+        return Sam3Processor, arguments
 
     def set_image(self, image: Any, state: State | None = None) -> State:
         """Encode an image.
@@ -136,7 +141,7 @@ class Sam3Processor:
 
     def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> dict[str, Any]:
         encoded, clicks = [], []
-        with self._lock, self._without_picture():
+        with self._turns, self._without_picture():
             for image, size in zip(images, sizes, strict=True):
                 self._core.set_image(_as_bytes(image), size)
                 encoded_image = self._core.concept_image
@@ -171,9 +176,8 @@ class Sam3Processor:
         """
         if "backbone_out" not in state:
             raise InvalidArgumentError("state: expected one of set_image, found no image in it")
-        state["backbone_out"]["language_features"] = self._tokenizer([prompt])
-        state.setdefault("geometric_prompt", GeometricPrompt())
-        return self._forward_grounding(state)
+        geometry = state.get("geometric_prompt", GeometricPrompt())
+        return self._forward_grounding(state, self._tokenizer([prompt]), geometry)
 
     def add_geometric_prompt(self, box: Any, label: bool, state: State) -> State:
         """Add a box (cx, cy, w, h), fractions of the sides, and find.
@@ -191,12 +195,13 @@ class Sam3Processor:
         values = np.asarray(box, np.float32).ravel()
         if len(values) != 4:
             raise InvalidArgumentError(f"box: expected (cx, cy, w, h), found {box!r}")
-        if "language_features" not in state["backbone_out"]:
-            state["backbone_out"]["language_features"] = self._tokenizer(["visual"])
-        prompt = state.setdefault("geometric_prompt", GeometricPrompt())
-        prompt.boxes.append(values.tolist())
-        prompt.labels.append(bool(label))
-        return self._forward_grounding(state)
+        if not np.isfinite(values).all():
+            raise InvalidArgumentError(f"box: expected finite fractions, found {values.tolist()}")
+        text = state["backbone_out"].get("language_features")
+        before = state.get("geometric_prompt", GeometricPrompt())
+        geometry = GeometricPrompt([*before.boxes, values.tolist()], [*before.labels, bool(label)])
+        text = self._tokenizer(["visual"]) if text is None else text
+        return self._forward_grounding(state, text, geometry)
 
     def reset_all_prompts(self, state: State) -> None:
         """Remove phrase, boxes and results from a state; the image stays."""
@@ -207,20 +212,25 @@ class Sam3Processor:
 
     def set_confidence_threshold(self, threshold: float, state: State | None = None) -> Any:
         """Set the threshold, and find again if the state has results; return the state."""
-        self.confidence_threshold = threshold
-        if state is not None and "boxes" in state:
-            return self._forward_grounding(state)
-        return state
+        before, self.confidence_threshold = self.confidence_threshold, threshold
+        if state is None or "boxes" not in state:
+            return state
+        text = state["backbone_out"]["language_features"]
+        try:
+            return self._forward_grounding(state, text, state["geometric_prompt"])
+        except BaseException:
+            self.confidence_threshold = before
+            raise
 
-    def _forward_grounding(self, state: State) -> State:
-        prompt: GeometricPrompt = state["geometric_prompt"]
+    def _forward_grounding(self, state: State, text: Any, prompt: GeometricPrompt) -> State:
+        """Find, and only then put prompts and results into the state."""
         hw = state["original_height"], state["original_width"]
         boxes = np.array(prompt.boxes, np.float64) if prompt.boxes else None
         labels = np.array(prompt.labels, np.int32) if prompt.boxes else None
-        with self._lock, self._without_picture():
+        with self._turns, self._without_picture():
             self._core.set_concept_image(state["backbone_out"]["encoded"][0])
             (found,) = self._core.find(
-                state["backbone_out"]["language_features"],
+                text,
                 boxes=boxes,
                 box_labels=labels,
                 threshold=self.confidence_threshold,
@@ -228,6 +238,8 @@ class Sam3Processor:
             )
             masks = np.empty((len(found["scores"]), *hw), np.float32)
             self._core.upscale(found["low_res"], masks, True)
+        state["backbone_out"]["language_features"] = text
+        state["geometric_prompt"] = prompt
         state["masks_logits"] = as_tensor(masks[:, None])
         state["masks"] = as_tensor(masks[:, None] > 0.5)
         state["boxes"] = as_tensor(found["boxes"])

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core
 from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
+from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
 from sam_rlx.compat.sam3.model.video_frames import open_frames
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
@@ -45,6 +47,13 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         Of SAM 3, with the tracker.
     **options
         Arguments of upstream's class, as `sam_rlx.VideoPredictor` takes them in `phrase_options`.
+
+    Attributes
+    ----------
+    tracker : Sam3TrackerPredictor
+        Follows objects by clicks, boxes and masks, in sessions of its own.
+    detector
+        Has a ``backbone``, which programs give to the tracker.
     """
 
     device = "cpu"
@@ -56,6 +65,8 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         self.image_size = model.img_size
         self.hotstart_delay = int(options.get("hotstart_delay", 15))
         self._options = options
+        self.tracker = Sam3TrackerPredictor(model, self.hotstart_delay > 0)
+        self.detector = SimpleNamespace(backbone=model)
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
 
     def eval(self) -> "Sam3VideoInferenceWithInstanceInteractivity":

@@ -1,0 +1,207 @@
+"""Files of sam3.cpp and its forks, made by their own converters: which load, with which masks.
+
+    python benchmarks/sam3cpp_files.py --converters sam3.cpp/ --quantize sam3.cpp/build/bin/quantize
+    python benchmarks/sam3cpp_files.py --converters fork/ --models sam2.1_t sam2_l sam3 sam3-visual
+
+Needs PyTorch, sam2 and sam3. The converters are run as they are, on random
+weights: `convert_sam2_to_ggml.py` and `convert_sam3_to_ggml.py`, which write `.ggml`, or GGUF where
+`scripts/gguf_writer.py` stands beside them. A program that packs files is given by `--quantize`.
+
+A row for each file: its size, the seconds and the memory of opening it (without pages of the mapped
+file, and as a part of the size), the version that it tells, and the masks of clicks compared with
+Meta's file: "equal bits", or the IoU. Files of F32 must have equal bits, those of F16 an IoU of
+0.999; the exit status is 1 otherwise. Random weights make masks of noise, so that the IoU of packed
+files says little: that packed matrices are read to the bit is what the tests show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sam_rlx
+from numpy.typing import NDArray
+
+import resident
+from workloads import picture, sam3_network
+
+PACKED = ("q8_0", "q4_1", "q4_0")
+SIZES = {"t": "tiny", "s": "small", "b+": "base_plus", "l": "large"}
+MODELS = (
+    *(f"sam2.1_{size}" for size in SIZES),
+    "sam2_t",
+    "sam2_l",
+    "sam3",
+    "sam3-visual",
+)
+POINTS = ((300, 200), (500, 300), (900, 600))
+MIN_F16_IOU = 0.999
+
+
+def sam2_weights(model: str, path: Path) -> None:
+    """Write random weights as Meta's file."""
+    import torch
+    from sam2.build_sam import build_sam2
+
+    version, size = model.split("_")
+    folder = "sam2.1" if version == "sam2.1" else "sam2"
+    network = build_sam2(f"configs/{folder}/{version}_hiera_{size}.yaml", None, device="cpu")
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, value in network.named_parameters():
+            noise = torch.randn(value.shape, generator=generator)
+            if name.endswith("weight") and value.ndim == 1:
+                value.copy_(1 + 0.1 * noise)
+            elif value.ndim >= 2 and "embed" not in name and "token" not in name:
+                value.copy_(noise / value[0].numel() ** 0.5)
+            else:
+                value.copy_(0.1 * noise)
+    torch.save({"model": network.state_dict()}, path)
+
+
+def sam3_weights(path: Path) -> None:
+    """Write random weights as Meta's file."""
+    import torch
+    from support import upstream_sam3
+
+    network = upstream_sam3.image_model(sam3_network("sam3"), clicks=True)
+    weights = upstream_sam3.meta_weights(network)
+    torch.save({name: torch.from_numpy(value) for name, value in weights.items()}, path)
+
+
+def tokenizer(folder: Path) -> None:
+    """Write a vocabulary of the right size where the converter looks for one."""
+    words = {f"w{i}": i for i in range(sam3_network("sam3").vocab_size)}
+    (folder / "vocab.json").write_text(json.dumps(words))
+    (folder / "merges.txt").write_text("#version\na b\n")
+
+
+def convert(options: argparse.Namespace, model: str, meta: Path, ftype: int, out: Path) -> None:
+    """Run the converter of a family."""
+    family = "sam3" if model.startswith("sam3") else "sam2"
+    script = options.converters / f"convert_{family}_to_ggml.py"
+    command = [sys.executable, str(script), "--model", str(meta), "--output", str(out)]
+    command += ["--ftype", str(ftype)]
+    command += ["--visual-only"] if model == "sam3-visual" else []
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def masks(model: sam_rlx.Model) -> NDArray[np.float32]:
+    """Logits of the masks of some clicks."""
+    predictor = sam_rlx.ImagePredictor(model)
+    predictor.set_image(picture(800, 1200))
+    found = [predictor.predict(point_coords=[point], point_labels=[1]) for point in POINTS]
+    return np.concatenate([result.low_res_masks for result in found])
+
+
+def open_one(path: str, logits: str) -> None:
+    """Open a file in this process and print what that takes, as JSON."""
+    before, start = resident.own() or 0, time.monotonic()
+    model = sam_rlx.load_model(path)
+    seconds, after = time.monotonic() - start, resident.own() or 0
+    found = {"seconds": seconds, "bytes": after - before, "precision": model.precision}
+    found |= {"version": model.version, "variant": model.variant}
+    np.save(logits, masks(model))
+    print(json.dumps(found))
+
+
+def opened(path: Path, logits: Path) -> dict[str, Any]:
+    """Open a file in a process of its own; the error is under that key."""
+    command = [sys.executable, __file__, "--open", str(path), str(logits)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    return dict(json.loads(done.stdout))
+
+
+def compared(found: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
+    """Return the IoU of all masks together, and infinity for equal bits."""
+    if found.tobytes() == expected.tobytes():
+        return float("inf")
+    a, b = found > 0, expected > 0
+    return float((a & b).sum() / max(1, (a | b).sum()))
+
+
+def row(path: Path, expected: NDArray[np.float32], bound: float, folder: Path) -> bool:
+    """Print the row of a file; tell whether it is as it must be."""
+    logits = folder / "logits.npy"
+    found, size = opened(path, logits), path.stat().st_size
+    name = f"| {path.name} | {size / 1e6:.0f} MB "
+    if "error" in found:
+        print(f"{name}| {found['error']} |", flush=True)
+        return False
+    iou = compared(np.load(logits), expected)
+    masks_text = "equal bits" if iou == float("inf") else f"IoU {iou:.4f}"
+    print(
+        f"{name}| {found['seconds']:.1f} s | {found['bytes'] / 1e6:.0f} MB, "
+        f"{found['bytes'] / size:.2f} of the file | {found['variant']} {found['version']} "
+        f"| {found['precision']} | {masks_text} |",
+        flush=True,
+    )
+    return iou >= bound
+
+
+def check(options: argparse.Namespace, model: str, folder: Path) -> bool:
+    """Print the rows of a model."""
+    meta = folder / f"{model}.pt"
+    if model.startswith("sam3"):
+        sam3_weights(meta)
+        tokenizer(folder)
+    else:
+        sam2_weights(model, meta)
+    logits = folder / "meta.npy"
+    reference = opened(meta, logits)
+    if "error" in reference:
+        raise SystemExit(f"{meta}: {reference['error']}")
+    expected, good = np.load(logits), True
+    suffix = ".gguf" if (options.converters / "scripts" / "gguf_writer.py").exists() else ".ggml"
+    version, _, size = model.partition("_")
+    stem = f"{version}_hiera_{SIZES[size]}" if size else model
+    floats = [folder / f"{stem}_{kind}{suffix}" for kind in ("f32", "f16")]
+    for ftype, (path, bound) in enumerate(zip(floats, (float("inf"), MIN_F16_IOU), strict=True)):
+        convert(options, model, meta, ftype, path)
+        good &= row(path, expected, bound, folder)
+    meta.unlink()
+    floats[1].unlink()
+    for kind in PACKED if options.quantize else ():
+        path = folder / f"{stem}_{kind}{suffix}"
+        command = [str(options.quantize), str(floats[0]), str(path), kind]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        good &= row(path, expected, 0.0, folder)
+        path.unlink()
+    floats[0].unlink()
+    return good
+
+
+def main() -> int:
+    """Print the table; return 1 if a file is not as it must be."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--converters", type=Path, help="folder of the converters")
+    parser.add_argument("--quantize", type=Path, help="their program that packs files")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, metavar="MODEL")
+    parser.add_argument("--folder", type=Path, help="for files of up to 3.5 GB, which are removed")
+    parser.add_argument("--open", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.open:
+        open_one(*options.open)
+        return 0
+    if options.converters is None:
+        parser.error("expected --converters")
+    print("| file | size | opened in | memory | model | precision | masks |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        results = [check(options, model, Path(folder)) for model in options.models]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+#include "loading/relatives.h"
+
+#include <string>
+#include <string_view>
+
+#include "checkpoint/text.h"
+#include "core/error.h"
+#include "loading/family.h"
+
+namespace sam_rlx {
+namespace {
+
+struct Relative {
+  std::string_view part;  // of a tensor's name
+  std::string_view name;
+  std::string_view help;
+};
+
+constexpr std::string_view kUseSam =
+    "its image encoder is another network: load a SAM checkpoint "
+    "(sam_vit_b_01ec64.pth is the smallest) or sam-nano";
+constexpr std::string_view kUseSam2 =
+    "its network is another one: load a SAM 2.1 checkpoint "
+    "(sam2.1_hiera_tiny.pt is the smallest) or sam2-nano";
+constexpr std::string_view kMerge =
+    "merge it into its base model first (peft: model.merge_and_unload()) and save the merged "
+    "state dict";
+
+// The first that fits is taken. The names are those of the public repositories.
+constexpr Relative kRelatives[] = {
+    {".lora_A.", "a LoRA adapter", kMerge},
+    {".lora_B.", "a LoRA adapter", kMerge},
+    {".lora_down.", "a LoRA adapter", kMerge},
+    {".lora_up.", "a LoRA adapter", kMerge},
+    {".linear_a_q.", "a LoRA adapter (SAMed)", kMerge},
+    {"mask_decoder.hf_token.", "HQ-SAM",
+     "its mask decoder has one more token: load the SAM "
+     "checkpoint that it was made from"},
+    {"mask_decoder.hq_token.", "HQ-SAM",
+     "its mask decoder has one more token: load the SAM "
+     "checkpoint that it was made from"},
+    {"image_encoder.patch_embed.seq.", "MobileSAM (TinyViT)", kUseSam},
+    {"image_encoder.features.", "RepViT-SAM", kUseSam},
+    {"image_encoder.fuse_stage", "EdgeSAM (RepViT)", kUseSam},
+    {"image_encoder.backbone.stages.", "EfficientViT-SAM", kUseSam},
+    {"image_encoder.backbone.input_stem.", "EfficientViT-SAM", kUseSam},
+    {"image_encoder.neck.input_ops.", "EfficientViT-SAM", kUseSam},
+    {"mask_decoder.final_output_upscaling_layers.", "EfficientSAM", kUseSam},
+    {"prompt_encoder.bbox_top_left_embeddings.", "EfficientSAM", kUseSam},
+    {"image_encoder.trunk.body.", "EdgeTAM", kUseSam2},
+    {"spatial_perceiver.", "EdgeTAM", kUseSam2},
+    {"image_encoder.neck.convs.0.conv_1x1.", "EfficientTAM", kUseSam2},
+    {"language_backbone.encoder.transformer.0.", "SAM3-LiteText",
+     "its text encoder is another network: load sam3.pt"},
+    {"text_encoder.embeddings.position_embedding.position_embedding", "SAM3-LiteText",
+     "its text encoder is another network: load facebook/sam3"},
+    {"tracker.model.interactive_", "SAM 3.1", "load sam3.pt of SAM 3"},
+    {"interactive_convs.", "SAM 3.1", "load sam3.pt of SAM 3"},
+};
+
+}  // namespace
+
+void refuse_relatives(const StateDict& state_dict) {
+  for (const Relative& relative : kRelatives) {
+    for (const TensorEntry& entry : state_dict.tensors()) {
+      if (entry.name.find(relative.part) == std::string::npos) continue;
+      fail<UnsupportedError>(state_dict.source, family_titles(),
+                             std::string(relative.name) + " (tensor " + printable(entry.name) +
+                                 "): " + std::string(relative.help));
+    }
+  }
+}
+
+}  // namespace sam_rlx

@@ -1,0 +1,13 @@
+#include "testing/chains/chains.h"
+
+namespace {
+
+// clang-format off
+#include "kernels/bodies/prelude.inl"
+#include "kernels/generic/simd.inl"
+// clang-format on
+#include "testing/chains/chains.inl"
+
+}  // namespace
+
+float sam_rlx::generic_chains(std::int64_t rounds) noexcept { return multiply_add_chains(rounds); }

@@ -1,0 +1,158 @@
+"""Reading image files with Pillow (extra ``image``)."""
+
+import importlib
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx._arrays import as_hw, as_rgb
+from sam_rlx._files import as_path
+from sam_rlx._pages import choose_page
+from sam_rlx.errors import InvalidArgumentError, MediaWarning, MissingExtraError
+
+# A path, or a binary file that is open.
+ImageFile: TypeAlias = "str | os.PathLike[str] | Any"
+
+_SAMPLE_FORMAT = 339  # 2: signed integers
+
+
+def pillow(module: str) -> Any:
+    """Return a module of Pillow; `MissingExtraError` without Pillow."""
+    try:
+        return importlib.import_module(f"PIL.{module}")
+    except ImportError as error:
+        raise MissingExtraError(
+            'io: expected the package pillow (pip install "sam_rlx[image]"), found none'
+        ) from error
+
+
+def read_image(
+    path: ImageFile,
+    *,
+    stretch: bool | tuple[float, float] = False,
+    page: int | None = None,
+) -> NDArray[np.uint8]:
+    """Read an image file as RGB, upright.
+
+    An EXIF orientation is applied, so that pixels are where viewers show them. Alpha is dropped;
+    16-bit images are reduced to 8 bits: 0 to 65535 become 0 to 255. Floats are read as 0 to 1.
+
+    Parameters
+    ----------
+    path : str, path or binary file
+        Any format that Pillow reads.
+    stretch : bool or (low, high)
+        For files of another range, such as 12 bits in 16, signed or float rasters. True: the lowest
+        and highest value become 0 and 255. A pair: these values do, and what is beyond is clipped.
+        NaN becomes 0.
+    page : int, optional
+        Which page of a TIFF stack or of an animation, from 0. Default: the first one, with a
+        warning if there are more.
+
+    Returns
+    -------
+    ndarray (H, W, 3), uint8
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    InvalidArgumentError
+        The file is no image, or a damaged one; its values are out of range; there is no such page.
+    MissingExtraError
+        Pillow is not installed.
+
+    Warns
+    -----
+    MediaWarning
+        There are several pages, or less than a tenth of the range is used.
+    """
+    ops = pillow("ImageOps")
+    with open_image(path) as image:
+        choose_page(image, page, name_of(path))
+        shallow, signed = _loses_bits(image), _is_signed(image)
+        if shallow and stretch is not False:
+            raise InvalidArgumentError(
+                "image: expected 8 bits a colour with stretch, found 16, of which Pillow reads 8: "
+                "read the file with another package (tifffile), and give the array"
+            )
+        upright = ops.exif_transpose(image)
+        values = np.asarray(upright).view(np.int8) if signed else upright
+        pixels = as_rgb(values, stretch=stretch)
+    if shallow and 0 < int(pixels.max()) - int(pixels.min()) < 26:
+        warnings.warn(
+            f"{name_of(path)}: 16-bit colours are read as 0 to 65535, and those of this image are "
+            "less than a tenth of it: read the file with another package (tifffile), scale it, and "
+            "give the array",
+            MediaWarning,
+            stacklevel=2,
+        )
+    return pixels
+
+
+def name_of(source: ImageFile) -> str:
+    """Return the name of a file for messages."""
+    if hasattr(source, "read") and not isinstance(source, os.PathLike):
+        name = getattr(source, "name", None)
+        return name if isinstance(name, str) else "file"
+    return str(as_path(source))
+
+
+@contextmanager
+def open_image(source: ImageFile) -> Iterator[Any]:
+    """Open an image file as a PIL image; all that fails in the block is told as `read_image` does.
+
+    Decoders of damaged files raise whatever they stumble on: each of those errors becomes an
+    `InvalidArgumentError` with the name of the file and their words. `MemoryError` stays one.
+    """
+    images = pillow("Image")
+    name = name_of(source)
+    is_file = hasattr(source, "read") and not isinstance(source, os.PathLike)
+    with nullcontext(source) if is_file else as_path(source).open("rb") as file:
+        try:
+            with images.open(file) as image:
+                as_hw("size", (image.height, image.width))
+                yield image
+        except (MemoryError, MediaWarning):
+            raise
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{name}: {error}") from error
+        except (images.DecompressionBombError, images.DecompressionBombWarning) as error:
+            raise InvalidArgumentError(
+                f"{name}: expected at most {images.MAX_IMAGE_PIXELS} pixels, which is Pillow's "
+                f"limit for files from strangers (twice that is an error), found: {error}; "
+                "PIL.Image.MAX_IMAGE_PIXELS = None lifts it"
+            ) from error
+        except Exception as error:
+            words = str(error).replace(repr(file), "the file") or type(error).__name__
+            hint = _hint(file) if isinstance(error, images.UnidentifiedImageError) else ""
+            raise InvalidArgumentError(f"{name}: expected an image, found {words}{hint}") from error
+
+
+def _hint(file: Any) -> str:
+    """Return what helps with a file that Pillow does not know."""
+    if not file.seekable():
+        return ""
+    file.seek(0)
+    is_tiff = file.read(4) in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+    return (
+        ": a TIFF file; the package tifffile reads more of them: give the array" if is_tiff else ""
+    )
+
+
+def _is_signed(image: Any) -> bool:
+    """Tell whether a TIFF file has 8 bits with a sign, which Pillow takes for bytes."""
+    tags = getattr(image, "tag_v2", {})
+    return image.mode == "L" and tags.get(_SAMPLE_FORMAT) in (2, (2,))
+
+
+def _loses_bits(image: Any) -> bool:
+    """Tell whether Pillow keeps only the upper 8 of 16 bits: it has no such colour mode."""
+    if image.mode not in ("RGB", "RGBA", "RGBX", "CMYK", "LA"):
+        return False
+    return any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))

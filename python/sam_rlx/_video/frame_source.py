@@ -1,0 +1,27 @@
+"""What a source of frames is."""
+
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FrameKind: TypeAlias = Literal["images", "folder", "clip"]
+
+
+class EndOfFrames(Exception):
+    """A source without a known length has no such frame."""
+
+
+class FrameSource(Protocol):
+    """Frames by number, decoded when they are asked for."""
+
+    @property
+    def kind(self) -> FrameKind:
+        """Where they come from: upstream's loaders resize each in its own way."""
+
+    @property
+    def count(self) -> int | None:
+        """Number of frames, None if it is not known."""
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return frame `index` as RGB (H, W, 3)."""

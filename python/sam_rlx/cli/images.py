@@ -1,0 +1,154 @@
+"""The way of a command through its images: one, or several with one model."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import io
+from sam_rlx._progress import terminal_bar
+from sam_rlx.cli import common, inputs
+from sam_rlx.cli.common import Found, Outputs, Unfulfilled, UsageError
+from sam_rlx.cli.inputs import Input
+from sam_rlx.errors import SamRlxError
+from sam_rlx.model import Model
+
+Say = Callable[[str], None]
+
+
+class Finder(Protocol):
+    """What a command does with an image."""
+
+    def check(self, hw: tuple[int, int]) -> None:
+        """Raise `UsageError` for options that do not fit an image of this size."""
+
+    def prepare(self, model: Model) -> None:
+        """Take the model; raise `UsageError` if it cannot do what is asked."""
+
+    def plan(self) -> str:
+        """Return what would be done, such as ``"use box"``."""
+
+    def find(self, image: NDArray[np.uint8], say: Say) -> Found:
+        """Find masks on an image; `say` takes details."""
+
+
+def run(args: argparse.Namespace, finder: Finder, sources: Iterable[Path] = ()) -> None:
+    """Run a command with the options of `inputs` and of `common.add_output_arguments`.
+
+    Parameters
+    ----------
+    args : Namespace
+        The options.
+    finder : Finder
+        The command.
+    sources : iterable of paths
+        Further files that results must not replace.
+    """
+    found = inputs.expand(args.images, args.list)
+    outputs = Outputs(args, found.several)
+    lists = [Path(name) for name in args.list]
+    files = [each.path for each in found.files]
+    outputs.check([*files, *lists, *sources, Path(args.model)], [each.name for each in found.files])
+    if found.several:
+        _Several(args, finder, outputs).run(found.files)
+    else:
+        _run_one(args, finder, outputs, found.files[0])
+
+
+def _run_one(args: argparse.Namespace, finder: Finder, outputs: Outputs, given: Input) -> None:
+    image = io.read_image(given.path)
+    height, width = image.shape[:2]
+    finder.check((height, width))
+    finder.prepare(common.load(args, outputs))
+    outputs.say(f"image {given.path}: {width} x {height} pixels")
+    if args.dry:
+        outputs.say(f"would {finder.plan()} and write {outputs.shown(given.name)}")
+        return
+    found = finder.find(image, outputs.say)
+    described = {"file_name": given.path.name, "height": height, "width": width}
+    for line in outputs.write(given.name, found, described):
+        outputs.say(line)
+    outputs.finish()
+    if found.hint:
+        raise Unfulfilled(found.hint)
+
+
+class _Several:
+    """Several images: what fails for one does not end the work on others."""
+
+    def __init__(self, args: argparse.Namespace, finder: Finder, outputs: Outputs) -> None:
+        self._args = args
+        self._finder = finder
+        self._outputs = outputs
+        self._done = self._failed = self._kept = 0
+        self._hints: list[str] = []
+
+    def run(self, files: list[Input]) -> None:
+        """Do all images; raise `Unfulfilled` if any is not done, or nothing is found on all."""
+        self._finder.prepare(common.load(self._args, self._outputs))
+        try:
+            with terminal_bar("image") as progress:
+                for number, given in enumerate(files):
+                    if progress is not None:
+                        progress(number, len(files))
+                    self._guarded(given)
+        finally:
+            if not self._args.dry:
+                self._outputs.finish()
+        if self._args.dry:
+            return
+        parts = [f"{self._done} of {common.counted(len(files), 'image')} done"]
+        if self._kept:
+            parts.append(f"{self._kept} left with the results they have (see --overwrite)")
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        if self._kept or self._failed:
+            raise Unfulfilled(", ".join(parts))
+        self._outputs.say(parts[0])
+        if len(self._hints) == len(files):
+            raise Unfulfilled(self._hints[0])
+
+    def _guarded(self, given: Input) -> None:
+        try:
+            self._one(given)
+        except (SamRlxError, UsageError, OSError, MemoryError) as error:
+            self._failed += 1
+            common.complain(self._args.command, f"{given.path}: {_without(given.path, error)}")
+
+    def _one(self, given: Input) -> None:
+        existing = self._outputs.of(given.name).existing()
+        if existing is not None and not self._args.overwrite:
+            self._kept += 1
+            self._outputs.say(f"{given.path}: left, since there is {existing}")
+            return
+        if self._args.dry:
+            shown = self._outputs.shown(given.name)
+            self._outputs.say(f"{given.path}: would {self._finder.plan()} and write {shown}")
+            return
+        start = time.perf_counter()
+        image = io.read_image(given.path)
+        height, width = image.shape[:2]
+        self._finder.check((height, width))
+        found = self._finder.find(image, _say_nothing)
+        described = {"file_name": str(given.path), "height": height, "width": width}
+        self._outputs.write(given.name, found, described)
+        self._done += 1
+        if found.hint:
+            self._hints.append(found.hint)
+        seconds = time.perf_counter() - start
+        self._outputs.say(f"{given.path}: {found.summary} in {seconds:.2f} s")
+
+
+def _without(path: Path, error: BaseException) -> str:
+    """Return the text of an error, without the name of the file if it begins with it."""
+    if isinstance(error, OSError) and error.strerror and str(error.filename) == str(path):
+        return error.strerror
+    return str(error).removeprefix(f"{path}: ") or type(error).__name__
+
+
+def _say_nothing(text: str) -> None:
+    """Take a detail that several images have no room for."""

@@ -1,0 +1,423 @@
+"""Upstream's YAML configs and overrides of them: which of a model's settings they change."""
+
+import importlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sam_rlx.errors import (
+    CheckpointError,
+    InvalidArgumentError,
+    MissingExtraError,
+    UnsupportedError,
+)
+
+# configs/sam2.1/sam2.1_hiera_b+.yaml -> 2.1, b+
+_RELEASED = re.compile(r"(?:.*/)?sam2(?P<minor>\.1)?_(?P<variant>hiera_(?:t|s|b\+|l))(?:\.yaml)?$")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}$")
+
+_MEMORY_BANK = (
+    "max_cond_frames_in_attn",
+    "max_obj_ptrs_in_encoder",
+    "memory_temporal_stride_for_eval",
+    "only_obj_ptrs_in_the_past_for_eval",
+    "use_signed_tpos_enc_to_obj_ptrs",
+)
+_BASE = (
+    "binarize_mask_from_pts_for_mem_enc",
+    "multimask_max_pt_num",
+    "multimask_min_pt_num",
+    "multimask_output_for_tracking",
+    "sigmoid_bias_for_mem_enc",
+    "sigmoid_scale_for_mem_enc",
+)
+_DYNAMIC = (
+    "dynamic_multimask_stability_delta",
+    "dynamic_multimask_stability_thresh",
+    "dynamic_multimask_via_stability",
+)
+_ROPE_THETA = "memory_attention.layer.self_attention.rope_theta"
+# Upstream's names below ``model`` -> those of `Model.config`. These are no weights: they are set.
+_SET = {
+    **{name: f"memory_bank.{name}" for name in _MEMORY_BANK},
+    **{name: f"base.{name}" for name in _BASE},
+    **{f"sam_mask_decoder_extra_args.{name}": f"mask_decoder.{name}" for name in _DYNAMIC},
+    _ROPE_THETA: "memory_attention.rope_theta",
+}
+# Sizes, which the weights tell: they are compared.
+_TOLD = {
+    "image_encoder.scalp": "image_encoder.scalp",
+    **{
+        f"image_encoder.trunk.{name}": f"trunk.{name}"
+        for name in (
+            "embed_dim",
+            "global_att_blocks",
+            "num_heads",
+            "q_pool",
+            "stages",
+            "window_pos_embed_bkg_spatial_size",
+            "window_spec",
+        )
+    },
+    **{
+        f"image_encoder.neck.{name}": f"neck.{name}"
+        for name in ("backbone_channel_list", "d_model", "fpn_top_down_levels")
+    },
+    "memory_attention.d_model": "memory_attention.d_model",
+    "memory_attention.num_layers": "memory_attention.num_layers",
+    "memory_attention.layer.dim_feedforward": "memory_attention.dim_feedforward",
+    "memory_attention.layer.cross_attention.kv_in_dim": "memory_attention.kv_in_dim",
+    "memory_encoder.out_dim": "mem_dim",
+    "memory_encoder.fuser.num_layers": "memory_encoder.fuser_layers",
+    "num_maskmem": "num_maskmem",
+    "backbone_stride": "base.backbone_stride",
+    "no_obj_embed_spatial": "base.no_obj_embed_spatial",
+    "add_tpos_enc_to_obj_ptrs": "base.add_tpos_enc_to_obj_ptrs",
+    "pred_obj_scores_mlp": "mask_decoder.pred_obj_scores_mlp",
+    "use_mlp_for_obj_ptr_proj": "base.use_mlp_for_obj_ptr_proj",
+}
+# What a config can say, and this library does in one way only.
+_ONLY: dict[str, Any] = {
+    "directly_add_no_mem_embed": True,
+    "fixed_no_obj_ptr": True,
+    "iou_prediction_use_sigmoid": True,
+    "non_overlap_masks_for_mem_enc": False,
+    "pred_obj_scores": True,
+    "soft_no_obj_ptr": False,
+    "use_high_res_features_in_sam": True,
+    "use_mask_input_as_output_without_sam": True,
+    "use_multimask_token_for_obj_ptr": True,
+    "use_obj_ptrs_in_encoder": True,
+    "image_encoder.trunk.q_stride": [2, 2],
+    "image_encoder.trunk.dim_mul": 2.0,
+    "image_encoder.trunk.head_mul": 2.0,
+    "image_encoder.trunk.return_interm_layers": True,
+    "image_encoder.neck.kernel_size": 1,
+    "image_encoder.neck.stride": 1,
+    "image_encoder.neck.padding": 0,
+    "image_encoder.neck.fpn_interp_model": "nearest",
+    "image_encoder.neck.fuse_type": "sum",
+    "memory_attention.batch_first": True,
+    "memory_attention.pos_enc_at_input": True,
+    "memory_attention.layer.activation": "relu",
+    "memory_attention.layer.pos_enc_at_attn": False,
+    "memory_attention.layer.pos_enc_at_cross_attn_keys": True,
+    "memory_attention.layer.pos_enc_at_cross_attn_queries": False,
+    "memory_attention.layer.cross_attention.rope_k_repeat": True,
+    "memory_encoder.fuser.layer.kernel_size": 7,
+    "memory_encoder.fuser.layer.padding": 3,
+    "memory_encoder.fuser.layer.use_dwconv": True,
+    "memory_encoder.mask_downsampler.kernel_size": 3,
+    "memory_encoder.mask_downsampler.stride": 2,
+    "memory_encoder.mask_downsampler.padding": 1,
+    "memory_encoder.mask_downsampler.total_stride": 16,
+}
+for _attention in ("self_attention", "cross_attention"):
+    _ONLY[f"memory_attention.layer.{_attention}.num_heads"] = 1
+    _ONLY[f"memory_attention.layer.{_attention}.downsample_rate"] = 1
+for _encoding in ("image_encoder.neck", "memory_encoder"):
+    _ONLY[f"{_encoding}.position_encoding.normalize"] = True
+    _ONLY[f"{_encoding}.position_encoding.scale"] = None
+    _ONLY[f"{_encoding}.position_encoding.temperature"] = 10000
+# What changes no result here: it is for training or speed, or follows from other values.
+_IGNORED = re.compile(
+    r"compile_image_encoder|image_encoder\.trunk\.(drop_path_rate|weights_path)"
+    r"|(.*\.)?position_encoding\.(num_pos_feats|warmup_cache|image_size|strides)"
+    r"|memory_attention\.(layer\.)?(d_model|dropout)"
+    r"|memory_attention\.layer\.(self|cross)_attention\.(feat_sizes|embedding_dim|dropout)"
+    r"|memory_encoder\.(in_dim|fuser\.(input_projection|layer\.(dim|drop_path"
+    r"|layer_scale_init_value)))"
+)
+_TARGETS = {
+    "SAM2Base", "SAM2VideoPredictor", "SAM2VideoPredictorVOS", "ImageEncoder", "Hiera", "FpnNeck",
+    "PositionEmbeddingSine", "MemoryAttention", "MemoryAttentionLayer", "RoPEAttention",
+    "MemoryEncoder", "MaskDownSampler", "Fuser", "CXBlock",
+}  # fmt: skip
+_PREDICTOR = {
+    "fill_hole_area": int,
+    "non_overlap_masks": bool,
+    "clear_non_cond_mem_around_input": bool,
+    "add_all_frames_to_correct_as_cond": bool,
+}
+# What upstream's constructors take where a config is silent.
+_SILENT: dict[str, Any] = {
+    "image_size": 512,
+    "backbone_stride": 16,
+    "sigmoid_scale_for_mem_enc": 1.0,
+    "sigmoid_bias_for_mem_enc": 0.0,
+    "binarize_mask_from_pts_for_mem_enc": False,
+    "use_mask_input_as_output_without_sam": False,
+    "max_cond_frames_in_attn": -1,
+    "directly_add_no_mem_embed": False,
+    "use_high_res_features_in_sam": False,
+    "multimask_output_in_sam": False,
+    "multimask_min_pt_num": 1,
+    "multimask_max_pt_num": 1,
+    "multimask_output_for_tracking": False,
+    "use_multimask_token_for_obj_ptr": False,
+    "iou_prediction_use_sigmoid": False,
+    "memory_temporal_stride_for_eval": 1,
+    "use_obj_ptrs_in_encoder": False,
+    "max_obj_ptrs_in_encoder": 16,
+    "add_tpos_enc_to_obj_ptrs": True,
+    "proj_tpos_enc_in_obj_ptrs": False,
+    "use_signed_tpos_enc_to_obj_ptrs": False,
+    "only_obj_ptrs_in_the_past_for_eval": False,
+    "pred_obj_scores": False,
+    "pred_obj_scores_mlp": False,
+    "fixed_no_obj_ptr": False,
+    "use_mlp_for_obj_ptr_proj": False,
+    "no_obj_embed_spatial": False,
+    "sam_mask_decoder_extra_args.dynamic_multimask_via_stability": False,
+    _ROPE_THETA: 10000.0,
+}
+_TRUNK = "image_encoder.trunk."
+_SILENT_TRUNK: dict[str, Any] = {
+    f"{_TRUNK}embed_dim": 96,
+    f"{_TRUNK}num_heads": 1,
+    f"{_TRUNK}q_pool": 3,
+    f"{_TRUNK}stages": [2, 3, 16, 3],
+    f"{_TRUNK}window_pos_embed_bkg_spatial_size": [14, 14],
+    f"{_TRUNK}window_spec": [8, 4, 14, 7],
+    f"{_TRUNK}global_att_blocks": [12, 16, 20],
+}
+_EXTRA_ARGS = "sam_mask_decoder_extra_args"
+_POSTPROCESSING = {
+    f"{_EXTRA_ARGS}.dynamic_multimask_via_stability": True,
+    f"{_EXTRA_ARGS}.dynamic_multimask_stability_delta": 0.05,
+    f"{_EXTRA_ARGS}.dynamic_multimask_stability_thresh": 0.98,
+}
+_VIDEO_POSTPROCESSING = {"binarize_mask_from_pts_for_mem_enc": True, "fill_hole_area": 8}
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What a config and its overrides ask for.
+
+    Attributes
+    ----------
+    variant, version : str or None
+        Of the release that the config names, such as ``"hiera_t"`` and ``"2.1"``.
+    image_size : int or None
+        Side of the input; None: as the checkpoint says.
+    fields : dict of str to value
+        What is set, by its name in `Model.config`.
+    told : dict of str to (str, value)
+        What the weights tell: name in `Model.config` -> upstream's name and its value.
+    predictor : dict of str to value
+        Arguments of `SAM2VideoPredictor`.
+    """
+
+    variant: str | None = None
+    version: str | None = None
+    image_size: int | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+    told: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    predictor: dict[str, Any] = field(default_factory=dict)
+
+    def compare(self, config: Mapping[str, Any], where: str) -> None:
+        """Hold the sizes to those of a model: `CheckpointError` for the first that differs."""
+        for name, (upstream, expected) in self.told.items():
+            found: Any = config
+            for part in name.split("."):
+                found = found[part]
+            if _plain(found) != _plain(expected):
+                raise CheckpointError(
+                    f"{where}: expected {upstream} {expected} as in the config, found {found}"
+                )
+
+
+def read_settings(
+    config_file: str | os.PathLike[str] | None,
+    overrides: Sequence[str] = (),
+    *,
+    postprocessing: bool = True,
+    video: bool = False,
+) -> ModelSettings:
+    """Read a config of upstream and the overrides of its fields.
+
+    Parameters
+    ----------
+    config_file : str, path or None
+        Upstream's name of a config, or a YAML file. None: what the checkpoint says.
+    overrides : sequence of str
+        Hydra's: ``"++model.image_size=512"``.
+    postprocessing, video : bool
+        Whether upstream adds its own overrides, and those for videos.
+
+    Raises
+    ------
+    InvalidArgumentError
+        `config_file` is neither upstream's nor a file, or a field is unknown.
+    UnsupportedError
+        A field has a value that this library does not offer.
+    MissingExtraError
+        The file needs PyYAML.
+    """
+    name = "" if config_file is None else os.fspath(config_file)
+    release = _RELEASED.match(name)
+    values: dict[str, Any] = {}
+    if config_file is not None and Path(name).is_file():
+        read = _read_yaml(Path(name))
+        has_trunk = any(each.startswith(_TRUNK) for each in read)
+        values = _SILENT | (_SILENT_TRUNK if has_trunk else {}) | read
+        release = None
+    elif config_file is not None and release is None:
+        raise InvalidArgumentError(
+            "config_file: expected a config of upstream, such as "
+            f"'configs/sam2.1/sam2.1_hiera_t.yaml', or a YAML file, found {name!r}"
+        )
+    for override in overrides:
+        key, value = _parse_override(override)
+        values[key] = value
+    if postprocessing:
+        values |= _POSTPROCESSING | (_VIDEO_POSTPROCESSING if video else {})
+    else:
+        values.setdefault(f"{_EXTRA_ARGS}.dynamic_multimask_via_stability", False)
+        if video:
+            values.setdefault("binarize_mask_from_pts_for_mem_enc", False)
+    return _sort_out(values, release)
+
+
+def _sort_out(values: dict[str, Any], release: re.Match[str] | None) -> ModelSettings:
+    """Tell what each value is for."""
+    fields: dict[str, Any] = {}
+    told: dict[str, tuple[str, Any]] = {}
+    predictor: dict[str, Any] = {}
+    image_size = values.pop("image_size", None)
+    if values.pop("multimask_output_in_sam", True) is False:  # never for any number of points
+        values |= {"multimask_min_pt_num": 1, "multimask_max_pt_num": 0}
+    pointers = values.get("add_tpos_enc_to_obj_ptrs", False)
+    projected = values.pop("proj_tpos_enc_in_obj_ptrs", pointers)
+    if pointers and not projected:
+        _refuse("proj_tpos_enc_in_obj_ptrs", True, projected)
+    theta = values.pop("memory_attention.layer.cross_attention.rope_theta", None)
+    if theta is not None and theta != values.get(_ROPE_THETA, theta):
+        _refuse("memory_attention.layer.cross_attention.rope_theta", values[_ROPE_THETA], theta)
+    for name, value in values.items():
+        if name in _SET:
+            fields[_SET[name]] = value
+        elif name in _TOLD:
+            told[_TOLD[name]] = (name, value)
+        elif name in _PREDICTOR:
+            predictor[name] = _predictor_value(name, value)
+        elif name in _ONLY:
+            if _plain(value) != _plain(_ONLY[name]):
+                _refuse(name, _ONLY[name], value)
+        elif name.rpartition(".")[2] == "_target_":
+            if str(value).rpartition(".")[2] not in _TARGETS:
+                _refuse(name, "a class of sam2", value)
+        elif not _IGNORED.fullmatch(name) and not (name == _EXTRA_ARGS and value is None):
+            raise InvalidArgumentError(f"model.{name}: expected a field of upstream's configs")
+    if image_size is not None and (type(image_size) is not int or image_size < 1):
+        raise InvalidArgumentError(f"model.image_size: expected an int > 0, found {image_size!r}")
+    return ModelSettings(
+        variant=release["variant"] if release else None,
+        version=("2.1" if release["minor"] else "2.0") if release else None,
+        image_size=image_size,
+        fields=fields,
+        told=told,
+        predictor=predictor,
+    )
+
+
+def _refuse(name: str, expected: Any, found: Any) -> None:
+    raise UnsupportedError(f"model.{name}: expected {expected}, found {found!r}")
+
+
+def _predictor_value(name: str, value: Any) -> Any:
+    if type(value) is not _PREDICTOR[name]:
+        expected = _PREDICTOR[name].__name__
+        raise InvalidArgumentError(f"model.{name}: expected {expected}, found {value!r}")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that compares with others of its kind: tuples as lists, all numbers alike."""
+    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    """Read the fields below ``model``, by their names joined by dots."""
+    try:
+        yaml: Any = importlib.import_module("yaml")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{path}: expected the package PyYAML (pip install pyyaml), which reads configs, "
+            "found none"
+        ) from error
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{path}: expected YAML, found {error}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
+        found = (
+            sorted(map(str, document)) if isinstance(document, dict) else type(document).__name__
+        )
+        raise InvalidArgumentError(
+            f"{path}: expected the fields of a model under model, found {found}"
+        )
+    return {name: _resolve(value, document, path) for name, value in _flatten(document["model"])}
+
+
+def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _resolve(value: Any, document: Mapping[str, Any], path: Path, depth: int = 0) -> Any:
+    """Return a value as upstream's reader gives it: numbers, and what ``${a.b}`` refers to."""
+    if isinstance(value, list):
+        return [_resolve(each, document, path, depth) for each in value]
+    if not isinstance(value, str):
+        return value
+    reference = _REFERENCE.match(value)
+    if reference is None:
+        return _number(value)
+    found: Any = document
+    for part in reference[1].split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    if found is None or isinstance(found, dict) or depth > 20:
+        raise InvalidArgumentError(f"{path}: expected a value for {value}, found none")
+    return _resolve(found, document, path, depth + 1)
+
+
+def _number(text: str) -> Any:
+    """Return the number that a text is, else the text: PyYAML takes 1e-6 for a text."""
+    if not _NUMBER.match(text):
+        return text
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+
+
+def _parse_override(override: str) -> tuple[str, Any]:
+    """Read one of Hydra's overrides of a field below ``model``."""
+    name, equals, text = override.lstrip("+").partition("=")
+    if not equals or not name.startswith("model."):
+        raise InvalidArgumentError(
+            "hydra_overrides_extra: expected fields of the model, such as "
+            f"'++model.image_size=512', found {override!r}"
+        )
+    return name.removeprefix("model."), _parse_value(text.strip())
+
+
+def _parse_value(text: str) -> Any:
+    """Read a value as Hydra does: numbers, booleans in any case, null, lists, texts."""
+    words = {"true": True, "false": False, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    if text.startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"hydra_overrides_extra: expected a list of numbers, found {text!r}"
+            ) from error
+    return _number(text.strip("'\""))

@@ -1,0 +1,5 @@
+"""Frames of a video by number, as `VideoPredictor` sees them."""
+
+from sam_rlx._video.frames import FrameSource, open_frames
+
+__all__ = ["FrameSource", "open_frames"]

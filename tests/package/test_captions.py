@@ -1,0 +1,67 @@
+"""Captions of any script: a font of the machine, or escaped code points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import ImageFont
+from sam_rlx import _fonts, viz
+
+
+def test_ascii_needs_no_font_of_the_machine() -> None:
+    assert _fonts.fitted("a cat 0.93", 20, ()).text == "a cat 0.93"
+    assert _fonts.fitted("Münze é", 20, ()).text == "Munze e"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("狗 0.90", "\\u72d7 0.90"),
+        ("собака", "\\u0441\\u043e\\u0431\\u0430\\u043a\\u0430"),
+        ("Straße", "Stra\\xdfe"),
+        ("🐕", "\\U0001f415"),
+        ("a\nb\x1b", "a\\nb\\x1b"),
+    ],
+)
+def test_without_a_font_letters_are_code_points(words: str, text: str) -> None:
+    assert _fonts.fitted(words, 20, ()).text == text
+    assert "?" not in text
+
+
+def test_a_font_is_chosen_by_the_letters_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has = {
+        Path("some.ttf"): "\u0441\u043e\u0431",
+        Path("more.ttf"): "собака",
+        Path("other.ttf"): "狗",
+    }
+    monkeypatch.setattr(_fonts, "_shown", lambda path, letters: letters & set(has[path]))
+    monkeypatch.setattr(_fonts, "_load", lambda path, size: path)
+    found = _fonts.fitted("собака 1", 20, has)
+    assert (found.text, found.font) == ("собака 1", Path("more.ttf"))
+    found = _fonts.fitted("собака 狗", 20, has)
+    assert (found.text, found.font) == ("собака \\u72d7", Path("more.ttf"))
+    assert _fonts.fitted("猫", 20, has).text == "\\u732b"
+
+
+def test_letters_that_a_font_has_are_found(tmp_path: Path) -> None:
+    """Pillow's own font as a file: it has ASCII and an ellipsis, and no Cyrillic."""
+    path = tmp_path / "own.ttf"
+    font = ImageFont.load_default(20)
+    path.write_bytes(font.font_bytes)
+    assert _fonts._shown(path, frozenset("a…ж狗")) == frozenset("a…")
+    damaged = tmp_path / "damaged.ttf"
+    damaged.write_bytes(b"no font")
+    assert _fonts._shown(damaged, frozenset("ж")) == frozenset()
+
+
+def test_captions_of_other_scripts_are_no_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fonts, "installed", tuple)
+    image, mask = np.full((80, 300, 3), 90, np.uint8), np.zeros((80, 300), bool)
+    mask[40:60, 100:140] = True
+    dog = viz.overlay(image, [mask], captions=["狗"])
+    assert (dog != viz.overlay(image, [mask], captions=["?"])).any()
+    assert (dog != viz.overlay(image, [mask], captions=["猫"])).any()

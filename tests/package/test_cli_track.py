@@ -1,0 +1,160 @@
+"""``sam-rlx track``: a file for each object and frame, prompts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx import io
+from sam_rlx._video.frames import ClipFrames
+from sam_rlx.cli import track
+
+POINT = ["--point", "20,18"]
+
+
+@pytest.fixture
+def run(
+    sam2_checkpoint: Path,
+    clip: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_cli: Callable[..., tuple[int, str, str]],
+) -> Callable[..., tuple[int, str, str]]:
+    """Track on two frames of a clip, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object, video: Path = clip) -> tuple[int, str, str]:
+        model = ["--model", sam2_checkpoint, "--threads", 1, "--max-frames", 2]
+        return run_cli("track", video, *words, *model)
+
+    return run
+
+
+def test_each_object_has_files_of_its_own(run: Callable[..., tuple], tmp_path: Path) -> None:
+    names = ["a b", "a/b", "a_b", "a%20b", "ab", "..", "猫", "x" * 300, "x" * 299 + "y"]
+    words: list[str] = []
+    for index, name in enumerate(names):
+        words += ["--object", name, "--point", f"{10 + index},18"]
+    code, _, err = run(*words, "--output", tmp_path / "out")
+    assert code == 0, err
+    document = json.loads((tmp_path / "out" / "masks.json").read_text())
+    assert [entry["object"] for entry in document["annotations"]] == names * 2
+    files = list((tmp_path / "out" / "masks").iterdir())
+    assert len(files) == 2 * len(names)
+    for entry in document["annotations"]:
+        frame = document["images"][entry["image_id"] - 1]["frame_index"]
+        path = tmp_path / "out" / "masks" / f"{track._file_name(entry['object'])}_{frame:05d}.png"
+        assert (io.read_image(path)[..., 0] > 0).sum() == entry["area"]
+
+
+def test_names_of_files_differ_as_objects_do() -> None:
+    assert track._file_name("cat") == "cat"
+    assert track._file_name("a b") == "a%20b"
+    assert track._file_name(".a") == "%2Ea"
+    long = [track._file_name("é" * 200 + end) for end in ("", "a", "b")]
+    assert len(set(long)) == 3
+    assert max(len(name.encode()) for name in long) < 200
+
+
+def test_a_number_of_a_text_is_not_an_object_of_the_user() -> None:
+    names = track._Names(["1", "cat"])
+    assert [names.of(obj) for obj in ("1", "cat", 0, 1, 2, 1)] == [
+        "1",
+        "cat",
+        "0",
+        "1-2",
+        "2",
+        "1-2",
+    ]
+
+
+def test_masks_of_an_earlier_run_go(run: Callable[..., tuple], tmp_path: Path) -> None:
+    masks = tmp_path / "out" / "masks"
+    assert run("--object", "cat", *POINT, "--output", "out")[0] == 0
+    Image.fromarray(np.zeros((9, 9), np.uint8)).save(masks / "mine_00000.png")
+    code, out, _ = run("--object", "dog", *POINT, "--output", "out")
+    assert code == 0
+    assert "removed 2 masks of an earlier run" in out
+    assert sorted(path.name for path in masks.iterdir()) == [
+        "dog_00000.png",
+        "dog_00001.png",
+        "mine_00000.png",
+    ]
+    # A folder of --masks may hold other objects: those stay.
+    assert run("--object", "cat", *POINT, "--masks", masks)[0] == 0
+    assert run("--object", "cat", *POINT, "--masks", masks, "--frame", "1")[0] == 0
+    names = sorted(path.name for path in masks.glob("[cd]*"))
+    assert names == ["cat_00001.png", "cat_00002.png", "dog_00000.png", "dog_00001.png"]
+
+
+def test_inputs_are_never_replaced(run: Callable[..., tuple], clip: Path, tmp_path: Path) -> None:
+    video = tmp_path / "clip.mp4"
+    video.write_bytes(clip.read_bytes())
+    frames = tmp_path / "frames"
+    for index in range(3):
+        io.write_image(frames / f"f_{index:05d}.png", np.full((48, 64, 3), 9 * index, np.uint8))
+    before = {path.name: path.read_bytes() for path in frames.iterdir()}
+    for source, words in (
+        (video, ["--output", "clip.mp4"]),
+        (video, ["--json", "clip.mp4"]),
+        (frames, ["--masks", "frames"]),
+    ):
+        code, _, err = run(*POINT, *words, video=source)
+        assert code == 2
+        assert "than the input" in err
+    assert video.read_bytes() == clip.read_bytes()
+    assert {path.name: path.read_bytes() for path in frames.iterdir()} == before
+
+
+def test_masks_are_pictures_or_logits(run: Callable[..., tuple], clip: Path) -> None:
+    mask = np.zeros(ClipFrames(clip).read(0).shape[:2], bool)
+    mask[8:28, 10:28] = True
+    io.write_image("mask.png", mask)
+    np.save("mask.npy", mask)
+    np.save("logits.npy", np.where(mask, 3.0, -3.0).astype(np.float32))
+    np.savez("found.npz", masks=np.stack([~mask, mask]), iou_predictions=np.array([0.1, 0.9]))
+    found = {}
+    for name in ("mask.png", "mask.npy", "logits.npy", "found.npz"):
+        code, out, err = run("--mask", name, "--json", "-")
+        assert code == 0, err
+        found[name] = json.loads(out)["annotations"]
+    assert all(entry == found["mask.png"] for entry in found.values())
+    assert found["mask.png"][0]["area"] > 0
+
+
+def test_low_resolution_logits_are_a_mask(
+    run: Callable[..., tuple], sam2_model: sam_rlx.Model, clip: Path
+) -> None:
+    side = sam2_model.mask_side
+    logits = np.full((side, side), -5, np.float32)
+    logits[: side // 2] = 5
+    np.save("half.npy", logits)
+    half = np.zeros(ClipFrames(clip).read(0).shape[:2], bool)
+    half[: half.shape[0] // 2] = True
+    io.write_image("half.png", half)
+    found = [run("--mask", name, "--json", "-") for name in ("half.npy", "half.png")]
+    assert [code for code, _, _ in found] == [0, 0]
+    assert found[0][1] == found[1][1]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["--point", "500,18"], 2, "--point: expected a pixel of"),
+        (["--point", "5,5", "--frame", "2", "--point", "3,900"], 2, "--point: expected a pixel of"),
+        (["--box", "500,18,600,40"], 2, "--box: expected a part of"),
+        ([*POINT, "--frame", "99"], 1, "--frame: expected 0 to 11, found 99"),
+    ],
+)
+def test_prompts_outside_are_refused(
+    run: Callable[..., tuple], tmp_path: Path, words: list[str], code: int, text: str
+) -> None:
+    found, _, err = run(*words, "--output", "out")
+    assert found == code
+    assert text in err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,247 @@
+"""YAML configs and Hydra's overrides change what they change upstream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx.compat.sam2 import config_file
+from sam_rlx.compat.sam2.build_sam import build_sam2, build_sam2_video_predictor
+from support import tiny_sam2
+
+upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_video = pytest.importorskip("support.upstream_video")
+yaml = pytest.importorskip("yaml")
+pytestmark = pytest.mark.parity
+
+COUNT, HW = 6, (72, 96)
+# What every release has, where upstream's constructor has something else.
+RELEASED = {
+    "image_size": 128,
+    "sigmoid_scale_for_mem_enc": 20.0,
+    "sigmoid_bias_for_mem_enc": -10.0,
+    "use_mask_input_as_output_without_sam": True,
+    "directly_add_no_mem_embed": True,
+    "no_obj_embed_spatial": True,
+    "use_high_res_features_in_sam": True,
+    "multimask_output_in_sam": True,
+    "multimask_min_pt_num": 0,
+    "multimask_max_pt_num": 1,
+    "multimask_output_for_tracking": True,
+    "use_multimask_token_for_obj_ptr": True,
+    "iou_prediction_use_sigmoid": True,
+    "use_obj_ptrs_in_encoder": True,
+    "add_tpos_enc_to_obj_ptrs": True,
+    "proj_tpos_enc_in_obj_ptrs": True,
+    "use_signed_tpos_enc_to_obj_ptrs": True,
+    "only_obj_ptrs_in_the_past_for_eval": True,
+    "pred_obj_scores": True,
+    "pred_obj_scores_mlp": True,
+    "fixed_no_obj_ptr": True,
+    "use_mlp_for_obj_ptr_proj": True,
+}
+
+
+@pytest.fixture(scope="module")
+def weights() -> dict[str, np.ndarray]:
+    weights = tiny_sam2.weights(tiny_sam2.TINY, 0)
+    weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(1.0)
+    return weights
+
+
+@pytest.fixture(scope="module")
+def checkpoint(weights: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("config") / "tiny.safetensors"
+    return tiny_sam2.save_safetensors(path, tiny_sam2.TINY, weights)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("frames")
+    for t, frame in enumerate(upstream_video.clip(COUNT, HW)):
+        Image.fromarray(frame).save(path / f"{t}.jpg", quality=95)
+    return str(path)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write(text: str | None = None, **changes: Any) -> Path:
+        fields = {"_target_": "sam2.modeling.sam2_base.SAM2Base", **RELEASED, **changes}
+        fields["image_size"] = tiny_sam2.TINY.image_size
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump({"model": fields}) if text is None else text)
+        return path
+
+    return write
+
+
+def tracked(predictor: Any, folder: str) -> list[np.ndarray]:
+    state = predictor.init_state(folder)
+    predictor.add_new_points_or_box(
+        state, 0, 1, points=np.array([[20, 28]], np.float32), labels=np.array([1], np.int32)
+    )
+    return [np.asarray(masks) for _, _, masks in predictor.propagate_in_video(state)]
+
+
+def hold(right: list[np.ndarray], found: list[np.ndarray]) -> None:
+    for a, b in zip(right, found, strict=True):
+        scale = np.abs(a[a > -1024]).max(initial=1.0)
+        np.testing.assert_allclose(b, a, atol=2e-3 * scale)
+
+
+def different(a: list[np.ndarray], b: list[np.ndarray]) -> bool:
+    return any(np.abs(x - y).max() > 1e-2 for x, y in zip(a, b, strict=True))
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "memory constants": {"sigmoid_scale_for_mem_enc": 5.0, "sigmoid_bias_for_mem_enc": -1.0},
+    "fewer pointers": {"max_obj_ptrs_in_encoder": 3},
+    "stride": {"memory_temporal_stride_for_eval": 3},
+    "never several masks": {"multimask_output_for_tracking": False, "multimask_max_pt_num": 0},
+    "absolute distances": {"use_signed_tpos_enc_to_obj_ptrs": False},
+}
+
+
+@pytest.mark.parametrize("way", ["yaml", "overrides"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_values_are_used_as_upstream_does(
+    weights: Any, checkpoint: Path, folder: str, write: Any, name: str, way: str
+) -> None:
+    changes = CHANGES[name]
+    right = tracked(upstream_video.build(weights, **changes), folder)
+    if way == "yaml":
+        ours = build_sam2_video_predictor(write(**changes), checkpoint)
+    else:
+        overrides = [f"++model.{key}={str(value).lower()}" for key, value in changes.items()]
+        ours = build_sam2_video_predictor(None, checkpoint, hydra_overrides_extra=overrides)
+    hold(right, tracked(ours, folder))
+
+
+def test_the_constants_change_the_masks(checkpoint: Path, folder: str, write: Any) -> None:
+    plain = tracked(build_sam2_video_predictor(write(), checkpoint), folder)
+    hold(plain, tracked(build_sam2_video_predictor(None, checkpoint), folder))
+    changed = write(**CHANGES["memory constants"])
+    assert different(plain, tracked(build_sam2_video_predictor(changed, checkpoint), folder))
+
+
+def test_plain_heads_equal_upstream(weights: Any, folder: str, tmp_path: Path) -> None:
+    """One linear layer for object scores and pointers, as upstream's switches make them."""
+    plain = {}
+    for name, value in weights.items():
+        if not name.startswith(("obj_ptr_proj.", "sam_mask_decoder.pred_obj_score_head.")):
+            plain[name] = value
+        elif ".layers.2." in name:
+            plain[name.replace(".layers.2.", ".")] = value
+    switches = {"pred_obj_scores_mlp": False, "use_mlp_for_obj_ptr_proj": False}
+    right = tracked(upstream_video.build(plain, **switches), folder)
+    path = tiny_sam2.save_safetensors(tmp_path / "x.safetensors", tiny_sam2.TINY, plain)
+    ours = build_sam2_video_predictor(None, path)
+    assert ours.model.config["mask_decoder"]["pred_obj_scores_mlp"] is False
+    assert ours.model.config["base"]["use_mlp_for_obj_ptr_proj"] is False
+    hold(right, tracked(ours, folder))
+
+
+def test_another_image_size(checkpoint: Path) -> None:
+    side = tiny_sam2.TINY.image_size
+    for size in (side, side // 2):
+        ours = build_sam2(None, checkpoint, hydra_overrides_extra=[f"++model.image_size={size}"])
+        assert ours.image_size == size
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="image_size"):
+        build_sam2(None, checkpoint, hydra_overrides_extra=["++model.image_size=33"])
+
+
+def test_predictor_arguments(checkpoint: Path, write: Any) -> None:
+    path = write(fill_hole_area=3, non_overlap_masks=True)
+    ours = build_sam2_video_predictor(path, checkpoint, apply_postprocessing=False)
+    assert (ours.fill_hole_area, ours.non_overlap_masks) == (3, True)
+    # Upstream's own overrides come last.
+    ours = build_sam2_video_predictor(
+        path, checkpoint, hydra_overrides_extra=["++model.fill_hole_area=5"]
+    )
+    assert (ours.fill_hole_area, ours.non_overlap_masks) == (8, True)
+
+
+def test_without_postprocessing(checkpoint: Path) -> None:
+    config = build_sam2(None, checkpoint, apply_postprocessing=False).model.config
+    assert config["mask_decoder"]["dynamic_multimask_via_stability"] is False
+    config = build_sam2_video_predictor(None, checkpoint, apply_postprocessing=False).model.config
+    assert config["base"]["binarize_mask_from_pts_for_mem_enc"] is False
+
+
+UPSTREAMS = ["sam2/sam2_hiera_t", "sam2/sam2_hiera_s", "sam2/sam2_hiera_b+", "sam2/sam2_hiera_l"]
+UPSTREAMS += [f"sam2.1/{name[5:].replace('sam2_', 'sam2.1_')}" for name in UPSTREAMS]
+OVERRIDES = ["++model.image_size=512", "model.num_maskmem=5", "+model.fill_hole_area=4"]
+OVERRIDES += ["++model.image_encoder.trunk.stages=[1,2,3]", "++model.non_overlap_masks=TRUE"]
+
+
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_upstreams_files_are_read_as_upstream_reads_them(name: str) -> None:
+    hydra = pytest.importorskip("hydra")
+    omegaconf = pytest.importorskip("omegaconf")
+    import sam2
+
+    folder = Path(sam2.__path__[0]) / "configs"
+    hydra.core.global_hydra.GlobalHydra.instance().clear()
+    with hydra.initialize_config_dir(str(folder), version_base="1.2"):
+        right = hydra.compose(name, overrides=OVERRIDES)
+    omegaconf.OmegaConf.resolve(right)
+    expected = dict(config_file._flatten(omegaconf.OmegaConf.to_container(right.model)))
+    found = config_file._read_yaml(folder / f"{name}.yaml")
+    found |= dict(map(config_file._parse_override, OVERRIDES))
+    assert found == expected
+    settings = config_file.read_settings(folder / f"{name}.yaml", postprocessing=False)
+    assert settings.image_size == 1024
+    stages = {"t": [1, 2, 7, 2], "s": [1, 2, 11, 2], "b+": [2, 3, 16, 3], "l": [2, 6, 36, 4]}
+    assert settings.told["trunk.stages"][1] == stages[name.rpartition("_")[2]]
+
+
+@pytest.mark.parametrize("name", ["x.yaml", "configs/sam2.1/sam2.1_hiera_x.yaml", "", "sam2"])
+def test_other_names_are_refused(checkpoint: Path, name: str) -> None:
+    for build in (build_sam2, build_sam2_video_predictor):
+        with pytest.raises(sam_rlx.InvalidArgumentError, match="config_file: expected a config"):
+            build(name, checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"unknown": 1}, sam_rlx.InvalidArgumentError, r"model\.unknown: expected a field"),
+        ({"soft_no_obj_ptr": True}, sam_rlx.UnsupportedError, r"soft_no_obj_ptr: expected False"),
+        (
+            {"non_overlap_masks": 2},
+            sam_rlx.InvalidArgumentError,
+            "non_overlap_masks: expected bool",
+        ),
+        ({"num_maskmem": 5}, sam_rlx.CheckpointError, "expected num_maskmem 5 .*found 7"),
+        ({"sigmoid_bias_for_mem_enc": "a"}, sam_rlx.CheckpointError, "sigmoid_bias_for_mem_enc"),
+        ({"max_obj_ptrs_in_encoder": -5}, sam_rlx.CheckpointError, "max_obj_ptrs_in_encoder"),
+        ({"_target_": "timm.Net"}, sam_rlx.UnsupportedError, "_target_: expected a class of sam2"),
+        ({"a": "${b.c}"}, sam_rlx.InvalidArgumentError, r"expected a value for \$\{b\.c\}"),
+    ],
+)
+def test_wrong_values_are_refused(
+    checkpoint: Path, write: Any, changes: dict[str, Any], error: type, message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        build_sam2_video_predictor(write(**changes), checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "expected YAML"), ("- 1", "found list"), ("a: 1", r"under model, found \['a'\]")],
+)
+def test_files_that_are_no_configs_are_refused(
+    checkpoint: Path, write: Any, text: str, message: str
+) -> None:
+    with pytest.raises(sam_rlx.InvalidArgumentError, match=message):
+        build_sam2(write(text), checkpoint)
+
+
+@pytest.mark.parametrize("override", ["model.image_size", "++trainer.x=1", "x", "~model.a"])
+def test_other_overrides_are_refused(checkpoint: Path, override: str) -> None:
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="hydra_overrides_extra: expected"):
+        build_sam2(None, checkpoint, hydra_overrides_extra=[override])
