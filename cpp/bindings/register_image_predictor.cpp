@@ -59,8 +59,7 @@ void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords,
 }
 
 PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coords,
-                         const Labels& labels, const Coordinates& boxes,
-                         const Masks& mask_input) {
+                         const Labels& labels, const Coordinates& boxes, const Masks& mask_input) {
   PromptBatch prompts;
   bool known = false;
   add_points(prompts, known, coords, labels);
@@ -132,7 +131,7 @@ struct ResultOptions {
 };
 
 // low_res (B, K, S, S) -> (B, K, H, W), bool or logits.
-py::object upscale(ImagePredictor& predictor, View low_res, const ResultOptions& options) {
+py::object upscale(ImagePredictor& predictor, ConstView low_res, const ResultOptions& options) {
   const MaskGeometry geometry = predictor.mask_geometry();
   const Shape sizes{low_res.shape[0], low_res.shape[1], geometry.height, geometry.width};
   const Shape flat{sizes[0] * sizes[1], low_res.shape[2], low_res.shape[3]};
@@ -161,32 +160,6 @@ py::object upscale(ImagePredictor& predictor, View low_res, const ResultOptions&
   return out;
 }
 
-template <Frame frame>
-py::tuple decode_in(ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
-                    Masks mask_input, bool multimask_output) {
-  auto [low_res, iou] =
-      decode(predictor,
-             {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)}, frame,
-             multimask_output);
-  return py::make_tuple(std::move(low_res), std::move(iou));
-}
-
-py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res,
-                          bool return_logits) {
-  const MaskGeometry geometry = predictor.mask_geometry();
-  const Shape found = shape_of(low_res, "low_res");
-  if (found.rank() != 4 || found[2] != geometry.low_height || found[3] != geometry.low_width) {
-    fail("low_res",
-         "shape (B, K, " + std::to_string(geometry.low_height) + ", " +
-             std::to_string(geometry.low_width) + ")",
-         found.str());
-  }
-  Tensor copy = Tensor::copy_of({low_res.data(), found});
-  return upscale(predictor, copy.view(),
-                 {return_logits,
-                  {.mask_threshold = predictor.model().info().mask_threshold}});
-}
-
 // Masks, IoU, and the logits behind them as upstream gives them back.
 py::tuple predict(ImagePredictor& predictor, const PromptArrays& prompts, Frame frame,
                   bool multimask_output, const ResultOptions& options) {
@@ -197,6 +170,27 @@ py::tuple predict(ImagePredictor& predictor, const PromptArrays& prompts, Frame 
     sam2::clamp_prompt_logits(logits, logits);
   }
   return py::make_tuple(std::move(masks), std::move(iou), std::move(low_res));
+}
+
+// The two halves of `predict`, for callers that have one of them.
+template <Frame frame>
+py::tuple decode_in(ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
+                    Masks mask_input, bool multimask_output) {
+  auto [low_res, iou] = decode(
+      predictor, {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)},
+      frame, multimask_output);
+  return py::make_tuple(std::move(low_res), std::move(iou));
+}
+py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res,
+                          bool return_logits) {
+  const std::int64_t side = predictor.model().info().mask_side;
+  const ConstView logits = view_of(low_res, "low_res");
+  if (logits.shape.rank() != 4 || logits.shape[2] != side || logits.shape[3] != side) {
+    fail("low_res", "shape (B, K, " + std::to_string(side) + ", " + std::to_string(side) + ")",
+         logits.shape.str());
+  }
+  const SmallRegions regions{.mask_threshold = predictor.model().info().mask_threshold};
+  return upscale(predictor, logits, {return_logits, regions});
 }
 
 }  // namespace

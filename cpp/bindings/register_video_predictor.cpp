@@ -251,8 +251,8 @@ void register_video_predictor(py::module_& m) {
       .def("needs_frame", asking(&VideoSession::needs_frame), py::arg("index"))
       .def("track", changing(&VideoSession::track), py::arg("frame"), py::arg("reverse"),
            Released())
-      .def("low_res_masks", low_res_masks, py::arg("frame"), py::arg("source"))
       .def("masks", masks_on_frame, py::arg("frame"), py::arg("source"), py::arg("return_logits"))
+      .def("low_res_masks", low_res_masks, py::arg("frame"), py::arg("source"))
       .def("export_state",
            [](VideoPredictor& predictor) { return predictor.use(export_video_state); })
       .def(

@@ -37,7 +37,9 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
 
 void Model::require_text(const char* where) const {
   if (info_.supports_text) return;
-  if (!std::holds_alternative<sam3::Sam3>(network_)) fail<UnsupportedError>(where, "a model of SAM 3", info_.family);
+  if (!std::holds_alternative<sam3::Sam3>(network_)) {
+    fail<UnsupportedError>(where, "a model of SAM 3", info_.family);
+  }
   fail<UnsupportedError>(where, "a SAM 3 checkpoint with all parts",
                          "one for clicks and videos alone: it lacks the text encoder, the geometry "
                          "encoder, the detector's neck, transformer, scores and segmentation head");

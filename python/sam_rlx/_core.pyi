@@ -77,6 +77,15 @@ class ImagePredictor:
         mask_input: NDArray[np.float32] | None,
         multimask_output: bool,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
+    def decode_model_frame(
+        self,
+        point_coords: NDArray[np.float64] | None,
+        point_labels: NDArray[np.int32] | None,
+        boxes: NDArray[np.float64] | None,
+        mask_input: NDArray[np.float32] | None,
+        multimask_output: bool,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
+    def upscale(self, low_res: NDArray[np.float32], return_logits: bool) -> NDArray[Any]: ...
     def predict(
         self,
         point_coords: NDArray[np.float64] | None,

@@ -99,7 +99,7 @@ class Sam3TrackerPredictor(SAM2VideoPredictor):
                 "fill_hole_area": 0,
                 "history": -1,
                 "use_memory_selection": self.use_memory_selection,
-                "resize": "integer",
+                "frames": "clip",
             },
         )
         session.num_frames = len(images)
