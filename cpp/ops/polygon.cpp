@@ -105,8 +105,8 @@ Polygon follow_border(const Mask& mask, const Step& outer, const Holes& holes) {
     const Step before = walk.step;
     walk.step = next_step(mask, before);
     const bool closed = walk.step == walk.start;
-    const auto hole = before.direction == kEast ? holes.find(before.y * mask.width + before.x)
-                                                : holes.end();
+    const auto hole =
+        before.direction == kEast ? holes.find(before.y * mask.width + before.x) : holes.end();
     if (hole != holes.end()) append(corners, walk.step);
     if (closed) {
       // The outer line closes by itself; that of a hole goes back to where it came from.
