@@ -167,5 +167,5 @@ def test_the_command_line_reads_labels(
     assert outputs[0] == outputs[1]
     Image.fromarray(np.pad(TWO, 9)).save(tmp_path / "two.png")
     code, _, err = run_cli(*words, "--mask", tmp_path / "two.png")
-    assert code == 1
+    assert code == 2
     assert "found 2 labels: 1, 2" in err
