@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_integer, as_number
-from sam_rlx.model import PACKAGED, Model
+from sam_rlx._sources import PACKAGED
+from sam_rlx.model import Model
 
 Kind = Literal["image", "concept", "generator", "video", "text"]
 

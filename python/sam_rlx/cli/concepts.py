@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from sam_rlx import _options, io, viz
 from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._progress import terminal_clock
+from sam_rlx._sources import PACKAGED
 from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.images import Say
 from sam_rlx.cli.outputs import Found
 from sam_rlx.concept import ConceptPredictor
-from sam_rlx.model import PACKAGED, Model
+from sam_rlx.model import Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

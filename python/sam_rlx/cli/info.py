@@ -8,6 +8,7 @@ from typing import Any
 
 from sam_rlx import _core
 from sam_rlx import model as models
+from sam_rlx._sources import find_checkpoint
 from sam_rlx.cli import common
 from sam_rlx.errors import SamRlxError
 
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     """Run the command."""
     found: dict[str, Any] = {"build": models.build_info()}
     if args.model is not None:
-        path = os.fspath(models.find_checkpoint(args.model))
+        path = os.fspath(find_checkpoint(args.model))
         try:
             found["model"] = _facts(models.load_model(args.model, key=args.key), args.key)
         except SamRlxError as error:

@@ -8,9 +8,9 @@ from typing import Any
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import PackedGrowsError, Written
 from sam_rlx._progress import terminal_bar
+from sam_rlx._sources import find_checkpoint
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
-from sam_rlx.model import find_checkpoint
 
 _EXAMPLES = """examples:
   sam-rlx quantize sam_vit_b_01ec64.pth sam_vit_b.gguf --type Q8_0
