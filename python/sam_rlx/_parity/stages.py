@@ -397,7 +397,12 @@ class Sam3Reference(Reference):
         box = middle_box(image) / np.array([width, height, width, height], np.float32)
         before, tracker.backbone = tracker.backbone, self.network.backbone
         try:
-            state = tracker.init_state(video_path=folder)
+            # The loader of Meta's video model: the tracker's own has the statistics of SAM 2.
+            images, height, width = self.package.frames.load_resource_as_video_frames(
+                folder, self._side, offload_video_to_cpu=True
+            )
+            state = tracker.init_state(height, width, len(images))
+            state["images"] = images
             tracker.add_new_points_or_box(inference_state=state, frame_idx=0, obj_id=1, box=box)
             steps = tracker.propagate_in_video(
                 state,
