@@ -226,6 +226,12 @@ void register_video_predictor(py::module_& m) {
   py::classh<VideoPredictor> type(m, "VideoPredictor");
   type.def(py::init(&make_predictor), py::arg("model"), py::arg("num_threads"), py::arg("options"))
       .def_property_readonly("num_threads", &VideoPredictor::num_threads)
+      .def(
+          "set_trace",
+          [](VideoPredictor& predictor, Trace* trace) {
+            predictor.use([&](VideoSession& session) { session.set_trace(trace); });
+          },
+          py::arg("trace").none(true), py::keep_alive<1, 2>())
       .def_property_readonly("side", &VideoPredictor::side)
       .def_property_readonly("wants_squares", &VideoPredictor::wants_squares)
       .def_property_readonly("orig_hw", orig_hw)

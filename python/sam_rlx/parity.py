@@ -197,7 +197,8 @@ def check(
         float32: `sam_rlx._parity.measure.BOUNDS`.
     stages : "all" or sequence of str
         Of SAM and SAM 2: ``image``, ``point``, ``box``, ``mask``, ``everything``; of SAM 3:
-        ``image``, ``point``, ``box``, ``mask``, ``text``, ``example``.
+        ``image``, ``point``, ``box``, ``mask``, ``text``, ``example``. Of SAM 2 and SAM 3 also
+        ``video``: the image moves through four frames.
     text : str
         What ``text`` looks for.
     tolerance : float, optional
@@ -238,8 +239,9 @@ def check(
     network = stage_module.reference_of(model, networks.read_weights(str(source)))
     chosen = _stages(stages, network.stages)
     exact = tolerance is None and _exact_fits(network)
-    runs = 2 + exact
-    meter = _Meter(runs * len(inputs) * len(chosen), progress)
+    layered = [stage for stage in chosen if stage != "everything"]
+    steps = 2 * len(chosen) + (len(layered) if exact else 0)
+    meter = _Meter(steps * len(inputs), progress)
 
     ours_side = Ours(model, num_threads)
     ours = {
@@ -329,6 +331,7 @@ def _run_reference(
     return {
         key: meter.step(network.run(key[1], inputs[key[0]], text, list(outcome.layers), exact))
         for key, outcome in ours.items()
+        if outcome.layers or not exact  # float64 is for layers
     }
 
 
@@ -345,7 +348,7 @@ def _compare_layers(
         for path, value in outcome.layers.items():
             pairs = []
             for side in (single, wide):
-                theirs = None if side is None else side[key].layers.get(path)
+                theirs = None if side is None or key not in side else side[key].layers.get(path)
                 pairs.append(
                     None if theirs is None else network.shared(path, key[1], value, theirs)
                 )

@@ -97,7 +97,10 @@ def test_the_packaged_models_are_the_same(name):
     assert report.exact
     assert report.first_difference is None
     assert len(report.layers) > 20
-    assert {entry.stage for entry in report.masks} >= {"point", "box", "mask"}
+    others = {"sam-nano": {"everything"}, "sam2-nano": {"everything", "video"}}.get(
+        name, {"text", "example", "video"}
+    )
+    assert {entry.stage for entry in report.masks} == {"point", "box", "mask"} | others
     assert str(report).endswith(f"same: {len(report.layers)} layers, {len(report.masks)} calls")
 
 
@@ -123,6 +126,23 @@ def test_a_damaged_layer_of_the_detector_is_named(tmp_path, tensor, begin):
     path = damaged(tmp_path, "sam3-nano", shifted, f"detector.{tensor}")
     report = parity.check(path, reference_checkpoint=trained("sam3-nano"), stages=["text"])
     assert report.first_difference.startswith(f"detector.{begin}"), str(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "layer"),
+    [
+        ("sam2-nano", "memory_attention.layers.1.linear1.bias", "memory_attention.layers.1"),
+        (
+            "sam3-nano",
+            "tracker.maskmem_backbone.fuser.layers.0.pwconv1.bias",
+            "tracker.maskmem_backbone.fuser.layers.0",
+        ),
+    ],
+)
+def test_a_damaged_layer_of_the_memory_is_named(tmp_path, name, tensor, layer):
+    path = damaged(tmp_path, name, shifted, tensor)
+    report = parity.check(path, reference_checkpoint=trained(name), stages=["video"])
+    assert report.first_difference == layer, str(report)
 
 
 def test_reduced_precision_has_wider_bounds():

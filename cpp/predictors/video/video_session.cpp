@@ -48,6 +48,7 @@ Context VideoSession::context() {
   return {.kernels = model_->kernels(),
           .workspace = workspace_,
           .num_threads = num_threads_,
+          .trace = trace_,
           .poll_interrupt = poll_interrupt_};
 }
 

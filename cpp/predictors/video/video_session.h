@@ -175,6 +175,7 @@ class VideoSession {
   // For work that belongs to the session: its scratch memory and threads.
   Context context();
   void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }
+  void set_trace(Trace* trace) { trace_ = trace; }
 
  private:
   // One object on one frame.
@@ -232,6 +233,7 @@ class VideoSession {
   std::optional<std::int64_t> num_frames_;
   SessionState state_;
   void (*poll_interrupt_)() = nullptr;
+  Trace* trace_ = nullptr;
 };
 
 }  // namespace sam_rlx

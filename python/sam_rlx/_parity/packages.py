@@ -138,6 +138,7 @@ def sam3() -> SimpleNamespace:
             "transformer": "sam3.sam.transformer",
             "mask_decoder": "sam3.sam.mask_decoder",
             "components": "sam3.perflib.connected_components",
+            "frames": "sam3.model.io_utils",
         },
     )
 
@@ -180,7 +181,7 @@ def _mode(torch: Any, change: Any, skipped: tuple[str, ...] = (), widen: bool = 
 
 @contextmanager
 def running(torch: Any, *, exact: bool = False) -> Iterator[None]:
-    """Run Meta's code here: on the CPU, uncompiled, with memories in float32.
+    """Run Meta's code here: on the CPU, uncompiled, with frames and memories in float32.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ def running(torch: Any, *, exact: bool = False) -> Iterator[None]:
     exact : bool
         True: every request for a smaller float gives float64.
     """
-    small = (torch.bfloat16,) if not exact else (torch.float32, torch.float16, torch.bfloat16)
+    small = (torch.float16, torch.bfloat16) + ((torch.float32,) if exact else ())
     wide = torch.float64 if exact else torch.float32
 
     def change(value: Any) -> Any:

@@ -1,20 +1,23 @@
 """What is run on both sides: one class for each family's reference, and ours beside it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core
+from sam_rlx import _core, io
 from sam_rlx._parity import networks, packages, sam3_network
 from sam_rlx._parity.layers import Arrays, Recorder, in_our_layout, record_ours
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.generator import MaskGenerator
 from sam_rlx.image import ImagePredictor
 from sam_rlx.model import Model, find_checkpoint
+from sam_rlx.video import VideoPredictor
 
 TEXT = "the object"
 # Everything mode at a size that a reference on a CPU takes seconds for.
@@ -54,6 +57,20 @@ def prompts(stage: str, hw: tuple[int, int], mask_side: int) -> dict[str, Any]:
 
 
 CLICKS = ("point", "box", "mask")
+NUM_FRAMES = 4
+
+
+def write_clip(folder: Path, image: NDArray[np.uint8]) -> None:
+    """Write frames in which an image moves, as JPEG: both sides read the same files."""
+    for t in range(NUM_FRAMES):
+        frame = np.roll(image, (2 * t, 5 * t), (0, 1))
+        io.pillow("Image").fromarray(frame).save(folder / f"{t:05}.jpg", quality=95)
+
+
+def middle_box(image: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the box (x0, y0, x1, y1) of the middle of an image."""
+    height, width = image.shape[:2]
+    return np.array([width / 4, height / 4, 3 * width / 4, 3 * height / 4], np.float32)
 
 
 class Ours:
@@ -84,7 +101,23 @@ class Ours:
             return _everything(
                 [(r.segmentation, r.predicted_iou) for r in generator.generate(image)], image
             )
+        if stage == "video":
+            return self._video(image)
         return self._text(stage, image, text)
+
+    def _video(self, image: NDArray[np.uint8]) -> Outcome:
+        with TemporaryDirectory() as folder:
+            write_clip(Path(folder), image)
+            session = VideoPredictor(
+                self._model, folder, num_threads=self._threads, fill_hole_area=0
+            )
+
+            def call() -> Any:
+                session.add_prompt(0, 1, box=middle_box(image))
+                return [frame.masks[1] for frame in session.propagate()]
+
+            layers, masks = record_ours(session._core, call)
+        return Outcome(layers, np.stack(masks))
 
     def _text(self, stage: str, image: NDArray[np.uint8], text: str) -> Outcome:
         if self._concepts is None:
@@ -170,6 +203,13 @@ class Reference:
             rows = [(r["segmentation"], r["predicted_iou"]) for r in found]
             outcome = _everything(rows, image)
             return outcome.masks, outcome.scores
+        if stage == "video":
+            with TemporaryDirectory() as folder:
+                write_clip(Path(folder), image)
+                logits = list(self.track(folder, image))
+            return np.stack(
+                [np.asarray(frame).reshape(image.shape[:2]) > 0 for frame in logits]
+            ), None
         return self.find(stage, image, text)
 
     mask_side = 256
@@ -188,6 +228,10 @@ class Reference:
 
     def find(self, stage: str, image: NDArray[np.uint8], text: str) -> tuple[Any, Any]:
         """Find what a text or an example shows."""
+        raise NotImplementedError
+
+    def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
+        """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
         raise NotImplementedError
 
 
@@ -231,7 +275,7 @@ class Sam2Reference(Reference):
     """sam2."""
 
     name = "sam2"
-    stages = ("image", *CLICKS, "everything")
+    stages = ("image", *CLICKS, "everything", "video")
     before: ClassVar = {"image_encoder.trunk.patch_embed": "image_encoder.trunk.blocks.0"}
 
     def __init__(self, model: Model, weights: networks.Weights) -> None:
@@ -266,12 +310,19 @@ class Sam2Reference(Reference):
         self._fitted(generator.predictor)
         return generator
 
+    def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
+        """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
+        state = self.network.init_state(video_path=folder)
+        self.network.add_new_points_or_box(state, 0, 1, box=middle_box(image))
+        for _, _, logits in self.network.propagate_in_video(state):
+            yield logits
+
 
 class Sam3Reference(Reference):
     """sam3."""
 
     name = "sam3"
-    stages = ("image", *CLICKS, "text", "example")
+    stages = ("image", *CLICKS, "text", "example", "video")
     before: ClassVar = {
         "detector.backbone.vision_backbone.trunk.patch_embed": (
             "backbone.vision_backbone.trunk.ln_pre"
@@ -338,6 +389,32 @@ class Sam3Reference(Reference):
             state = processor.add_geometric_prompt([0.5, 0.5, 0.5, 0.5], True, state)
         masks = state["masks"].numpy().reshape(-1, *image.shape[:2])
         return masks.astype(bool), state["scores"].numpy().reshape(-1)
+
+    def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
+        """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
+        tracker = self.network.inst_interactive_predictor.model
+        height, width = image.shape[:2]
+        box = middle_box(image) / np.array([width, height, width, height], np.float32)
+        before, tracker.backbone = tracker.backbone, self.network.backbone
+        try:
+            # The loader of Meta's video model: the tracker's own has the statistics of SAM 2.
+            images, height, width = self.package.frames.load_resource_as_video_frames(
+                folder, self._side, offload_video_to_cpu=True
+            )
+            state = tracker.init_state(height, width, len(images))
+            state["images"] = images
+            tracker.add_new_points_or_box(inference_state=state, frame_idx=0, obj_id=1, box=box)
+            steps = tracker.propagate_in_video(
+                state,
+                start_frame_idx=0,
+                max_frame_num_to_track=NUM_FRAMES,
+                reverse=False,
+                propagate_preflight=True,
+            )
+            for _, _, _, logits, _ in steps:
+                yield logits
+        finally:
+            tracker.backbone = before
 
 
 _REFERENCES = {"sam": SamReference, "sam2": Sam2Reference, "sam3": Sam3Reference}
