@@ -19,7 +19,10 @@ def start_session(workload: Workload, model: Any, threads: int, frames: int = tr
     import sam_rlx
 
     clip = tracks.Clip(workload.picture_hw, frames)
-    session = sam_rlx.VideoPredictor(model, clip, num_threads=threads, fill_hole_area=0)
+    # The rivals get frames that are resized as single images.
+    session = sam_rlx.VideoPredictor(
+        model, clip, num_threads=threads, fill_hole_area=0, resize="float"
+    )
     for obj_id in range(workload.objects):
         points, labels = tracks.click(workload, obj_id)
         session.add_prompt(0, obj_id, point_coords=points, point_labels=labels)

@@ -197,7 +197,7 @@ py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res
 
 void register_image_predictor(py::module_& m) {
   // What layers compute, for parity reports and tests: [(path, array)], emptied by each call.
-  py::class_<Trace>(m, "Trace").def(py::init<>()).def("take", [](Trace& self) {
+  py::classh<Trace>(m, "Trace").def(py::init<>()).def("take", [](Trace& self) {
     py::list records;
     for (auto& [path, value] : self.records) {
       records.append(py::make_tuple(path, to_numpy(std::move(value))));

@@ -142,8 +142,8 @@ def as_prompts(
 
     One prompt set is `point_coords` (N, 2), `point_labels` (N,), `box` (4,), `mask_input`
     (S, S); a batch has one more axis in front, of the same length B in all that are given. Beside
-    one point set, `box` (1, 4) and `mask_input` (1, S, S) count as one set too. N may be 0, and
-    empty lists are no points and no boxes.
+    one point set, `box` (1, 4) and `mask_input` (1, S, S) count as one set too. Beside another
+    prompt N may be 0. Empty lists are no points and no boxes.
 
     Raises
     ------
@@ -159,6 +159,11 @@ def as_prompts(
             "prompts: expected point_coords, box or mask_input, found None for all"
         )
     coords = _coordinates("point_coords", point_coords, 2, "(N, 2) or (B, N, 2)")
+    if coords is not None and coords.shape[-2] == 0 and box is None and mask_input is None:
+        raise InvalidArgumentError(
+            f"point_coords: expected shape (N, 2) with N > 0 where they are the only prompt, found "
+            f"{np.shape(point_coords)}"
+        )
     corners = _coordinates("box", box, 1, "(4,) or (B, 4)")
     logits = _mask_logits(mask_input, mask_side)
     given = [

@@ -23,6 +23,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.trained import trained
+
 OLD = b"what was there before"
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
 
@@ -51,7 +55,15 @@ def _convert(inputs: Path, out: Path) -> None:
 
 
 def _quantize(inputs: Path, out: Path) -> None:
-    _command("quantize", "sam-nano", f"{out}/model.gguf", "--type", "Q8_0", "--threads", "1")
+    _command(
+        "quantize",
+        str(trained("sam-nano")),
+        f"{out}/model.gguf",
+        "--type",
+        "Q8_0",
+        "--threads",
+        "1",
+    )
 
 
 def _everything(inputs: Path, out: Path) -> None:

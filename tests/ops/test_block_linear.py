@@ -6,6 +6,9 @@ import sam_rlx.errors
 from support import gguf_files as files
 from support.ops import ISAS, THREADS, _testing, normal, op, rng
 
+# Formats that can be written.
+WRITTEN = ("Q4_0", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K")
+
 
 def unpacked(kind, blocks, cols, path):
     tensor = files.Tensor(kind, (len(blocks), cols), blocks.tobytes())
@@ -14,7 +17,10 @@ def unpacked(kind, blocks, cols, path):
 
 
 def weights(kind, rows, cols, path):
-    blocks = _testing.quantize(kind, normal(rng(rows, cols), rows * cols), 1).reshape(rows, -1)
+    if kind in WRITTEN:
+        blocks = _testing.quantize(kind, normal(rng(rows, cols), rows * cols), 1).reshape(rows, -1)
+    else:  # only read
+        blocks = files.random_blocks(kind, rows, cols)
     return blocks, unpacked(kind, blocks, cols, path)
 
 

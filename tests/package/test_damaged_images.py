@@ -165,7 +165,8 @@ def test_tensor_names_are_printed_escaped(
     path = tmp_path / "a.safetensors"
     entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
     path.write_bytes(safetensors_bytes({"\x1b[2Jevil\n": entry}, bytes(8)))
-    for words in (("info", path), ("convert", path, tmp_path / "b.gguf")):
+    for words, expected in ((("info", path), 0), (("convert", path, tmp_path / "b.gguf"), 1)):
         code, out, err = run_cli(*words)
-        assert code == 1
+        assert code == expected
+        assert "evil" in out + err
         assert "\x1b" not in out + err

@@ -140,7 +140,9 @@ class Builder:
     def run(self, source: str, *arguments: str, like: Command | None = None) -> None:
         words = [word.replace(f"{ROOT}/", f"{self.copy}/") for word in (like or self.any).arguments]
         words = [word for word in words if not re.fullmatch("-O[s0-3]", word)]
-        command = [*words, "-O0", "-Werror", *arguments, str(self.copy / source)]
+        # The headers that an isolated build saw are gone with its environment.
+        include = f"-I{pytest.importorskip('pybind11').get_include()}"
+        command = [*words, include, "-O0", "-Werror", *arguments, str(self.copy / source)]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
         )

@@ -273,8 +273,10 @@ def test_rates_that_are_none(tmp_path: Path, rate: object) -> None:
 
 # ---------------------------------------------------------------- the command line
 
+# A run in the background ignores SIGHUP, and so would every child.
 SLOW_COMMAND = """
-import sys
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from sam_rlx import _files as files
 from sam_rlx import cli, io
 
@@ -283,8 +285,7 @@ def write_json(path, document):
         file.write(b"half")
         file.flush()
         print("started", flush=True)
-        while not sys.stdin.read(1):
-            pass
+        sys.stdin.read()
 
 io.write_json = write_json
 image = sys.argv[1] + ".png"

@@ -272,8 +272,8 @@ def test_the_tracker_is_upstreams(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     ours = sam3_tracking_predictor.Sam3TrackerPredictor(sam_rlx.load_model(path))
     theirs = oracle.tracker(network, use_memory_selection=True, fill_hole_area=0)
-    frames = upstream_video.clip(4, (72, 96))
-    # Both get the frames themselves: loaders have tests of their own.
+    # Both get frames of the input's size: loaders, which resize, have tests of their own.
+    frames = upstream_video.clip(4, (theirs.image_size, theirs.image_size))
     monkeypatch.setattr(sam3_tracking_predictor, "open_video", lambda path, side: Frames(frames))
     side = theirs.image_size
 
