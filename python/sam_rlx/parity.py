@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 from sam_rlx import io
 from sam_rlx._arrays import as_rgb
 from sam_rlx._files import atomic_write
-from sam_rlx._parity import networks
+from sam_rlx._parity import networks, references
 from sam_rlx._parity import stages as stage_module
 from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, compare_masks
 from sam_rlx._parity.pages import html_page, junit_text
-from sam_rlx._parity.stages import Ours, Outcome, Reference
+from sam_rlx._parity.references import Reference
+from sam_rlx._parity.stages import Ours, Outcome
 from sam_rlx._progress import Progress
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model, find_checkpoint, load_model
@@ -236,7 +238,7 @@ def check(
     model = checkpoint if isinstance(checkpoint, Model) else load_model(checkpoint, precision=given)
     inputs = _images(images)
     source = model.source if reference_checkpoint is None else find_checkpoint(reference_checkpoint)
-    network = stage_module.reference_of(model, networks.read_weights(str(source)))
+    network = references.reference_of(model, networks.read_weights(str(source)))
     chosen = _stages(stages, network.stages)
     exact = tolerance is None and _exact_fits(network)
     layered = [stage for stage in chosen if stage != "everything"]
@@ -392,8 +394,6 @@ def _bounds(model: Model, tolerance: float | None) -> Bounds:
 
 
 def _package_version(name: str) -> str:
-    from importlib import metadata
-
     try:
         return f"{name} {metadata.version(name)}"
     except metadata.PackageNotFoundError:

@@ -33,7 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(_MARKER)
     if _MARKER not in metafunc.fixturenames or marker is None:
         return
-    from sam_rlx._parity.stages import stages_of
+    from sam_rlx._parity.references import stages_of
 
     wanted = marker.kwargs.get("stages", "all")
     stages = stages_of(marker.args[0]) if wanted == "all" else wanted

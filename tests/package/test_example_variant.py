@@ -141,8 +141,8 @@ class Builder:
         words = [word.replace(f"{ROOT}/", f"{self.copy}/") for word in (like or self.any).arguments]
         words = [word for word in words if not re.fullmatch("-O[s0-3]", word)]
         # The headers that an isolated build saw are gone with its environment.
-        include = f"-I{pytest.importorskip('pybind11').get_include()}"
-        command = [*words, include, "-O0", "-Werror", *arguments, str(self.copy / source)]
+        headers = ["-isystem", pytest.importorskip("pybind11").get_include()]
+        command = [*words, *headers, "-O0", "-Werror", *arguments, str(self.copy / source)]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
         )

@@ -119,7 +119,7 @@ def test_a_damaged_layer_is_named(tmp_path, name, damage, tensor, layer):
     [
         ("backbone.language_backbone.encoder.ln_final.bias", "backbone.language_backbone"),
         ("transformer.encoder.layers.1.linear1.bias", "transformer.encoder.layers.1"),
-        ("transformer.decoder.layers.0.linear2.bias", "transformer.decoder.layers.0"),
+        ("transformer.decoder.layers.0.linear1.bias", "transformer.decoder.layers.0"),
     ],
 )
 def test_a_damaged_layer_of_the_detector_is_named(tmp_path, tensor, begin):

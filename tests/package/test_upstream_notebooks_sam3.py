@@ -256,7 +256,9 @@ def test_nan_leaves_no_object_behind(moving: tuple[str, list[np.ndarray]]) -> No
 class Frames(list[np.ndarray]):
     """Frames of a video in memory."""
 
-    height, width = 72, 96
+    def __init__(self, frames: np.ndarray) -> None:
+        super().__init__(frames)
+        self.height, self.width = frames.shape[1:3]
 
 
 @pytest.mark.parity

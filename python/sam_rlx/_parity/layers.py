@@ -22,8 +22,13 @@ _PARTS = {
 }
 
 
-def record_ours(predictor: Any, call: Callable[[], Any]) -> tuple[Arrays, Any]:
-    """Run `call`, which uses a core predictor. Returns layers by path, in order, and its result."""
+def record_ours(
+    predictor: Any, call: Callable[[], Any], *, first: bool = False
+) -> tuple[Arrays, Any]:
+    """Run `call`, which uses a core predictor. Returns layers by path, in order, and its result.
+
+    Of a layer that is run several times the last result counts, or the first one.
+    """
     trace = _core.Trace()
     predictor.set_trace(trace)
     try:
@@ -32,7 +37,8 @@ def record_ours(predictor: Any, call: Callable[[], Any]) -> tuple[Arrays, Any]:
         predictor.set_trace(None)
     layers: Arrays = {}
     for path, value in trace.take():
-        layers[path] = np.asarray(value)
+        if not (first and path in layers):
+            layers[path] = np.asarray(value)
     return layers, result
 
 
@@ -72,8 +78,8 @@ class Recorder:
         return None
 
     @contextmanager
-    def recording(self, paths: Iterable[str]) -> Iterator[Arrays]:
-        """Record while the block runs: arrays of the last call by path, as the reference's."""
+    def recording(self, paths: Iterable[str], *, first: bool = False) -> Iterator[Arrays]:
+        """Record while the block runs: arrays of the last or first call by path."""
         found: Arrays = {}
         handles = []
 
@@ -84,7 +90,7 @@ class Recorder:
                 value = value[index]
             while isinstance(value, list | tuple) and value:
                 value = value[0]
-            if hasattr(value, "detach"):
+            if hasattr(value, "detach") and not (first and path in found):
                 found[path] = value.detach().clone().numpy()
 
         for path in paths:
