@@ -162,7 +162,7 @@ def test_predictor_arguments(checkpoint: Path, write: Any) -> None:
     ours = build_sam2_video_predictor(
         path, checkpoint, hydra_overrides_extra=["++model.fill_hole_area=5"]
     )
-    assert (ours.fill_hole_area, ours.non_overlap_masks) == (8, True)
+    assert (ours.fill_hole_area, ours.non_overlap_masks) == (5, True)
 
 
 def test_without_postprocessing(checkpoint: Path) -> None:

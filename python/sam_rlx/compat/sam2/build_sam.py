@@ -114,7 +114,8 @@ def build_sam2_video_predictor(
         As for `build_sam2`.
     hydra_overrides_extra : list of str, optional
         ``"++model.NAME=VALUE"`` for fields of the config and arguments of `SAM2VideoPredictor`.
-        As upstream, `apply_postprocessing` has the last word about those that it sets.
+        As upstream, `apply_postprocessing` has the last word about those that it sets, but for
+        `fill_hole_area`, which upstream ignores on a CPU.
     apply_postprocessing : bool
         True: as for `build_sam2`, masks of clicks are memorized as they are seen, and holes of up
         to 8 positions are filled.

@@ -184,7 +184,8 @@ _POSTPROCESSING = {
     f"{_EXTRA_ARGS}.dynamic_multimask_stability_delta": 0.05,
     f"{_EXTRA_ARGS}.dynamic_multimask_stability_thresh": 0.98,
 }
-_VIDEO_POSTPROCESSING = {"binarize_mask_from_pts_for_mem_enc": True, "fill_hole_area": 8}
+_HOLES = "fill_hole_area"
+_VIDEO_POSTPROCESSING = {"binarize_mask_from_pts_for_mem_enc": True, _HOLES: 8}
 
 
 @dataclass(frozen=True)
@@ -264,11 +265,14 @@ def read_settings(
             "config_file: expected a config of upstream, such as "
             f"'configs/sam2.1/sam2.1_hiera_t.yaml', or a YAML file, found {name!r}"
         )
-    for override in overrides:
-        key, value = parse_override(override)
-        values[key] = value
+    given = dict(map(parse_override, overrides))
+    values |= given
     if postprocessing:
         values |= _POSTPROCESSING | (_VIDEO_POSTPROCESSING if video else {})
+        # Upstream's own 8 has the last word but no effect on a CPU; ours has one, so that what the
+        # caller asks for counts.
+        if _HOLES in given:
+            values[_HOLES] = given[_HOLES]
     else:
         values.setdefault(f"{_EXTRA_ARGS}.dynamic_multimask_via_stability", False)
         if video:
