@@ -51,9 +51,11 @@ def arguments() -> argparse.Namespace:
 def sam2_pair(name: str, folder: Path) -> tuple[sam_rlx.Model, Any]:
     """Return our model, and a function that builds upstream's predictor for an area of holes."""
     from support import upstream_sam2, upstream_video
+    from support.trained import trained
 
-    if name == "sam2-nano":
-        return sam_rlx.load_model(name), lambda area: upstream_video.build_nano(fill_hole_area=area)
+    if name == "sam2-nano":  # with the weights that upstream gets: the package's are packed
+        model = sam_rlx.load_model(trained(name))
+        return model, lambda area: upstream_video.build_nano(fill_hole_area=area)
     config = SAM2[name]
     weights = tiny_sam2.weights(config, 0)
     weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(1.0)
@@ -73,10 +75,11 @@ def sam2_pair(name: str, folder: Path) -> tuple[sam_rlx.Model, Any]:
 def sam3_pair(name: str, folder: Path) -> tuple[sam_rlx.Model, Any]:
     """Do the same for SAM 3's tracker."""
     from support import upstream_sam3, upstream_sam3_nano, upstream_sam3_video
+    from support.trained import trained
 
     if name == "sam3-nano":
         network = upstream_sam3_nano.image_model()
-        model = sam_rlx.load_model(name)
+        model = sam_rlx.load_model(trained(name))
     else:
         network = upstream_sam3_video.network(SAM3[name])
         path = folder / f"{name}.safetensors"
