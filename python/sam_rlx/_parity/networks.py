@@ -220,7 +220,7 @@ def _memory_encoder(package: Any, config: Config) -> Any:
     )
 
 
-def refresh(package: Any, network: Any, grid: int) -> None:
+def refresh(network: Any, grid: int) -> None:
     """Make tables that are computed once anew, in the precision that runs now."""
     for child in network.modules():
         kind = type(child).__name__

@@ -44,6 +44,8 @@ class Reference:
 
     # What theirs chooses among several masks is chosen behind our layer, but for several masks.
     chosen_masks: str | None = None
+    # Side of the map of tokens that rotations are made for, where the network has any.
+    _grid: int | None = None
 
     def shared(
         self, path: str, stage: str, ours: NDArray[Any], theirs: NDArray[Any]
@@ -60,6 +62,9 @@ class Reference:
             self.network.double()
         else:
             self.network.float()
+        if self._grid is not None:
+            with packages.running(self.package.torch, exact=exact):
+                networks.refresh(self.network, self._grid)
 
     def run(
         self, stage: str, image: NDArray[np.uint8], text: str, paths: list[str], exact: bool
@@ -160,6 +165,7 @@ class Sam2Reference(Reference):
 
     name = "sam2"
     chosen_masks = "sam_mask_decoder.low_res_masks"
+    _grid: int
     stages = ("image", *CLICKS, "everything", "video")
     before: ClassVar = {"image_encoder.trunk.patch_embed": "image_encoder.trunk.blocks.0"}
 
@@ -168,12 +174,6 @@ class Sam2Reference(Reference):
         self.mask_side = model.mask_side
         self._grid = model.config["image_size"] // 16
         self._predictor: Any = None
-
-    def prepare(self, exact: bool) -> None:
-        """Give the network the precision, and make its tables anew."""
-        super().prepare(exact)
-        with packages.running(self.package.torch, exact=exact):
-            networks.refresh(self.package, self.network, self._grid)
 
     def _fitted(self, predictor: Any) -> Any:
         """Give a predictor the sizes of the maps, which upstream writes down at 1024."""
@@ -198,7 +198,7 @@ class Sam2Reference(Reference):
     def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
         """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
         state = self.network.init_state(video_path=folder)
-        self.network.add_new_points_or_box(state, 0, 1, box=middle_box(image))
+        self.network.add_new_points_or_box(state, 0, 1, box=middle_box(image.shape[:2]))
         for _, _, logits in self.network.propagate_in_video(state):
             yield logits
 
@@ -225,12 +225,6 @@ class Sam3Reference(Reference):
     def name_of(self, path: str) -> str:
         """Return the name of a layer in the network."""
         return sam3_network.reference_name(path)
-
-    def prepare(self, exact: bool) -> None:
-        """Give the network the precision, and make its tables anew."""
-        super().prepare(exact)
-        with packages.running(self.package.torch, exact=exact):
-            networks.refresh(self.package, self.network, self._grid)
 
     def shared(
         self, path: str, stage: str, ours: NDArray[Any], theirs: NDArray[Any]
@@ -280,7 +274,7 @@ class Sam3Reference(Reference):
         """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
         tracker = self.network.inst_interactive_predictor.model
         height, width = image.shape[:2]
-        box = middle_box(image) / np.array([width, height, width, height], np.float32)
+        box = middle_box((height, width)) / np.array([width, height, width, height], np.float32)
         before, tracker.backbone = tracker.backbone, self.network.backbone
         try:
             # The loader of Meta's video model: the tracker's own has the statistics of SAM 2.

@@ -47,7 +47,7 @@ def prompts(stage: str, hw: tuple[int, int], mask_side: int) -> dict[str, Any]:
         middle = [[width / 2, height / 2], [width / 8, height / 8]]
         return {"point_coords": np.array(middle), "point_labels": np.array([1, 0])}
     if stage == "box":
-        return {"box": np.array([width / 4, height / 4, 3 * width / 4, 3 * height / 4])}
+        return {"box": middle_box(hw)}
     y, x = (np.mgrid[:mask_side, :mask_side] - mask_side / 2) / mask_side
     logits = 12 * (0.3 - np.hypot(x, y)).astype(np.float32)
     return {"mask_input": logits[None]}
@@ -64,9 +64,9 @@ def write_clip(folder: Path, image: NDArray[np.uint8]) -> None:
         io.pillow("Image").fromarray(frame).save(folder / f"{t:05}.jpg", quality=95)
 
 
-def middle_box(image: NDArray[Any]) -> NDArray[np.float32]:
-    """Return the box (x0, y0, x1, y1) of the middle of an image."""
-    height, width = image.shape[:2]
+def middle_box(hw: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return the box (x0, y0, x1, y1) of the middle of an image of size (H, W)."""
+    height, width = hw
     return np.array([width / 4, height / 4, 3 * width / 4, 3 * height / 4], np.float32)
 
 
@@ -110,7 +110,7 @@ class Ours:
             )
 
             def call() -> Any:
-                session.add_prompt(0, 1, box=middle_box(image))
+                session.add_prompt(0, 1, box=middle_box(image.shape[:2]))
                 return [frame.masks[1] for frame in session.propagate()]
 
             layers, masks = record_ours(session._core, call, first=True)
@@ -122,10 +122,9 @@ class Ours:
                 self._model, num_threads=self._threads, resize="integer"
             )
         predictor = self._concepts
-        height, width = image.shape[:2]
         arguments: dict[str, Any] = {"text": text}
         if stage == "example":
-            arguments = {"boxes": [[width / 4, height / 4, 3 * width / 4, 3 * height / 4]]}
+            arguments = {"boxes": [middle_box(image.shape[:2])]}
 
         def call() -> Any:
             predictor.set_image(image)
