@@ -18,6 +18,7 @@ PYBIND11_MODULE(core_module, m) {
   sam_rlx::register_image_predictor(m);
   sam_rlx::register_mask_generator(m);
   sam_rlx::register_masks_api(m);
+  sam_rlx::register_overlay(m);
   sam_rlx::register_video_predictor(m);
   sam_rlx::register_masklet_tracker(m);
   sam_rlx::register_concept_predictor(m);

@@ -116,7 +116,7 @@ def as_bools(name: str, mask: Any) -> NDArray[np.bool_]:
         raise InvalidArgumentError(
             f"{name}: expected an array (H, W) of bool, found shape {array.shape} of {array.dtype}"
         )
-    return np.ascontiguousarray(array != 0)
+    return np.ascontiguousarray(array if array.dtype == np.bool_ else array != 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -384,4 +384,15 @@ def postprocess_masks(
     threshold: float | None = None,
     num_threads: int = 1,
 ) -> NDArray[np.float32] | NDArray[np.bool_]: ...
+def overlay(
+    image: NDArray[np.uint8],
+    masks: Sequence[NDArray[np.bool_]],
+    colors: Sequence[Sequence[float]],
+    opacity: float,
+    line: float,
+    boxes: NDArray[np.float64],
+    box_colors: Sequence[Sequence[float]],
+    points: NDArray[np.float64],
+    point_colors: Sequence[Sequence[float]],
+) -> NDArray[np.uint8]: ...
 def set_poll_hook(hook: Callable[[], object] | None) -> None: ...

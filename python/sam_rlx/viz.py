@@ -5,11 +5,12 @@ Captions need Pillow; all else needs NumPy only.
 
 import colorsys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sam_rlx import _core
 from sam_rlx._arrays import as_bools, as_integer, as_items, as_number, as_rgb
 from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._printable import shown
@@ -80,9 +81,8 @@ def overlay(
     MissingExtraError
         There are captions, and Pillow is not installed.
     """
-    canvas = as_rgb(image).astype(np.float32)
-    height, width = canvas.shape[:2]
-    line = max(2.0, min(height, width) / 220.0)
+    pixels = as_rgb(image)
+    height, width = pixels.shape[:2]
     layers = _as_masks(masks, (height, width))
     opacity = as_number("opacity", opacity, 0.0, 1.0)
     numbers = list(range(len(layers))) if identities is None else as_items("identities", identities)
@@ -90,19 +90,11 @@ def overlay(
         raise InvalidArgumentError(
             f"identities: expected {len(layers)} numbers, found {len(numbers)}"
         )
-    for identity, mask in zip(numbers, layers, strict=True):
-        _draw_mask(canvas, mask, color(identity), opacity, line)
-    if boxes is not None:
-        corners = _as_pixels("boxes", boxes, 4)
-        kinds = _as_labels("box_labels", box_labels, len(corners), _BOX_COLORS)
-        for box, kind in zip(corners, kinds, strict=True):
-            _draw_box(canvas, box, line, _BOX_COLORS[kind])
-    if point_coords is not None:
-        points = _as_pixels("point_coords", point_coords, 2)
-        labels = _as_labels("point_labels", point_labels, len(points), _POINT_COLORS)
-        for point, label in zip(points, labels, strict=True):
-            _draw_point(canvas, point, _POINT_COLORS[label], 3.2 * line)
-    drawn = np.rint(canvas).astype(np.uint8)
+    colors = [color(identity) for identity in numbers]
+    corners, kinds = _as_marks("box", boxes, box_labels, 4, _BOX_COLORS)
+    points, labels = _as_marks("point", point_coords, point_labels, 2, _POINT_COLORS)
+    line = max(2.0, min(height, width) / 220.0)
+    drawn = _core.overlay(pixels, layers, colors, opacity, line, corners, kinds, points, labels)
     if captions is None:
         return drawn
     words = as_items("captions", captions)
@@ -114,7 +106,7 @@ def overlay(
         raise InvalidArgumentError(f"captions: expected {len(layers)}, found {len(words)}")
     from sam_rlx._captions import draw_captions
 
-    return draw_captions(drawn, layers, words, [color(identity) for identity in numbers])
+    return draw_captions(drawn, layers, words, colors)
 
 
 def overlay_records(
@@ -200,6 +192,24 @@ def overlay_concepts(
     )
 
 
+_Marks: TypeAlias = tuple[NDArray[np.float64], list[tuple[int, int, int]]]
+
+
+def _as_marks(
+    name: str,
+    values: ArrayLike | None,
+    labels: ArrayLike | None,
+    width: int,
+    known: dict[int, tuple[int, int, int]],
+) -> _Marks:
+    """Return points (N, 2) or boxes (N, 4), and the colour of each."""
+    if values is None:
+        return np.zeros((0, width)), []
+    pixels = _as_pixels("boxes" if name == "box" else "point_coords", values, width)
+    kinds = _as_labels(f"{name}_labels", labels, len(pixels), known)
+    return pixels, [known[kind] for kind in kinds]
+
+
 def _as_pixels(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]:
     """Return points (N, 2) or boxes (N, 4)."""
     try:
@@ -246,83 +256,3 @@ def _as_masks(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.bool_]]:
         if mask.shape != hw:
             raise InvalidArgumentError(f"masks[{index}]: expected shape {hw}, found {mask.shape}")
     return layers
-
-
-def _draw_mask(
-    canvas: NDArray[np.float32],
-    mask: NDArray[np.bool_],
-    rgb: tuple[int, int, int],
-    opacity: float,
-    line: float,
-) -> None:
-    """Blend the filling and an antialiased outline, inside the box around the mask only."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    if len(rows) == 0:
-        return
-    radius = int(np.ceil(line))
-    top, bottom = max(0, rows[0] - radius), rows[-1] + radius + 1
-    left, right = max(0, columns[0] - radius), columns[-1] + radius + 1
-    inside = mask[top:bottom, left:right].astype(np.float32)
-    # The share of mask pixels nearby is 1 deep inside, 0 far outside and 1/2 on the border.
-    share = _box_mean(_box_mean(inside, radius), radius)
-    border = np.clip(2.0 - 4.0 * np.abs(share - 0.5), 0.0, 1.0)
-    filling = opacity * inside
-    alpha = (filling + (1.0 - filling) * border)[:, :, np.newaxis]
-    region = canvas[top:bottom, left:right]
-    paint = np.asarray(rgb, np.float32)
-    light = paint + (255.0 - paint) * 0.35
-    blend = border[:, :, np.newaxis]
-    region += alpha * (blend * light + (1.0 - blend) * paint - region)
-
-
-def _box_mean(values: NDArray[np.float32], radius: int) -> NDArray[np.float32]:
-    """Mean over a square of side 2 radius + 1, with edge values repeated."""
-    for axis in (0, 1):
-        pad = [(0, 0), (0, 0)]
-        pad[axis] = (radius + 1, radius)
-        total = np.cumsum(np.pad(values, pad, mode="edge"), axis=axis, dtype=np.float64)
-        size = 2 * radius + 1
-        high = np.take(total, range(size, total.shape[axis]), axis=axis)
-        low = np.take(total, range(total.shape[axis] - size), axis=axis)
-        values = ((high - low) / size).astype(np.float32)
-    return values
-
-
-def _draw_box(
-    canvas: NDArray[np.float32],
-    box: NDArray[np.float64],
-    line: float,
-    rgb: tuple[int, int, int],
-) -> None:
-    """Blend the outline of a box, by the distance of each pixel centre from it."""
-    y, x = np.ogrid[: canvas.shape[0], : canvas.shape[1]]
-    x0, y0, x1, y1 = box
-    across = np.abs(x + 0.5 - (x0 + x1) / 2) - (x1 - x0) / 2
-    down = np.abs(y + 0.5 - (y0 + y1) / 2) - (y1 - y0) / 2
-    distance = np.abs(np.maximum(across, down))
-    for width, paint in ((line + 2.0, (20, 20, 20)), (line, rgb)):
-        alpha = np.clip(width / 2 + 0.5 - distance, 0.0, 1.0)[:, :, np.newaxis]
-        canvas += alpha * (np.asarray(paint, np.float32) - canvas)
-
-
-def _draw_point(
-    canvas: NDArray[np.float32],
-    point: NDArray[np.float64],
-    rgb: tuple[int, int, int],
-    radius: float,
-) -> None:
-    """Blend a disc with a white rim and a thin dark edge."""
-    height, width = canvas.shape[:2]
-    reach = int(radius) + 3
-    left, right = (int(np.clip(point[0] + step, 0, width)) for step in (-reach, reach + 1))
-    top, bottom = (int(np.clip(point[1] + step, 0, height)) for step in (-reach, reach + 1))
-    y, x = np.ogrid[top:bottom, left:right]
-    distance = np.hypot(x + 0.5 - point[0], y + 0.5 - point[1])
-    region = canvas[top:bottom, left:right]
-    for size, paint in (
-        (radius + 1.0, (20, 20, 20)),
-        (radius, (255, 255, 255)),
-        (radius * 0.72, rgb),
-    ):
-        alpha = np.clip(size + 0.5 - distance, 0.0, 1.0)[:, :, np.newaxis]
-        region += alpha * (np.asarray(paint, np.float32) - region)
