@@ -1,12 +1,13 @@
 """Words on images: captions of masks, readable on any background. Needs Pillow."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._fonts import fitted
+from sam_rlx._fonts import Caption, Run, fitted
 from sam_rlx.io import pillow
 
 # Left, top, right, bottom in pixels.
@@ -55,8 +56,7 @@ def draw_captions(
         if anchor is None or not words:
             continue
         written = fitted(words, size)
-        caption, font = written.text, written.font
-        left, top, right, bottom = draw.textbbox((0, 0), caption, font=font)
+        runs, (left, top, right, bottom) = _laid_out(draw, written)
         pad = max(2, size // 5)
         plate = int(right - left) + 2 * pad, int(bottom - top) + 2 * pad
         box = _free_position(anchor, plate, (height, width), taken)
@@ -65,8 +65,23 @@ def draw_captions(
         draw.rounded_rectangle(
             (box[0], box[1], box[2] - 1, box[3] - 1), radius=pad, fill=color, outline=edge
         )
-        draw.text((box[0] + pad - left, box[1] + pad - top), caption, fill=_ink(color), font=font)
+        x, y = box[0] + pad - left, box[1] + pad - top
+        for offset, run in runs:
+            draw.text((x + offset, y), run.text, fill=_ink(color), font=run.font, anchor="ls")
     return np.asarray(image)
+
+
+def _laid_out(draw: Any, caption: Caption) -> tuple[list[tuple[int, Run]], _Box]:
+    """Return where each run begins on a common base line, and the box around all."""
+    runs: list[tuple[int, Run]] = []
+    boxes: list[_Box] = []
+    x = 0
+    for run in caption.runs:
+        runs.append((x, run))
+        boxes.append(draw.textbbox((x, 0), run.text, font=run.font, anchor="ls"))
+        x += math.ceil(run.font.getlength(run.text))
+    left, top, right, bottom = zip(*boxes, strict=True)
+    return runs, (min(left), min(top), max(right), max(bottom))
 
 
 def _ink(color: tuple[int, int, int]) -> tuple[int, int, int]:

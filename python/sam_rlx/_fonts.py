@@ -32,18 +32,30 @@ _NONE = "\uffff"
 
 
 @dataclass(frozen=True)
-class Caption:
-    """Text that a font can show, and the font."""
+class Run:
+    """Letters that follow each other, and a font that can show them."""
 
     text: str
     font: Any
 
 
+@dataclass(frozen=True)
+class Caption:
+    """Text as it can be drawn: runs from left to right."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def text(self) -> str:
+        """All that is written."""
+        return "".join(run.text for run in self.runs)
+
+
 def fitted(words: str, size: int, fonts: Iterable[Path] | None = None) -> Caption:
-    r"""Return words as they can be drawn.
+    r"""Return words as they can be drawn, with a font for each script.
 
     Marks of Latin letters go where ASCII is left then. Other letters need a font of this machine;
-    those that it lacks become ``\xdf``, ``\u72d7`` or ``\U0001f415``.
+    those that no font has become ``\xdf``, ``\u72d7`` or ``\U0001f415``.
 
     Parameters
     ----------
@@ -57,16 +69,45 @@ def fitted(words: str, size: int, fonts: Iterable[Path] | None = None) -> Captio
     simple = _without_marks(words)
     own = _own(size)
     if simple.isascii():
-        return Caption(escaped(simple, ""), own)
-    letters = frozenset(c for c in words if not c.isascii())
-    best, shown = own, frozenset[str]()
+        return Caption((Run(escaped(simple, ""), own),))
+    chosen = _choose(frozenset(c for c in words if not c.isascii()), fonts)
+    runs: list[tuple[str, Path | None]] = []
+    for letter in words:
+        path = chosen.get(letter)
+        if runs and unicodedata.combining(letter):
+            path = runs[-1][1]
+        if runs and runs[-1][1] == path:
+            runs[-1] = (runs[-1][0] + letter, path)
+        elif len(runs) > 1 and runs[-1][0].isspace() and runs[-2][1] == path:
+            # A space between words of one script belongs to them: their order may be another one.
+            runs[-2:] = [(runs[-2][0] + runs[-1][0] + letter, path)]
+        else:
+            runs.append((letter, path))
+    return Caption(
+        tuple(
+            Run(escaped(text, chosen), own if path is None else _load(path, size))
+            for text, path in runs
+        )
+    )
+
+
+def _choose(letters: frozenset[str], fonts: Iterable[Path] | None) -> dict[str, Path]:
+    """Return a font for each letter that one has: of few fonts, those with many of them first."""
+    has: dict[Path, frozenset[str]] = {}
     for path in installed() if fonts is None else fonts:
-        found = _shown(path, letters)
-        if len(found) > len(shown):
-            best, shown = _load(path, size), found
-        if shown == letters:
+        has[path] = _shown(path, letters)
+        if has[path] == letters:
             break
-    return Caption(escaped(words, shown), best)
+    chosen: dict[str, Path] = {}
+    left = letters
+    while left and has:
+        best = max(has, key=lambda path: len(has[path] & left))
+        found = has.pop(best) & left
+        if not found:
+            break
+        chosen |= dict.fromkeys(found, best)
+        left -= found
+    return chosen
 
 
 def escaped(words: str, shown: Iterable[str]) -> str:

@@ -40,11 +40,37 @@ def test_a_font_is_chosen_by_the_letters_that_it_has(
     }
     monkeypatch.setattr(_fonts, "_shown", lambda path, letters: letters & set(has[path]))
     monkeypatch.setattr(_fonts, "_load", lambda path, size: path)
-    found = _fonts.fitted("собака 1", 20, has)
-    assert (found.text, found.font) == ("собака 1", Path("more.ttf"))
-    found = _fonts.fitted("собака 狗", 20, has)
-    assert (found.text, found.font) == ("собака \\u72d7", Path("more.ttf"))
-    assert _fonts.fitted("猫", 20, has).text == "\\u732b"
+    monkeypatch.setattr(_fonts, "_own", lambda size: "own")
+
+    def runs(words: str) -> list[tuple[str, object]]:
+        return [(run.text, run.font) for run in _fonts.fitted(words, 20, has).runs]
+
+    more, other = Path("more.ttf"), Path("other.ttf")
+    assert runs("собака 1") == [("собака", more), (" 1", "own")]
+    assert runs("собака 狗 a") == [("собака", more), (" ", "own"), ("狗", other), (" a", "own")]
+    assert runs("a собака собака") == [("a ", "own"), ("собака собака", more)]
+    assert runs("狗猫") == [("狗", other), ("\\u732b", "own")]
+    assert runs("猫") == [("\\u732b", "own")]
+
+
+def test_captions_mix_fonts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part of a caption is drawn with its own font, on one line."""
+    path = tmp_path / "own.ttf"
+    path.write_bytes(ImageFont.load_default(20).font_bytes)
+    monkeypatch.setattr(_fonts, "installed", lambda: (path,))
+    image, mask = np.full((80, 300, 3), 90, np.uint8), np.zeros((80, 300), bool)
+    mask[40:60, 100:140] = True
+    plain = viz.overlay(image, [mask])
+
+    def plate(words: str) -> np.ndarray:
+        changed = (viz.overlay(image, [mask], captions=[words]) != plain).any(axis=2)
+        return np.argwhere(changed)
+
+    # The ellipsis comes from the file, the letters around it from Pillow's own font.
+    whole, letters = plate("ab…cd"), plate("abcd")
+    assert np.ptp(whole[:, 1]) > np.ptp(letters[:, 1])
+    assert np.ptp(whole[:, 1]) < np.ptp(plate("ab\u72d7cd")[:, 1])
+    np.testing.assert_array_equal(np.ptp(whole[:, 0]), np.ptp(letters[:, 0]))
 
 
 def test_letters_that_a_font_has_are_found(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx import io
+from sam_rlx import io, viz
 from sam_rlx._video.frames import ClipFrames
 from sam_rlx.cli import track_outputs
 
@@ -64,6 +64,24 @@ def test_names_of_files_differ_as_objects_do() -> None:
     long = [track_outputs.file_name("é" * 200 + end) for end in ("", "a", "b")]
     assert len(set(long)) == 3
     assert max(len(name.encode()) for name in long) < 200
+
+
+def test_overlays_name_the_objects(
+    run: Callable[..., tuple], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caption for each object that a name was given; none for the only one without."""
+    drawn: list[object] = []
+    overlay = viz.overlay
+
+    def spy(*args: object, **kwargs: object) -> np.ndarray:
+        drawn.append(kwargs["captions"])
+        return overlay(*args, **kwargs)
+
+    monkeypatch.setattr(viz, "overlay", spy)
+    assert run("--object", "cat", *POINT, "--object", "狗", *POINT, "--output", "a.mp4")[0] == 0
+    assert drawn == [["cat", "狗"]] * 2
+    assert run(*POINT, "--output", "a.mp4")[0] == 0
+    assert drawn[2:] == [None, None]
 
 
 def test_a_number_of_a_text_is_not_an_object_of_the_user() -> None:

@@ -14,7 +14,7 @@ from sam_rlx._video.frames import ClipFrames, FrameSource, open_frames
 from sam_rlx.cli import common, mask_files
 from sam_rlx.cli.common import Unfulfilled, UsageError
 from sam_rlx.cli.segment import check_boxes, check_points, parse_box, parse_point
-from sam_rlx.cli.track_outputs import TrackOutputs
+from sam_rlx.cli.track_outputs import UNNAMED, TrackOutputs
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 from sam_rlx.video import VideoPredictor
@@ -144,7 +144,7 @@ class _Prompts:
 
 def _grouped(prompts: list[tuple[str, Any]]) -> _Prompts:
     """Return the prompts by frame and object."""
-    state: dict[str, Any] = {"frame": 0, "object": "1"}
+    state: dict[str, Any] = {"frame": 0, "object": UNNAMED}
     for kind in state:
         given = [value for name, value in prompts if name == kind]
         if len(given) == 1:

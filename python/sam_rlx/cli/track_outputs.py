@@ -19,6 +19,7 @@ from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
 
 _MASK_NAME = re.compile(r".+_\d{5,}\.png")
+UNNAMED = "1"  # what an object is called when there is no ``--object``
 _MAX_NAME = 150  # bytes of a file's name that are the object's
 
 
@@ -48,7 +49,10 @@ class TrackOutputs:
         if not (self.video or self.masks or self.json):
             raise UsageError("expected one of --output, --json or --masks, found none")
         self._refuse([args.video, *mask_files])
-        self.names = Names(objects)
+        given = list(objects)
+        self.names = Names(given)
+        # The one object of a call that names none needs no caption.
+        self._captioned = len(self.categories) > 1 or set(given) != {UNNAMED}
         self.identities: dict[str, int] = {}  # an object keeps its colour when others leave
         self.images: list[dict[str, Any]] = []
         self.annotations: list[dict[str, Any]] = []
@@ -81,7 +85,7 @@ class TrackOutputs:
         masks = list(frame.masks.values())
         if writer is not None:
             identities = [self.identities.setdefault(name, len(self.identities)) for name in names]
-            captions = None if len(self.categories) == 1 else _captions(frame)
+            captions = _captions(frame) if self._captioned else None
             writer.add(viz.overlay(pixels, masks, identities=identities, captions=captions))
         if self.masks is not None:
             for name, mask in zip(names, masks, strict=True):
