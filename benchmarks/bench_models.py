@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import run
-from workloads import BUILD, SEED, clicks, embedding, network, picture, tiny, weights_path
+from workloads import BUILD, SEED, clicks, embedding, network, sample_image, tiny, weights_path
 
 
 def checkpoint(variant: str) -> str:
@@ -31,7 +31,7 @@ def steps(variant: str, threads: int, isa: str | None) -> Iterator[tuple[str, Ca
     yield "load_model", lambda: sam_rlx.load_model(path, isa=isa)
     model = sam_rlx.load_model(path, isa=isa)
     predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
-    image = picture(480, 640)
+    image = sample_image(480, 640)
     yield "set_image, 640x480", lambda: predictor.set_image(image)
     predictor.set_image_embedding(embedding(config), (480, 640))
     core = predictor._core

@@ -40,7 +40,7 @@ from sam_rlx.model import find_checkpoint
 
 import client
 import run
-from workloads import Workload, all_workloads, picture
+from workloads import Workload, all_workloads, sample_image
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED = ROOT / "training" / "checkpoints"
@@ -57,7 +57,7 @@ SIDE = 336
 SAME = 0.5  # the IoU of one instance found twice; above a half it has no rival
 
 
-class Picture(NamedTuple):
+class Image(NamedTuple):
     """RGB, uint8 (H, W, 3), and what is asked about it."""
 
     pixels: NDArray[np.uint8]
@@ -84,7 +84,7 @@ class Pairs(NamedTuple):
         return Pairs(self.ious + more.ious, self.scores + more.scores, self.alone + more.alone)
 
 
-def photographs(names: Sequence[str] = PHOTOGRAPHS) -> Iterator[Picture]:
+def photographs(names: Sequence[str] = PHOTOGRAPHS) -> Iterator[Image]:
     """Each of scikit-image's images whole, at half its size, and the middle of it."""
     from skimage import data
     from skimage.transform import downscale_local_mean
@@ -97,10 +97,10 @@ def photographs(names: Sequence[str] = PHOTOGRAPHS) -> Iterator[Picture]:
         middle = image[height // 4 : 3 * height // 4, width // 4 : 3 * width // 4]
         half = np.rint(downscale_local_mean(image, (2, 2, 1)))
         for pixels in (image, half, middle):
-            yield Picture(np.ascontiguousarray(pixels, np.uint8))
+            yield Image(np.ascontiguousarray(pixels, np.uint8))
 
 
-def scenes(count: int = SCENES) -> Iterator[Picture]:
+def scenes(count: int = SCENES) -> Iterator[Image]:
     """Held-out scenes that SAM 3's small model is measured on, with phrases about them."""
     sys.path.insert(0, str(ROOT))
     import torch
@@ -113,7 +113,7 @@ def scenes(count: int = SCENES) -> Iterator[Picture]:
         scene = maker.make(1, SIDE, 4, examples=False)
         pixels = scene.pixels[0].permute(1, 2, 0).contiguous().numpy().astype(np.uint8)
         asked = (" ".join(words[n] for n in ids if n in words) for ids in scene.ids[0].tolist())
-        yield Picture(pixels, tuple(asked))
+        yield Image(pixels, tuple(asked))
 
 
 def mask_iou(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
@@ -139,18 +139,18 @@ class Engines:
         if models[0].family == "sam3":
             self.named = [sam_rlx.ConceptPredictor(model) for model in models]
 
-    def compare(self, picture: Picture) -> dict[str, Pairs]:
+    def compare(self, image: Image) -> dict[str, Pairs]:
         """Compare the masks of a grid of clicks, of boxes around them, and of phrases."""
-        pairs = self._clicks_and_boxes(picture) if self.clicked else {}
-        return pairs | ({"text": self._phrases(picture)} if self.named else {})
+        pairs = self._clicks_and_boxes(image) if self.clicked else {}
+        return pairs | ({"text": self._phrases(image)} if self.named else {})
 
-    def _clicks_and_boxes(self, picture: Picture) -> dict[str, Pairs]:
-        height, width = picture.pixels.shape[:2]
+    def _clicks_and_boxes(self, image: Image) -> dict[str, Pairs]:
+        height, width = image.pixels.shape[:2]
         positions = (np.arange(GRID) + 0.5) / GRID
         points = np.array([[[width * x, height * y]] for y in positions for x in positions])
         prompts = {"point_coords": points, "point_labels": np.ones(points.shape[:2], int)}
         for predictor in self.clicked:
-            predictor.set_image(picture.pixels)
+            predictor.set_image(image.pixels)
         truth, found = (predictor.predict(**prompts) for predictor in self.clicked)
         best = np.arange(len(points)), truth.iou_predictions.argmax(1)
         pairs = {"clicks": _pairs(truth, found, best), "boxes": Pairs([], [])}
@@ -162,10 +162,10 @@ class Engines:
             )
         return pairs
 
-    def _phrases(self, picture: Picture) -> Pairs:
-        results = [p.predict(picture.pixels, text=picture.phrases) for p in self.named]
+    def _phrases(self, image: Image) -> Pairs:
+        results = [p.predict(image.pixels, text=image.phrases) for p in self.named]
         pairs = Pairs([], [])
-        for phrase in range(len(picture.phrases)):
+        for phrase in range(len(image.phrases)):
             of_phrase = [result.labels == phrase for result in results]
             pairs = pairs.and_also(
                 matched(
@@ -205,11 +205,11 @@ def matched(
     return Pairs(ious, scores, len(first) + len(second) - 2 * len(ious))
 
 
-def compare(exact: Variant, other: Variant, pictures: Sequence[Picture]) -> dict[str, Pairs]:
+def compare(exact: Variant, other: Variant, images: Sequence[Image]) -> dict[str, Pairs]:
     """Compare with float32 on all images, for each kind of prompts that the model takes."""
     engines = Engines(exact, other)
     total: dict[str, Pairs] = {}
-    for one in pictures:
+    for one in images:
         for kind, pairs in engines.compare(one).items():
             total[kind] = total[kind].and_also(pairs) if kind in total else pairs
     return total
@@ -255,7 +255,7 @@ def encode(path: str, precision: str, threads: str) -> None:
     model = sam_rlx.load_model(path, precision=precision or None)
     kind = sam_rlx.ImagePredictor if takes_clicks(model) else sam_rlx.ConceptPredictor
     predictor = kind(model, num_threads=int(threads))
-    image = picture(480, 640)
+    image = sample_image(480, 640)
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
@@ -288,10 +288,10 @@ def table(columns: Sequence[str]) -> None:
     print(f"| {' | '.join(columns)} |\n" + "| --- " * len(columns) + "|", flush=True)
 
 
-def accuracy_rows(name: str, found: Sequence[Variant], pictures: Sequence[Picture]) -> None:
+def accuracy_rows(name: str, found: Sequence[Variant], images: Sequence[Image]) -> None:
     """Print how far each precision is from float32, which stands first."""
     for variant in found[1:]:
-        for kind, (ious, scores, alone) in compare(found[0], variant, pictures).items():
+        for kind, (ious, scores, alone) in compare(found[0], variant, images).items():
             if not ious:
                 print(f"| {name} | {variant.label} | {kind} | 0 | - | - | - | {alone} |")
                 continue
@@ -328,10 +328,10 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen_pictures(options: argparse.Namespace) -> list[Picture]:
+def chosen_images(options: argparse.Namespace) -> list[Image]:
     """Return the images of the command line, or all that there are."""
     named = options.images or ()
-    found = [Picture(io.read_image(p), tuple(options.phrases)) for p in named]
+    found = [Image(io.read_image(p), tuple(options.phrases)) for p in named]
     found = found or [*photographs(), *scenes()]
     step = max(1, len(found) // (options.count or len(found)))
     return found[::step][: options.count]
@@ -343,7 +343,7 @@ def main() -> None:
         encode(*sys.argv[2:])
         return
     options = arguments()
-    pictures = chosen_pictures(options)
+    images = chosen_images(options)
     models = random_models() if options.full else trained_models()
     if options.models:
         models = {Path(name).name: find_checkpoint(name) for name in options.models}
@@ -351,11 +351,11 @@ def main() -> None:
         found = {
             name: variants(path, options.precisions, Path(folder)) for name, path in models.items()
         }
-        print(f"{run.heading('Accuracy', options.threads)}\n\n{len(pictures)} images.\n")
+        print(f"{run.heading('Accuracy', options.threads)}\n\n{len(images)} images.\n")
         columns = ("masks", "mean IoU", "10th percentile", "score", "unmatched")
         table(("model", "precision", "prompts", *columns))
         for name, precisions in found.items():
-            accuracy_rows(name, precisions, pictures)
+            accuracy_rows(name, precisions, images)
         if options.rounds:
             print(f"\n{run.heading('Memory and time', options.threads)}\n")
             table(("model", "precision", "file, MB", "memory, MB", "seconds", "ratio"))

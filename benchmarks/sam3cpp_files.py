@@ -30,7 +30,7 @@ import sam_rlx
 from numpy.typing import NDArray
 
 import resident
-from workloads import picture, sam3_network
+from workloads import sam3_network, sample_image
 
 PACKED = ("q8_0", "q4_1", "q4_0")
 SIZES = {"t": "tiny", "s": "small", "b+": "base_plus", "l": "large"}
@@ -96,7 +96,7 @@ def convert(options: argparse.Namespace, model: str, meta: Path, ftype: int, out
 def masks(model: sam_rlx.Model) -> NDArray[np.float32]:
     """Logits of the masks of some clicks."""
     predictor = sam_rlx.ImagePredictor(model)
-    predictor.set_image(picture(800, 1200))
+    predictor.set_image(sample_image(800, 1200))
     found = [predictor.predict(point_coords=[point], point_labels=[1]) for point in POINTS]
     return np.concatenate([result.low_res_masks for result in found])
 

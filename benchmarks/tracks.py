@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads import MEMORIES, POINTERS, SEED, Workload, picture, tiny_sam2
+from workloads import MEMORIES, POINTERS, SEED, Workload, sample_image, tiny_sam2
 
 FIRST = POINTERS + 1  # frame that is tracked first: all before it is known
 FRAMES = 1_000_000  # more than anyone tracks; they repeat
@@ -25,7 +25,7 @@ class Clip(Sequence[NDArray[np.uint8]]):
     _DIFFERENT = 8
 
     def __init__(self, hw: tuple[int, int], count: int = FRAMES) -> None:
-        still = picture(*hw)
+        still = sample_image(*hw)
         self._frames = [np.roll(still, 3 * t, axis=1) for t in range(self._DIFFERENT)]
         self._count = count
 
@@ -40,7 +40,7 @@ class Clip(Sequence[NDArray[np.uint8]]):
 
 def click(workload: Workload, obj_id: int) -> tuple[list[list[float]], list[int]]:
     """Return the prompt of an object on frame 0: points (1, 2) and labels (1,)."""
-    y, x = np.random.default_rng([SEED, obj_id]).uniform(0.1, 0.9, 2) * workload.picture_hw
+    y, x = np.random.default_rng([SEED, obj_id]).uniform(0.1, 0.9, 2) * workload.image_hw
     return [[float(x), float(y)]], [1]
 
 

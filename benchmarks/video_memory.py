@@ -99,9 +99,7 @@ def main() -> None:
         sys.exit("video_memory.py: expected RssAnon in /proc/self/status, found none")
     side = options.image_size
     hw = (3 * side // 4, side)
-    workload = Workload(
-        "video-1", "hiera_t", picture_hw=hw, objects=options.objects, image_size=side
-    )
+    workload = Workload("video-1", "hiera_t", image_hw=hw, objects=options.objects, image_size=side)
     title = f"Hiera-T at {side} x {side}, {options.objects} object(s)"
     if options.phrase:
         title = f"sam3-nano, what {options.phrase!r} names on pushed frames"

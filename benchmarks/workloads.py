@@ -49,7 +49,7 @@ class Workload:
     variant: str  # of the network: "vit_b", "hiera_t", ... or "tiny"
     prompts: int = 0  # prompt sets in one decoder call
     points_per_side: int = 0  # of everything mode
-    picture_hw: tuple[int, int] = (0, 0)  # of everything mode, and of videos
+    image_hw: tuple[int, int] = (0, 0)  # of everything mode, and of videos
     objects: int = 0  # that a video follows
     image_size: int = 0  # another side of SAM 2's input than the released one
 
@@ -93,7 +93,7 @@ class Workload:
 
     @staticmethod
     def from_json(fields: dict[str, Any]) -> Workload:
-        return Workload(**{**fields, "picture_hw": tuple(fields["picture_hw"])})
+        return Workload(**{**fields, "image_hw": tuple(fields["image_hw"])})
 
     def gflop(self) -> float:
         """Arithmetic of upstream's own formulation: 2 for each multiply-add."""
@@ -179,13 +179,13 @@ def all_workloads(variant: str, quick: bool) -> dict[str, Workload]:
     found = [Workload("encoder", variant)]
     found += [Workload(f"decode-{n}", variant, prompts=n) for n in (1, 64)]
     for name in ("everything", "everything-with-encoder"):
-        found.append(Workload(name, variant, points_per_side=side, picture_hw=hw))
+        found.append(Workload(name, variant, points_per_side=side, image_hw=hw))
     small = quick or variant == "tiny"
     found += [Workload(name, "tiny" if small else own) for name, own in HIERA.items()]
     found.append(Workload(MEMORY_ATTENTION, "tiny" if small else "hiera_t"))
     for name, objects in VIDEOS.items():
         own = "tiny" if small else "hiera_t"
-        found.append(Workload(name, own, picture_hw=hw, objects=objects))
+        found.append(Workload(name, own, image_hw=hw, objects=objects))
     own = "tiny" if small else "sam3"
     found += [
         Workload(name, own, prompts=count)
@@ -194,7 +194,7 @@ def all_workloads(variant: str, quick: bool) -> dict[str, Workload]:
     return {workload.name: workload for workload in found}
 
 
-def picture(height: int, width: int) -> NDArray[np.uint8]:
+def sample_image(height: int, width: int) -> NDArray[np.uint8]:
     """Return a smooth coloured image with edges, the same everywhere."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)
     waves = [np.sin(x * (0.02 + 0.01 * c) + 3 * np.sin(y * 0.013 * (c + 1))) for c in range(3)]

@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from support import pictures as picture_source
+from support import images as image_source
 from support import tiny
 from support.parity import Parity
 
@@ -116,15 +116,15 @@ def tiny_pth(tmp_path_factory: pytest.TempPathFactory, tiny_weights: tiny.Weight
 
 
 @pytest.fixture(scope="session")
-def pictures() -> dict[str, np.ndarray]:
+def images() -> dict[str, np.ndarray]:
     """RGB images by shape."""
-    return picture_source.rgb_pictures()
+    return image_source.rgb_images()
 
 
 @pytest.fixture(scope="session")
-def picture_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def image_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Image files that are not plain RGB, by kind."""
-    return picture_source.picture_files(tmp_path_factory.mktemp("pictures"))
+    return image_source.image_files(tmp_path_factory.mktemp("images"))
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,7 @@ class Judge:
     video: bool
 
     @functools.cached_property
-    def pictures(self) -> Engine:
+    def images(self) -> Engine:
         """The engine for images."""
         if self.engine == "torch" and self.video:
             return TorchSam2Engine(self.checkpoint)
@@ -143,7 +143,7 @@ class Judge:
         title, how, item = task
         if isinstance(how, str):
             return title, measure_clips(self.clips, [item], [how])
-        return title, measure(self.pictures, [item], how)
+        return title, measure(self.images, [item], how)
 
 
 def _enter(judge: Judge) -> None:

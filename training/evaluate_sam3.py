@@ -91,25 +91,25 @@ def figures(parts: list[Judged]) -> dict[str, float]:
 
 @torch.no_grad()
 def answers(
-    model: Sam3, maker: PhraseMaker, pictures: int, examples: bool
+    model: Sam3, maker: PhraseMaker, images: int, examples: bool
 ) -> Iterator[tuple[Judged, Tensor]]:
     """Judge so many images with four phrases each; give the tokens of each phrase as well."""
-    for _ in range(pictures):
+    for _ in range(images):
         batch = maker.make(1, model.config.img_size, PHRASES, examples)
         asked = (x.flatten(0, 1) for x in (batch.ids, batch.boxes, batch.labels))
         found = model(batch.pixels / 127.5 - 1, *asked)
         yield from zip(judge(found, batch), batch.ids[0], strict=True)
 
 
-def measure(model: Sam3, maker: PhraseMaker, pictures: int) -> dict[str, dict[str, float]]:
+def measure(model: Sam3, maker: PhraseMaker, images: int) -> dict[str, dict[str, float]]:
     """Measure a model on so many images for phrases, and on as many for examples."""
     named = torch.tensor([WORDS[w] for word in SURFACES for w in {word, SAME.get(word, word)}])
     groups: dict[str, list[Judged]] = {"size, colour, noun": [], "surface too": [], "all": []}
-    for judged, ids in answers(model, maker, pictures, examples=False):
+    for judged, ids in answers(model, maker, images, examples=False):
         surface = bool(torch.isin(ids, named).any())
         groups["surface too" if surface else "size, colour, noun"].append(judged)
         groups["all"].append(judged)
-    seen = answers(model, maker, pictures, examples=True)
+    seen = answers(model, maker, images, examples=True)
     groups["example box alone"] = [judged for judged, ids in seen if int(ids[1]) == VISUAL]
     return {name: figures(parts) for name, parts in groups.items()}
 

@@ -39,6 +39,6 @@ class NamedClips(ClipMaker):
         layout = dataclasses.replace(layout, size=size)
         return self.film(layout, frames, true_colours=True), attributes
 
-    def pictures(self, count: int, side: int) -> Scenes:
+    def images(self, count: int, side: int) -> Scenes:
         """Compose images: clips of one frame."""
         return self.make(count, 1, side).frame(0)

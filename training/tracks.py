@@ -10,7 +10,7 @@ from torch import Tensor
 
 from training import losses, prompts
 from training.clips import Clips
-from training.pictures import (
+from training.images import (
     SLOTS,
     chosen,
     decode,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from training import speed
 from training.clips import LIVELY, ClipMaker
-from training.pictures import picture_loss
+from training.images import image_loss
 from training.runs import Run, Team
 from training.sam2 import NANO, Sam2
 from training.scenes import SceneMaker
@@ -145,10 +145,10 @@ class Stage:
         maker, side = self.clips.scenes, phase.side
         gen = maker.gen
         lessons = {
-            "pictures": Lesson(
+            "images": Lesson(
                 self.run,
                 lambda: maker.make(phase.scenes, side, stretched=True),
-                lambda model, scenes: picture_loss(model, scenes, gen),
+                lambda model, scenes: image_loss(model, scenes, gen),
                 self.capture,
             )
         }
@@ -164,7 +164,7 @@ class Stage:
     def steps(self, phase: Phase) -> None:
         """Train on one batch of images or clips."""
         self.prepare(phase)
-        kind = "clips" if self.run.chance() < phase.clip_share else "pictures"
+        kind = "clips" if self.run.chance() < phase.clip_share else "images"
         self.lessons[kind].steps(self.apply)
         if self.run.device.type == "cuda":
             # The program stays at most one batch ahead of the device.

@@ -9,9 +9,9 @@ from pathlib import Path
 from training import export
 from training.clips import LIVELY
 from training.engines import TRAINED
+from training.images import image_loss
 from training.named_clips import NamedClips
 from training.phrases import phrase_maker
-from training.pictures import picture_loss
 from training.runs import Run, Team
 from training.sam3 import TRACKING, Sam3, Sam3Video, on_detector
 from training.tracks import Habits, clip_loss
@@ -38,10 +38,10 @@ class NamedStage(Stage):
         """Lessons on images and on clips."""
         clips, gen, side = self.clips, self.clips.scenes.gen, phase.side
         return {
-            "pictures": Lesson(
+            "images": Lesson(
                 self.run,
-                lambda: clips.pictures(phase.scenes, side),
-                lambda model, scenes: picture_loss(model.tracker, scenes, gen),
+                lambda: clips.images(phase.scenes, side),
+                lambda model, scenes: image_loss(model.tracker, scenes, gen),
                 self.capture,
             ),
             "clips": Lesson(

@@ -22,7 +22,7 @@ from workloads import (
     SEED,
     Workload,
     normalised,
-    picture,
+    sample_image,
     tiny,
     tiny_sam2,
     tiny_sam3,
@@ -96,7 +96,7 @@ def export(workload: Workload) -> None:
     inputs: tuple[Any, ...]
     if workload.name in ENCODERS:
         side = workload.side
-        inputs = (torch.from_numpy(normalised(picture(side, side))),)
+        inputs = (torch.from_numpy(normalised(sample_image(side, side))),)
         names, outputs = ["image"], ["image_embeddings"]
         if workload.family == "sam2":
             module = sam2_models.exportable_encoder(workload)
@@ -156,7 +156,7 @@ def inputs_for(workload: Workload) -> dict[str, Any]:
     from workloads import clicks, embedding
 
     if workload.name in ENCODERS:
-        return {"image": normalised(picture(workload.side, workload.side))}
+        return {"image": normalised(sample_image(workload.side, workload.side))}
     coords, labels = clicks(workload.config, workload.prompts)
     padding = np.zeros((workload.prompts, 1, 2))
     return {

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import resident
-from workloads import Workload, picture
+from workloads import Workload, sample_image
 
 RED, BLUE = (215, 40, 35), (40, 60, 210)
 
@@ -51,7 +51,7 @@ def pushed(phrase: str, frames: int, threads: int) -> Iterator[Any]:
     session = sam_rlx.VideoPredictor(sam_rlx.load_model("sam3-nano"), num_threads=threads)
     session.add_text(phrase)
     y, x = np.mgrid[:240, :320]
-    ground = picture(240, 320) // 4 + 90
+    ground = sample_image(240, 320) // 4 + 90
     for t in range(frames):
         frame = ground.copy()
         for row, pause, colour in ((50, 45, RED), (120, 60, RED), (190, 75, BLUE)):

@@ -15,7 +15,7 @@ import numpy as np
 
 import resident
 from rivals import export
-from workloads import BUILD, SEED, Workload, phrases, picture, scores_of, threshold_for
+from workloads import BUILD, SEED, Workload, phrases, sample_image, scores_of, threshold_for
 
 TEXT = phrases(1)[0]
 
@@ -36,7 +36,7 @@ def options(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def clip(workload: Workload, count: int) -> Any:
-    return np.repeat(picture(workload.side, workload.side)[None], count, axis=0)
+    return np.repeat(sample_image(workload.side, workload.side)[None], count, axis=0)
 
 
 def weights(order: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def threshold(order: dict[str, Any]) -> dict[str, Any]:
     predictor = sam_rlx.ConceptPredictor(
         sam_rlx.load_model(workload.ours), order["threads"], resize="integer"
     )
-    image = picture(workload.side, workload.side)
+    image = sample_image(workload.side, workload.side)
     (raw,) = predictor.predict(image, text=TEXT, threshold=1.0, raw=True).raw
     return {"threshold": threshold_for(scores_of(raw.pred_logits, raw.presence_logit_dec))}
 
@@ -135,7 +135,7 @@ def upstream(order: dict[str, Any]) -> dict[str, Any]:
 
     # Upstream searches a frame while it is asked for the one before: one more has to follow.
     frames = clip(workload, order["warmup"] + 2)
-    images = upstream_sam3_video.pictures(frames[:1], model.image_size, torch.float32)
+    images = upstream_sam3_video.input_images(frames[:1], model.image_size, torch.float32)
     images = images.expand(len(frames), *images.shape[1:])
     with (
         upstream_sam3_video.stand_ins(),

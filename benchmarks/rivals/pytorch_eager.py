@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rivals import Task
-from workloads import CONCEPTS, MEMORY_ATTENTION, NAMES, Workload, normalised, picture
+from workloads import CONCEPTS, MEMORY_ATTENTION, NAMES, Workload, normalised, sample_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def prepare(workload: Workload, threads: int, wrap: Callable[[Any], Any] | None 
 def _image(workload: Workload) -> Any:
     import torch
 
-    return torch.from_numpy(normalised(picture(workload.side, workload.side)))
+    return torch.from_numpy(normalised(sample_image(workload.side, workload.side)))
 
 
 def _sam2(workload: Workload, wrap: Callable[[Any], Any] | None) -> Task:
@@ -88,5 +88,5 @@ def _everything(model: Any, workload: Workload) -> Task:
     generator = upstream.sam.SamAutomaticMaskGenerator(
         model, points_per_side=workload.points_per_side
     )
-    image = picture(*workload.picture_hw)
+    image = sample_image(*workload.image_hw)
     return Task(lambda: generator.generate(image), lambda records: np.array([len(records)]))

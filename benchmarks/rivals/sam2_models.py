@@ -89,17 +89,17 @@ class Images:
     def __getitem__(self, index: int) -> torch.Tensor:
         frame = self._clip[index]
         if id(frame) not in self._known:
-            resized = upstream_video.pictures(frame[None], self._side, torch.float32)
+            resized = upstream_video.input_images(frame[None], self._side, torch.float32)
             self._known[id(frame)] = resized[0]
         return self._known[id(frame)]
 
 
 def start_session(workload: Workload, model: Any, frames: int = tracks.FRAMES) -> Any:
     """Prompt the objects on frame 0, and encode their memories of it."""
-    images = Images(tracks.Clip(workload.picture_hw, frames), workload.side)
+    images = Images(tracks.Clip(workload.image_hw, frames), workload.side)
     for index in range(min(frames, 8)):  # upstream prepares all frames beforehand
         images[index]
-    state = upstream_video.init_state(model, images, workload.picture_hw)
+    state = upstream_video.init_state(model, images, workload.image_hw)
     for obj_id in range(workload.objects):
         points, labels = tracks.click(workload, obj_id)
         model.add_new_points_or_box(state, 0, obj_id, points=points, labels=labels)

@@ -12,7 +12,7 @@ from PIL import Image
 from support import upstream_sam3
 
 from rivals import Task
-from workloads import Workload, phrases, picture, scores_of, threshold_for
+from workloads import Workload, phrases, sample_image, scores_of, threshold_for
 
 
 def fill(model: Any, weights: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ def load(workload: Workload) -> Any:
 def prepare(workload: Workload) -> Task:
     model = load(workload)
     processor = upstream_sam3.processor(model, workload.side)
-    image = Image.fromarray(picture(workload.side, workload.side))
+    image = Image.fromarray(sample_image(workload.side, workload.side))
     words = phrases(max(1, workload.prompts))
     state: dict[str, Any] = {}
 

@@ -15,7 +15,7 @@ from workloads import (
     Workload,
     clicks,
     embedding,
-    picture,
+    sample_image,
 )
 
 PACKAGES = ("sam_rlx",)
@@ -42,7 +42,7 @@ def prepare(workload: Workload, threads: int, precision: str = "float32") -> Tas
     side = workload.side
     predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
     if workload.name in ENCODERS:
-        image = picture(side, side)
+        image = sample_image(side, side)
         # Resizing and normalizing are part of it, as of the call that a user makes.
         return Task(lambda: predictor.set_image(image), lambda _: predictor.image_embedding)
     predictor.set_image_embedding(embedding(workload.config), (side, side))
@@ -77,7 +77,7 @@ def _everything(model: Any, workload: Workload, threads: int) -> Task:
     generator = sam_rlx.MaskGenerator(
         model, points_per_side=workload.points_per_side, num_threads=threads
     )
-    image = picture(*workload.picture_hw)
+    image = sample_image(*workload.image_hw)
 
     def sample(records: Any) -> Any:
         return np.array([len(records)])

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from rivals import Task
-from workloads import Workload, phrases, picture, scores_of, threshold_for
+from workloads import Workload, phrases, sample_image, scores_of, threshold_for
 
 
 def prepare(workload: Workload, model: Any, threads: int) -> Task:
@@ -14,7 +14,7 @@ def prepare(workload: Workload, model: Any, threads: int) -> Task:
 
     # As the other engines do on a CPU.
     predictor = sam_rlx.ConceptPredictor(model, threads, resize="integer")
-    image = picture(workload.side, workload.side)
+    image = sample_image(workload.side, workload.side)
     words = phrases(max(1, workload.prompts))
 
     def scores() -> Any:

@@ -18,7 +18,7 @@ def start_session(workload: Workload, model: Any, threads: int, frames: int = tr
     """Prompt the objects on frame 0. Holes stay, as upstream's CPU path leaves them."""
     import sam_rlx
 
-    clip = tracks.Clip(workload.picture_hw, frames)
+    clip = tracks.Clip(workload.image_hw, frames)
     # The rivals get frames that are resized as single images.
     session = sam_rlx.VideoPredictor(
         model, clip, num_threads=threads, fill_hole_area=0, resize="float"
@@ -42,7 +42,7 @@ def tracking(workload: Workload, model: Any, threads: int) -> Task:
             _remember(fields, f"state.{index}", tracks.past(workload.config, index))
         np.savez(path, **fields)
         del fields
-        clip = tracks.Clip(workload.picture_hw)
+        clip = tracks.Clip(workload.image_hw)
         session = sam_rlx.VideoPredictor.load(path, model, clip, num_threads=threads)
     resident.forget_peak()  # of the past that was made up
     frames = session.propagate(start_frame=tracks.FIRST, return_logits=True)

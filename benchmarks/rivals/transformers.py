@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rivals import Task, pytorch_eager, pytorch_hugepages
-from workloads import CONCEPTS, HIERA, Workload, normalised, picture, tiny_sam2
+from workloads import CONCEPTS, HIERA, Workload, normalised, sample_image, tiny_sam2
 
 PACKAGES = ("transformers", *pytorch_eager.PACKAGES)
 WORKLOADS = (*HIERA, *CONCEPTS)
@@ -35,7 +35,7 @@ def prepare(workload: Workload, threads: int) -> Task:
 
         return transformers_sam3.prepare(workload)
     model = load(workload)
-    image = torch.from_numpy(normalised(picture(workload.side, workload.side)))
+    image = torch.from_numpy(normalised(sample_image(workload.side, workload.side)))
 
     def call() -> Any:
         with torch.inference_mode():

@@ -12,7 +12,7 @@ from transformers import Sam3ImageProcessor, Sam3Model
 from transformers.models.sam3 import modeling_sam3
 
 from rivals import Task
-from workloads import Workload, phrases, picture, scores_of, threshold_for
+from workloads import Workload, phrases, sample_image, scores_of, threshold_for
 
 Renamed = tuple[tuple[str, str], ...]
 
@@ -209,7 +209,7 @@ class Detector:
 
 def prepare(workload: Workload) -> Task:
     detector = Detector(workload)
-    image = picture(workload.side, workload.side)
+    image = sample_image(workload.side, workload.side)
     words = phrases(max(1, workload.prompts))
     if workload.name == "sam3-encoder":
         return Task(

@@ -16,7 +16,7 @@ using Sizes = std::vector<std::int64_t>;
 
 // Runs a layer for each image of a batch and puts the results, one array a level, together.
 template <class Forward>
-py::object per_picture(Context& ctx, ConstView x, const Forward& forward) {
+py::object per_image(Context& ctx, ConstView x, const Forward& forward) {
   const Shape one{1, x.shape[1], x.shape[2], x.shape[3]};
   std::vector<py::list> parts;
   for (std::int64_t b = 0; b < x.shape[0]; ++b) {
@@ -81,8 +81,8 @@ Run make_hiera(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam2::Hiera(read_config<sam2::HieraConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
-    return per_picture(ctx, view_of(x, "x"),
-                       [&](ConstView image) { return layer->forward(ctx, image); });
+    return per_image(ctx, view_of(x, "x"),
+                     [&](ConstView image) { return layer->forward(ctx, image); });
   };
 }
 
@@ -141,8 +141,8 @@ Run make_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k
   const auto layer = loaded(sam2::ImageEncoder(config), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
-    py::list results(per_picture(ctx, view_of(x, "x"),
-                                 [&](ConstView image) { return layer->forward(ctx, image); }));
+    py::list results(per_image(ctx, view_of(x, "x"),
+                               [&](ConstView image) { return layer->forward(ctx, image); }));
     results.append(result_of(layer->vision_pos_enc));
     return py::object(py::tuple(results));
   };

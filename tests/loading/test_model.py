@@ -108,9 +108,9 @@ def upstream_predictor(upstream, side, dtype):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("side", [64, 112, 256])
-def test_other_input_sides_are_upstreams(tiny_checkpoint, pictures, side):
+def test_other_input_sides_are_upstreams(tiny_checkpoint, images, side):
     upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
-    image = pictures["wide 400x600"]
+    image = images["wide 400x600"]
     prompts = {"point_coords": np.array([[300.0, 200.0]]), "point_labels": np.array([1])}
     single = upstream_predictor(upstream, side, upstream.torch.float32)
     single.set_image(image)

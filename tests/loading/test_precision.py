@@ -43,10 +43,10 @@ BOUNDS = {"int8": 0.98, "bfloat16": 0.99, "packaged": 0.98}
 @pytest.mark.parametrize("name", ["sam-nano", "sam2-nano", "sam3-nano"])
 @pytest.mark.parametrize("precision", BOUNDS)
 def test_masks_are_those_of_float32(benchmark, tmp_path, name, precision):
-    pictures = [*benchmark.photographs(["coins"]), *benchmark.scenes(3)]
+    images = [*benchmark.photographs(["coins"]), *benchmark.scenes(3)]
     trained = benchmark.TRAINED / f"{name}.safetensors"
     variants = {v.label: v for v in benchmark.variants(trained, ["int8", "bfloat16"], tmp_path)}
-    found = benchmark.compare(variants["float32"], variants[precision], pictures)
+    found = benchmark.compare(variants["float32"], variants[precision], images)
     assert set(found) == {"clicks", "boxes"} | ({"text"} if name == "sam3-nano" else set())
     for kind, (ious, scores, alone) in found.items():
         assert len(ious) >= 10, kind

@@ -210,14 +210,14 @@ def nano_model():
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_sam3_gives_the_bits_of_metas_file(tmp_path, pictures, nano, nano_model, container):
+def test_sam3_gives_the_bits_of_metas_file(tmp_path, images, nano, nano_model, container):
     config, weights = nano
     tensors = plain(files.sam3_weights(weights))
     content = written(container, "sam3", files.sam3_settings(config), tensors, WORDS)
     model = load(tmp_path / "x", content)
     assert (model.family, model.supports_text, model.supports_video) == ("sam3", True, True)
     np.testing.assert_array_equal(clicked(model), clicked(nano_model))
-    image = pictures["odd 303x384"]
+    image = images["odd 303x384"]
     ours = sam_rlx.ConceptPredictor(model, num_threads=2).predict(image, text="coin")
     theirs = sam_rlx.ConceptPredictor(nano_model, num_threads=2).predict(image, text="coin")
     for field in fields(ours):

@@ -81,7 +81,7 @@ def test_one_step_against_pytorch():
     close(_core.postprocess_masks(low_res, (100, 180)), exact, single)
 
 
-def test_a_picture_of_the_square_s_size_passes_the_second_step(testing):
+def test_an_image_of_the_square_s_size_passes_the_second_step(testing):
     low_res = blobs(2, 16)
     found = _core.postprocess_masks(low_res, (64, 64), (64, 64), 64)
     same_bits(found, testing.resize_bilinear(low_res, (64, 64)), "square")

@@ -15,7 +15,7 @@ from sam_rlx import cli
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx.pytest_plugin import sam_rlx_parity  # noqa: F401
 from support import HANG_SECONDS, tiny_sam2
-from support.videos import picture as frame_of
+from support.videos import frame_image as frame_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,14 +26,14 @@ def model(tiny_checkpoint: Path) -> sam_rlx.Model:
 
 
 @pytest.fixture(scope="session")
-def picture(pictures: dict[str, np.ndarray]) -> np.ndarray:
-    return pictures["wide 400x600"]
+def image(images: dict[str, np.ndarray]) -> np.ndarray:
+    return images["wide 400x600"]
 
 
 @pytest.fixture
-def predictor(model: sam_rlx.Model, picture: np.ndarray) -> sam_rlx.ImagePredictor:
+def predictor(model: sam_rlx.Model, image: np.ndarray) -> sam_rlx.ImagePredictor:
     predictor = sam_rlx.ImagePredictor(model, num_threads=1)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     return predictor
 
 

@@ -22,7 +22,7 @@ POINT = ["--point", "300,200"]
 
 @pytest.fixture
 def photo() -> Path:
-    return demo.PICTURE
+    return demo.IMAGE
 
 
 @pytest.fixture
@@ -117,12 +117,12 @@ def test_dry_runs_write_nothing(run: Callable[..., tuple], photo: Path, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_demo_segments_the_packaged_picture(run: Callable[..., tuple], tmp_path: Path) -> None:
+def test_demo_segments_the_packaged_image(run: Callable[..., tuple], tmp_path: Path) -> None:
     code, out, _ = run("demo", "--output", tmp_path / "demo.png")
     assert code == 0
     assert "predicted IoU" in out
-    with Image.open(tmp_path / "demo.png") as overlay, Image.open(demo.PICTURE) as picture:
-        assert overlay.size == picture.size
+    with Image.open(tmp_path / "demo.png") as overlay, Image.open(demo.IMAGE) as image:
+        assert overlay.size == image.size
 
 
 def test_info(run: Callable[..., tuple], tiny_checkpoint: Path) -> None:

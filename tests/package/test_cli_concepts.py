@@ -29,14 +29,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(checkpoint: Path, run_cli: Callable[..., tuple]) -> Callable[..., tuple]:
     def run(*arguments: object, model: Path = checkpoint) -> tuple[int, str, str]:
-        return run_cli("segment", demo.PICTURE, *arguments, "--model", model, "--threads", 1)
+        return run_cli("segment", demo.IMAGE, *arguments, "--model", model, "--threads", 1)
 
     return run
 
 
 def test_phrases(run: Callable[..., tuple], checkpoint: Path, tmp_path: Path) -> None:
     found = sam_rlx.ConceptPredictor(sam_rlx.load_model(checkpoint)).predict(
-        io.read_image(demo.PICTURE), text=["a cat", "cat 1"], threshold=0.4
+        io.read_image(demo.IMAGE), text=["a cat", "cat 1"], threshold=0.4
     )
     count = len(found.scores)
     npz = tmp_path / "found.npz"
@@ -68,7 +68,7 @@ def test_examples(run: Callable[..., tuple], checkpoint: Path) -> None:
     code, out, _ = run(*boxes, *labels, *point, "--json", "-")
     assert code == 0
     found = sam_rlx.ConceptPredictor(sam_rlx.load_model(checkpoint)).predict(
-        io.read_image(demo.PICTURE),
+        io.read_image(demo.IMAGE),
         boxes=[[10, 20, 200, 200], [200, 50, 320, 280]],
         box_labels=[1, 0],
         point_coords=[[30, 40]],
@@ -81,12 +81,12 @@ def test_examples(run: Callable[..., tuple], checkpoint: Path) -> None:
 
 
 def test_nothing_found(run: Callable[..., tuple], tmp_path: Path) -> None:
-    picture = tmp_path / "none.png"
-    code, out, err = run("--text", "a cat", "--threshold", 1, "--output", picture)
+    image = tmp_path / "none.png"
+    code, out, err = run("--text", "a cat", "--threshold", 1, "--output", image)
     assert code == 1
     assert "found 0 of 'a cat'" in out
     assert "nothing with a score above 1: a lower --threshold" in err
-    assert picture.exists()
+    assert image.exists()
 
 
 def test_dry(run: Callable[..., tuple], tmp_path: Path) -> None:

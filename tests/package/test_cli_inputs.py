@@ -19,7 +19,7 @@ BOX = ["--box", "5,5,30,30"]
 LOOSE = ["--pred-iou-thresh", 0, "--stability-score-thresh", 0, "--points-per-side", 2]
 
 
-def _picture(path: Path, seed: int = 0, hw: tuple[int, int] = (40, 60)) -> Path:
+def _image(path: Path, seed: int = 0, hw: tuple[int, int] = (40, 60)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (*hw, 3), np.uint8)
     Image.fromarray(pixels).save(path)
@@ -30,7 +30,7 @@ def _picture(path: Path, seed: int = 0, hw: tuple[int, int] = (40, 60)) -> Path:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with photos and others."""
     for index, name in enumerate(("photos/a.png", "photos/b.JPG", "more/a.png", "c.png")):
-        _picture(tmp_path / name, index)
+        _image(tmp_path / name, index)
     (tmp_path / "photos" / "notes.txt").write_text("no image")
     (tmp_path / "photos" / "._a.png").write_text("of another system")
     (tmp_path / "photos" / "sub").mkdir()
@@ -72,7 +72,7 @@ def test_folders_patterns_and_lists(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert _expanded(lists=("-",)) == (["c.png"], ["c"], True)
     # A file that is called like a list or a pattern is that file.
     for name in ("@x.png", "[1].png"):
-        _picture(folder / name)
+        _image(folder / name)
         assert _expanded(name) == ([name], [name[:-4]], False)
     # Each file once, however it is named.
     (folder / "link.png").symlink_to("c.png")
@@ -149,7 +149,7 @@ def test_words_may_stand_behind_options(run: Callable[..., tuple], folder: Path)
 
 def test_an_image_that_fails_does_not_end_the_run(run: Callable[..., tuple], folder: Path) -> None:
     (folder / "photos" / "aa.png").write_text("damaged")
-    _picture(folder / "photos" / "small.png", hw=(4, 4))
+    _image(folder / "photos" / "small.png", hw=(4, 4))
     code, out, err = run("segment", "photos", "gone.png", *BOX, "--output", "out", "--json", "-")
     assert code == 1
     assert [image["file_name"] for image in json.loads(out)["images"]] == [

@@ -35,7 +35,7 @@ def several(tmp_path: Path, tiny_weights: dict[str, Any]) -> Path:
 def test_a_key_chooses_in_every_command(
     run_cli: Run, several: Path, tmp_path: Path, tiny_weights: dict[str, Any]
 ) -> None:
-    photo = demo.PICTURE
+    photo = demo.IMAGE
     words = ["segment", photo, "--point", "9,9", "--npz", tmp_path / "m.npz", "--model", several]
     code, _, err = run_cli(*words)
     assert code == 1

@@ -24,7 +24,7 @@ def photo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A photograph in the current folder."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "photo.jpg"
-    path.write_bytes(demo.PICTURE.read_bytes())
+    path.write_bytes(demo.IMAGE.read_bytes())
     return path
 
 
@@ -218,7 +218,7 @@ def test_the_defaults_find_something_with_the_packaged_models(
 # ---------------------------------------------------------------- --mask
 
 
-def test_a_mask_is_a_picture_or_logits(run: Callable[..., tuple], photo: Path) -> None:
+def test_a_mask_is_an_image_or_logits(run: Callable[..., tuple], photo: Path) -> None:
     image = io.read_image(photo)
     mask = np.zeros(image.shape[:2], bool)
     mask[60:200, 100:200] = True

@@ -134,7 +134,7 @@ def test_inputs_are_never_replaced(run: Callable[..., tuple], clip: Path, tmp_pa
     assert {path.name: path.read_bytes() for path in frames.iterdir()} == before
 
 
-def test_masks_are_pictures_or_logits(run: Callable[..., tuple], clip: Path) -> None:
+def test_masks_are_images_or_logits(run: Callable[..., tuple], clip: Path) -> None:
     mask = np.zeros(ClipFrames(clip).read(0).shape[:2], bool)
     mask[8:28, 10:28] = True
     io.write_image("mask.png", mask)

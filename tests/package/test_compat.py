@@ -26,9 +26,9 @@ def sam(model: sam_rlx.Model) -> Sam:
 
 
 @pytest.fixture
-def predictor(sam: Sam, picture: np.ndarray) -> ours.SamPredictor:
+def predictor(sam: Sam, image: np.ndarray) -> ours.SamPredictor:
     predictor = ours.SamPredictor(sam)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     return predictor
 
 
@@ -83,12 +83,12 @@ def test_predict_equals_upstream(
     upstream: Any,
     reference: Any,
     predictor: ours.SamPredictor,
-    picture: np.ndarray,
+    image: np.ndarray,
     prompts: dict[str, Any],
     multimask: bool,
 ) -> None:
     theirs = upstream.sam.SamPredictor(reference)
-    theirs.set_image(picture)
+    theirs.set_image(image)
     assert theirs.original_size == predictor.original_size
     assert theirs.input_size == predictor.input_size
     expected = theirs.predict(**prompts, multimask_output=multimask)
@@ -108,12 +108,12 @@ def test_predict_equals_upstream(
 
 
 @pytest.mark.parity
-def test_bgr_pictures_equal_upstream(
-    upstream: Any, reference: Any, sam: Sam, picture: np.ndarray
+def test_bgr_images_equal_upstream(
+    upstream: Any, reference: Any, sam: Sam, image: np.ndarray
 ) -> None:
     theirs, mine = upstream.sam.SamPredictor(reference), ours.SamPredictor(sam)
-    theirs.set_image(picture[:, :, ::-1], "BGR")
-    mine.set_image(picture[:, :, ::-1], image_format="BGR")
+    theirs.set_image(image[:, :, ::-1], "BGR")
+    mine.set_image(image[:, :, ::-1], image_format="BGR")
     expected = theirs.get_image_embedding().numpy()
     found = mine.get_image_embedding().cpu().numpy()
     assert found.shape == expected.shape
@@ -122,26 +122,26 @@ def test_bgr_pictures_equal_upstream(
 
 @pytest.mark.parity
 def test_predict_torch_and_the_batched_model_equal_upstream(
-    upstream: Any, reference: Any, sam: Sam, predictor: ours.SamPredictor, picture: np.ndarray
+    upstream: Any, reference: Any, sam: Sam, predictor: ours.SamPredictor, image: np.ndarray
 ) -> None:
     import torch
 
     boxes = torch.tensor([[150, 40, 420, 330], [10, 20, 200, 210]])
     theirs = upstream.sam.SamPredictor(reference)
-    theirs.set_image(picture)
-    moved = theirs.transform.apply_boxes_torch(boxes, picture.shape[:2])
-    mine = predictor.transform.apply_boxes_torch(boxes, picture.shape[:2])
+    theirs.set_image(image)
+    moved = theirs.transform.apply_boxes_torch(boxes, image.shape[:2])
+    mine = predictor.transform.apply_boxes_torch(boxes, image.shape[:2])
     np.testing.assert_array_equal(mine, moved.numpy())
     with torch.no_grad():
         expected = theirs.predict_torch(None, None, boxes=moved, multimask_output=False)
     found = predictor.predict_torch(None, None, boxes=mine, multimask_output=False)
     _agree(found, expected)
 
-    resized = theirs.transform.apply_image(picture)
-    np.testing.assert_array_equal(predictor.transform.apply_image(picture), resized)
+    resized = theirs.transform.apply_image(image)
+    np.testing.assert_array_equal(predictor.transform.apply_image(image), resized)
     record = {
         "image": torch.as_tensor(resized).permute(2, 0, 1).contiguous(),
-        "original_size": picture.shape[:2],
+        "original_size": image.shape[:2],
         "boxes": moved,
     }
     batch = [record, {**record, "image": record["image"].flip(2)}]
@@ -152,7 +152,7 @@ def test_predict_torch_and_the_batched_model_equal_upstream(
         _agree([left[key] for key in right], list(right.values()))
     expected_input = reference.preprocess(record["image"]).numpy()
     np.testing.assert_allclose(sam.preprocess(record["image"]), expected_input, atol=1e-6)
-    sizes = ((resized.shape[0], resized.shape[1]), picture.shape[:2])
+    sizes = ((resized.shape[0], resized.shape[1]), image.shape[:2])
     low_res = right["low_res_logits"]
     np.testing.assert_allclose(
         sam.postprocess_masks(low_res, *sizes),
@@ -175,12 +175,12 @@ def _agree(found: Any, expected: Any) -> None:
 @pytest.mark.parity
 @pytest.mark.parametrize("layers", [0, 1])
 def test_everything_mode_equals_upstream(
-    upstream: Any, reference: Any, sam: Sam, picture: np.ndarray, layers: int
+    upstream: Any, reference: Any, sam: Sam, image: np.ndarray, layers: int
 ) -> None:
     options = {**LOOSE, "crop_n_layers": layers, "box_nms_thresh": 0.9, "crop_nms_thresh": 0.9}
     with upstream.stable_nms():
-        expected = upstream.sam.SamAutomaticMaskGenerator(reference, **options).generate(picture)
-    found = ours.SamAutomaticMaskGenerator(sam, **options).generate(picture)
+        expected = upstream.sam.SamAutomaticMaskGenerator(reference, **options).generate(image)
+    found = ours.SamAutomaticMaskGenerator(sam, **options).generate(image)
     assert found
     assert len(found) == len(expected)
     for left, right in zip(found, expected, strict=True):
@@ -191,12 +191,12 @@ def test_everything_mode_equals_upstream(
         assert abs(left["predicted_iou"] - right["predicted_iou"]) < 1e-3
         assert abs(left["stability_score"] - right["stability_score"]) < 1e-2
         assert (left["segmentation"] == right["segmentation"]).mean() > 0.999
-        assert abs(left["area"] - right["area"]) <= 0.002 * picture[:, :, 0].size
+        assert abs(left["area"] - right["area"]) <= 0.002 * image[:, :, 0].size
 
 
-def test_output_modes(sam: Sam, picture: np.ndarray) -> None:
+def test_output_modes(sam: Sam, image: np.ndarray) -> None:
     found = {
-        mode: ours.SamAutomaticMaskGenerator(sam, **LOOSE, output_mode=mode).generate(picture)
+        mode: ours.SamAutomaticMaskGenerator(sam, **LOOSE, output_mode=mode).generate(image)
         for mode in ("binary_mask", "uncompressed_rle", "coco_rle")
     }
     for binary, plain, coco in zip(*found.values(), strict=True):
@@ -207,7 +207,7 @@ def test_output_modes(sam: Sam, picture: np.ndarray) -> None:
         assert amg.area_from_rle(plain["segmentation"]) == binary["area"]
 
 
-def test_errors_are_upstreams(sam: Sam, picture: np.ndarray, tiny_checkpoint: Path) -> None:
+def test_errors_are_upstreams(sam: Sam, image: np.ndarray, tiny_checkpoint: Path) -> None:
     predictor = ours.SamPredictor(sam)
     assert not predictor.is_image_set
     assert predictor.features is None
@@ -216,10 +216,10 @@ def test_errors_are_upstreams(sam: Sam, picture: np.ndarray, tiny_checkpoint: Pa
     with pytest.raises(RuntimeError, match="get_image_embedding: expected an image"):
         predictor.get_image_embedding()
     with pytest.raises(AssertionError, match="image_format: expected"):
-        predictor.set_image(picture, image_format="HSV")
+        predictor.set_image(image, image_format="HSV")
     with pytest.raises(AssertionError, match="the longer side 128"):
         predictor.set_torch_image(np.zeros((1, 3, 64, 64)), (64, 64))
-    predictor.set_image(picture)
+    predictor.set_image(image)
     with pytest.raises(AssertionError, match="point_labels: expected"):
         predictor.predict(point_coords=POINTS)
     predictor.reset_image()
@@ -238,17 +238,15 @@ def test_errors_are_upstreams(sam: Sam, picture: np.ndarray, tiny_checkpoint: Pa
     assert predictor.device == sam.device == "cpu"
 
 
-def test_set_torch_image_equals_set_image(
-    predictor: ours.SamPredictor, picture: np.ndarray
-) -> None:
+def test_set_torch_image_equals_set_image(predictor: ours.SamPredictor, image: np.ndarray) -> None:
     expected = predictor.predict(box=BOX)
-    resized = predictor.transform.apply_image(picture).transpose(2, 0, 1)[None]
+    resized = predictor.transform.apply_image(image).transpose(2, 0, 1)[None]
     predictor.reset_image()
-    predictor.set_torch_image(resized.astype(np.float32), picture.shape[:2])
+    predictor.set_torch_image(resized.astype(np.float32), image.shape[:2])
     for left, right in zip(predictor.predict(box=BOX), expected, strict=True):
         np.testing.assert_array_equal(left, right)
     with pytest.raises(sam_rlx.UnsupportedError, match="whole grey levels"):
-        predictor.set_torch_image(resized + 0.5, picture.shape[:2])
+        predictor.set_torch_image(resized + 0.5, image.shape[:2])
 
 
 def test_small_regions_are_removed() -> None:

@@ -64,20 +64,20 @@ def sam(model: sam_rlx.Model) -> Sam:
 
 
 @pytest.fixture(scope="module")
-def predictor(sam: Sam, picture: np.ndarray) -> SamPredictor:
+def predictor(sam: Sam, image: np.ndarray) -> SamPredictor:
     predictor = SamPredictor(sam)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     return predictor
 
 
 @pytest.fixture(scope="module")
-def references(picture: np.ndarray) -> tuple[Any, Any]:
+def references(image: np.ndarray) -> tuple[Any, Any]:
     """Upstream's predictor with the same image, in float32 and in float64."""
     network = upstream.build_sam(tiny.TINY, seed=0)
     single, exact = (upstream.sam.SamPredictor(x) for x in (network, upstream.double(network)))
-    single.set_image(picture)
+    single.set_image(image)
     with upstream.float64():
-        exact.set_image(picture)
+        exact.set_image(image)
     return single, exact
 
 
@@ -168,38 +168,38 @@ def test_sam_refuses_tensors(
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sam_takes_floats(sam: Sam, picture: np.ndarray, dtype: Any) -> None:
+def test_sam_takes_floats(sam: Sam, image: np.ndarray, dtype: Any) -> None:
     """Cut off to grey levels, not rounded, as torchvision does it for upstream."""
-    image = (picture / 255.0).astype(dtype)
+    floats = (image / 255.0).astype(dtype)
     ours, theirs = SamPredictor(sam), upstream.sam.SamPredictor(upstream.build_sam(tiny.TINY, 0))
-    levels = theirs.transform.apply_image(image)
-    theirs.set_image(image)
-    ours.set_image(image)
+    levels = theirs.transform.apply_image(floats)
+    theirs.set_image(floats)
+    ours.set_image(floats)
     expected = SamPredictor(sam)
-    expected.set_torch_image(levels.transpose(2, 0, 1)[None], picture.shape[:2])
+    expected.set_torch_image(levels.transpose(2, 0, 1)[None], image.shape[:2])
     assert ours.features.tobytes() == expected.features.tobytes()
     for left, right in zip(ours.predict(box=BOX), expected.predict(box=BOX), strict=True):
         np.testing.assert_array_equal(left, right)
-    found = SamAutomaticMaskGenerator(sam, **LOOSE).generate(image)
-    whole = np.floor(image * dtype(255)).astype(np.uint8)
+    found = SamAutomaticMaskGenerator(sam, **LOOSE).generate(floats)
+    whole = np.floor(floats * dtype(255)).astype(np.uint8)
     right = SamAutomaticMaskGenerator(sam, **LOOSE).generate(whole)
     assert [x["area"] for x in found] == [x["area"] for x in right]
 
 
 @pytest.mark.parametrize("value", [1.5, -0.5, np.nan, 255.0])
 def test_sam_refuses_floats_that_upstream_wraps_around(
-    predictor: SamPredictor, picture: np.ndarray, value: float
+    predictor: SamPredictor, image: np.ndarray, value: float
 ) -> None:
-    image = picture / 255.0
-    image[3, 5] = value
+    floats = image / 255.0
+    floats[3, 5] = value
     before = predictor.predict(box=BOX)
     with pytest.raises(sam_rlx.InvalidArgumentError, match="floats in 0 to 1"):
-        predictor.set_image(image)
+        predictor.set_image(floats)
     for left, right in zip(predictor.predict(box=BOX), before, strict=True):
         np.testing.assert_array_equal(left, right)
 
 
-PICTURES = {
+IMAGES = {
     "integers": lambda x: x.astype(np.int64),
     "bools": lambda x: x > 90,
     "gray": lambda x: x[:, :, 0],
@@ -208,11 +208,11 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("kind", PICTURES)
+@pytest.mark.parametrize("kind", IMAGES)
 def test_sam_refuses_images(
-    predictor: SamPredictor, references: tuple[Any, Any], picture: np.ndarray, kind: str
+    predictor: SamPredictor, references: tuple[Any, Any], image: np.ndarray, kind: str
 ) -> None:
-    refuse(predictor, references, lambda x: x.set_image(PICTURES[kind](picture)))
+    refuse(predictor, references, lambda x: x.set_image(IMAGES[kind](image)))
 
 
 # ---------------------------------------------------------------- SAM 2
@@ -231,9 +231,9 @@ def path(weights: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def predictor2(path: Path, pictures: dict[str, np.ndarray]) -> SAM2ImagePredictor:
+def predictor2(path: Path, images: dict[str, np.ndarray]) -> SAM2ImagePredictor:
     predictor = SAM2ImagePredictor(build_sam2(None, path))
-    predictor.set_image(pictures["odd 303x384"])
+    predictor.set_image(images["odd 303x384"])
     return predictor
 
 
@@ -246,9 +246,9 @@ def references_of(network: Any, image: np.ndarray) -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def references2(weights: Any, pictures: dict[str, np.ndarray]) -> tuple[Any, Any]:
+def references2(weights: Any, images: dict[str, np.ndarray]) -> tuple[Any, Any]:
     network = upstream_sam2.build_sam2(tiny_sam2.TINY, weights)
-    return references_of(network, pictures["odd 303x384"])
+    return references_of(network, images["odd 303x384"])
 
 
 TAKEN2 = {
@@ -300,9 +300,9 @@ WRONG_FORMS: dict[str, Callable[[np.ndarray], Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_sam2_takes_images(
-    path: Path, weights: Any, pictures: dict[str, np.ndarray], form: str
+    path: Path, weights: Any, images: dict[str, np.ndarray], form: str
 ) -> None:
-    image = FORMS[form](pictures["odd 303x384"])
+    image = FORMS[form](images["odd 303x384"])
     predictor = SAM2ImagePredictor(build_sam2(None, path))
     predictor.set_image(image)
     references = references_of(upstream_sam2.build_sam2(tiny_sam2.TINY, weights), image)
@@ -311,10 +311,10 @@ def test_sam2_takes_images(
 
 @pytest.mark.parametrize("form", WRONG_FORMS)
 def test_sam2_refuses_images(
-    path: Path, weights: Any, pictures: dict[str, np.ndarray], form: str
+    path: Path, weights: Any, images: dict[str, np.ndarray], form: str
 ) -> None:
     network = upstream_sam2.build_sam2(tiny_sam2.TINY, weights)
-    image = WRONG_FORMS[form](pictures["odd 303x384"])
+    image = WRONG_FORMS[form](images["odd 303x384"])
     with pytest.raises(Exception):  # noqa: B017, PT011
         upstream_sam2.image_predictor(network).set_image(image)
     with pytest.raises((sam_rlx.SamRlxError, NotImplementedError)):
@@ -328,21 +328,21 @@ def test_sam2_refuses(
     refuse(predictor2, references2, lambda x: x.predict(**REFUSED2[name]))
 
 
-def test_without_postprocessing(path: Path, weights: Any, pictures: dict[str, np.ndarray]) -> None:
+def test_without_postprocessing(path: Path, weights: Any, images: dict[str, np.ndarray]) -> None:
     """A single mask stays, however unstable, as upstream's without the switch."""
     network = upstream_sam2.build_sam2(
         tiny_sam2.TINY,
         weights,
         sam_mask_decoder_extra_args={"dynamic_multimask_via_stability": False},
     )
-    references = references_of(network, pictures["odd 303x384"])
+    references = references_of(network, images["odd 303x384"])
     plain, usual = (
         SAM2ImagePredictor(build_sam2(None, path, apply_postprocessing=apply))
         for apply in (False, True)
     )
     prompts = {"point_coords": SETS, "point_labels": np.ones((2, 1)), "multimask_output": False}
     for predictor in (plain, usual):
-        predictor.set_image(pictures["odd 303x384"])
+        predictor.set_image(images["odd 303x384"])
     hold(plain, references, lambda x: x.predict(**prompts, return_logits=True))
     different = plain.predict(**prompts)[1] != usual.predict(**prompts)[1]
     assert different.any()
@@ -396,14 +396,14 @@ NUMBERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_everything_mode_takes_any_numbers(
-    sam: Sam, references: tuple[Any, Any], picture: np.ndarray, name: str
+    sam: Sam, references: tuple[Any, Any], image: np.ndarray, name: str
 ) -> None:
     options = {**LOOSE, **NUMBERS[name]}
     with upstream.stable_nms():
         expected = upstream.sam.SamAutomaticMaskGenerator(references[0].model, **options).generate(
-            picture
+            image
         )
-    found = SamAutomaticMaskGenerator(sam, **options).generate(picture)
+    found = SamAutomaticMaskGenerator(sam, **options).generate(image)
     assert len(found) == len(expected)
     for left, right in zip(found, expected, strict=True):
         assert left["point_coords"] == right["point_coords"]
@@ -430,26 +430,26 @@ def test_everything_mode_takes_any_numbers(
     ids=repr,
 )
 def test_everything_mode_refuses(
-    sam: Sam, references: tuple[Any, Any], picture: np.ndarray, options: dict[str, Any]
+    sam: Sam, references: tuple[Any, Any], image: np.ndarray, options: dict[str, Any]
 ) -> None:
     options = {**LOOSE, **options}
     with pytest.raises(Exception):  # noqa: B017, PT011
-        upstream.sam.SamAutomaticMaskGenerator(references[0].model, **options).generate(picture)
+        upstream.sam.SamAutomaticMaskGenerator(references[0].model, **options).generate(image)
     with pytest.raises(sam_rlx.SamRlxError):
-        SamAutomaticMaskGenerator(sam, **options).generate(picture)
+        SamAutomaticMaskGenerator(sam, **options).generate(image)
 
 
-def test_arguments_are_attributes(sam: Sam, picture: np.ndarray) -> None:
+def test_arguments_are_attributes(sam: Sam, image: np.ndarray) -> None:
     """Programs change them on a generator that they keep."""
     loose = {**LOOSE, "box_nms_thresh": 1.0}
     generator = SamAutomaticMaskGenerator(sam, **loose)
-    many = generator.generate(picture)
+    many = generator.generate(image)
     generator.stability_score_thresh = float(np.median([x["stability_score"] for x in many]))
-    few = generator.generate(picture)
+    few = generator.generate(image)
     assert 0 < len(few) < len(many)
     expected = SamAutomaticMaskGenerator(
         sam, **{**loose, "stability_score_thresh": generator.stability_score_thresh}
-    ).generate(picture)
+    ).generate(image)
     assert [x["area"] for x in few] == [x["area"] for x in expected]
     generator.output_mode = "uncompressed_rle"
-    assert set(generator.generate(picture)[0]["segmentation"]) == {"size", "counts"}
+    assert set(generator.generate(image)[0]["segmentation"]) == {"size", "counts"}

@@ -60,10 +60,10 @@ def agree(mine, other, logits):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_predict(model, network, pictures, case):
+def test_predict(model, network, images, case):
     mine, other = SAM2ImagePredictor(model), upstream_sam2.image_predictor(network)
     for predictor in (mine, other):
-        predictor.set_image(pictures["odd 303x384"])
+        predictor.set_image(images["odd 303x384"])
     options = CASES[case]
     ours, theirs = mine.predict(**options), other.predict(**options)
     agree(ours[0], theirs[0], options.get("return_logits", False))
@@ -73,7 +73,7 @@ def test_predict(model, network, pictures, case):
 
 
 @pytest.mark.parametrize("areas", [(6.0, 0.0), (0.0, 9.0), (3.5, 40.0)])
-def test_small_regions(model, network, pictures, areas, monkeypatch):
+def test_small_regions(model, network, images, areas, monkeypatch):
     """Upstream's rule with components from SciPy: its own come from a CUDA kernel."""
     import sam2.utils.misc
 
@@ -86,7 +86,7 @@ def test_small_regions(model, network, pictures, areas, monkeypatch):
         upstream_sam2.image_predictor(network, **names),
         SAM2ImagePredictor(model),
     ):
-        predictor.set_image(pictures["odd 303x384"])
+        predictor.set_image(images["odd 303x384"])
         found.append(predictor.predict(**options))
     # A logit next to the threshold may belong to another component after rounding.
     assert np.mean(np.abs(found[0][0] - found[1][0]) > 1e-4) < 1e-3
@@ -94,12 +94,12 @@ def test_small_regions(model, network, pictures, areas, monkeypatch):
     assert np.mean(np.abs(found[0][0] - found[2][0]) > 1) > 1e-3
 
 
-def test_batch_of_pictures(model, network, pictures):
+def test_batch_of_images(model, network, images):
     mine, other = SAM2ImagePredictor(model), upstream_sam2.image_predictor(network)
-    images = [pictures["odd 303x384"], pictures["wide 400x600"]]
+    batch = [images["odd 303x384"], images["wide 400x600"]]
     results = []
     for predictor in (mine, other):
-        predictor.set_image_batch(images)
+        predictor.set_image_batch(batch)
         results.append(predictor.predict_batch(box_batch=[BOXES[0], BOXES[1]]))
     for ours, theirs in zip(*results, strict=True):
         assert isinstance(ours, list)
@@ -109,14 +109,14 @@ def test_batch_of_pictures(model, network, pictures):
 
 
 @pytest.mark.parametrize("more", [{}, {"min_mask_region_area": 25}, {"use_m2m": True}])
-def test_automatic_masks(model, network, pictures, more, monkeypatch):
+def test_automatic_masks(model, network, images, more, monkeypatch):
     import sam2.utils.misc
 
     monkeypatch.setattr(sam2.utils.misc, "get_connected_components", upstream_video.components)
     options = {"points_per_side": 3, "pred_iou_thresh": 0.0, "stability_score_thresh": 0.0, **more}
     with upstream.stable_nms():
-        theirs = upstream_sam2.mask_generator(network, **options).generate(pictures["odd 303x384"])
-    ours = SAM2AutomaticMaskGenerator(model, **options).generate(pictures["odd 303x384"])
+        theirs = upstream_sam2.mask_generator(network, **options).generate(images["odd 303x384"])
+    ours = SAM2AutomaticMaskGenerator(model, **options).generate(images["odd 303x384"])
     assert len(ours) == len(theirs) > 0
     assert set(ours[0]) == set(theirs[0])
     for key in ours[0]:
@@ -124,7 +124,7 @@ def test_automatic_masks(model, network, pictures, more, monkeypatch):
     assert type(ours[0]["bbox"][0]) is type(theirs[0]["bbox"][0])
 
 
-def test_errors(model, pictures):
+def test_errors(model, images):
     predictor = SAM2ImagePredictor(model)
     with pytest.raises(RuntimeError, match="expected an image from set_image"):
         predictor.predict(box=BOXES[0])
@@ -132,7 +132,7 @@ def test_errors(model, pictures):
         predictor.predict_batch()
     with pytest.raises(NotImplementedError):
         predictor.set_image("image.jpg")
-    predictor.set_image(pictures["odd 303x384"])
+    predictor.set_image(images["odd 303x384"])
     with pytest.raises(AssertionError, match="point_labels"):
         predictor.predict(point_coords=POINTS[0])
     with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):

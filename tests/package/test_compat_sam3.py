@@ -74,10 +74,10 @@ class Both:
 
 
 @pytest.mark.parametrize("name", ["odd 303x384", "tall 451x300", "square 512x512"])
-def test_a_session(processor, network, pictures, name):
+def test_a_session(processor, network, images, name):
     """All methods in an order that shows what each keeps and forgets."""
     both = Both(processor, network, 0.02)
-    both.call("set_image", Image.fromarray(pictures[name]))
+    both.call("set_image", Image.fromarray(images[name]))
     assert len(both.call("set_text_prompt", "a cat")["scores"]) > 0
     both.call("add_geometric_prompt", BOXES[0], True)
     both.call("add_geometric_prompt", BOXES[1], False)
@@ -88,7 +88,7 @@ def test_a_session(processor, network, pictures, name):
     both.call("set_confidence_threshold", 0.0)
     assert 0 < few < len(both.states[0]["scores"]) == concepts.CONFIG.num_queries
     # A new image keeps the prompts and the results of the old one.
-    both.call("set_image", Image.fromarray(pictures["wide 400x600"]))
+    both.call("set_image", Image.fromarray(images["wide 400x600"]))
     both.call("add_geometric_prompt", BOXES[2], True)
     both.call("reset_all_prompts")
     assert set(both.states[0]) == {"original_height", "original_width", "backbone_out"}
@@ -99,14 +99,14 @@ def test_a_session(processor, network, pictures, name):
     assert nothing["masks"].shape == (0, 1, 400, 600)
 
 
-def test_pictures_in_other_forms(processor, network, pictures):
-    image = pictures["odd 303x384"]
+def test_images_in_other_forms(processor, network, images):
+    image = images["odd 303x384"]
     grey = Image.fromarray(image).convert("L")
     reference = processor.set_text_prompt("a cat", processor.set_image(Image.fromarray(image)))
     chw = np.ascontiguousarray(image.transpose(2, 0, 1))
     state = processor.set_text_prompt("a cat", processor.set_image(chw))
     assert state["masks_logits"].tobytes() == reference["masks_logits"].tobytes()
-    for picture in (
+    for other in (
         as_upstream(image),
         as_upstream(image).float() / 255,
         as_upstream(image).double() * (0.7 / 255),
@@ -114,25 +114,25 @@ def test_pictures_in_other_forms(processor, network, pictures):
         image,  # upstream takes the last two axes for the sides, and so do we
     ):
         both = Both(processor, network, 0.0)
-        both.call("set_image", picture)
+        both.call("set_image", other)
         both.call("set_text_prompt", "a cat")
     assert both.states[0]["masks"].shape[2:] == (384, 3)
 
 
-def test_batch_of_pictures(processor, network, pictures):
+def test_batch_of_images(processor, network, images):
     both = Both(processor, network, 0.5)
-    both.call("set_image_batch", [Image.fromarray(pictures["tall 451x300"])] * 2)
+    both.call("set_image_batch", [Image.fromarray(images["tall 451x300"])] * 2)
     ours, theirs = both.states
     for key in ("original_heights", "original_widths"):
         assert ours[key] == theirs[key]
 
 
-def test_states_do_not_meet(processor, pictures):
-    images = [Image.fromarray(pictures[name]) for name in ("odd 303x384", "tall 451x300")]
-    states = [processor.set_image(image) for image in images]
+def test_states_do_not_meet(processor, images):
+    batch = [Image.fromarray(images[name]) for name in ("odd 303x384", "tall 451x300")]
+    states = [processor.set_image(image) for image in batch]
     for state in states:
         processor.set_text_prompt("a cat", state)
-    again = processor.set_text_prompt("a cat", processor.set_image(images[0]))
+    again = processor.set_text_prompt("a cat", processor.set_image(batch[0]))
     assert states[0]["masks_logits"].tobytes() == again["masks_logits"].tobytes()
     assert states[1]["masks"].shape[2:] == (451, 300)
 
@@ -175,8 +175,8 @@ def clicks_agree(ours, theirs, logits):
 
 
 @pytest.mark.filterwarnings("ignore")  # of upstream, which finds no GPU for its holes
-def test_predict_inst(clicking, clicking_path, pictures):
-    image = Image.fromarray(pictures["odd 303x384"])
+def test_predict_inst(clicking, clicking_path, images):
+    image = Image.fromarray(images["odd 303x384"])
     pair = click_pair(clicking, clicking_path)
     with upstream_sam3.on_cpu(), torch.inference_mode():
         states = [processor.set_image(image) for _, processor in pair]
@@ -193,11 +193,11 @@ def test_predict_inst(clicking, clicking_path, pictures):
         agree(*states)
 
 
-def test_features_for_clicks_come_with_those_for_phrases(clicking_path, pictures):
+def test_features_for_clicks_come_with_those_for_phrases(clicking_path, images):
     """From one pass through the trunk, and to the bit those of a predictor for clicks alone."""
     ours = build_sam3_image_model(checkpoint_path=clicking_path, enable_inst_interactivity=True)
     processor = Sam3Processor(ours, resolution=concepts.CONFIG.img_size)
-    image = pictures["odd 303x384"]
+    image = images["odd 303x384"]
     state = processor.set_image(Image.fromarray(image))
     (found,) = state["backbone_out"]["sam2_backbone_out"]
     predictor = sam_rlx.ImagePredictor(ours.model, resize="integer")
@@ -208,13 +208,13 @@ def test_features_for_clicks_come_with_those_for_phrases(clicking_path, pictures
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_predict_inst_batch(clicking, clicking_path, pictures):
-    images = [Image.fromarray(pictures[name]) for name in ("odd 303x384", "tall 451x300")]
+def test_predict_inst_batch(clicking, clicking_path, images):
+    batch = [Image.fromarray(images[name]) for name in ("odd 303x384", "tall 451x300")]
     boxes = [clicks["box"] for clicks in (CLICKS[2], {"box": np.array([5.0, 6.0, 70.0, 80.0])})]
     found = []
     with upstream_sam3.on_cpu(), torch.inference_mode():
         for model, processor in click_pair(clicking, clicking_path):
-            state = processor.set_image_batch(images)
+            state = processor.set_image_batch(batch)
             found.append(model.predict_inst_batch(state, box_batch=boxes))
     for a, b in zip(zip(*found[0], strict=True), zip(*found[1], strict=True), strict=True):
         clicks_agree(a, b, False)
@@ -260,9 +260,9 @@ def test_errors(processor, model, path, tiny_checkpoint):
     assert Sam3Processor(model).resolution == concepts.CONFIG.img_size
 
 
-def test_a_failed_call_leaves_the_boxes(processor, pictures):
+def test_a_failed_call_leaves_the_boxes(processor, images):
     """Upstream appends before it fails; a box of three numbers is refused before."""
-    state = processor.set_image(Image.fromarray(pictures["odd 303x384"]))
+    state = processor.set_image(Image.fromarray(images["odd 303x384"]))
     processor.add_geometric_prompt(BOXES[0], True, state)
     with pytest.raises(ValueError, match="box: expected"):
         processor.add_geometric_prompt([1, 2], True, state)

@@ -33,7 +33,7 @@ def path(detector, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pictures():
+def images():
     return [Image.fromarray(frame) for frame in upstream_video.clip(10, (72, 96))]
 
 
@@ -115,10 +115,10 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_requests(detector, predictor, pictures, name):
-    start = {"type": "start_session", "resource_path": pictures}
+def test_requests(detector, predictor, images, name):
+    start = {"type": "start_session", "resource_path": images}
     requests = [start, *REQUESTS[name], {"type": "close_session"}]
-    with oracle.request_handler(oracle.video_model(detector, **oracle.OPTIONS), pictures) as other:
+    with oracle.request_handler(oracle.video_model(detector, **oracle.OPTIONS), images) as other:
         expected = run(other, requests)
     found = run(predictor, requests)
     assert len(found) == len(expected)
@@ -130,9 +130,9 @@ def test_requests(detector, predictor, pictures, name):
     assert sum(len(answer["outputs"]["out_obj_ids"]) for answer in found if "outputs" in answer)
 
 
-def test_frames_of_a_folder_and_a_picture(predictor, pictures, tmp_path):
-    for index, picture in enumerate(pictures):
-        picture.save(tmp_path / f"{index}.jpg", quality=100, subsampling=0)
+def test_frames_of_a_folder_and_an_image(predictor, images, tmp_path):
+    for index, image in enumerate(images):
+        image.save(tmp_path / f"{index}.jpg", quality=100, subsampling=0)
     folder = predictor.start_session(str(tmp_path))["session_id"]
     assert len(predictor.handle_request({**TEXT, "session_id": folder})["outputs"]) == 5
     single = predictor.start_session(str(tmp_path / "3.jpg"))["session_id"]
@@ -142,8 +142,8 @@ def test_frames_of_a_folder_and_a_picture(predictor, pictures, tmp_path):
     assert [answer["frame_index"] for answer in answers] == [0]
 
 
-def test_errors(predictor, pictures):
-    session = predictor.start_session(pictures, "mine")["session_id"]
+def test_errors(predictor, images):
+    session = predictor.start_session(images, "mine")["session_id"]
     assert session == "mine"
     with pytest.raises(RuntimeError, match="type: expected"):
         predictor.handle_request({"type": "sing"})

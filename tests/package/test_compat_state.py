@@ -62,11 +62,11 @@ def same(left: Any, right: Any) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
 
 
-def test_a_kept_state_gives_the_same_masks(make: Any, pictures: dict[str, np.ndarray]) -> None:
-    images = [pictures["wide 400x600"], pictures["tall 451x300"]]
+def test_a_kept_state_gives_the_same_masks(make: Any, images: dict[str, np.ndarray]) -> None:
+    both = [images["wide 400x600"], images["tall 451x300"]]
     first = make()
     states, expected = [], []
-    for image in images:
+    for image in both:
         first.set_image(image)
         states.append(state_of(first))
         expected.append(first.predict(**POINT))
@@ -79,9 +79,9 @@ def test_a_kept_state_gives_the_same_masks(make: Any, pictures: dict[str, np.nda
     assert same(first.predict(**POINT), expected[0])
 
 
-def test_a_state_that_went_through_a_file(make: Any, picture: np.ndarray, tmp_path: Path) -> None:
+def test_a_state_that_went_through_a_file(make: Any, image: np.ndarray, tmp_path: Path) -> None:
     predictor = make()
-    predictor.set_image(picture)
+    predictor.set_image(image)
     expected, state = predictor.predict(**POINT), state_of(predictor)
     path = tmp_path / "state.pickle"
     path.write_bytes(pickle.dumps(state))
@@ -90,9 +90,9 @@ def test_a_state_that_went_through_a_file(make: Any, picture: np.ndarray, tmp_pa
     assert same(other.predict(**POINT), expected)
 
 
-def test_features_that_change_in_place(make: Any, picture: np.ndarray) -> None:
+def test_features_that_change_in_place(make: Any, image: np.ndarray) -> None:
     predictor = make()
-    predictor.set_image(picture)
+    predictor.set_image(image)
     before = predictor.predict(**POINT)
     features = predictor.get_image_embedding()
     kept = features.copy()
@@ -107,21 +107,21 @@ def test_features_that_change_in_place(make: Any, picture: np.ndarray) -> None:
     "wrong", [None, 0, {"image_embed": 0}, {}, np.zeros((1, 3, 4, 4), np.float32), "features"]
 )
 def test_a_wrong_state_is_an_error_and_not_the_old_image(
-    make: Any, picture: np.ndarray, wrong: Any
+    make: Any, image: np.ndarray, wrong: Any
 ) -> None:
     predictor = make()
-    predictor.set_image(picture)
+    predictor.set_image(image)
     predictor.predict(**POINT)
     put(predictor, {"features" if isinstance(predictor, SamPredictor) else "_features": wrong})
     with pytest.raises(sam_rlx.SamRlxError):
         predictor.predict(**POINT)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     predictor.predict(**POINT)
 
 
-def test_a_flag_that_is_taken_back(make: Any, picture: np.ndarray) -> None:
+def test_a_flag_that_is_taken_back(make: Any, image: np.ndarray) -> None:
     predictor = make()
-    predictor.set_image(picture)
+    predictor.set_image(image)
     expected = predictor.predict(**POINT)
     flag = "is_image_set" if isinstance(predictor, SamPredictor) else "_is_image_set"
     setattr(predictor, flag, False)
@@ -131,30 +131,30 @@ def test_a_flag_that_is_taken_back(make: Any, picture: np.ndarray) -> None:
     assert same(predictor.predict(**POINT), expected)
 
 
-def test_another_size_of_the_image(sam: Sam, picture: np.ndarray) -> None:
+def test_another_size_of_the_image(sam: Sam, image: np.ndarray) -> None:
     """Masks have the size that the state says, as upstream."""
     predictor = SamPredictor(sam)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     predictor.original_size = (200, 300)
     half = predictor.predict(POINT["point_coords"] / 2, POINT["point_labels"])
     assert half[0].shape == (3, 200, 300)
-    predictor.original_size = picture.shape[:2]
+    predictor.original_size = image.shape[:2]
     whole = predictor.predict(**POINT)
     np.testing.assert_array_equal(half[2], whole[2])
 
 
-def test_a_threshold_that_is_set(sam: Sam, picture: np.ndarray) -> None:
+def test_a_threshold_that_is_set(sam: Sam, image: np.ndarray) -> None:
     own = Sam(sam.model)
     predictor = SamPredictor(own)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     logits = predictor.predict(**POINT, return_logits=True)[0]
     own.mask_threshold = float(np.median(logits))
     np.testing.assert_array_equal(predictor.predict(**POINT)[0], logits > own.mask_threshold)
 
 
-def test_nan_leaves_nothing_behind(make: Any, picture: np.ndarray) -> None:
+def test_nan_leaves_nothing_behind(make: Any, image: np.ndarray) -> None:
     predictor = make()
-    predictor.set_image(picture)
+    predictor.set_image(image)
     before = predictor.predict(**POINT)
     bad = np.array([[np.nan, 3.0]])
     for prompts in (
@@ -169,9 +169,9 @@ def test_nan_leaves_nothing_behind(make: Any, picture: np.ndarray) -> None:
 # ---------------------------------------------------------------- threads
 
 
-def test_threads_that_only_predict_wait_for_each_other(make: Any, picture: np.ndarray) -> None:
+def test_threads_that_only_predict_wait_for_each_other(make: Any, image: np.ndarray) -> None:
     predictor = make()
-    predictor.set_image(picture)
+    predictor.set_image(image)
     expected = predictor.predict(**POINT)
     found: list[Any] = []
 
@@ -206,25 +206,25 @@ def test_turns_are_free_in_a_copy() -> None:
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_predictors_can_be_copied(make: Any, picture: np.ndarray, how: Any) -> None:
+def test_predictors_can_be_copied(make: Any, image: np.ndarray, how: Any) -> None:
     predictor = make()
     empty = how(predictor)
     with pytest.raises(RuntimeError, match="expected an image"):
         empty.predict(**POINT)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     expected = predictor.predict(**POINT)
     assert same(how(predictor).predict(**POINT), expected)
 
 
-def test_generators_can_be_pickled(sam: Sam, sam2: Any, picture: np.ndarray) -> None:
+def test_generators_can_be_pickled(sam: Sam, sam2: Any, image: np.ndarray) -> None:
     options = {"points_per_side": 3, "pred_iou_thresh": 0.0, "stability_score_thresh": 0.0}
     for generator in (
         SamAutomaticMaskGenerator(sam, **options),
         SAM2AutomaticMaskGenerator(sam2, **options),
     ):
-        expected = [x["area"] for x in generator.generate(picture)]
+        expected = [x["area"] for x in generator.generate(image)]
         again = pickle.loads(pickle.dumps(generator))
-        assert [x["area"] for x in again.generate(picture)] == expected
+        assert [x["area"] for x in again.generate(image)] == expected
 
 
 def test_models_and_processors_can_be_pickled(sam: Sam, sam2: Any, sam2_checkpoint: Path) -> None:
@@ -242,9 +242,9 @@ def _masks_of(predictor: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_predictor_passes_through_spawn(sam: Sam, picture: np.ndarray) -> None:
+def test_a_predictor_passes_through_spawn(sam: Sam, image: np.ndarray) -> None:
     predictor = SamPredictor(sam)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         found = pool.apply(_masks_of, (predictor,))
     assert same(found, predictor.predict(**POINT))

@@ -26,7 +26,7 @@ def test_a_copy_of_a_model_is_the_model(model: sam_rlx.Model) -> None:
     assert copy.deepcopy({"models": [model]})["models"][0] is model
 
 
-def test_a_pickled_model_is_loaded_again(tiny_checkpoint: Path, picture: np.ndarray) -> None:
+def test_a_pickled_model_is_loaded_again(tiny_checkpoint: Path, image: np.ndarray) -> None:
     model = sam_rlx.load_model(tiny_checkpoint, precision="int8", image_size=112)
     again = round_trip(model)
     assert again is not model
@@ -35,7 +35,7 @@ def test_a_pickled_model_is_loaded_again(tiny_checkpoint: Path, picture: np.ndar
     results = []
     for each in (model, again):
         predictor = sam_rlx.ImagePredictor(each)
-        predictor.set_image(picture)
+        predictor.set_image(image)
         results.append(predictor.predict(**POINT).low_res_masks)
     assert results[0].tobytes() == results[1].tobytes()
     assert len(pickle.dumps(model)) < 2000  # no weights
@@ -75,11 +75,11 @@ def test_a_file_that_is_gone_or_another_one(tiny_checkpoint: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, round_trip])
-def test_image_predictors(model: sam_rlx.Model, pictures: dict[str, np.ndarray], how: Any) -> None:
+def test_image_predictors(model: sam_rlx.Model, images: dict[str, np.ndarray], how: Any) -> None:
     predictor = sam_rlx.ImagePredictor(model, num_threads=1)
     with pytest.raises(sam_rlx.StateError):
         how(predictor).predict(**POINT)
-    predictor.set_images([pictures["wide 400x600"], pictures["tall 451x300"]])
+    predictor.set_images([images["wide 400x600"], images["tall 451x300"]])
     predictor.select(1)
     again = how(predictor)
     assert again.orig_hw == (451, 300)
@@ -92,10 +92,10 @@ def test_image_predictors(model: sam_rlx.Model, pictures: dict[str, np.ndarray],
         assert left.tobytes() == right.tobytes()
 
 
-def test_concept_predictors(pictures: dict[str, np.ndarray]) -> None:
+def test_concept_predictors(images: dict[str, np.ndarray]) -> None:
     predictor = sam_rlx.ConceptPredictor(sam_rlx.load_model("sam3-nano"))
     assert round_trip(predictor).orig_hw is None
-    predictor.set_images([pictures["wide 400x600"], pictures["tall 451x300"]])
+    predictor.set_images([images["wide 400x600"], images["tall 451x300"]])
     expected = predictor.predict(text="circle", threshold=0.01)
     again = round_trip(predictor)
     found = again.predict(text="circle", threshold=0.01)
@@ -105,10 +105,10 @@ def test_concept_predictors(pictures: dict[str, np.ndarray]) -> None:
     assert (again.orig_hw, predictor.orig_hw) == ((451, 300), (400, 600))
 
 
-def test_mask_generators(model: sam_rlx.Model, picture: np.ndarray) -> None:
+def test_mask_generators(model: sam_rlx.Model, image: np.ndarray) -> None:
     generator = sam_rlx.MaskGenerator(model, **LOOSE, output_mode="coco_rle", crop_n_layers=1)
-    expected = generator.generate(picture)
-    found = round_trip(generator).generate(picture)
+    expected = generator.generate(image)
+    found = round_trip(generator).generate(image)
     assert [dict(x) for x in found] == [dict(x) for x in expected] != []
 
 

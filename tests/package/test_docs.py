@@ -90,7 +90,7 @@ def test_text_prompt_examples_run(
     concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
     concepts.save(tmp_path / "sam3.pt", concepts.image_model(clicks=True))
     (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
-    (tmp_path / "street.jpg").write_bytes(demo.PICTURE.read_bytes())
+    (tmp_path / "street.jpg").write_bytes(demo.IMAGE.read_bytes())
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "text_prompts.md"
     names: dict[str, object] = {}
@@ -132,14 +132,14 @@ def workplace(
     clip: Path,
 ) -> Path:
     """The current folder, with the files that the pages name: small models under large names."""
-    assets = demo.PICTURE.parent
+    assets = demo.IMAGE.parent
     files = {
         "sam_vit_b_01ec64.pth": tiny_checkpoint,
         "sam2.1_hiera_tiny.pt": sam2_checkpoint,
         "sam3.pt": assets / "sam3-nano.gguf",
         "clip.mp4": clip,
         "cup.jpg": assets / "coffee.jpg",
-        "street.jpg": demo.PICTURE,
+        "street.jpg": demo.IMAGE,
     }
     for name, source in files.items():
         (tmp_path / name).write_bytes(source.read_bytes())

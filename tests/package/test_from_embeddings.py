@@ -24,12 +24,12 @@ def rows(records: list[sam_rlx.MaskRecord]) -> list[Any]:
     return [(r.counts.tobytes(), r.predicted_iou, r.point_coords, r.crop_box) for r in records]
 
 
-def test_everything_mode(any_model: sam_rlx.Model, picture: np.ndarray, tmp_path: Path) -> None:
+def test_everything_mode(any_model: sam_rlx.Model, image: np.ndarray, tmp_path: Path) -> None:
     generator = sam_rlx.MaskGenerator(any_model, **LOOSE)
-    expected = rows(generator.generate(picture))
+    expected = rows(generator.generate(image))
     assert expected
     predictor = sam_rlx.ImagePredictor(any_model)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     predictor.save_embedding(tmp_path / "image.npz")
     embeddings = predictor.image_embeddings
     seen: list[tuple[int, int]] = []
@@ -43,7 +43,7 @@ def test_everything_mode(any_model: sam_rlx.Model, picture: np.ndarray, tmp_path
     assert rows(generator.generate(embedding=tmp_path / "image.npz")) == expected
     assert rows(generator.generate(embedding=str(tmp_path / "image.npz"))) == expected
     # The image again, which was not set by the embedding.
-    assert rows(generator.generate(picture)) == expected
+    assert rows(generator.generate(image)) == expected
 
 
 def test_crops_need_the_image(model: sam_rlx.Model, predictor: sam_rlx.ImagePredictor) -> None:
@@ -56,13 +56,13 @@ def test_what_everything_mode_refuses(
     model: sam_rlx.Model,
     sam2_model: sam_rlx.Model,
     predictor: sam_rlx.ImagePredictor,
-    picture: np.ndarray,
+    image: np.ndarray,
     tmp_path: Path,
 ) -> None:
     generator, embeddings = sam_rlx.MaskGenerator(model, **LOOSE), predictor.image_embeddings
     calls: dict[str, dict[str, Any]] = {
         "expected image or embedding, found both": {
-            "image": picture,
+            "image": image,
             "embedding": embeddings,
             "orig_hw": (400, 600),
         },
@@ -84,14 +84,14 @@ def test_what_everything_mode_refuses(
         sam_rlx.MaskGenerator(sam2_model, **LOOSE).generate(embedding=tmp_path / "sam.npz")
     with pytest.raises(FileNotFoundError):
         generator.generate(embedding=tmp_path / "none.npz")
-    assert generator.generate(picture)
+    assert generator.generate(image)
 
 
-def test_text_prompts(pictures: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_text_prompts(images: dict[str, np.ndarray], tmp_path: Path) -> None:
     model = sam_rlx.load_model("sam3-nano")
     one, other = sam_rlx.ConceptPredictor(model), sam_rlx.ConceptPredictor(model)
     prompt = {"text": ["circle", "square"], "boxes": [[20, 30, 90, 120]], "threshold": 0.02}
-    expected = one.predict(pictures["wide 400x600"], **prompt)
+    expected = one.predict(images["wide 400x600"], **prompt)
     one.save_embedding(tmp_path / "image.npz")
     for source in (
         {"embedding": one.image_embeddings, "orig_hw": (400, 600)},
@@ -105,7 +105,7 @@ def test_text_prompts(pictures: dict[str, np.ndarray], tmp_path: Path) -> None:
     again = other.predict(**prompt)
     assert again.masks.tobytes() == expected.masks.tobytes()
     for arguments in (
-        {"image": pictures["tall 451x300"], "embedding": tmp_path / "image.npz"},
+        {"image": images["tall 451x300"], "embedding": tmp_path / "image.npz"},
         {"embedding": one.image_embeddings},
         {"embedding": one.image_embeddings[:2], "orig_hw": (451, 300)},
     ):

@@ -24,8 +24,8 @@ KEYS = {
 
 
 @pytest.fixture(scope="module")
-def records(model: sam_rlx.Model, picture: np.ndarray) -> list[sam_rlx.MaskRecord]:
-    found = sam_rlx.MaskGenerator(model, **LOOSE).generate(picture)
+def records(model: sam_rlx.Model, image: np.ndarray) -> list[sam_rlx.MaskRecord]:
+    found = sam_rlx.MaskGenerator(model, **LOOSE).generate(image)
     assert found
     return found
 
@@ -81,10 +81,10 @@ def test_records_read_like_dicts_and_have_attributes(records: list[sam_rlx.MaskR
 
 
 def test_output_modes_hold_the_same_masks(
-    model: sam_rlx.Model, picture: np.ndarray, records: list[sam_rlx.MaskRecord]
+    model: sam_rlx.Model, image: np.ndarray, records: list[sam_rlx.MaskRecord]
 ) -> None:
     def generate(mode: str) -> list[sam_rlx.MaskRecord]:
-        return sam_rlx.MaskGenerator(model, **LOOSE, output_mode=mode).generate(picture)
+        return sam_rlx.MaskGenerator(model, **LOOSE, output_mode=mode).generate(image)
 
     plain, compressed = generate("uncompressed_rle"), generate("coco_rle")
     assert len(plain) == len(compressed) == len(records)
@@ -103,7 +103,7 @@ def test_coco_form_is_json_and_decodes(records: list[sam_rlx.MaskRecord]) -> Non
         assert isinstance(restored["segmentation"]["counts"], str)
 
 
-def test_polygons_lie_in_the_picture(records: list[sam_rlx.MaskRecord]) -> None:
+def test_polygons_lie_in_the_image(records: list[sam_rlx.MaskRecord]) -> None:
     for record in records[:3]:
         for polygon in record.polygons():
             assert len(polygon) >= 6
@@ -114,10 +114,10 @@ def test_polygons_lie_in_the_picture(records: list[sam_rlx.MaskRecord]) -> None:
             assert max(polygon[1::2]) <= 400
 
 
-def test_progress_counts_up_to_the_total(model: sam_rlx.Model, picture: np.ndarray) -> None:
+def test_progress_counts_up_to_the_total(model: sam_rlx.Model, image: np.ndarray) -> None:
     steps: list[tuple[int, int]] = []
     generator = sam_rlx.MaskGenerator(model, **LOOSE, points_per_batch=5)
-    generator.generate(picture, progress=lambda done, total: steps.append((done, total)))
+    generator.generate(image, progress=lambda done, total: steps.append((done, total)))
     assert steps
     assert len({total for _, total in steps}) == 1
     assert [done for done, _ in steps] == sorted(done for done, _ in steps)
@@ -125,15 +125,15 @@ def test_progress_counts_up_to_the_total(model: sam_rlx.Model, picture: np.ndarr
 
 
 def test_progress_shows_nothing_in_a_pipe(
-    model: sam_rlx.Model, picture: np.ndarray, capfd: pytest.CaptureFixture[str]
+    model: sam_rlx.Model, image: np.ndarray, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    sam_rlx.MaskGenerator(model, **LOOSE).generate(picture, progress=True)
+    sam_rlx.MaskGenerator(model, **LOOSE).generate(image, progress=True)
     assert capfd.readouterr() == ("", "")
 
 
-def test_thread_counts_give_the_same_records(model: sam_rlx.Model, picture: np.ndarray) -> None:
+def test_thread_counts_give_the_same_records(model: sam_rlx.Model, image: np.ndarray) -> None:
     found = [
-        [record.to_coco() for record in generator.generate(picture)]
+        [record.to_coco() for record in generator.generate(image)]
         for generator in (
             sam_rlx.MaskGenerator(model, **LOOSE, num_threads=1),
             sam_rlx.MaskGenerator(model, **LOOSE, num_threads=3),
@@ -142,17 +142,17 @@ def test_thread_counts_give_the_same_records(model: sam_rlx.Model, picture: np.n
     assert found[0] == found[1]
 
 
-def test_point_grids_replace_the_grid(model: sam_rlx.Model, picture: np.ndarray) -> None:
+def test_point_grids_replace_the_grid(model: sam_rlx.Model, image: np.ndarray) -> None:
     loose = {**LOOSE, "points_per_side": None}
     grids = [np.array([[0.5, 0.5], [0.25, 0.75]])]
-    found = sam_rlx.MaskGenerator(model, **loose, point_grids=grids).generate(picture)
+    found = sam_rlx.MaskGenerator(model, **loose, point_grids=grids).generate(image)
     assert {tuple(record.point_coords[0]) for record in found} <= {(300.0, 200.0), (150.0, 300.0)}
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_coco_annotations_are_pycocotools(model: sam_rlx.Model, picture: np.ndarray) -> None:
+def test_coco_annotations_are_pycocotools(model: sam_rlx.Model, image: np.ndarray) -> None:
     coco = pytest.importorskip("pycocotools.mask", reason="needs pycocotools")
-    records = sam_rlx.MaskGenerator(model, **LOOSE).generate(picture)
+    records = sam_rlx.MaskGenerator(model, **LOOSE).generate(image)
     assert records
     for record in records:
         annotation = record.to_coco()

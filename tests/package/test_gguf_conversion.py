@@ -78,7 +78,7 @@ def test_the_gguf_package_reads_what_is_written(
 
 @pytest.mark.parametrize("family", ["sam", "sam2", "sam3"])
 def test_an_exact_file_gives_the_same_model(
-    sources: dict[str, Path], tmp_path: Path, family: str, pictures: dict[str, np.ndarray]
+    sources: dict[str, Path], tmp_path: Path, family: str, images: dict[str, np.ndarray]
 ) -> None:
     path = tmp_path / "x.gguf"
     gguf_conversion.to_gguf(sources[family], path, "F32")
@@ -86,20 +86,20 @@ def test_an_exact_file_gives_the_same_model(
     models = [sam_rlx.load_model(source) for source in (sources[family], path)]
     for model in models:
         predictor = sam_rlx.ImagePredictor(model, num_threads=1)
-        predictor.set_image(pictures["wide 400x600"])
+        predictor.set_image(images["wide 400x600"])
         low_res.append(predictor.predict(point_coords=[[300, 200]], point_labels=[1]).low_res_masks)
     np.testing.assert_array_equal(*low_res)
     assert models[0].config == models[1].config
     assert models[0].variant == models[1].variant
 
 
-def answers(model: sam_rlx.Model, picture: np.ndarray, threads: int) -> list[np.ndarray]:
+def answers(model: sam_rlx.Model, image: np.ndarray, threads: int) -> list[np.ndarray]:
     predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     found = [predictor.predict(point_coords=[[300, 200]], point_labels=[1]).low_res_masks]
     if model.family == "sam3":
         concepts = sam_rlx.ConceptPredictor(model, num_threads=threads)
-        phrase = concepts.predict(picture, text="a red square", threshold=0.0)
+        phrase = concepts.predict(image, text="a red square", threshold=0.0)
         found += [phrase.boxes, phrase.scores, phrase.masks]
     return found
 
@@ -109,7 +109,7 @@ def answers(model: sam_rlx.Model, picture: np.ndarray, threads: int) -> list[np.
 def test_packed_weights_in_memory_change_no_bit(
     sources: dict[str, Path],
     tmp_path: Path,
-    pictures: dict[str, np.ndarray],
+    images: dict[str, np.ndarray],
     family: str,
     dtype: str,
 ) -> None:
@@ -120,10 +120,10 @@ def test_packed_weights_in_memory_change_no_bit(
     widened = sam_rlx.load_model(path, precision="float32")
     assert widened.precision == "float32"
     assert packed.num_parameters == widened.num_parameters
-    picture = pictures["wide 400x600"]
-    expected = answers(widened, picture, 1)
+    image = images["wide 400x600"]
+    expected = answers(widened, image, 1)
     for threads in (1, 2, 3):
-        for ours, theirs in zip(answers(packed, picture, threads), expected, strict=True):
+        for ours, theirs in zip(answers(packed, image, threads), expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
 
@@ -135,7 +135,7 @@ def click_masks(
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Masks of clicks, and which one of each: those that the model thinks best, or `best`."""
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(model))
-    predictor.set_image(io.read_image(demo.PICTURE))
+    predictor.set_image(io.read_image(demo.IMAGE))
     found = [predictor.predict(point_coords=p, point_labels=[1]) for p in POINTS]
     best = best or [one.best()[0] for one in found]
     return np.stack([one.masks[i] for one, i in zip(found, best, strict=True)]), best

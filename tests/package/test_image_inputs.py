@@ -39,16 +39,16 @@ def _forms(rgb: np.ndarray) -> dict[str, object]:
     }
 
 
-def test_every_form_of_a_colour_picture_gives_the_same_pixels(picture: np.ndarray) -> None:
-    for name, form in _forms(picture).items():
+def test_every_form_of_a_colour_image_gives_the_same_pixels(image: np.ndarray) -> None:
+    for name, form in _forms(image).items():
         pixels = as_rgb(form)
         assert pixels.dtype == np.uint8, name
         assert pixels.flags.c_contiguous, name
-        np.testing.assert_array_equal(pixels, picture, err_msg=name)
+        np.testing.assert_array_equal(pixels, image, err_msg=name)
 
 
-def test_every_form_gives_the_same_masks(model: sam_rlx.Model, picture: np.ndarray) -> None:
-    small = np.ascontiguousarray(picture[:90, :120])
+def test_every_form_gives_the_same_masks(model: sam_rlx.Model, image: np.ndarray) -> None:
+    small = np.ascontiguousarray(image[:90, :120])
     predictor = sam_rlx.ImagePredictor(model)
     found = {}
     for name, form in _forms(small).items():
@@ -58,8 +58,8 @@ def test_every_form_gives_the_same_masks(model: sam_rlx.Model, picture: np.ndarr
     assert len(set(found.values())) == 1
 
 
-def test_every_form_of_a_grey_picture_gives_the_same_pixels(picture: np.ndarray) -> None:
-    grey = np.ascontiguousarray(picture[:, :, 1])
+def test_every_form_of_a_grey_image_gives_the_same_pixels(image: np.ndarray) -> None:
+    grey = np.ascontiguousarray(image[:, :, 1])
     expected = np.stack([grey] * 3, axis=2)
     forms = {
         "(H, W)": grey,
@@ -77,12 +77,12 @@ def test_every_form_of_a_grey_picture_gives_the_same_pixels(picture: np.ndarray)
         np.testing.assert_array_equal(as_rgb(form), expected, err_msg=name)
 
 
-def test_an_array_of_another_library_is_taken(picture: np.ndarray) -> None:
+def test_an_array_of_another_library_is_taken(image: np.ndarray) -> None:
     class Foreign:
         def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
-            return picture
+            return image
 
-    np.testing.assert_array_equal(as_rgb(Foreign()), picture)
+    np.testing.assert_array_equal(as_rgb(Foreign()), image)
 
 
 def test_channels_last_wins_when_both_orders_fit() -> None:
@@ -116,25 +116,23 @@ def test_anything_else_is_refused(image: object, found: str) -> None:
     assert found in str(error.value)
 
 
-def test_files_of_all_kinds_are_read_upright(picture_files: dict[str, Path]) -> None:
-    rgb = io.read_image(picture_files["rgb"])
+def test_files_of_all_kinds_are_read_upright(image_files: dict[str, Path]) -> None:
+    rgb = io.read_image(image_files["rgb"])
     assert rgb.shape == (300, 451, 3)
-    assert io.read_image(picture_files["rotated"]).shape == (451, 300, 3)
-    grey = io.read_image(picture_files["grey"])
-    np.testing.assert_array_equal(io.read_image(picture_files["sixteen_bit"]), grey)
-    for name, path in picture_files.items():
+    assert io.read_image(image_files["rotated"]).shape == (451, 300, 3)
+    grey = io.read_image(image_files["grey"])
+    np.testing.assert_array_equal(io.read_image(image_files["sixteen_bit"]), grey)
+    for name, path in image_files.items():
         pixels = io.read_image(path)
         assert pixels.dtype == np.uint8, name
         assert pixels.shape[2] == 3, name
 
 
-def test_a_file_that_is_no_picture_is_refused(
-    tmp_path: Path, picture_files: dict[str, Path]
-) -> None:
+def test_a_file_that_is_no_image_is_refused(tmp_path: Path, image_files: dict[str, Path]) -> None:
     text = tmp_path / "text.png"
     text.write_text("no image")
     short = tmp_path / "short.png"
-    short.write_bytes(picture_files["rgb"].read_bytes()[:3000])
+    short.write_bytes(image_files["rgb"].read_bytes()[:3000])
     for path in (text, short):
         with pytest.raises(sam_rlx.InvalidArgumentError, match=r"expected an image"):
             io.read_image(path)

@@ -73,9 +73,9 @@ def test_requirements_are_numpy_alone() -> None:
 def test_the_package_is_typed_and_has_the_demo() -> None:
     package = ROOT / "python" / "sam_rlx"
     assert (package / "py.typed").is_file()
-    pictures = list((package / "assets").glob("*.jpg"))
-    assert {path.name for path in pictures} == {"coffee.jpg", "coins.jpg"}
-    assert all(path.stat().st_size < 100_000 for path in pictures)
+    images = list((package / "assets").glob("*.jpg"))
+    assert {path.name for path in images} == {"coffee.jpg", "coins.jpg"}
+    assert all(path.stat().st_size < 100_000 for path in images)
     weights = {path.stem: path for path in (package / "assets").glob("*-nano.gguf")}
     assert set(weights) == {"sam-nano", "sam2-nano", "sam3-nano"}
     assert all(path.stat().st_size <= WEIGHT_BYTES for path in weights.values())

@@ -123,28 +123,28 @@ def test_a_mask_of_a_result_goes_in_again(predictor: sam_rlx.ImagePredictor) -> 
     assert bare.low_res_masks.tobytes() != first.low_res_masks.tobytes()
 
 
-def test_many_prompts_on_one_picture_equal_fresh_predictors(
-    model: sam_rlx.Model, picture: np.ndarray, predictor: sam_rlx.ImagePredictor
+def test_many_prompts_on_one_image_equal_fresh_predictors(
+    model: sam_rlx.Model, image: np.ndarray, predictor: sam_rlx.ImagePredictor
 ) -> None:
     predictor.predict(box=BOX)
     predictor.predict(point_coords=[[5, 5]], point_labels=[0])
     kept = predictor.predict(point_coords=POINTS, point_labels=LABELS)
     fresh = sam_rlx.ImagePredictor(model, num_threads=2)
-    fresh.set_image(picture)
+    fresh.set_image(image)
     _same(kept, fresh.predict(point_coords=POINTS, point_labels=LABELS))
 
 
-def test_a_batch_of_pictures_equals_the_loop(
-    model: sam_rlx.Model, pictures: dict[str, np.ndarray]
+def test_a_batch_of_images_equals_the_loop(
+    model: sam_rlx.Model, images: dict[str, np.ndarray]
 ) -> None:
-    images = list(pictures.values())
+    every = list(images.values())
     batch, loop = sam_rlx.ImagePredictor(model), sam_rlx.ImagePredictor(model)
-    batch.set_images(images)
-    assert batch.num_images == len(images)
-    for index in reversed(range(len(images))):
+    batch.set_images(every)
+    assert batch.num_images == len(every)
+    for index in reversed(range(len(every))):
         batch.select(index)
-        loop.set_image(images[index])
-        assert batch.orig_hw == loop.orig_hw == images[index].shape[:2]
+        loop.set_image(every[index])
+        assert batch.orig_hw == loop.orig_hw == every[index].shape[:2]
         assert batch.input_hw == loop.input_hw
         _same(
             batch.predict(point_coords=[[1, 1]], point_labels=[1]),
@@ -152,30 +152,30 @@ def test_a_batch_of_pictures_equals_the_loop(
         )
 
 
-def test_a_batch_of_pictures_with_a_wrong_one_changes_nothing(
-    predictor: sam_rlx.ImagePredictor, picture: np.ndarray
+def test_a_batch_of_images_with_a_wrong_one_changes_nothing(
+    predictor: sam_rlx.ImagePredictor, image: np.ndarray
 ) -> None:
     before = predictor.predict(box=BOX)
     with pytest.raises(InvalidArgumentError):
-        predictor.set_images([picture, picture.astype(np.int64)])
+        predictor.set_images([image, image.astype(np.int64)])
     with pytest.raises(InvalidArgumentError):
         predictor.set_images([])
     with pytest.raises(InvalidArgumentError, match="sequence of images"):
-        predictor.set_images(picture)
+        predictor.set_images(image)
     assert predictor.num_images == 0
     _same(before, predictor.predict(box=BOX))
 
 
 def test_select_needs_a_batch_and_a_valid_index(
-    predictor: sam_rlx.ImagePredictor, picture: np.ndarray
+    predictor: sam_rlx.ImagePredictor, image: np.ndarray
 ) -> None:
     with pytest.raises(StateError, match="set_images"):
         predictor.select(0)
-    predictor.set_images([picture])
+    predictor.set_images([image])
     for index in (1, -1, True, 0.0):
         with pytest.raises(InvalidArgumentError, match="index"):
             predictor.select(index)  # type: ignore[arg-type]
-    predictor.set_image(picture)
+    predictor.set_image(image)
     with pytest.raises(StateError):
         predictor.select(0)
 
@@ -232,7 +232,7 @@ def test_damaged_and_foreign_embedding_files_are_refused(
         predictor.load_embedding(tmp_path / "absent.npz")
 
 
-def test_state_errors_before_a_picture_and_after_reset(
+def test_state_errors_before_an_image_and_after_reset(
     model: sam_rlx.Model, predictor: sam_rlx.ImagePredictor, tmp_path: Path
 ) -> None:
     empty = sam_rlx.ImagePredictor(model)
@@ -249,11 +249,9 @@ def test_state_errors_before_a_picture_and_after_reset(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_predictor_serves_one_thread_at_a_time(
-    model: sam_rlx.Model, picture: np.ndarray
-) -> None:
+def test_one_predictor_serves_one_thread_at_a_time(model: sam_rlx.Model, image: np.ndarray) -> None:
     predictor = sam_rlx.ImagePredictor(model, num_threads=1)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     expected = predictor.predict(box=BOX)
     refused, wrong = [], []
     barrier = threading.Barrier(4)
@@ -279,12 +277,12 @@ def test_one_predictor_serves_one_thread_at_a_time(
     _same(expected, predictor.predict(box=BOX))
 
 
-def test_threads_share_a_model(model: sam_rlx.Model, picture: np.ndarray) -> None:
+def test_threads_share_a_model(model: sam_rlx.Model, image: np.ndarray) -> None:
     results: list[bytes] = []
 
     def work() -> None:
         predictor = sam_rlx.ImagePredictor(model, num_threads=1)
-        predictor.set_image(picture)
+        predictor.set_image(image)
         results.append(predictor.predict(box=BOX).low_res_masks.tobytes())
 
     threads = [threading.Thread(target=work) for _ in range(4)]

@@ -82,7 +82,7 @@ def test_no_terminal_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_everything_counts_points(attach: Callable[[], Terminal], model: sam_rlx.Model) -> None:
     terminal = attach()
-    image = sam_rlx.io.read_image(demo.PICTURE)
+    image = sam_rlx.io.read_image(demo.IMAGE)
     sam_rlx.MaskGenerator(model, points_per_side=4).generate(image, progress=True)
     text = terminal.getvalue()
     assert "encoding: 0 point [" in text
@@ -98,10 +98,10 @@ def test_lines_and_bars_do_not_mix(
     """With standard output on the same terminal, each line stands alone."""
     terminal = attach()
     monkeypatch.setattr(sys, "stdout", terminal)
-    words = [str(demo.PICTURE), str(demo.PICTURE.with_name("coffee.jpg"))]
+    words = [str(demo.IMAGE), str(demo.IMAGE.with_name("coffee.jpg"))]
     words += ["--box", "5,5,90,90", "--output", str(tmp_path), "--model", str(tiny_checkpoint)]
     assert cli.main(["segment", *words]) == 0
     lines = terminal.getvalue().replace("\r", "\n").splitlines()
     assert any(line.startswith("2 of 2 images done") for line in lines)
-    assert sum(line.startswith(str(demo.PICTURE)) for line in lines) == 1
+    assert sum(line.startswith(str(demo.IMAGE)) for line in lines) == 1
     assert any("image/s" in line for line in lines)

@@ -122,9 +122,9 @@ def test_random_weights_are_the_same_everywhere(tiny_weights):
     assert all(np.ptp(value) > 0 for value in again.values())
 
 
-def test_pictures_have_awkward_shapes(pictures, picture_files):
-    shapes = {picture.shape for picture in pictures.values()}
+def test_images_have_awkward_shapes(images, image_files):
+    shapes = {image.shape for image in images.values()}
     assert len(shapes) >= 6
-    assert all(p.dtype == np.uint8 and p.ndim == 3 and p.shape[2] == 3 for p in pictures.values())
+    assert all(p.dtype == np.uint8 and p.ndim == 3 and p.shape[2] == 3 for p in images.values())
     assert any(shape[1] == 1 for shape in shapes)
-    assert all(path.stat().st_size > 0 for path in picture_files.values())
+    assert all(path.stat().st_size > 0 for path in image_files.values())

@@ -32,9 +32,9 @@ def sam(model: sam_rlx.Model) -> Sam:
 
 
 @pytest.fixture(scope="module")
-def mask_predictor(sam: Sam, picture: np.ndarray) -> SamPredictor:
+def mask_predictor(sam: Sam, image: np.ndarray) -> SamPredictor:
     predictor = SamPredictor(sam)
-    predictor.set_image(picture)
+    predictor.set_image(image)
     return predictor
 
 
@@ -154,19 +154,19 @@ def networks(upstream: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("name", CALLS)
 def test_predictions_are_upstreams(
     mask_predictor: SamPredictor,
-    picture: np.ndarray,
+    image: np.ndarray,
     upstream: Any,
     networks: tuple[Any, Any],
     name: str,
 ) -> None:
     call, _ = CALLS[name]
     single, exact = (upstream.sam.SamPredictor(network) for network in networks)
-    single.set_image(picture)
+    single.set_image(image)
     rounded = nudged.results(
         single, upstream.torch, lambda x: call(x, upstream.torch.tensor, return_logits=True)
     )
     with upstream.float64():
-        exact.set_image(picture)
+        exact.set_image(image)
         truth = call(exact, upstream.torch.tensor, return_logits=True)
     nudged.hold(call(mask_predictor, upstream.torch.tensor), truth, rounded)
 
@@ -174,7 +174,7 @@ def test_predictions_are_upstreams(
 def batch(
     sam: Any,
     transform: Any,
-    pictures: dict[str, np.ndarray],
+    images: dict[str, np.ndarray],
     tensor: Any,
     prepare: Callable[[Any], Any] = lambda image: image,
 ) -> list[Any]:
@@ -183,8 +183,8 @@ def batch(
     tall = tensor([[50, 40, 220, 330], [10, 10, 60, 90], [5, 300, 290, 440]])
     prepared = []
     for name, boxes in (("wide 400x600", wide), ("tall 451x300", tall)):
-        size = pictures[name].shape[:2]
-        image = tensor(prepare(transform.apply_image(pictures[name])))
+        size = images[name].shape[:2]
+        image = tensor(prepare(transform.apply_image(images[name])))
         prepared.append(
             {
                 "image": image.permute(2, 0, 1)
@@ -197,10 +197,10 @@ def batch(
     return sam(prepared, multimask_output=False)
 
 
-def test_batches_of_pictures_with_their_prompts(
-    sam: Sam, pictures: dict[str, np.ndarray], make_tensor: Any
+def test_batches_of_images_with_their_prompts(
+    sam: Sam, images: dict[str, np.ndarray], make_tensor: Any
 ) -> None:
-    output = batch(sam, ResizeLongestSide(sam.image_encoder.img_size), pictures, make_tensor)
+    output = batch(sam, ResizeLongestSide(sam.image_encoder.img_size), images, make_tensor)
     assert list(output[0]) == ["masks", "iou_predictions", "low_res_logits"]
     assert output[0]["masks"].shape == (2, 1, 400, 600)
     assert output[1]["masks"].shape == (3, 1, 451, 300)
@@ -217,7 +217,7 @@ def _moved(image: np.ndarray, seed: int) -> np.ndarray:
 @pytest.mark.parity
 def test_batches_are_upstreams(
     sam: Sam,
-    pictures: dict[str, np.ndarray],
+    images: dict[str, np.ndarray],
     upstream: Any,
     networks: tuple[Any, Any],
     parity: Parity,
@@ -225,12 +225,12 @@ def test_batches_are_upstreams(
     single, exact = networks
     transform = upstream.sam.ResizeLongestSide(tiny.TINY.img_size)
     make = upstream.torch.as_tensor
-    rounded = [batch(single, transform, pictures, make)]
+    rounded = [batch(single, transform, images, make)]
     for seed in range(NUDGES):
-        rounded.append(batch(single, transform, pictures, make, partial(_moved, seed=seed)))
+        rounded.append(batch(single, transform, images, make, partial(_moved, seed=seed)))
     with upstream.float64():
-        truth = batch(exact, transform, pictures, make)
-    found = batch(sam, ResizeLongestSide(sam.image_encoder.img_size), pictures, make)
+        truth = batch(exact, transform, images, make)
+    found = batch(sam, ResizeLongestSide(sam.image_encoder.img_size), images, make)
     for ours, right, *near in zip(found, truth, *rounded, strict=True):
         for key in ("low_res_logits", "iou_predictions"):
             first, *more = (np.asarray(single[key]) for single in near)
@@ -243,9 +243,9 @@ def test_batches_are_upstreams(
         parity.masks_agree(np.asarray(ours["masks"]), np.asarray(logits))
 
 
-def test_all_masks_with_default_and_with_own_options(sam: Sam, picture: np.ndarray) -> None:
+def test_all_masks_with_default_and_with_own_options(sam: Sam, image: np.ndarray) -> None:
     mask_generator = SamAutomaticMaskGenerator(sam, points_per_side=4, pred_iou_thresh=0.0)
-    masks = mask_generator.generate(picture)
+    masks = mask_generator.generate(image)
     assert isinstance(masks, list)
     mask_generator_2 = SamAutomaticMaskGenerator(
         model=sam,
@@ -256,7 +256,7 @@ def test_all_masks_with_default_and_with_own_options(sam: Sam, picture: np.ndarr
         crop_n_points_downscale_factor=2,
         min_mask_region_area=100,
     )
-    masks2 = mask_generator_2.generate(picture)
+    masks2 = mask_generator_2.generate(image)
     assert masks2
     assert set(masks2[0]) == {
         "segmentation",

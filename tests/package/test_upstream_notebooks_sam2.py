@@ -30,9 +30,9 @@ def path(weights: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def predictor(path: Path, picture: np.ndarray) -> SAM2ImagePredictor:
+def predictor(path: Path, image: np.ndarray) -> SAM2ImagePredictor:
     predictor = SAM2ImagePredictor(build_sam2(None, path, device="cpu"))
-    predictor.set_image(Image.fromarray(picture))
+    predictor.set_image(Image.fromarray(image))
     return predictor
 
 
@@ -108,25 +108,25 @@ def test_predictions_can_be_drawn(predictor: SAM2ImagePredictor, name: str) -> N
 @pytest.mark.parity
 @pytest.mark.parametrize("name", CALLS)
 def test_predictions_are_upstreams(
-    predictor: SAM2ImagePredictor, weights: Any, picture: np.ndarray, name: str
+    predictor: SAM2ImagePredictor, weights: Any, image: np.ndarray, name: str
 ) -> None:
     upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
     upstream_sam2 = pytest.importorskip("support.upstream_sam2")
     call, _ = CALLS[name]
     network = upstream_sam2.build_sam2(tiny_sam2.TINY, weights)
     single, exact = (upstream_sam2.image_predictor(x) for x in (network, upstream.double(network)))
-    single.set_image(Image.fromarray(picture))
+    single.set_image(Image.fromarray(image))
     rounded = nudged.results(single, upstream.torch, lambda x: call(x, return_logits=True))
     with upstream.float64():
-        exact.set_image(Image.fromarray(picture))
+        exact.set_image(Image.fromarray(image))
         truth = call(exact, return_logits=True)
     nudged.hold(call(predictor, return_logits=True), truth, rounded)
 
 
-def test_batches_of_images(path: Path, pictures: dict[str, np.ndarray]) -> None:
+def test_batches_of_images(path: Path, images: dict[str, np.ndarray]) -> None:
     predictor = SAM2ImagePredictor(build_sam2(None, path))
-    images = [pictures["wide 400x600"], pictures["tall 451x300"]]
-    predictor.set_image_batch(images)
+    batch = [images["wide 400x600"], images["tall 451x300"]]
+    predictor.set_image_batch(batch)
     boxes = [BOXES, BOXES[:2]]
     masks_batch, scores_batch, _ = predictor.predict_batch(
         None, None, box_batch=boxes, multimask_output=False
@@ -142,7 +142,7 @@ def test_batches_of_images(path: Path, pictures: dict[str, np.ndarray]) -> None:
         for masks, scores in zip(masks_batch, scores_batch, strict=True)
     ]
     assert [x.shape for x in best] == [(2, 400, 600), (2, 451, 300)]
-    for image, coords, kinds, found in zip(images, points, labels, best, strict=True):
+    for image, coords, kinds, found in zip(batch, points, labels, best, strict=True):
         predictor.set_image(image)
         masks, scores, _ = predictor.predict(coords, kinds, multimask_output=True)
         np.testing.assert_array_equal(masks[range(len(masks)), np.argmax(scores, axis=-1)], found)
@@ -151,10 +151,10 @@ def test_batches_of_images(path: Path, pictures: dict[str, np.ndarray]) -> None:
 # ---------------------------------------------------------------- everything mode
 
 
-def test_all_masks_with_default_and_with_own_options(path: Path, picture: np.ndarray) -> None:
+def test_all_masks_with_default_and_with_own_options(path: Path, image: np.ndarray) -> None:
     sam2 = build_sam2(None, path, device="cpu", apply_postprocessing=False)
     few = {"points_per_side": 4, "pred_iou_thresh": 0.0}
-    masks = SAM2AutomaticMaskGenerator(sam2, **few).generate(picture)
+    masks = SAM2AutomaticMaskGenerator(sam2, **few).generate(image)
     assert isinstance(masks, list)
     generator = SAM2AutomaticMaskGenerator(
         model=sam2,
@@ -169,7 +169,7 @@ def test_all_masks_with_default_and_with_own_options(path: Path, picture: np.nda
         min_mask_region_area=25.0,
         use_m2m=True,
     )
-    masks2 = generator.generate(picture)
+    masks2 = generator.generate(image)
     assert masks2
     sorted_anns = sorted(masks2, key=(lambda x: x["area"]), reverse=True)
     canvas = np.ones((*sorted_anns[0]["segmentation"].shape, 4))

@@ -26,54 +26,54 @@ BOXES = np.array([[150, 40, 420, 330], [10, 10, 60, 90], [300, 200, 500, 390]])
 
 
 @pytest.fixture(scope="module")
-def image(picture: np.ndarray) -> Image.Image:
-    return Image.fromarray(picture)
+def pil_image(image: np.ndarray) -> Image.Image:
+    return Image.fromarray(image)
 
 
 # ---------------------------------------------------------------- images by text and boxes
 
 
-def drawn(image: Image.Image, state: dict[str, Any]) -> int:
+def drawn(pil_image: Image.Image, state: dict[str, Any]) -> int:
     """Do what the notebooks' drawing does with results; returns their number."""
     count = len(state["scores"])
     for i in range(count):
         mask = state["masks"][i].squeeze(0).cpu()
-        assert mask.shape == (image.height, image.width)
+        assert mask.shape == (pil_image.height, pil_image.width)
         assert f"{state['scores'][i].item():.2f}"
         assert len(state["boxes"][i].cpu().tolist()) == 4
     return count
 
 
-def test_the_image_notebook(image: Image.Image) -> None:
+def test_the_image_notebook(pil_image: Image.Image) -> None:
     model = build_sam3_image_model(bpe_path="any", checkpoint_path=NANO)
-    width, height = image.size
+    width, height = pil_image.size
     processor = Sam3Processor(model, confidence_threshold=0.05)
-    state = processor.set_image(image)
+    state = processor.set_image(pil_image)
     processor.reset_all_prompts(state)
     state = processor.set_text_prompt(state=state, prompt="circle")
-    drawn(image, state)
+    drawn(pil_image, state)
 
     box_xywh = np.array([150.0, 40.0, 270.0, 290.0]).reshape(-1, 4)
     box = normalize_bbox(box_xywh_to_cxcywh(box_xywh), width, height).flatten().tolist()
     np.testing.assert_allclose(box, [285 / 600, 185 / 400, 270 / 600, 290 / 400], rtol=1e-6)
     processor.reset_all_prompts(state)
     state = processor.add_geometric_prompt(state=state, box=box, label=True)
-    one = drawn(image, state)
-    assert draw_box_on_image(image, box_xywh.flatten().tolist()).size == image.size
+    one = drawn(pil_image, state)
+    assert draw_box_on_image(pil_image, box_xywh.flatten().tolist()).size == pil_image.size
 
     boxes_xywh = [[150.0, 40.0, 270.0, 290.0], [10.0, 10.0, 50.0, 80.0]]
     boxes = normalize_bbox(box_xywh_to_cxcywh(np.array(boxes_xywh)), width, height).tolist()
     processor.reset_all_prompts(state)
     for box, label in zip(boxes, [True, False], strict=True):
         state = processor.add_geometric_prompt(state=state, box=box, label=label)
-    drawn(image, state)
+    drawn(pil_image, state)
     assert len(state["geometric_prompt"].boxes) == 2
     assert one >= 0
 
 
-def test_nan_leaves_no_prompt_behind(image: Image.Image) -> None:
+def test_nan_leaves_no_prompt_behind(pil_image: Image.Image) -> None:
     processor = Sam3Processor(build_sam3_image_model(checkpoint_path=NANO))
-    state = processor.set_image(image)
+    state = processor.set_image(pil_image)
     state = processor.set_text_prompt("circle", state)
     before = {key: state[key].tobytes() for key in ("masks", "boxes", "scores")}
     with pytest.raises(sam_rlx.InvalidArgumentError, match="finite"):
@@ -89,10 +89,10 @@ def test_nan_leaves_no_prompt_behind(image: Image.Image) -> None:
 # ---------------------------------------------------------------- SAM 1's task
 
 
-def test_the_click_notebook(image: Image.Image, pictures: dict[str, np.ndarray]) -> None:
+def test_the_click_notebook(pil_image: Image.Image, images: dict[str, np.ndarray]) -> None:
     model = build_sam3_image_model(checkpoint_path=NANO, enable_inst_interactivity=True)
     processor = Sam3Processor(model)
-    state = processor.set_image(image)
+    state = processor.set_image(pil_image)
     masks, scores, logits = model.predict_inst(
         state,
         point_coords=np.array([[300, 200]]),
@@ -123,7 +123,7 @@ def test_the_click_notebook(image: Image.Image, pictures: dict[str, np.ndarray])
     )
     assert masks.shape == (3, 1, 400, 600)
 
-    batch = [image, Image.fromarray(pictures["tall 451x300"])]
+    batch = [pil_image, Image.fromarray(images["tall 451x300"])]
     state = processor.set_image_batch(batch)
     masks_batch, scores_batch, _ = model.predict_inst_batch(
         state, None, None, box_batch=[BOXES, BOXES], multimask_output=False
@@ -359,15 +359,15 @@ def test_the_video_notebook(moving: tuple[str, list[np.ndarray]]) -> None:
         build_sam3_video_predictor(checkpoint_path=NANO, gpus_to_use=[0])
 
 
-def test_the_interactive_notebook(image: Image.Image) -> None:
+def test_the_interactive_notebook(pil_image: Image.Image) -> None:
     """Its widget draws boxes one by one, and changes the threshold between them."""
     processor = Sam3Processor(build_sam3_image_model(checkpoint_path=NANO))
-    state = processor.set_image(image)
+    state = processor.set_image(pil_image)
     state = processor.set_text_prompt("circle", state)
     for box, label in (([0.3, 0.4, 0.2, 0.3], True), ([0.7, 0.6, 0.2, 0.2], False)):
         state = processor.add_geometric_prompt(box, label, state)
         state = processor.set_confidence_threshold(0.1, state)
-        drawn(image, state)
+        drawn(pil_image, state)
     processor.reset_all_prompts(state)
     assert "scores" not in state
     assert processor.set_confidence_threshold(0.5, state) is state

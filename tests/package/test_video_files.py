@@ -13,7 +13,7 @@ import pytest
 import sam_rlx
 from sam_rlx import cli
 from sam_rlx._video.frames import ClipFrames
-from support.videos import POINT, picture, results, same
+from support.videos import POINT, frame_image, results, same
 
 # ---------------------------------------------------------------- memory and files
 
@@ -29,13 +29,13 @@ def resident() -> int:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_a_thousand_pushed_frames_take_no_more_memory(sam2_model: sam_rlx.Model) -> None:
     session = sam_rlx.VideoPredictor(sam2_model)
-    session.push(picture(0))
+    session.push(frame_image(0))
     session.add_prompt(0, 1, **POINT)
     for t in range(1, 100):
-        session.push(picture(t % 30))
+        session.push(frame_image(t % 30))
     before = resident()
     for t in range(100, 1000):
-        session.push(picture(t % 30))
+        session.push(frame_image(t % 30))
     assert resident() - before < 4000
 
 
@@ -44,7 +44,7 @@ def test_a_thousand_pushed_frames_take_no_more_memory(sam2_model: sam_rlx.Model)
 def test_a_thousand_frames_of_a_video_take_no_more_memory(sam2_model: sam_rlx.Model) -> None:
     def endless() -> Iterator[np.ndarray]:
         for t in range(1000):
-            yield picture(t % 30)
+            yield frame_image(t % 30)
 
     session = sam_rlx.VideoPredictor(sam2_model, endless()).add_prompt(0, 1, **POINT)
     before = 0

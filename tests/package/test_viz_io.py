@@ -137,11 +137,11 @@ def test_overlay_of_records_draws_small_masks_on_top() -> None:
     np.testing.assert_array_equal(drawn[40, 100], viz.color(1))
 
 
-def test_pictures_and_masks_survive_the_disk(tmp_path: Path, picture: np.ndarray) -> None:
-    io.write_image(tmp_path / "deep" / "cup.png", picture)
-    np.testing.assert_array_equal(io.read_image(tmp_path / "deep" / "cup.png"), picture)
-    io.write_image(tmp_path / "cup.jpg", picture)
-    assert np.abs(io.read_image(tmp_path / "cup.jpg").astype(int) - picture).mean() < 4
+def test_images_and_masks_survive_the_disk(tmp_path: Path, image: np.ndarray) -> None:
+    io.write_image(tmp_path / "deep" / "cup.png", image)
+    np.testing.assert_array_equal(io.read_image(tmp_path / "deep" / "cup.png"), image)
+    io.write_image(tmp_path / "cup.jpg", image)
+    assert np.abs(io.read_image(tmp_path / "cup.jpg").astype(int) - image).mean() < 4
     paths = io.write_masks(tmp_path / "masks", [_disc(), ~_disc()])
     assert [path.name for path in paths] == ["mask_000.png", "mask_001.png"]
     np.testing.assert_array_equal(np.asarray(Image.open(paths[0])) == 255, _disc())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import _core
-from support.videos import POINT, picture
+from support.videos import POINT, frame_image
 
 BIG = 1 << 40  # frames have smaller numbers
 
@@ -18,7 +18,9 @@ def model(request):
 
 @pytest.fixture(scope="module")
 def state(model):
-    session = sam_rlx.VideoPredictor(model, np.stack([picture(t) for t in range(3)]), num_threads=1)
+    session = sam_rlx.VideoPredictor(
+        model, np.stack([frame_image(t) for t in range(3)]), num_threads=1
+    )
     session.add_prompt(0, "a", **POINT)
     list(session.propagate())
     return session._core.export_state()
@@ -95,8 +97,8 @@ def test_a_state_that_is_not_valid_is_refused(model, state, change):
 def test_frames_that_cannot_be_are_refused(model, frame):
     core = _core.VideoPredictor(model.core, 1, {})
     with pytest.raises(sam_rlx.InvalidArgumentError, match="frame"):
-        core.set_frame(frame, picture(0))
-    core.set_frame(0, picture(0))
+        core.set_frame(frame, frame_image(0))
+    core.set_frame(0, frame_image(0))
     core.add_points(0, 1, np.array([[20.0, 18.0]]), np.array([1], np.int32))
     core.encode_pending(0)
     core.preflight()
@@ -119,11 +121,11 @@ def test_videos_that_cannot_be_are_refused(model, count):
 def test_sizes_that_no_image_has_are_refused(model, hw):
     core = _core.VideoPredictor(model.core, 1, {})
     with pytest.raises(sam_rlx.InvalidArgumentError, match="sides of 1 to"):
-        core.set_frame(0, picture(0), hw)
+        core.set_frame(0, frame_image(0), hw)
     with pytest.raises(sam_rlx.InvalidArgumentError):
         _core.generate_crop_boxes(hw, 2, 0.3)
     image = sam_rlx.ImagePredictor(model, num_threads=1)
-    image.set_image(picture(0))
+    image.set_image(frame_image(0))
     with pytest.raises(sam_rlx.InvalidArgumentError):
         image.set_image_embedding(image.image_embeddings, hw)
 

@@ -132,14 +132,14 @@ def image(image_size: int) -> NDArray[np.uint8]:
     return generator.integers(0, 256, (image_size, image_size, 3), np.uint8)
 
 
-def pixel_values(name: str, picture: NDArray[np.uint8]) -> NDArray[np.float64]:
+def pixel_values(name: str, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Normalize an image as the class' own preprocessing does: (1, 3, S, S)."""
     mean, std = {
         "Sam": (tiny.PIXEL_MEAN, tiny.PIXEL_STD),
         "Sam2": ((0.485 * 255, 0.456 * 255, 0.406 * 255), (0.229 * 255, 0.224 * 255, 0.225 * 255)),
         "Sam3": ((127.5,) * 3, (127.5,) * 3),
     }[family(name)]
-    values = (picture.astype(np.float64) - np.array(mean)) / np.array(std)
+    values = (pixels.astype(np.float64) - np.array(mean)) / np.array(std)
     return np.asarray(values.transpose(2, 0, 1)[None], np.float64)
 
 
@@ -246,16 +246,16 @@ def ours(testing: Any, name: str, source: Path) -> Arrays:
     import sam_rlx
 
     model = sam_rlx.load_model(source)
-    picture, found = image(model.img_size), Arrays()
+    pixels, found = image(model.img_size), Arrays()
     if name in CLICK_CLASSES or name == "Sam3VideoModel":
         predictor = sam_rlx.ImagePredictor(model)
-        predictor.set_image(picture)
+        predictor.set_image(pixels)
         result = predictor.predict(point_coords=[POINT], point_labels=[1])
         found |= {"low_res": result.low_res_masks, "iou": result.iou_predictions}
     if name in ("Sam3Model", "Sam3VideoModel"):
-        pixels = picture[None] / np.float32(127.5) - np.float32(1)
+        scaled = pixels[None] / np.float32(127.5) - np.float32(1)
         logits, boxes, presence, masks, semantic = testing.sam3_detect(
-            str(source), pixels, np.array([IDS]), list(QUERIES)
+            str(source), scaled, np.array([IDS]), list(QUERIES)
         )
         found |= {"logits": logits[0], "boxes": _corners(boxes[0]), "presence": presence}
         found |= {"masks": masks[0], "semantic": semantic[0]}

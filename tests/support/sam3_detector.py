@@ -163,7 +163,7 @@ def ground(
     return _found(module, backbone_out, padded_prompt(geometry, text.dtype), **options)
 
 
-def ground_picture(module: Any, image: Any, phrases: list[str], kept: list[int]) -> tuple[Any, ...]:
+def ground_image(module: Any, image: Any, phrases: list[str], kept: list[int]) -> tuple[Any, ...]:
     """Run upstream's image model on an image (1, S, S, 3) and phrases -> results as ours."""
     with upstream_sam3.on_cpu():
         upstream_sam3.refresh(module)

@@ -90,7 +90,7 @@ def _frames(images: Any, hw: tuple[int, int]) -> Iterator[None]:
 
 def _play(model: Any, frames: NDArray[np.uint8], script: Session, dtype: Any) -> list[Any]:
     upstream_sam3.refresh(model)
-    images = upstream_sam3_video.pictures(frames, model.image_size, dtype)
+    images = upstream_sam3_video.input_images(frames, model.image_size, dtype)
     with upstream_sam3_video.stand_ins(), _frames(images, (frames.shape[1], frames.shape[2])):
         return script(model, model.init_state("clip.mp4"))
 
@@ -149,12 +149,12 @@ def run64(model: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
 
 
 @contextmanager
-def request_handler(model: Any, pictures: Sequence[Any]) -> Iterator[Any]:
+def request_handler(model: Any, images: Sequence[Any]) -> Iterator[Any]:
     """Give upstream's handler of requests for PIL images, which are not rounded to 16 bits."""
     side = model.image_size
-    frames = np.stack([np.array(picture.resize((side, side))) for picture in pictures])
-    images = upstream_sam3_video.pictures(frames, side, _torch.float32)
-    width, height = pictures[0].size
+    frames = np.stack([np.array(image.resize((side, side))) for image in images])
+    inputs = upstream_sam3_video.input_images(frames, side, _torch.float32)
+    width, height = images[0].size
 
     class Handler(_sam3.Sam3VideoPredictor):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -172,6 +172,6 @@ def request_handler(model: Any, pictures: Sequence[Any]) -> Iterator[Any]:
     with (
         upstream_sam3_video.stand_ins(),
         upstream_video.NoBFloat16(),
-        _frames(images, (height, width)),
+        _frames(inputs, (height, width)),
     ):
         yield Handler()

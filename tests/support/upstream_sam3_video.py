@@ -38,7 +38,7 @@ def tracker(model: Any, **switches: Any) -> Any:
     return predictor
 
 
-def pictures(frames: NDArray[np.uint8], side: int, dtype: Any) -> Any:
+def input_images(frames: NDArray[np.uint8], side: int, dtype: Any) -> Any:
     """Resize frames to bytes (T, 3, side, side) as on a CPU, and normalize them."""
     x = _torch.from_numpy(frames).permute(0, 3, 1, 2)
     x = _torch.nn.functional.interpolate(
@@ -64,7 +64,7 @@ def _play(predictor: Any, frames: NDArray[np.uint8], script: Session, dtype: Any
     with stand_ins():
         height, width = frames.shape[1:3]
         state = predictor.init_state(video_height=height, video_width=width, num_frames=len(frames))
-        state["images"] = pictures(frames, predictor.image_size, dtype)
+        state["images"] = input_images(frames, predictor.image_size, dtype)
         return script(predictor, state)
 
 

@@ -90,7 +90,7 @@ def build_nano(**switches: Any) -> Any:
     return upstream_sam2.build_sam2_nano(kind=video_predictor, **options)
 
 
-def pictures(frames: NDArray[np.uint8], side: int, dtype: Any) -> Any:
+def input_images(frames: NDArray[np.uint8], side: int, dtype: Any) -> Any:
     """Resize and normalize frames to (T, 3, side, side), as SAM 2 does with single images."""
     torch = _torch
     x = torch.from_numpy(frames).permute(0, 3, 1, 2).to(dtype) / 255
@@ -155,14 +155,14 @@ Step = tuple[Any, ...]  # what to do, and with what
 
 def run(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
     """Run a script (predictor, state) -> results in float32, memories included."""
-    images = pictures(frames, predictor.image_size, _torch.float32)
+    images = input_images(frames, predictor.image_size, _torch.float32)
     with NoBFloat16():
         return script(predictor, init_state(predictor, images, frames.shape[1:3]))
 
 
 def run64(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
     """Run the same in float64."""
-    images = pictures(frames, predictor.image_size, _torch.float64)
+    images = input_images(frames, predictor.image_size, _torch.float64)
     with _precise(predictor) as double:
         return script(double, init_state(double, images, frames.shape[1:3]))
 
@@ -286,6 +286,6 @@ def check(
     session = play_upstream(steps)
     single = run(predictor, frames, session)
     exact = run64(predictor, frames, session)
-    options = {"history": None, "resize": "float", **options}  # as `pictures`
+    options = {"history": None, "resize": "float", **options}  # as `images`
     ours = play_ours(sam_rlx.VideoPredictor(model, frames, **options), steps)
     return hold(parity, ours, exact, single)

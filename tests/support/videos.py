@@ -11,7 +11,7 @@ HW = (45, 61)
 POINT: dict[str, Any] = {"point_coords": [[20, 18]], "point_labels": [1]}
 
 
-def picture(t: int, hw: tuple[int, int] = HW) -> np.ndarray:
+def frame_image(t: int, hw: tuple[int, int] = HW) -> np.ndarray:
     """Frame t of a made-up video."""
     y, x = np.mgrid[: hw[0], : hw[1]]
     frame = np.stack([3 * x % 256, 5 * y % 256, (x + y + 4 * t) % 256], axis=-1)

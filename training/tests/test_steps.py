@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from training import speed, train_sam2
 from training.clips import LIVELY, ClipMaker, Clips, Liveliness
+from training.images import image_loss
 from training.losses import ABSENT_WEIGHT, PRESENCE_WEIGHT, tracked_loss
-from training.pictures import picture_loss
 from training.prompts import choose_targets
 from training.runs import CLIP, WEIGHT_DECAY, Run
 from training.sam2 import Sam2
@@ -58,10 +58,10 @@ def clips(frames: int, seed: int = 0, life: Liveliness = LIVELY) -> tuple[Clips,
     return ClipMaker(maker, life).make(2, frames, SIDE, stretched=True), maker.gen
 
 
-def test_pictures_train_all_but_the_memory(run: Run) -> None:
+def test_images_train_all_but_the_memory(run: Run) -> None:
     """The gradients of an image step reach every weight outside the memory, and only those."""
     maker = scene_maker()
-    loss, figures = picture_loss(run.model, maker.make(2, SIDE, stretched=True), maker.gen)
+    loss, figures = image_loss(run.model, maker.make(2, SIDE, stretched=True), maker.gen)
     run.backward(loss)
     assert figures.shape == (3, 3)
     assert figures.isfinite().all()
@@ -94,7 +94,7 @@ def test_no_part_of_a_step_waits_for_the_device(run: Run) -> None:
     for _ in range(2):  # what is kept from the first time is no matter
         with NeverWaits():
             scenes = maker.make(2, SIDE, stretched=True)
-            run.backward(picture_loss(run.model, scenes, maker.gen)[0])
+            run.backward(image_loss(run.model, scenes, maker.gen)[0])
             run.apply()
             made = clip_maker.make(2, 3, SIDE, stretched=True)
             run.backward(clip_loss(run.model, made, maker.gen)[0])
@@ -120,11 +120,11 @@ def test_parts_compile_as_a_whole(run: Run, part: str) -> None:
     for on in (set(), {part}):
         speed.switch_on(on, "aot_eager")
         maker = scene_maker()
-        picture, _ = picture_loss(run.model, maker.make(1, SIDE, stretched=True), maker.gen)
+        image, _ = image_loss(run.model, maker.make(1, SIDE, stretched=True), maker.gen)
         batch = ClipMaker(maker, LIVELY).make(1, 3, SIDE, stretched=True)
         clip, _ = clip_loss(run.model, batch, maker.gen)
-        run.backward(picture + clip)
-        got.append((picture + clip, run.grads.clone()))
+        run.backward(image + clip)
+        got.append((image + clip, run.grads.clone()))
     (loss, grads), (compiled_loss, compiled_grads) = got
     torch.testing.assert_close(compiled_loss, loss, rtol=2e-2, atol=1e-2)
     cosine = torch.cosine_similarity(grads, compiled_grads, 0)

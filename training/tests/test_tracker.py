@@ -12,9 +12,9 @@ import torch
 from training import export, speed
 from training.clips import LIVELY
 from training.evaluate_sam3_clips import judge, named_clips, phrases_of, said
+from training.images import image_loss
 from training.named_clips import NamedClips
 from training.phrases import ANY, PhraseMaker
-from training.pictures import picture_loss
 from training.prompts import rough_masks
 from training.runs import Run
 from training.sam3 import NANO, TRACKING, Sam3, Sam3Video, on_detector
@@ -82,11 +82,11 @@ def test_steps_train_the_tracker_alone_without_waiting(run: Run, maker: PhraseMa
     clips = NamedClips(maker, LIVELY)
     gen = maker.scenes.gen
     with NeverWaits():
-        scenes = clips.pictures(1, SIDE)
-        picture, seen = picture_loss(run.model.tracker, scenes, gen)
+        scenes = clips.images(1, SIDE)
+        image, seen = image_loss(run.model.tracker, scenes, gen)
         made = clips.make(1, 3, SIDE)
         clip, followed = clip_loss(run.model.tracker, made, gen, HABITS)
-        run.backward(picture + clip)
+        run.backward(image + clip)
         run.apply()
     assert made.pixels.shape == (1, 3, 3, SIDE, SIDE)
     assert seen.isfinite().all()
@@ -105,15 +105,15 @@ def test_steps_train_the_tracker_alone_without_waiting(run: Run, maker: PhraseMa
 def test_parts_compile_as_a_whole(run: Run, maker: PhraseMaker, part: str) -> None:
     """Each part is traced without a break, and gives about the same loss."""
     clips = NamedClips(maker, LIVELY)
-    scenes, made = clips.pictures(1, SIDE), clips.make(1, 3, SIDE)
+    scenes, made = clips.images(1, SIDE), clips.make(1, 3, SIDE)
     got = []
     for on in (set(), {part}):
         speed.switch_on(on, "aot_eager")
         gen = torch.Generator().manual_seed(5)
-        picture, _ = picture_loss(run.model.tracker, scenes, gen)
+        image, _ = image_loss(run.model.tracker, scenes, gen)
         clip, _ = clip_loss(run.model.tracker, made, gen, HABITS)
-        run.backward(picture + clip)
-        got.append((picture + clip, run.grads.clone()))
+        run.backward(image + clip)
+        got.append((image + clip, run.grads.clone()))
     torch.testing.assert_close(got[0][0], got[1][0], rtol=2e-2, atol=1e-2)
     assert torch.cosine_similarity(got[0][1], got[1][1], 0) > 0.98
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Pictures = Mapping[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
+Images = Mapping[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 
-_MAX_SIDE = 320  # of pictures on a page, in pixels
+_MAX_SIDE = 320  # of images on a page, in pixels
 
 
 def _cases(report: Mapping[str, Any]) -> list[tuple[str, str, bool, str]]:
@@ -86,8 +86,8 @@ figure { margin: 0 0 1.5em; } figure img { max-width: 32%; margin-right: 1%; }
 """
 
 
-def html_page(report: Mapping[str, Any], images: Pictures) -> str:
-    """Return one page without scripts or links: verdict, pictures, and the table of layers."""
+def html_page(report: Mapping[str, Any], images: Images) -> str:
+    """Return one page without scripts or links: verdict, images, and the table of layers."""
     escape = html.escape
     kind = "same" if report["same"] else "differs"
     title = f"{report['family']} {report['variant']}, {report['precision']}"
@@ -106,8 +106,8 @@ def html_page(report: Mapping[str, Any], images: Pictures) -> str:
     for key, arrays in images.items():
         entry = figures[key]
         caption = f"{key[1]}, image {key[0]}: IoU {entry['iou']:.6f}"
-        pictures = "".join(f"<img src='{panel}' alt=''>" for panel in _panels(*arrays))
-        parts.append(f"<figure>{pictures}<figcaption>{escape(caption)}</figcaption></figure>")
+        shown = "".join(f"<img src='{panel}' alt=''>" for panel in _panels(*arrays))
+        parts.append(f"<figure>{shown}<figcaption>{escape(caption)}</figcaption></figure>")
     parts.append("<h2>Layers and calls</h2><table><tr><th>stage<th>layer or call<th>figures</tr>")
     for stage, name, same, text in _cases(report):
         row = "" if same else " class='differs'"

@@ -105,7 +105,7 @@ class ClipFrames:
         return container
 
     def _stream(self, container: Any) -> Any:
-        """Return the video, which is not a cover picture that stands beside it."""
+        """Return the video, which is not a cover image that stands beside it."""
         return container.streams.best("video") or container.streams.video[0]
 
     def _make_index(self) -> ClipIndex:

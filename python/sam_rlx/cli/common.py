@@ -15,7 +15,7 @@ from sam_rlx._progress import bars_aside, terminal_clock
 from sam_rlx.image import MaskPrediction
 from sam_rlx.model import Model, load_model
 
-PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -14,7 +14,7 @@ from sam_rlx.image import ImagePredictor
 from sam_rlx.model import load_model
 
 # The image, and the click on it, that the demo shows: see assets/README.md.
-PICTURE = Path(__file__).parents[1] / "assets" / "coins.jpg"
+IMAGE = Path(__file__).parents[1] / "assets" / "coins.jpg"
 POINT = (346.0, 185.0)
 
 
@@ -40,11 +40,11 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
-    if args.output.suffix.lower() not in common.PICTURE_SUFFIXES:
+    if args.output.suffix.lower() not in common.IMAGE_SUFFIXES:
         raise UsageError(
-            f"--output: expected a suffix of {list(common.PICTURE_SUFFIXES)}, found {args.output}"
+            f"--output: expected a suffix of {list(common.IMAGE_SUFFIXES)}, found {args.output}"
         )
-    image = io.read_image(PICTURE)
+    image = io.read_image(IMAGE)
     start = time.perf_counter()
     model = load_model(args.model, precision=args.precision)
     loaded = time.perf_counter()
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     mask = result.masks[best.index]
     common.tell(f"{common.describe(model)}, loaded in {loaded - start:.2f} s")
     common.tell(
-        f"{PICTURE.name}, {image.shape[1]} x {image.shape[0]}: encoded in {encoded - loaded:.2f} s"
+        f"{IMAGE.name}, {image.shape[1]} x {image.shape[0]}: encoded in {encoded - loaded:.2f} s"
     )
     common.tell(
         f"click at {POINT}: {len(result.masks)} masks in {1000 * (decoded - encoded):.0f} ms, best "

@@ -1,4 +1,4 @@
-"""Masks of ``--mask``: pictures, and arrays of logits or masks."""
+"""Masks of ``--mask``: images, and arrays of logits or masks."""
 
 from dataclasses import dataclass
 from pathlib import Path

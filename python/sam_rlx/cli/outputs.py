@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
-from sam_rlx.cli.common import PICTURE_SUFFIXES, UsageError, is_same_file, remove_stale, tell
+from sam_rlx.cli.common import IMAGE_SUFFIXES, UsageError, is_same_file, remove_stale, tell
 
 _MASK_NAME = re.compile(r"mask_\d{3,}\.png")
 
@@ -181,13 +181,13 @@ class Outputs:
         """Raise `UsageError` for a file where a directory is needed, and for one file twice."""
         output = self._output
         if output is not None and output.suffix and not output.is_dir():
-            if self.several and _is_picture(output):
+            if self.several and _is_image(output):
                 raise UsageError(
                     f"--output: expected a directory for several images, found {output}"
                 )
-            if not (self.several or _is_picture(output)):
+            if not (self.several or _is_image(output)):
                 raise UsageError(
-                    f"--output: expected a directory or a suffix of {list(PICTURE_SUFFIXES)}, "
+                    f"--output: expected a directory or a suffix of {list(IMAGE_SUFFIXES)}, "
                     f"found {output}"
                 )
         if self.several and self._npz is not None and self._npz.suffix.lower() == ".npz":
@@ -210,7 +210,7 @@ class Outputs:
     def of(self, name: str) -> Files:
         """Return the files of the image with this name."""
         folder, overlay = self._output, None
-        if folder is not None and not self.several and _is_picture(folder):
+        if folder is not None and not self.several and _is_image(folder):
             folder, overlay = None, folder
         own = Path(name if self.several else "")
         if folder is not None:
@@ -287,8 +287,8 @@ class Outputs:
             self.say(f"wrote {self._joint}")
 
 
-def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
 
 
 def _joined(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit file")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with images")
     parser.set_defaults(run=run)
 
 

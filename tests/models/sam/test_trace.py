@@ -107,17 +107,17 @@ def check(parity, testing, model, checkpoint, image, prompts, multimask):
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("picture", ["square 512x512", "tall 451x300", "one column 120x1"])
-def test_trace(parity, testing, tiny_checkpoint, pictures, picture, prompt):
+@pytest.mark.parametrize("name", ["square 512x512", "tall 451x300", "one column 120x1"])
+def test_trace(parity, testing, tiny_checkpoint, images, name, prompt):
     model = upstream.build_sam(tiny.TINY, seed=0)
-    image, multimask = pictures[picture], prompt == "point"
+    image, multimask = images[name], prompt == "point"
     check(parity, testing, model, tiny_checkpoint, image, PROMPTS[prompt], multimask)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["point", "points and box"])
-def test_trace_of_trained_weights(parity, testing, pictures, prompt):
+def test_trace_of_trained_weights(parity, testing, images, prompt):
     checkpoint = trained("sam-nano")
-    image, multimask = pictures["wide 400x600"], prompt == "point"
+    image, multimask = images["wide 400x600"], prompt == "point"
     model = upstream.build_sam_nano()
     check(parity, testing, model, checkpoint, image, PROMPTS[prompt], multimask)

@@ -23,11 +23,11 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def outputs(model, pictures):
+def outputs(model, images):
     """Return a function that computes masks and scores for prompts that use every weight."""
     predictor = upstream.sam.SamPredictor(model)
     size = tiny.TINY.img_size
-    image = upstream.tensor(pictures["square 512x512"][:size, :size].transpose(2, 0, 1)[None])
+    image = upstream.tensor(images["square 512x512"][:size, :size].transpose(2, 0, 1)[None])
     coords = np.array([[[20.0, 30.0], [90.0, 60.0], [0.0, 0.0]]])
     labels = np.array([[1, 0, -1]], np.int32)
     box = np.array([[10.0, 20.0, 100.0, 90.0]])

@@ -54,8 +54,8 @@ def compare(parity, ours, network, image):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_random_weights(parity, tmp_path, pictures, variant):
-    config, image = tiny.VARIANTS[variant], pictures["wide 400x600"]
+def test_random_weights(parity, tmp_path, images, variant):
+    config, image = tiny.VARIANTS[variant], images["wide 400x600"]
     weights = tiny.sam_weights(config, seed=2)
     path = upstream.save_pth(tmp_path / f"{variant}.pth", weights)
     network = upstream.build_sam(config, seed=None)
@@ -69,8 +69,8 @@ def test_random_weights(parity, tmp_path, pictures, variant):
 
 @pytest.mark.checkpoint
 @pytest.mark.parametrize("variant", FILES)
-def test_released_weights(parity, checkpoint_dir, pictures, variant):
-    path, image = checkpoint_dir / FILES[variant], pictures["wide 400x600"]
+def test_released_weights(parity, checkpoint_dir, images, variant):
+    path, image = checkpoint_dir / FILES[variant], images["wide 400x600"]
     if not path.is_file():
         pytest.skip(f"{path.name} is not in the folder of --checkpoint-dir")
     ours = run_ours(path, image, variant)

@@ -65,8 +65,8 @@ def reference(model, image):
     return taps_of(records, len(trunk.blocks))
 
 
-def test_layers(parity, testing, pictures):
-    image = pictures["wide 400x600"]
+def test_layers(parity, testing, images):
+    image = images["wide 400x600"]
     model = upstream_sam2.build_sam2_nano()
     single = reference(model, image)
     with upstream.float64():

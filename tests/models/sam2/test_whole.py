@@ -44,8 +44,8 @@ def run_ours(path, image, variant, version):
 
 
 @pytest.mark.parametrize(("variant", "version"), CASES)
-def test_random_weights(parity, tmp_path, pictures, variant, version):
-    config, image = tiny_sam2.VARIANTS[variant], pictures["wide 400x600"]
+def test_random_weights(parity, tmp_path, images, variant, version):
+    config, image = tiny_sam2.VARIANTS[variant], images["wide 400x600"]
     weights = tiny_sam2.weights(config, 2, version)
     # As Meta's files: a state_dict under the key "model".
     path = upstream.save_pth(tmp_path / f"{variant}.pt", weights, key="model")

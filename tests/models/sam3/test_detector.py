@@ -11,7 +11,7 @@ pytestmark = pytest.mark.parity
 LENGTH = 8  # of a text with its padding
 
 
-def picture(config, grid=(6, 6), seed=0):
+def image(config, grid=(6, 6), seed=0):
     random = np.random.default_rng([seed, *grid])
     return {
         f"level{i}": random.standard_normal((k * grid[0], k * grid[1], config.d_model), np.float32)
@@ -68,13 +68,13 @@ MASKS = {"kept": [0, 3, 9], "semantic": True}
 def test_text_alone(parity, grid):
     """The class token stands behind the words; padded words are none."""
     prompts = texts(parts.TINY, right_padded(2, 8, 5))
-    check(parity, {**picture(parts.TINY, grid), **prompts, **MASKS})
+    check(parity, {**image(parts.TINY, grid), **prompts, **MASKS})
 
 
 @pytest.mark.parametrize("config", ["WIDE", "NARROW"])
 def test_other_sizes(parity, config):
     sizes = getattr(parts, config)
-    arrays = {**picture(sizes, (3, 4)), **texts(sizes, right_padded(3, 1)), "kept": [0]}
+    arrays = {**image(sizes, (3, 4)), **texts(sizes, right_padded(3, 1)), "kept": [0]}
     check(parity, arrays, config, seeds=(0,))
 
 
@@ -82,13 +82,13 @@ def test_geometry(parity):
     """Prompts with points and boxes of different numbers, and one without."""
     prompts = texts(parts.TINY, right_padded(3, 2, 7, 4))
     prompts["geometry"] = [geometry(0, 1), geometry(2, 3), {}, geometry(1, 0)]
-    check(parity, {**picture(parts.TINY), **prompts, **MASKS})
+    check(parity, {**image(parts.TINY), **prompts, **MASKS})
 
 
 def test_padding_within_a_text(parity):
     """Upstream takes one byte of rare texts for padding, wherever it stands."""
     padding = [[False, True, False, False, True, False, True, True], [True] * LENGTH]
-    check(parity, {**picture(parts.TINY), **texts(parts.TINY, padding), **MASKS}, seeds=(0,))
+    check(parity, {**image(parts.TINY), **texts(parts.TINY, padding), **MASKS}, seeds=(0,))
 
 
 @pytest.mark.parametrize("bias", [-8.0, 8.0])
@@ -96,7 +96,7 @@ def test_presence(parity, bias):
     def change(module):
         module.transformer.decoder.presence_token_head.layers[-1].bias.data.fill_(bias)
 
-    arrays = {**picture(parts.TINY), **texts(parts.TINY, right_padded(4))}
+    arrays = {**image(parts.TINY), **texts(parts.TINY, right_padded(4))}
     check(parity, arrays, seeds=(0,), change=change)
 
 
@@ -107,14 +107,14 @@ def test_joint_logits(parity, bias):
     def change(module):
         module.transformer.decoder.presence_token_head.layers[-1].bias.data.fill_(bias)
 
-    arrays = {**picture(parts.TINY), **texts(parts.TINY, right_padded(4, 2))}
+    arrays = {**image(parts.TINY), **texts(parts.TINY, right_padded(4, 2))}
     check(parity, arrays, change=change, supervise_joint_box_scores=True)
 
 
 def test_trace(testing, parity):
     """The first layer that differs, where one does."""
     module = upstream.randomise(parts.detector(parts.WIDE), 1)
-    arrays = {**picture(parts.WIDE), **texts(parts.WIDE, right_padded(5)), **MASKS}
+    arrays = {**image(parts.WIDE), **texts(parts.WIDE, right_padded(5)), **MASKS}
 
     def taps(module, **inputs):
         out = []
@@ -169,10 +169,10 @@ def test_prompts_do_not_meet(testing, parity, weights):
     prompts = texts(parts.TINY, right_padded(3, 8, 1))
     entries = [geometry(0, 2), {}, geometry(1, 1)]
     layer = layer_of(testing, weights)
-    batch = layer.forward(**picture(parts.TINY), **prompts, **MASKS, geometry=entries)
+    batch = layer.forward(**image(parts.TINY), **prompts, **MASKS, geometry=entries)
     for i, entry in enumerate(entries):
         one = {name: value[i : i + 1] for name, value in prompts.items()}
-        alone = layer.forward(**picture(parts.TINY), **one, **MASKS, geometry=[entry])
+        alone = layer.forward(**image(parts.TINY), **one, **MASKS, geometry=[entry])
         parity.same_bits(alone, [part[i : i + 1] for part in batch], f"prompt {i}")
 
 
@@ -181,16 +181,16 @@ def test_padded_words_have_no_say(testing, parity, weights):
     other = {**prompts, "text": prompts["text"].copy()}
     other["text"][:, 3:] = 1e3
     layer = layer_of(testing, weights)
-    found = layer.forward(**picture(parts.TINY), **prompts, **MASKS)
-    parity.same_bits(found, layer.forward(**picture(parts.TINY), **other, **MASKS), "padding")
+    found = layer.forward(**image(parts.TINY), **prompts, **MASKS)
+    parity.same_bits(found, layer.forward(**image(parts.TINY), **other, **MASKS), "padding")
     full = {**prompts, "padding": np.zeros_like(prompts["padding"])}
-    unmasked = layer.forward(**picture(parts.TINY), **full, **MASKS)
+    unmasked = layer.forward(**image(parts.TINY), **full, **MASKS)
     assert np.max(np.abs(unmasked[0] - found[0])) > 1e-3
 
 
 def test_masks_are_made_on_request(testing, parity, weights):
     """Scores and boxes do not depend on the masks that are asked for, nor masks on each other."""
-    arrays = {**picture(parts.TINY), **texts(parts.TINY, right_padded(3, 5))}
+    arrays = {**image(parts.TINY), **texts(parts.TINY, right_padded(3, 5))}
     layer = layer_of(testing, weights)
     full = layer.forward(**arrays, kept=list(range(10)), semantic=True)
     parity.same_bits(layer.forward(**arrays), full[:3], "no masks")
@@ -201,7 +201,7 @@ def test_masks_are_made_on_request(testing, parity, weights):
 
 def scratch_of(testing, weights, *lengths, **options):
     layer = layer_of(testing, weights)
-    arrays = {**picture(parts.TINY, (9, 9)), **texts(parts.TINY, right_padded(*lengths))}
+    arrays = {**image(parts.TINY, (9, 9)), **texts(parts.TINY, right_padded(*lengths))}
     for _ in range(2):  # the second call joins the blocks
         layer.forward(**arrays, **options)
     return layer.workspace_bytes
@@ -221,24 +221,24 @@ def test_steady_state_allocates_the_results_alone(testing, weights):
     prompts = texts(parts.TINY, right_padded(3, 8))
     arrays = {**prompts, **MASKS, "geometry": [geometry(1, 2), {}]}
     for seed in range(2):  # the second call joins the blocks
-        layer.forward(**picture(parts.TINY, seed=seed), **arrays)
+        layer.forward(**image(parts.TINY, seed=seed), **arrays)
     before = testing.allocation_count()
-    layer.forward(**picture(parts.TINY, seed=2), **arrays)
+    layer.forward(**image(parts.TINY, seed=2), **arrays)
     assert testing.allocation_count() - before == 5
 
 
-def test_pictures_of_other_sizes(testing, parity, weights):
+def test_images_of_other_sizes(testing, parity, weights):
     """What an image leaves behind does not change the next one."""
     prompts = texts(parts.TINY, right_padded(4))
     used = layer_of(testing, weights)
     for grid in ((6, 6), (3, 8), (6, 6)):
-        found = used.forward(**picture(parts.TINY, grid), **prompts, **MASKS)
+        found = used.forward(**image(parts.TINY, grid), **prompts, **MASKS)
         fresh = layer_of(testing, weights)
-        parity.same_bits(found, fresh.forward(**picture(parts.TINY, grid), **prompts, **MASKS), "")
+        parity.same_bits(found, fresh.forward(**image(parts.TINY, grid), **prompts, **MASKS), "")
 
 
 def test_levels_that_do_not_fit(testing, weights):
-    arrays = {**picture(parts.TINY), **texts(parts.TINY, right_padded(4))}
+    arrays = {**image(parts.TINY), **texts(parts.TINY, right_padded(4))}
     arrays["level1"] = arrays["level1"][:-1]
     with pytest.raises(ValueError, match=r"detector: levels: expected \(24, 24, 64\)"):
         layer_of(testing, weights).forward(**arrays)

@@ -23,7 +23,7 @@ RED, BLUE = (215, 40, 35), (40, 60, 210)
 def painted(height, width):
     """Two red discs, a blue one and a red ring on dull ground, light from the upper left."""
     y, x = np.mgrid[:height, :width]
-    picture = np.stack([120 + 14 * np.sin(x / 7 + y / 13)] * 3, -1)
+    image = np.stack([120 + 14 * np.sin(x / 7 + y / 13)] * 3, -1)
     light = 1.1 - 0.25 * (x + y)[..., None] / (height + width)
     unit = min(height, width)
     for (u, v), size, hole, colour in (
@@ -34,11 +34,11 @@ def painted(height, width):
     ):
         away = np.hypot(x - u * width, y - v * height) / unit
         cover = np.clip((size - away) * unit + 0.5, 0, 1) * np.clip((away - hole) * unit, 0, 1)
-        picture += cover[..., None] * (np.array(colour) - picture)
-    return (picture * light).clip(0, 255).astype(np.uint8)
+        image += cover[..., None] * (np.array(colour) - image)
+    return (image * light).clip(0, 255).astype(np.uint8)
 
 
-PICTURES = {"square": painted(336, 336), "wide": painted(300, 400), "tall": painted(451, 380)}
+IMAGES = {"square": painted(336, 336), "wide": painted(300, 400), "tall": painted(451, 380)}
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,12 @@ def model():
     return sam_rlx.load_model(CHECKPOINT)
 
 
-def test_picture_to_masks(parity, testing, network):
+def test_image_to_masks(parity, testing, network):
     """All queries of three phrases: scores, boxes, presence, masks and the semantic map."""
-    pixels = testing.preprocess_sam3(PICTURES["wide"], 336, integer=True)[None]
+    pixels = testing.preprocess_sam3(IMAGES["wide"], 336, integer=True)[None]
     inputs = {"image": pixels, "phrases": PHRASES, "kept": [0, 7, 39]}
-    single = upstream.run(network, inputs, parts.ground_picture)
-    exact = upstream.run64(upstream.double(network), inputs, parts.ground_picture)
+    single = upstream.run(network, inputs, parts.ground_image)
+    exact = upstream.run64(upstream.double(network), inputs, parts.ground_image)
     ids = upstream_sam3.tokenizer()(PHRASES, context_length=32).numpy()
 
     def run(isa, threads, arrays):
@@ -77,7 +77,7 @@ def agree(ours, theirs):
 @pytest.mark.parametrize("name", ["square", "wide"])
 def test_processor(network, name):
     """Phrases, boxes that refine them, and a box alone, at the default threshold."""
-    image = Image.fromarray(PICTURES[name])
+    image = Image.fromarray(IMAGES[name])
     theirs = upstream_sam3.processor(network, 336)
     ours = Sam3Processor(build_sam3_image_model(checkpoint_path=str(CHECKPOINT)), resolution=336)
     counts = []
@@ -98,12 +98,12 @@ def test_processor(network, name):
     assert max(counts) >= 2
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", IMAGES)
 def test_it_finds_what_phrases_name(model, name):
     """What is there is found, with its whole outline, and what is not there is not."""
     predictor = sam_rlx.ConceptPredictor(model)
-    predictor.set_image(PICTURES[name])
-    height, width = PICTURES[name].shape[:2]
+    predictor.set_image(IMAGES[name])
+    height, width = IMAGES[name].shape[:2]
     y, x = np.mgrid[:height, :width]
     unit = min(height, width)
     blue = np.hypot(x - 0.72 * width, y - 0.26 * height) < 0.08 * unit

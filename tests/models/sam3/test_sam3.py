@@ -31,8 +31,8 @@ def check(parity, path, module, config=TINY, seed=0):
     side = config.img_size
     image = np.random.default_rng([seed, 3]).standard_normal((1, side, side, 3), np.float32)
     inputs = {"image": image, "phrases": PHRASES, "kept": [0, 7, 3]}
-    single = upstream.run(module, inputs, parts.ground_picture)
-    exact = upstream.run64(upstream.double(module), inputs, parts.ground_picture)
+    single = upstream.run(module, inputs, parts.ground_image)
+    exact = upstream.run64(upstream.double(module), inputs, parts.ground_image)
     ids = upstream_sam3.tokenizer()(PHRASES, context_length=config.context_length).numpy()
 
     def run(isa, threads, arrays):
@@ -44,7 +44,7 @@ def check(parity, path, module, config=TINY, seed=0):
 
 
 @pytest.mark.parametrize("clicks", [True, False])
-def test_picture_to_masks(parity, tmp_path, clicks):
+def test_image_to_masks(parity, tmp_path, clicks):
     """The second neck and the tracker change nothing of what the detector finds."""
     module = upstream_sam3.image_model(clicks=clicks)
     path = save(tmp_path / "sam3.safetensors", upstream_sam3.meta_weights(module))

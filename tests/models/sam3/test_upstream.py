@@ -9,11 +9,11 @@ upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3"
 pytestmark = pytest.mark.parity
 
 
-def outputs(model, picture):
+def outputs(model, image):
     """Everything that a text, a box and a click give, thresholds left out."""
     upstream_sam3.refresh(model)
     processor = upstream_sam3.processor(model, tiny_sam3.TINY.img_size, confidence_threshold=0.0)
-    state = processor.set_image(upstream.tensor(picture).permute(2, 0, 1))
+    state = processor.set_image(upstream.tensor(image).permute(2, 0, 1))
     state = processor.set_text_prompt("a cat", state)
     state = processor.add_geometric_prompt([0.5, 0.5, 0.4, 0.3], True, state)
     click = model.predict_inst(
@@ -29,12 +29,12 @@ def outputs(model, picture):
 def test_whole_model():
     """Every cached table is made anew in float64: the precisions agree to float32's error."""
     generator = np.random.default_rng(0)
-    picture = generator.integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    image = generator.integers(0, 256, (60, 80, 3), dtype=np.uint8)
     model = upstream_sam3.image_model(clicks=True)
     with upstream_sam3.on_cpu():
-        single = outputs(model, picture)
+        single = outputs(model, image)
         with upstream.float64():
-            double = outputs(upstream.double(model), picture)
+            double = outputs(upstream.double(model), image)
     for ours, exact in zip(single, double, strict=True):
         assert np.std(exact) > 0
         assert np.max(np.abs(ours - exact)) < 2e-5 * np.max(np.abs(exact))

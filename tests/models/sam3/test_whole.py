@@ -31,7 +31,7 @@ def run_upstream(path, image, pixels):
     torch.save({"model": state}, path)
     inputs = {"image": pixels, "phrases": PHRASES, "kept": KEPT}
     return (
-        dict(zip(FOUND, upstream.run(network, inputs, parts.ground_picture), strict=True)),
+        dict(zip(FOUND, upstream.run(network, inputs, parts.ground_image), strict=True)),
         dict(zip(clicks.NAMES, clicks.predict_inst(network, image, CLICK, True), strict=True)),
     )
 
@@ -42,8 +42,8 @@ def close(ours, theirs, name):
     assert error < 1e-3, f"{name}: relative error {error:.2e}"
 
 
-def test_random_weights(testing, parity, tmp_path, pictures):
-    path, image = tmp_path / "sam3.pt", pictures["wide 400x600"]
+def test_random_weights(testing, parity, tmp_path, images):
+    path, image = tmp_path / "sam3.pt", images["wide 400x600"]
     pixels = testing.preprocess_sam3(image, RELEASED.img_size, integer=True)[None]
     found, click = run_upstream(path, image, pixels)
     gc.collect()

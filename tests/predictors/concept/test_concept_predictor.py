@@ -39,8 +39,8 @@ def model(path: Path) -> sam_rlx.Model:
 
 
 @pytest.fixture(scope="module")
-def image(pictures: dict[str, np.ndarray]) -> np.ndarray:
-    return pictures["odd 303x384"]
+def image(images: dict[str, np.ndarray]) -> np.ndarray:
+    return images["odd 303x384"]
 
 
 @pytest.fixture
@@ -118,21 +118,21 @@ def test_phrases_do_not_meet(predictor: sam_rlx.ConceptPredictor, model: sam_rlx
         same(part(found, label), fresh.predict(text=found.phrases[label], **prompts))
 
 
-def test_picture_here_or_before(
-    predictor: sam_rlx.ConceptPredictor, pictures: dict[str, np.ndarray]
+def test_image_here_or_before(
+    predictor: sam_rlx.ConceptPredictor, images: dict[str, np.ndarray]
 ) -> None:
     prompts = {"text": "cat 1", "threshold": LOW}
     first = predictor.predict(**prompts)
-    tall = predictor.predict(pictures["tall 451x300"], **prompts)
+    tall = predictor.predict(images["tall 451x300"], **prompts)
     assert predictor.orig_hw == (451, 300)
     same(predictor.predict(**prompts), tall)
-    same(predictor.predict(pictures["odd 303x384"], **prompts), first)
+    same(predictor.predict(images["odd 303x384"], **prompts), first)
 
 
-def test_pictures(predictor: sam_rlx.ConceptPredictor, pictures: dict[str, np.ndarray]) -> None:
+def test_images(predictor: sam_rlx.ConceptPredictor, images: dict[str, np.ndarray]) -> None:
     names = ["tall 451x300", "odd 303x384", "tiny 7x5"]
-    single = [predictor.predict(pictures[name], text="cat 1", threshold=LOW) for name in names]
-    predictor.set_images([pictures[name] for name in names])
+    single = [predictor.predict(images[name], text="cat 1", threshold=LOW) for name in names]
+    predictor.set_images([images[name] for name in names])
     assert predictor.num_images == 3
     assert predictor.orig_hw == (451, 300)
     for index in (2, 0, 1):
@@ -284,14 +284,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("with_picture", [False, True])
+@pytest.mark.parametrize("with_image", [False, True])
 def test_refused(
-    predictor: sam_rlx.ConceptPredictor, image: np.ndarray, case: str, with_picture: bool
+    predictor: sam_rlx.ConceptPredictor, image: np.ndarray, case: str, with_image: bool
 ) -> None:
     prompts, message = REFUSED[case]
     before = predictor._core.concept_image
     with pytest.raises(InvalidArgumentError, match=message):
-        predictor.predict(image if with_picture else None, **prompts)
+        predictor.predict(image if with_image else None, **prompts)
     assert predictor._core.concept_image is before
 
 
@@ -313,8 +313,8 @@ class Stop(Exception):
     """Raised from within a call."""
 
 
-def test_a_stopped_call_leaves_the_picture(
-    predictor: sam_rlx.ConceptPredictor, pictures: dict[str, np.ndarray]
+def test_a_stopped_call_leaves_the_image(
+    predictor: sam_rlx.ConceptPredictor, images: dict[str, np.ndarray]
 ) -> None:
     prompts = {"text": ["a cat", "cat 1"], "threshold": LOW}
     before = predictor.predict(**prompts)
@@ -323,7 +323,7 @@ def test_a_stopped_call_leaves_the_picture(
         raise Stop
 
     with pytest.raises(Stop):
-        predictor.predict(pictures["tall 451x300"], progress=stop, **prompts)
+        predictor.predict(images["tall 451x300"], progress=stop, **prompts)
     assert predictor.orig_hw == (303, 384)
     same(predictor.predict(**prompts), before)
 

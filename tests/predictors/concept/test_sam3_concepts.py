@@ -10,7 +10,7 @@ concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 torch = pytest.importorskip("torch", reason="needs the reference packages")
 pytestmark = pytest.mark.parity
 
-PICTURES = ("square 512x512", "odd 303x384", "tall 451x300")
+IMAGES = ("square 512x512", "odd 303x384", "tall 451x300")
 # In fractions of the image's sides.
 BOXES = [[0.1, 0.2, 0.45, 0.9], [0.5, 0.05, 0.98, 0.4], [0.02, 0.6, 0.3, 1.0]]
 CASES = {
@@ -54,9 +54,9 @@ def check(expected, found):
     concepts.check(expected, found.masks, found.boxes, found.scores)
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_prompts(module, model, pictures, name):
-    image = pictures[name]
+@pytest.mark.parametrize("name", IMAGES)
+def test_prompts(module, model, images, name):
+    image = images[name]
     predictor = predictor_of(model, image)
     for case in CASES.values():
         prompts = in_pixels(case, image)
@@ -67,9 +67,9 @@ def test_prompts(module, model, pictures, name):
         assert found.masks.shape[1:] == image.shape[:2]
 
 
-def test_prompts_matter(model, pictures):
+def test_prompts_matter(model, images):
     """What the cases above compare is not the same for all."""
-    image = pictures["odd 303x384"]
+    image = images["odd 303x384"]
     predictor = predictor_of(model, image)
     scores = [
         predictor.predict(threshold=0.0, **in_pixels(case, image)).scores for case in CASES.values()
@@ -79,26 +79,26 @@ def test_prompts_matter(model, pictures):
             assert np.abs(one - other).max() > 0.01
 
 
-def test_default_threshold(module, model, pictures):
+def test_default_threshold(module, model, images):
     """The margin of the scores around 1/2 is wide enough for a comparison."""
     compared = 0
-    for name in PICTURES:
-        predictor, processor = predictor_of(model, pictures[name]), concepts.processor(module)
+    for name in IMAGES:
+        predictor, processor = predictor_of(model, images[name]), concepts.processor(module)
         for phrase in ("a cat", "visual", "dog", "person"):
             found = predictor.predict(text=phrase, raw=True)
             every = predictor.predict(text=phrase, threshold=0.0).scores
             if np.abs(every - 0.5).min() < 2e-3:
                 continue
             with upstream_sam3.on_cpu():
-                chw = torch.from_numpy(pictures[name]).permute(2, 0, 1)
+                chw = torch.from_numpy(images[name]).permute(2, 0, 1)
                 state = processor.set_text_prompt(phrase, processor.set_image(chw))
             check(concepts.results(state), found)
             compared += len(found.scores)
     assert compared > 10
 
 
-def test_points(module, model, pictures):
-    image = pictures["tall 451x300"]
+def test_points(module, model, images):
+    image = images["tall 451x300"]
     points, labels = [[30.0, 40.0], [200.5, 400.0], [299.0, 3.0]], [1, 0, 1]
     expected, threshold = concepts.ground_points(module, image, "dog", points, labels)
     found = predictor_of(model, image).predict(
@@ -107,11 +107,11 @@ def test_points(module, model, pictures):
     check(expected, found)
 
 
-def test_resize_as_on_a_gpu(module, model, pictures, monkeypatch):
+def test_resize_as_on_a_gpu(module, model, images, monkeypatch):
     """The default; a byte next to a half may be rounded to the other side."""
     from torchvision.transforms.v2.functional import _geometry
 
-    image = pictures["odd 303x384"]
+    image = images["odd 303x384"]
     integer = predictor_of(model, image).predict(text="a cat", threshold=0.0)
     monkeypatch.setattr(_geometry, "_do_native_uint8_resize_on_cpu", lambda _mode: False)
     expected, threshold = concepts.ground(module, image, "a cat")
@@ -121,9 +121,9 @@ def test_resize_as_on_a_gpu(module, model, pictures, monkeypatch):
     assert np.abs(every.low_res_masks - integer.low_res_masks).max() > 1e-5
 
 
-def test_raw_outputs(module, model, pictures, parity):
+def test_raw_outputs(module, model, images, parity):
     """Every number of the network, held by the float64 rule in test_sam3.py; here: the wiring."""
-    image = pictures["odd 303x384"]
+    image = images["odd 303x384"]
     found = predictor_of(model, image).predict(text=["a cat", "dog"], raw=True, threshold=0.3)
     processor = concepts.processor(module)
     with torch.inference_mode(), upstream_sam3.on_cpu():

@@ -118,8 +118,8 @@ def test_any_size_equals_pillow(testing, before, after, seed):
 
 @pytest.mark.parametrize("side", [1024, 320])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_preprocess_real_pictures(testing, pictures, side, threads):
-    for name, image in pictures.items():
+def test_preprocess_real_images(testing, images, side, threads):
+    for name, image in images.items():
         expected, size = reference(image, side)
         found, found_size = testing.preprocess(image, side, threads)
         assert found_size == size, name
@@ -127,18 +127,18 @@ def test_preprocess_real_pictures(testing, pictures, side, threads):
 
 
 @pytest.mark.parametrize("name", ["grey", "rgba", "palette"])
-def test_preprocess_converted_files(testing, picture_files, name):
-    image = np.array(Image.open(picture_files[name]).convert("RGB"))
+def test_preprocess_converted_files(testing, image_files, name):
+    image = np.array(Image.open(image_files[name]).convert("RGB"))
     assert np.array_equal(testing.preprocess(image)[0], reference(image, 1024)[0])
 
 
 @pytest.mark.parity
-def test_preprocess_equals_upstream(testing, pictures):
+def test_preprocess_equals_upstream(testing, images):
     upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
     model = upstream.build_sam(tiny.TINY, seed=None)
     side = tiny.TINY.img_size
     transform = upstream.sam.ResizeLongestSide(side)
-    for name, image in pictures.items():
+    for name, image in images.items():
         if min(resized_hw(*image.shape[:2], side)) == 0:
             continue
         resized = transform.apply_image(image).astype(np.float32)
@@ -147,7 +147,7 @@ def test_preprocess_equals_upstream(testing, pictures):
         assert np.array_equal(testing.preprocess(image, side)[0], expected), name
 
 
-def test_strided_pictures(testing):
+def test_strided_images(testing):
     image = noise(90, 120)
     views = {
         "rows apart": image[::2],
@@ -181,7 +181,7 @@ def test_wrong_types_are_refused(testing, dtype):
 
 
 @pytest.mark.parametrize("hw", [(0, 4), (4, 0), (0, 0), (1, 5000), (5000, 1)])
-def test_pictures_without_pixels_are_refused(testing, hw):
+def test_images_without_pixels_are_refused(testing, hw):
     with pytest.raises(ValueError, match="image: expected"):
         testing.preprocess(np.zeros((*hw, 3), np.uint8), 1024)
 
@@ -213,9 +213,9 @@ def test_coordinates_equal_upstream(testing):
         assert np.array_equal(testing.transform_coords(boxes, hw), expected)
 
 
-def test_resize_longest_side(pictures):
+def test_resize_longest_side(images):
     from sam_rlx import _core
 
-    for name, image in pictures.items():
+    for name, image in images.items():
         expected = pillow(image, *resized_hw(*image.shape[:2], 333))
         assert np.array_equal(_core.resize_longest_side(image, 333), expected), name

@@ -83,40 +83,40 @@ def compare(ours, theirs):
             assert list(mine["bbox"]) == list(other["bbox"])
 
 
-@pytest.mark.parametrize("picture", ["wide 400x600", "tall 451x300"])
+@pytest.mark.parametrize("image", ["wide 400x600", "tall 451x300"])
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
-def test_generate(model, reference, pictures, name, picture):
+def test_generate(model, reference, images, name, image):
     options = {**DEFAULTS, **OPTIONS[name]}
     if "min_mask_region_area" in options:
         pytest.importorskip("cv2", reason="upstream's small regions need OpenCV")
     with upstream.stable_nms():
         theirs = upstream.sam.SamAutomaticMaskGenerator(reference, **options).generate(
-            pictures[picture]
+            images[image]
         )
     assert theirs, "the reference finds nothing: the case proves nothing"
-    compare(sam_rlx.MaskGenerator(model, **options).generate(pictures[picture]), theirs)
+    compare(sam_rlx.MaskGenerator(model, **options).generate(images[image]), theirs)
 
 
-def test_masks_of_the_reference_vary(reference, pictures):
+def test_masks_of_the_reference_vary(reference, images):
     with upstream.stable_nms():
         generator = upstream.sam.SamAutomaticMaskGenerator(
             reference, **DEFAULTS, **OPTIONS["suppressed"]
         )
-        records = generator.generate(pictures["wide 400x600"])
+        records = generator.generate(images["wide 400x600"])
     assert len({tuple(record["bbox"]) for record in records}) > 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("picture", ["wide 400x600", "tall 451x300"])
-def test_trained_weights_give_the_same_records_in_the_same_order(pictures, picture):
+@pytest.mark.parametrize("image", ["wide 400x600", "tall 451x300"])
+def test_trained_weights_give_the_same_records_in_the_same_order(images, image):
     options = {"points_per_side": 8, "pred_iou_thresh": 0.5, "stability_score_thresh": 0.75}
     with upstream.stable_nms():
         theirs = upstream.sam.SamAutomaticMaskGenerator(
             upstream.build_sam_nano(), **options
-        ).generate(pictures[picture])
+        ).generate(images[image])
     ours = sam_rlx.MaskGenerator(sam_rlx.load_model(trained("sam-nano")), **options).generate(
-        pictures[picture]
+        images[image]
     )
     assert len(theirs) >= 3, "the reference finds too little: the case proves nothing"
     assert len(ours) == len(theirs)
@@ -128,11 +128,11 @@ def test_trained_weights_give_the_same_records_in_the_same_order(pictures, pictu
 
 
 @pytest.mark.parametrize("num_threads", [2, 3])
-def test_thread_count_changes_nothing(model, pictures, num_threads):
+def test_thread_count_changes_nothing(model, images, num_threads):
     def run(threads):
         options = {**DEFAULTS, **OPTIONS["suppressed"]}
         generator = sam_rlx.MaskGenerator(model, **options, num_threads=threads)
-        return generator.generate(pictures["odd 303x384"])
+        return generator.generate(images["odd 303x384"])
 
     for one, many in zip(run(1), run(num_threads), strict=True):
         assert np.array_equal(one["segmentation"], many["segmentation"])
@@ -140,8 +140,8 @@ def test_thread_count_changes_nothing(model, pictures, num_threads):
         assert one["bbox"] == many["bbox"]
 
 
-def test_output_modes_hold_the_same_masks(model, pictures):
-    image, options = pictures["tall 451x300"], {**DEFAULTS, **OPTIONS["suppressed"]}
+def test_output_modes_hold_the_same_masks(model, images):
+    image, options = images["tall 451x300"], {**DEFAULTS, **OPTIONS["suppressed"]}
     modes = ("binary_mask", "uncompressed_rle", "coco_rle")
     binary, plain, coco = (
         sam_rlx.MaskGenerator(model, **options, output_mode=mode).generate(image) for mode in modes

@@ -17,7 +17,7 @@ OBJECTS = np.array(  # x, y, radius
 )
 
 
-def picture(height=180, width=240):
+def sample_image(height=180, width=240):
     """An image whose pixels tell where they are, so that a crop knows its place."""
     y, x = np.mgrid[:height, :width]
     return np.stack([x, y, x + y], axis=-1).astype(np.uint8)
@@ -142,7 +142,7 @@ CASES = {
 def test_records_equal_upstream(testing, name, holes):
     upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
     options = {"points_per_side": 8, **CASES[name]}
-    image = picture()
+    image = sample_image()
     if holes:
         pytest.importorskip("cv2")
         options["min_mask_region_area"] = 60
@@ -158,7 +158,7 @@ def test_own_grids_equal_upstream(testing):
     upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
     grids = [np.random.default_rng(seed).random((5 + seed, 2)) for seed in range(2)]
     options = {"points_per_side": None, "crop_n_layers": 1, "pred_iou_thresh": 0.3}
-    image = picture(150, 199)
+    image = sample_image(150, 199)
     expected = upstream_records(upstream, image, FakePredictor(), grids, **options)
     found = testing.generate_masks(image, FakePredictor(), options, grids)
     same_records(found, expected)
@@ -167,7 +167,7 @@ def test_own_grids_equal_upstream(testing):
 
 def test_nothing_found_is_an_empty_list(testing):
     options = {"points_per_side": 2, "crop_n_layers": 1, "pred_iou_thresh": 2.0}
-    assert testing.generate_masks(picture(), FakePredictor(), options) == []
+    assert testing.generate_masks(sample_image(), FakePredictor(), options) == []
 
 
 def test_progress_counts_all_points(testing):
@@ -175,7 +175,7 @@ def test_progress_counts_all_points(testing):
     fake = FakePredictor()
     options = {"points_per_side": 4, "points_per_batch": 5, "crop_n_layers": 1}
     testing.generate_masks(
-        picture(), fake, options, progress=lambda done, total: seen.append((done, total))
+        sample_image(), fake, options, progress=lambda done, total: seen.append((done, total))
     )
     assert max(fake.calls) <= 5
     assert [done for done, _ in seen] == np.cumsum(fake.calls).tolist()
@@ -187,7 +187,9 @@ def test_progress_may_stop(testing):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        testing.generate_masks(picture(), FakePredictor(), {"points_per_side": 2}, progress=stop)
+        testing.generate_masks(
+            sample_image(), FakePredictor(), {"points_per_side": 2}, progress=stop
+        )
 
 
 @pytest.mark.parametrize(
@@ -207,18 +209,18 @@ def test_progress_may_stop(testing):
 )
 def test_wrong_arguments_are_refused(testing, options, text):
     with pytest.raises(InvalidArgumentError, match=text):
-        testing.generate_masks(picture(), FakePredictor(), options)
+        testing.generate_masks(sample_image(), FakePredictor(), options)
 
 
 def test_too_few_grids_are_refused(testing):
     options = {"points_per_side": None, "crop_n_layers": 1}
     with pytest.raises(InvalidArgumentError, match="point_grids: expected a grid for each of 2"):
-        testing.generate_masks(picture(), FakePredictor(), options, [np.zeros((1, 2))])
+        testing.generate_masks(sample_image(), FakePredictor(), options, [np.zeros((1, 2))])
 
 
 def test_crops_without_pixels_are_refused(testing):
     with pytest.raises(InvalidArgumentError, match="expected crops of at least one pixel"):
-        testing.generate_masks(picture(3, 3), FakePredictor(), {"crop_n_layers": 3})
+        testing.generate_masks(sample_image(3, 3), FakePredictor(), {"crop_n_layers": 3})
 
 
 @pytest.mark.parity

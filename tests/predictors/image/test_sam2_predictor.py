@@ -43,13 +43,13 @@ def ours_of(prompts):
 @pytest.mark.parametrize("multimask", [True, False])
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize(
-    "picture", ["wide 400x600", "odd 303x384", "one column 120x1", "as large as the input"]
+    "chosen", ["wide 400x600", "odd 303x384", "one column 120x1", "as large as the input"]
 )
-def test_predict(parity, checkpoint, pictures, picture, prompt, multimask):
+def test_predict(parity, checkpoint, images, chosen, prompt, multimask):
     path, version = checkpoint
     side = tiny_sam2.TINY.image_size
-    cut = {"as large as the input": pictures["square 512x512"][100 : 100 + side, 200 : 200 + side]}
-    image, prompts = {**pictures, **cut}[picture], PROMPTS[prompt]
+    cut = {"as large as the input": images["square 512x512"][100 : 100 + side, 200 : 200 + side]}
+    image, prompts = {**images, **cut}[chosen], PROMPTS[prompt]
     network = network_of(version)
     single = run_upstream(network, image, prompts, multimask)
     with upstream.float64():
@@ -80,14 +80,14 @@ def test_model_tells_what_it_is(checkpoint):
     assert not any(model.report().values())
 
 
-def test_batch_and_threads_change_no_bit(checkpoint, pictures):
+def test_batch_and_threads_change_no_bit(checkpoint, images):
     model = sam_rlx.load_model(checkpoint[0])
     random = np.random.default_rng(0)
     points, labels = random.uniform(0, 300, (5, 2, 2)), random.integers(0, 2, (5, 2))
     results = []
     for threads in (1, 2, 3):
         predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
-        predictor.set_image(pictures["odd 303x384"])
+        predictor.set_image(images["odd 303x384"])
         for multimask in (True, False):
             prompts = {"multimask_output": multimask, "return_logits": True}
             batch = predictor.predict(point_coords=points, point_labels=labels, **prompts)
@@ -102,10 +102,10 @@ def test_batch_and_threads_change_no_bit(checkpoint, pictures):
         np.testing.assert_array_equal(batch.iou_predictions, first.iou_predictions)
 
 
-def test_saved_embeddings(checkpoint, pictures, tmp_path):
+def test_saved_embeddings(checkpoint, images, tmp_path):
     model = sam_rlx.load_model(checkpoint[0])
     first = sam_rlx.ImagePredictor(model)
-    first.set_images([pictures["wide 400x600"], pictures["odd 303x384"]])
+    first.set_images([images["wide 400x600"], images["odd 303x384"]])
     first.select(1)
     expected = first.predict(**PROMPTS["points"], return_logits=True)
     first.save_embedding(tmp_path / "image.npz")
@@ -133,11 +133,11 @@ GENERATORS = {
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_generate(checkpoint, pictures, name):
+def test_generate(checkpoint, images, name):
     path, version = checkpoint
     options = {"points_per_side": 4, "pred_iou_thresh": 0.0, **GENERATORS[name]}
     network = network_of(version)
-    image = pictures["odd 303x384"]
+    image = images["odd 303x384"]
     with upstream.stable_nms():
         theirs = upstream_sam2.mask_generator(network, **options).generate(image)
     ours = sam_rlx.MaskGenerator(sam_rlx.load_model(path), **options).generate(image)

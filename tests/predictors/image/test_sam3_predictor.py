@@ -45,9 +45,9 @@ def run_ours(model, image, prompts, multimask, **options):
 
 @pytest.mark.parametrize("multimask", [True, False])
 @pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("picture", ["wide 400x600", "square 512x512", "one column 120x1"])
-def test_predict(parity, network, checkpoint, pictures, picture, prompt, multimask):
-    image, prompts = pictures[picture], PROMPTS[prompt]
+@pytest.mark.parametrize("chosen", ["wide 400x600", "square 512x512", "one column 120x1"])
+def test_predict(parity, network, checkpoint, images, chosen, prompt, multimask):
+    image, prompts = images[chosen], PROMPTS[prompt]
     single = clicks.predict_inst(network, image, prompts, multimask)
     with upstream.float64():
         exact = clicks.predict_inst(upstream.double(network), image, prompts, multimask)
@@ -59,8 +59,8 @@ def test_predict(parity, network, checkpoint, pictures, picture, prompt, multima
         assert np.max(np.abs(ours[4] - exact[4])) < 1e-3
 
 
-def test_holes_are_filled_in_the_larger_mask_alone(checkpoint, pictures):
-    model, image = sam_rlx.load_model(checkpoint), pictures["wide 400x600"]
+def test_holes_are_filled_in_the_larger_mask_alone(checkpoint, images):
+    model, image = sam_rlx.load_model(checkpoint), images["wide 400x600"]
     predictor = sam_rlx.ImagePredictor(model)
     predictor.set_image(image)
     found = predictor.predict(**PROMPTS["points"], return_logits=True)
@@ -72,8 +72,8 @@ def test_holes_are_filled_in_the_larger_mask_alone(checkpoint, pictures):
     assert np.any(found.masks == 10.0)
 
 
-def test_threads_change_no_bit(parity, checkpoint, pictures):
-    model, image = sam_rlx.load_model(checkpoint), pictures["wide 400x600"]
+def test_threads_change_no_bit(parity, checkpoint, images):
+    model, image = sam_rlx.load_model(checkpoint), images["wide 400x600"]
     first = run_ours(model, image, PROMPTS["points"], True, num_threads=1)
     for threads in (2, 3):
         found = run_ours(model, image, PROMPTS["points"], True, num_threads=threads)
@@ -81,16 +81,16 @@ def test_threads_change_no_bit(parity, checkpoint, pictures):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_third_call_allocates_nothing(testing, checkpoint, pictures, threads):
-    image = pictures["wide 400x600"]
+def test_a_third_call_allocates_nothing(testing, checkpoint, images, threads):
+    image = images["wide 400x600"]
     assert testing.allocations(str(checkpoint), image, 3, threads, 4)[2:] == [0, 0]
 
 
-def test_a_batch_is_the_loop(checkpoint, pictures):
+def test_a_batch_is_the_loop(checkpoint, images):
     random = np.random.default_rng(0)
     points, labels = random.uniform(0, 300, (5, 2, 2)), random.integers(0, 2, (5, 2))
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(checkpoint), num_threads=3)
-    predictor.set_image(pictures["wide 400x600"])
+    predictor.set_image(images["wide 400x600"])
     batch = predictor.predict(point_coords=points, point_labels=labels)
     for i in range(len(points)):
         one = predictor.predict(point_coords=points[i], point_labels=labels[i])
@@ -98,11 +98,11 @@ def test_a_batch_is_the_loop(checkpoint, pictures):
         np.testing.assert_array_equal(one.low_res_masks, batch.low_res_masks[i])
 
 
-def test_the_two_ways_to_resize_differ(checkpoint, pictures):
+def test_the_two_ways_to_resize_differ(checkpoint, images):
     model, found = sam_rlx.load_model(checkpoint), []
     for resize in ("float", "integer"):
         predictor = sam_rlx.ImagePredictor(model, resize=resize)
-        predictor.set_image(pictures["wide 400x600"])
+        predictor.set_image(images["wide 400x600"])
         found.append(predictor.image_embedding)
     scale = np.max(np.abs(found[0]))
     assert 0 < np.max(np.abs(found[0] - found[1])) < 0.1 * scale
@@ -113,10 +113,10 @@ def test_the_two_ways_to_resize_differ(checkpoint, pictures):
         sam_rlx.ImagePredictor(sam, resize="integer")
 
 
-def test_saved_embeddings(checkpoint, pictures, tmp_path):
+def test_saved_embeddings(checkpoint, images, tmp_path):
     model = sam_rlx.load_model(checkpoint)
     predictor, other = sam_rlx.ImagePredictor(model), sam_rlx.ImagePredictor(model)
-    predictor.set_image(pictures["wide 400x600"])
+    predictor.set_image(images["wide 400x600"])
     predictor.save_embedding(tmp_path / "image.npz")
     other.load_embedding(tmp_path / "image.npz")
     found = [p.predict(**PROMPTS["points"], return_logits=True) for p in (predictor, other)]
@@ -132,9 +132,9 @@ def test_a_checkpoint_without_the_tracker(network, tmp_path):
             kind(model)
 
 
-def test_everything_mode(checkpoint, pictures):
+def test_everything_mode(checkpoint, images):
     """Upstream has none for SAM 3. Each mask is that of its point, before holes are filled."""
-    model, image = sam_rlx.load_model(checkpoint), pictures["wide 400x600"]
+    model, image = sam_rlx.load_model(checkpoint), images["wide 400x600"]
     generator = sam_rlx.MaskGenerator(
         model, points_per_side=3, pred_iou_thresh=0.0, stability_score_thresh=0.0
     )

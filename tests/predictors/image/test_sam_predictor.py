@@ -81,7 +81,7 @@ def prompts_for(image):
     }
 
 
-PICTURES = (
+IMAGES = (
     "square 512x512",
     "wide 400x600",
     "tall 451x300",
@@ -92,9 +92,9 @@ PICTURES = (
 )
 
 
-@pytest.mark.parametrize("picture", PICTURES)
-def test_predict(parity, model, references, pictures, picture):
-    image = pictures[picture]
+@pytest.mark.parametrize("chosen", IMAGES)
+def test_predict(parity, model, references, images, chosen):
+    image = images[chosen]
     session = Session(model, references, image)
     scores = [
         check(parity, session, **prompts, multimask_output=multimask_output)
@@ -104,15 +104,15 @@ def test_predict(parity, model, references, pictures, picture):
     parity.close(*map(np.concatenate, zip(*scores, strict=True)), "iou_predictions")
 
 
-@pytest.mark.parametrize("picture", PICTURES)
-def test_image_embedding(parity, model, references, pictures, picture):
-    session = Session(model, references, pictures[picture])
+@pytest.mark.parametrize("chosen", IMAGES)
+def test_image_embedding(parity, model, references, images, chosen):
+    session = Session(model, references, images[chosen])
     exact, single = session.exact.features.numpy(), session.single.features.numpy()
     parity.close(session.ours.image_embedding, exact, single, "image_embedding")
 
 
-def test_mask_of_one_click_refines_the_next(parity, model, references, pictures):
-    session = Session(model, references, pictures["wide 400x600"])
+def test_mask_of_one_click_refines_the_next(parity, model, references, images):
+    session = Session(model, references, images["wide 400x600"])
     click = {"point_coords": np.array([[250.0, 130.0]]), "point_labels": np.array([1])}
     first = session.ours.predict(**click)
     best = int(np.argmax(first.iou_predictions))
@@ -134,9 +134,9 @@ def batches(rng):
 
 
 @pytest.mark.parametrize("kind", ["points", "boxes", "points+boxes+masks"])
-def test_batch(parity, model, references, pictures, kind):
+def test_batch(parity, model, references, images, kind):
     """Many prompt sets in one call: upstream's `predict_torch`."""
-    session = Session(model, references, pictures["tall 451x300"])
+    session = Session(model, references, images["tall 451x300"])
     prompts = batches(np.random.default_rng(7))[kind]
 
     def reference(predictor, dtype):
@@ -166,9 +166,9 @@ def test_batch(parity, model, references, pictures, kind):
 
 
 @pytest.mark.parametrize("kind", ["points", "boxes", "points+boxes+masks"])
-def test_batch_equals_the_loop(parity, model, pictures, kind):
+def test_batch_equals_the_loop(parity, model, images, kind):
     predictor = sam_rlx.ImagePredictor(model)
-    predictor.set_image(pictures["tall 451x300"])
+    predictor.set_image(images["tall 451x300"])
     prompts = batches(np.random.default_rng(7))[kind]
     together = predictor.predict(**prompts)
     for i in range(5):
@@ -179,12 +179,12 @@ def test_batch_equals_the_loop(parity, model, pictures, kind):
 
 
 @pytest.mark.parametrize("num_threads", [2, 3])
-def test_thread_count_changes_no_bit(parity, model, pictures, num_threads):
+def test_thread_count_changes_no_bit(parity, model, images, num_threads):
     click = {"point_coords": [[100.0, 60.0]], "point_labels": [1]}
 
     def run(threads):
         predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
-        predictor.set_image(pictures["odd 303x384"])
+        predictor.set_image(images["odd 303x384"])
         result = predictor.predict(**click, return_logits=True)
         return predictor.image_embedding, result.masks, result.iou_predictions
 

@@ -86,7 +86,7 @@ class SAM2ImagePredictor:
         Floats are rounded to 8 bits, which upstream does not. Images without three channels are
         refused, and objects of other types are a ``NotImplementedError``, as upstream.
         """
-        pixels = as_rgb(_picture(image))
+        pixels = as_rgb(_image(image))
         with self._turns:
             features = self._encoded.encode(pixels)
             self._hold([features], [(pixels.shape[0], pixels.shape[1])], False)
@@ -98,7 +98,7 @@ class SAM2ImagePredictor:
             all(isinstance(image, np.ndarray) for image in image_list),
             "image_list: expected arrays (H, W, 3) alone",
         )
-        pixels = [as_rgb(_picture(image)) for image in image_list]
+        pixels = [as_rgb(_image(image)) for image in image_list]
         with self._turns:
             features = [self._encoded.encode(image) for image in pixels]
             self._hold(features, [(x.shape[0], x.shape[1]) for x in pixels], True)
@@ -279,7 +279,7 @@ class SAM2ImagePredictor:
             self._encoded.reset()
 
 
-def _picture(image: Any) -> Any:
+def _image(image: Any) -> Any:
     """Return an image that upstream's transform takes: three channels, in arrays the last axis."""
     if isinstance(image, np.ndarray):
         known = image.dtype == np.uint8 or image.dtype.kind == "f"

@@ -68,7 +68,7 @@ class Sam3Image:
         """
         hw = inference_state["original_height"], inference_state["original_width"]
         with self._turns:
-            predictor = self._with_pictures(inference_state, [hw], False)
+            predictor = self._with_images(inference_state, [hw], False)
             try:
                 return predictor.predict(**kwargs)
             finally:
@@ -83,13 +83,13 @@ class Sam3Image:
         heights, widths = inference_state["original_heights"], inference_state["original_widths"]
         with self._turns:
             sizes = list(zip(heights, widths, strict=True))
-            predictor = self._with_pictures(inference_state, sizes, True)
+            predictor = self._with_images(inference_state, sizes, True)
             try:
                 return predictor.predict_batch(*args, **kwargs)
             finally:
                 predictor.reset_predictor()
 
-    def _with_pictures(
+    def _with_images(
         self, state: dict[str, Any], sizes: list[tuple[int, int]], is_batch: bool
     ) -> SAM3InteractiveImagePredictor:
         predictor = self.inst_interactive_predictor

@@ -141,7 +141,7 @@ class Sam3Processor:
 
     def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> dict[str, Any]:
         encoded, clicks = [], []
-        with self._turns, self._without_picture():
+        with self._turns, self._without_image():
             for image, size in zip(images, sizes, strict=True):
                 self._core.set_image(_as_bytes(image), size)
                 encoded_image = self._core.concept_image
@@ -152,7 +152,7 @@ class Sam3Processor:
         return {"encoded": encoded, "sam2_backbone_out": clicks or None}
 
     @contextmanager
-    def _without_picture(self) -> Iterator[None]:
+    def _without_image(self) -> Iterator[None]:
         """Leave no image behind: states hold them."""
         try:
             yield
@@ -227,7 +227,7 @@ class Sam3Processor:
         hw = state["original_height"], state["original_width"]
         boxes = np.array(prompt.boxes, np.float64) if prompt.boxes else None
         labels = np.array(prompt.labels, np.int32) if prompt.boxes else None
-        with self._turns, self._without_picture():
+        with self._turns, self._without_image():
             self._core.set_concept_image(state["backbone_out"]["encoded"][0])
             (found,) = self._core.find(
                 text,

@@ -19,7 +19,7 @@ from sam_rlx.io import open_image
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
 
 
-class Pictures:
+class Images:
     """Images in memory, resized by Pillow with a filter."""
 
     def __init__(self, images: list[Any], side: int, resample: int) -> None:
@@ -60,11 +60,11 @@ def open_frames(resource: Any, side: int) -> SquareFrames:
         There is no JPEG file in the folder.
     """
     if isinstance(resource, list):
-        return Pictures(resource, side, PILLOW_BICUBIC)
+        return Images(resource, side, PILLOW_BICUBIC)
     path = Path(os.fspath(resource))
     if path.suffix.lower() in _IMAGES:
         with open_image(path) as image:
-            return Pictures([image.convert("RGB")], side, PILLOW_BILINEAR)
+            return Images([image.convert("RGB")], side, PILLOW_BILINEAR)
     if path.is_dir():
         return JpegFolder(path, side, PILLOW_BILINEAR)
     return Clip(path)

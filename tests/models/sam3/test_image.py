@@ -95,6 +95,6 @@ def test_preprocess_in_float_is_upstream_on_a_gpu(testing, monkeypatch, hw):
 
 
 @pytest.mark.parametrize("integer", [False, True])
-def test_an_empty_picture_is_refused(testing, integer):
+def test_an_empty_image_is_refused(testing, integer):
     with pytest.raises(ValueError, match="image: expected"):
         testing.preprocess_sam3(np.zeros((0, 4, 3), np.uint8), 112, integer=integer)

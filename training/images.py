@@ -117,7 +117,7 @@ def prompt_rounds(
         alone, other = torch.zeros_like(alone), goal
 
 
-def picture_loss(model: Heads, scenes: Scenes, gen: torch.Generator) -> tuple[Tensor, Tensor]:
+def image_loss(model: Heads, scenes: Scenes, gen: torch.Generator) -> tuple[Tensor, Tensor]:
     """Choose targets and prompt for each of them three times: the loss, and figures to print."""
     targets = prompts.choose_targets(scenes, TARGETS_PER_SCENE, gen)
     # One region for the whole step: weights are cast once.

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Picture = NDArray[np.uint8]
+Image = NDArray[np.uint8]
 
 
-def _rgb(image: NDArray[np.uint8]) -> Picture:
+def _rgb(image: NDArray[np.uint8]) -> Image:
     return np.ascontiguousarray(image if image.ndim == 3 else np.stack([image] * 3, axis=-1))
 
 
-def rgb_pictures() -> dict[str, Picture]:
+def rgb_images() -> dict[str, Image]:
     """RGB arrays (H, W, 3): square, wide, tall, odd, tiny, and one pixel wide or high."""
     from skimage import data
 
@@ -31,7 +31,7 @@ def rgb_pictures() -> dict[str, Picture]:
     }
 
 
-def picture_files(folder: Path) -> dict[str, Path]:
+def image_files(folder: Path) -> dict[str, Path]:
     """Write files whose pixels are not plain RGB: what a user's disk holds."""
     from PIL import Image
     from skimage import data
