@@ -146,7 +146,7 @@ def sam3_encoder_gflop(config: Sam3Config) -> float:
 
 
 def sam3_text_gflop(config: Sam3Config) -> float:
-    """A phrase: every place of the context, also those that are padding.
+    """A phrase: every position of the context, also those that are padding.
 
     Upstream also projects them to 512 channels, which nothing reads.
     """

@@ -214,11 +214,11 @@ def main(arguments: list[str] | None = None) -> int:
     wrong = 0
     print(f"{'clip':20} {'frames':>6} {'FFmpeg':>7}  three frames")
     with tempfile.TemporaryDirectory() as folder:
-        place = args.keep or Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        folder_of_clips = args.keep or Path(folder)
+        folder_of_clips.mkdir(parents=True, exist_ok=True)
         for name in args.names or CLIPS:
             try:
-                path = write(name, place)
+                path = write(name, folder_of_clips)
             except RuntimeError as error:
                 print(f"{name:20} not written: {error}")
                 continue

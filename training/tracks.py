@@ -81,7 +81,7 @@ class Bank:
     """Memories of the frames of a clip.
 
     Frames are remembered for as long as the memory reaches back; a frame in which only some
-    objects were prompted for must not be older than that, for all objects share its place.
+    objects were prompted for must not be older than that, for all objects share its position.
     """
 
     def __init__(self, model: Heads, frames: int, grid: int, gen: torch.Generator) -> None:

@@ -180,11 +180,11 @@ TensorEntry take_tensor(ByteReader& reader) {
 
 // A list of so many records, each of texts with their lengths and `numbers` numbers behind each.
 std::int32_t skip_texts(ByteReader& reader, int texts, int numbers) {
-  constexpr std::int32_t kMostTexts = 1 << 20, kLongestText = 1 << 16;
-  const std::int32_t count = take_count(reader, kMostTexts, "a number of texts");
+  constexpr std::int32_t kMaxTexts = 1 << 20, kMaxTextLength = 1 << 16;
+  const std::int32_t count = take_count(reader, kMaxTexts, "a number of texts");
   for (std::int32_t i = 0; i < count; ++i) {
     for (int text = 0; text < texts; ++text) {
-      const std::int32_t length = take_count(reader, kLongestText, "the length of a text");
+      const std::int32_t length = take_count(reader, kMaxTextLength, "the length of a text");
       reader.take_bytes(static_cast<std::uint64_t>(length));
     }
     reader.take_bytes(4U * static_cast<std::uint64_t>(numbers));

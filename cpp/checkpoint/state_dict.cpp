@@ -114,7 +114,7 @@ void copy_contiguous(const StateDict& state_dict, const TensorEntry& entry, floa
   }
 }
 
-// Calls run(place of the first element, index of the run) for the runs along the last axis.
+// Calls run(position of the first element, index of the run) for the runs along the last axis.
 template <class Run>
 void for_each_run(const TensorEntry& entry, const Run& run) {
   const std::size_t outer_rank = entry.dims.size() - 1;

@@ -65,7 +65,7 @@ struct Family {
   std::span<const std::string_view> decoders;
   std::span<const KeyRow> hugging_face;
   std::span<const KeyRow> short_names;
-  // From the path of a field of the config ("image_encoder.depth") to its place in model.config,
+  // From the path of a field of the config ("image_encoder.depth") to its key in model.config,
   // where fields without a row stay at their path, and to the key of a GGUF file, in the order of
   // the file, which has no others.
   std::span<const KeyRow> python_names;

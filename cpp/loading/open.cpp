@@ -44,7 +44,7 @@ std::string list_names(const std::vector<fs::path>& paths) {
 }
 
 // True when the file begins as safetensors does: a length, then '{'. A JSON text or a pickle may
-// have '{' at the same place, but no zeros before it.
+// have '{' at the same offset, but no zeros before it.
 bool looks_like_safetensors(std::string_view text) {
   if (text.size() < 9 || text[8] != '{') return false;
   return (text[0] != '{' && text[0] != '\x80') || text.substr(4, 4) == "\0\0\0\0"sv;

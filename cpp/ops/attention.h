@@ -40,7 +40,7 @@ struct AttentionArgs {
 // out (batch, num_queries, num_heads * value_dim).
 void attention(Context& ctx, const AttentionArgs& args, View out);
 
-// Keys and values that lie in several places of memory, one part after the other; one head.
+// Keys and values that lie in several parts of memory, one part after the other; one head.
 struct AttentionPart {
   AttentionRows key, value;
   std::int64_t count = 0;

@@ -123,7 +123,7 @@ void AttentionTiles::pack_values(const float* const* rows, std::int64_t first, s
   kernels_.pack_a_columns(rows, count, sizes_.value_dim, packed + first * mr_, keys * mr_);
 }
 
-// out[j][i] = log2(e) * q_i . table[place of i - j + side - 1], for the columns i of a panel.
+// out[j][i] = log2(e) * q_i . table[position of i - j + side - 1], for the columns i of a panel.
 void AttentionTiles::position_terms(const float* table, std::int64_t side,
                                     std::int32_t Position::* axis, const QueryRows& rows,
                                     std::int64_t count, const float* query, float* products,

@@ -23,7 +23,7 @@ def patched(data, at, layout, value):
 
 
 def central(data, number=0):
-    """Place of an entry of the central directory."""
+    """Offset of an entry of the central directory."""
     at = -1
     for _ in range(number + 1):
         at = data.index(b"PK\x01\x02", at + 1)

@@ -185,10 +185,10 @@ def edit(folder, target, **changes):
     config = json.loads((target / "config.json").read_text())
     for path, value in changes.items():
         *parents, last = path.split("__")
-        place = config
+        inner = config
         for name in parents:
-            place = place[name]
-        place[last] = value
+            inner = inner[name]
+        inner[last] = value
     (target / "config.json").write_text(json.dumps(config))
     return target
 

@@ -36,7 +36,7 @@ def rolled(weights, name):
 
 
 def swapped(weights, name):
-    """Two blocks in each other's place: `name` has both numbers."""
+    """Two blocks swapped: `name` has both numbers."""
     prefix, first, second = name.split("|")
     own = {key: value for key, value in weights.items() if key.startswith(prefix)}
     for key, value in own.items():

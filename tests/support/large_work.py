@@ -71,7 +71,7 @@ def _storages_of_one_key(size: int) -> bytes:
 
 
 def _colliding_memo(size: int) -> bytes:
-    """Numbers that a table with a prime number of positions keeps in one place."""
+    """Numbers that a table with a prime number of positions keeps at one position."""
     prime, count = 85_229, 42_100
     puts = b"".join(b"r" + struct.pack("<I", i) for i in range(count))
     numbers = [prime * i % 2**32 for i in range(1, min(count, 2**32 // prime))]

@@ -40,7 +40,7 @@ class MemoryTransformer(nn.Module):
 class Tracker(Heads):
     """Clicks, boxes, masks and memories.
 
-    Images, prompts and masks are those of squares of `side` pixels, 16 for each place of the map;
+    Images, prompts and masks are those of squares of `side` pixels, 16 for a position of the map;
     the trunk sees the images smaller.
 
     Parameters

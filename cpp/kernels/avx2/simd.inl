@@ -29,7 +29,7 @@ SAM_RLX_INLINE Vec sqrt(Vec a) { return {_mm256_sqrt_ps(a.v)}; }
 SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
 SAM_RLX_INLINE Vec abs(Vec a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0F), a.v)}; }
-// sum += a * b in the register of the sum, and loads stay behind this place: left to itself, GCC
+// sum += a * b in the register of the sum, and loads stay behind this line: left to itself, GCC
 // copies sums from one register to another, and loads ahead of them until they find no room.
 SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) {
   asm volatile("vfmadd231ps %1, %2, %0" : "+x"(sum.v) : "x"(a.v), "x"(b.v) : "memory");

@@ -29,7 +29,7 @@ SAM_RLX_INLINE Vec sqrt(Vec a) { return {vsqrtq_f32(a.v)}; }
 SAM_RLX_INLINE Vec min(Vec a, Vec b) { return {vbslq_f32(vcltq_f32(a.v, b.v), a.v, b.v)}; }
 SAM_RLX_INLINE Vec max(Vec a, Vec b) { return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)}; }
 SAM_RLX_INLINE Vec abs(Vec a) { return {vabsq_f32(a.v)}; }
-// sum += a * b in the register of the sum, and loads stay behind this place.
+// sum += a * b in the register of the sum, and loads stay behind this line.
 SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) {
   sum.v = vfmaq_f32(sum.v, a.v, b.v);
   asm volatile("" : "+w"(sum.v) : : "memory");

@@ -31,7 +31,7 @@ struct NeckLevels {
 // A text, with points and boxes or without.
 struct ConceptPrompt {
   ConstView text;                      // (L, C): tokens of the text encoder
-  const bool* text_padding = nullptr;  // (L,): tokens that are none, or null
+  const bool* text_padding = nullptr;  // (L,): padding tokens, or null
   GeometricPrompt geometry = {};
 };
 

@@ -29,7 +29,7 @@ struct OcclusionQuery {
 };
 LastOccluded suppress_recently_occluded_(Context& ctx, View masks, const OcclusionQuery& query);
 
-// Masks (M, H, W) that would lose more than `1 - shrink_threshold` of their places, if at each
+// Masks (M, H, W) that would lose more than `1 - shrink_threshold` of their positions, if at each
 // position only the largest logit stayed, become at most -10; the others may overlap. Upstream:
 // Sam3TrackerPredictor._suppress_object_pw_area_shrinkage.
 void suppress_shrunk_masks_(Context& ctx, View masks, float shrink_threshold = 0.3F);

@@ -18,7 +18,7 @@ OBJECTS = np.array(  # x, y, radius
 
 
 def sample_image(height=180, width=240):
-    """An image whose pixels tell where they are, so that a crop knows its place."""
+    """An image whose pixels tell where they are, so that a crop knows its position."""
     y, x = np.mgrid[:height, :width]
     return np.stack([x, y, x + y], axis=-1).astype(np.uint8)
 

@@ -37,7 +37,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 def _extremum(name: str) -> Callable[..., Any]:
     """Return ``max`` or ``min``: along a dimension a tensor gives values and indices."""
-    original, place = getattr(np.ndarray, name), getattr(np.ndarray, f"arg{name}")
+    original, position = getattr(np.ndarray, name), getattr(np.ndarray, f"arg{name}")
 
     def extremum(self: "TensorArray", *args: Any, **kwargs: Any) -> Any:
         if not args and "dim" not in kwargs:
@@ -45,7 +45,7 @@ def _extremum(name: str) -> Callable[..., Any]:
         given = dict(zip(("dim", "keepdim"), args, strict=False)) | kwargs
         dim, keep = given["dim"], _Bool(given.get("keepdim", False))
         values = original(self, axis=dim, keepdims=keep)
-        return values, place(self, axis=dim, keepdims=keep)
+        return values, position(self, axis=dim, keepdims=keep)
 
     extremum.__name__ = name
     extremum.__doc__ = f"Return the {name}; along ``dim`` the values and their indices."
