@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._printable import shown
+
 # A text, or its ids.
 Text: TypeAlias = str | tuple[int, ...]
 
@@ -73,3 +75,20 @@ class ConceptPrediction:
     def names(self) -> tuple[Text, ...]:
         """The text of each instance."""
         return tuple(self.phrases[label] for label in self.labels)
+
+    def __repr__(self) -> str:
+        height, width = self.masks.shape[1:]
+        counts = ", ".join(
+            f"{int((self.labels == label).sum())} {shown(text)}"
+            for label, text in enumerate(self.phrases)
+        )
+        return f"<ConceptPrediction {len(self.scores)} masks of {height} x {width}: {counts}>"
+
+    def _repr_png_(self) -> bytes | None:
+        """Show a notebook the masks, with their texts and scores."""
+        from sam_rlx._previews import png
+
+        captions = [
+            f"{name} {score:.2f}" for name, score in zip(self.names, self.scores, strict=True)
+        ]
+        return png(self.masks, self.masks.shape[1:], captions)

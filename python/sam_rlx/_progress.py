@@ -1,6 +1,7 @@
-"""Progress of long work, for a callable or a bar on a terminal."""
+"""Progress of long work, for a callable or a bar on a terminal or in a notebook."""
 
 import importlib
+import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,8 +16,30 @@ _INTERVAL = 0.5
 
 
 @contextmanager
+def reporter(progress: bool | Progress | None, unit: str, *, text: str = "") -> Iterator[Any]:
+    """Give what the argument `progress` of a public method asks for: a callable, or None.
+
+    Parameters
+    ----------
+    progress : bool or callable
+        A callable is given as it is. True: that of `terminal_bar`.
+    unit, text : str
+        As for `terminal_bar`.
+    """
+    if callable(progress):
+        yield progress
+    elif not progress:
+        yield None
+    else:
+        with terminal_bar(unit, text=text) as report:
+            yield report
+
+
+@contextmanager
 def terminal_bar(unit: str, *, scale: bool = False, text: str = "") -> Iterator[Progress | None]:
-    """Give a bar on stderr if that is a terminal and ``tqdm`` is installed, else None.
+    """Give a bar if there is a terminal or a notebook and ``tqdm`` is installed, else None.
+
+    On a terminal it is drawn on stderr; in Jupyter it is a widget, or text without ipywidgets.
 
     The bar shows the time that has passed, and is drawn again while nothing is reported.
 
@@ -37,7 +60,8 @@ def terminal_bar(unit: str, *, scale: bool = False, text: str = "") -> Iterator[
     with tqdm.tqdm(unit=spaced, unit_scale=scale, leave=False, desc=text or None) as bar:
 
         def report(done: int, total: int) -> None:
-            bar.total = total
+            if bar.total != total:
+                _set_total(bar, total)
             if bar.n == 0 and text:
                 bar.set_description_str("", refresh=False)
             bar.update(done - bar.n)
@@ -52,6 +76,10 @@ def terminal_clock(text: str) -> Iterator[None]:
     tqdm = _tqdm()
     if tqdm is None:
         yield
+        return
+    if in_notebook():
+        with tqdm.tqdm(desc=text, total=1, leave=False) as bar, _drawn_again(bar):
+            yield
         return
     form = "{desc} {elapsed}"
     with tqdm.tqdm(desc=text, bar_format=form, leave=False) as bar, _drawn_again(bar):
@@ -68,13 +96,33 @@ def bars_aside(file: TextIO) -> AbstractContextManager[None]:
 
 
 def _tqdm() -> Any:
-    """Return the module that draws bars, or None where there is no terminal or no module."""
-    if not sys.stderr.isatty():
+    """Return the module that draws bars, or None where nobody sees them or there is no module."""
+    notebook = in_notebook()
+    if not notebook and not sys.stderr.isatty():
         return None
+    widgets = notebook and importlib.util.find_spec("ipywidgets") is not None
     try:
-        return importlib.import_module("tqdm")
+        return importlib.import_module("tqdm.notebook" if widgets else "tqdm")
     except ImportError:
         return None
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, which shows what is printed as HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def _set_total(bar: Any, total: int) -> None:
+    """Tell a bar how much there is; its clock goes on."""
+    if not hasattr(bar, "container"):
+        bar.total = total
+        return
+    # A bar of a notebook takes it by `reset` alone.
+    begun, done = bar.start_t, bar.n
+    bar.reset(total or None)
+    bar.start_t, bar.n = begun, done
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Everything that a text names on an image, with SAM 3."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from sam_rlx._arrays import (
 )
 from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
 from sam_rlx._embeddings import Encoded, ImageEmbeddings, encoded_image
+from sam_rlx._progress import Progress, reporter
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -215,7 +216,7 @@ class ConceptPredictor(ImageEmbeddings):
         threshold: float = 0.5,
         return_logits: bool = False,
         raw: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: bool | Progress | None = None,
     ) -> ConceptPrediction:
         """Find all instances of what the prompts describe.
 
@@ -252,8 +253,9 @@ class ConceptPredictor(ImageEmbeddings):
             True: `masks` holds float32 logits instead of bool.
         raw : bool
             True: also give all that the network computes, in `ConceptPrediction.raw`.
-        progress : callable, optional
-            Called as ``progress(done, total)`` after each text.
+        progress : bool or callable, optional
+            A callable gets (texts done, texts in all) after each text. True shows a bar on a
+            terminal and in Jupyter if ``tqdm`` is installed, else nothing.
 
         Returns
         -------
@@ -285,7 +287,8 @@ class ConceptPredictor(ImageEmbeddings):
         ids, texts = self._as_ids(_VISUAL if text is None else text)
         pixels = None if image is None else as_rgb(image)
         given = self._given(image, embedding, orig_hw)
-        with self._exclusive, self._restoring():
+        bar = reporter(progress, "text", text="encoding")
+        with self._exclusive, self._restoring(), bar as report:
             hw = self.orig_hw if pixels is None else pixels.shape[:2]
             hw = hw if given is None else given[1]
             if hw is None:
@@ -305,7 +308,7 @@ class ConceptPredictor(ImageEmbeddings):
                 boxes=None if examples is None else examples.values,
                 box_labels=None if examples is None else examples.labels,
                 raw=bool(raw),
-                progress=progress,
+                progress=report,
                 **options,
             )
             result = self._result(found, texts, hw, bool(return_logits))

@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,7 @@ from sam_rlx import _core, _options
 from sam_rlx import _embedding_file as embedding_file
 from sam_rlx._arrays import as_num_threads, as_number, as_rgb
 from sam_rlx._embeddings import encoded_image
-from sam_rlx._progress import Progress, terminal_bar
+from sam_rlx._progress import Progress, reporter
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 
@@ -81,6 +80,12 @@ class MaskRecord(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"<MaskRecord area={self.area} bbox={self.bbox} iou={self.predicted_iou:.3f}>"
+
+    def _repr_png_(self) -> bytes | None:
+        """Show a notebook the mask."""
+        from sam_rlx._previews import panels
+
+        return panels([self.mask()], [f"{self.predicted_iou:.2f}"])
 
     @cached_property
     def segmentation(self) -> Any:
@@ -293,7 +298,7 @@ class MaskGenerator:
             Height and width of the image, beside arrays; a file knows them.
         progress : bool or callable
             A callable gets (points done, points in all) after each batch of points. True shows a
-            bar on stderr if that is a terminal and ``tqdm`` is installed, else nothing.
+            bar on a terminal and in Jupyter if ``tqdm`` is installed, else nothing.
 
         Returns
         -------
@@ -312,7 +317,7 @@ class MaskGenerator:
         """
         if embedding is None and orig_hw is None:
             pixels = as_rgb(image)
-            with self._exclusive, _reporter(progress) as report:
+            with self._exclusive, reporter(progress, "point", text="encoding") as report:
                 found = self._core.generate(pixels, report)
             return [MaskRecord(fields, self._output_mode) for fields in found]
         if image is not None:
@@ -323,7 +328,7 @@ class MaskGenerator:
                 f"image alone, and crop_n_layers={self._layers}"
             )
         arrays, hw = encoded_image(embedding_file.IMAGE, self._model, embedding, orig_hw)
-        with self._exclusive, _reporter(progress) as report:
+        with self._exclusive, reporter(progress, "point", text="encoding") as report:
             found = self._core.generate_encoded(arrays, hw, report)
         return [MaskRecord(fields, self._output_mode) for fields in found]
 
@@ -335,19 +340,6 @@ def prepared(
     generator = MaskGenerator.__new__(MaskGenerator)
     generator._set_up(model, output_mode, arguments, max_region_area)
     return generator
-
-
-@contextmanager
-def _reporter(progress: bool | Progress) -> Iterator[Progress | None]:
-    """Yield the callable for the core: the caller's own, a terminal bar, or None."""
-    if callable(progress):
-        yield progress
-        return
-    if not progress:
-        yield None
-        return
-    with terminal_bar("point", text="encoding") as report:
-        yield report
 
 
 def _as_grids(point_grids: Sequence[ArrayLike], layers: int) -> list[NDArray[np.float64]]:

@@ -61,6 +61,30 @@ class MaskPrediction:
             return Best(int(index), float(value))
         return Best(index, value)
 
+    def __repr__(self) -> str:
+        sets = self.iou_predictions.shape[:-1]
+        values = self.iou_predictions.ravel()[:6]
+        shown = " ".join(f"{value:.2f}" for value in values)
+        more = " ..." if self.iou_predictions.size > len(values) else ""
+        height, width = self.masks.shape[-2:]
+        batch = f"{sets[0]} x " if sets else ""
+        return (
+            f"<MaskPrediction {batch}{self.iou_predictions.shape[-1]} masks of {height} x {width}, "
+            f"predicted IoU {shown}{more}>"
+        )
+
+    def _repr_png_(self) -> bytes | None:
+        """Show a notebook the masks: of a batch, the best one of each set."""
+        from sam_rlx._previews import panels
+
+        index = np.arange(self.iou_predictions.shape[-1])
+        masks, values = list(self.masks), self.iou_predictions
+        if values.ndim == 2:
+            index, best = np.arange(len(values)), self.best()
+            masks = [chosen[k] for chosen, k in zip(masks, best.index, strict=True)]
+            values = best.iou_prediction
+        return panels(masks, [f"{k}: {value:.2f}" for k, value in zip(index, values, strict=True)])
+
 
 class ImagePredictor(ImageEmbeddings):
     """Segment objects in an image by points, boxes and masks.

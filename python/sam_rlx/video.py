@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _core, _options
 from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
+from sam_rlx._progress import Progress, reporter
 from sam_rlx._video import files, phrases
 from sam_rlx._video.frames import open_frames
 from sam_rlx._video.session import Session
@@ -340,6 +341,7 @@ class VideoPredictor:
         max_frames: int | None = None,
         reverse: bool = False,
         return_logits: bool = False,
+        progress: bool | Progress = False,
     ) -> Iterator[VideoFrame]:
         """Track all objects from frame to frame, and look for what phrases name.
 
@@ -360,6 +362,10 @@ class VideoPredictor:
             True: towards frame 0.
         return_logits : bool
             True: `VideoFrame.logits` is filled. Not with phrases.
+        progress : bool or callable
+            A callable gets (frames done, frames in all) with each frame; the second is 0 as long
+            as the length of the video is not known. True shows a bar on a terminal and in Jupyter
+            if ``tqdm`` is installed, else nothing.
 
         Yields
         ------
@@ -390,21 +396,36 @@ class VideoPredictor:
             self._session.prepare()
             propagation = self._core.propagation(start, most, bool(reverse))
             self._core.commit()
-        return self._propagate(propagation, bool(return_logits))
+        total = 0
+        if source.count is not None:
+            first = propagation.frame
+            total = first + 1 if reverse else source.count - first
+            total = total if most is None else min(total, most)
+        return self._propagate(propagation, bool(return_logits), progress, total)
 
     def _refuse_logits(self, return_logits: bool) -> None:
         if return_logits and self._core.num_phrases:
             raise UnsupportedError("return_logits: expected False with phrases, found True")
 
     def _propagate(
-        self, propagation: _core.Propagation, return_logits: bool
+        self,
+        propagation: _core.Propagation,
+        return_logits: bool,
+        progress: bool | Progress,
+        total: int,
     ) -> Iterator[VideoFrame]:
-        while not propagation.is_done:
-            with self._exclusive:
-                self._core.begin()
-                found = self._session.next(propagation, return_logits)
-                self._core.commit()
-            if found is not None:
+        done = 0
+        with reporter(progress, "frame") as report:
+            while not propagation.is_done:
+                with self._exclusive:
+                    self._core.begin()
+                    found = self._session.next(propagation, return_logits)
+                    self._core.commit()
+                if found is None:
+                    continue
+                done += 1
+                if report is not None:
+                    report(done, total)
                 yield found
 
     def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:

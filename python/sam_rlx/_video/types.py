@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._arrays import as_prompts
+from sam_rlx._printable import shown
 from sam_rlx._video.frames import FrameKind
 from sam_rlx.errors import InvalidArgumentError
 
@@ -38,6 +39,26 @@ class VideoFrame:
     scores: dict[Hashable, float]
     logits: dict[Hashable, NDArray[np.float32]] | None = None
     phrases: dict[Hashable, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        names = ", ".join(
+            f"{shown(obj_id)} {score:.2f}" for obj_id, score in list(self.scores.items())[:6]
+        )
+        more = ", ..." if len(self.scores) > 6 else ""
+        return f"<VideoFrame {self.frame_index}, {len(self.masks)} masks, scores: {names}{more}>"
+
+    def _repr_png_(self) -> bytes | None:
+        """Show a notebook the masks, with the names of their objects; None without any."""
+        from sam_rlx._previews import png
+
+        if not self.masks:
+            return None
+        masks = list(self.masks.values())
+        captions = [
+            f"{self.phrases[obj_id]} {obj_id}" if obj_id in self.phrases else str(obj_id)
+            for obj_id in self.masks
+        ]
+        return png(masks, masks[0].shape, captions)
 
 
 # What a text found on a frame: names, masks (K, H, W), scores.
