@@ -4,11 +4,9 @@
 the first layer that differs.
 """
 
-import json
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -18,155 +16,23 @@ from numpy.typing import NDArray
 
 from sam_rlx import io
 from sam_rlx._arrays import as_rgb
-from sam_rlx._files import atomic_write
 from sam_rlx._parity import networks, references
 from sam_rlx._parity import stages as stage_module
 from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, compare_masks
-from sam_rlx._parity.pages import html_page, junit_text
 from sam_rlx._parity.references import Reference
+from sam_rlx._parity.report import Report
+from sam_rlx._parity.schema import SCHEMA
 from sam_rlx._parity.stages import Ours, Outcome
 from sam_rlx._progress import Progress
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model, find_checkpoint, load_model
 
-__all__ = ["Layer", "Masks", "Report", "check"]
+__all__ = ["SCHEMA", "Layer", "Masks", "Report", "check"]
 
 Key = tuple[str, str]  # image and stage
 
 # What runs at once at most: the reference in float64, and layers. In parts of its float32 size.
 _EXACT_MEMORY = 3.5
-
-
-@dataclass(frozen=True)
-class Report:
-    """Layers and masks of both sides, compared in the order of computation.
-
-    Attributes
-    ----------
-    checkpoint : str
-        The file.
-    family, variant : str
-        What it holds.
-    reference : str
-        The package that it was compared with, and its version.
-    precision : str
-        In which ours computed: ``"float32"``, ``"bfloat16"``, ``"int8"``, or the format of packed
-        weights, such as ``"Q8_0"``, which the reference gets unpacked.
-    exact : bool
-        Whether the reference was run in float64 too.
-    layers : tuple of Layer
-        Every layer that both sides have.
-    skipped : tuple of str
-        Layers of ours that the reference has in another form.
-    masks : tuple of Masks
-        Masks and scores of every call.
-    images : dict
-        For pages: by image and stage, our and the reference's first mask and the image.
-    """
-
-    checkpoint: str
-    family: str
-    variant: str
-    reference: str
-    precision: str
-    exact: bool
-    layers: tuple[Layer, ...]
-    skipped: tuple[str, ...]
-    masks: tuple[Masks, ...]
-    images: dict[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = field(
-        repr=False
-    )
-
-    @property
-    def first_difference(self) -> str | None:
-        """Path of the first layer that is out of its bounds, or None."""
-        return next((layer.path for layer in self.layers if not layer.same), None)
-
-    @property
-    def same(self) -> bool:
-        """Whether all layers, masks and scores are within their bounds."""
-        return all(entry.same for entry in (*self.layers, *self.masks))
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.checkpoint}: {self.family} {self.variant}, {self.precision}, against "
-            f"{self.reference}" + ("" if self.exact else " (float32 alone)"),
-            f"{'stage':<11} {'layer':<58} {'relative':>9} {'allowed':>9} {'PyTorch':>9} "
-            f"{'cosine':>11}",
-        ]
-        for layer in self.layers:
-            own = "" if math.isnan(layer.reference_error) else f"{layer.reference_error:9.2e}"
-            lines.append(
-                f"{layer.stage:<11} {layer.path[-58:]:<58} {layer.relative:9.2e} "
-                f"{layer.allowed:9.2e} {own:>9} {layer.cosine:11.8f}"
-                + ("" if layer.same else "  DIFFERS")
-            )
-        lines.append(f"{'stage':<11} {'masks of':<36} {'ours':>5} {'theirs':>6} {'IoU':>9} score")
-        for entry in self.masks:
-            score = "-" if math.isnan(entry.score) else f"{entry.score:.2e}"
-            lines.append(
-                f"{entry.stage:<11} {entry.item[-36:]:<36} {entry.count:5} "
-                f"{entry.reference_count:6} {entry.iou:9.6f} {score}"
-                + ("" if entry.same else "  DIFFERS")
-            )
-        lines.append(self.verdict)
-        return "\n".join(lines)
-
-    @property
-    def verdict(self) -> str:
-        """One line: ``same``, or what differs first."""
-        wrong = [entry for entry in (*self.layers, *self.masks) if not entry.same]
-        if not wrong:
-            return f"same: {len(self.layers)} layers, {len(self.masks)} calls"
-        if self.first_difference is not None:
-            return f"differs: first in layer {self.first_difference}"
-        first = next(entry for entry in self.masks if not entry.same)
-        return f"differs: first in the masks of {first.stage} on {first.item}"
-
-    def check(self) -> None:
-        """Raise ``AssertionError`` with the table if anything differs."""
-        if not self.same:
-            raise AssertionError(f"{self.verdict}\n{self}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON has it: NaN becomes None."""
-
-        def plain(entry: Layer | Masks) -> dict[str, Any]:
-            return {
-                key: None if isinstance(value, float) and not math.isfinite(value) else value
-                for key, value in asdict(entry).items()
-            }
-
-        return {
-            "format": "sam_rlx.parity.1",
-            "checkpoint": self.checkpoint,
-            "family": self.family,
-            "variant": self.variant,
-            "reference": self.reference,
-            "precision": self.precision,
-            "exact": self.exact,
-            "same": self.same,
-            "verdict": self.verdict,
-            "first_difference": self.first_difference,
-            "layers": [plain(layer) for layer in self.layers],
-            "skipped": list(self.skipped),
-            "masks": [plain(entry) for entry in self.masks],
-        }
-
-    def write_json(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_dict` as a JSON file."""
-        with atomic_write(path) as file:
-            file.write(json.dumps(self.to_dict(), indent=1, allow_nan=False).encode() + b"\n")
-
-    def write_junit(self, path: str | os.PathLike[str]) -> None:
-        """Write a JUnit file: one test case for each layer and each call."""
-        with atomic_write(path) as file:
-            file.write(junit_text(self.to_dict()).encode())
-
-    def write_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one page with the table, and both masks and their difference as inputs."""
-        with atomic_write(path) as file:
-            file.write(html_page(self.to_dict(), self.images).encode())
 
 
 def check(
@@ -200,9 +66,10 @@ def check(
     stages : "all" or sequence of str
         Of SAM and SAM 2: ``image``, ``point``, ``box``, ``mask``, ``everything``; of SAM 3:
         ``image``, ``point``, ``box``, ``mask``, ``text``, ``example``. Of SAM 2 and SAM 3 also
-        ``video``: the image moves through four frames.
+        ``video``: the image moves through four frames; of SAM 3 ``video_text``: all that a text
+        names on them.
     text : str
-        What ``text`` looks for.
+        What ``text`` and ``video_text`` look for.
     tolerance : float, optional
         Bound of each layer's largest difference, in parts of its largest value. Default: four
         times the error of PyTorch's float32 against float64, which is run for this; where memory
@@ -241,7 +108,7 @@ def check(
     network = references.reference_of(model, networks.read_weights(str(source)))
     chosen = _stages(stages, network.stages)
     exact = tolerance is None and _exact_fits(network)
-    layered = [stage for stage in chosen if stage != "everything"]
+    layered = [stage for stage in chosen if stage not in stage_module.MASKS_ALONE]
     steps = 2 * len(chosen) + (len(layered) if exact else 0)
     meter = _Meter(steps * len(inputs), progress)
 
@@ -266,6 +133,7 @@ def check(
         layers=layers,
         skipped=skipped,
         masks=_compare_masks(ours, single, bounds),
+        notes=network.notes,
         images=_first_masks(ours, single, inputs),
     )
 

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -180,6 +181,23 @@ def _mode(torch: Any, change: Any, skipped: tuple[str, ...] = (), widen: bool = 
 
 
 @contextmanager
+def _quiet() -> Iterator[None]:
+    """Turn off the bars and the lines of Meta's video classes: progress is told by stage."""
+    bar = importlib.import_module("tqdm").tqdm
+    begin, level = bar.__init__, logging.root.manager.disable
+
+    def hidden(self: Any, *args: Any, **named: Any) -> None:
+        begin(self, *args, **{**named, "disable": True})
+
+    logging.disable(logging.INFO)
+    try:
+        with mock.patch.object(bar, "__init__", hidden):
+            yield
+    finally:
+        logging.disable(level)
+
+
+@contextmanager
 def running(torch: Any, *, exact: bool = False) -> Iterator[None]:
     """Run Meta's code here: on the CPU, uncompiled, with frames and memories in float32.
 
@@ -207,6 +225,7 @@ def running(torch: Any, *, exact: bool = False) -> Iterator[None]:
         warnings.simplefilter("ignore")
         stack.enter_context(mock.patch.object(torch.jit, "script", lambda module: module))
         stack.enter_context(_mode(torch, change, ("cuda", "pin_memory")))
+        stack.enter_context(_quiet())
         if exact:
             stack.enter_context(_mode(torch, change, narrowing, widen=True))
             torch.set_default_dtype(torch.float64)

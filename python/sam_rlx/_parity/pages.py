@@ -99,6 +99,7 @@ def html_page(report: Mapping[str, Any], images: Images) -> str:
         f"<p>{escape(report['checkpoint'])} against {escape(report['reference'])}"
         f"{'' if report['exact'] else ' (float32 alone)'}</p>",
         f"<p class='{kind}'><strong>{escape(report['verdict'])}</strong></p>",
+        *(f"<p>Note: {escape(note)}</p>" for note in report["notes"]),
         "<h2>Masks</h2><p>Ours, the reference's, and both: grey where they agree, blue where only "
         "ours is set, red where only the reference's is.</p>",
     ]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -17,9 +18,11 @@ from sam_rlx._parity.stages import (
     EVERYTHING,
     NUM_FRAMES,
     THRESHOLD,
+    VIDEO_TEXT,
     Outcome,
     middle_box,
     of_everything,
+    of_video_text,
     prompts,
     write_clip,
 )
@@ -31,6 +34,7 @@ class Reference:
     """Meta's package on one model. `exact` runs in float64."""
 
     name = ""
+    notes: tuple[str, ...] = ()  # where it differs from Meta's code by design
     stages: tuple[str, ...] = ()
     before: ClassVar[Mapping[str, str]] = {}
 
@@ -99,6 +103,11 @@ class Reference:
             return np.stack(
                 [np.asarray(frame).reshape(image.shape[:2]) > 0 for frame in logits]
             ), None
+        if stage == "video_text":
+            with TemporaryDirectory() as folder:
+                write_clip(Path(folder), image)
+                found = of_video_text(list(self.track_text(folder, text)), image)
+            return found.masks, found.scores
         return self.find(stage, image, text)
 
     mask_side = 256
@@ -121,6 +130,10 @@ class Reference:
 
     def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
         """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
+        raise NotImplementedError
+
+    def track_text(self, folder: str, text: str) -> Iterator[tuple[Any, Any]]:
+        """Follow all that a text names; yields masks (H, W) and scores by object."""
         raise NotImplementedError
 
 
@@ -208,7 +221,7 @@ class Sam3Reference(Reference):
 
     name = "sam3"
     chosen_masks = "tracker.sam_mask_decoder.low_res_masks"
-    stages = ("image", *CLICKS, "text", "example", "video")
+    stages = ("image", *CLICKS, "text", "example", "video", "video_text")
     before: ClassVar = {
         "detector.backbone.vision_backbone.trunk.patch_embed": (
             "backbone.vision_backbone.trunk.ln_pre"
@@ -216,7 +229,7 @@ class Sam3Reference(Reference):
     }
 
     def __init__(self, model: Model, weights: networks.Weights) -> None:
-        super().__init__(*sam3_network.sam3(model, weights))
+        super().__init__(*sam3_network.sam3(model, weights, video=True))
         self.mask_side = model.mask_side
         self._side = model.config["image_size"]
         self._grid = model.config["tracker"]["memory_attention"]["feat_size"]
@@ -272,15 +285,13 @@ class Sam3Reference(Reference):
 
     def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
         """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
-        tracker = self.network.inst_interactive_predictor.model
         height, width = image.shape[:2]
         box = middle_box((height, width)) / np.array([width, height, width, height], np.float32)
-        before, tracker.backbone = tracker.backbone, self.network.backbone
-        try:
-            # The loader of Meta's video model: the tracker's own has the statistics of SAM 2.
-            images, height, width = self.package.frames.load_resource_as_video_frames(
-                folder, self._side, offload_video_to_cpu=True
-            )
+        # The loader of Meta's video model: the tracker's own has the statistics of SAM 2.
+        images, height, width = self.package.frames.load_resource_as_video_frames(
+            folder, self._side, offload_video_to_cpu=True
+        )
+        with self._tracker() as tracker:
             state = tracker.init_state(height, width, len(images))
             state["images"] = images
             tracker.add_new_points_or_box(inference_state=state, frame_idx=0, obj_id=1, box=box)
@@ -293,8 +304,40 @@ class Sam3Reference(Reference):
             )
             for _, _, _, logits, _ in steps:
                 yield logits
+
+    @contextmanager
+    def _tracker(self) -> Iterator[Any]:
+        """Give the tracker, with the image encoder that it has in Meta's video models."""
+        tracker = self.network.inst_interactive_predictor.model
+        before, tracker.backbone = tracker.backbone, self.network.backbone
+        try:
+            yield tracker
         finally:
             tracker.backbone = before
+
+    def track_text(self, folder: str, text: str) -> Iterator[tuple[Any, Any]]:
+        """Follow all that a text names; yields masks (H, W) and scores by object."""
+        kind = self.package.sam3_video_inference.Sam3VideoInferenceWithInstanceInteractivity
+        # Meta's builder of the video model sets it, that of the image model does not.
+        self.network.supervise_joint_box_scores = True
+        try:
+            with self._tracker() as tracker:
+                model = kind(
+                    detector=self.network,
+                    tracker=tracker,
+                    image_size=self._side,
+                    **sam3_network.VIDEO_OPTIONS,
+                    **VIDEO_TEXT,
+                ).eval()
+                state = model.init_state(folder, offload_video_to_cpu=True)
+                model.add_prompt(state, 0, text_str=text)
+                for _, found in model.propagate_in_video(state, 0, NUM_FRAMES, False):
+                    rows = [found[f"out_{name}"] for name in ("obj_ids", "binary_masks", "probs")]
+                    names = [int(name) for name in rows[0]]
+                    masks, scores = (dict(zip(names, row, strict=True)) for row in rows[1:])
+                    yield masks, scores
+        finally:
+            self.network.supervise_joint_box_scores = False
 
 
 _REFERENCES = {"sam": SamReference, "sam2": Sam2Reference, "sam3": Sam3Reference}

@@ -16,6 +16,21 @@ from sam_rlx._parity.networks import (
 from sam_rlx.errors import MissingExtraError
 from sam_rlx.model import Model
 
+# Arguments of Meta's class for texts on videos, as its builder of the release gives them.
+VIDEO_OPTIONS = {
+    "det_nms_thresh": 0.1,
+    "assoc_iou_thresh": 0.1,
+    "trk_assoc_iou_thresh": 0.5,
+    "suppress_overlapping_based_on_recent_occlusion_threshold": 0.7,
+    "suppress_unmatched_only_within_hotstart": True,
+    "min_trk_keep_alive": -1,
+    "max_trk_keep_alive": 30,
+    "init_trk_keep_alive": 30,
+    "recondition_every_nth_frame": 16,
+    "image_mean": (0.5, 0.5, 0.5),
+    "image_std": (0.5, 0.5, 0.5),
+}
+
 TRACKER = "inst_interactive_predictor.model."
 
 
@@ -38,7 +53,7 @@ def vocabulary() -> Path:
 
 
 def sam3(model: Model, weights: Weights, *, video: bool = False) -> tuple[SimpleNamespace, Any]:
-    """Build `Sam3Image` with its predictor for clicks; with `video` the class for videos."""
+    """Build `Sam3Image` with its predictor for clicks; with `video` the class for videos too."""
     package = packages.sam3()
     with packages.running(package.torch):
         network = _image_model(package, model.config, video)
@@ -51,7 +66,6 @@ def _image_model(package: Any, config: Config, video: bool) -> Any:
     detector = _Detector(package, sizes)
     image = package.sam3_image
     kind = image.Sam3ImageOnVideoMultiGPU if video else image.Sam3Image
-    switches = {"supervise_joint_box_scores": True} if video else {}
     return kind(
         backbone=package.vl_combiner.SAM3VLBackbone(
             visual=_neck(package, vision),
@@ -71,7 +85,6 @@ def _image_model(package: Any, config: Config, video: bool) -> Any:
         use_instance_query=False,
         multimask_output=True,
         inst_interactive_predictor=_clicks(package, config["tracker"]),
-        **switches,
     ).eval()
 
 

@@ -1,5 +1,6 @@
 """The stages of a report, and our side of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -92,7 +93,8 @@ class Ours:
                 self._image._core,
                 lambda: self._image.predict(**arguments, multimask_output=stage == "point"),
             )
-            return Outcome(layers, found.masks, found.iou_predictions)
+            masks = found.masks.reshape(-1, *image.shape[:2])  # a mask prompt makes a batch of one
+            return Outcome(layers, masks, found.iou_predictions.reshape(-1))
         if stage == "everything":
             generator = MaskGenerator(self._model, num_threads=self._threads, **EVERYTHING)
             return of_everything(
@@ -100,6 +102,8 @@ class Ours:
             )
         if stage == "video":
             return self._video(image)
+        if stage == "video_text":
+            return self._video_text(image, text)
         return self._text(stage, image, text)
 
     def _video(self, image: NDArray[np.uint8]) -> Outcome:
@@ -115,6 +119,21 @@ class Ours:
 
             layers, masks = record_ours(session._core, call, first=True)
         return Outcome(layers, np.stack(masks))
+
+    def _video_text(self, image: NDArray[np.uint8], text: str) -> Outcome:
+        with TemporaryDirectory() as folder:
+            write_clip(Path(folder), image)
+            session = VideoPredictor(
+                self._model,
+                folder,
+                num_threads=self._threads,
+                fill_hole_area=0,
+                # As upstream: where nothing is followed yet, any finding is a new object.
+                phrase_options={**VIDEO_TEXT, "new_det_thresh_without_masklets": False},
+            )
+            session.add_text(text)
+            frames = list(session.propagate())
+        return of_video_text([(frame.masks, frame.scores) for frame in frames], image)
 
     def _text(self, stage: str, image: NDArray[np.uint8], text: str) -> Outcome:
         if self._concepts is None:
@@ -135,6 +154,27 @@ class Ours:
 
 
 THRESHOLD = 0.3  # of texts: low, since small models and odd images give low scores
+# Of texts on videos: the same, and objects are shown from their first frame on, as clips are short.
+VIDEO_TEXT = {
+    "score_threshold_detection": THRESHOLD,
+    "new_det_thresh": 0.4,
+    "hotstart_delay": 0,
+    "hotstart_unmatch_thresh": 0,
+    "hotstart_dup_thresh": 0,
+    "fill_hole_area": 0,
+}
+# Stages whose layers other stages have already: their masks alone are compared.
+MASKS_ALONE = ("everything", "video_text")
+
+
+def of_video_text(
+    frames: list[tuple[Mapping[Any, NDArray[np.bool_]], Mapping[Any, float]]], image: NDArray[Any]
+) -> Outcome:
+    """Put masks and scores by object in the order of frames and of objects' numbers."""
+    masks = [masks[obj] for masks, _ in frames for obj in sorted(masks)]
+    scores = [scores[obj] for masks, scores in frames for obj in sorted(masks)]
+    stacked = np.array(masks, bool).reshape(-1, *image.shape[:2])
+    return Outcome({}, stacked, np.array(scores, np.float64))
 
 
 def of_everything(found: list[tuple[NDArray[np.bool_], float]], image: NDArray[Any]) -> Outcome:

@@ -46,7 +46,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--stage", action="append", metavar="STAGE", help="only this stage; may be repeated"
     )
-    parser.add_argument("--text", default="the object", help="what the stage `text` looks for")
+    parser.add_argument(
+        "--text", default="the object", help="what the stages `text` and `video_text` look for"
+    )
     parser.add_argument(
         "--tolerance",
         type=float,

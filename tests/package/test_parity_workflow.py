@@ -1,0 +1,59 @@
+"""The workflow of docs/parity.md, run as it stands there on each of the packaged models."""
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import junitparser
+import pytest
+import yaml
+
+pytest.importorskip("torch", reason="needs the reference packages")
+parity = pytest.importorskip("sam_rlx.parity")
+pytestmark = [pytest.mark.parity, pytest.mark.slow]
+
+PAGE = Path(__file__).parents[2] / "docs" / "parity.md"
+CLICKS = {"point", "box", "mask"}
+MASKS = {
+    "sam-nano": CLICKS | {"everything"},
+    "sam2-nano": CLICKS | {"everything", "video"},
+    "sam3-nano": CLICKS | {"text", "example", "video", "video_text"},
+}
+
+
+def job():
+    """Return the only job of the page's workflow."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    return yaml.safe_load(text)["jobs"]["parity"]
+
+
+def test_the_workflow_names_the_packaged_models():
+    assert job()["strategy"]["matrix"]["checkpoint"] == list(MASKS)
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_the_workflow_runs(tmp_path, name):
+    lines = [step["run"] for step in job()["steps"] if "run" in step]
+    assert lines[0].startswith("pip install ")
+    for line in lines[1:]:
+        command = shlex.split(re.sub(r"\$\{\{ *matrix.checkpoint *\}\}", name, line))
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "parity.json").read_text(encoding="utf-8"))
+    jsonschema.validate(report, parity.SCHEMA)
+    assert report["exact"]
+    assert report["first_difference"] is None
+    layers, masks = report["layers"], report["masks"]
+    assert len(layers) > 20
+    assert {entry["stage"] for entry in masks} == MASKS[name]
+    assert all(entry["count"] > 0 for entry in masks)
+    assert done.stdout.endswith(f"same: {len(layers)} layers, {len(masks)} calls\n")
+    (suite,) = junitparser.JUnitXml.fromfile(str(tmp_path / "parity.xml"))
+    assert (suite.tests, suite.failures) == (len(layers) + len(masks), 0)
+    page = (tmp_path / "parity.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png") == 3 * len(masks)
