@@ -24,8 +24,9 @@ from sam_rlx._parity.report import Report
 from sam_rlx._parity.schema import SCHEMA
 from sam_rlx._parity.stages import Ours, Outcome
 from sam_rlx._progress import Progress
+from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.model import Model, find_checkpoint, load_model
+from sam_rlx.model import Model, load_model
 
 __all__ = ["SCHEMA", "Layer", "Masks", "Report", "check"]
 

@@ -64,9 +64,14 @@ class Report:
         return next((layer.path for layer in self.layers if not layer.same), None)
 
     @property
+    def entries(self) -> tuple[Layer | Masks, ...]:
+        """All layers, then masks of all calls."""
+        return (*self.layers, *self.masks)
+
+    @property
     def same(self) -> bool:
         """Whether all layers, masks and scores are within their bounds."""
-        return all(entry.same for entry in (*self.layers, *self.masks))
+        return all(entry.same for entry in self.entries)
 
     def __str__(self) -> str:
         lines = [
@@ -97,8 +102,7 @@ class Report:
     @property
     def verdict(self) -> str:
         """One line: ``same``, or what differs first."""
-        wrong = [entry for entry in (*self.layers, *self.masks) if not entry.same]
-        if not wrong:
+        if self.same:
             return f"same: {len(self.layers)} layers, {len(self.masks)} calls"
         if self.first_difference is not None:
             return f"differs: first in layer {self.first_difference}"

@@ -93,8 +93,8 @@ def _sine(package: Any, num_pos_feats: int) -> Any:
 
 
 def _neck(package: Any, vision: Config) -> Any:
-    names = ("img_size", "pretrain_img_size", "patch_size", "embed_dim", "depth", "num_heads")
-    names += ("mlp_ratio", "window_size", "global_att_blocks")
+    names = ["img_size", "pretrain_img_size", "patch_size", "embed_dim", "depth", "num_heads"]
+    names += ["mlp_ratio", "window_size", "global_att_blocks"]
     trunk = package.vitdet.ViT(
         norm_layer="LayerNorm",
         qkv_bias=True,

@@ -19,7 +19,11 @@ from sam_rlx.video import VideoPredictor
 
 TEXT = "the object"
 # Everything mode at a size that a reference on a CPU takes seconds for.
-EVERYTHING = {"points_per_side": 6, "pred_iou_thresh": 0.5, "stability_score_thresh": 0.6}
+EVERYTHING: dict[str, Any] = {
+    "points_per_side": 6,
+    "pred_iou_thresh": 0.5,
+    "stability_score_thresh": 0.6,
+}
 
 
 @dataclass
