@@ -144,6 +144,15 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def site(session: nox.Session) -> None:
+    """Build the documentation site and open each of its pages in Chromium, if that is installed."""
+    session.install("-e", ".[docs,cli]", "playwright")
+    session.run("sphinx-build", "-W", "-n", "docs", "build/site")
+    if shutil.which("chromium") or "CHROMIUM" in os.environ:
+        session.run("python", "tests/nightly/site_pages.py", "build/site")
+
+
+@nox.session
 def notebooks(session: nox.Session) -> None:
     """Run the notebooks from top to bottom."""
     session.install("-e", ".[test]")

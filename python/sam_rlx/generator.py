@@ -17,6 +17,8 @@ from sam_rlx._progress import Progress, reporter
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 
+__all__ = ["MaskGenerator", "MaskRecord"]
+
 OUTPUT_MODES = ("binary_mask", "uncompressed_rle", "coco_rle")
 
 

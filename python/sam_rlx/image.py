@@ -13,6 +13,8 @@ from sam_rlx._embeddings import ImageEmbeddings
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 
+__all__ = ["Best", "ImagePredictor", "MaskPrediction"]
+
 # What the encoder gives: the image embedding (1, C, h, w); SAM 2 and 3 add two finer maps.
 _Embeddings: TypeAlias = tuple[NDArray[np.float32], ...]
 # They and the (H, W) of their image.

@@ -18,6 +18,17 @@ from sam_rlx._image_files import read_image as read_image
 from sam_rlx._mask_files import read_mask as read_mask
 from sam_rlx.errors import InvalidArgumentError
 
+__all__ = [
+    "coco_annotation",
+    "coco_document",
+    "read_image",
+    "read_mask",
+    "write_image",
+    "write_json",
+    "write_masks",
+    "write_npz",
+]
+
 # What `write_image` says about itself in a PNG file.
 _SOFTWARE = ("Software", "sam_rlx")
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}

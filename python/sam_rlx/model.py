@@ -10,6 +10,8 @@ from sam_rlx._arrays import as_integer
 from sam_rlx._sources import ASSETS, find_checkpoint, local_path
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
+__all__ = ["Model", "build_info", "load_model"]
+
 
 class Model:
     """Weights of one network, ready to run. Made by `load_model`.

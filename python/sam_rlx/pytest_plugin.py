@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+__all__ = ["sam_rlx_parity"]
+
 _MARKER = "sam_rlx_parity"
 
 

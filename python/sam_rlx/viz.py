@@ -16,6 +16,8 @@ from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
+__all__ = ["color", "overlay", "overlay_concepts", "overlay_records"]
+
 # Steps of the golden ratio visit the colour circle without coming near an earlier hue for long.
 _GOLDEN = 0.618033988749895
 _POINT_COLORS = {1: (57, 211, 83), 0: (240, 62, 62), -1: (150, 150, 150)}

@@ -12,13 +12,15 @@ import time
 import traceback
 from pathlib import Path
 
-# Module of each job, and the amount of its work: seconds of each fuzz target, else a count.
+# Module of each job, and the amount of its work: seconds of each fuzz target, else a count
+# (the site has none).
 JOBS = {
     "fuzz": 60,
     "damaged_files": 2000,
     "many_writers": 100,
     "kills": 200,
     "video_operations": 500,
+    "site_pages": 1,
 }
 
 

@@ -183,6 +183,19 @@ def test_commands_of_the_quickstart_run(
     assert (workplace / "results" / "cup" / "masks.json").exists()
 
 
+def test_what_other_packages_users_write_here_runs(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks of upstream's code are marked ``py``, ours ``python``."""
+    page = ROOT / "docs" / "coming_from.md"
+    names: dict[str, object] = {}
+    for block in _blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), names)
+    assert len(_blocks(page, "py")) == 5
+    _run_commands(page, capsys)
+    assert (workplace / "cup" / "masks.json").exists()
+
+
 def test_commands_for_checkpoints_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A converted model gives the bits of its source; a packed one is smaller."""
     _run_commands(ROOT / "docs" / "checkpoints.md", capsys)

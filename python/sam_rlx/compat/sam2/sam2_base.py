@@ -5,6 +5,8 @@ from typing import Any
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 
+__all__ = ["SAM2Base"]
+
 
 class SAM2Base:
     """A SAM 2 model as upstream's predictors take it. Made by `build_sam2`.

@@ -12,6 +12,8 @@ from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.compat.segment_anything.predictor import SamPredictor, as_uint8
 from sam_rlx.compat.segment_anything.utils import amg
 
+__all__ = ["SamAutomaticMaskGenerator"]
+
 
 class SamAutomaticMaskGenerator(Everything):
     """Everything mode with upstream's arguments; see `sam_rlx.MaskGenerator` for their meaning.

@@ -13,6 +13,8 @@ from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_ar
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 
+__all__ = ["Sam"]
+
 
 @dataclass(frozen=True)
 class EncoderSize:

@@ -19,6 +19,8 @@ from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
 from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, StateError
 
+__all__ = ["SamPredictor"]
+
 
 def as_uint8(image: Any) -> NDArray[np.uint8]:
     """Return an image (H, W, 3) as upstream's resize sees it."""

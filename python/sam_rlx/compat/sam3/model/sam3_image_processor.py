@@ -17,6 +17,8 @@ from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.tokenizer import Tokenizer
 
+__all__ = ["Sam3Processor"]
+
 State = dict[str, Any]
 _TEXT_KEYS = ("language_features", "language_mask", "language_embeds")
 _RESULT_KEYS = ("geometric_prompt", "boxes", "masks", "masks_logits", "scores")

@@ -17,6 +17,8 @@ from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
+__all__ = ["Sam3VideoInferenceWithInstanceInteractivity"]
+
 State = dict[str, Any]
 Outputs = dict[str, Any]
 
