@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
+from sam_rlx._mask_logits import mask_logits
 from sam_rlx.cli.common import UsageError
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
@@ -17,10 +18,6 @@ HELP = (
     "mask of an object: an image of it alone (white on black, one label, or a cut-out); a file of "
     "--npz, whose best mask is taken; or a .npy file of logits or of a mask"
 )
-# Families that pad an image to a square; others stretch it.
-_PADDED = ("sam",)
-# Logit of a position that lies wholly inside of a mask; outside it is the negative.
-_LOGIT = 10.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class MaskFile:
         mask = self._in_pixels(hw)
         if mask is None:
             raise self._other_size(hw, side)
-        return _low_res(mask, side, padded=model.family in _PADDED)
+        return mask_logits(mask, model)
 
     def as_mask(self, model: Model, hw: tuple[int, int]) -> NDArray[np.bool_]:
         """Return a mask (H, W) for `VideoPredictor.add_prompt`."""
@@ -122,21 +119,3 @@ def _from_npz(path: Path, file: BinaryIO) -> MaskFile:
         _from_array(path, parts["low_res_masks"]).logits if "low_res_masks" in parts else None,
         parts["masks"] > 0 if "masks" in parts else None,
     )
-
-
-def _low_res(mask: NDArray[np.bool_], side: int, *, padded: bool) -> NDArray[np.float32]:
-    """Return logits (S, S): by the share of each position that the mask covers."""
-    height, width = (max(mask.shape), max(mask.shape)) if padded else mask.shape
-    rows = _overlap(side, height)[:, : mask.shape[0]]
-    columns = _overlap(side, width)[:, : mask.shape[1]]
-    share = rows @ mask.astype(np.float64) @ columns.T
-    return np.ascontiguousarray((2.0 * share - 1.0) * _LOGIT, np.float32)
-
-
-def _overlap(parts: int, length: int) -> NDArray[np.float64]:
-    """Return how much of each of `parts` equal parts each of `length` pixels makes up."""
-    edges = np.linspace(0.0, length, parts + 1)[:, np.newaxis]
-    pixels = np.arange(length)
-    common = np.minimum(edges[1:], pixels + 1) - np.maximum(edges[:-1], pixels)
-    shares: NDArray[np.float64] = np.clip(common, 0.0, None) * (parts / length)
-    return shares

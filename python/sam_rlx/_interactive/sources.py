@@ -1,0 +1,99 @@
+"""The images of a session: arrays, files or a folder, read when their turn comes."""
+
+import io as streams
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import io
+from sam_rlx._arrays import as_rgb
+from sam_rlx.errors import InvalidArgumentError
+
+# What is taken from a folder.
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".ppm")
+_SMALL = 1 << 20  # pixels up to which an image is sent without loss
+
+
+class ImageSource:
+    """A list of images with names.
+
+    Parameters
+    ----------
+    images : image, path, folder, or sequence of images and paths
+        An image as `ImagePredictor.set_image` takes it.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file or folder, or a folder without an image.
+    InvalidArgumentError
+        It is something else, or an empty sequence.
+    """
+
+    def __init__(self, images: Any) -> None:
+        if isinstance(images, (str, os.PathLike)):
+            self._items: list[Any] = _files(Path(images))
+        elif isinstance(images, Sequence):
+            self._items = [_item(image) for image in images]
+        else:
+            self._items = [as_rgb(images)]
+        if not self._items:
+            raise InvalidArgumentError("images: expected at least one image, found none")
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def name(self, index: int) -> str:
+        """Return the name of a file, or a number."""
+        item = self._items[index]
+        return item.name if isinstance(item, Path) else f"image {index + 1}"
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return an image as RGB (H, W, 3)."""
+        item = self._items[index]
+        return io.read_image(item) if isinstance(item, Path) else item
+
+
+def _item(image: Any) -> Any:
+    if not isinstance(image, (str, os.PathLike)):
+        return as_rgb(image)
+    path = Path(image)
+    if not path.is_file():
+        raise FileNotFoundError(f"images: expected a file, found none at {path}")
+    return path
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise FileNotFoundError(f"images: expected a file or folder, found none at {path}")
+    if not path.is_dir():
+        return [path]
+    found = sorted(
+        file for file in path.iterdir() if file.suffix.lower() in _SUFFIXES and file.is_file()
+    )
+    if not found:
+        raise FileNotFoundError(f"images: expected images in the folder {path}, found none")
+    return found
+
+
+def encoded(image: NDArray[np.uint8], kind: str | None = None, quality: int = 90) -> bytes:
+    """Return the bytes of an image file: PNG of a small image, else JPEG; or as `kind` says."""
+    chosen = kind or ("PNG" if image.shape[0] * image.shape[1] <= _SMALL else "JPEG")
+    options = {"compress_level": 1} if chosen == "PNG" else {"quality": quality}
+    file = streams.BytesIO()
+    io.pillow("Image").fromarray(image).save(file, format=chosen, **options)
+    return file.getvalue()
+
+
+def shrunk(image: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
+    """Return an image with sides of at most `longest` pixels."""
+    height, width = image.shape[:2]
+    if max(height, width) <= longest:
+        return image
+    small = io.pillow("Image").fromarray(image)
+    small.thumbnail((longest, longest))
+    return np.asarray(small)

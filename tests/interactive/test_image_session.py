@@ -1,0 +1,359 @@
+"""Sessions of images: what views and callers ask for is what the predictors give."""
+
+from __future__ import annotations
+
+import io as streams
+import json
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx import io
+from sam_rlx._interactive.clicks import PREVIEW
+from sam_rlx._interactive.image_session import ImageSession
+from sam_rlx._interactive.masks import PackedMask
+from sam_rlx._interactive.worker import Worker
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+
+ASSETS = Path(sam_rlx.__file__).parent / "assets"
+POINT, OTHER, BOX = (346, 185), (295, 190), [315, 153, 380, 214]
+
+
+class View:
+    """The other end of a session: keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[dict[str, Any], list[bytes], str | None]] = []
+        self.came = threading.Condition()
+
+    def send(self, head: dict[str, Any], buffers: list[bytes], view: str | None) -> None:
+        with self.came:
+            self.messages.append((json.loads(json.dumps(head)), buffers, view))
+            self.came.notify_all()
+
+    def wait(self, kind: str, seq: int | None = None) -> tuple[dict[str, Any], list[bytes]]:
+        """Return the first message of a type, the answer to a number."""
+
+        def found() -> Any:
+            for head, buffers, _ in self.messages:
+                answer = head.get("answer") or {}
+                if head["type"] == kind and seq in (None, answer.get("seq")):
+                    return head, buffers
+            return None
+
+        with self.came:
+            assert self.came.wait_for(found, 120)
+            return found()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def model() -> sam_rlx.Model:
+    return sam_rlx.load_model("sam-nano")
+
+
+@pytest.fixture(scope="module")
+def image() -> Any:
+    return io.read_image(ASSETS / "coins.jpg")
+
+
+@pytest.fixture
+def view() -> View:
+    return View()
+
+
+@pytest.fixture
+def session(model: sam_rlx.Model, image: Any, view: View) -> Iterator[ImageSession]:
+    made = ImageSession(model, image, send=view.send)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def predictor(model: sam_rlx.Model, image: Any) -> sam_rlx.ImagePredictor:
+    made = sam_rlx.ImagePredictor(model)
+    made.set_image(image)
+    return made
+
+
+def unpacked(head: dict[str, Any], bits: bytes) -> np.ndarray:
+    """Read a mask of a message, as the protocol says."""
+    width, height = head["size"]
+    x0, y0, x1, y1 = head["box"]
+    mask = np.zeros((height, width), np.bool_)
+    if bits:
+        rows = np.frombuffer(bits, np.uint8).reshape(y1 - y0, -1)
+        mask[y0:y1, x0:x1] = np.unpackbits(rows, axis=1)[:, : x1 - x0]
+    return mask
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 13), (64, 33)])
+def test_packed_masks(shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(0)
+    for density in (0.0, 0.02, 0.6, 1.0):
+        mask = random.uniform(size=shape) < density
+        packed = PackedMask.of(mask)
+        assert (packed.to_mask() == mask).all()
+        assert (unpacked(packed.head(1), packed.bits.tobytes()) == mask).all()
+        assert (packed.every(3).to_mask() == mask[::3, ::3]).all()
+
+
+def test_clicks_and_boxes_are_the_predictors(
+    session: ImageSession, predictor: sam_rlx.ImagePredictor
+) -> None:
+    session.call("click", x=POINT[0], y=POINT[1])
+    wanted = predictor.predict(point_coords=[POINT], point_labels=[1])
+    one = session.document.objects[0]
+    assert (one.mask == wanted.masks[wanted.best().index]).all()
+    assert one.score == wanted.best().iou_prediction
+    for candidate in range(3):
+        session.call("candidate", index=candidate)
+        assert (session.document.objects[0].mask == wanted.masks[candidate]).all()
+    session.call("click", x=OTHER[0], y=OTHER[1], label=0)
+    wanted = predictor.predict(
+        point_coords=[POINT, OTHER], point_labels=[1, 0], multimask_output=False
+    )
+    assert (session.document.objects[0].mask == wanted.masks[0]).all()
+    session.call("commit")
+    session.call("box", box=BOX)
+    wanted = predictor.predict(box=BOX, multimask_output=False)
+    assert len(session.document.objects) == 2
+    assert (session.document.objects[1].mask == wanted.masks[0]).all()
+
+
+def test_undo_redo_delete_commit_cancel_select(session: ImageSession) -> None:
+    session.call("click", x=POINT[0], y=POINT[1])
+    first = session.document.objects[0]
+    session.call("click", x=OTHER[0], y=OTHER[1], label=0)
+    second = session.document.objects[0]
+    session.call("undo")
+    assert session.document.objects == (first,)
+    session.call("redo")
+    assert session.document.objects == (second,)
+    session.call("commit")
+    assert session.document.current is None
+    session.call("click", x=335, y=44)
+    session.call("cancel")
+    assert session.document.objects == (second,)
+    session.call("select", index=0)
+    session.call("delete")
+    assert session.document.objects == ()
+    session.call("undo")
+    assert session.document.objects == (second,)
+    session.call("rename", index=0, name="coin")
+    session.call("recolor", index=0, color=[1, 2, 3])
+    assert (session.document.objects[0].name, session.document.objects[0].color) == (
+        "coin",
+        (1, 2, 3),
+    )
+
+
+def test_start_from_a_mask_and_correct_it(
+    session: ImageSession, predictor: sam_rlx.ImagePredictor
+) -> None:
+    mask = np.zeros(session.hw, np.bool_)
+    mask[160:210, 320:372] = True
+    session.call("start", mask=mask, name="given")
+    assert (session.document.objects[0].mask == mask).all()
+    session.call("click", x=POINT[0], y=POINT[1])
+    from sam_rlx._mask_logits import mask_logits
+
+    wanted = predictor.predict(
+        point_coords=[POINT],
+        point_labels=[1],
+        mask_input=mask_logits(mask, session.model),
+        multimask_output=False,
+    )
+    assert (session.document.objects[0].mask == wanted.masks[0]).all()
+
+
+def test_a_view_sees_what_there_is(session: ImageSession, view: View) -> None:
+    session.receive({"type": "ready", "view": "a", "seq": 1})
+    head, buffers = view.wait("image", 1)
+    shown = np.asarray(Image.open(streams.BytesIO(buffers[0])))
+    assert (shown == session.image).all()
+    assert (head["width"], head["height"]) == (384, 303)
+    session.receive({"type": "hover", "view": "a", "seq": 2, "x": POINT[0], "y": POINT[1]})
+    session.receive({"type": "click", "view": "a", "seq": 3, "x": POINT[0], "y": POINT[1]})
+    head, buffers = view.wait("state", 3)
+    sent = unpacked(head["masks"][0], buffers[0])
+    assert (sent == session.document.objects[0].mask).all()
+    session.receive({"type": "ready", "view": "b", "seq": 1})
+    state = [one for one in view.messages if one[2] == "b" and one[0]["type"] == "state"]
+    assert (unpacked(state[0][0]["masks"][0], state[0][1][0]) == sent).all()
+
+
+def test_hover_is_what_a_click_gives(session: ImageSession, view: View) -> None:
+    session.receive({"type": "hover", "view": "a", "seq": 2, "x": POINT[0], "y": POINT[1]})
+    head, buffers = view.wait("hover", 2)
+    assert session.document.objects == ()
+    session.call("click", x=POINT[0], y=POINT[1])
+    mask = session.document.objects[0].mask
+    assert (unpacked(head["mask"], buffers[0]) == mask).all()
+
+
+def test_hover_on_a_large_image_is_smaller_and_alike(model: sam_rlx.Model, view: View) -> None:
+    image = np.asarray(Image.open(ASSETS / "coins.jpg").convert("RGB").resize((2304, 1818)))
+    session = ImageSession(model, image, send=view.send)
+    session.receive({"type": "hover", "view": "a", "seq": 1, "x": 6 * POINT[0], "y": 6 * POINT[1]})
+    head, buffers = view.wait("hover", 1)
+    assert max(head["mask"]["size"]) == PREVIEW
+    session.call("click", x=6 * POINT[0], y=6 * POINT[1])
+    hovered = unpacked(head["mask"], buffers[0])
+    clicked = session.document.objects[0].mask
+    rows = ((np.arange(hovered.shape[0]) + 0.5) * 1818 / hovered.shape[0]).astype(int)
+    columns = ((np.arange(hovered.shape[1]) + 0.5) * 2304 / hovered.shape[1]).astype(int)
+    sampled = clicked[np.ix_(rows, columns)]
+    assert (hovered & sampled).sum() / (hovered | sampled).sum() > 0.98
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        {},
+        {"type": "click", "view": "a"},
+        {"type": "click", "view": 5, "seq": 1},
+        {"type": "launch", "view": "a", "seq": 1},
+        {"type": "start", "view": "a", "seq": 1},
+        {"type": "click", "view": "a", "seq": 1, "x": "1", "y": 2},
+        {"type": "click", "view": "a", "seq": 1, "x": float("nan"), "y": 2},
+        {"type": "click", "view": "a", "seq": 1, "x": 1, "y": 2, "label": 2},
+        {"type": "hover", "view": "a", "seq": 1, "x": None, "y": 2},
+        {"type": "box", "view": "a", "seq": 1, "box": [3, 3, 1, 9]},
+        {"type": "box", "view": "a", "seq": 1, "box": "abcd"},
+        {"type": "select", "view": "a", "seq": 1, "index": 4},
+        {"type": "delete", "view": "a", "seq": 1},
+        {"type": "candidate", "view": "a", "seq": 1, "index": 0},
+        {"type": "text", "view": "a", "seq": 1, "text": "coin"},
+        {"type": "image", "view": "a", "seq": 1, "index": 1},
+        {"type": "export", "view": "a", "seq": 1, "format": "gif"},
+        {"type": "pick", "view": "a", "seq": 1, "x": 1, "y": 1},
+    ],
+)
+def test_bad_messages_are_answered_and_change_nothing(
+    session: ImageSession, view: View, message: Any
+) -> None:
+    session.receive(message)
+    head, _ = view.wait("error")
+    assert "expected" in head["text"]
+    assert session.document.objects == ()
+
+
+def test_bad_calls_raise(session: ImageSession) -> None:
+    with pytest.raises(InvalidArgumentError, match="x: expected"):
+        session.call("click", x="a", y=1)
+    with pytest.raises(UnsupportedError, match="text: expected a model of SAM 3"):
+        session.call("text", text="coin")
+    with pytest.raises(InvalidArgumentError, match="mask: expected shape"):
+        session.call("start", mask=np.zeros((3, 3), np.bool_))
+
+
+def test_everything_and_pick(session: ImageSession, view: View, model: sam_rlx.Model) -> None:
+    options = {"points_per_side": 6, "pred_iou_thresh": 0.3, "stability_score_thresh": 0.3}
+    session.call("everything", options=options)
+    head, _ = view.wait("layer")
+    records = sam_rlx.MaskGenerator(model, **options).generate(session.image)
+    assert head["count"] == len(records)
+    session.call("pick", x=POINT[0], y=POINT[1])
+    picked = session.document.objects[0].mask
+    assert any((record.mask() == picked).all() for record in records)
+    assert picked[POINT[1], POINT[0]]
+
+
+def test_texts_are_the_concept_predictors(view: View) -> None:
+    model = sam_rlx.load_model("sam3-nano")
+    y, x = np.mgrid[:200, :260]
+    image = np.full((200, 260, 3), 140, np.uint8)
+    image[(x - 80) ** 2 + (y - 100) ** 2 < 45**2] = (205, 35, 35)
+    image[(x - 200) ** 2 + (y - 60) ** 2 < 30**2] = (40, 70, 205)
+    session = ImageSession(model, image, send=view.send)
+    session.call("text", text="circle", threshold=0.3)
+    wanted = sam_rlx.ConceptPredictor(model).predict(image, text="circle", threshold=0.3)
+    assert len(wanted.masks)
+    assert len(session.document.objects) == len(wanted.masks)
+    for one, mask in zip(session.document.objects, wanted.masks, strict=True):
+        assert (one.mask == mask).all()
+    session.call("text", text="circle", threshold=0.3)
+    assert len(session.document.objects) == len(wanted.masks)
+    session.call("undo")
+    session.call("undo")
+    assert session.document.objects == ()
+    session.close()
+
+
+def test_a_folder_is_a_queue(model: sam_rlx.Model, tmp_path: Path) -> None:
+    for name, size in (("a.png", (40, 30)), ("b.png", (50, 20))):
+        Image.new("RGB", size, (200, 30, 30)).save(tmp_path / name)
+    session = ImageSession(model, tmp_path)
+    session.call("click", x=5, y=5)
+    first = session.document.objects
+    session.call("image", index=1)
+    assert session.hw == (20, 50)
+    assert session.document.objects == ()
+    session.call("click", x=9, y=9)
+    session.call("image", index=0)
+    assert session.document.objects == first
+    document = json.loads(session.call("export", format="coco").contents)
+    assert [entry["file_name"] for entry in document["images"]] == ["a.png", "b.png"]
+    assert [entry["image_id"] for entry in document["annotations"]] == [1, 2]
+    session.close()
+    with pytest.raises(FileNotFoundError, match="images"):
+        ImageSession(model, tmp_path / "none")
+
+
+def test_exports_hold_the_masks(session: ImageSession) -> None:
+    session.call("click", x=POINT[0], y=POINT[1])
+    session.call("commit")
+    session.call("box", box=[305, 14, 368, 76])
+    masks = [one.mask for one in session.document.objects]
+    document = json.loads(session.call("export", format="coco").contents)
+    for entry, mask in zip(document["annotations"], masks, strict=True):
+        assert entry["area"] == mask.sum()
+    arrays = np.load(streams.BytesIO(session.call("export", format="npz").contents))
+    assert (arrays["masks"] == masks).all()
+    with zipfile.ZipFile(streams.BytesIO(session.call("export", format="png").contents)) as files:
+        for name, mask in zip(files.namelist(), masks, strict=True):
+            pixels = np.asarray(Image.open(streams.BytesIO(files.read(name))))
+            assert (pixels == 255 * mask).all()
+    labels = np.asarray(
+        Image.open(streams.BytesIO(session.call("export", format="labels").contents))
+    )
+    assert ((labels == 2) == masks[1]).all()
+    assert ((labels == 1) == (masks[0] & ~masks[1])).all()
+    polygons = json.loads(session.call("export", format="polygons").contents)
+    assert len(polygons["objects"]) == 2
+
+
+def test_clicks_are_never_dropped_and_of_hovers_the_newest_wins() -> None:
+    worker, gate, done = Worker("test"), threading.Event(), []
+    worker.submit(gate.wait)
+    for number in range(5):
+        worker.preview("a", lambda number=number: done.append(("hover", number)))  # type: ignore[misc]
+        worker.submit(lambda number=number: done.append(("click", number)))  # type: ignore[misc]
+    gate.set()
+    worker.submit(lambda: None).result(60)
+    ended = threading.Event()
+    worker.preview("b", ended.set)
+    assert ended.wait(60)
+    assert done == [*(("click", number) for number in range(5)), ("hover", 4)]
+    worker.close()
+    assert worker.submit(lambda: None).cancelled()
+
+
+def test_hovers_beside_a_cell_that_predicts(
+    session: ImageSession, view: View, predictor: sam_rlx.ImagePredictor
+) -> None:
+    for number in range(200):
+        message = {"type": "hover", "view": "a", "seq": number, "x": 20 + number, "y": 40}
+        session.receive(message)
+        if number % 20 == 0:
+            predictor.predict(point_coords=[POINT], point_labels=[1])
+    view.wait("hover", 199)
+    assert not [head for head, _, _ in view.messages if head["type"] == "error"]
