@@ -5,7 +5,7 @@
 #include "bindings/register.h"
 #include "checkpoint/quantize.h"
 #include "checkpoint/text.h"
-#include "core/parallel.h"
+#include "core/cores.h"
 #include "loading/family.h"
 #include "loading/open.h"
 

@@ -11,9 +11,6 @@
 
 namespace sam_rlx {
 
-// Cores that this process may use: its affinity mask, limited by the cgroup's CPU quota.
-int available_cores();
-
 // Makes fork() safe after a parallel region: GNU OpenMP would hang the child. Called once, when
 // the extension is loaded.
 void install_fork_handler();

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/errors.h"
+#include "core/cores.h"
 #include "core/parallel.h"
 #include "core/tensor.h"
 #include "kernels/kernel_table.h"
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_testing, m) {
   sam_rlx::register_sam3(m);
   sam_rlx::register_trace(m);
   m.def("allocation_count", sam_rlx::allocation_count);
+  m.def("quota_cores", sam_rlx::quota_cores, py::arg("root"), py::arg("memberships"));
   m.def("current_core", sam_rlx::current_core);
   m.def("leave_core", sam_rlx::leave_core, py::arg("core"), py::arg("team"));
   m.def("compiled_isas", [] { return py::cast(sam_rlx::compiled_isas()); });

@@ -305,7 +305,9 @@ def build_info() -> dict[str, Any]:
     -------
     dict
         Version, compiler, OpenMP, device, cores, families, precisions, and the instruction sets
-        that were compiled and that this CPU can run.
+        that were compiled and that this CPU can run. `cores` is the default number of threads:
+        the cores of the process's affinity mask, or its CPU quota (of a container, a systemd
+        slice, ...) where that is less, rounded to a whole number of at least 1.
     """
     return dict(_core.build_info())
 

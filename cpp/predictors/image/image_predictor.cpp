@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "ops/elementwise.h"
