@@ -1,5 +1,6 @@
 """What `load_model` takes: files, directories, names of packaged models and hub ids."""
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -7,9 +8,10 @@ from sam_rlx import _core
 from sam_rlx import _hub as hub
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
-# Names of the models inside the package, which are names of variants too.
+# Names of the small models, which are names of variants too.
 PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")
-ASSETS = Path(__file__).with_name("assets")
+_ASSETS = Path(__file__).with_name("assets")
+_PACKAGE = "sam_rlx_nano"
 
 
 def find_checkpoint(
@@ -64,12 +66,7 @@ def _preferred(name: str, path: Path | None, prefer: str) -> Path:
 def local_path(name: str) -> Path | None:
     """Return the file or directory behind `name`, or None if it is a hub id."""
     if name in PACKAGED:
-        asset = ASSETS / f"{name}.gguf"
-        if not asset.is_file():
-            raise UnsupportedError(
-                f"load_model: expected packaged weights {asset.name}, found a build without them"
-            )
-        return asset
+        return _packaged_file(name)
     path = Path(name).expanduser()
     if path.exists():
         return path
@@ -79,3 +76,32 @@ def local_path(name: str) -> Path | None:
         f"load_model: expected an existing file or directory, one of {list(PACKAGED)} or a hub "
         f"id 'owner/name', found {name!r}"
     )
+
+
+def _packaged_folders() -> list[Path]:
+    """Return where small models may lie: in this package, and in the one of the weights alone.
+
+    An installation from a checkout has them in this package. A released wheel requires
+    ``sam-rlx-nano``, which serves every platform.
+    """
+    spec = importlib.util.find_spec(_PACKAGE)
+    others = (spec.submodule_search_locations if spec is not None else None) or []
+    return [_ASSETS, *(Path(folder) for folder in others)]
+
+
+def _packaged_file(name: str) -> Path:
+    for folder in _packaged_folders():
+        path = folder / f"{name}.gguf"
+        if path.is_file():
+            return path
+    raise UnsupportedError(
+        f"load_model: expected the weights of {name}, found a build without them: "
+        "pip install sam-rlx-nano, in a checkout pip install ./packages/sam-rlx-nano"
+    )
+
+
+def packaged_name(path: Path) -> str | None:
+    """Return the name of the small model that an absolute path is the file of, or None."""
+    if path.stem not in PACKAGED:
+        return None
+    return path.stem if path.parent in [f.absolute() for f in _packaged_folders()] else None

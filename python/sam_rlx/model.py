@@ -7,7 +7,7 @@ from typing import Any
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_integer
-from sam_rlx._sources import ASSETS, find_checkpoint, local_path
+from sam_rlx._sources import find_checkpoint, local_path, packaged_name
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 __all__ = ["Model", "build_info", "load_model"]
@@ -42,8 +42,7 @@ class Model:
 
     def _packaged(self) -> str | None:
         """Return the name of a model that every installation has in a folder of its own."""
-        path = Path(self._absolute)
-        return path.stem if path.parent == ASSETS.absolute() else None
+        return packaged_name(Path(self._absolute))
 
     def __repr__(self) -> str:
         return (

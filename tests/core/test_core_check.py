@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.build
+pytestmark = [pytest.mark.build, pytest.mark.source_tree]
 
 
 def run_core_check(*groups):

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support.ops import ISAS, _testing
 
+pytestmark = pytest.mark.source_tree
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ROUNDS = 4096
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.ops import ISAS
 
+pytestmark = pytest.mark.source_tree
+
 ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c++20", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Icpp"]
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support.ops import ISAS, _testing
 
+pytestmark = pytest.mark.source_tree
+
 HEADER = Path(__file__).parents[2] / "cpp/kernels/kernel_table.h"
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.source_tree
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "acceptance.md"
 ROWS = 70

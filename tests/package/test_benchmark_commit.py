@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.source_tree
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 

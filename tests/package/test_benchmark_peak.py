@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.source_tree]
 
 
 @pytest.fixture

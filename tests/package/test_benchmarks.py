@@ -11,7 +11,7 @@ import pytest
 from support import HANG_SECONDS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-pytestmark = [pytest.mark.bench, pytest.mark.slow]
+pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.source_tree]
 
 
 @pytest.fixture

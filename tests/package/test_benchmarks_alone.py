@@ -8,7 +8,7 @@ import pytest
 import sam_rlx
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-pytestmark = [pytest.mark.bench, pytest.mark.slow]
+pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.source_tree]
 
 
 @pytest.fixture

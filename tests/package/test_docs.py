@@ -17,6 +17,8 @@ from sam_rlx import cli, io
 from sam_rlx.cli import demo
 from support import sam3cpp_files
 
+pytestmark = pytest.mark.source_tree
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))

@@ -21,6 +21,8 @@ import pytest
 from numpy.typing import NDArray
 from support import HANG_SECONDS, tiny
 
+pytestmark = pytest.mark.source_tree
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "example_variant.md"
 MAX_FILES = 12

@@ -25,7 +25,7 @@ CHAINS = [
 NEEDED = {"memcpy", "memset", "memmove", "sqrtf", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
 INITIALIZER = re.compile(r"_GLOBAL__|__cxx_global|_init\b|guard variable")
 
-pytestmark = pytest.mark.build
+pytestmark = [pytest.mark.build, pytest.mark.source_tree]
 
 
 def need(*names):

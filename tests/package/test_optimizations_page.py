@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.source_tree
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "optimizations.md"
 SOURCES = [p for p in (ROOT / "cpp").rglob("*") if p.suffix in {".cpp", ".h", ".inl"}]

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support.trained import CHECKPOINTS
 
+pytestmark = pytest.mark.source_tree
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -13,7 +13,7 @@ import yaml
 
 pytest.importorskip("torch", reason="needs the reference packages")
 parity = pytest.importorskip("sam_rlx.parity")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.source_tree]
 
 PAGE = Path(__file__).parents[2] / "docs" / "parity.md"
 CLICKS = {"point", "box", "mask"}

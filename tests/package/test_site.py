@@ -12,6 +12,8 @@ import pytest
 from nightly import site_pages
 from support import HANG_SECONDS
 
+pytestmark = pytest.mark.source_tree
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 pytest.importorskip("sphinx", reason="needs the extra docs")

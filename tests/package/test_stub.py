@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from sam_rlx import _core
 
+pytestmark = pytest.mark.source_tree
+
 STUB = Path(__file__).parents[2] / "python" / "sam_rlx" / "_core.pyi"
 
 

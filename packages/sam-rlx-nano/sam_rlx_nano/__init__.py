@@ -1,0 +1,1 @@
+"""Weights of the small models of ``sam_rlx``, which finds them in this folder."""
