@@ -1,7 +1,6 @@
 """Result files of ``sam-rlx track``: a video, masks by object and frame, and JSON."""
 
 import argparse
-import hashlib
 import json
 import re
 import sys
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io, viz
+from sam_rlx._input_files import file_name as file_name
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.types import VideoFrame
 from sam_rlx.cli import common
@@ -20,7 +20,6 @@ from sam_rlx.cli.common import UsageError
 
 _MASK_NAME = re.compile(r".+_\d{5,}\.png")
 UNNAMED = "1"  # what an object is called when there is no ``--object``
-_MAX_NAME = 150  # bytes of a file's name that are the object's
 
 
 class TrackOutputs:
@@ -178,23 +177,6 @@ class Names:
     def all(self) -> list[str]:
         """Return all names so far."""
         return list(self._names.values())
-
-
-def file_name(name: str) -> str:
-    """Return how files of an object begin: other characters become the hexadecimal of their bytes.
-
-    Two names never give the same beginning. Long ones end in a hash.
-    """
-    plain = "".join(
-        c
-        if c.isalnum() or c in "-_" or (c == "." and index)
-        else "".join(f"%{byte:02X}" for byte in c.encode("utf-8", "surrogateescape"))
-        for index, c in enumerate(name)
-    )
-    if len(plain.encode()) <= _MAX_NAME:
-        return plain
-    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return f"{plain.encode()[:_MAX_NAME].decode('utf-8', 'ignore')}%{digest}"
 
 
 def _mask_files(folder: Path | None) -> list[Path]:
