@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _options, viz
-from sam_rlx.cli import common, images, inputs, outputs
+from sam_rlx.cli import common, generator_options, images, inputs, outputs
 from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.images import Say
 from sam_rlx.cli.outputs import Found
@@ -16,15 +16,6 @@ from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
 from sam_rlx.model import Model
 
-_OPTIONS = (
-    "points_per_side",
-    "points_per_batch",
-    "pred_iou_thresh",
-    "stability_score_thresh",
-    "box_nms_thresh",
-    "crop_n_layers",
-    "min_mask_region_area",
-)
 _EXAMPLES = """examples:
   sam-rlx everything street.jpg --model sam_vit_b_01ec64.pth --output street_overlay.png
   sam-rlx everything street.jpg --points-per-side 16 --pred-iou-thresh 0.6 \\
@@ -46,16 +37,7 @@ def add_parser(commands: Any) -> None:
     )
     inputs.add_arguments(parser)
     common.add_model_arguments(parser)
-    options = _options.describe("generator", "sam")
-    for name in _OPTIONS:
-        default, low = options[name]["default"], options[name]["min"]
-        whole = common.positive if low else int
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=whole if isinstance(default, int) else float,
-            metavar="N",
-            help=f"{options[name]['help']} {_options.default_text('generator', name)}",
-        )
+    generator_options.add_arguments(parser)
     outputs.add_output_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -76,11 +58,8 @@ class _EverythingFinder:
 
     def prepare(self, model: Model) -> None:
         """Take the model, whose family decides what is not given."""
-        given = {name: getattr(self._args, name) for name in _OPTIONS}
         defaults = _options.defaults("generator", model)
-        self._options = {
-            name: defaults[name] if value is None else value for name, value in given.items()
-        }
+        self._options = {**defaults, **generator_options.given(self._args)}
         try:
             self._generator = MaskGenerator(model, **self._options, num_threads=self._args.threads)
         except InvalidArgumentError as error:
