@@ -1,0 +1,87 @@
+"""What a batch works on: images and clips, each with its prompts."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+# Suffixes of video files. A file that is named with another one is taken for an image.
+CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".flv")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One object: points, a box or both, in pixels (x, y) of the image.
+
+    Attributes
+    ----------
+    name : str
+        Of the object; of its PNG file too.
+    points, labels
+        (x, y) and 1 or 0 for each point.
+    box : (x0, y0, x1, y1) or None
+    frame : int
+        Of a clip, from 0.
+    """
+
+    name: str
+    points: tuple[tuple[float, float], ...] = ()
+    labels: tuple[int, ...] = ()
+    box: tuple[float, float, float, float] | None = None
+    frame: int = 0
+
+
+@dataclass(frozen=True)
+class Item:
+    """One image or clip.
+
+    Attributes
+    ----------
+    index : int
+        Position in the plan.
+    name : str
+        Unique in the plan.
+    path : str
+        Absolute path of the file; of the Parquet file for an image whose bytes are in one.
+    row : (int, int, str) or None
+        Row group, row and column of a Parquet file with bytes.
+    is_clip : bool
+        Whether it is a video.
+    hw : (H, W) or None
+        The size that the prompts were made for.
+    prompts : tuple of Prompt
+        What to segment.
+    texts : tuple of str
+        What to look for.
+    """
+
+    index: int
+    name: str
+    path: str
+    row: tuple[int, int, str] | None = None
+    is_clip: bool = False
+    hw: tuple[int, int] | None = None
+    prompts: tuple[Prompt, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dict that ``json`` can write."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Item":
+        """Return the item of a dict of `to_json`."""
+        prompts = tuple(
+            Prompt(
+                given["name"],
+                tuple((x, y) for x, y in given["points"]),
+                tuple(given["labels"]),
+                None if given["box"] is None else tuple(given["box"]),
+                given["frame"],
+            )
+            for given in fields["prompts"]
+        )
+        others = {
+            key: None if fields[key] is None else tuple(fields[key])
+            for key in ("row", "hw", "texts")
+        }
+        return cls(**{**fields, **others, "prompts": prompts})

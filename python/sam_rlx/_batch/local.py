@@ -1,0 +1,178 @@
+"""The default engine: worker processes on this machine."""
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sam_rlx import errors
+from sam_rlx._batch.items import Item
+from sam_rlx._batch.job import Job
+from sam_rlx._batch.journal import MAX_ATTEMPTS
+from sam_rlx.errors import InternalError
+
+# Called with the index of an item that is done, and its error or None.
+Report = Callable[[int, str | None], None]
+ItemsOf = Callable[[int], Sequence[Item]]
+
+
+class _Worker:
+    """One process, and the block that it works on."""
+
+    def __init__(self, job: Job) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "sam_rlx._batch.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.block: int | None = None
+        self.is_ready = False
+        self._rest = b""
+        self._send(job.to_json())
+
+    def _send(self, order: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # its end is seen when it is read from
+            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def order(self, block: int, items: Sequence[Item]) -> None:
+        """Give it a block."""
+        self.block = block
+        self._send({"block": block, "items": [item.to_json() for item in items]})
+
+    def answers(self) -> list[dict[str, Any]] | None:
+        """Return the answers that have come, None at its end."""
+        assert self.process.stdout is not None
+        data = os.read(self.process.stdout.fileno(), 1 << 16)
+        if not data:
+            return None
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def end(self) -> None:
+        """End it: what it has begun is taken back."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end; kill it if that takes too long."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class LocalEngine:
+    """Shares blocks out to processes. One that ends before its time is replaced.
+
+    Parameters
+    ----------
+    job : Job
+        What to do.
+    workers : int
+        Number of processes.
+    """
+
+    def __init__(self, job: Job, workers: int) -> None:
+        self._job = job
+        self._count = workers
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+        self._deaths: Counter[int | None] = Counter()
+
+    def run(self, blocks: Sequence[int], items_of: ItemsOf, report: Report) -> None:
+        """Do blocks; `report` hears of each item that is done.
+
+        Raises
+        ------
+        SamRlxError, OSError
+            What a worker cannot go on after: the model does not load, the disk is full.
+        """
+        self._pending = deque(blocks)
+        self._items_of = items_of
+        try:
+            for _ in range(min(self._count, len(self._pending))):
+                self._start()
+            while self._workers:
+                for key, _ in self._selector.select():
+                    self._hear(key.data, report)
+        finally:
+            for worker in self._workers:
+                worker.end()
+            for worker in self._workers:
+                worker.wait(10.0)
+            self._selector.close()
+
+    def _start(self) -> None:
+        worker = _Worker(self._job)
+        self._workers.append(worker)
+        self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+
+    def _remove(self, worker: _Worker) -> None:
+        self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
+        self._workers.remove(worker)
+        worker.end()
+        worker.wait(10.0)
+
+    def _hear(self, worker: _Worker, report: Report) -> None:
+        answers = worker.answers()
+        if answers is None:
+            self._replace(worker)
+            return
+        for answer in answers:
+            if "fatal" in answer:
+                raise _raised(answer)
+            if "item" in answer:
+                report(answer["item"], answer["error"])
+            else:
+                worker.is_ready = True
+                worker.block = None
+                self._next(worker)
+
+    def _next(self, worker: _Worker) -> None:
+        if self._pending:
+            block = self._pending.popleft()
+            worker.order(block, self._items_of(block))
+        else:
+            self._remove(worker)
+
+    def _replace(self, worker: _Worker) -> None:
+        """Put a new process in the position of one that has ended."""
+        block = worker.block
+        self._remove(worker)
+        self._deaths[block] += 1
+        # Each death costs an item one of its attempts, unless the process fails by itself.
+        most = MAX_ATTEMPTS * (1 if block is None else 1 + len(self._items_of(block)))
+        if self._deaths[block] > most:
+            raise InternalError(
+                f"batch: expected worker processes that stay, found {self._deaths[block]} that "
+                f"ended with exit status {worker.process.returncode}"
+            )
+        if block is not None:
+            self._pending.appendleft(block)
+        self._start()
+
+
+def _raised(answer: dict[str, Any]) -> Exception:
+    """Return the error that a worker has met."""
+    kinds = {**vars(errors), "OSError": OSError, "MemoryError": MemoryError}
+    kinds["FileNotFoundError"] = FileNotFoundError
+    kind = kinds.get(answer["fatal"])
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        return kind(answer["text"])
+    found = f"{answer['fatal']}: {answer['text']}"
+    return InternalError(f"batch: expected a worker to go on, found {found}")
+
+
+def run(job: Job, workers: int, blocks: Sequence[int], items_of: ItemsOf, report: Report) -> None:
+    """Do blocks on this machine; see `LocalEngine.run`."""
+    LocalEngine(job, workers).run(blocks, items_of, report)

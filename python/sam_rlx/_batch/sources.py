@@ -1,0 +1,189 @@
+"""Which items the words of a batch name: files, folders, patterns, lists, tables, documents."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sam_rlx._batch import documents
+from sam_rlx._batch.items import CLIP_SUFFIXES, Item, Prompt
+from sam_rlx._batch.parquet import ImageTable
+from sam_rlx._input_files import SUFFIXES, files_of, read_list, unique_names
+from sam_rlx.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All items of a batch, in order.
+
+    Attributes
+    ----------
+    items : list of Item
+        Each file once, each with a name of its own.
+    has_views : bool
+        Whether some come from a list of views, which asks for PNG files.
+    """
+
+    items: list[Item]
+    has_views: bool
+
+
+class _Found:
+    """Items so far, without index and with names that others may have too."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.names: list[str | None] = []
+        self.has_views = False
+        self._paths: set[str] = set()
+
+    def add_file(self, path: Path) -> None:
+        """Add a file once, without prompts."""
+        absolute = os.path.abspath(path)  # noqa: PTH100  # links stay: fast for millions
+        if absolute in self._paths:
+            return
+        self._paths.add(absolute)
+        self.add(Item(0, "", absolute, is_clip=_is_clip(path)), None)
+
+    def add(self, item: Item, name: str | None) -> None:
+        """Add an item, with the name that its source gives it."""
+        self.items.append(item)
+        self.names.append(name)
+
+    def plan(self) -> Plan:
+        """Return the items with numbers and names."""
+        paths = [Path(name or item.path) for item, name in zip(self.items, self.names, strict=True)]
+        names = unique_names(paths)
+        numbered = enumerate(zip(self.items, names, strict=True))
+        items = [replace(item, index=index, name=name) for index, (item, name) in numbered]
+        return Plan(items, self.has_views)
+
+
+def expand(words: Sequence[str], lists: Sequence[str] = (), images: Path | None = None) -> Plan:
+    """Return the plan for words and lists of words.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Files, folders (with all that is below them), patterns, ``@list.txt``, ``.parquet`` tables,
+        ``.json`` documents.
+    lists : sequence of str
+        Text files with one word on each line; ``-`` is standard input.
+    images : Path, optional
+        Folder of the images that documents and tables name. Default: their own.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no word, or a table or document is not valid.
+    FileNotFoundError
+        A folder, pattern or list has nothing, or a table or document does not exist.
+    """
+    found = _Found()
+    plain: list[str] = []
+    listed = list(lists)
+    for word in words:
+        if word.startswith("@") and not Path(word).exists():
+            listed.append(word[1:])
+        else:
+            plain.append(word)
+    for name in listed:
+        plain += read_list(name)
+    if not plain:
+        raise InvalidArgumentError("inputs: expected files, folders or lists, found none")
+    for word in plain:
+        path = Path(word).expanduser()
+        if path.is_dir():
+            _add_folder(found, path)
+            continue
+        for file in files_of(word)[0]:
+            _add(found, file, images)
+    return found.plan()
+
+
+def _add_folder(found: _Found, folder: Path) -> None:
+    before = len(found.items)
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122
+            if not name.startswith(".") and suffix in (*SUFFIXES, *CLIP_SUFFIXES):
+                found.add_file(Path(parent, name))
+    if len(found.items) == before:
+        raise FileNotFoundError(f"expected images in the folder {folder}, found none")
+
+
+def _add(found: _Found, path: Path, images: Path | None) -> None:
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        for item, name in _rows(ImageTable(path), images):
+            found.add(item, name)
+    elif suffix == ".json":
+        named, are_views = documents.read(path, images)
+        found.has_views = found.has_views or are_views
+        for each in named:
+            absolute = os.path.abspath(each.path)  # noqa: PTH100
+            item = Item(0, "", absolute, None, _is_clip(each.path), each.hw, each.prompts)
+            found.add(item, each.name)
+    else:
+        found.add_file(path)
+
+
+def _is_clip(path: Path) -> bool:
+    return path.suffix.lower() in CLIP_SUFFIXES
+
+
+_NAMES = ("name", "id", "item")
+
+
+def _rows(table: ImageTable, images: Path | None) -> Iterator[tuple[Item, str | None]]:
+    base = table.path.resolve().parent if images is None else images
+    columns = (*_NAMES, "points", "labels", "boxes", "text")
+    for group, row, fields in table.rows(columns):
+        name = next((str(fields[key]) for key in _NAMES if fields.get(key) is not None), None)
+        where = f"{table.path}: row {row} of group {group}"
+        prompts, texts = _prompts(where, fields), _texts(where, fields)
+        if table.holds_bytes:
+            path, position = os.path.abspath(table.path), (group, row, table.column)  # noqa: PTH100
+            name = name or f"{table.path.stem}-{group}-{row}"
+            yield Item(0, "", path, position, False, None, prompts, texts), name
+        else:
+            given = fields[table.column]
+            if not given:
+                raise InvalidArgumentError(f"{where}: expected a path, found {given!r}")
+            path = os.path.abspath(base / given)  # noqa: PTH100
+            clip = _is_clip(Path(path))
+            yield Item(0, "", path, None, clip, None, prompts, texts), name
+
+
+def _prompts(where: str, fields: dict[str, Any]) -> tuple[Prompt, ...]:
+    """Return what the columns points, labels and boxes of a row describe."""
+    prompts = []
+    points = fields.get("points") or []
+    labels = fields.get("labels") or [1] * len(points)
+    try:
+        if len(labels) != len(points):
+            raise ValueError(f"{len(points)} points and {len(labels)} labels")
+        if points:
+            pairs = tuple((float(x), float(y)) for x, y in points)
+            prompts.append(Prompt("points", pairs, tuple(int(label) for label in labels)))
+        for number, (x0, y0, x1, y1) in enumerate(fields.get("boxes") or []):
+            box = (float(x0), float(y0), float(x1), float(y1))
+            prompts.append(Prompt(f"box-{number}", box=box))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{where}: expected points [[x, y], ...], labels and boxes [[x0, y0, x1, y1], ...], "
+            f"found {error}"
+        ) from error
+    return tuple(prompts)
+
+
+def _texts(where: str, fields: dict[str, Any]) -> tuple[str, ...]:
+    text = fields.get("text")
+    if text is None:
+        return ()
+    texts = [text] if isinstance(text, str) else text
+    if not all(isinstance(one, str) for one in texts):
+        raise InvalidArgumentError(f"{where}: expected text or a list of texts, found {text!r}")
+    return tuple(texts)

@@ -1,0 +1,126 @@
+"""The work on one block, the same for every engine."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sam_rlx import _core, io
+from sam_rlx._batch import clips, finders
+from sam_rlx._batch.items import Item
+from sam_rlx._batch.job import Job
+from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
+from sam_rlx._batch.parquet import write_rows
+from sam_rlx._input_files import file_name
+from sam_rlx.errors import MissingExtraError
+from sam_rlx.model import load_model
+
+# Called with the index of each item that has a row, and its error or None.
+Report = Callable[[int, str | None], None]
+
+
+class BlockWorker:
+    """Does blocks of a job, one after the other, with one model.
+
+    Parameters
+    ----------
+    job : Job
+        What to do.
+
+    Raises
+    ------
+    SamRlxError
+        The model cannot be loaded, or does not do what the job asks for.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._out = Path(job.out)
+        self._blocks = Blocks(self._out, 0)
+        self._model = load_model(job.model, **job.load)
+        self._finder = finders.make(job, self._model)
+        self._journal: Journal | None = None
+
+    def run(self, block: int, items: Sequence[Item], report: Report) -> None:
+        """Do what is left of a block, and write its rows."""
+        if self._blocks.part(block).exists():
+            self._blocks.remove_journals(block)
+            return
+        journal = self._journal = self._blocks.journal(block)
+        try:
+            rows = []
+            for item in items:
+                row = journal.rows.get(item.index)
+                if row is None:
+                    row = self._row(journal, item)
+                    journal.done(row)
+                    if item.is_clip:
+                        self._checkpoint(item).remove()
+                    report(item.index, row["error"])
+                rows.append(row)
+            write_rows(self._blocks.part(block), rows)
+        finally:
+            journal.close()
+            self._journal = None
+        self._blocks.remove_journals(block)
+
+    def stop(self) -> None:
+        """Take back the item that is begun, from another thread before the process ends."""
+        journal = self._journal
+        if journal is not None:
+            journal.stop()
+
+    def _row(self, journal: Journal, item: Item) -> dict[str, Any]:
+        if journal.attempts[item.index] >= MAX_ATTEMPTS:
+            return _error_row(
+                item, f"expected a result, found {MAX_ATTEMPTS} attempts that ended the process"
+            )
+        journal.start(item.index)
+        try:
+            found = self._found(journal, item)
+        except MissingExtraError:  # of every item
+            raise
+        except Exception as error:
+            return _error_row(item, str(error) or type(error).__name__)
+        if self._job.masks:
+            self._write_masks(item, found)
+        return {**_named(item), **found, "error": None}
+
+    def _found(self, journal: Journal, item: Item) -> dict[str, Any]:
+        """Return the fields of a row."""
+        if item.is_clip:
+            return clips.track(
+                item,
+                self._job,
+                self._model,
+                self._checkpoint(item),
+                lambda: journal.kept(item.index),
+            )
+        image = finders.read_image(item)
+        height, width = image.shape[:2]
+        masks = self._finder.find(item, image)
+        return {"height": height, "width": width, "frames": 1, "masks": masks}
+
+    def _checkpoint(self, item: Item) -> clips.ClipCheckpoint:
+        return clips.ClipCheckpoint(self._out / "clips" / f"{item.index:09d}")
+
+    def _write_masks(self, item: Item, found: dict[str, Any]) -> None:
+        """Write a PNG for each mask. An error here is one of the disk, and ends the job."""
+        folder = self._out / "masks" / file_name(item.name)
+        for number, each in enumerate(found["masks"]):
+            name = file_name(each["object"])
+            if item.is_clip:
+                name = f"{name}_{each['frame']:05d}"
+            elif self._job.task == "text":
+                name = f"{name}_{number:03d}"
+            counts = _core.rle_from_string(each["counts"].encode("ascii"))
+            mask = _core.rle_decode(counts, (found["height"], found["width"]))
+            io.write_image(folder / f"{name}.png", mask)
+
+
+def _named(item: Item) -> dict[str, Any]:
+    return {"index": item.index, "item": item.name, "path": item.path}
+
+
+def _error_row(item: Item, text: str) -> dict[str, Any]:
+    empty: dict[str, Any] = {"height": None, "width": None, "frames": None, "masks": []}
+    return {**_named(item), **empty, "error": text}
