@@ -7,6 +7,7 @@
 #include "checkpoint/text.h"
 #include "core/cores.h"
 #include "loading/family.h"
+#include "loading/hugging_face_names.h"
 #include "loading/open.h"
 
 // Files of weights as what writes other files needs them: nothing of a network is made.
@@ -90,6 +91,7 @@ void register_checkpoint(py::module_& m) {
       .def("describe", describe)
       .def("encode", encode, py::arg("name"), py::arg("dtype"), py::arg("num_threads") = 0)
       .def("raw", raw, py::arg("name"));
+  m.def("meta_name", meta_name, py::arg("family"), py::arg("hugging_face_name"));
   m.def("to_short_name", to_short_name, py::arg("family"), py::arg("meta_name"));
 }
 

@@ -179,16 +179,9 @@ std::string tracker_name(std::string_view name) {
 
 // The name that Meta gives a tensor, none for a second copy.
 std::string meta_name(const StateDict& state_dict, std::string_view name) {
-  if (name.starts_with(kDetectorModel)) return detector_name(name.substr(kDetectorModel.size()));
-  if (name.starts_with(kTrackerNeck)) {
-    return "detector.backbone.vision_backbone.sam2_convs." +
-           mapped_key(kNeckRows, name.substr(kTrackerNeck.size()));
-  }
-  if (!name.starts_with(kTrackerModel)) return std::string(name);
-  const std::string_view inner = name.substr(kTrackerModel.size());
-  if (inner != kEncodingCopy) return tracker_name(inner);
+  const std::string copy = std::string(kTrackerModel) + std::string(kEncodingCopy);
   const std::string original = std::string(kTrackerModel) + std::string(kEncodingName);
-  return state_dict.contains(original) ? "" : tracker_name(kEncodingName);
+  return name == copy && state_dict.contains(original) ? "" : sam3_meta_name(name);
 }
 
 // base.q_proj.weight, base.k_proj.weight, base.v_proj.weight -> base.in_proj_weight, and in the
@@ -215,6 +208,17 @@ void join_attention(StateDict& state_dict) {
 
 std::string sam3_tracker_name(std::string_view sam2_name) {
   return "tracker." + mapped_key(kTrackerRows, sam2_name);
+}
+
+std::string sam3_meta_name(std::string_view name) {
+  if (name.starts_with(kDetectorModel)) return detector_name(name.substr(kDetectorModel.size()));
+  if (name.starts_with(kTrackerNeck)) {
+    return "detector.backbone.vision_backbone.sam2_convs." +
+           mapped_key(kNeckRows, name.substr(kTrackerNeck.size()));
+  }
+  if (!name.starts_with(kTrackerModel)) return std::string(name);
+  const std::string_view inner = name.substr(kTrackerModel.size());
+  return tracker_name(inner == kEncodingCopy ? kEncodingName : inner);
 }
 
 void sam3_from_hugging_face(StateDict& state_dict) {

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import io
 from sam_rlx._arrays import as_rgb
-from sam_rlx._parity import networks, references
+from sam_rlx._parity import choice, networks
 from sam_rlx._parity import stages as stage_module
 from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, compare_masks
 from sam_rlx._parity.references import Reference
@@ -40,7 +40,7 @@ def check(
     checkpoint: str | os.PathLike[str] | Model,
     images: Any = None,
     *,
-    reference: Literal["auto", "meta"] = "auto",
+    reference: choice.Choice = "auto",
     reference_checkpoint: str | os.PathLike[str] | None = None,
     precision: str = "float32",
     stages: Literal["all"] | Sequence[str] = "all",
@@ -57,8 +57,10 @@ def check(
         A checkpoint file or folder, a hub id, or a packaged model such as ``"sam2-nano"``.
     images : path, ndarray or sequence of them, optional
         Image files, or uint8 (H, W, 3) RGB. Default: a photograph of the package.
-    reference : {"auto", "meta"}
-        Meta's packages ``segment-anything``, ``sam2`` or ``sam3``, by the family.
+    reference : {"auto", "meta", "transformers"}
+        ``meta``: Meta's packages ``segment-anything``, ``sam2`` or ``sam3``, by the family.
+        ``transformers``: its classes; `Report.notes` names where these differ from Meta's code by
+        design, and what is not compared for that. ``auto``: Meta's where it is installed.
     reference_checkpoint : str or path, optional
         Another file with the weights for the reference. Default: the same.
     precision : {"float32", "bfloat16", "int8"}
@@ -96,8 +98,6 @@ def check(
     CheckpointError
         The file is damaged.
     """
-    if reference not in ("auto", "meta"):
-        raise InvalidArgumentError(f"reference: expected auto or meta, found {reference!r}")
     if precision not in BOUNDS:
         raise InvalidArgumentError(
             f"precision: expected one of {list(BOUNDS)}, found {precision!r}"
@@ -106,7 +106,7 @@ def check(
     model = checkpoint if isinstance(checkpoint, Model) else load_model(checkpoint, precision=given)
     inputs = _images(images)
     source = model.source if reference_checkpoint is None else find_checkpoint(reference_checkpoint)
-    network = references.reference_of(model, networks.read_weights(str(source)))
+    network = choice.reference_of(model, networks.read_weights(str(source)), reference)
     chosen = _stages(stages, network.stages)
     exact = tolerance is None and _exact_fits(network)
     layered = [stage for stage in chosen if stage not in stage_module.MASKS_ALONE]

@@ -35,10 +35,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(_MARKER)
     if _MARKER not in metafunc.fixturenames or marker is None:
         return
-    from sam_rlx._parity.references import stages_of
+    from sam_rlx._parity.choice import stages_of
 
     wanted = marker.kwargs.get("stages", "all")
-    stages = stages_of(marker.args[0]) if wanted == "all" else wanted
+    if wanted == "all":
+        wanted = stages_of(marker.args[0], marker.kwargs.get("reference", "auto"))
+    stages = [wanted] if isinstance(wanted, str) else wanted
     metafunc.parametrize(_MARKER, list(stages), indirect=True)
 
 

@@ -84,6 +84,8 @@ class Recorder:
         handles = []
 
         def keep(path: str, where: tuple[int, ...], value: Any) -> None:
+            if hasattr(value, "to_tuple"):  # the results of transformers' classes
+                value = value.to_tuple()
             for index in where:
                 if not isinstance(value, list | tuple) or index >= len(value):
                     return

@@ -144,6 +144,21 @@ def sam3() -> SimpleNamespace:
     )
 
 
+def transformers() -> SimpleNamespace:
+    """Import transformers, whose classes can be built from it by their names."""
+    package = _import("transformers", {"transformers": "transformers"})
+    try:
+        # Its classes are imported when they are asked for, with what these need.
+        importlib.import_module("transformers.modeling_utils")
+        package.video = importlib.import_module(
+            "transformers.models.sam2_video.modeling_sam2_video"
+        )
+    except ImportError as error:
+        raise _install("transformers>=5.24", error) from error
+    package.transformers.logging.set_verbosity_error()
+    return package
+
+
 def _stand_in_for_triton() -> None:
     """Make Meta's GPU kernels importable where triton is not installed. None of them is run."""
     if "triton" in sys.modules or importlib.util.find_spec("triton") is not None:

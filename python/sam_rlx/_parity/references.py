@@ -1,6 +1,5 @@
 """Meta's packages on the networks of a checkpoint: one class for each family."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core
 from sam_rlx._parity import networks, packages, sam3_network
 from sam_rlx._parity.layers import Recorder, in_our_layout
 from sam_rlx._parity.stages import (
@@ -26,7 +24,6 @@ from sam_rlx._parity.stages import (
     prompts,
     write_clip,
 )
-from sam_rlx._sources import find_checkpoint
 from sam_rlx.model import Model
 
 
@@ -37,6 +34,8 @@ class Reference:
     notes: tuple[str, ...] = ()  # where it differs from Meta's code by design
     stages: tuple[str, ...] = ()
     before: ClassVar[Mapping[str, str]] = {}
+
+    mask_side: int
 
     def __init__(self, package: Any, network: Any) -> None:
         self.package, self.network = package, network
@@ -109,8 +108,6 @@ class Reference:
                 found = of_video_text(list(self.track_text(folder, text)), image)
             return found.masks, found.scores
         return self.find(stage, image, text)
-
-    mask_side = 256
 
     def encode(self, image: NDArray[np.uint8]) -> None:
         """Encode an image for clicks."""
@@ -340,15 +337,8 @@ class Sam3Reference(Reference):
             self.network.supervise_joint_box_scores = False
 
 
-_REFERENCES = {"sam": SamReference, "sam2": Sam2Reference, "sam3": Sam3Reference}
-
-
-def stages_of(checkpoint: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Return the stages of a checkpoint's family. Reads the names of its tensors only."""
-    family = _core.Checkpoint(str(find_checkpoint(checkpoint))).to_meta_names()
-    return _REFERENCES[family].stages
-
-
-def reference_of(model: Model, weights: networks.Weights) -> Reference:
-    """Build the reference of a model's family."""
-    return _REFERENCES[model.family](model, weights)
+REFERENCES: dict[str, type[Reference]] = {
+    "sam": SamReference,
+    "sam2": Sam2Reference,
+    "sam3": Sam3Reference,
+}

@@ -32,7 +32,11 @@ def add_parser(commands: Any) -> None:
         help="an image file; may be repeated (default: a photograph of the package)",
     )
     parser.add_argument(
-        "--reference", choices=("auto", "meta"), default="auto", help="what to compare with"
+        "--reference",
+        choices=("auto", "meta", "transformers"),
+        default="auto",
+        help="what to compare with (default: Meta's package, or transformers where it alone is "
+        "installed)",
     )
     parser.add_argument(
         "--reference-checkpoint", metavar="FILE", help="weights of the reference (default: FILE)"
