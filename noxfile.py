@@ -89,7 +89,8 @@ def asan(session: nox.Session) -> None:
     Takes arguments of pytest. The package is put together in a folder of its own: it never
     replaces an installed one.
     """
-    folder = build_preset(session, "asan", "core_check", "kernel_check", "_core", "_testing")
+    checks = ("core_check", "core_check_std", "kernel_check")
+    folder = build_preset(session, "asan", *checks, "_core", "_testing")
     requirements = PROJECT["project"]["optional-dependencies"]["test"]
     session.install(*PROJECT["project"]["dependencies"], *requirements)
     stage = Path(session.create_tmp()).resolve()
@@ -101,8 +102,8 @@ def asan(session: nox.Session) -> None:
         "ASAN_OPTIONS": "detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }
-    session.run(str(folder / "core_check"), env=env, external=True)
-    session.run(str(folder / "kernel_check"), env=env, external=True)
+    for check in checks:
+        session.run(str(folder / check), env=env, external=True)
     preload = {
         # Before the interpreter: ASan must be first, and must find the function that throws.
         "LD_PRELOAD": f"{runtime(session, 'libasan.so')} {runtime(session, 'libstdc++.so')}",
@@ -115,7 +116,7 @@ def asan(session: nox.Session) -> None:
 @nox.session
 def tsan(session: nox.Session) -> None:
     """Run the packaged models with several threads under ThreadSanitizer, of Clang with libomp."""
-    folder = build_preset(session, "tsan", "core_check", "thread_check")
+    folder = build_preset(session, "tsan", "core_check", "core_check_std", "thread_check")
     env = {
         # libomp itself is not instrumented. Its companion Archer tells ThreadSanitizer about the
         # barriers of parallel regions, and is loaded by libomp where it finds it.
@@ -123,7 +124,8 @@ def tsan(session: nox.Session) -> None:
         "OMP_TOOL_LIBRARIES": "libarcher.so",
     }
     models = sorted(str(path) for path in Path("python/sam_rlx/assets").glob("*.gguf"))
-    session.run(str(folder / "core_check"), env=env, external=True)
+    for check in ("core_check", "core_check_std"):
+        session.run(str(folder / check), env=env, external=True)
     session.run(str(folder / "thread_check"), *models, env=env, external=True)
 
 

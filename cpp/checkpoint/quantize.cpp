@@ -134,16 +134,17 @@ void quantize(DType dtype, std::span<const float> numbers, std::byte* out, int n
   const bool any_size = dtype == DType::kF32 || dtype == DType::kBF16;
   const auto held = [&](float x) { return any_size || std::fabs(x) <= kLargest; };
   auto* const first = reinterpret_cast<std::uint8_t*>(out);
-  parallel_for(num_threads, count, kChunk, [&](std::int64_t begin, std::int64_t end, int) {
-    const auto bad = std::find_if_not(numbers.begin() + begin, numbers.begin() + end, held);
-    if (bad != numbers.begin() + end) {
-      fail<CheckpointError>(where, std::string("numbers up to 65504 for ") + dtype_name(dtype),
-                            std::to_string(*bad));
-    }
-    for (std::int64_t i = begin; i < end; i += block) {
-      quantize_block(numbers.data() + i, first + i / block * bytes);
-    }
-  });
+  parallel_for(
+      {num_threads, count, kChunk, kFunctionWork}, [&](std::int64_t begin, std::int64_t end, int) {
+        const auto bad = std::find_if_not(numbers.begin() + begin, numbers.begin() + end, held);
+        if (bad != numbers.begin() + end) {
+          fail<CheckpointError>(where, std::string("numbers up to 65504 for ") + dtype_name(dtype),
+                                std::to_string(*bad));
+        }
+        for (std::int64_t i = begin; i < end; i += block) {
+          quantize_block(numbers.data() + i, first + i / block * bytes);
+        }
+      });
 }
 
 }  // namespace sam_rlx

@@ -1,18 +1,25 @@
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <exception>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include <type_traits>
+#include <vector>
 
 namespace sam_rlx {
 
-// Makes fork() safe after a parallel region: GNU OpenMP would hang the child. Called once, when
-// the extension is loaded.
+// Work is told in multiply-adds of a matrix product, of which a core does 10 to 100 in a
+// nanosecond. A thread that a loop wakes has so much at least: it takes the time of waking one.
+// docs/optimizations.md: thread-work.
+constexpr std::int64_t kMinThreadWork = 1 << 18;
+// Other work, in the same unit: a number that is read and written, and one of which an exponential,
+// a root or the like is made.
+constexpr std::int64_t kNumberWork = 8;
+constexpr std::int64_t kFunctionWork = 32;
+
+// The threads among which `work` is shared, at most `num_threads`: each has kMinThreadWork or more.
+int threads_for(int num_threads, std::int64_t work) noexcept;
+
+// Makes fork() safe after a parallel region: the child begins with threads of its own. Called once,
+// when the extension is loaded.
 void install_fork_handler();
 
 // The core that the calling thread runs on; -1 where the system does not tell.
@@ -22,69 +29,44 @@ int current_core() noexcept;
 // threads. Afterwards it may use the same cores as before. True if it moved.
 bool leave_core(int core, int team) noexcept;
 
-// Sees that the threads of a parallel region begin on cores of their own. Where cores that share no
-// cache were idle for long, Linux wakes a thread on the core of the one that wakes it, and leaves
-// it there for tens of milliseconds: a click after a pause took twice as long with two threads.
-class RegionBarrier {
- public:
-  RegionBarrier() noexcept;  // by the thread that opens the region
-  ~RegionBarrier();
-  RegionBarrier(const RegionBarrier&) = delete;
-  RegionBarrier& operator=(const RegionBarrier&) = delete;
+// What a loop of the calling thread did, for tests.
+struct LoopRecord {
+  int asked = 0;          // num_threads
+  int threads = 0;        // that got work
+  std::int64_t work = 0;  // of the whole loop
+  std::int64_t ranges = 0;
+};
+// Loops that the calling thread opens are added to `records` from now on; null ends it.
+void record_loops(std::vector<LoopRecord>* records) noexcept;
 
-  // By each thread of the region, 0 being the one that opened it: it waits, a tenth of a
-  // millisecond at most and only after a pause, until the others run.
-  void join(int thread, int team) noexcept;
-
- private:
-  int core_ = -1;  // of the thread that opens the region
-  bool rested_ = false;
-  std::atomic<int> running_ = 0;  // of the others
+// A loop without its body: [0, count) in ranges of at most `grain`, each index of which is `work`.
+struct Loop {
+  int num_threads = 1;
+  std::int64_t count = 0, grain = 1, work = kMinThreadWork;
 };
 
-// Calls body(begin, end, thread) for consecutive ranges of at most `grain` out of [0, count), on
-// up to `num_threads` threads; thread is in [0, num_threads). The ranges do not depend on the
-// number of threads, so neither do results. Every thread gets at least one range, so that its
-// scratch memory is grown after one call; who is free takes the next one. A nested call runs on the
-// calling thread. The first exception is raised again after the loop.
+namespace detail {
+using LoopBody = void (*)(const void* body, std::int64_t begin, std::int64_t end, int thread);
+void run_loop(const Loop& loop, LoopBody call, const void* body);
+}  // namespace detail
+
+// Calls body(begin, end, thread) for consecutive ranges of at most `grain` out of [0, count), on as
+// many threads as the work is enough for, `num_threads` at most; thread is in [0, num_threads). The
+// ranges do not depend on the number of threads, so neither do results. Every thread gets at least
+// one range, so that its scratch memory is grown after one call; who is free takes the next one. A
+// nested call runs on the calling thread. The first exception is raised again after the loop.
+template <class Body>
+void parallel_for(const Loop& loop, const Body& body) {
+  const auto call = [](const void* x, std::int64_t begin, std::int64_t end, int thread) {
+    (*static_cast<const Body*>(x))(begin, end, thread);
+  };
+  detail::run_loop(loop, call, &body);
+}
+
+// The same where each index is worth a thread: a window, a mask, a block of a product.
 template <class Body>
 void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, const Body& body) {
-  if (count <= 0) return;
-  grain = std::max<std::int64_t>(grain, 1);
-  const std::int64_t chunks = (count - 1) / grain + 1;
-  const auto run = [&](std::int64_t chunk, int thread) {
-    const std::int64_t begin = chunk * grain;
-    body(begin, begin + std::min(grain, count - begin), thread);
-  };
-#ifdef _OPENMP
-  const int threads = static_cast<int>(std::min<std::int64_t>(num_threads, chunks));
-  if (threads > 1 && omp_in_parallel() == 0) {
-    std::exception_ptr error;
-    std::int64_t error_chunk = chunks;
-    std::atomic<std::int64_t> taken = 0;  // beside the first range of each thread
-    RegionBarrier barrier;
-#pragma omp parallel num_threads(threads)
-    {
-      const int thread = omp_get_thread_num();
-      const std::int64_t team = omp_get_num_threads();
-      barrier.join(thread, static_cast<int>(team));
-      for (std::int64_t chunk = thread; chunk < chunks; chunk = team + taken.fetch_add(1)) {
-        try {
-          run(chunk, thread);
-        } catch (...) {
-#pragma omp critical(sam_rlx_parallel_error)
-          if (chunk < error_chunk) {
-            error_chunk = chunk;
-            error = std::current_exception();
-          }
-        }
-      }
-    }
-    if (error) std::rethrow_exception(error);
-    return;
-  }
-#endif
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) run(chunk, 0);
+  parallel_for({.num_threads = num_threads, .count = count, .grain = grain}, body);
 }
 
 }  // namespace sam_rlx

@@ -11,16 +11,17 @@ namespace {
 
 // Rows of x (rows, cols) rounded, each followed by zeros up to `stride`; there is room for whole
 // blocks of rows.
-std::uint16_t* round_rows(Context& ctx, ConstView x, std::int64_t stride, int threads) {
+std::uint16_t* round_rows(Context& ctx, ConstView x, std::int64_t stride) {
   const std::int64_t rows = x.shape.rows(), cols = x.shape.last();
   auto* const out = ctx.workspace.array<std::uint16_t>(round_up(rows, kBFloat16Rows) * stride);
-  parallel_for(threads, rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      std::uint16_t* const position = out + row * stride;
-      ctx.kernels.round_bfloat16(x.data + row * cols, cols, position);
-      std::fill(position + cols, position + stride, std::uint16_t{0});
-    }
-  });
+  parallel_for({ctx.num_threads, rows, 16, cols * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   std::uint16_t* const position = out + row * stride;
+                   ctx.kernels.round_bfloat16(x.data + row * cols, cols, position);
+                   std::fill(position + cols, position + stride, std::uint16_t{0});
+                 }
+               });
   return out;
 }
 
@@ -49,14 +50,14 @@ void bfloat16_linear(Context& ctx, ConstView x, const PackedMatrix& weight,
   if (m == 0 || n == 0) return;
   const std::int64_t stride = round_up(k, kBFloat16Depth);
   GemmPlan plan;
-  plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  plan.threads = threads_for(ctx.num_threads, m * n * k);
   plan.row_block = near_rows(kernels, 2 * stride, kBFloat16Rows);
   split_gemm(plan, {m, n}, {kBFloat16Rows, kernels.gemm_nr});
 
   const Workspace::Scope scratch(ctx.workspace);
-  const std::uint16_t* const rows = round_rows(ctx, x, stride, plan.threads);
+  const std::uint16_t* const rows = round_rows(ctx, x, stride);
   const auto* const panels = static_cast<const std::uint16_t*>(weight.bytes.get());
-  parallel_for(plan.threads, plan.tasks(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+  parallel_for(plan.loop(ctx, m * n * k), [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {
       const GemmPlan::Task task = plan.task(i);
       BFloat16GemmArgs g;

@@ -17,7 +17,7 @@ constexpr std::int64_t kChunk = std::int64_t{1} << 20;
 struct Unpacking {
   const PackedMatrix& weight;
   std::int64_t first, count;
-  int threads;
+  int num_threads;
   float* rows;
   float* panels;
 };
@@ -25,7 +25,7 @@ struct Unpacking {
 void unpack(const KernelTable& kernels, const Unpacking& u) {
   const std::int64_t nr = kernels.gemm_nr, k = u.weight.cols;
   const BlockRows& blocks = u.weight.blocks;
-  parallel_for(u.threads, round_up(u.count, nr) / nr, 1,
+  parallel_for({u.num_threads, round_up(u.count, nr) / nr, 1, nr * k * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  float* const rows = u.rows + thread * nr * k;
                  for (std::int64_t panel = begin; panel < end; ++panel) {
@@ -59,13 +59,13 @@ void block_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const E
   if (m == 0 || n == 0) return;
   const std::int64_t nr = ctx.kernels.gemm_nr;
   const std::int64_t most = std::min(round_up(n, nr), std::max(nr, kChunk / k / nr * nr));
-  const int threads = most * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  const int threads = threads_for(ctx.num_threads, most * k * kNumberWork);
   const Workspace::Scope scratch(ctx.workspace);
   float* const panels = ctx.workspace.array<float>(most * k);
   float* const rows = ctx.workspace.array<float>(threads * nr * k);
   for (std::int64_t first = 0; first < n; first += most) {
     const std::int64_t count = std::min(most, n - first);
-    unpack(ctx.kernels, {weight, first, count, threads, rows, panels});
+    unpack(ctx.kernels, {weight, first, count, ctx.num_threads, rows, panels});
     packed_gemm(ctx, m, whole_rows(x.data, k), Panels{panels, nullptr, first, count, k, n},
                 epilogue, out.data);
   }

@@ -37,7 +37,7 @@ void edge_distances(float center, float extent, std::int64_t side, float* out) {
 void refine_boxes_(Context& ctx, View boxes, ConstView delta) {
   check_boxes("refine_boxes_", boxes.shape);
   if (delta.shape != boxes.shape) fail("refine_boxes_", boxes.shape.str(), delta.shape.str());
-  parallel_for(ctx.num_threads, boxes.numel(), kGrain,
+  parallel_for({ctx.num_threads, boxes.numel(), kGrain, 2 * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    boxes.data[i] = sigmoid(inverse_sigmoid(boxes.data[i]) + delta.data[i]);
@@ -48,7 +48,7 @@ void refine_boxes_(Context& ctx, View boxes, ConstView delta) {
 void box_corners(Context& ctx, ConstView boxes, float width, float height, View out) {
   check_boxes("box_corners", boxes.shape);
   if (out.shape != boxes.shape) fail("box_corners", boxes.shape.str(), out.shape.str());
-  parallel_for(ctx.num_threads, boxes.shape[0], kGrain,
+  parallel_for({ctx.num_threads, boxes.shape[0], kGrain, 4 * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const float* const box = boxes.data + 4 * i;
@@ -70,7 +70,7 @@ void box_distances(Context& ctx, ConstView boxes, View rows, View cols) {
     }
   }
   const std::int64_t height = rows.shape[1], width = cols.shape[1];
-  parallel_for(ctx.num_threads, count, 4,
+  parallel_for({ctx.num_threads, count, 4, 2 * (height + width) * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const float* const box = boxes.data + 4 * i;
@@ -88,7 +88,7 @@ void encode_coordinates(Context& ctx, ConstView x, const CoordinateCode& code, V
   const Shape expected{x.shape[0], width};
   if (out.shape != expected) fail("encode_coordinates: result", expected.str(), out.shape.str());
   const std::int64_t columns = x.shape[1];
-  parallel_for(ctx.num_threads, x.shape[0], 8,
+  parallel_for({ctx.num_threads, x.shape[0], 8, 2 * encoded * half * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const float* const from = x.data + i * columns;

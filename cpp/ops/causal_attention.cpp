@@ -11,8 +11,6 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kMinParallelWork = 1 << 16;  // docs/optimizations.md: work-items
-
 // One head of one run.
 struct Unit {
   const float *query, *key, *value;  // rows of 3C numbers
@@ -74,7 +72,9 @@ void causal_attention(Context& ctx, const CausalAttentionArgs& args, View out) {
     longest = std::max(longest, rows);
     work += rows * rows * channels;
   }
-  const int threads = work < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  const int threads = threads_for(ctx.num_threads, work);
+  const std::int64_t items = runs * args.num_heads;
+  if (items == 0) return;
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t size = longest * (head_dim + longest);
   float* const memory = ctx.workspace.array<float>(threads * size);
@@ -94,7 +94,7 @@ void causal_attention(Context& ctx, const CausalAttentionArgs& args, View out) {
             .head_dim = head_dim},
            args.scale, memory + thread * size);
   };
-  parallel_for(threads, runs * args.num_heads, 1, body);
+  parallel_for({ctx.num_threads, items, 1, work / items}, body);
 }
 
 }  // namespace sam_rlx

@@ -39,7 +39,7 @@ View padded(Context& ctx, ConstView x, std::int64_t padding) {
   const View out = ctx.workspace.floats(
       {x.shape[0], height + 2 * padding, x.shape[2] + 2 * padding, x.shape[3]});
   const std::int64_t out_row = row + 2 * border, out_height = out.shape[1];
-  parallel_for(ctx.num_threads, x.shape[0] * out_height, 16,
+  parallel_for({ctx.num_threads, x.shape[0] * out_height, 16, out_row * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t y = i % out_height - padding;
@@ -135,21 +135,23 @@ void depthwise_conv(Context& ctx, ConstView x, ConstView weight, ConstView bias,
   }
   if (out.shape != x.shape) fail("depthwise_conv: result", x.shape.str(), out.shape.str());
   const std::int64_t row = width * channels;
-  parallel_for(ctx.num_threads, x.shape[0] * height, 1, [&](std::int64_t i, std::int64_t, int) {
-    std::array<const float*, kMaxSize> rows{};
-    for (std::int64_t k = 0; k < size; ++k) {
-      const std::int64_t y = i % height + k - size / 2;
-      const bool inside = y >= 0 && y < height;
-      rows[static_cast<std::size_t>(k)] = inside ? x.data + (i + k - size / 2) * row : nullptr;
-    }
-    ctx.kernels.depthwise_row({.rows = rows.data(),
-                               .size = size,
-                               .width = width,
-                               .channels = channels,
-                               .weight = weight.data,
-                               .bias = bias.data,
-                               .out = out.data + i * row});
-  });
+  parallel_for({ctx.num_threads, x.shape[0] * height, 1, row * size * size},
+               [&](std::int64_t i, std::int64_t, int) {
+                 std::array<const float*, kMaxSize> rows{};
+                 for (std::int64_t k = 0; k < size; ++k) {
+                   const std::int64_t y = i % height + k - size / 2;
+                   const bool inside = y >= 0 && y < height;
+                   rows[static_cast<std::size_t>(k)] =
+                       inside ? x.data + (i + k - size / 2) * row : nullptr;
+                 }
+                 ctx.kernels.depthwise_row({.rows = rows.data(),
+                                            .size = size,
+                                            .width = width,
+                                            .channels = channels,
+                                            .weight = weight.data,
+                                            .bias = bias.data,
+                                            .out = out.data + i * row});
+               });
 }
 
 }  // namespace sam_rlx

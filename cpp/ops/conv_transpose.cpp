@@ -47,35 +47,37 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
   const std::int64_t k_block = std::min<std::int64_t>(k, kernels.gemm_kc);
   const std::int64_t run = std::min(near_rows(kernels, 4 * k_block, mr), round_up(width, mr));
   const std::int64_t runs = (width + run - 1) / run;
-  const int threads = lines * width * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  const std::int64_t tasks = lines * runs, work = lines * width * n * k;
+  const int threads = threads_for(ctx.num_threads, work);
   const Workspace::Scope scratch(ctx.workspace);
   float* const buffers = ctx.workspace.array<float>(threads * run * k_block);
   const auto source = whole_rows(x.data, k);
 
-  parallel_for(threads, lines * runs, 1, [&](std::int64_t task, std::int64_t, int thread) {
-    const std::int64_t line = task / runs, first = task % runs * run;
-    GemmArgs g;
-    g.m = std::min(run, width - first);
-    g.n = n;
-    float* const packed = buffers + thread * run * k_block;
-    g.c_row_stride = n;
-    for (std::int64_t p0 = 0; p0 < k; p0 += k_block) {
-      g.k = std::min(k_block, k - p0);
-      g.a = left_panels(kernels, packed, g.k);
-      g.accumulate = p0 > 0;
-      pack_segments(kernels, source, line * width + first, g.m, p0, g.k, packed);
-      if (p0 + g.k == k) {
-        g.column_bias = weight.bias.data();
-        g.activation = gemm_activation(activation);
-      }
-      for (std::int64_t dy = 0; dy < 2; ++dy) {
-        const float* const panels = weight.rows[static_cast<std::size_t>(dy)].floats();
-        g.b = right_panels(kernels, panels + p0 * nr, k);
-        g.c = out.data + ((2 * line + dy) * width + first) * n;
-        kernels.gemm(g);
-      }
-    }
-  });
+  parallel_for({ctx.num_threads, tasks, 1, work / tasks},
+               [&](std::int64_t task, std::int64_t, int thread) {
+                 const std::int64_t line = task / runs, first = task % runs * run;
+                 GemmArgs g;
+                 g.m = std::min(run, width - first);
+                 g.n = n;
+                 float* const packed = buffers + thread * run * k_block;
+                 g.c_row_stride = n;
+                 for (std::int64_t p0 = 0; p0 < k; p0 += k_block) {
+                   g.k = std::min(k_block, k - p0);
+                   g.a = left_panels(kernels, packed, g.k);
+                   g.accumulate = p0 > 0;
+                   pack_segments(kernels, source, line * width + first, g.m, p0, g.k, packed);
+                   if (p0 + g.k == k) {
+                     g.column_bias = weight.bias.data();
+                     g.activation = gemm_activation(activation);
+                   }
+                   for (std::int64_t dy = 0; dy < 2; ++dy) {
+                     const float* const panels = weight.rows[static_cast<std::size_t>(dy)].floats();
+                     g.b = right_panels(kernels, panels + p0 * nr, k);
+                     g.c = out.data + ((2 * line + dy) * width + first) * n;
+                     kernels.gemm(g);
+                   }
+                 }
+               });
 }
 
 }  // namespace sam_rlx

@@ -19,17 +19,18 @@ void add_to(Context& ctx, ConstView a, ConstView b, float* out) {
   if (period == 0 || total % period != 0) {
     fail("add", "second shape that repeats over " + a.shape.str(), b.shape.str());
   }
-  parallel_for(ctx.num_threads, total, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    while (begin < end) {
-      const std::int64_t offset = begin % period;
-      const std::int64_t count = std::min(end - begin, period - offset);
-      const float* const x = a.data + begin;
-      const float* const y = b.data + offset;
-      float* const z = out + begin;
-      for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
-      begin += count;
-    }
-  });
+  parallel_for({ctx.num_threads, total, kGrain, kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 while (begin < end) {
+                   const std::int64_t offset = begin % period;
+                   const std::int64_t count = std::min(end - begin, period - offset);
+                   const float* const x = a.data + begin;
+                   const float* const y = b.data + offset;
+                   float* const z = out + begin;
+                   for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
+                   begin += count;
+                 }
+               });
 }
 
 }  // namespace
@@ -46,20 +47,22 @@ void add_scaled(Context& ctx, ConstView a, ConstView b, float factor, View out) 
   if (a.numel() != b.numel() || a.numel() != out.numel()) {
     fail("add_scaled", a.shape.str(), b.shape.str() + " and " + out.shape.str());
   }
-  parallel_for(ctx.num_threads, a.numel(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      out.data[i] = a.data[i] + factor * b.data[i];
-    }
-  });
+  parallel_for({ctx.num_threads, a.numel(), kGrain, kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   out.data[i] = a.data[i] + factor * b.data[i];
+                 }
+               });
 }
 
 void copy_(Context& ctx, View to, ConstView from) {
   if (to.numel() != from.numel()) fail("copy_", to.shape.str(), from.shape.str());
   if (to.data == from.data) return;
-  parallel_for(ctx.num_threads, to.numel(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    std::memcpy(to.data + begin, from.data + begin,
-                static_cast<std::size_t>(end - begin) * sizeof(float));
-  });
+  parallel_for({ctx.num_threads, to.numel(), kGrain, kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 std::memcpy(to.data + begin, from.data + begin,
+                             static_cast<std::size_t>(end - begin) * sizeof(float));
+               });
 }
 
 void transpose(Context& ctx, ConstView x, View out) {
@@ -70,7 +73,7 @@ void transpose(Context& ctx, ConstView x, View out) {
   // Blocks of rows whose part of a result row is some cache lines.
   constexpr std::int64_t kRows = 64;  // docs/optimizations.md: work-items
   const std::int64_t grain = std::max(kRows, kGrain / std::max<std::int64_t>(cols, 1));
-  parallel_for(ctx.num_threads, rows, grain / kRows * kRows,
+  parallel_for({ctx.num_threads, rows, grain / kRows * kRows, cols * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; i += kRows) {
                    ctx.kernels.transpose_block(x.data + i * cols, cols, std::min(kRows, end - i),

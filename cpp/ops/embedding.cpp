@@ -24,9 +24,10 @@ void write_rows(Context& ctx, const Shape& table, const std::int64_t* ids, View 
   if (wrong != ids + count) {
     fail("ids", "numbers from 0 to " + std::to_string(table[0] - 1), std::to_string(*wrong));
   }
-  parallel_for(ctx.num_threads, count, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t i = begin; i < end; ++i) write(ids[i], out.data + i * width);
-  });
+  parallel_for({ctx.num_threads, count, kGrain, width * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) write(ids[i], out.data + i * width);
+               });
 }
 
 }  // namespace

@@ -19,22 +19,23 @@ struct QuantizedRows {
   std::int32_t* zero = nullptr;
 };
 
-QuantizedRows quantize(Context& ctx, ConstView x, int threads) {
+QuantizedRows quantize(Context& ctx, ConstView x) {
   const std::int64_t rows = x.shape.rows(), cols = x.shape.last();
   QuantizedRows out;
   out.stride = round_up(cols, kRowAlign);
   out.bytes = ctx.workspace.array<std::uint8_t>(rows * out.stride);
   out.scale = ctx.workspace.array<float>(rows);
   out.zero = ctx.workspace.array<std::int32_t>(rows);
-  parallel_for(threads, rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
-    ctx.kernels.quantize_rows({.rows = end - begin,
-                               .cols = cols,
-                               .x = x.data + begin * cols,
-                               .out = out.bytes + begin * out.stride,
-                               .out_stride = out.stride,
-                               .scale = out.scale + begin,
-                               .zero = out.zero + begin});
-  });
+  parallel_for({ctx.num_threads, rows, 16, cols * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 ctx.kernels.quantize_rows({.rows = end - begin,
+                                            .cols = cols,
+                                            .x = x.data + begin * cols,
+                                            .out = out.bytes + begin * out.stride,
+                                            .out_stride = out.stride,
+                                            .scale = out.scale + begin,
+                                            .zero = out.zero + begin});
+               });
   return out;
 }
 
@@ -66,15 +67,15 @@ void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Ep
   const std::int64_t m = x.shape.rows(), n = weight.rows, k = weight.cols;
   if (m == 0 || n == 0) return;
   GemmPlan plan;
-  plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  plan.threads = threads_for(ctx.num_threads, m * n * k);
   const std::int64_t mr = kernels.int8_mr;
   plan.row_block = near_rows(kernels, std::max<std::int64_t>(k, 256), mr);
   split_gemm(plan, {m, n}, {mr, kernels.gemm_nr});
 
   const Workspace::Scope scratch(ctx.workspace);
-  const QuantizedRows rows = quantize(ctx, x, plan.threads);
+  const QuantizedRows rows = quantize(ctx, x);
   const auto* const panels = static_cast<const std::int8_t*>(weight.bytes.get());
-  parallel_for(plan.threads, plan.tasks(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+  parallel_for(plan.loop(ctx, m * n * k), [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {
       const GemmPlan::Task task = plan.task(i);
       Int8GemmArgs g;

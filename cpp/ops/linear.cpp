@@ -115,7 +115,7 @@ GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int6
   // Where two blocks are packed at once, their partial sums stay in the first-level cache.
   const bool one_block = k_blocks == 1 || (wide && k <= 1024 && !in_place);
   plan.k_block = one_block ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
-  plan.threads = m * n * k < kMinParallelWork ? 1 : std::max(1, ctx.num_threads);
+  plan.threads = threads_for(ctx.num_threads, m * n * k);
   plan.row_block = near_rows(ctx.kernels, 4 * std::max<std::int64_t>(plan.k_block, 256), mr);
   split_gemm(plan, {m, n}, {mr, nr});
   return plan;

@@ -172,7 +172,8 @@ void map_to_token_attention_norm(Context& ctx, const MapToTokenArgs& args, View 
 
   const std::int64_t slice = kFoldStep * (rows + channels);
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
-  parallel_for(ctx.num_threads, positions, kFoldStep,
+  parallel_for({ctx.num_threads, positions, kFoldStep,
+                2 * channels * rows + rows * kFunctionWork + 2 * channels * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  map_part(kernels, args, folded, begin, end - begin,
                           thread_slice(slices, slice, thread), keys_out);

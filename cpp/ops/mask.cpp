@@ -140,7 +140,8 @@ void for_each_block(Context& ctx, const std::vector<const float*>& low_res,
   const std::int64_t floats = plan.scratch_floats();
   float* const memory = ctx.workspace.array<float>(floats * std::max(ctx.num_threads, 1));
   const std::int64_t blocks = (geometry.height + block_rows - 1) / block_rows;
-  parallel_for(ctx.num_threads, static_cast<std::int64_t>(low_res.size()) * blocks, 1,
+  parallel_for({ctx.num_threads, static_cast<std::int64_t>(low_res.size()) * blocks, 1,
+                2 * block_rows * geometry.width * kNumberWork},
                [&](std::int64_t item, std::int64_t /*end*/, int thread) {
                  const std::int64_t mask = item / blocks, begin = item % blocks * block_rows;
                  UpscaledRows rows(plan, low_res[static_cast<std::size_t>(mask)],

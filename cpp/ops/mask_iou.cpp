@@ -18,18 +18,19 @@ BitMasks::BitMasks(Context& ctx, ConstView logits) : count_(logits.shape[0]) {
   words_ = (positions + kWordBits - 1) / kWordBits;
   bits_.assign(static_cast<std::size_t>(count_ * words_), 0);
   areas_.assign(static_cast<std::size_t>(count_), 0);
-  parallel_for(ctx.num_threads, count_, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t k = begin; k < end; ++k) {
-      const float* const mask = logits.data + k * positions;
-      std::uint64_t* const words = bits_.data() + k * words_;
-      std::int64_t area = 0;
-      for (std::int64_t i = 0; i < positions; ++i) {
-        words[i / kWordBits] |= std::uint64_t{mask[i] > 0.0F} << (i % kWordBits);
-      }
-      for (std::int64_t w = 0; w < words_; ++w) area += std::popcount(words[w]);
-      areas_[static_cast<std::size_t>(k)] = area;
-    }
-  });
+  parallel_for({ctx.num_threads, count_, 1, positions * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t k = begin; k < end; ++k) {
+                   const float* const mask = logits.data + k * positions;
+                   std::uint64_t* const words = bits_.data() + k * words_;
+                   std::int64_t area = 0;
+                   for (std::int64_t i = 0; i < positions; ++i) {
+                     words[i / kWordBits] |= std::uint64_t{mask[i] > 0.0F} << (i % kWordBits);
+                   }
+                   for (std::int64_t w = 0; w < words_; ++w) area += std::popcount(words[w]);
+                   areas_[static_cast<std::size_t>(k)] = area;
+                 }
+               });
 }
 
 std::vector<float> mask_iou(Context& ctx, const BitMasks& a, const BitMasks& b) {
@@ -38,18 +39,20 @@ std::vector<float> mask_iou(Context& ctx, const BitMasks& a, const BitMasks& b) 
   }
   const std::int64_t rows = a.count(), columns = b.count(), words = a.words();
   std::vector<float> ious(static_cast<std::size_t>(rows * columns));
-  parallel_for(ctx.num_threads, rows, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < columns; ++j) {
-        const std::uint64_t *const x = a.bits(i), *const y = b.bits(j);
-        std::int64_t shared = 0;
-        for (std::int64_t w = 0; w < words; ++w) shared += std::popcount(x[w] & y[w]);
-        const std::int64_t all = a.area(i) + b.area(j) - shared;
-        ious[static_cast<std::size_t>(i * columns + j)] =
-            static_cast<float>(shared) / static_cast<float>(std::max<std::int64_t>(all, 1));
-      }
-    }
-  });
+  parallel_for({ctx.num_threads, rows, 1, columns * words * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   for (std::int64_t j = 0; j < columns; ++j) {
+                     const std::uint64_t *const x = a.bits(i), *const y = b.bits(j);
+                     std::int64_t shared = 0;
+                     for (std::int64_t w = 0; w < words; ++w) shared += std::popcount(x[w] & y[w]);
+                     const std::int64_t all = a.area(i) + b.area(j) - shared;
+                     ious[static_cast<std::size_t>(i * columns + j)] =
+                         static_cast<float>(shared) /
+                         static_cast<float>(std::max<std::int64_t>(all, 1));
+                   }
+                 }
+               });
   return ious;
 }
 

@@ -59,25 +59,28 @@ std::int64_t position_offset(const Shape& map, std::int64_t factor, std::int64_t
 void split_positions(Context& ctx, ConstView map, View out) {
   const std::int64_t width = out.shape[2], channels = map.shape[2];
   const std::int64_t factor = positions_factor("split_positions", map.shape, out.shape);
-  parallel_for(ctx.num_threads, out.shape[0], 1, [&](std::int64_t y, std::int64_t, int) {
-    for (std::int64_t d = 0; d < factor * factor; ++d) {
-      ctx.kernels.transpose_block(map.data + position_offset(map.shape, factor, y, d),
-                                  factor * channels, width, channels,
-                                  out[y].data + d * channels * width, width);
-    }
-  });
+  parallel_for({ctx.num_threads, out.shape[0], 1, factor * factor * channels * width * kNumberWork},
+               [&](std::int64_t y, std::int64_t, int) {
+                 for (std::int64_t d = 0; d < factor * factor; ++d) {
+                   ctx.kernels.transpose_block(map.data + position_offset(map.shape, factor, y, d),
+                                               factor * channels, width, channels,
+                                               out[y].data + d * channels * width, width);
+                 }
+               });
 }
 
 void merge_positions(Context& ctx, ConstView rows, View map) {
   const std::int64_t width = rows.shape[2], channels = map.shape[2];
   const std::int64_t factor = positions_factor("merge_positions", map.shape, rows.shape);
-  parallel_for(ctx.num_threads, rows.shape[0], 1, [&](std::int64_t y, std::int64_t, int) {
-    for (std::int64_t d = 0; d < factor * factor; ++d) {
-      ctx.kernels.transpose_block(rows[y].data + d * channels * width, width, channels, width,
-                                  map.data + position_offset(map.shape, factor, y, d),
-                                  factor * channels);
-    }
-  });
+  parallel_for(
+      {ctx.num_threads, rows.shape[0], 1, factor * factor * channels * width * kNumberWork},
+      [&](std::int64_t y, std::int64_t, int) {
+        for (std::int64_t d = 0; d < factor * factor; ++d) {
+          ctx.kernels.transpose_block(rows[y].data + d * channels * width, width, channels, width,
+                                      map.data + position_offset(map.shape, factor, y, d),
+                                      factor * channels);
+        }
+      });
 }
 
 namespace {
@@ -155,6 +158,15 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
   }
 }
 
+// Of upscale_row.
+std::int64_t row_work(const MaskUpscalingArgs& args) {
+  const std::int64_t width = args.map.shape[1], channels = args.map.shape[2];
+  const std::int64_t first = args.bias1.numel(), second = args.bias2.numel();
+  const std::int64_t products =
+      channels * first + first * second + 4 * second * args.hyper.shape[0];
+  return width * (products + (first + 4 * second) * kFunctionWork);
+}
+
 void check(const KernelTable& kernels, const MaskUpscalingArgs& args, const Shape& masks) {
   SAM_RLX_DCHECK(args.map.shape.rank() == 3 && args.hyper.shape.rank() == 2);
   const std::int64_t height = args.map.shape[0], width = args.map.shape[1];
@@ -184,7 +196,7 @@ void upscale_masks(Context& ctx, const MaskUpscalingArgs& args, View masks) {
 
   const Workspace::Scope scratch(ctx.workspace);
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
-  parallel_for(ctx.num_threads, args.map.shape[0], 1,
+  parallel_for({ctx.num_threads, args.map.shape[0], 1, row_work(args)},
                [&](std::int64_t y, std::int64_t, int thread) {
                  float* const base = slices + thread * slice;
                  upscale_row(kernels, args, y,

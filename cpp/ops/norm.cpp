@@ -50,7 +50,8 @@ void layer_norm(Context& ctx, ConstView x, ConstView weight, ConstView bias, flo
   if (out.shape != x.shape) fail("layer_norm: result", x.shape.str(), out.shape.str());
   const std::int64_t cols = x.shape.last();
   if (cols == 0) return;
-  parallel_for(ctx.num_threads, x.shape.rows(), std::max<std::int64_t>(1, kGrain / cols),
+  parallel_for({ctx.num_threads, x.shape.rows(), std::max<std::int64_t>(1, kGrain / cols),
+                2 * cols * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  ctx.kernels.layer_norm_rows(x.data + begin * cols, end - begin, cols, weight.data,
                                              bias.data, eps, out.data + begin * cols);
@@ -74,11 +75,12 @@ void group_norm_affine(Context& ctx, ConstView x, const GroupNormArgs& args, Vie
                      chunk = std::max<std::int64_t>(1, kGrain / channels);
   const std::int64_t chunks = (positions + chunk - 1) / chunk;
   float* const moments = ctx.workspace.array<float>(chunks * 2 * channels);
-  parallel_for(
-      ctx.num_threads, positions, chunk, [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
-        float* const mean = moments + begin / chunk * 2 * channels;
-        chunk_moments(x.data + begin * channels, end - begin, channels, mean, mean + channels);
-      });
+  parallel_for({ctx.num_threads, positions, chunk, 2 * channels * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
+                 float* const mean = moments + begin / chunk * 2 * channels;
+                 chunk_moments(x.data + begin * channels, end - begin, channels, mean,
+                               mean + channels);
+               });
   const std::int64_t size = channels / args.num_groups;
   for (std::int64_t g = 0; g < args.num_groups; ++g) {
     Moments all;
@@ -106,7 +108,8 @@ void relu_affine_(Context& ctx, View x, ConstView scale, ConstView shift) {
     fail("relu_affine_", "scale and shift for the channels of " + x.shape.str(),
          scale.shape.str() + " and " + shift.shape.str());
   }
-  parallel_for(ctx.num_threads, x.shape.rows(), std::max<std::int64_t>(1, kGrain / channels),
+  parallel_for({ctx.num_threads, x.shape.rows(), std::max<std::int64_t>(1, kGrain / channels),
+                channels * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    float* const row = x.data + i * channels;

@@ -16,10 +16,6 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Below so many multiply-adds, opening a parallel region costs more than it gains: work-items in
-// docs/optimizations.md.
-constexpr std::int64_t kMinParallelWork = 1 << 18;
-
 // Rows of A that stay near while B goes by: whole tiles, at least one.
 inline std::int64_t near_rows(const KernelTable& kernels, std::int64_t row_bytes,
                               std::int64_t tile_rows) {
@@ -45,6 +41,11 @@ struct GemmPlan {
   };
   std::int64_t tasks() const { return row_tasks * col_tasks; }
   Task task(std::int64_t index) const;
+  // Over the tasks, one at a time, that are `work` together: on plan.threads at most, for which
+  // there is scratch.
+  Loop loop(const Context& ctx, std::int64_t work) const {
+    return {ctx.num_threads, tasks(), 1, work / tasks()};
+  }
 };
 // `in_place`: C holds the residual, so partial sums must lie elsewhere.
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -201,10 +202,9 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& sourc
       multiply_packed(kernels, weight, {col, p0}, g, packed + pack_size + partial_size);
     }
   };
-  parallel_for(plan.threads, plan.tasks(), 1,
-               [&](std::int64_t begin, std::int64_t end, int thread) {
-                 for (std::int64_t i = begin; i < end; ++i) task(i, thread);
-               });
+  parallel_for(plan.loop(ctx, m * n * k), [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t i = begin; i < end; ++i) task(i, thread);
+  });
 }
 
 // The same with all columns of a weight of floats.

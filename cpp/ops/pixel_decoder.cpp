@@ -199,7 +199,7 @@ void map_products(Context& ctx, const MapProductArgs& args, View out) {
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t size = product.scratch_floats(positions);
   float* const buffers = ctx.workspace.array<float>(std::max(1, ctx.num_threads) * size);
-  parallel_for(ctx.num_threads, 4 * map[1] * parts, 1,
+  parallel_for({ctx.num_threads, 4 * map[1] * parts, 1, positions * channels * count},
                [&](std::int64_t i, std::int64_t, int thread) {
                  const std::int64_t row = i / parts, first = i % parts * positions;
                  product.run(row / map[1], row % map[1], first, std::min(positions, width - first),

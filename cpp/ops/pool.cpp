@@ -18,7 +18,8 @@ void max_pool2x2(Context& ctx, ConstView x, View out) {
   const std::int64_t channels = expected[3];
   if (out.numel() == 0) return;
   const std::int64_t out_width = width / 2;
-  parallel_for(ctx.num_threads, expected.rows(), std::max<std::int64_t>(1, kGrain / channels),
+  parallel_for({ctx.num_threads, expected.rows(), std::max<std::int64_t>(1, kGrain / channels),
+                2 * channels * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    // Result rows of all maps below each other read two rows of x each.

@@ -130,16 +130,17 @@ PackedPositions pack_positions(Context& ctx, std::int64_t side, std::span<const 
   float* const keys = ctx.workspace.array<float>(side * key_size);
   float* const values = ctx.workspace.array<float>(side * value_size);
   const auto** const columns = ctx.workspace.array<const float*>(row_keys * side);
-  parallel_for(ctx.num_threads, side, 1, [&](std::int64_t y, std::int64_t, int) {
-    pack_map_keys(maps, result.inputs, y * side, side, keys + y * key_size);
-    const float** const row = columns + y * row_keys;
-    for (std::int64_t j = 0; j < row_keys; ++j) {
-      const PositionMap& map = maps[static_cast<std::size_t>(j % result.maps)];
-      row[j] = map.features.data + (y * side + j / result.maps) * result.inputs;
-    }
-    ctx.kernels.pack_a_columns(row, row_keys, result.inputs, values + y * value_size,
-                               row_keys * mr);
-  });
+  parallel_for({ctx.num_threads, side, 1, key_size * kNumberWork},
+               [&](std::int64_t y, std::int64_t, int) {
+                 pack_map_keys(maps, result.inputs, y * side, side, keys + y * key_size);
+                 const float** const row = columns + y * row_keys;
+                 for (std::int64_t j = 0; j < row_keys; ++j) {
+                   const PositionMap& map = maps[static_cast<std::size_t>(j % result.maps)];
+                   row[j] = map.features.data + (y * side + j / result.maps) * result.inputs;
+                 }
+                 ctx.kernels.pack_a_columns(row, row_keys, result.inputs, values + y * value_size,
+                                            row_keys * mr);
+               });
   result.map_keys = keys;
   result.map_values = values;
   if (tokens && tokens.numel() > 0) pack_tokens(ctx, tokens, token_pos, result);

@@ -121,7 +121,7 @@ void resize_bilinear(Context& ctx, ConstView planes, View out) {
   float* const rows = ctx.workspace.array<float>(2 * width * std::max(ctx.num_threads, 1));
   const std::int64_t blocks = (height + kRowGrain - 1) / kRowGrain;
 
-  parallel_for(ctx.num_threads, planes.shape[0] * blocks, 1,
+  parallel_for({ctx.num_threads, planes.shape[0] * blocks, 1, 2 * kRowGrain * width * kNumberWork},
                [&](std::int64_t begin, std::int64_t /*end*/, int thread) {
                  const ConstView plane = planes[begin / blocks];
                  float* const target = out[begin / blocks].data;
@@ -154,7 +154,7 @@ void resize_bilinear_hwc(Context& ctx, ConstView map, View out) {
   const LinearTaps y_taps = linear_taps(ctx.workspace, map.shape[0], out.shape[0], out.shape[0]);
   const LinearTaps x_taps = linear_taps(ctx.workspace, map.shape[1], width, width);
 
-  parallel_for(ctx.num_threads, out.shape[0] * width, kRowGrain,
+  parallel_for({ctx.num_threads, out.shape[0] * width, kRowGrain, 2 * channels * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t y = i / width, x = i % width;
@@ -180,7 +180,7 @@ void resize_bicubic_hwc(Context& ctx, ConstView map, View out) {
   const CubicTaps* const y_taps = cubic_taps(ctx.workspace, map.shape[0], out.shape[0]);
   const CubicTaps* const x_taps = cubic_taps(ctx.workspace, map.shape[1], width);
 
-  parallel_for(ctx.num_threads, out.shape[0] * width, kRowGrain,
+  parallel_for({ctx.num_threads, out.shape[0] * width, kRowGrain, 2 * out.shape[2] * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    cubic_pixel(map, y_taps[i / width], x_taps[i % width],
@@ -194,13 +194,14 @@ void upsample_nearest2x_hwc(Context& ctx, ConstView map, View out) {
   const std::int64_t width = map.shape[1], channels = map.shape[2];
   const Shape expected{2 * map.shape[0], 2 * width, channels};
   if (out.shape != expected) fail("upsample_nearest2x_hwc", expected.str(), out.shape.str());
-  parallel_for(ctx.num_threads, expected[0], 1, [&](std::int64_t y, std::int64_t, int) {
-    const float* const row = map.data + y / 2 * width * channels;
-    float* to = out.data + y * 2 * width * channels;
-    for (std::int64_t x = 0; x < 2 * width; ++x, to += channels) {
-      std::copy_n(row + x / 2 * channels, channels, to);
-    }
-  });
+  parallel_for({ctx.num_threads, expected[0], 1, 2 * width * channels * kNumberWork},
+               [&](std::int64_t y, std::int64_t, int) {
+                 const float* const row = map.data + y / 2 * width * channels;
+                 float* to = out.data + y * 2 * width * channels;
+                 for (std::int64_t x = 0; x < 2 * width; ++x, to += channels) {
+                   std::copy_n(row + x / 2 * channels, channels, to);
+                 }
+               });
 }
 
 void resize_linear_rows(Context& ctx, ConstView table, View out) {

@@ -58,7 +58,7 @@ void resize_bilinear_antialias(Context& ctx, ConstView planes, View out) {
   const Taps rows = make_taps(ctx.workspace, in[1], height);
   const Taps columns = make_taps(ctx.workspace, in[2], width);
   const View narrow = ctx.workspace.floats({in[0], in[1], width});
-  parallel_for(ctx.num_threads, in[0] * in[1], kRowGrain,
+  parallel_for({ctx.num_threads, in[0] * in[1], kRowGrain, width * columns.width},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    for (std::int64_t x = 0; x < width; ++x) {
@@ -70,7 +70,7 @@ void resize_bilinear_antialias(Context& ctx, ConstView planes, View out) {
                    }
                  }
                });
-  parallel_for(ctx.num_threads, in[0] * height, kRowGrain,
+  parallel_for({ctx.num_threads, in[0] * height, kRowGrain, width * rows.width},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t y = i % height;

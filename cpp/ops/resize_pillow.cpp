@@ -165,7 +165,7 @@ void resize_very_tall(Context& ctx, const ImageView& image, const ResizeJob& job
   auto* const sums = ctx.workspace.array<std::int32_t>(in_bytes * threads);
   auto* const shrunk = ctx.workspace.array<std::uint8_t>(in_bytes * threads);
   auto* const rows = ctx.workspace.array<std::uint8_t>(bytes * threads);
-  parallel_for(ctx.num_threads, height, kRowGrain,
+  parallel_for({ctx.num_threads, height, kRowGrain, (in_bytes + bytes) * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  std::uint8_t* const narrow = shrunk + in_bytes * thread;
                  std::uint8_t* const row = rows + bytes * thread;
@@ -205,7 +205,7 @@ void resize_by_columns_first(Context& ctx, const ImageView& image, const ResizeJ
   auto* const sums = ctx.workspace.array<std::int32_t>(vertical ? bytes * threads : 0);
   auto* const rows = ctx.workspace.array<std::uint8_t>(vertical ? bytes * threads : 0);
 
-  parallel_for(ctx.num_threads, height, kRowGrain,
+  parallel_for({ctx.num_threads, height, kRowGrain, (3 * image.width + bytes) * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  const auto [first, last] = sources(begin, end);
                  const std::uint8_t* base = image.row(first);

@@ -34,11 +34,13 @@ void rotate_(Context& ctx, const AxialAngles& angles, View x) {
              " x " + std::to_string(angles.side),
          x.shape.str());
   }
-  parallel_for(ctx.num_threads, x.shape[0], kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      rotate_row(angles, i / angles.side % angles.side, i % angles.side, x.data + i * 4 * quarter);
-    }
-  });
+  parallel_for({ctx.num_threads, x.shape[0], kGrain, 4 * quarter * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   rotate_row(angles, i / angles.side % angles.side, i % angles.side,
+                              x.data + i * 4 * quarter);
+                 }
+               });
 }
 
 void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t num_heads, View qkv) {
@@ -50,7 +52,7 @@ void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t num_hea
          qkv.shape.str());
   }
   const std::int64_t height = qkv.shape[1], width = qkv.shape[2];
-  parallel_for(ctx.num_threads, qkv.shape.rows(), kGrain,
+  parallel_for({ctx.num_threads, qkv.shape.rows(), kGrain, qkv.shape.last() * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t y = i / width % height % side, x = i % width % side;

@@ -79,25 +79,28 @@ void roi_align(Context& ctx, ConstView map, ConstView boxes, View out) {
   double* const cols = ctx.workspace.array<double>(count * bins * width);
   auto* const row_bounds = ctx.workspace.array<BinWeights>(count * bins);
   auto* const col_bounds = ctx.workspace.array<BinWeights>(count * bins);
-  parallel_for(ctx.num_threads, count, 1, [&](std::int64_t i, std::int64_t, int /*thread*/) {
-    const float* const box = boxes.data + 4 * i;
-    bin_weights(box[1], box[3], height, bins, rows + i * bins * height, row_bounds + i * bins);
-    bin_weights(box[0], box[2], width, bins, cols + i * bins * width, col_bounds + i * bins);
-  });
   parallel_for(
-      ctx.num_threads, count * bins * bins, 1, [&](std::int64_t i, std::int64_t, int /*thread*/) {
-        const std::int64_t row = i / bins, col = i / (bins * bins) * bins + i % bins;
-        const BinWeights ys = row_bounds[row], xs = col_bounds[col];
-        float* const to = out.data + i * channels;
-        std::fill_n(to, channels, 0.0F);
-        for (std::int64_t y = ys.first; y < ys.end; ++y) {
-          for (std::int64_t x = xs.first; x < xs.end; ++x) {
-            const auto weight = static_cast<float>(rows[row * height + y] * cols[col * width + x]);
-            const float* const from = map.data + (y * width + x) * channels;
-            for (std::int64_t c = 0; c < channels; ++c) to[c] += weight * from[c];
-          }
-        }
+      {ctx.num_threads, count, 1, bins * (height + width) * kNumberWork},
+      [&](std::int64_t i, std::int64_t, int /*thread*/) {
+        const float* const box = boxes.data + 4 * i;
+        bin_weights(box[1], box[3], height, bins, rows + i * bins * height, row_bounds + i * bins);
+        bin_weights(box[0], box[2], width, bins, cols + i * bins * width, col_bounds + i * bins);
       });
+  parallel_for({ctx.num_threads, count * bins * bins, 1, 4 * channels * kNumberWork},
+               [&](std::int64_t i, std::int64_t, int /*thread*/) {
+                 const std::int64_t row = i / bins, col = i / (bins * bins) * bins + i % bins;
+                 const BinWeights ys = row_bounds[row], xs = col_bounds[col];
+                 float* const to = out.data + i * channels;
+                 std::fill_n(to, channels, 0.0F);
+                 for (std::int64_t y = ys.first; y < ys.end; ++y) {
+                   for (std::int64_t x = xs.first; x < xs.end; ++x) {
+                     const auto weight =
+                         static_cast<float>(rows[row * height + y] * cols[col * width + x]);
+                     const float* const from = map.data + (y * width + x) * channels;
+                     for (std::int64_t c = 0; c < channels; ++c) to[c] += weight * from[c];
+                   }
+                 }
+               });
 }
 
 void sample_points(Context& ctx, ConstView map, ConstView points, View out) {
@@ -105,30 +108,31 @@ void sample_points(Context& ctx, ConstView map, ConstView points, View out) {
   const std::int64_t height = map.shape[0], width = map.shape[1], channels = map.shape[2];
   const Shape expected{points.shape[0], channels};
   if (out.shape != expected) fail("sample_points: result", expected.str(), out.shape.str());
-  parallel_for(
-      ctx.num_threads, points.shape[0], 8, [&](std::int64_t begin, std::int64_t end, int /*t*/) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          float* const to = out.data + i * channels;
-          std::fill_n(to, channels, 0.0F);
-          const double x = static_cast<double>(points.data[2 * i]) * static_cast<double>(width);
-          const double y =
-              static_cast<double>(points.data[2 * i + 1]) * static_cast<double>(height);
-          const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
-          for (int corner = 0; corner < 4; ++corner) {
-            const double col = left + corner % 2, row = top + corner / 2;
-            if (col < 0 || row < 0 || col >= static_cast<double>(width) ||
-                row >= static_cast<double>(height)) {
-              continue;
-            }
-            const auto weight = static_cast<float>((1.0 - std::abs(x - 0.5 - col)) *
-                                                   (1.0 - std::abs(y - 0.5 - row)));
-            const float* const from = map.data + (static_cast<std::int64_t>(row) * width +
-                                                  static_cast<std::int64_t>(col)) *
-                                                     channels;
-            for (std::int64_t c = 0; c < channels; ++c) to[c] += weight * from[c];
-          }
-        }
-      });
+  parallel_for({ctx.num_threads, points.shape[0], 8, 4 * channels * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int /*t*/) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   float* const to = out.data + i * channels;
+                   std::fill_n(to, channels, 0.0F);
+                   const double x =
+                       static_cast<double>(points.data[2 * i]) * static_cast<double>(width);
+                   const double y =
+                       static_cast<double>(points.data[2 * i + 1]) * static_cast<double>(height);
+                   const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
+                   for (int corner = 0; corner < 4; ++corner) {
+                     const double col = left + corner % 2, row = top + corner / 2;
+                     if (col < 0 || row < 0 || col >= static_cast<double>(width) ||
+                         row >= static_cast<double>(height)) {
+                       continue;
+                     }
+                     const auto weight = static_cast<float>((1.0 - std::abs(x - 0.5 - col)) *
+                                                            (1.0 - std::abs(y - 0.5 - row)));
+                     const float* const from = map.data + (static_cast<std::int64_t>(row) * width +
+                                                           static_cast<std::int64_t>(col)) *
+                                                              channels;
+                     for (std::int64_t c = 0; c < channels; ++c) to[c] += weight * from[c];
+                   }
+                 }
+               });
 }
 
 }  // namespace sam_rlx

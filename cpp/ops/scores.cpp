@@ -26,9 +26,10 @@ float inverse_sigmoid(float x) {
 }
 
 void sigmoid_(Context& ctx, View x) {
-  parallel_for(ctx.num_threads, x.numel(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    std::transform(x.data + begin, x.data + end, x.data + begin, sigmoid);
-  });
+  parallel_for({ctx.num_threads, x.numel(), kGrain, kFunctionWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 std::transform(x.data + begin, x.data + end, x.data + begin, sigmoid);
+               });
 }
 
 void mean_rows(Context& ctx, ConstView x, View out) {
@@ -36,13 +37,15 @@ void mean_rows(Context& ctx, ConstView x, View out) {
   const std::int64_t rows = x.shape[0], cols = x.shape[1];
   const Shape expected{1, cols};
   if (out.shape != expected) fail("mean_rows: result", expected.str(), out.shape.str());
-  parallel_for(ctx.num_threads, cols, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      double sum = 0.0;
-      for (std::int64_t r = 0; r < rows; ++r) sum += static_cast<double>(x.data[r * cols + c]);
-      out.data[c] = static_cast<float>(sum / static_cast<double>(rows));
-    }
-  });
+  parallel_for({ctx.num_threads, cols, kGrain, rows * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t c = begin; c < end; ++c) {
+                   double sum = 0.0;
+                   for (std::int64_t r = 0; r < rows; ++r)
+                     sum += static_cast<double>(x.data[r * cols + c]);
+                   out.data[c] = static_cast<float>(sum / static_cast<double>(rows));
+                 }
+               });
 }
 
 void dot_rows(Context& ctx, ConstView x, ConstView vector, float scale, float limit, View out) {
@@ -51,21 +54,22 @@ void dot_rows(Context& ctx, ConstView x, ConstView vector, float scale, float li
          vector.shape.str() + " and " + out.shape.str());
   }
   const std::int64_t cols = x.shape[1];
-  parallel_for(ctx.num_threads, x.shape[0], 16, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      double sum = 0.0;
-      for (std::int64_t c = 0; c < cols; ++c) {
-        sum += static_cast<double>(x.data[r * cols + c]) * vector.data[c];
-      }
-      out.data[r] = std::clamp(static_cast<float>(sum * scale), -limit, limit);
-    }
-  });
+  parallel_for({ctx.num_threads, x.shape[0], 16, cols * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t r = begin; r < end; ++r) {
+                   double sum = 0.0;
+                   for (std::int64_t c = 0; c < cols; ++c) {
+                     sum += static_cast<double>(x.data[r * cols + c]) * vector.data[c];
+                   }
+                   out.data[r] = std::clamp(static_cast<float>(sum * scale), -limit, limit);
+                 }
+               });
 }
 
 void presence_scores(Context& ctx, ConstView logits, float presence_logit, View out) {
   check_scores("presence_scores", logits, out);
   const float presence = sigmoid(presence_logit);
-  parallel_for(ctx.num_threads, logits.numel(), kGrain,
+  parallel_for({ctx.num_threads, logits.numel(), kGrain, kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  std::transform(logits.data + begin, logits.data + end, out.data + begin,
                                 [&](float logit) { return sigmoid(logit) * presence; });
@@ -75,12 +79,13 @@ void presence_scores(Context& ctx, ConstView logits, float presence_logit, View 
 void joint_logits(Context& ctx, ConstView logits, float presence_logit, View out) {
   constexpr float kLimit = 10.0F;
   presence_scores(ctx, logits, presence_logit, out);
-  parallel_for(
-      ctx.num_threads, out.numel(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-        std::transform(out.data + begin, out.data + end, out.data + begin, [&](float score) {
-          return std::clamp(inverse_sigmoid(score), -kLimit, kLimit);
-        });
-      });
+  parallel_for({ctx.num_threads, out.numel(), kGrain, 2 * kFunctionWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 std::transform(out.data + begin, out.data + end, out.data + begin,
+                                [&](float score) {
+                                  return std::clamp(inverse_sigmoid(score), -kLimit, kLimit);
+                                });
+               });
 }
 
 }  // namespace sam_rlx

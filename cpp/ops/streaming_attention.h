@@ -127,9 +127,9 @@ class StreamingAttention {
 
   void run() {
     if (sizes_.units == 0 || sizes_.max_queries == 0) return;
-    const std::int64_t work =
+    work_ =
         sizes_.units * sizes_.max_queries * sizes_.max_keys * (sizes_.head_dim + sizes_.value_dim);
-    threads_ = work < kMinParallelWork ? 1 : std::max(1, ctx_.num_threads);
+    threads_ = threads_for(ctx_.num_threads, work_);
     const Workspace::Scope scratch(ctx_.workspace);
     tables_ = ctx_.workspace.array<float>(tiles_.table_floats());
     tiles_.pack_tables(tables_);
@@ -150,6 +150,10 @@ class StreamingAttention {
   // So few keys stay in L1, and packing them costs much (docs/optimizations.md: keys-in-place).
   static constexpr std::int64_t kKeysInPlace = 64;
   static constexpr std::int64_t kChunk = 256;  // docs/optimizations.md: work-items
+
+  // Over `items`, one at a time, that all work is shared among: on threads_ at most, for which
+  // there is scratch.
+  Loop loop(std::int64_t items) const { return {ctx_.num_threads, items, 1, work_ / items}; }
 
   float* thread_scratch(int thread) const { return scratch_ + thread * tiles_.thread_floats(); }
 
@@ -187,7 +191,7 @@ class StreamingAttention {
     const std::int64_t size = tiles_.key_floats() + tiles_.value_floats();
     float* const packed = ctx_.workspace.array<float>(threads_ * size);
     const std::int64_t block = tiles_.nr * tiles_.panels;
-    parallel_for(threads_, sizes_.units, 1, [&](std::int64_t unit, std::int64_t, int thread) {
+    parallel_for(loop(sizes_.units), [&](std::int64_t unit, std::int64_t, int thread) {
       float* const key = packed + thread * size;
       float* const value = key + tiles_.key_floats();
       pack(unit, 0, source_.keys(unit), key, value);
@@ -203,7 +207,7 @@ class StreamingAttention {
     if (!in_place_) pack_all(packed, size);
     const std::int64_t block = tiles_.nr * tiles_.panels;
     const std::int64_t blocks = (sizes_.max_queries + block - 1) / block;
-    parallel_for(threads_, sizes_.units * blocks, 1, [&](std::int64_t i, std::int64_t, int thread) {
+    parallel_for(loop(sizes_.units * blocks), [&](std::int64_t i, std::int64_t, int thread) {
       const std::int64_t unit = i / blocks;
       const std::int64_t first = i % blocks * block;
       if (first >= source_.queries(unit)) return;
@@ -223,7 +227,7 @@ class StreamingAttention {
   void pack_all(float* packed, std::int64_t size) const {
     const std::int64_t chunk = kChunk / tiles_.key_step * tiles_.key_step;
     const std::int64_t chunks = (sizes_.max_keys + chunk - 1) / chunk;
-    parallel_for(threads_, sizes_.units * chunks, 1, [&](std::int64_t i, std::int64_t, int) {
+    parallel_for(loop(sizes_.units * chunks), [&](std::int64_t i, std::int64_t, int) {
       const std::int64_t unit = i / chunks;
       const std::int64_t first = i % chunks * chunk;
       const std::int64_t count = std::min(chunk, source_.keys(unit) - first);
@@ -236,6 +240,7 @@ class StreamingAttention {
   const AttentionSizes& sizes_;
   const Source& source_;
   AttentionTiles tiles_;
+  std::int64_t work_ = 0;
   int threads_ = 1;
   bool in_place_ = false;  // keys and values are read from where they are
   float* tables_ = nullptr;

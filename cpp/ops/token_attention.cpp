@@ -105,13 +105,16 @@ void token_to_map_attention(Context& ctx, const TokenToMapArgs& args, View out) 
   fold_tokens(kernels, query, args.k_proj.weight, args.num_heads, plain);
   kernels.pack_weight(plain, channels, rows, channels, folded);
 
-  parallel_for(ctx.num_threads, parts, 1, [&](std::int64_t part, std::int64_t, int thread) {
-    const std::int64_t begin = part * kPart;
-    attend_part(kernels, args, folded, rows, begin, std::min(kPart, positions - begin),
-                thread_slice(slices, slice, thread),
-                {all.max + part * rows, all.sum + part * rows, all.value + part * rows * channels});
-  });
-  parallel_for(ctx.num_threads, rows, kJoinedRows,
+  parallel_for({ctx.num_threads, parts, 1,
+                kPart * (2 * channels * rows + rows * kFunctionWork + channels * kNumberWork)},
+               [&](std::int64_t part, std::int64_t, int thread) {
+                 const std::int64_t begin = part * kPart;
+                 attend_part(kernels, args, folded, rows, begin, std::min(kPart, positions - begin),
+                             thread_slice(slices, slice, thread),
+                             {all.max + part * rows, all.sum + part * rows,
+                              all.value + part * rows * channels});
+               });
+  parallel_for({ctx.num_threads, rows, kJoinedRows, parts * channels * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t r = begin; r < end; ++r) {
                    join_parts(all, parts, rows, channels, r);
@@ -135,10 +138,11 @@ void pack_positions_t(Context& ctx, ConstView x, Tensor& out) {
   const std::int64_t positions = x.shape[0], inner = x.shape[1];
   const Shape shape{round_up(positions, ctx.kernels.gemm_nr), inner};
   if (out.shape() != shape) out = Tensor(shape);
-  parallel_for(ctx.num_threads, positions, kPart, [&](std::int64_t begin, std::int64_t end, int) {
-    ctx.kernels.pack_weight(x.data + begin * inner, inner, end - begin, inner,
-                            out.data() + begin * inner);
-  });
+  parallel_for({ctx.num_threads, positions, kPart, inner * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 ctx.kernels.pack_weight(x.data + begin * inner, inner, end - begin, inner,
+                                         out.data() + begin * inner);
+               });
 }
 
 void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args, View out) {
@@ -155,24 +159,26 @@ void token_to_projected_map_attention(Context& ctx, const ProjectedMapArgs& args
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t slice = tokens * positions;
   float* const slices = ctx.workspace.array<float>(slice * ctx.num_threads);
-  parallel_for(ctx.num_threads, args.num_heads, 1, [&](std::int64_t h, std::int64_t, int thread) {
-    float* const scores = thread_slice(slices, slice, thread);  // (N, M)
-    kernels.gemm({.m = tokens,
-                  .n = positions,
-                  .k = dim,
-                  .a = left_rows(kernels, args.query.data + h * dim, inner),
-                  .b = right_panels(kernels, args.key_t.data + h * dim * kernels.gemm_nr, inner),
-                  .c = scores,
-                  .c_row_stride = positions});
-    kernels.softmax_rows(scores, tokens, positions, scale);
-    kernels.gemm({.m = tokens,
-                  .n = dim,
-                  .k = positions,
-                  .a = left_rows(kernels, scores, positions),
-                  .b = right_rows(kernels, args.value.data + h * dim, inner),
-                  .c = out.data + h * dim,
-                  .c_row_stride = inner});
-  });
+  parallel_for({ctx.num_threads, args.num_heads, 1, tokens * positions * (2 * dim + kFunctionWork)},
+               [&](std::int64_t h, std::int64_t, int thread) {
+                 float* const scores = thread_slice(slices, slice, thread);  // (N, M)
+                 kernels.gemm({.m = tokens,
+                               .n = positions,
+                               .k = dim,
+                               .a = left_rows(kernels, args.query.data + h * dim, inner),
+                               .b = right_panels(
+                                   kernels, args.key_t.data + h * dim * kernels.gemm_nr, inner),
+                               .c = scores,
+                               .c_row_stride = positions});
+                 kernels.softmax_rows(scores, tokens, positions, scale);
+                 kernels.gemm({.m = tokens,
+                               .n = dim,
+                               .k = positions,
+                               .a = left_rows(kernels, scores, positions),
+                               .b = right_rows(kernels, args.value.data + h * dim, inner),
+                               .c = out.data + h * dim,
+                               .c_row_stride = inner});
+               });
 }
 
 }  // namespace sam_rlx

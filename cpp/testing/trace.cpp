@@ -1,7 +1,10 @@
 #include <pybind11/stl.h>
 
+#include <array>
+
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
+#include "core/parallel.h"
 #include "predictors/concept/concept_predictor.h"
 #include "predictors/image/image_predictor.h"
 #include "testing/register.h"
@@ -72,6 +75,37 @@ std::vector<std::int64_t> allocations(const std::string& path, const py::array& 
   return taken;
 }
 
+// The parallel loops of one click (x, y) and of its masks in the image's size, in order, each
+// (threads asked for, threads that got work, work, ranges); and the click's logits (K, S, S).
+py::tuple click_loops(const std::shared_ptr<const Model>& model, const py::array& image, double x,
+                      double y, int num_threads) {
+  ImagePredictor predictor(model, num_threads);
+  const ImageArray pixels(image);
+  predictor.set_image(pixels.view());
+  const std::array<double, 2> point{x, y};
+  const std::int32_t label = 1;
+  const PromptBatch prompts{
+      .batch = 1, .num_points = 1, .point_coords = point.data(), .point_labels = &label};
+  const std::int64_t count = predictor.num_masks(true);
+  const MaskGeometry geometry = predictor.mask_geometry();
+  Tensor low_res({1, count, geometry.low_height, geometry.low_width});
+  Tensor iou({1, count});
+  std::vector<std::uint8_t> masks(
+      static_cast<std::size_t>(count * geometry.height * geometry.width));
+  std::vector<LoopRecord> records;
+  record_loops(&records);
+  predictor.decode(prompts, {.low_res = low_res, .iou = iou});
+  const Shape planes{count, geometry.low_height, geometry.low_width};
+  predictor.binarize(geometry, ConstView(low_res.data(), planes),
+                     {.threshold = 0.0F, .out = masks.data()});
+  record_loops(nullptr);
+  py::list loops;
+  for (const LoopRecord& r : records) {
+    loops.append(py::make_tuple(r.asked, r.threads, r.work, r.ranges));
+  }
+  return py::make_tuple(loops, to_numpy(std::move(low_res)));
+}
+
 // Blocks of memory that each of `calls` rounds of one image and texts (N, L) took, and how many
 // of them are results.
 std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
@@ -103,6 +137,16 @@ std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
 void register_trace(py::module_& m) {
   m.def("allocations", allocations, py::arg("path"), py::arg("image"), py::arg("batch"),
         py::arg("num_threads"), py::arg("calls"), py::arg("precision") = py::none());
+  m.attr("min_thread_work") = kMinThreadWork;
+  m.def(
+      "click_loops",
+      [](const std::string& path, const py::array& image, double x, double y, int num_threads,
+         std::optional<std::string> precision) {
+        return click_loops(Model::load(path, {.precision = std::move(precision)}), image, x, y,
+                           num_threads);
+      },
+      py::arg("path"), py::arg("image"), py::arg("x"), py::arg("y"), py::arg("num_threads"),
+      py::arg("precision") = py::none());
   m.def("concept_allocations", concept_allocations, py::arg("path"), py::arg("image"),
         py::arg("ids"), py::arg("threshold"), py::arg("num_threads"), py::arg("calls"));
   m.def(

@@ -10,9 +10,9 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.build, pytest.mark.source_tree]
 
 
-def run_core_check(*groups):
-    """Standard output and exit status of the program of the newest editable build."""
-    programs = sorted(ROOT.glob("build/cp*/core_check"), key=lambda path: path.stat().st_mtime)
+def run_core_check(*groups, program="core_check"):
+    """Standard output and exit status of a program of the newest editable build."""
+    programs = sorted(ROOT.glob(f"build/cp*/{program}"), key=lambda path: path.stat().st_mtime)
     if not programs:
         pytest.skip("no build tree with SAM_RLX_TESTING beside the sources")
     result = subprocess.run(
@@ -25,6 +25,12 @@ def run_core_check(*groups):
 def test_group(group):
     output, status = run_core_check(group)
     assert (output, status) == (f"{group}: 0 failures\n", 0), output
+
+
+def test_parallel_loops_on_threads_of_the_standard_library():
+    """What a build with SAM_RLX_THREADS=std runs on."""
+    output, status = run_core_check("parallel", program="core_check_std")
+    assert (output, status) == ("parallel: 0 failures\n", 0), output
 
 
 def test_every_group_is_in_the_list_above():

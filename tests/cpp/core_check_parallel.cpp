@@ -1,4 +1,4 @@
-// parallel_for: ranges, threads, exceptions, nesting, and a child after fork().
+// parallel_for: ranges, threads, work, exceptions, nesting, and a child after fork().
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,64 @@ void check_every_thread_works() {
   EXPECT(run(8, 3, 1).threads.size() == 3);  // no more threads than ranges
 }
 
+// A thread takes part for each kMinThreadWork, up to those that are asked for and to the ranges.
+void check_work() {
+  using sam_rlx::kMinThreadWork;
+  using sam_rlx::threads_for;
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  for (const int asked : {-1, 0, 1}) EXPECT(threads_for(asked, kLargest) == 1);
+  for (const std::int64_t work : {std::int64_t{0}, std::int64_t{-1}, kMinThreadWork - 1}) {
+    EXPECT(threads_for(8, work) == 1);
+  }
+  EXPECT(threads_for(8, kMinThreadWork) == 1);
+  EXPECT(threads_for(8, 3 * kMinThreadWork - 1) == 2);
+  EXPECT(threads_for(8, 3 * kMinThreadWork) == 3);
+  EXPECT(threads_for(8, kLargest) == 8);
+
+  std::vector<sam_rlx::LoopRecord> records;
+  sam_rlx::record_loops(&records);
+  // Large regions and small ones in turns; with OpenMP the small ones open as large ones do.
+  for (int round = 0; round < 100; ++round) {
+    for (const std::int64_t threads : {5, 2, 1}) {
+      std::mutex mutex;
+      std::set<int> seen;
+      const std::int64_t work = threads * kMinThreadWork / 20;
+      parallel_for({6, 20, 1, work + 1}, [&](std::int64_t, std::int64_t, int thread) {
+        const std::lock_guard lock(mutex);
+        seen.insert(thread);
+      });
+      EXPECT(seen.size() == static_cast<std::size_t>(threads));
+      EXPECT(records.back().asked == 6 && records.back().threads == threads);
+      EXPECT(records.back().work == 20 * (work + 1) && records.back().ranges == 20);
+    }
+  }
+  parallel_for({3, kLargest / 4, kLargest / 8, kLargest}, [](std::int64_t, std::int64_t, int) {});
+  EXPECT(records.back().work == kLargest && records.back().threads == 3);
+  // Those of one thread, and those inside of others, count nothing.
+  const std::size_t before = records.size();
+  run(1, 9, 2);
+  parallel_for(2, 2, 1, [](std::int64_t, std::int64_t, int) { run(2, 9, 2); });
+  EXPECT(records.size() == before + 1);
+  sam_rlx::record_loops(nullptr);
+  run(2, 9, 2);
+  EXPECT(records.size() == before + 1);
+}
+
+// Threads that open regions of their own at the same time, and end.
+void check_callers() {
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        if (run(3, 20, 1).ranges != ranges(20, 1)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT(wrong == 0);
+}
+
 void check_exceptions() {
   for (const int num_threads : {1, 2, 3, 8}) {
     for (int round = 0; round < 20; ++round) {
@@ -156,6 +215,8 @@ void check_fork() {}
 void core_check::check_parallel() {
   check_ranges();
   check_every_thread_works();
+  check_work();
+  check_callers();
   check_exceptions();
   check_nesting();
   check_fork();

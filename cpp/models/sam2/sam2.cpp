@@ -185,7 +185,7 @@ View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
   }
   const bool binarize = base.binarize_mask_from_pts_for_mem_enc && in.is_mask_from_pts;
   const float scale = base.sigmoid_scale_for_mem_enc, bias = base.sigmoid_bias_for_mem_enc;
-  parallel_for(ctx.num_threads, out.numel(), kGrain,
+  parallel_for({ctx.num_threads, out.numel(), kGrain, kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const float logit = out.data[i];

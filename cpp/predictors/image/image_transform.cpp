@@ -66,11 +66,12 @@ bool is_square(const ImageView& image, std::int64_t side) {
 // An image that has the size of `out` (side, side, 3) already.
 void look_up_image(Context& ctx, const ByteTable& table, const ImageView& image, View out) {
   const std::int64_t side = out.shape[0];
-  parallel_for(ctx.num_threads, side, 64, [&](std::int64_t y0, std::int64_t y1, int) {
-    for (std::int64_t y = y0; y < y1; ++y) {
-      look_up(table, image.row(y), side, out.data + 3 * y * side);
-    }
-  });
+  parallel_for({ctx.num_threads, side, 64, 3 * side * kNumberWork},
+               [&](std::int64_t y0, std::int64_t y1, int) {
+                 for (std::int64_t y = y0; y < y1; ++y) {
+                   look_up(table, image.row(y), side, out.data + 3 * y * side);
+                 }
+               });
 }
 
 std::string text(Size size) {
@@ -155,19 +156,22 @@ void resize_channels(Context& ctx, const ImageView& image, View out, const Float
   const View plane = ctx.workspace.floats({1, image.height, image.width});
   const View resized = ctx.workspace.floats({1, side, side});
   for (std::size_t c = 0; c < 3; ++c) {
-    parallel_for(ctx.num_threads, image.height, 64, [&](std::int64_t y0, std::int64_t y1, int) {
-      for (std::int64_t y = y0; y < y1; ++y) {
-        const std::uint8_t* const row = image.row(y) + c;
-        float* const target = plane.data + y * image.width;
-        for (std::int64_t x = 0; x < image.width; ++x) target[x] = how.levels[row[3 * x]];
-      }
-    });
+    parallel_for({ctx.num_threads, image.height, 64, image.width * kNumberWork},
+                 [&](std::int64_t y0, std::int64_t y1, int) {
+                   for (std::int64_t y = y0; y < y1; ++y) {
+                     const std::uint8_t* const row = image.row(y) + c;
+                     float* const target = plane.data + y * image.width;
+                     for (std::int64_t x = 0; x < image.width; ++x)
+                       target[x] = how.levels[row[3 * x]];
+                   }
+                 });
     how.resize(ctx, plane, resized);
-    parallel_for(ctx.num_threads, side, 64, [&](std::int64_t y0, std::int64_t y1, int) {
-      for (std::int64_t y = y0; y < y1; ++y) {
-        finish(c, resized.data + y * side, out.data + 3 * y * side + c);
-      }
-    });
+    parallel_for({ctx.num_threads, side, 64, side * kNumberWork},
+                 [&](std::int64_t y0, std::int64_t y1, int) {
+                   for (std::int64_t y = y0; y < y1; ++y) {
+                     finish(c, resized.data + y * side, out.data + 3 * y * side + c);
+                   }
+                 });
   }
 }
 

@@ -73,32 +73,35 @@ void suppress_shrunk_masks_(Context& ctx, View masks, float shrink_threshold) {
     const std::int64_t best = winner(masks, i);
     after[at(best)] += masks.data[best * positions + i] > 0.0F ? 1 : 0;
   }
-  parallel_for(ctx.num_threads, count, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t k = begin; k < end; ++k) {
-      const auto area = static_cast<float>(std::max<std::int64_t>(before[at(k)], 1));
-      if (static_cast<float>(after[at(k)]) / area >= shrink_threshold) continue;
-      float* const mask = masks.data + k * positions;
-      std::transform(mask, mask + positions, mask,
-                     [](float logit) { return std::min(logit, kSuppressedMaskLogit); });
-    }
-  });
+  parallel_for({ctx.num_threads, count, 1, positions * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t k = begin; k < end; ++k) {
+                   const auto area = static_cast<float>(std::max<std::int64_t>(before[at(k)], 1));
+                   if (static_cast<float>(after[at(k)]) / area >= shrink_threshold) continue;
+                   float* const mask = masks.data + k * positions;
+                   std::transform(mask, mask + positions, mask, [](float logit) {
+                     return std::min(logit, kSuppressedMaskLogit);
+                   });
+                 }
+               });
 }
 
 void keep_best_masklets_(Context& ctx, std::uint8_t* masks, std::int64_t positions,
                          std::span<const float> scores) {
   const auto count = static_cast<std::int64_t>(scores.size());
-  parallel_for(ctx.num_threads, positions, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      std::int64_t best = -1;
-      for (std::int64_t k = 0; k < count; ++k) {
-        if (masks[k * positions + i] == 0 || !(scores[at(k)] > 0.0F)) continue;
-        if (best < 0 || scores[at(k)] > scores[at(best)]) best = k;
-      }
-      for (std::int64_t k = 0; k < count; ++k) {
-        if (k != best) masks[k * positions + i] = 0;
-      }
-    }
-  });
+  parallel_for({ctx.num_threads, positions, kGrain, 2 * count * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   std::int64_t best = -1;
+                   for (std::int64_t k = 0; k < count; ++k) {
+                     if (masks[k * positions + i] == 0 || !(scores[at(k)] > 0.0F)) continue;
+                     if (best < 0 || scores[at(k)] > scores[at(best)]) best = k;
+                   }
+                   for (std::int64_t k = 0; k < count; ++k) {
+                     if (k != best) masks[k * positions + i] = 0;
+                   }
+                 }
+               });
 }
 
 }  // namespace sam_rlx

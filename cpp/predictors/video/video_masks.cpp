@@ -16,18 +16,20 @@ constexpr std::int64_t kGrain = 1 << 12;
 void apply_non_overlapping_constraints_(Context& ctx, View logits) {
   const std::int64_t count = logits.shape[0], positions = logits.shape[1] * logits.shape[2];
   if (count < 2) return;
-  parallel_for(ctx.num_threads, positions, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      std::int64_t best = 0;
-      for (std::int64_t k = 1; k < count; ++k) {
-        if (logits.data[k * positions + i] > logits.data[best * positions + i]) best = k;
-      }
-      for (std::int64_t k = 0; k < count; ++k) {
-        float& logit = logits.data[k * positions + i];
-        if (k != best) logit = std::min(logit, kSuppressedLogit);
-      }
-    }
-  });
+  parallel_for({ctx.num_threads, positions, kGrain, 2 * count * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   std::int64_t best = 0;
+                   for (std::int64_t k = 1; k < count; ++k) {
+                     if (logits.data[k * positions + i] > logits.data[best * positions + i])
+                       best = k;
+                   }
+                   for (std::int64_t k = 0; k < count; ++k) {
+                     float& logit = logits.data[k * positions + i];
+                     if (k != best) logit = std::min(logit, kSuppressedLogit);
+                   }
+                 }
+               });
 }
 
 void round_to_bfloat16_(View values) {
