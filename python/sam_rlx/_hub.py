@@ -1,15 +1,14 @@
 """Checkpoints from the Hugging Face hub (extra ``hub``). The cache is the hub's own."""
 
-import importlib
 import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from sam_rlx.errors import CheckpointError, HubError, MissingExtraError, UnsupportedError
+from sam_rlx._packages import optional
+from sam_rlx.errors import CheckpointError, HubError, UnsupportedError
 
 # Tried in this order: the first file of the repository that exists is the checkpoint. An index
 # names its shards.
@@ -43,13 +42,8 @@ def is_hub_id(name: str) -> bool:
     return bool(re.fullmatch(f"{part}/{part}", name)) and not name.endswith(_CHECKPOINT_SUFFIXES)
 
 
-def _huggingface_hub() -> ModuleType:
-    try:
-        return importlib.import_module("huggingface_hub")
-    except ImportError as error:
-        raise MissingExtraError(
-            'hub: expected the package huggingface-hub (pip install "sam_rlx[hub]"), found none'
-        ) from error
+def _huggingface_hub() -> Any:
+    return optional("hub", "huggingface_hub", "huggingface-hub")
 
 
 @dataclass(frozen=True)

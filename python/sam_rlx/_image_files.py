@@ -1,6 +1,5 @@
 """Reading image files with Pillow (extra ``image``)."""
 
-import importlib
 import os
 import warnings
 from collections.abc import Iterator
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_hw, as_rgb
 from sam_rlx._files import as_path
+from sam_rlx._packages import optional
 from sam_rlx._pages import choose_page
-from sam_rlx.errors import InvalidArgumentError, MediaWarning, MissingExtraError
+from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 # A path, or a binary file that is open.
 ImageFile: TypeAlias = "str | os.PathLike[str] | Any"
@@ -23,12 +23,7 @@ _SAMPLE_FORMAT = 339  # 2: signed integers
 
 def pillow(module: str) -> Any:
     """Return a module of Pillow; `MissingExtraError` without Pillow."""
-    try:
-        return importlib.import_module(f"PIL.{module}")
-    except ImportError as error:
-        raise MissingExtraError(
-            'io: expected the package pillow (pip install "sam_rlx[image]"), found none'
-        ) from error
+    return optional("io", f"PIL.{module}", "pillow")
 
 
 def read_image(

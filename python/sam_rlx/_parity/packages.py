@@ -19,7 +19,8 @@ _declared: list[Any] = []
 
 def _install(package: str, error: ImportError) -> MissingExtraError:
     return MissingExtraError(
-        f"parity: expected PyTorch and {package} (the extra `parity`), found {error}"
+        f"parity: expected PyTorch and {package} (in a checkout: pip install '.[parity]'), "
+        f"found {error}"
     )
 
 

@@ -1,6 +1,5 @@
 """Frames of a video file. Needs PyAV (extra ``video``)."""
 
-import importlib
 import io
 import warnings
 from bisect import bisect_right
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_frame_index
+from sam_rlx._packages import optional
 from sam_rlx._video.clip_index import (
     ClipIndex,
     decoded,
@@ -23,7 +23,7 @@ from sam_rlx._video.clip_index import (
 )
 from sam_rlx._video.frame_source import FrameKind
 from sam_rlx._video.orientation import Orientation, orientation
-from sam_rlx.errors import InvalidArgumentError, MediaWarning, MissingExtraError
+from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 # Decoding so many frames on is cheaper than a jump to a key frame.
 _NEAR = 32
@@ -49,12 +49,7 @@ class ClipFrames:
     kind: FrameKind = "clip"
 
     def __init__(self, source: Path | bytes) -> None:
-        try:
-            self._av: Any = importlib.import_module("av")
-        except ImportError as error:
-            raise MissingExtraError(
-                'frames: expected the package av (pip install "sam_rlx[video]"), found none'
-            ) from error
+        self._av = optional("frames", "av", "av")
         self._source = source
         self._name = "video" if isinstance(source, bytes) else str(source)
         self._threads = "AUTO"

@@ -1,6 +1,5 @@
 """Video files that appear complete or not at all. Needs PyAV (extra ``video``)."""
 
-import importlib
 import os
 from contextlib import suppress
 from fractions import Fraction
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_number
 from sam_rlx._files import NewFile, as_path
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError, UnsupportedError
+from sam_rlx._packages import optional
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 _CODECS = ("libx264", "libopenh264", "mpeg4")
 
@@ -44,12 +44,7 @@ class ClipWriter:
             raise InvalidArgumentError(
                 f"{self._path}: expected the suffix .mp4, found {self._path.suffix!r}"
             )
-        try:
-            self._av: Any = importlib.import_module("av")
-        except ImportError as error:
-            raise MissingExtraError(
-                'clip: expected the package av (pip install "sam_rlx[video]"), found none'
-            ) from error
+        self._av = optional("clip", "av", "av")
         self._rate = Fraction(as_number("rate", rate, 1e-3, 1e6)).limit_denominator(1001)
         self._new: NewFile | None = None
         self._container: Any = None
