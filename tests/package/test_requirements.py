@@ -61,7 +61,7 @@ def test_the_page_lists_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     page = (ROOT / "docs" / "install.md").read_text()
     listed = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
-    assert listed == set(project["optional-dependencies"])
+    assert set(project["optional-dependencies"]) <= listed
 
 
 def _program(name: str) -> Path:
