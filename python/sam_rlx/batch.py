@@ -189,7 +189,7 @@ def run(
     shared = _shared_prompts(point_coords, point_labels, boxes)
     items = [item if item.prompts else replace(item, prompts=shared) for item in plan.items]
     task = _task(items, texts, options)
-    count, threads = _shares(workers, num_threads)
+    count = None if workers is None else as_integer("workers", workers, 1)
     job = Job(
         out=os.path.abspath(as_path(out)),  # noqa: PTH100
         model=str(find_checkpoint(model or _default_model(task)).absolute()),
@@ -200,7 +200,7 @@ def run(
         threshold=_options.checked("concept", "sam3", {"threshold": threshold})["threshold"],
         masks=plan.has_views if masks is None else bool(masks),
         keep_every=as_integer("keep_every", keep_every, 1),
-        threads=threads,
+        threads=_threads(count, num_threads),
     )
     size = _block_size(block, len(items))
     described = jobs.manifest(job, items, size, build_info()["version"])
@@ -282,17 +282,13 @@ def _task(items: Sequence[Item], texts: Sequence[str], options: Any) -> Task:
     return "text" if has_texts else "prompts" if has_prompts else "everything"
 
 
-def _shares(workers: int | None, num_threads: int | None) -> tuple[int, int]:
-    """Return the number of workers, and the threads of each."""
+def _threads(workers: int | None, num_threads: int | None) -> int:
+    """Return the threads of each worker."""
     cores = build_info()["cores"]
     if num_threads is not None:
-        threads = as_integer("num_threads", num_threads, 1)
-    elif workers is None:
-        threads = min(4, max(1, cores // 2))
-    else:
-        threads = max(1, cores // as_integer("workers", workers, 1))
-    count = max(1, cores // threads) if workers is None else as_integer("workers", workers, 1)
-    return count, threads
+        return as_integer("num_threads", num_threads, 1)
+    share: int = cores // workers if workers else min(4, cores // 2)
+    return max(1, share)
 
 
 def _block_size(block: int | None, items: int) -> int:
@@ -337,7 +333,7 @@ class _Batch:
                 journal.close()
                 part.unlink()
 
-    def run(self, engine: str, workers: int, progress: Progress | None) -> None:
+    def run(self, engine: str, workers: int | None, progress: Progress | None) -> None:
         """Do the blocks that are not done."""
         pending = self._blocks.pending()
         left = sum(len(self.items_of(block)) for block in pending)

@@ -15,6 +15,7 @@ from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.journal import MAX_ATTEMPTS
 from sam_rlx.errors import InternalError
+from sam_rlx.model import build_info
 
 # Called with the index of an item that is done, and its error or None.
 Report = Callable[[int, str | None], None]
@@ -130,7 +131,7 @@ class LocalEngine:
             return
         for answer in answers:
             if "fatal" in answer:
-                raise _raised(answer)
+                raise raised(answer)
             if "item" in answer:
                 report(answer["item"], answer["error"])
             else:
@@ -162,7 +163,7 @@ class LocalEngine:
         self._start()
 
 
-def _raised(answer: dict[str, Any]) -> Exception:
+def raised(answer: dict[str, Any]) -> Exception:
     """Return the error that a worker has met."""
     kinds = {**vars(errors), "OSError": OSError, "MemoryError": MemoryError}
     kinds["FileNotFoundError"] = FileNotFoundError
@@ -173,6 +174,9 @@ def _raised(answer: dict[str, Any]) -> Exception:
     return InternalError(f"batch: expected a worker to go on, found {found}")
 
 
-def run(job: Job, workers: int, blocks: Sequence[int], items_of: ItemsOf, report: Report) -> None:
-    """Do blocks on this machine; see `LocalEngine.run`."""
-    LocalEngine(job, workers).run(blocks, items_of, report)
+def run(
+    job: Job, workers: int | None, blocks: Sequence[int], items_of: ItemsOf, report: Report
+) -> None:
+    """Do blocks on this machine, by default with as many processes as fill its cores."""
+    count = workers or max(1, build_info()["cores"] // job.threads)
+    LocalEngine(job, count).run(blocks, items_of, report)

@@ -1,0 +1,137 @@
+"""The engine on Ray: actors of Ray Data, each with one model, on the blocks of the job.
+
+Ray shares blocks out and starts actors again. What is done, and how often an item was begun, stands
+in the journals of the job's folder, which all machines must see.
+"""
+
+import importlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sam_rlx._batch.items import Item
+from sam_rlx._batch.job import Job
+from sam_rlx._batch.local import ItemsOf, Report, raised
+from sam_rlx._batch.work import BlockWorker
+from sam_rlx.errors import MissingExtraError
+from sam_rlx.model import build_info
+
+# CPUs beside those of the actors: tasks that read, and that gather results, wait for ever for
+# actors that have taken all.
+_SPARE_CPUS = 3
+# Bytes for objects on this machine alone: plans and counts, no images.
+_OBJECT_STORE = 200_000_000
+
+
+def ray(module: str = "ray") -> Any:
+    """Return a module of Ray; `MissingExtraError` without it."""
+    # Ray asks its maker's server for updates and tells it that it is used, unless it is told so.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            'batch: expected the package ray with its data (pip install "ray[data]"), found none'
+        ) from error
+
+
+class BlockActor:
+    """A worker in an actor. Rows of Ray Data are blocks; what comes back tells of their items."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._job = job
+        self._work: BlockWorker | None = None
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Do one block. An error that ends the job is an answer: Ray would try again."""
+        errors: dict[int, str | None] = {}
+        items = [Item.from_json(fields) for fields in json.loads(row["items"])]
+        answer: dict[str, Any] = {"block": row["block"]}
+        try:
+            if self._work is None:
+                self._work = BlockWorker(Job.from_json(self._job))
+            self._work.run(int(row["block"]), items, errors.__setitem__)
+        except Exception as error:
+            answer.update(fatal=type(error).__name__, text=str(error))
+        return {"answer": json.dumps({**answer, "items": list(errors.items())})}
+
+
+def run(
+    job: Job, workers: int | None, blocks: Sequence[int], items_of: ItemsOf, report: Report
+) -> None:
+    """Do blocks on the cluster that Ray is connected to, or else on this machine.
+
+    Parameters
+    ----------
+    job, blocks, items_of, report
+        As for the local engine.
+    workers : int, optional
+        Most actors. Default: as many as fill the CPUs.
+
+    Raises
+    ------
+    SamRlxError, OSError
+        What a worker cannot go on after.
+    """
+    ray("ray.data")  # also tells whether it is installed
+    with _connected(job, workers) as most:
+        rows = (
+            {"block": block, "items": json.dumps([item.to_json() for item in items_of(block)])}
+            for block in blocks
+        )
+        for answer in _answers(job, min(most, len(blocks)), list(rows)):
+            for index, error in answer["items"]:
+                report(index, error)
+            if "fatal" in answer:
+                raise raised(answer)
+
+
+def _answers(job: Job, most: int, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Run the plan of Ray Data: one row, which is a block of ours, in each of its blocks."""
+    data = ray("ray.data")
+    context = data.DataContext.get_current()
+    before = context.enable_progress_bars
+    context.enable_progress_bars = False  # ours counts images
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        pool = data.ActorPoolStrategy(min_size=1, max_size=most)
+        planned = data.from_items(rows).repartition(target_num_rows_per_block=1)
+        done = planned.map(
+            BlockActor,
+            fn_constructor_kwargs={"job": job.to_json()},
+            compute=pool,
+            num_cpus=job.threads,
+        )
+        for row in done.iter_rows():
+            yield json.loads(row["answer"])
+    finally:
+        context.enable_progress_bars = before
+        logger.setLevel(level)
+
+
+@contextmanager
+def _connected(job: Job, workers: int | None) -> Iterator[int]:
+    """Connect to Ray; yield the number of actors. Ends what it has started."""
+    found = ray()
+    started = not found.is_initialized()
+    if started:
+        arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+        if not os.environ.get("RAY_ADDRESS"):
+            count = workers or max(1, build_info()["cores"] // job.threads)
+            arguments.update(
+                num_cpus=count * job.threads + _SPARE_CPUS,
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE,
+            )
+        found.init(**arguments)
+    try:
+        cpus = int(found.cluster_resources().get("CPU", 1)) - _SPARE_CPUS
+        yield workers or max(1, cpus // job.threads)
+    finally:
+        if started:
+            found.shutdown()
