@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from sam_rlx import batch, io
-from sam_rlx._sources import ASSETS
 
 # Put into `sitecustomize.py`, it ends a worker at each image with this name.
 POISON = """
@@ -30,9 +29,11 @@ finders.read_image = read_image
 
 
 def write_images(folder: Path, count: int, hw: tuple[int, int] = (61, 83)) -> list[Path]:
-    """Write crops of the packaged images, at odd sizes that differ."""
+    """Write crops of photographs, at odd sizes that differ."""
+    from skimage import data
+
     folder.mkdir(parents=True, exist_ok=True)
-    sources = [io.read_image(ASSETS / name) for name in ("coffee.jpg", "coins.jpg")]
+    sources = [data.coffee(), np.stack([data.coins()] * 3, axis=-1)]
     rng = np.random.default_rng(count)
     paths = []
     for index in range(count):

@@ -1,0 +1,252 @@
+"""Batches that are interrupted: nothing is lost, nothing is done twice, and nothing loops."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sam_rlx
+from sam_rlx import batch, errors
+from sam_rlx._batch import clips
+from sam_rlx._batch.items import Item, Prompt
+from sam_rlx._batch.job import Job, opened
+from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
+from sam_rlx._batch.work import BlockWorker
+from sam_rlx._video.clip_writer import ClipWriter
+from support import batches
+from support.videos import frame_image
+
+pytest.importorskip("pyarrow", reason="needs pyarrow")
+
+BOX = {"boxes": [[5, 5, 40, 40]]}
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return batches.write_images(tmp_path_factory.mktemp("photos"), 6)
+
+
+@pytest.fixture
+def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers end at images that are called poison."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(batches.POISON)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+
+
+def _row(index: int) -> dict[str, Any]:
+    return {"index": index, "item": str(index), "masks": [], "error": None}
+
+
+def _interrupted(blocks: Blocks, block: int, *indices: int) -> None:
+    """Begin items, the last of which does not end."""
+    journal = blocks.journal(block)
+    for index in indices[:-1]:
+        journal.start(index)
+        journal.done(_row(index))
+    journal.start(indices[-1])
+    journal.close()
+
+
+def _journal(blocks: Blocks, block: int) -> Journal:
+    """Return what is known of a block, in a new attempt that has ended already."""
+    journal = blocks.journal(block)
+    journal.close()
+    return journal
+
+
+def test_a_journal_keeps_rows_and_counts_attempts(tmp_path: Path) -> None:
+    blocks = Blocks(tmp_path, 2)
+    _interrupted(blocks, 0, 0, 1)
+    _interrupted(blocks, 0, 1)
+    _interrupted(blocks, 1, 5)
+    path = blocks.journals(0)[-1]
+    path.write_bytes(path.read_bytes() + b'{"row": {"ind')  # a line that was not finished
+    journal = blocks.journal(0)
+    assert journal.rows == {0: _row(0)}
+    assert (journal.attempts[1], journal.attempts[5]) == (2, 0)
+    journal.start(1)
+    journal.stop()
+    journal.close()
+    assert _journal(blocks, 0).attempts[1] == 2
+    journal = blocks.journal(0)
+    journal.kept(1)
+    journal.close()
+    assert _journal(blocks, 0).attempts[1] == 1
+    assert _journal(blocks, 1).attempts[5] == 1
+    blocks.forgive()
+    assert _journal(blocks, 1).attempts[5] == 0
+    assert blocks.pending() == [0, 1]
+    blocks.remove_journals(0)
+    assert blocks.journals(0) == []
+    assert len(blocks.journals(1)) == 3
+
+
+def test_an_item_that_was_begun_three_times_is_an_error(
+    images: list[Path], tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    job = Job(str(tmp_path), str(tiny_checkpoint), "prompts")
+    prompts = (Prompt("0", box=(5.0, 5.0, 40.0, 40.0)),)
+    items = [Item(n, str(n), str(path), prompts=prompts) for n, path in enumerate(images[:2])]
+    blocks = Blocks(tmp_path, 1)
+    for _ in range(MAX_ATTEMPTS - 1):
+        _interrupted(blocks, 0, 0, 1)
+    worker = BlockWorker(job)
+    assert _journal(blocks, 0).rows == {0: _row(0)}
+    told: dict[int, Any] = {}
+    worker.run(0, items, told.__setitem__)
+    assert told == {1: None}, "the third attempt is made, and what has a row is not done again"
+    blocks.part(0).unlink()
+    for _ in range(MAX_ATTEMPTS):
+        _interrupted(blocks, 0, 1)
+    worker.run(0, items, told.__setitem__)
+    assert told[0] is None
+    assert "found 3 attempts that ended the process" in told[1]
+    assert not blocks.journals(0)
+
+
+def test_a_killed_run_goes_on(images: list[Path], tmp_path: Path, tiny_checkpoint: Path) -> None:
+    """SIGKILL and then Ctrl-C, each when a row more is there: each image has one row."""
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    given: dict[str, Any] = {"model": tiny_checkpoint, "block": 3, "workers": 1, **BOX}
+    batch.run(images, whole, **given)
+    words = (*images, "--model", tiny_checkpoint, "--box", "5,5,40,40", "--out", out)
+    for number, wanted in ((signal.SIGKILL, 1), (signal.SIGINT, 3)):
+        process = batches.started(batches.command(*words, "--block", 3, "--workers", 1))
+        batches.wait_for(lambda wanted=wanted: batches.rows_begun(out) >= wanted, process)
+        assert batches.kill(process, number) in (-number, 130, 0)
+    result = batch.run(images, out, **given)
+    assert not result.failures
+    assert batches.digests(out) == batches.digests(whole)
+    assert not list((out / "journal").iterdir())
+
+
+def test_an_image_that_ends_its_process_is_listed(
+    images: list[Path], tmp_path: Path, tiny_checkpoint: Path, poisoned: None
+) -> None:
+    poison = tmp_path / "poison.png"
+    poison.write_bytes(images[0].read_bytes())
+    given = [images[0], poison, images[1]]
+    result = batch.run(given, tmp_path / "out", model=tiny_checkpoint, block=3, workers=1, **BOX)
+    assert [failure.item for failure in result.failures] == ["poison"]
+    rows = batches.rows(tmp_path / "out")
+    assert [len(row["masks"]) for row in rows] == [1, 0, 1]
+    assert "found 3 attempts" in result.failures[0].error
+
+
+def test_failures_can_be_done_again(
+    images: list[Path], tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    late = tmp_path / "late.png"
+    given: dict[str, Any] = {"model": tiny_checkpoint, "block": 2, "workers": 1, **BOX}
+    out = tmp_path / "out"
+    first = batch.run([images[0], late], out, **given)
+    assert [failure.item for failure in first.failures] == ["late"]
+    late.write_bytes(images[1].read_bytes())
+    assert len(batch.run([images[0], late], out, **given).failures) == 1
+    again = batch.run([images[0], late], out, retry_failed=True, **given)
+    assert not again.failures
+    batch.run([images[0], late], tmp_path / "whole", **given)
+    assert batches.digests(out) == batches.digests(tmp_path / "whole")
+
+
+def test_a_folder_serves_one_batch_at_a_time(
+    images: list[Path], tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    out = tmp_path / "out"
+    batch.run(images[:1], out, model=tiny_checkpoint, workers=1, **BOX)
+    described = json.loads((out / "manifest.json").read_text())
+    with opened(out, described), pytest.raises(errors.StateError, match="found one in use"):
+        batch.run(images[:1], out, model=tiny_checkpoint, workers=1, **BOX)
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    pytest.importorskip("av", reason="needs PyAV")
+    path = tmp_path / "clip.mp4"
+    with ClipWriter(path, 10.0) as writer:
+        for index in range(7):
+            writer.add(frame_image(index, (48, 64)))
+    return path
+
+
+class _Killed(BaseException):
+    pass
+
+
+def test_a_clip_goes_on_from_its_last_session(
+    clip: Path, tmp_path: Path, sam2_checkpoint: Path
+) -> None:
+    """What is tracked in three pieces equals what is tracked at once, and `VideoPredictor`."""
+    model = sam_rlx.load_model(sam2_checkpoint)
+    prompts = (Prompt("a", ((20.0, 20.0),), (1,)), Prompt("b", box=(5.0, 5.0, 30.0, 30.0), frame=1))
+    item = Item(0, "clip", str(clip), is_clip=True, prompts=prompts)
+    job = Job(str(tmp_path), str(sam2_checkpoint), "prompts", keep_every=2)
+    saved: Counter[str] = Counter()
+
+    def killed() -> None:
+        saved["sessions"] += 1
+        raise _Killed
+
+    checkpoint = clips.ClipCheckpoint(tmp_path / "kept")
+    for _ in range(3):
+        with pytest.raises(_Killed):
+            clips.track(item, job, model, checkpoint, killed)
+        # Masks that belong to no session: of a process that was ended between two sessions.
+        with (tmp_path / "kept" / "masks.jsonl").open("ab") as file:
+            file.write(b'{"frame": 99, "masks": [{}]}\n{"fra')
+    pieces = clips.track(item, job, model, checkpoint, killed)
+    whole = clips.track(item, job, model, clips.ClipCheckpoint(tmp_path / "other"), lambda: None)
+    assert saved["sessions"] == 3
+    assert pieces == whole
+    assert (whole["height"], whole["width"], whole["frames"]) == (48, 64, 7)
+    video = sam_rlx.VideoPredictor(model, clip)
+    video.add_prompt(0, "a", point_coords=[[20, 20]], point_labels=[1])
+    video.add_prompt(1, "b", box=[5, 5, 30, 30])
+    found = [
+        (frame.frame_index, name, int(mask.sum()), frame.scores[name])
+        for frame in video.propagate()
+        for name, mask in frame.masks.items()
+    ]
+    fields = ("frame", "object", "area", "score")
+    assert [tuple(mask[key] for key in fields) for mask in whole["masks"]] == found
+
+
+def test_clips_and_images_in_one_batch(
+    clip: Path, images: list[Path], tmp_path: Path, sam2_checkpoint: Path
+) -> None:
+    out = tmp_path / "out"
+    given: dict[str, Any] = {"model": sam2_checkpoint, "workers": 1, "masks": True, **BOX}
+    result = batch.run([clip, images[0]], out, **given)
+    assert not result.failures
+    row, image = batches.rows(out)
+    assert (row["frames"], image["frames"]) == (7, 1)
+    assert [mask["frame"] for mask in row["masks"]] == list(range(7))
+    written = sorted(path.name for path in (out / "masks" / "clip").iterdir())
+    assert written == [f"0_{frame:05d}.png" for frame in range(7)]
+    assert not list((out / "clips").iterdir())
+    nothing = batch.run(clip, tmp_path / "none", model=sam2_checkpoint, workers=1)
+    assert "expected prompts or texts for a video" in nothing.failures[0].error
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray")
+def test_ray_gives_the_same_files(
+    images: list[Path], tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    """In processes of their own: Ray leaves threads and settings behind."""
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no image")
+    for name in ("local", "ray"):
+        out = tmp_path / name
+        words = [*images, broken, "--model", tiny_checkpoint, "--box", "5,5,40,40", "--out", out]
+        words += ["--block", 2, "--workers", 1, "--threads", 1, "--engine", name]
+        assert batches.started(batches.command(*words)).wait() == 1
+    assert batches.digests(tmp_path / "local") == batches.digests(tmp_path / "ray")
+    rows = batches.rows(tmp_path / "ray")
+    assert [row["error"] is None for row in rows] == [True] * len(images) + [False]
