@@ -40,6 +40,7 @@ def check(
     checkpoint: str | os.PathLike[str] | Model,
     images: Any = None,
     *,
+    clip: Any = None,
     reference: choice.Choice = "auto",
     reference_checkpoint: str | os.PathLike[str] | None = None,
     precision: str = "float32",
@@ -57,6 +58,9 @@ def check(
         A checkpoint file or folder, a hub id, or a packaged model such as ``"sam2-nano"``.
     images : path, ndarray or sequence of them, optional
         Image files, or uint8 (H, W, 3) RGB. Default: a photograph of the package.
+    clip : path, array or sequence of images, optional
+        What the stages of videos run on, as `VideoPredictor` takes it; its first eight frames.
+        Default: each image moves through four frames.
     reference : {"auto", "meta", "transformers"}
         ``meta``: Meta's packages ``segment-anything``, ``sam2`` or ``sam3``, by the family.
         ``transformers``: its classes; `Report.notes` names where these differ from Meta's code by
@@ -69,8 +73,8 @@ def check(
     stages : "all" or sequence of str
         Of SAM and SAM 2: ``image``, ``point``, ``box``, ``mask``, ``everything``; of SAM 3:
         ``image``, ``point``, ``box``, ``mask``, ``text``, ``example``. Of SAM 2 and SAM 3 also
-        ``video``: the image moves through four frames; of SAM 3 ``video_text``: all that a text
-        names on them.
+        ``video``: what is in the middle of the first frame of the clip; of SAM 3 ``video_text``:
+        all that a text names on it.
     text : str
         What ``text`` and ``video_text`` look for.
     tolerance : float, optional
@@ -104,21 +108,16 @@ def check(
         )
     given = None if precision == "float32" else precision
     model = checkpoint if isinstance(checkpoint, Model) else load_model(checkpoint, precision=given)
-    inputs = _images(images)
     source = model.source if reference_checkpoint is None else find_checkpoint(reference_checkpoint)
     network = choice.reference_of(model, networks.read_weights(str(source)), reference)
     chosen = _stages(stages, network.stages)
     exact = tolerance is None and _exact_fits(network)
-    layered = [stage for stage in chosen if stage not in stage_module.MASKS_ALONE]
-    steps = 2 * len(chosen) + (len(layered) if exact else 0)
-    meter = _Meter(steps * len(inputs), progress)
+    inputs = _inputs(_images(images), clip, chosen)
+    layered = [stage for _, stage in inputs if stage not in stage_module.MASKS_ALONE]
+    meter = _Meter(2 * len(inputs) + (len(layered) if exact else 0), progress)
 
     ours_side = Ours(model, num_threads)
-    ours = {
-        (image, stage): meter.step(ours_side.run(stage, pixels, text))
-        for image, pixels in inputs.items()
-        for stage in chosen
-    }
+    ours = {key: meter.step(ours_side.run(key[1], pixels, text)) for key, pixels in inputs.items()}
     del ours_side
     single = _run_reference(network, ours, inputs, text, meter, exact=False)
     wide = _run_reference(network, ours, inputs, text, meter, exact=True) if exact else None
@@ -151,6 +150,24 @@ def _images(images: Any) -> dict[str, NDArray[np.uint8]]:
             found[f"{number}: {Path(image).name}"] = io.read_image(image)
         else:
             found[f"{number}: array"] = as_rgb(image)
+    return found
+
+
+def _inputs(
+    images: dict[str, NDArray[np.uint8]], clip: Any, stages: Sequence[str]
+) -> dict[Key, NDArray[np.uint8]]:
+    """Return by image and stage what it runs on: an image, or frames (T, H, W, 3)."""
+    videos = [stage for stage in stages if stage in stage_module.CLIPS]
+    found = {}
+    for name, image in images.items():
+        found.update({(name, stage): image for stage in stages if stage not in videos})
+        if clip is None and videos:
+            found.update(
+                dict.fromkeys(((name, each) for each in videos), stage_module.moving(image))
+            )
+    if clip is not None and videos:
+        name = Path(clip).name if isinstance(clip, str | os.PathLike) else "clip"
+        found.update(dict.fromkeys(((name, each) for each in videos), stage_module.read_clip(clip)))
     return found
 
 
@@ -192,7 +209,7 @@ def _exact_fits(network: Reference) -> bool:
 def _run_reference(
     network: Reference,
     ours: dict[Key, Outcome],
-    inputs: dict[str, NDArray[np.uint8]],
+    inputs: dict[Key, NDArray[np.uint8]],
     text: str,
     meter: _Meter,
     *,
@@ -200,7 +217,7 @@ def _run_reference(
 ) -> dict[Key, Outcome]:
     network.prepare(exact)
     return {
-        key: meter.step(network.run(key[1], inputs[key[0]], text, list(outcome.layers), exact))
+        key: meter.step(network.run(key[1], inputs[key], text, list(outcome.layers), exact))
         for key, outcome in ours.items()
         if outcome.layers or not exact  # float64 is for layers
     }
@@ -247,13 +264,15 @@ def _compare_masks(
 
 
 def _first_masks(
-    ours: dict[Key, Outcome], single: dict[Key, Outcome], inputs: dict[str, NDArray[np.uint8]]
+    ours: dict[Key, Outcome], single: dict[Key, Outcome], inputs: dict[Key, NDArray[np.uint8]]
 ) -> dict[Key, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
     found = {}
     for (image, stage), outcome in ours.items():
         theirs = single[image, stage].masks
         if outcome.masks is not None and theirs is not None and len(outcome.masks) and len(theirs):
-            found[image, stage] = (outcome.masks[0], theirs[0], inputs[image])
+            pixels = inputs[image, stage]
+            first = pixels if pixels.ndim == 3 else pixels[0]
+            found[image, stage] = (outcome.masks[0], theirs[0], first)
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import sam_rlx
+from PIL import Image
 from sam_rlx import InvalidArgumentError, cli
 from sam_rlx._parity import networks, sam3_network
 from sam_rlx._parity.layers import in_our_layout
@@ -47,6 +48,7 @@ def swapped(weights, name):
                 weights[f"{prefix}{b}.{rest.removeprefix(f'{a}.')}"] = value
 
 
+SAM2_STAGES = ("image", "point", "box", "mask", "everything", "video")
 SAM2_TRUNK = "image_encoder.trunk.blocks"
 SAM3_TRUNK = "detector.backbone.vision_backbone.trunk"
 DECODER = "mask_decoder.transformer.layers"
@@ -211,21 +213,56 @@ def test_stages_and_inputs_are_checked(tmp_path):
         parity.check("sam-nano", tmp_path / "none.png")
 
 
+def test_a_clip(tmp_path, capsys):
+    """Nine frames of a user's own, of which the first eight are compared."""
+    y, x = np.mgrid[:90, :126]
+    for t in range(9):
+        frame = np.full((90, 126, 3), 60, np.uint8)
+        frame[np.hypot(x - 50 - 3 * t, y - 45) < 21] = 200, 80, 40
+        Image.fromarray(frame).save(tmp_path / f"{t}.png")
+    command = ["parity", "sam2-nano", "--clip", str(tmp_path), "--stage", "video"]
+    report = tmp_path / "report.json"
+    assert cli.main([*command, "--json", str(report)]) == 0, capsys.readouterr().out
+    (calls,) = json.loads(report.read_text(encoding="utf-8"))["masks"]
+    assert (calls["item"], calls["count"], calls["iou"]) == (tmp_path.name, 8, 1.0)
+
+
+PLUGIN = """
+import pytest
+
+@pytest.mark.sam_rlx_parity("sam-nano", stages=["image", "point"])
+def test_parity(sam_rlx_parity):
+    sam_rlx_parity().check()
+
+@pytest.mark.sam_rlx_parity("sam2-nano", images=["cup.png"], reference="transformers", stages="box")
+def test_own_image(sam_rlx_parity):
+    report = sam_rlx_parity()
+    assert [call.item for call in report.masks] == ["0: cup.png"]
+    report.check()
+
+@pytest.mark.sam_rlx_parity("sam2-nano")
+def test_all_stages(sam_rlx_parity, request):
+    assert sam_rlx_parity.keywords["stages"] == [request.node.callspec.id]
+
+def test_without_a_marker(sam_rlx_parity):
+    report = sam_rlx_parity("sam-nano", "cup.png", stages=["image"], tolerance=1e-9)
+    with pytest.raises(AssertionError, match="differs: first in layer image_encoder"):
+        report.check()
+"""
+
+
 def test_the_plugin_runs_a_test_for_each_stage(tmp_path):
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["sam_rlx.pytest_plugin"]\n')
-    (tmp_path / "test_checkpoint.py").write_text(
-        "import pytest\n"
-        '@pytest.mark.sam_rlx_parity("sam-nano", stages=["image", "point"])\n'
-        "def test_parity(sam_rlx_parity):\n"
-        "    sam_rlx_parity().check()\n"
-    )
+    (tmp_path / "test_checkpoint.py").write_text(PLUGIN)
+    image = np.random.default_rng(0).integers(0, 256, (50, 70, 3), np.uint8)
+    Image.fromarray(image).save(tmp_path / "cup.png")
     command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
-    assert "test_parity[image]" in done.stdout, done.stdout + done.stderr
-    assert "test_parity[point]" in done.stdout
-    assert "2 passed" in done.stdout
+    command += ["--strict-markers", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    names = {"test_parity[image]", "test_parity[point]", "test_own_image[box]"}
+    names |= {f"test_all_stages[{stage}]" for stage in SAM2_STAGES} | {"test_without_a_marker"}
+    passed = {line.split("::")[-1].strip() for line in done.stdout.splitlines() if "PASSED" in line}
+    assert passed == names, done.stdout + done.stderr
 
 
 def test_layouts():

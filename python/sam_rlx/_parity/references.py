@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,15 +12,14 @@ from sam_rlx._parity.layers import Recorder, in_our_layout
 from sam_rlx._parity.stages import (
     CLICKS,
     EVERYTHING,
-    NUM_FRAMES,
     THRESHOLD,
     VIDEO_TEXT,
     Outcome,
+    folder_of,
     middle_box,
     of_everything,
     of_video_text,
     prompts,
-    write_clip,
 )
 from sam_rlx.model import Model
 
@@ -72,7 +69,7 @@ class Reference:
     def run(
         self, stage: str, image: NDArray[np.uint8], text: str, paths: list[str], exact: bool
     ) -> Outcome:
-        """Run one stage and record the layers of `paths`."""
+        """Run one stage and record the layers of `paths`. Stages of videos take frames."""
         with (
             packages.running(self.package.torch, exact=exact),
             self._recorder.recording(paths, first=stage == "video") as layers,
@@ -96,16 +93,13 @@ class Reference:
             outcome = of_everything(rows, image)
             return outcome.masks, outcome.scores
         if stage == "video":
-            with TemporaryDirectory() as folder:
-                write_clip(Path(folder), image)
-                logits = list(self.track(folder, image))
-            return np.stack(
-                [np.asarray(frame).reshape(image.shape[:2]) > 0 for frame in logits]
-            ), None
+            hw = image.shape[1:3]
+            with folder_of(image) as folder:
+                logits = [np.asarray(frame) for frame in self.track(folder, hw)]
+            return np.stack([frame.reshape(hw) > 0 for frame in logits]), None
         if stage == "video_text":
-            with TemporaryDirectory() as folder:
-                write_clip(Path(folder), image)
-                found = of_video_text(list(self.track_text(folder, text)), image)
+            with folder_of(image) as folder:
+                found = of_video_text(list(self.track_text(folder, text)), image.shape[1:3])
             return found.masks, found.scores
         return self.find(stage, image, text)
 
@@ -125,7 +119,7 @@ class Reference:
         """Find what a text or an example shows."""
         raise NotImplementedError
 
-    def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
+    def track(self, folder: str, hw: tuple[int, ...]) -> Iterator[Any]:
         """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
         raise NotImplementedError
 
@@ -205,10 +199,10 @@ class Sam2Reference(Reference):
         self._fitted(generator.predictor)
         return generator
 
-    def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
+    def track(self, folder: str, hw: tuple[int, ...]) -> Iterator[Any]:
         """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
         state = self.network.init_state(video_path=folder)
-        self.network.add_new_points_or_box(state, 0, 1, box=middle_box(image.shape[:2]))
+        self.network.add_new_points_or_box(state, 0, 1, box=middle_box(hw))
         for _, _, logits in self.network.propagate_in_video(state):
             yield logits
 
@@ -280,10 +274,9 @@ class Sam3Reference(Reference):
         masks = state["masks"].numpy().reshape(-1, *image.shape[:2])
         return masks.astype(bool), state["scores"].numpy().reshape(-1)
 
-    def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
+    def track(self, folder: str, hw: tuple[int, ...]) -> Iterator[Any]:
         """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
-        height, width = image.shape[:2]
-        box = middle_box((height, width)) / np.array([width, height, width, height], np.float32)
+        box = middle_box(hw) / np.array([*hw[::-1], *hw[::-1]], np.float32)
         # The loader of Meta's video model: the tracker's own has the statistics of SAM 2.
         images, height, width = self.package.frames.load_resource_as_video_frames(
             folder, self._side, offload_video_to_cpu=True
@@ -295,7 +288,7 @@ class Sam3Reference(Reference):
             steps = tracker.propagate_in_video(
                 state,
                 start_frame_idx=0,
-                max_frame_num_to_track=NUM_FRAMES,
+                max_frame_num_to_track=len(images),
                 reverse=False,
                 propagate_preflight=True,
             )
@@ -328,7 +321,7 @@ class Sam3Reference(Reference):
                 ).eval()
                 state = model.init_state(folder, offload_video_to_cpu=True)
                 model.add_prompt(state, 0, text_str=text)
-                for _, found in model.propagate_in_video(state, 0, NUM_FRAMES, False):
+                for _, found in model.propagate_in_video(state, 0):
                     rows = [found[f"out_{name}"] for name in ("obj_ids", "binary_masks", "probs")]
                     names = [int(name) for name in rows[0]]
                     masks, scores = (dict(zip(names, row, strict=True)) for row in rows[1:])

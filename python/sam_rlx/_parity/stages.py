@@ -1,6 +1,7 @@
 """The stages of a report, and our side of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from sam_rlx import io
 from sam_rlx._parity.layers import Arrays, record_ours
+from sam_rlx._video.frame_source import EndOfFrames
+from sam_rlx._video.frames import open_frames
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.generator import MaskGenerator
 from sam_rlx.image import ImagePredictor
@@ -59,14 +62,34 @@ def prompts(stage: str, hw: tuple[int, int], mask_side: int) -> dict[str, Any]:
 
 
 CLICKS = ("point", "box", "mask")
-NUM_FRAMES = 4
+CLIPS = ("video", "video_text")  # stages that take frames (T, H, W, 3) in place of an image
+NUM_FRAMES = 4  # of an image that moves
+MAX_FRAMES = 8  # of a clip
 
 
-def write_clip(folder: Path, image: NDArray[np.uint8]) -> None:
-    """Write frames in which an image moves, as JPEG: both sides read the same files."""
-    for t in range(NUM_FRAMES):
-        frame = np.roll(image, (2 * t, 5 * t), (0, 1))
-        io.pillow("Image").fromarray(frame).save(folder / f"{t:05}.jpg", quality=95)
+def moving(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return frames (T, H, W, 3) in which an image moves."""
+    return np.stack([np.roll(image, (2 * t, 5 * t), (0, 1)) for t in range(NUM_FRAMES)])
+
+
+def read_clip(clip: Any) -> NDArray[np.uint8]:
+    """Return the first frames (T, H, W, 3) of what `VideoPredictor` takes."""
+    source = open_frames(clip)
+    frames: list[NDArray[np.uint8]] = []
+    with suppress(EndOfFrames):
+        while len(frames) < min(MAX_FRAMES, source.count or MAX_FRAMES):
+            frames.append(source.read(len(frames)))
+    return np.stack(frames)
+
+
+@contextmanager
+def folder_of(frames: NDArray[np.uint8]) -> Iterator[str]:
+    """Give a folder of frames as JPEG while the block runs: both sides read the same files."""
+    with TemporaryDirectory() as folder:
+        for t, frame in enumerate(frames):
+            image = io.pillow("Image").fromarray(frame)
+            image.save(Path(folder) / f"{t:05}.jpg", quality=95)
+        yield folder
 
 
 def middle_box(hw: tuple[int, ...]) -> NDArray[np.float32]:
@@ -87,7 +110,7 @@ class Ours:
         self._pixels: NDArray[np.uint8] | None = None
 
     def run(self, stage: str, image: NDArray[np.uint8], text: str) -> Outcome:
-        """Run one stage; ``image`` comes before clicks."""
+        """Run one stage; ``image`` comes before clicks. Stages of `CLIPS` take frames."""
         if stage == "image":
             layers, _ = record_ours(self._image._core, lambda: self._image.set_image(image))
             return Outcome(layers)
@@ -110,23 +133,21 @@ class Ours:
             return self._video_text(image, text)
         return self._text(stage, image, text)
 
-    def _video(self, image: NDArray[np.uint8]) -> Outcome:
-        with TemporaryDirectory() as folder:
-            write_clip(Path(folder), image)
+    def _video(self, frames: NDArray[np.uint8]) -> Outcome:
+        with folder_of(frames) as folder:
             session = VideoPredictor(
                 self._model, folder, num_threads=self._threads, fill_hole_area=0
             )
 
             def call() -> Any:
-                session.add_prompt(0, 1, box=middle_box(image.shape[:2]))
+                session.add_prompt(0, 1, box=middle_box(frames.shape[1:3]))
                 return [frame.masks[1] for frame in session.propagate()]
 
             layers, masks = record_ours(session._core, call, first=True)
         return Outcome(layers, np.stack(masks))
 
-    def _video_text(self, image: NDArray[np.uint8], text: str) -> Outcome:
-        with TemporaryDirectory() as folder:
-            write_clip(Path(folder), image)
+    def _video_text(self, frames: NDArray[np.uint8], text: str) -> Outcome:
+        with folder_of(frames) as folder:
             session = VideoPredictor(
                 self._model,
                 folder,
@@ -136,8 +157,8 @@ class Ours:
                 phrase_options={**VIDEO_TEXT, "new_det_thresh_without_masklets": False},
             )
             session.add_text(text)
-            frames = list(session.propagate())
-        return of_video_text([(frame.masks, frame.scores) for frame in frames], image)
+            found = [(frame.masks, frame.scores) for frame in session.propagate()]
+        return of_video_text(found, frames.shape[1:3])
 
     def _text(self, stage: str, image: NDArray[np.uint8], text: str) -> Outcome:
         if self._concepts is None:
@@ -172,12 +193,13 @@ MASKS_ALONE = ("everything", "video_text")
 
 
 def of_video_text(
-    frames: list[tuple[Mapping[Any, NDArray[np.bool_]], Mapping[Any, float]]], image: NDArray[Any]
+    frames: Sequence[tuple[Mapping[Any, NDArray[np.bool_]], Mapping[Any, float]]],
+    hw: tuple[int, ...],
 ) -> Outcome:
     """Put masks and scores by object in the order of frames and of objects' numbers."""
     masks = [masks[obj] for masks, _ in frames for obj in sorted(masks)]
     scores = [scores[obj] for masks, scores in frames for obj in sorted(masks)]
-    stacked = np.array(masks, bool).reshape(-1, *image.shape[:2])
+    stacked = np.array(masks, bool).reshape(-1, *hw)
     return Outcome({}, stacked, np.array(scores, np.float64))
 
 

@@ -216,9 +216,9 @@ class Sam2Reference(TransformersReference):
         pixels = self._tensor(image).permute(2, 0, 1)[None] / 255
         return self._normalized(self._resized(pixels, self._model.img_size))
 
-    def track(self, folder: str, image: NDArray[np.uint8]) -> Iterator[Any]:
+    def track(self, folder: str, hw: tuple[int, ...]) -> Iterator[Any]:
         """Follow what is in the middle of the first frame; yields logits (1, 1, H, W)."""
-        self._hw = image.shape[:2]
+        self._hw = hw
         side, torch = self._model.img_size, self.package.torch
         frames = [
             np.array(io.pillow("Image").open(path).resize((side, side)))

@@ -32,6 +32,12 @@ def add_parser(commands: Any) -> None:
         help="an image file; may be repeated (default: a photograph of the package)",
     )
     parser.add_argument(
+        "--clip",
+        metavar="CLIP",
+        help="a video file or a folder of images for the stages of videos (default: the images, "
+        "moving)",
+    )
+    parser.add_argument(
         "--reference",
         choices=("auto", "meta", "transformers"),
         default="auto",
@@ -75,6 +81,7 @@ def run(args: argparse.Namespace) -> None:
         report = parity.check(
             args.checkpoint,
             args.image,
+            clip=args.clip,
             reference=args.reference,
             reference_checkpoint=args.reference_checkpoint,
             precision=args.precision,
