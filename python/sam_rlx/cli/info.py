@@ -92,7 +92,7 @@ def _print_model(facts: dict[str, Any], file: dict[str, Any]) -> None:
     _print_wrappers(file)
     for key, names in facts["report"].items():
         if names:
-            common.tell(f"{key}: {len(names)} tensors, such as {names[0]}")
+            common.tell(f"{key}: {common.counted(len(names), 'tensor')}, such as {names[0]}")
     common.tell(f"{len(facts['tensors'])} tensors in the file:")
     for tensor in facts["tensors"]:
         _print_tensor(tensor["name"], tensor["dtype"], tensor["shape"])
@@ -118,10 +118,12 @@ def _print_file(name: str, file: dict[str, Any], reason: str) -> None:
     tensors = file["tensors"]
     dtypes = Counter(dtype for _, dtype, _ in tensors)
     counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(dtypes.items()))
-    common.tell(f"{len(tensors)} tensors{': ' + counts if counts else ''}")
+    number = common.counted(len(tensors), "tensor")
+    common.tell(f"{number}{': ' + counts if counts else ''}")
     beginnings = Counter(tensor[0].split(".")[0] for tensor in tensors)
     for beginning, count in beginnings.most_common(_MAX_LISTED):
-        common.tell(f"  {count:>6} names begin with {beginning}")
+        names = "name begins" if count == 1 else "names begin"
+        common.tell(f"  {count:>6} {names} with {beginning}")
     for tensor, dtype, shape in tensors[:_MAX_LISTED]:
         _print_tensor(tensor, dtype, shape)
     if len(tensors) > _MAX_LISTED:
