@@ -5,10 +5,6 @@
 namespace sam_rlx {
 namespace {
 
-py::dict field_values_of(const NetworkConfig& config) {
-  return std::visit([](const auto& each) { return field_values(each); }, config);
-}
-
 // "a.b.c" is in the dict of "a.b".
 void set_nested(py::dict out, std::string_view path, const py::handle& value) {
   for (std::size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
@@ -21,6 +17,10 @@ void set_nested(py::dict out, std::string_view path, const py::handle& value) {
 }
 
 }  // namespace
+
+py::dict field_values_of(const NetworkConfig& config) {
+  return std::visit([](const auto& each) { return field_values(each); }, config);
+}
 
 py::dict python_config(const NetworkConfig& config, const Family& family) {
   py::dict out;
@@ -49,7 +49,8 @@ py::dict gguf_description(const NetworkConfig& config, const Family& family) {
   const ModelInfo info = family.info_of(config);
   return py::dict("variant"_a = info.variant, "version"_a = info.version,
                   "release"_a = family.release_of(config), "source"_a = family.source,
-                  "license"_a = family.license, "resize"_a = family.resize, "values"_a = values);
+                  "license"_a = family.license, "resize"_a = family.resize,
+                  "pixel_scale"_a = family.pixel_scale, "values"_a = values);
 }
 
 }  // namespace sam_rlx

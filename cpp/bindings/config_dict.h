@@ -93,6 +93,8 @@ Options read_options(const py::dict& values, const char* where, const char* expe
   return options;
 }
 
+// The values of all fields of a network by their paths.
+py::dict field_values_of(const NetworkConfig& config);
 // Sizes under upstream's argument names.
 py::dict python_config(const NetworkConfig& config, const Family& family);
 // What a GGUF file says about a network: "values" by keys without the family's name before them.

@@ -1,5 +1,7 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "bindings/config_dict.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
@@ -7,6 +9,7 @@
 #include "checkpoint/text.h"
 #include "core/cores.h"
 #include "loading/family.h"
+#include "loading/hugging_face_config.h"
 #include "loading/hugging_face_names.h"
 #include "loading/open.h"
 
@@ -70,6 +73,61 @@ py::array_t<std::uint8_t> raw(const StateDict& self, const std::string& name) {
   return result;
 }
 
+py::object python_json(const Json& json) {
+  constexpr const char* kUnused = "";
+  if (json.is_boolean()) return py::bool_(json.boolean(kUnused));
+  if (json.is_integer()) return py::int_(json.integer(kUnused));
+  if (json.is_string()) return py::str(json.string(kUnused));
+  if (json.is_array()) {
+    py::list list;
+    for (const Json& each : json.array(kUnused)) list.append(python_json(each));
+    return list;
+  }
+  if (json.is_object()) {
+    py::dict members;
+    for (const auto& [key, value] : json.object(kUnused)) {
+      members[py::str(key)] = python_json(value);
+    }
+    return members;
+  }
+  if (json.is_null()) return py::none();
+  return py::float_(json.number(kUnused));
+}
+
+// Settings of a folder of transformers, for tensors with Meta's names.
+py::object folder_config(const StateDict& self) {
+  const Family& family = family_named(self.metadata.at("family"));
+  return python_json(family.folder_config_of(self, family.config_of(self, std::nullopt)).json());
+}
+
+// Fields of a network that no folder tells: its tensors do, or nothing here depends on them.
+constexpr std::string_view kNotInFolders[] = {"detector.encode_points",
+                                              "vision.trunk.pretrain_use_cls_token",
+                                              "vision.trunk.mlp_ratio", "image_encoder.table_size"};
+
+// Gives tensors with Meta's names transformers', and reads them again with the text of the
+// config.json that is written beside them: a setting that it cannot hold raises UnsupportedError.
+void to_folder_names(StateDict& self, const std::string& config_text,
+                     const std::string& preprocessor_text) {
+  const Family& family = family_named(self.metadata.at("family"));
+  const NetworkConfig config = family.config_of(self, std::nullopt);
+  family.to_hugging_face(self, config);
+  self.metadata = {{"config", config_text}, {"preprocessor", preprocessor_text}};
+  StateDict again = self;
+  again.source = "the folder for transformers";
+  const py::dict wanted = field_values_of(config);
+  const py::dict found = field_values_of(to_meta_names(again).config_of(again, std::nullopt));
+  for (const auto& [path, value] : wanted) {
+    const std::string name = py::str(path);
+    const bool free = std::find(std::begin(kNotInFolders), std::end(kNotInFolders), name) !=
+                      std::end(kNotInFolders);
+    if (free || (found.contains(path) && py::object(found[path]).equal(value))) continue;
+    fail<UnsupportedError>(
+        name, found.contains(path) ? py::str(found[path]).cast<std::string>() : "none",
+        py::str(value).cast<std::string>() + ", which transformers has no setting for");
+  }
+}
+
 py::dict describe(const StateDict& self) {
   const Family& family = family_named(self.metadata.at("family"));
   return gguf_description(family.config_of(self, std::nullopt), family);
@@ -89,6 +147,8 @@ void register_checkpoint(py::module_& m) {
       .def("to_meta_names",
            [](StateDict& self) { return self.metadata["family"] = to_meta_names(self).name; })
       .def("describe", describe)
+      .def("folder_config", folder_config)
+      .def("to_folder_names", to_folder_names, py::arg("config"), py::arg("preprocessor"))
       .def("encode", encode, py::arg("name"), py::arg("dtype"), py::arg("num_threads") = 0)
       .def("raw", raw, py::arg("name"));
   m.def("meta_name", meta_name, py::arg("family"), py::arg("hugging_face_name"));

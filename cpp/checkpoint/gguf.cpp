@@ -112,7 +112,7 @@ void copy_metadata(const GgufMetadata& source, const std::string& architecture, 
   const auto naming = source.values.find(architecture + ".naming");
   if (naming != source.values.end())
     out.metadata[out.metadata["family"] + ".naming"] = naming->second;
-  for (const char* const key : {"variant", "config"}) {
+  for (const char* const key : {"variant", "config", "preprocessor"}) {
     const auto found = source.values.find(architecture + "." + key);
     if (found != source.values.end()) out.metadata[key] = found->second;
   }

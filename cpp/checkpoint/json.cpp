@@ -297,6 +297,15 @@ const Json* Json::find(std::string_view key) const {
   return nullptr;
 }
 
+Json& Json::member(std::string_view key) {
+  if (!is_object()) value_ = Object();
+  Object& members = std::get<Object>(value_);
+  for (auto& [name, value] : members) {
+    if (name == key) return value;
+  }
+  return members.emplace_back(std::string(key), Json()).second;
+}
+
 const Json& Json::at(std::string_view key, const std::string& where) const {
   object(where);
   const Json* const member = find(key);

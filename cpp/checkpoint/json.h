@@ -42,6 +42,8 @@ class Json {
   const Json* find(std::string_view key) const;
   // Member that must be there.
   const Json& at(std::string_view key, const std::string& where) const;
+  // Member of an object, null if it is new. Anything but an object becomes an empty one first.
+  Json& member(std::string_view key);
 
  private:
   template <class T>

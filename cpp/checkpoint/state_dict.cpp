@@ -246,16 +246,26 @@ void StateDict::split(std::string_view name, const std::vector<std::string>& nam
   }
   TensorEntry part = *whole;
   part.dims[0] /= count;
-  const std::int64_t numbers = part.dims[0] * part.strides[0], block = dtype_numbers(part.dtype);
+  const bool falls_apart =
+      part.parts.size() == names.size() &&
+      std::all_of(part.parts.begin(), part.parts.end(),
+                  [&](const TensorEntry& each) { return each.dims == part.dims; });
+  if (!part.parts.empty() && !falls_apart) {
+    fail<CheckpointError>(where, std::to_string(count) + " joined parts", "others");
+  }
+  const std::int64_t block = dtype_numbers(part.dtype);
+  const std::int64_t numbers = falls_apart ? 0 : part.dims[0] * part.strides[0];
   if (numbers % block != 0) {
     fail<CheckpointError>(where, "parts of whole blocks of " + std::to_string(block),
                           "parts of " + std::to_string(numbers) + " numbers");
   }
   std::vector<std::string> kept;
   for (const TensorEntry& entry : tensors_) kept.push_back(entry.name == name ? "" : entry.name);
+  std::vector<TensorEntry> joined_parts = part.parts;
   rename(kept);
-  for (const std::string& each : names) {
-    part.name = each;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!joined_parts.empty()) part = std::move(joined_parts[i]);
+    part.name = names[i];
     add(part);
     part.data += numbers / block * dtype_bytes(part.dtype);
   }

@@ -102,7 +102,8 @@ class StateDict {
   void transform(const std::function<void(TensorEntry&)>& change) {
     for (TensorEntry& entry : tensors_) change(entry);
   }
-  // Cuts a tensor along its first axis into equal parts with these names. Raises CheckpointError
+  // Cuts a tensor along its first axis into equal parts with these names; one that was joined of so
+  // many falls into them. Raises CheckpointError
   // when it is not there or cannot be cut so; parts of packed tensors are whole blocks.
   void split(std::string_view name, const std::vector<std::string>& names);
   // Gives a tensor other axes for the same numbers. Raises CheckpointError when it is not there, is

@@ -108,9 +108,7 @@ void check_whole(const StateDict& state_dict, const Family& family) {
 
 // The first row that fits is taken, in both directions.
 std::string to_short_name(std::string_view family, std::string_view meta_name) {
-  std::vector<KeyRow> rows;
-  for (const KeyRow& row : family_named(family).short_names) rows.push_back({row.to, row.from});
-  return mapped_key(rows, meta_name);
+  return mapped_key(reversed(family_named(family).short_names), meta_name);
 }
 
 std::string from_short_name(std::string_view family, std::string_view short_name) {

@@ -56,6 +56,8 @@ struct PredictorDefaults {
   bool memory_selection = false;
 };
 
+class HuggingFaceConfig;
+
 struct Family {
   std::string_view name;  // "sam2"; also the architecture in GGUF files
   std::string_view title;
@@ -77,6 +79,11 @@ struct Family {
   // each other, and UnsupportedError for a variant that there is not.
   NetworkConfig (*config_of)(const StateDict& state_dict,
                              const std::optional<std::string>& variant);
+  // For folders of transformers, from Meta's names: the settings of the class with these parts, and
+  // the names and layouts of its tensors. UnsupportedError for what transformers has no class or no
+  // setting for.
+  HuggingFaceConfig (*folder_config_of)(const StateDict& state_dict, const NetworkConfig& config);
+  void (*to_hugging_face)(StateDict& state_dict, const NetworkConfig& config);
   Network (*make)(const NetworkConfig& config);
   ModelInfo (*info_of)(const NetworkConfig& config);
 

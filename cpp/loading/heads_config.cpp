@@ -43,7 +43,7 @@ bool has_memory(const StateDict& state_dict, const HeadsNames& names) {
   });
 }
 
-void compare_decoder(const HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+void compare_decoder(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
   const std::string d = folder.kind().heads + std::string("mask_decoder_config.");
   const std::string p = folder.kind().heads + std::string("prompt_encoder_config.");
   const sam2::MaskDecoderConfig& decoder = heads.mask_decoder;
@@ -64,10 +64,10 @@ void compare_decoder(const HuggingFaceConfig& folder, const sam2::HeadsConfig& h
   folder.require(p + "hidden_act", "gelu");
   folder.require(p + "num_point_embeddings", 4);
   folder.require(p + "scale", 1);
-  folder.require_epsilon(p + "layer_norm_eps");
+  folder.require_epsilon(p + "layer_norm_eps", 1e-6);
 }
 
-void compare_memory(const HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+void compare_memory(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
   const std::string h = folder.kind().heads;
   const std::int64_t width = heads.hidden_dim();
   const std::string_view layers = "memory_attention.layers", encoder = "memory_encoder";
@@ -156,7 +156,15 @@ void read_heads_settings(const HuggingFaceConfig& folder, sam2::HeadsConfig& hea
   folder.read(heads, kHuggingFaceHeads, folder.kind().heads);
 }
 
-void check_heads_settings(const HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+Json feature_sizes(std::int64_t grid) {
+  Json::Array sides;
+  for (const std::int64_t scale : {4, 2, 1}) {
+    sides.push_back(Json(Json::Array{Json(scale * grid), Json(scale * grid)}));
+  }
+  return Json(std::move(sides));
+}
+
+void check_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
   const HuggingFaceClass& kind = folder.kind();
   if (kind.memory && !heads.memory) {
     fail<CheckpointError>("config.json: model_type", "a class without memory, as the tensors are",
@@ -169,12 +177,32 @@ void check_heads_settings(const HuggingFaceConfig& folder, const sam2::HeadsConf
   folder.require(h + "prompt_encoder_config.image_size", side);
   folder.require(h + "prompt_encoder_config.patch_size", heads.base.backbone_stride);
   folder.require(h + "image_size", side);
-  folder.require(h + "memory_attention_rope_feat_sizes", g);
-  Json::Array sides;
-  for (const std::int64_t scale : {4, 2, 1}) {
-    sides.push_back(Json(Json::Array{Json(scale * g), Json(scale * g)}));
+  folder.require(h + "memory_attention_rope_feat_sizes", std::vector<std::int64_t>{g, g});
+  folder.require(v + "backbone_feature_sizes", feature_sizes(g));
+}
+
+void write_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+  const auto fixed = [&](const char* what, std::int64_t expected, std::int64_t found) {
+    if (expected == found) return;
+    fail<UnsupportedError>(what, std::to_string(expected) + ", as transformers' classes have fixed",
+                           std::to_string(found));
+  };
+  constexpr std::int64_t kMemoryWidth = 64, kHeadDepth = 3, kMaskStride = 16;
+  fixed("layers of the IoU head", kHeadDepth, heads.mask_decoder.iou_head_depth);
+  fixed("layers of the object score", kHeadDepth,
+        heads.mask_decoder.pred_obj_scores_mlp ? kHeadDepth : 1);
+  if (heads.memory) {
+    fixed("width of the memory", kMemoryWidth, heads.mem_dim());
+    fixed("stride of masks in the memory", kMaskStride, heads.memory_encoder.total_stride);
+    fixed("layers of the object pointer", kHeadDepth,
+          heads.base.use_mlp_for_obj_ptr_proj ? kHeadDepth : 1);
   }
-  folder.require(v + "backbone_feature_sizes", Json(std::move(sides)));
+  folder.write(heads, kHuggingFaceHeads, folder.kind().heads);
+  check_heads_settings(folder, heads);
+  if (heads.memory) {
+    folder.set(folder.kind().heads + std::string("rope_parameters.rope_type"),
+               Json(std::string("axial")));
+  }
 }
 
 void check_released_heads(const sam2::HeadsConfig& heads, const HeadsNames& names,

@@ -20,7 +20,11 @@ struct HeadsNames {
 void read_heads_settings(const HuggingFaceConfig& folder, sam2::HeadsConfig& heads);
 // Compares what the folder says with `heads`, which read_heads has made, and with what the image
 // encoder asks for: its maps are for the sides in heads.base.
-void check_heads_settings(const HuggingFaceConfig& folder, const sam2::HeadsConfig& heads);
+void check_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads);
+// Sides of the three maps that an image encoder gives to the heads, as its config has them.
+Json feature_sizes(std::int64_t grid);
+// Both for a folder to write. Raises UnsupportedError for what transformers' classes have fixed.
+void write_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads);
 
 // Sizes of decoder and memory, all but the heads of the decoder's attention, from the tensors.
 // Without any tensor of the memory there is none. Raises CheckpointError when one that tells a size

@@ -54,6 +54,13 @@ bool same_value(const Json& found, const Json& expected) {
   return same_number(found, expected.number(kUnused));
 }
 
+const HuggingFaceClass& class_named(std::string_view model_type) {
+  for (const HuggingFaceClass& kind : kClasses) {
+    if (kind.model_type == model_type) return kind;
+  }
+  fail<InternalError>("model_type", "a class of transformers", quoted(model_type));
+}
+
 std::string value_text(const Json& json) {
   constexpr const char* kUnused = "";
   constexpr std::size_t kMax = 16;
@@ -71,6 +78,11 @@ std::string value_text(const Json& json) {
 }
 
 }  // namespace
+
+HuggingFaceConfig::HuggingFaceConfig(std::string_view model_type)
+    : kind_(class_named(model_type)), writes_(true) {
+  set("model_type", Json(std::string(model_type)));
+}
 
 std::optional<HuggingFaceConfig> HuggingFaceConfig::in(const StateDict& state_dict,
                                                        std::string_view family) {
@@ -114,28 +126,57 @@ const Json& HuggingFaceConfig::one_of_equal(const Json& json, const std::string&
   return values.front();
 }
 
-void HuggingFaceConfig::expect(const std::string& key, const Json& told,
-                               std::string_view tensor) const {
+void HuggingFaceConfig::set(std::string_view key, Json value) {
+  Json* json = &json_;
+  for (std::size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.')) {
+    json = &json->member(key.substr(0, dot));
+    key.remove_prefix(dot + 1);
+  }
+  json->member(key) = std::move(value);
+}
+
+void HuggingFaceConfig::copy(std::string_view from, std::string_view to) {
+  const Json part = *find(from.substr(0, from.size() - 1));
+  set(to.substr(0, to.size() - 1), part);
+}
+
+double HuggingFaceConfig::shortest(float value) {
+  double scale = 1.0;
+  for (int decimals = 0; decimals < 18; ++decimals, scale *= 10.0) {
+    const double rounded = std::round(static_cast<double>(value) * scale) / scale;
+    if (static_cast<float>(rounded) == value) return rounded;
+  }
+  return static_cast<double>(value);
+}
+
+void HuggingFaceConfig::expect(const std::string& key, const Json& told, std::string_view tensor) {
+  if (writes_) return set(key, told);
   const Json* const found = find(key);
   if (found == nullptr || same_value(*found, told)) return;
   fail<CheckpointError>(where(key), value_text(told) + ", which " + std::string(tensor) + " tells",
                         value_text(*found));
 }
 
-void HuggingFaceConfig::require(const std::string& key, const Json& value) const {
+void HuggingFaceConfig::require(const std::string& key, const Json& value) {
+  if (writes_) return set(key, value);
   const Json* const found = find(key);
   if (found == nullptr || same_value(*found, value)) return;
   fail<UnsupportedError>(where(key), value_text(value), value_text(*found));
 }
 
-void HuggingFaceConfig::require(const std::string& key,
-                                const std::vector<std::int64_t>& values) const {
+void HuggingFaceConfig::require(const std::string& key, const std::vector<std::int64_t>& values) {
   Json::Array list;
   for (const std::int64_t value : values) list.emplace_back(value);
   require(key, Json(std::move(list)));
 }
 
-void HuggingFaceConfig::require_epsilon(const std::string& key) const {
+void HuggingFaceConfig::require_none(const std::string& key) {
+  const Json* const found = find(key);
+  if (found != nullptr) fail<UnsupportedError>(where(key), "none", value_text(*found));
+}
+
+void HuggingFaceConfig::require_epsilon(const std::string& key, double metas) {
+  if (writes_) return set(key, Json(metas));
   const Json* const found = find(key);
   if (found == nullptr || same_number(*found, 1e-5) || same_number(*found, 1e-6)) return;
   fail<UnsupportedError>(where(key), "1e-05 or 1e-06", value_text(*found));

@@ -40,6 +40,14 @@ std::string fill(std::string_view pattern, const std::vector<std::string_view>& 
   return result.append(pattern);
 }
 
+std::vector<std::string> point_names(const std::string& prompt_encoder) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 4; ++i) {
+    names.push_back(prompt_encoder + "point_embeddings." + std::to_string(i) + ".weight");
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string mapped_key(std::span<const KeyRow> rows, std::string_view name) {
@@ -55,17 +63,23 @@ std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_vie
   return std::nullopt;
 }
 
+std::vector<KeyRow> reversed(std::span<const KeyRow> rows) {
+  std::vector<KeyRow> result;
+  for (const KeyRow& row : rows) result.push_back({row.to, row.from});
+  return result;
+}
+
 bool matches_key(std::string_view pattern, std::string_view name) {
   std::vector<std::string_view> numbers;
   return match(pattern, name, numbers).has_value();
 }
 
 void split_points(StateDict& state_dict, const std::string& prompt_encoder) {
-  std::vector<std::string> names;
-  for (int i = 0; i < 4; ++i) {
-    names.push_back(prompt_encoder + "point_embeddings." + std::to_string(i) + ".weight");
-  }
-  state_dict.split(prompt_encoder + "point_embed.weight", names);
+  state_dict.split(prompt_encoder + "point_embed.weight", point_names(prompt_encoder));
+}
+
+void join_points(StateDict& state_dict, const std::string& prompt_encoder) {
+  state_dict.join({{point_names(prompt_encoder), prompt_encoder + "point_embed.weight"}});
 }
 
 void respell(StateDict& state_dict, std::span<const KeyRow> rows) {
@@ -90,6 +104,24 @@ void rename_from_hugging_face(StateDict& state_dict, std::span<const KeyRow> row
     }
   }
   state_dict.rename(names);
+}
+
+void copy_encoding(StateDict& state_dict, const std::string& prefix) {
+  const TensorEntry* const encoding = state_dict.find(prefix + std::string(kEncodingName));
+  if (encoding == nullptr) return;
+  TensorEntry copy = *encoding;
+  copy.name = prefix + std::string(kEncodingCopy);
+  state_dict.add(std::move(copy));
+}
+
+void rename_to_hugging_face(StateDict& state_dict, std::span<const KeyRow> rows) {
+  const std::vector<KeyRow> back = reversed(rows);
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    names.push_back(mapped_key(back, entry.name));
+  }
+  state_dict.rename(names);
+  copy_encoding(state_dict, "");
 }
 
 }  // namespace sam_rlx

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/state_dict.h"
 
@@ -22,6 +23,10 @@ std::optional<std::string> map_key(std::span<const KeyRow> rows, std::string_vie
 // The same; the name itself when no row fits.
 std::string mapped_key(std::span<const KeyRow> rows, std::string_view name);
 
+// The rows from Meta's names to the others, in the same order: the first that fits is taken in both
+// directions.
+std::vector<KeyRow> reversed(std::span<const KeyRow> rows);
+
 // True when the name begins with the pattern, in which "{i}" stands for a number.
 bool matches_key(std::string_view pattern, std::string_view name);
 
@@ -38,5 +43,10 @@ void respell(StateDict& state_dict, std::span<const KeyRow> rows);
 
 // Renames by rows from transformers' names. A second copy of the same tensor is dropped.
 void rename_from_hugging_face(StateDict& state_dict, std::span<const KeyRow> rows);
+
+// The reverse of both, with both copies of the tied table.
+void join_points(StateDict& state_dict, const std::string& prompt_encoder);
+void copy_encoding(StateDict& state_dict, const std::string& prefix);
+void rename_to_hugging_face(StateDict& state_dict, std::span<const KeyRow> rows);
 
 }  // namespace sam_rlx

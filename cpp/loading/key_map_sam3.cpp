@@ -127,6 +127,8 @@ constexpr KeyRow kTrackerRows[] = {
      "sam_mask_decoder.transformer.layers.{i}.mlp.lin2."},
 };
 
+constexpr std::string_view kPositions = "detector.backbone.vision_backbone.trunk.pos_embed";
+constexpr std::string_view kTracker = "tracker.";
 constexpr std::string_view kDetectorModel = "detector_model.", kTrackerModel = "tracker_model.";
 constexpr std::string_view kTrackerNeck = "tracker_neck.fpn_layers.";
 
@@ -184,6 +186,16 @@ std::string meta_name(const StateDict& state_dict, std::string_view name) {
   return name == copy && state_dict.contains(original) ? "" : sam3_meta_name(name);
 }
 
+bool is_packed(const TensorEntry& entry) { return dtype_numbers(entry.dtype) != 1; }
+
+void transpose_text_projection(StateDict& state_dict) {
+  state_dict.transform([](TensorEntry& entry) {
+    if (entry.name != kTextProjection || entry.dims.size() != 2 || is_packed(entry)) return;
+    std::swap(entry.dims[0], entry.dims[1]);
+    std::swap(entry.strides[0], entry.strides[1]);
+  });
+}
+
 // base.q_proj.weight, base.k_proj.weight, base.v_proj.weight -> base.in_proj_weight, and in the
 // trunk, where base ends with qkv, base.weight.
 void join_attention(StateDict& state_dict) {
@@ -204,7 +216,89 @@ void join_attention(StateDict& state_dict) {
   state_dict.join(joins);
 }
 
+// transformers' table of positions has no row for the class token.
+void drop_class_position(StateDict& state_dict) {
+  state_dict.transform([](TensorEntry& entry) {
+    if (entry.name != kPositions || entry.dims.size() != 3) return;
+    entry.data += entry.strides[1] / dtype_numbers(entry.dtype) * dtype_bytes(entry.dtype);
+    --entry.dims[1];
+  });
+}
+
+// What join_attention has joined.
+void split_attention(StateDict& state_dict) {
+  constexpr std::string_view kInner = ".in_proj_", kTrunk = ".attn.qkv.";
+  std::vector<std::string> wholes;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    const bool joined = entry.name.find(kInner) != std::string::npos ||
+                        entry.name.find(kTrunk) != std::string::npos;
+    if (joined && entry.name.starts_with("detector.")) wholes.push_back(entry.name);
+  }
+  for (const std::string& name : wholes) {
+    const std::size_t tail = name.rfind(name.find(kInner) != std::string::npos ? '_' : '.') + 1;
+    std::string base = name.substr(0, tail);
+    if (base.ends_with("in_proj_")) base.resize(base.size() - std::string_view("in_proj_").size());
+    std::vector<std::string> parts;
+    for (const char* const part : {"q_proj.", "k_proj.", "v_proj."}) {
+      parts.push_back(base + part + name.substr(tail));
+    }
+    state_dict.split(name, parts);
+  }
+}
+
+// Tables and parts that no class of transformers has.
+constexpr std::string_view kOnlyMetas[] = {
+    "detector.geometry_encoder.points_",
+    "detector.backbone.vision_backbone.trunk.blocks.{i}.attn.freqs_cis",
+    "detector.backbone.language_backbone.encoder.attn_mask",
+};
+
+// The name that transformers gives a tensor, none for what it has not.
+std::string hugging_face_name(std::string_view name, const sam3::Sam3Config& config) {
+  constexpr std::string_view kDetector = "detector.";
+  constexpr std::string_view kConvs = "backbone.vision_backbone.convs.";
+  constexpr std::string_view kOtherConvs = "backbone.vision_backbone.sam2_convs.";
+  static const std::vector<KeyRow> kDetectorBack = reversed(kDetectorRows);
+  static const std::vector<KeyRow> kNeckBack = reversed(kNeckRows);
+  static const std::vector<KeyRow> kTrackerBack = reversed(kTrackerRows);
+  static const std::vector<KeyRow> kSam2Back = reversed(sam2_family().hugging_face);
+  if (name.starts_with(kTracker)) {
+    const std::string sam2_name = mapped_key(kTrackerBack, name.substr(kTracker.size()));
+    return std::string(kTrackerModel) + mapped_key(kSam2Back, sam2_name);
+  }
+  const bool left_out = std::any_of(std::begin(kOnlyMetas), std::end(kOnlyMetas),
+                                    [&](auto pattern) { return matches_key(pattern, name); });
+  if (left_out || !name.starts_with(kDetector)) return "";
+  const std::string_view inner = name.substr(kDetector.size());
+  if (inner.starts_with(kOtherConvs)) {
+    if (!config.tracker) return "";
+    return std::string(kTrackerNeck) + mapped_key(kNeckBack, inner.substr(kOtherConvs.size()));
+  }
+  std::string result = mapped_key(kDetectorBack, inner);
+  if (inner.starts_with(kConvs)) {
+    result = "vision_encoder.neck.fpn_layers." + mapped_key(kNeckBack, inner.substr(kConvs.size()));
+  }
+  return (config.tracker ? std::string(kDetectorModel) : "") + result;
+}
+
 }  // namespace
+
+void sam3_to_hugging_face(StateDict& state_dict, const sam3::Sam3Config& config) {
+  transpose_text_projection(state_dict);
+  if (config.vision.trunk.pretrain_use_cls_token) drop_class_position(state_dict);
+  split_attention(state_dict);
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    const bool turned = entry.name != kTextProjection || !is_packed(entry);
+    names.push_back(turned ? hugging_face_name(entry.name, config) : "");
+    if (names.back().empty()) state_dict.skip(entry.name, "transformers has no such tensor");
+  }
+  state_dict.rename(names);
+  if (!config.tracker) return;
+  const std::string tracker(kTrackerModel);
+  join_points(state_dict, tracker + "prompt_encoder.");
+  copy_encoding(state_dict, tracker);
+}
 
 std::string sam3_tracker_name(std::string_view sam2_name) {
   return "tracker." + mapped_key(kTrackerRows, sam2_name);
@@ -233,6 +327,7 @@ void sam3_from_hugging_face(StateDict& state_dict) {
     names.push_back(whole ? meta_name(state_dict, entry.name) : detector_name(entry.name));
   }
   state_dict.rename(names);
+  transpose_text_projection(state_dict);
   join_attention(state_dict);
   const std::string prompt_encoder = "tracker.sam_prompt_encoder.";
   if (state_dict.contains(prompt_encoder + "point_embed.weight")) {

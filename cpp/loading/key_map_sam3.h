@@ -1,8 +1,16 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "checkpoint/state_dict.h"
+#include "models/sam3/sam3.h"
 
 namespace sam_rlx {
+
+// Of the detector; nothing reads it. transformers has it with its axes in the other order.
+constexpr std::string_view kTextProjection =
+    "detector.backbone.language_backbone.encoder.text_projection";
 
 // The name in SAM 3's tracker of what SAM 2 names so.
 std::string sam3_tracker_name(std::string_view sam2_name);
@@ -13,5 +21,9 @@ std::string sam3_meta_name(std::string_view name);
 // Gives the tensors of transformers' Sam3VideoModel, or of its detector alone, Meta's names. What
 // Meta has in one tensor, queries, keys and values of the detector, is joined.
 void sam3_from_hugging_face(StateDict& state_dict);
+
+// The reverse, in the hub's layout; a detector alone has no prefix. What transformers' classes have
+// not is left out and reported.
+void sam3_to_hugging_face(StateDict& state_dict, const sam3::Sam3Config& config);
 
 }  // namespace sam_rlx

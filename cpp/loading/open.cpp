@@ -31,6 +31,9 @@ constexpr std::string_view kCompanions[] = {"optimizer.",     "scheduler.",    "
                                             "training_args.", "rng_state",     "random_states_",
                                             "adapter_model.", "trainer_state."};
 constexpr const char* kConfigFile = "config.json";
+constexpr const char* kPreprocessorFile = "preprocessor_config.json";
+constexpr const char* kProcessorFile = "processor_config.json";
+constexpr const char* kImagePart = "image_processor";  // of the processor's file
 constexpr const char* kAdapterFile = "adapter_config.json";
 
 std::string list_names(const std::vector<fs::path>& paths) {
@@ -322,6 +325,23 @@ bool has_hugging_face_names(const StateDict& state_dict) {
   return false;
 }
 
+// How transformers makes pixels of images: in a file of its own, or, of versions from 4.50 on, in
+// that of the processor.
+void add_folder_preprocessor(StateDict& state_dict, const fs::path& folder) {
+  const auto read = [&](const char* name, const std::string& part) {
+    const fs::path path = folder / name;
+    if (!fs::is_regular_file(path)) return false;
+    const MappedFile file(path);
+    const std::string_view text = as_text(file.bytes());
+    const std::string where = printable(path.string());
+    const Json json = Json::parse(text, where);
+    if (!part.empty() && json.find(part) == nullptr) return false;
+    state_dict.metadata["preprocessor"] = text;
+    return true;
+  };
+  if (!read(kPreprocessorFile, "")) read(kProcessorFile, kImagePart);
+}
+
 // Settings of transformers' models are in a file beside the weights. Meta's files have no such, and
 // a config of their own comes first.
 void add_folder_config(StateDict& state_dict, const fs::path& folder) {
@@ -336,6 +356,7 @@ void add_folder_config(StateDict& state_dict, const fs::path& folder) {
   if (Json::parse(text, where).find("model_type") == nullptr) return;  // not transformers'
   state_dict.metadata["config"] = text;
   state_dict.source += " with " + std::string(kConfigFile);
+  add_folder_preprocessor(state_dict, folder);
 }
 
 }  // namespace

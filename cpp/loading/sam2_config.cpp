@@ -7,6 +7,7 @@
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
 #include "loading/hugging_face_config.h"
+#include "loading/preprocessor.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
@@ -198,7 +199,7 @@ std::vector<std::int64_t> stage_widths(const sam2::HieraConfig& trunk) {
 }
 
 // What the tensors tell, too.
-void compare(const HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& told) {
+void compare(HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& told) {
   const std::string v = folder.kind().vision, b = v + "backbone_config.", trunk = kTrunk;
   const auto list = [](const auto& values) {
     Json::Array result;
@@ -215,23 +216,26 @@ void compare(const HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& to
 }
 
 // What has one value here.
-void check_fixed(const HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& c) {
+void check_fixed(HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& c) {
   const std::string v = folder.kind().vision, b = v + "backbone_config.";
   folder.require(b + "embed_dim_per_stage", stage_widths(c.trunk));
   folder.require(b + "num_attention_heads_per_stage", c.trunk.stage_heads());
-  folder.require(b + "patch_kernel_size", 7);
-  folder.require(b + "patch_stride", sam2::HieraConfig::kPatchStride);
-  folder.require(b + "patch_padding", 3);
-  folder.require(b + "query_stride", 2);
+  const auto require_square = [&](const char* key, std::int64_t side) {
+    folder.require(b + key, std::vector<std::int64_t>{side, side});
+  };
+  require_square("patch_kernel_size", 7);
+  require_square("patch_stride", sam2::HieraConfig::kPatchStride);
+  require_square("patch_padding", 3);
+  require_square("query_stride", 2);
   folder.require(b + "hidden_act", "gelu");
-  folder.require_epsilon(b + "layer_norm_eps");
+  folder.require_epsilon(b + "layer_norm_eps", 1e-6);
   folder.require(v + "fpn_kernel_size", 1);
   folder.require(v + "fpn_stride", 1);
   folder.require(v + "fpn_padding", std::int64_t{0});
   folder.require(v + "num_feature_levels", c.num_levels());
 }
 
-sam2::Sam2Config config_from_folder(const HuggingFaceConfig& folder, const StateDict& state_dict) {
+sam2::Sam2Config config_from_folder(HuggingFaceConfig& folder, const StateDict& state_dict) {
   const sam2::ImageEncoderConfig told = config_from_shapes(state_dict);
   compare(folder, told);
   sam2::Sam2Config config;
@@ -295,14 +299,30 @@ sam2::Sam2Config config_without_folder(const StateDict& state_dict) {
 
 }  // namespace
 
+HuggingFaceConfig sam2_folder_config(const sam2::Sam2Config& config) {
+  HuggingFaceConfig folder(config.heads.memory ? "sam2_video" : "sam2");
+  const std::string vision = folder.kind().vision;
+  folder.set(vision + "model_type", Json(std::string("sam2_vision_model")));
+  folder.set(vision + "backbone_config.model_type", Json(std::string("sam2_hiera_det_model")));
+  folder.write(config, kHuggingFaceVision, vision);
+  folder.write(config, kHuggingFaceSide, folder.kind().heads);
+  compare(folder, config.image_encoder);
+  check_fixed(folder, config.image_encoder);
+  write_heads_settings(folder, config.heads);
+  return folder;
+}
+
 sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant) {
-  const std::optional<HuggingFaceConfig> folder = HuggingFaceConfig::in(state_dict, "sam2");
+  std::optional<HuggingFaceConfig> folder = HuggingFaceConfig::in(state_dict, "sam2");
   sam2::Sam2Config found =
       folder ? config_from_folder(*folder, state_dict) : config_without_folder(state_dict);
   if (!state_dict.metadata.contains("variant")) found.variant = released_name(found.image_encoder);
   read_sam2_heads(state_dict, state_dict.metadata.contains("config"), found);
   if (folder) check_heads_settings(*folder, found.heads);
+  read_preprocessor(
+      state_dict,
+      {.mean = found.pixel_mean, .std = found.pixel_std, .side = found.heads.base.image_size});
   // Only the memory tells the version.
   found.version = !found.heads.memory ? "2" : found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
   if (!variant || *variant == found.variant) return found;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "checkpoint/state_dict.h"
+#include "loading/hugging_face_config.h"
 #include "models/sam2/config.h"
 
 namespace sam_rlx {
@@ -16,5 +17,8 @@ namespace sam_rlx {
 // UnsupportedError for a variant that there is not.
 sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant);
+
+// The settings that transformers' Sam2VideoModel asks for, or Sam2Model where there is no memory.
+HuggingFaceConfig sam2_folder_config(const sam2::Sam2Config& config);
 
 }  // namespace sam_rlx

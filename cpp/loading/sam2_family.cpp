@@ -220,6 +220,15 @@ const Family& sam2_family() {
           [](const StateDict& state_dict, const std::optional<std::string>& variant) {
             return NetworkConfig(sam2_config_of(state_dict, variant));
           },
+      .folder_config_of =
+          [](const StateDict& /*state_dict*/, const NetworkConfig& config) {
+            return sam2_folder_config(std::get<sam2::Sam2Config>(config));
+          },
+      .to_hugging_face =
+          [](StateDict& state_dict, const NetworkConfig& /*config*/) {
+            rename_to_hugging_face(state_dict, kSam2Rows);
+            join_points(state_dict, "prompt_encoder.");
+          },
       .make = make_network<sam2::Sam2, sam2::Sam2Config>,
       .info_of = info_of,
       .release_of = release_of,

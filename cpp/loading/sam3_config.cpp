@@ -11,6 +11,8 @@
 #include "loading/config_reader.h"
 #include "loading/heads_config.h"
 #include "loading/hugging_face_config.h"
+#include "loading/key_map_sam3.h"
+#include "loading/preprocessor.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
@@ -173,7 +175,7 @@ constexpr KeyRow kHuggingFaceDetector[] = {
 };
 
 // What the tensors tell, too.
-void compare(const HuggingFaceConfig& folder, const StateDict& state_dict) {
+void compare(HuggingFaceConfig& folder, const StateDict& state_dict) {
   const std::string backbone = "detector.backbone.", trunk = backbone + "vision_backbone.trunk.";
   const auto compare_size = [&](const std::string& key, const std::string& name, std::size_t rank,
                                 std::size_t axis) {
@@ -201,13 +203,12 @@ void compare(const HuggingFaceConfig& folder, const StateDict& state_dict) {
 }
 
 // What has one value here.
-void check_fixed(const HuggingFaceConfig& folder, const sam3::Sam3Config& config) {
+void check_fixed(HuggingFaceConfig& folder, const sam3::Sam3Config& config) {
   const std::string v = folder.kind().vision, b = v + "backbone_config.";
   folder.require(b + "hidden_act", "gelu");
-  folder.require(b + "layer_scale_init_value", "none");
-  folder.require(b + "rope_parameters.rope_theta",
-                 static_cast<std::int64_t>(sam3::ViTConfig::kRopeTheta));
-  folder.require_epsilon(b + "layer_norm_eps");
+  folder.require_none(b + "layer_scale_init_value");
+  folder.require(b + "rope_parameters.rope_theta", Json(double{sam3::ViTConfig::kRopeTheta}));
+  folder.require_epsilon(b + "layer_norm_eps", 1e-5);
   if (folder.kind().detector == nullptr || !config.has_detector) return;
   const std::string d = folder.kind().detector;
   const sam3::DetectorConfig& detector = config.detector;
@@ -218,12 +219,12 @@ void check_fixed(const HuggingFaceConfig& folder, const sam3::Sam3Config& config
     folder.require(d + part + "num_attention_heads", detector.num_heads);
     folder.require(d + part + "intermediate_size", detector.dim_feedforward);
     folder.require(d + part + "hidden_act", "relu");
-    folder.require_epsilon(d + part + "layer_norm_eps");
+    folder.require_epsilon(d + part + "layer_norm_eps", 1e-5);
   }
   folder.require(d + "text_config.intermediate_size",
                  sam3::TextEncoderConfig::kMlpRatio * config.text.width);
   folder.require(d + "text_config.hidden_act", "gelu");
-  folder.require_epsilon(d + "text_config.layer_norm_eps");
+  folder.require_epsilon(d + "text_config.layer_norm_eps", 1e-5);
 }
 
 // So that mlp_dim() is exactly this.
@@ -233,7 +234,7 @@ double mlp_ratio(std::int64_t mlp_dim, std::int64_t embed_dim) {
   return exact ? ratio : std::nextafter(ratio, std::numeric_limits<double>::infinity());
 }
 
-sam3::Sam3Config config_from_folder(const HuggingFaceConfig& folder, const StateDict& state_dict) {
+sam3::Sam3Config config_from_folder(HuggingFaceConfig& folder, const StateDict& state_dict) {
   const std::string v = folder.kind().vision;
   compare(folder, state_dict);
   sam3::Sam3Config config = released_parts(state_dict);
@@ -269,7 +270,7 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
 }
 
-void read_tracker(const StateDict& state_dict, const std::optional<HuggingFaceConfig>& folder,
+void read_tracker(const StateDict& state_dict, std::optional<HuggingFaceConfig>& folder,
                   sam3::Sam3Config& config) {
   if (!any_begins_with(state_dict, kTracker)) return;
   config.vision.neck.add_sam2_neck = true;
@@ -295,9 +296,46 @@ void read_tracker(const StateDict& state_dict, const std::optional<HuggingFaceCo
 
 }  // namespace
 
+HuggingFaceConfig sam3_folder_config(const StateDict& state_dict, const sam3::Sam3Config& config) {
+  const bool memory = config.tracker && config.tracker->memory;
+  if (config.has_detector && config.tracker && !memory) {
+    fail<UnsupportedError>(state_dict.source, "parts of one class of transformers",
+                           "a detector and a tracker without memory");
+  }
+  const char* const alone = memory ? "sam3_tracker_video" : "sam3_tracker";
+  const char* const whole = config.tracker ? "sam3_video" : "sam3";
+  HuggingFaceConfig folder(config.has_detector ? whole : alone);
+  const auto set_type = [&](const std::string& key, const char* type) {
+    folder.set(key + "model_type", Json(std::string(type)));
+  };
+  const std::string vision = folder.kind().vision;
+  set_type(vision, "sam3_vision_model");
+  set_type(vision + "backbone_config.", "sam3_vit_model");
+  folder.write(config, kHuggingFaceVision, vision);
+  compare(folder, state_dict);
+  check_fixed(folder, config);
+  folder.require(vision + "backbone_feature_sizes", feature_sizes(config.vision.trunk.grid()));
+  if (config.has_detector) {
+    const std::string detector = folder.kind().detector;
+    set_type(detector, "sam3");
+    set_type(detector + "text_config.", "clip_text_model");
+    folder.write(config, kHuggingFaceDetector, detector);
+    if (const TensorEntry* const entry = state_dict.find(kTextProjection)) {
+      folder.set(detector + "text_config.projection_dim", Json(size_of(*entry, 1)));
+    }
+  }
+  if (config.tracker) write_heads_settings(folder, *config.tracker);
+  if (config.tracker && config.has_detector) {
+    // The tracker has a copy of the trunk's settings.
+    set_type(folder.kind().heads, "sam3_tracker_video");
+    folder.copy(vision, folder.kind().heads + std::string("vision_config."));
+  }
+  return folder;
+}
+
 sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant) {
-  const std::optional<HuggingFaceConfig> folder = HuggingFaceConfig::in(state_dict, "sam3");
+  std::optional<HuggingFaceConfig> folder = HuggingFaceConfig::in(state_dict, "sam3");
   sam3::Sam3Config found =
       folder ? config_from_folder(*folder, state_dict) : config_without_folder(state_dict);
   read_optional_parts(state_dict, found);
@@ -308,6 +346,9 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
     found.variant = kReleased;
   }
   read_tracker(state_dict, folder, found);
+  read_preprocessor(
+      state_dict,
+      {.mean = found.pixel_mean, .std = found.pixel_std, .side = found.vision.trunk.img_size});
   if (!variant || *variant == found.variant) return found;
   if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
   fail<CheckpointError>("variant " + *variant, sizes_text(sam3::Sam3Config()),

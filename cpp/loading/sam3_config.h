@@ -4,6 +4,7 @@
 #include <string>
 
 #include "checkpoint/state_dict.h"
+#include "loading/hugging_face_config.h"
 #include "models/sam3/sam3.h"
 
 namespace sam_rlx {
@@ -15,5 +16,9 @@ namespace sam_rlx {
 // or are not those of the release, and UnsupportedError for a variant that there is not.
 sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant);
+
+// The settings that transformers' class with the parts of these tensors asks for: Sam3Model,
+// Sam3VideoModel, Sam3TrackerModel or Sam3TrackerVideoModel. UnsupportedError where there is none.
+HuggingFaceConfig sam3_folder_config(const StateDict& state_dict, const sam3::Sam3Config& config);
 
 }  // namespace sam_rlx

@@ -183,6 +183,14 @@ const Family& sam3_family() {
           [](const StateDict& state_dict, const std::optional<std::string>& variant) {
             return NetworkConfig(sam3_config_of(state_dict, variant));
           },
+      .folder_config_of =
+          [](const StateDict& state_dict, const NetworkConfig& config) {
+            return sam3_folder_config(state_dict, std::get<sam3::Sam3Config>(config));
+          },
+      .to_hugging_face =
+          [](StateDict& state_dict, const NetworkConfig& config) {
+            sam3_to_hugging_face(state_dict, std::get<sam3::Sam3Config>(config));
+          },
       .make = make_network<sam3::Sam3, sam3::Sam3Config>,
       .info_of = info_of,
       .release_of =

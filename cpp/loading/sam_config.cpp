@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/hugging_face_config.h"
+#include "loading/preprocessor.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
@@ -180,7 +181,7 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
 }
 
 // What a folder of transformers says and the tensors, too.
-void compare(const HuggingFaceConfig& folder, const sam::SamConfig& told) {
+void compare(HuggingFaceConfig& folder, const sam::SamConfig& told) {
   const std::string v = folder.kind().vision, h = folder.kind().heads;
   const sam::ImageEncoderConfig& e = told.image_encoder;
   const std::string patch = "image_encoder.patch_embed.proj.weight", block = "image_encoder.blocks";
@@ -191,6 +192,8 @@ void compare(const HuggingFaceConfig& folder, const sam::SamConfig& told) {
   folder.expect(v + "num_attention_heads", e.num_heads, block + ".0.attn.rel_pos_h");
   folder.expect(v + "mlp_dim", e.mlp_dim, block + ".0.mlp.lin1.weight");
   folder.expect(v + "output_channels", e.out_chans, "image_encoder.neck.0.weight");
+  folder.expect(v + "num_pos_feats", told.prompt_encoder.embed_dim / 2,
+                "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix");
   folder.expect(h + "prompt_encoder_config.hidden_size", e.out_chans,
                 "image_encoder.neck.0.weight");
   folder.expect(h + "mask_decoder_config.hidden_size", e.out_chans, "image_encoder.neck.0.weight");
@@ -204,7 +207,7 @@ void compare(const HuggingFaceConfig& folder, const sam::SamConfig& told) {
 }
 
 // What has one value here.
-void check_fixed(const HuggingFaceConfig& folder, const sam::ImageEncoderConfig& e) {
+void check_fixed(HuggingFaceConfig& folder, const sam::ImageEncoderConfig& e) {
   const std::string v = folder.kind().vision, h = folder.kind().heads;
   for (const char* const flag : {"qkv_bias", "use_abs_pos", "use_rel_pos"}) {
     folder.require_flag(v + flag);
@@ -215,12 +218,12 @@ void check_fixed(const HuggingFaceConfig& folder, const sam::ImageEncoderConfig&
   folder.require(h + "prompt_encoder_config.num_point_embeddings", 4);
   folder.require(h + "prompt_encoder_config.hidden_act", "gelu");
   folder.require(h + "mask_decoder_config.hidden_act", "relu");
-  folder.require_epsilon(v + "layer_norm_eps");
-  folder.require_epsilon(h + "prompt_encoder_config.layer_norm_eps");
-  folder.require_epsilon(h + "mask_decoder_config.layer_norm_eps");
+  folder.require_epsilon(v + "layer_norm_eps", 1e-6);
+  folder.require_epsilon(h + "prompt_encoder_config.layer_norm_eps", 1e-6);
+  folder.require_epsilon(h + "mask_decoder_config.layer_norm_eps", 1e-5);
 }
 
-sam::SamConfig config_from_folder(const HuggingFaceConfig& folder, const StateDict& state_dict) {
+sam::SamConfig config_from_folder(HuggingFaceConfig& folder, const StateDict& state_dict) {
   sam::SamConfig config = sizes_of(state_dict);
   compare(folder, config);
   folder.read(config, kHuggingFaceVision, folder.kind().vision);
@@ -232,7 +235,7 @@ sam::SamConfig config_from_folder(const HuggingFaceConfig& folder, const StateDi
 }
 
 sam::SamConfig found_config(const StateDict& state_dict) {
-  if (const auto folder = HuggingFaceConfig::in(state_dict, "sam")) {
+  if (auto folder = HuggingFaceConfig::in(state_dict, "sam")) {
     return config_from_folder(*folder, state_dict);
   }
   const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
@@ -242,9 +245,27 @@ sam::SamConfig found_config(const StateDict& state_dict) {
 
 }  // namespace
 
+HuggingFaceConfig sam_folder_config(const sam::SamConfig& config) {
+  HuggingFaceConfig folder("sam");
+  constexpr std::int64_t kHeadDepth = 3;
+  if (config.mask_decoder.iou_head_depth != kHeadDepth) {
+    fail<UnsupportedError>("layers of the IoU head", "3, as transformers' classes have fixed",
+                           std::to_string(config.mask_decoder.iou_head_depth));
+  }
+  folder.write(config, kHuggingFaceVision, folder.kind().vision);
+  folder.write(config, kHuggingFaceHeads, folder.kind().heads);
+  compare(folder, config);
+  check_fixed(folder, config.image_encoder);
+  return folder;
+}
+
 sam::SamConfig sam_config_of(const StateDict& state_dict,
                              const std::optional<std::string>& variant) {
-  const sam::SamConfig found = found_config(state_dict);
+  sam::SamConfig found = found_config(state_dict);
+  read_preprocessor(state_dict, {.mean = found.pixel_mean,
+                                 .std = found.pixel_std,
+                                 .scale = 255.0,
+                                 .side = found.image_encoder.img_size});
   if (!variant || *variant == found.variant) return found;
   const sam::SamConfig asked = sam::released_config(*variant);
   const TensorEntry& patch =

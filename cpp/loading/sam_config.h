@@ -4,6 +4,7 @@
 #include <string>
 
 #include "checkpoint/state_dict.h"
+#include "loading/hugging_face_config.h"
 #include "models/sam/config.h"
 
 namespace sam_rlx {
@@ -14,5 +15,8 @@ namespace sam_rlx {
 // UnsupportedError for a variant that there is not.
 sam::SamConfig sam_config_of(const StateDict& state_dict,
                              const std::optional<std::string>& variant);
+
+// The settings that transformers' SamModel asks for.
+HuggingFaceConfig sam_folder_config(const sam::SamConfig& config);
 
 }  // namespace sam_rlx

@@ -124,6 +124,14 @@ const Family& sam_family() {
           [](const StateDict& state_dict, const std::optional<std::string>& variant) {
             return NetworkConfig(sam_config_of(state_dict, variant));
           },
+      .folder_config_of =
+          [](const StateDict& /*state_dict*/, const NetworkConfig& config) {
+            return sam_folder_config(std::get<sam::SamConfig>(config));
+          },
+      .to_hugging_face =
+          [](StateDict& state_dict, const NetworkConfig& /*config*/) {
+            rename_to_hugging_face(state_dict, kSamRows);
+          },
       .make = make_network<sam::Sam, sam::SamConfig>,
       .info_of = info_of,
       .release_of = [](const NetworkConfig& config) { return info_of(config).variant; },

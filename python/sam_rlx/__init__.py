@@ -4,6 +4,7 @@ import sam_rlx._openmp  # noqa: F401  # first: it loads the extension
 from sam_rlx._concept_types import ConceptPrediction, RawDetections
 from sam_rlx._video.types import VideoFrame
 from sam_rlx.concept import ConceptPredictor
+from sam_rlx.conversion import convert
 from sam_rlx.errors import (
     CheckpointError,
     HubError,
@@ -45,6 +46,7 @@ __all__ = [
     "VideoFrame",
     "VideoPredictor",
     "build_info",
+    "convert",
     "load_model",
 ]
 

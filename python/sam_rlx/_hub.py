@@ -22,6 +22,7 @@ _CHECKPOINT_SUFFIXES = (".pth", ".pt", ".bin", ".safetensors", ".gguf", ".ggml")
 _INDEX_SUFFIX = ".index.json"
 # Settings of transformers' models, which are read beside the weights.
 _CONFIG = "config.json"
+_PIXELS = ("preprocessor_config.json", "processor_config.json")
 _ADAPTER = "adapter_config.json"
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.\w+")
 _FIRST_PART = re.compile(r"(.*)-00001-of-(\d{5})\.gguf")
@@ -151,7 +152,8 @@ def download(
 ) -> Path:
     """Return the local path of the checkpoint of a hub repository, downloading it if needed.
 
-    Shards of an index, the parts of a GGUF checkpoint and ``config.json`` come with it.
+    Shards of an index, the parts of a GGUF checkpoint, and ``config.json`` and the settings of
+    images of transformers come with it.
 
     Parameters
     ----------
@@ -194,7 +196,9 @@ def download(
         raise HubError(
             f"{repo_id}: expected a cached file or a connection to the hub, found neither"
         ) from error
-    repository.cached_or_none(_CONFIG)
+    if repository.cached_or_none(_CONFIG) is not None:
+        for name in _PIXELS:
+            repository.cached_or_none(name)
     return path
 
 

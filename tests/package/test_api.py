@@ -44,7 +44,7 @@ def test_the_public_names() -> None:
     classes = {"ImagePredictor", "MaskGenerator", "MaskPrediction", "MaskRecord", "Model"}
     classes |= {"ConceptPrediction", "ConceptPredictor", "RawDetections"}
     classes |= {"VideoFrame", "VideoPredictor"}
-    functions = {"build_info", "load_model"}
+    functions = {"build_info", "convert", "load_model"}
     others = {"MediaWarning", "SamRlxError", "Tokenizer", "TruncationWarning"}
     assert set(sam_rlx.__all__) == {*BASES, *classes, *functions, *others}
     for name in sam_rlx.__all__:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from numpy.typing import NDArray
-from sam_rlx import io
+from sam_rlx import _core, io
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx.cli import demo
 from support import checkpoint_files, tiny, tiny_sam2
@@ -191,7 +192,7 @@ def test_safetensors_keep_names_dtypes_and_bits(tmp_path: Path) -> None:
     entries = checkpoint_files.torch_entries({"model": value}, storages)
     source.write_bytes(checkpoint_files.zip_bytes(entries))
     output = tmp_path / "x.safetensors"
-    written = gguf_conversion.to_safetensors(source, output)
+    written = sam_rlx.convert(source, output)
     assert written.skipped == ["complex: complex64"] or "complex64" in written.skipped[0]
     found = numpy_io.load_file(output)
     assert set(found) == {name.removeprefix("module.") for name in value} - {"complex"}
@@ -205,7 +206,7 @@ def test_a_pth_and_its_conversion_are_the_same_model(
     testing: Any, tiny_pth: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "x.safetensors"
-    gguf_conversion.to_safetensors(tiny_pth, output)
+    sam_rlx.convert(tiny_pth, output)
     before, after = testing.open_checkpoint(tiny_pth), testing.open_checkpoint(output)
     assert set(before.keys()) == set(after.keys())
     for name in before.keys():  # noqa: SIM118
@@ -277,14 +278,28 @@ def test_wrong_usage(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_safetensors_hold_no_packed_tensors(
+def test_packed_tensors_become_float32_in_safetensors(
     run_cli: Callable[..., tuple], sources: dict[str, Path], tmp_path: Path
 ) -> None:
-    path = tmp_path / "x.gguf"
-    gguf_conversion.to_gguf(sources["sam"], path, "Q8_0")
-    code, _, err = run_cli("convert", path, tmp_path / "x.safetensors")
-    assert code == 1
-    assert "expected plain numbers, found Q8_0" in err
+    """The numbers that the gguf package unpacks, and the masks of the packed file's numbers."""
+    gguf = pytest.importorskip("gguf", reason="needs gguf")
+    numpy_io = pytest.importorskip("safetensors.numpy", reason="needs safetensors")
+    path, output = tmp_path / "x.gguf", tmp_path / "x.safetensors"
+    gguf_conversion.to_gguf(sources["sam2"], path, "Q8_0")
+    code, out, err = run_cli("convert", path, output)
+    assert (code, err) == (0, "")
+    assert re.search(r"Q8_0 -> F32: \d+ tensors, exactly", out)
+    found = numpy_io.load_file(output)
+    names = {_core.to_short_name("sam2", name): name for name in found}
+    packed = 0
+    for tensor in gguf.GGUFReader(path).tensors:
+        kept = found[names[tensor.name]]
+        if tensor.tensor_type == gguf.GGMLQuantizationType.Q8_0:
+            value = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            np.testing.assert_array_equal(kept, value.reshape(kept.shape))
+            packed += 1
+    assert packed > 5
+    assert sam_rlx.load_model(output).config == sam_rlx.load_model(path).config
 
 
 def test_a_gguf_file_can_be_packed_again(
@@ -303,7 +318,7 @@ def test_a_file_without_tensors_is_an_error(tmp_path: Path, suffix: str) -> None
     source, output = tmp_path / "x.pth", tmp_path / f"y.{suffix}"
     entries = checkpoint_files.torch_entries({"epoch": 3}, checkpoint_files.Storages())
     source.write_bytes(checkpoint_files.zip_bytes(entries))
-    convert = {"safetensors": gguf_conversion.to_safetensors, "gguf": to_f32_gguf}[suffix]
+    convert = {"safetensors": sam_rlx.convert, "gguf": to_f32_gguf}[suffix]
     with pytest.raises(sam_rlx.CheckpointError, match=r"found n.*, but epoch: not a tensor"):
         convert(source, output)
     assert not output.exists()

@@ -18,7 +18,7 @@ from sam_rlx import (
     UnsupportedError,
 )
 from sam_rlx import _hub as hub
-from support import tiny
+from support import sam3cpp_files, tiny, tiny_sam2
 
 
 def _module(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleType, list[Any]]:
@@ -249,24 +249,74 @@ def test_filename_is_for_hub_ids(tiny_checkpoint: Path) -> None:
         sam_rlx.load_model(tiny_checkpoint, filename="a.pt")
 
 
+_COMMIT = "0123456789" * 4
+
+
+def _snapshot(cache: Path) -> Path:
+    """Make the folder of a repository in a cache of huggingface_hub."""
+    repository = cache / "models--owner--name"
+    snapshot = repository / "snapshots" / _COMMIT
+    snapshot.mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(_COMMIT)
+    (repository / "blobs").mkdir()
+    return snapshot
+
+
+def _sam3cpp_files() -> dict[str, bytes]:
+    """SAM 2 in the containers of sam3.cpp and of its fork."""
+    config = json.loads(tiny_sam2.metadata(tiny_sam2.TINY)["config"])
+    weights = sam3cpp_files.sam2_weights(tiny_sam2.weights(tiny_sam2.TINY))
+    settings = sam3cpp_files.sam2_settings(config)
+    tensors = sam3cpp_files.packed(weights, "F32", lambda value: value)
+    return {
+        "sam2.1_hiera_tiny_f32.ggml": sam3cpp_files.ggml_bytes("sam2", settings, tensors),
+        "sam2.1_hiera_tiny_f32.gguf": sam3cpp_files.fork_bytes("sam2", settings, tensors),
+    }
+
+
+def test_a_repository_of_sam3cpp_from_the_cache(tmp_path: Path) -> None:
+    """Several files: one has to be named; one: it is taken."""
+    pytest.importorskip("huggingface_hub", reason="needs huggingface-hub")
+    snapshot, files = _snapshot(tmp_path), _sam3cpp_files()
+    for name, content in files.items():
+        (snapshot / name).write_bytes(content)
+    options: Any = {"cache_dir": tmp_path, "local_files_only": True}
+    for name in files:
+        model = sam_rlx.load_model("owner/name", filename=name, **options)
+        assert (model.family, model.source) == ("sam2", str(snapshot / name))
+    with pytest.raises(CheckpointError, match=r"filename=.*tiny_f32\.ggml, .*tiny_f32\.gguf"):
+        sam_rlx.load_model("owner/name", **options)
+    for first, second in (files, list(files)[::-1]):
+        (snapshot / second).unlink()
+        model = sam_rlx.load_model("owner/name", **options)
+        assert (model.family, model.source) == ("sam2", str(snapshot / first))
+        (snapshot / second).write_bytes(files[second])
+
+
+def test_settings_of_images_come_with_transformers_config(
+    install: Any, tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    files = _cached(tmp_path / "s", tiny_checkpoint.read_bytes(), "model.safetensors")
+    files |= _cached(tmp_path / "s", b"{}", "config.json", "preprocessor_config.json")
+    calls = install(files)
+    sam_rlx.load_model("owner/name")
+    names = [call[1] for call in calls]
+    assert names[1:] == ["config.json", "preprocessor_config.json", "processor_config.json"]
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "sam_tiny.pt"])
 def test_from_a_cache_without_a_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_checkpoint: Path, name: str
 ) -> None:
     """huggingface_hub itself, on a cache in its layout."""
     pytest.importorskip("huggingface_hub", reason="needs huggingface-hub")
-    commit = "0123456789" * 4
-    repository = tmp_path / "models--owner--name"
-    snapshot = repository / "snapshots" / commit
-    snapshot.mkdir(parents=True)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(commit)
-    (repository / "blobs").mkdir()
+    snapshot = _snapshot(tmp_path)
     (snapshot / name).write_bytes(tiny_checkpoint.read_bytes())
     options: Any = {"cache_dir": tmp_path, "local_files_only": True}
     assert sam_rlx.load_model("owner/name", **options).source == str(snapshot / name)
     assert sam_rlx.load_model("owner/name", filename=name, **options).family == "sam"
-    assert sam_rlx.load_model("owner/name", revision=commit, **options).family == "sam"
+    assert sam_rlx.load_model("owner/name", revision=_COMMIT, **options).family == "sam"
     with pytest.raises(HubError, match="cached file or a connection"):
         sam_rlx.load_model("owner/other", **options)
     with pytest.raises(HubError, match="cached file or a connection"):

@@ -22,8 +22,8 @@ def build(
     found : mapping
         What the checkpoint's `describe` tells about the network.
     source : mapping
-        Metadata of the file that the tensors come from. A ``config`` in it is copied: other sizes
-        than the released ones are told by nothing else.
+        Metadata of the file that the tensors come from. A ``config`` and a ``preprocessor`` in it
+        are copied: other sizes than the released ones are told by nothing else.
     dtype : str
         The format of the matrices.
     """
@@ -39,8 +39,9 @@ def build(
         f"{family}.naming": "short-1",
         f"{family}.resize": found["resize"],
     }
-    if "config" in source:
-        values[f"{family}.config"] = source["config"]
+    for key in ("config", "preprocessor"):
+        if key in source:
+            values[f"{family}.{key}"] = source[key]
     return values | {f"{family}.{key}": value for key, value in found["values"].items()}
 
 

@@ -16,6 +16,8 @@ _EXAMPLES = """examples:
   sam-rlx quantize sam_vit_b_01ec64.pth sam_vit_b.gguf --type Q8_0
   sam-rlx quantize sam3.pt sam3-q4_k.gguf --type Q4_K
 """
+# Names of what is left out that are printed.
+_MAX_SKIPPED = 5
 
 
 def add_parser(commands: Any) -> None:
@@ -98,12 +100,25 @@ def report(args: argparse.Namespace, written: Written) -> None:
             "fell_back": [
                 {"name": name, "asked": asked, "got": got} for name, asked, got in written.fell_back
             ],
+            "changes": [
+                {
+                    "from": found,
+                    "to": kept,
+                    "tensors": count,
+                    "rounded": (found, kept) in written.rounded,
+                }
+                for (found, kept), count in sorted(written.changes.items())
+            ],
             "skipped": written.skipped,
         }
         print(json.dumps(document, indent=1))
         return
     counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(written.dtypes.items()))
     common.tell(f"wrote {written.path}: {written.nbytes / 1e6:,.1f} MB, tensors: {counts}")
+    for (found, kept), count in sorted(written.changes.items()):
+        if found != kept:
+            how = "rounded" if (found, kept) in written.rounded else "exactly"
+            common.tell(f"{found} -> {kept}: {common.counted(count, 'tensor')}, {how}")
     if written.nbytes > written.source_nbytes > 0:
         times = written.nbytes / written.source_nbytes
         common.tell(f"that is {times:.1f} times the source; no number is more exact than in it")
@@ -112,4 +127,6 @@ def report(args: argparse.Namespace, written: Written) -> None:
         names = [name for name, *pair in written.fell_back if pair == [asked, got]]
         common.tell(f"{len(names)} tensors got {got}: rows do not fit {asked}, such as {names[0]}")
     if written.skipped:
-        common.tell(f"left out: {', '.join(written.skipped)}")
+        more = len(written.skipped) - _MAX_SKIPPED
+        left_out = ", ".join(written.skipped[:_MAX_SKIPPED])
+        common.tell(f"left out: {left_out}{f', and {more} more' if more > 0 else ''}")
