@@ -39,16 +39,18 @@ propagate  frame or null, reverse (video only)          progress, masks, state
 stop       ends a propagation after its frame (video)   state
 ========== ============================================ ========================================
 
-To views. An answer has `answer`, ``{view, seq}`` of what it answers.
+To views. `to` is the view that a message is for, or null; others ignore it. An answer has
+`answer`, ``{view, seq}`` of what it answers.
 
 ======== =========================================================================================
-image    kind (image, video), index, count, name, width, height, preview [w, h], grid [w, h],
-         frames (video), texts (bool: the model finds texts); buffers[0]: JPEG or PNG bytes
+image    kind (image, video), index, count, name, width, height, preview [w, h], grid [w, h]
+         (of masks), step (pixels of the image for each of the grid), frames (video), texts (bool:
+         the model finds texts); buffers[0]: JPEG or PNG bytes, none for a video
 state    revision, current (index or null), can_undo, can_redo, objects [{id, name, color, points
-         [[x, y, label]], box, candidate, candidates, score, text, mask}], changed (ids of masks in
-         the buffers, with a `masks` head each); a mask with an id that a view does not know is
-         always among them
-hover    mask (a mask head), score; buffers[0] its bits
+         [[x, y, label]], boxes [[x0, y0, x1, y1]], candidate, candidates, score, text, mask}]; in a
+         video points and boxes end with their frame, and `mask` is null; masks (mask heads, their
+         bits in the buffers): those whose id a view does not know yet
+hover    mask (a mask head), score, frame (video); buffers[0] its bits
 layer    count, size [w, h]; buffers[0]: zlib of uint16 labels, 0 for none; count 0: no layer
 status   text, for example "encoding"; "" when idle; part 0 to 1 or null
 progress done, total (video), running

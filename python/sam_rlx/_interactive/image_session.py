@@ -258,9 +258,7 @@ class ImageSession(ImageState):
     ) -> ExportedFile:
         """Write the objects as a file."""
         with self._lock:
-            every = [
-                self.annotated(at) for at in self._sizes if self._histories[at].document.objects
-            ]
+            every = [self.annotated(at) for at in self.annotated_indices()]
             current = self.annotated(self.index)
         file = export(fields.text({"format": values.get("format")}, "format"), current, every)
         if view is not None:

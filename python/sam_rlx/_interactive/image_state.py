@@ -15,6 +15,7 @@ from sam_rlx._interactive.layer import Layer
 from sam_rlx._interactive.masks import PackedMask
 from sam_rlx._interactive.session import Answer, Send, Session
 from sam_rlx._interactive.sources import ImageSource, encoded
+from sam_rlx.errors import StateError
 from sam_rlx.model import Model
 
 _MAX_GRID = 1 << 22  # pixels of the masks that views get; a larger image's are sampled
@@ -48,7 +49,7 @@ class ImageState(Session):
         self.index = 0
         self._image = self.sources.read(0)
         self._sizes[0] = self.hw
-        self._worker.submit(self._encode)
+        self.run(self._encode)
 
     # ---------------------------------------------------------------- what there is
 
@@ -71,6 +72,10 @@ class ImageState(Session):
     def _history(self) -> History:
         return self._histories[self.index]
 
+    def annotated_indices(self) -> list[int]:
+        """Return the numbers of the images with objects."""
+        return [at for at in sorted(self._sizes) if self._histories[at].document.objects]
+
     def annotated(self, index: int) -> Annotated:
         """Return an image that was shown with its objects."""
         objects = self._histories[index].document.objects
@@ -89,8 +94,8 @@ class ImageState(Session):
     def on_hover(self, head: Mapping[str, Any], view: str, answer: Answer) -> None:
         """Send a view the mask that a click would give, at the size of a preview."""
         point, label = fields.position(head), fields.label(head)
-        if self._clicks.image is not self._image:  # not encoded: it failed
-            return
+        if self._clicks.image is not self._image:
+            raise StateError("hover: expected an encoded image, found none")
         one = self.document.selected or Segment(0, "", (0, 0, 0))
         start = one.start
         if not one.points and one.box is None and one.candidates:
@@ -121,6 +126,7 @@ class ImageState(Session):
             "height": height,
             "preview": [small[1], small[0]],
             "grid": [grid[1], grid[0]],
+            "step": self._step,
             "texts": self.model.supports_text,
             "answer": answer,
         }
@@ -215,7 +221,7 @@ def _described(one: Segment, mask: int) -> dict[str, Any]:
         "name": one.name,
         "color": list(one.color),
         "points": [[x, y, label] for (x, y), label in zip(one.points, one.labels, strict=True)],
-        "box": None if one.box is None else list(one.box),
+        "boxes": [] if one.box is None else [list(one.box)],
         "candidate": one.candidate,
         "candidates": len(one.candidates),
         "score": one.score,

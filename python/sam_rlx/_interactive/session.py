@@ -91,10 +91,14 @@ class Session:
 
     def _enqueue(self, kind: str, head: Mapping[str, Any], view: str, answer: Answer) -> None:
         work = getattr(self, self.handlers[kind])
-        future = self._worker.submit(lambda: work(head, view, answer))
+        self.run(lambda: work(head, view, answer), view, answer)
+
+    def run(self, work: Callable[[], Any], view: str | None = None, answer: Answer = None) -> None:
+        """Do work in the thread of the session, and tell a view, or all of them, if it fails."""
+        future = self._worker.submit(work)
         future.add_done_callback(lambda done: self._report(done, view, answer))
 
-    def _report(self, done: "Future[Any]", view: str, answer: Answer) -> None:
+    def _report(self, done: "Future[Any]", view: str | None, answer: Answer) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
             self._tell(error, view, answer)
 
@@ -139,9 +143,9 @@ class Session:
     # ---------------------------------------------------------------- to views
 
     def send(self, head: dict[str, Any], buffers: list[bytes], view: str | None) -> None:
-        """Hand a message to the host."""
+        """Hand a message to the host. It says to whom, since a host may hand it to every view."""
         if self._send_to_host is not None:
-            self._send_to_host(head, buffers, view)
+            self._send_to_host({**head, "to": view}, buffers, view)
 
     def status(self, text: str, part: float | None = None) -> None:
         """Say to all views what is done; "" when nothing is."""

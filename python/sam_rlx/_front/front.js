@@ -1,0 +1,1008 @@
+// The front end of interactive segmentation: a canvas, its gestures, and messages to a session.
+// Used as it is by notebooks (as the `_esm` of a widget) and by the page. No build, no imports.
+// The messages are described in python/sam_rlx/_interactive/__init__.py.
+
+const BUSY_AFTER = 500; // ms
+const DRAG = 4; // CSS pixels from which a press is a drag
+const MAX_HEIGHT = 640; // CSS pixels of the canvas
+const KEPT_FRAMES = 48;
+const RATE = 12; // frames per second of "play"
+
+const CSS = `
+.srx{--bg:var(--jp-layout-color1,light-dark(#fff,#1b1c1f));--fg:var(--jp-ui-font-color1,light-dark(#222,#ddd));
+--soft:var(--jp-layout-color2,light-dark(#f0f1f3,#2a2c31));--line:var(--jp-border-color2,light-dark(#ccc,#4a4d55));
+--accent:var(--jp-brand-color1,#1976d2);color:var(--fg);background:var(--bg);
+font:13px/1.35 var(--jp-ui-font-family,system-ui,sans-serif);border:1px solid var(--line);border-radius:6px;
+overflow:hidden;position:relative;min-width:220px;text-align:left}
+.srx *{box-sizing:border-box}
+.srx [hidden]{display:none!important}
+.srx .row{display:flex;flex-wrap:wrap;gap:4px;align-items:center;padding:5px 6px}
+.srx .sep{width:1px;height:18px;background:var(--line);margin:0 3px}
+.srx button,.srx select,.srx input[type=text],.srx input[type=number]{font:inherit;color:inherit;background:var(--soft);
+border:1px solid var(--line);border-radius:4px;min-height:26px;padding:2px 8px;margin:0}
+.srx button{cursor:pointer;min-width:28px}
+.srx button:hover:not(:disabled){border-color:var(--accent)}
+.srx button:disabled{opacity:.4;cursor:default}
+.srx button.on{background:var(--accent);border-color:var(--accent);color:#fff}
+.srx :focus-visible{outline:2px solid var(--accent);outline-offset:-1px}
+.srx input[type=range]{accent-color:var(--accent);margin:0}
+.srx .opacity{width:70px}
+.srx .words{flex:1 1 140px;min-width:90px}
+.srx .seek{flex:1 1 120px;min-width:80px}
+.srx .stage{position:relative;background:var(--soft);border:solid var(--line);border-width:1px 0;overflow:hidden}
+.srx canvas{display:block;width:100%;touch-action:none;cursor:crosshair;outline-offset:-3px}
+.srx .badge{position:absolute;left:8px;top:8px;padding:3px 9px;border-radius:12px;background:#000b;color:#fff;pointer-events:none;
+max-width:calc(100% - 16px)}
+.srx .error{background:#b3261e}
+.srx .meter{position:absolute;left:0;bottom:0;height:3px;background:var(--accent);transition:width .1s}
+.srx .list{max-height:132px;overflow:auto}
+.srx .chip{display:inline-flex;align-items:center;gap:5px;border:1px solid var(--line);border-radius:13px;padding:1px 4px 1px 8px;
+background:var(--soft);cursor:pointer;max-width:100%}
+.srx .chip.on{border-color:var(--accent);box-shadow:0 0 0 1px var(--accent)}
+.srx .chip i{width:11px;height:11px;border-radius:6px;flex:none}
+.srx .chip b{font-weight:400;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;max-width:170px}
+.srx .chip small{opacity:.65}
+.srx .chip button{min-width:18px;min-height:18px;border:0;background:none;padding:0;line-height:1}
+.srx .chip input{min-height:20px;width:110px;padding:0 4px}
+.srx .hint{opacity:.65;padding:0 2px}
+`;
+
+const u32 = ([r, g, b], alpha) =>
+  ((Math.round(alpha * 255) << 24) | (b << 16) | (g << 8) | r) >>> 0;
+const css = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
+const bytes = (part) =>
+  part instanceof ArrayBuffer
+    ? new Uint8Array(part)
+    : new Uint8Array(part.buffer, part.byteOffset, part.byteLength);
+
+// Whether a pixel is set, with a border of `pad` empty pixels around.
+function unpack(head, bits, pad) {
+  const [x0, y0, x1, y1] = head.box;
+  const width = x1 - x0;
+  const height = y1 - y0;
+  const stride = width + 2 * pad;
+  const row = (width + 7) >> 3;
+  const out = new Uint8Array(stride * (height + 2 * pad));
+  for (let y = 0; y < height; y++) {
+    let at = (y + pad) * stride + pad;
+    const from = y * row;
+    for (let x = 0; x < width; x++, at++) out[at] = (bits[from + (x >> 3)] >> (7 - (x & 7))) & 1;
+  }
+  return out;
+}
+
+// A canvas with the filling and the outline of a mask; `x`, `y` say where in the grid it lies.
+function painted(head, bits, color, fill, edge, reach) {
+  const [x0, y0, x1, y1] = head.box;
+  const width = x1 - x0;
+  const height = y1 - y0;
+  if (width < 1 || height < 1) return null;
+  const canvas = document.createElement("canvas");
+  canvas.width = width;
+  canvas.height = height;
+  const context = canvas.getContext("2d");
+  const pixels = context.createImageData(width, height);
+  const out = new Uint32Array(pixels.data.buffer);
+  const set = unpack(head, bits, reach);
+  const stride = width + 2 * reach;
+  const inner = u32(color, fill);
+  const outer = u32(color, edge);
+  for (let y = 0, to = 0; y < height; y++) {
+    for (let x = 0, at = (y + reach) * stride + reach; x < width; x++, at++, to++) {
+      if (!set[at]) continue;
+      const near =
+        set[at - reach] & set[at + reach] & set[at - reach * stride] & set[at + reach * stride];
+      out[to] = near ? inner : outer;
+    }
+  }
+  context.putImageData(pixels, 0, 0);
+  return { canvas, x: x0, y: y0 };
+}
+
+async function inflate(part) {
+  const stream = new Blob([part]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint16Array(await new Response(stream).arrayBuffer());
+}
+
+class Front {
+  constructor(model, root) {
+    this.model = model;
+    this.root = root;
+    this.id = Math.random().toString(36).slice(2);
+    this.seq = 0;
+    this.waiting = new Map(); // seq -> time of what is not answered
+    this.image = null; // head of the image
+    this.bitmap = null;
+    this.state = { objects: [], current: null };
+    this.bits = new Map(); // id of a mask -> {head, bits}
+    this.paints = new Map(); // id of a mask -> {key, paint}
+    this.layers = null;
+    this.hover = null;
+    this.hoverAt = null; // where the pointer is and what is not asked yet
+    this.hoverSeq = 0;
+    this.frames = new Map();
+    this.frame = 0;
+    this.frameSeq = 0;
+    this.frameWanted = null;
+    this.playing = false;
+    this.scale = 1;
+    this.left = 0;
+    this.top = 0;
+    this.fitted = true;
+    this.opacity = 0.45;
+    this.outline = false;
+    this.labels = true;
+    this.example = null; // 0 or 1: a drag gives an example box of this label
+    this.examples = [];
+    this.drag = null;
+    this.status = "";
+    this.part = null;
+    this.gone = false;
+    this.build();
+    this.listen();
+    this.resize();
+    this.show();
+    this.send("ready");
+  }
+
+  // ------------------------------------------------------------------ elements
+
+  make(tag, className, parent, values = {}) {
+    const element = document.createElement(tag);
+    if (className) element.className = className;
+    Object.assign(element, values);
+    // Keys of a notebook do not work where this stands on the focused element.
+    element.setAttribute("data-lm-suppress-shortcuts", "true");
+    parent.append(element);
+    return element;
+  }
+
+  button(parent, text, title, action) {
+    const button = this.make("button", "", parent, { type: "button", textContent: text, title });
+    button.setAttribute("aria-label", title);
+    button.addEventListener("click", action);
+    return button;
+  }
+
+  build() {
+    const root = this.root;
+    root.classList.add("srx");
+    this.make("style", "", root, { textContent: CSS });
+    this.buildBar(this.make("div", "row bar", root));
+    this.buildTexts(this.make("div", "row texts", root, { hidden: true }));
+    this.stage = this.make("div", "stage", root);
+    this.canvas = this.make("canvas", "", this.stage, { tabIndex: 0 });
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-label", "image: click what to segment");
+    this.context = this.canvas.getContext("2d");
+    this.badge = this.make("div", "badge", this.stage, { hidden: true });
+    this.badge.setAttribute("role", "status");
+    this.meter = this.make("div", "meter", this.stage);
+    this.buildVideo(this.make("div", "row video", root, { hidden: true }));
+    this.list = this.make("div", "row list", root);
+  }
+
+  buildBar(bar) {
+    const sep = () => this.make("span", "sep", bar);
+    this.undo = this.button(bar, "↶", "undo (Ctrl+Z)", () => this.send("undo"));
+    this.redo = this.button(bar, "↷", "redo (Ctrl+Y)", () => this.send("redo"));
+    sep();
+    this.commit = this.button(bar, "✓ next", "keep this object, begin another (Enter)", () =>
+      this.send("commit"),
+    );
+    this.remove = this.button(bar, "delete", "delete this object (Delete)", () => this.discard());
+    this.choices = [0, 1, 2].map((at) =>
+      this.button(bar, "abc"[at], `answer ${at + 1} to the click (Shift+${at + 1}, C)`, () =>
+        this.send("candidate", { index: at }),
+      ),
+    );
+    sep();
+    this.all = this.button(bar, "everything", "find everything, then click masks (E)", () =>
+      this.everything(),
+    );
+    this.lines = this.button(bar, "outline", "outlines only (O)", () => this.toggleOutline());
+    this.slider = this.make("input", "opacity", bar, {
+      type: "range", min: 0, max: 1, step: 0.05, value: this.opacity, title: "opacity",
+    });
+    this.slider.setAttribute("aria-label", "opacity");
+    this.slider.addEventListener("input", () => {
+      this.opacity = +this.slider.value;
+      this.compose();
+    });
+    this.tags = this.button(bar, "names", "show names (L)", () => this.toggleLabels());
+    this.button(bar, "fit", "whole image (0)", () => this.fit());
+    sep();
+    this.previous = this.button(bar, "◀", "previous image (PageUp)", () => this.turn(-1));
+    this.count = this.make("span", "hint", bar);
+    this.following = this.button(bar, "▶", "next image (PageDown)", () => this.turn(1));
+    this.save = this.make("select", "save", bar, { title: "export" });
+    for (const [value, text] of [
+      ["", "export…"], ["coco", "COCO"], ["png", "PNG of each"], ["labels", "label image"],
+      ["npz", "NumPy"], ["polygons", "polygons"],
+    ]) this.make("option", "", this.save, { value, textContent: text });
+    this.save.addEventListener("change", () => {
+      if (this.save.value) this.send("export", { format: this.save.value });
+      this.save.value = "";
+    });
+  }
+
+  buildTexts(row) {
+    this.texts = row;
+    this.words = this.make("input", "words", row, {
+      type: "text", placeholder: "what to find, such as: red circle", maxLength: 500,
+    });
+    this.words.setAttribute("aria-label", "text");
+    this.words.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.find();
+    });
+    this.threshold = this.make("input", "", row, {
+      type: "number", min: 0, max: 1, step: 0.05, value: 0.5, title: "least score",
+    });
+    this.threshold.setAttribute("aria-label", "least score");
+    this.button(row, "find", "find what the text names", () => this.find());
+    this.examples = [];
+    this.likes = [1, 0].map((label) =>
+      this.button(row, label ? "+ example" : "− example",
+        label ? "drag a box around what is meant" : "drag a box around what is not meant", () => {
+          this.example = this.example === label ? null : label;
+          this.show();
+        }),
+    );
+    this.clear = this.button(row, "no examples", "forget the example boxes", () => {
+      this.examples = [];
+      this.example = null;
+      this.show();
+      this.draw();
+    });
+  }
+
+  buildVideo(row) {
+    this.video = row;
+    this.player = this.button(row, "▶", "play (Space)", () => this.play(!this.playing));
+    this.seek = this.make("input", "seek", row, { type: "range", min: 0, value: 0, title: "frame" });
+    this.seek.setAttribute("aria-label", "frame");
+    this.seek.addEventListener("input", () => {
+      this.play(false);
+      this.goto(+this.seek.value);
+    });
+    this.counter = this.make("span", "hint", row);
+    this.forward = this.button(row, "track ⟶", "track from here to the end (T)", () =>
+      this.send("propagate", { frame: this.frame, reverse: false }),
+    );
+    this.back = this.button(row, "⟵", "track from here to the beginning", () =>
+      this.send("propagate", { frame: this.frame, reverse: true }),
+    );
+    this.halt = this.button(row, "stop", "stop tracking (Esc)", () => this.send("stop"));
+  }
+
+  // ------------------------------------------------------------------ events
+
+  listen() {
+    this.ends = [];
+    const on = (target, kinds, handler, options) => {
+      for (const kind of kinds.split(" ")) {
+        target.addEventListener(kind, handler, options);
+        this.ends.push(() => target.removeEventListener(kind, handler, options));
+      }
+    };
+    const canvas = this.canvas;
+    on(canvas, "pointerdown", (event) => this.press(event));
+    on(canvas, "pointermove", (event) => this.move(event));
+    on(canvas, "pointerup", (event) => this.release(event));
+    on(canvas, "pointercancel", () => { this.drag = null; });
+    on(canvas, "pointerleave", () => this.leave());
+    on(canvas, "wheel", (event) => this.wheel(event), { passive: false });
+    on(canvas, "contextmenu", (event) => {
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    on(canvas, "keydown", (event) => this.key(event));
+    // A notebook would take these for its own.
+    on(this.root, "keydown keyup keypress mousedown mouseup click dblclick", (event) =>
+      event.stopPropagation(),
+    );
+    const observer = new ResizeObserver(() => this.resize());
+    observer.observe(this.stage);
+    this.ends.push(() => observer.disconnect());
+    const listener = (head, buffers) => this.receive(head, (buffers || []).map(bytes));
+    this.model.on("msg:custom", listener);
+    this.ends.push(() => this.model.off?.("msg:custom", listener));
+    for (const name of ["comm_live_update", "comm:close", "destroy"]) {
+      const lost = () => this.lose();
+      this.model.on(name, lost);
+      this.ends.push(() => this.model.off?.(name, lost));
+    }
+    const timer = setInterval(() => this.tick(), 250);
+    this.ends.push(() => clearInterval(timer));
+  }
+
+  end() {
+    this.send("bye");
+    for (const end of this.ends) end();
+    this.play(false);
+  }
+
+  lose() {
+    this.gone = true;
+    this.waiting.clear();
+    this.show();
+  }
+
+  point(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const u = event.clientX - box.left;
+    const v = event.clientY - box.top;
+    return { u, v, x: (u - this.left) / this.scale, y: (v - this.top) / this.scale };
+  }
+
+  inside({ x, y }) {
+    return this.image && x >= 0 && y >= 0 && x < this.image.width && y < this.image.height;
+  }
+
+  press(event) {
+    this.canvas.focus({ preventScroll: true });
+    if (!this.image) return;
+    event.preventDefault();
+    const at = this.point(event);
+    const pan = event.button === 1 || this.spaceDown;
+    if (!pan && !this.inside(at)) return;
+    this.canvas.setPointerCapture(event.pointerId);
+    const modified = event.shiftKey || event.ctrlKey || event.altKey || event.metaKey;
+    this.drag = { at, to: at, pan, label: event.button === 2 || modified ? 0 : 1, moved: false,
+      left: this.left, top: this.top };
+    this.hoverAt = null;
+  }
+
+  move(event) {
+    const at = this.point(event);
+    const drag = this.drag;
+    if (drag) {
+      drag.to = at;
+      if (Math.hypot(at.u - drag.at.u, at.v - drag.at.v) > DRAG) drag.moved = true;
+      if (drag.pan && drag.moved) {
+        this.left = drag.left + at.u - drag.at.u;
+        this.top = drag.top + at.v - drag.at.v;
+        this.fitted = false;
+      }
+      this.draw();
+      return;
+    }
+    const modified = event.shiftKey || event.ctrlKey || event.altKey || event.metaKey;
+    if (this.layers) return this.highlight(at);
+    if (!this.inside(at) || this.example !== null || this.playing) return;
+    this.hoverAt = { x: at.x, y: at.y, label: modified ? 0 : 1 };
+    this.ask();
+  }
+
+  release(event) {
+    const drag = this.drag;
+    this.drag = null;
+    if (!drag || drag.pan) return;
+    this.hover = null;
+    if (drag.moved) {
+      const clip = (value, end) => Math.min(Math.max(value, 0), end);
+      const to = this.point(event);
+      const { width, height } = this.image;
+      const box = [
+        Math.min(drag.at.x, clip(to.x, width)), Math.min(drag.at.y, clip(to.y, height)),
+        Math.max(drag.at.x, clip(to.x, width)), Math.max(drag.at.y, clip(to.y, height)),
+      ];
+      if (box[2] - box[0] > 0 && box[3] - box[1] > 0) this.boxed(box);
+    } else if (this.layers) this.send("pick", { x: drag.at.x, y: drag.at.y });
+    else this.send("click", { x: drag.at.x, y: drag.at.y, label: drag.label, ...this.where() });
+    this.draw();
+  }
+
+  boxed(box) {
+    if (this.example === null) return this.send("box", { box, ...this.where() });
+    this.examples.push({ box, label: this.example });
+    this.find();
+  }
+
+  leave() {
+    if (this.drag) return;
+    this.hoverAt = null;
+    if (this.hover || this.waiting.has(this.hoverSeq)) {
+      this.waiting.delete(this.hoverSeq);
+      this.hoverSeq = 0;
+      this.hover = null;
+      this.send("leave");
+    }
+    this.draw();
+  }
+
+  // Of hovers one is on its way; of those that wait the newest is asked next.
+  ask() {
+    if (!this.hoverAt || this.waiting.has(this.hoverSeq) || this.gone) return;
+    const { x, y, label } = this.hoverAt;
+    this.hoverAt = null;
+    this.hoverSeq = this.send("hover", { x, y, label, ...this.where() });
+  }
+
+  where() {
+    return this.image?.kind === "video" ? { frame: this.frame } : {};
+  }
+
+  wheel(event) {
+    if (!this.image || !(event.ctrlKey || document.activeElement === this.canvas ||
+      this.root.getRootNode().activeElement === this.canvas)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.zoom(Math.exp(-event.deltaY * 0.0015), this.point(event));
+  }
+
+  zoom(factor, at) {
+    const scale = Math.min(Math.max(this.scale * factor, this.whole() * 0.9), 40);
+    this.left = at.u - at.x * scale;
+    this.top = at.v - at.y * scale;
+    this.scale = scale;
+    this.fitted = false;
+    this.draw();
+  }
+
+  key(event) {
+    const command = event.ctrlKey || event.metaKey;
+    const digit = /^(?:Digit|Numpad)([1-9])$/.exec(event.code);
+    const center = { u: this.canvas.clientWidth / 2, v: this.canvas.clientHeight / 2 };
+    center.x = (center.u - this.left) / this.scale;
+    center.y = (center.v - this.top) / this.scale;
+    const pan = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] };
+    const is = this.image?.kind === "video";
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (command && key === "z") this.send(event.shiftKey ? "redo" : "undo");
+    else if (command && key === "y") this.send("redo");
+    else if (command || event.altKey) return;
+    else if (digit && event.shiftKey) {
+      if (+digit[1] <= 3) this.send("candidate", { index: +digit[1] - 1 });
+    } else if (digit) {
+      if (+digit[1] <= this.state.objects.length) this.send("select", { index: +digit[1] - 1 });
+    } else if (key === "Enter") this.send("commit");
+    else if (key === "Escape") this.escape();
+    else if (key === "Delete" || key === "Backspace") this.discard();
+    else if (key === "c") this.nextCandidate();
+    else if (key === "e") this.everything();
+    else if (key === "o") this.toggleOutline();
+    else if (key === "l") this.toggleLabels();
+    else if (key === "+" || key === "=") this.zoom(1.25, center);
+    else if (key === "-") this.zoom(0.8, center);
+    else if (key === "0") this.fit();
+    else if (key === "PageDown") this.turn(1);
+    else if (key === "PageUp") this.turn(-1);
+    else if (key === "t" && is) this.forward.click();
+    else if (key === " " && is) this.play(!this.playing);
+    else if (is && (key === "," || key === ".")) this.goto(this.frame + (key === "." ? 1 : -1));
+    else if (pan[key]) {
+      this.left += pan[key][0];
+      this.top += pan[key][1];
+      this.fitted = false;
+      this.draw();
+    } else if (key === "Tab") return;
+    event.preventDefault();
+  }
+
+  escape() {
+    if (this.drag) this.drag = null;
+    else if (this.example !== null) this.example = null;
+    else if (this.layers) this.send("everything", { on: false });
+    else if (this.running) this.send("stop");
+    else this.send("cancel");
+    this.show();
+    this.draw();
+  }
+
+  discard() {
+    if (this.state.current !== null) this.send("delete");
+  }
+
+  nextCandidate() {
+    const one = this.state.objects[this.state.current];
+    if (one && one.candidates > 1)
+      this.send("candidate", { index: (one.candidate + 1) % one.candidates });
+  }
+
+  everything() {
+    if (this.image?.kind === "image") this.send("everything", { on: !this.layers });
+  }
+
+  toggleOutline() {
+    this.outline = !this.outline;
+    this.compose();
+    this.show();
+  }
+
+  toggleLabels() {
+    this.labels = !this.labels;
+    this.draw();
+    this.show();
+  }
+
+  turn(step) {
+    const index = (this.image?.index ?? 0) + step;
+    if (this.image?.kind === "image" && index >= 0 && index < this.image.count)
+      this.send("image", { index });
+  }
+
+  find() {
+    const text = this.words.value.trim();
+    if (!text && !this.examples.length) return;
+    this.send("text", {
+      text, threshold: +this.threshold.value,
+      boxes: this.examples.map((one) => one.box), box_labels: this.examples.map((one) => one.label),
+    });
+  }
+
+  // ------------------------------------------------------------------ messages
+
+  send(type, fields = {}) {
+    const seq = ++this.seq;
+    if (this.gone) return seq;
+    if (!["leave", "bye", "stop"].includes(type)) this.waiting.set(seq, performance.now());
+    this.model.send({ type, view: this.id, seq, ...fields });
+    return seq;
+  }
+
+  receive(head, buffers) {
+    if (head.to && head.to !== this.id) return;
+    const mine = head.answer && head.answer.view === this.id;
+    if (mine) this.waiting.delete(head.answer.seq);
+    if (this.gone) this.gone = false;
+    const handler = this[`on_${head.type}`];
+    if (!handler || (!this.image && !["image", "status", "error"].includes(head.type))) return;
+    if (mine || head.type !== "error") this.failed = "";
+    handler.call(this, head, buffers);
+  }
+
+  async on_image(head, [file]) {
+    const old = this.image;
+    this.image = head;
+    this.bits.clear();
+    this.paints.clear();
+    this.frames.clear();
+    this.hover = null;
+    this.state = { objects: [], current: null };
+    if (!old || old.width !== head.width || old.height !== head.height) this.fitted = true;
+    this.texts.hidden = !head.texts;
+    this.video.hidden = head.kind !== "video";
+    this.resize();
+    this.show();
+    if (head.kind === "video") {
+      this.seek.max = head.frames - 1;
+      this.goto(Math.min(this.frame, head.frames - 1), true);
+    } else {
+      this.bitmap = null;
+      const bitmap = await createImageBitmap(new Blob([file]));
+      if (this.image === head) this.bitmap = bitmap;
+    }
+    this.draw();
+  }
+
+  on_state(head, buffers) {
+    head.masks.forEach((mask, at) => this.bits.set(mask.id, { head: mask, bits: buffers[at] }));
+    const used = new Set(head.objects.map((one) => one.mask));
+    for (const id of this.bits.keys()) if (!used.has(id)) {
+      this.bits.delete(id);
+      this.paints.delete(id);
+    }
+    this.state = head;
+    this.compose();
+    this.show();
+    this.listObjects();
+  }
+
+  on_hover(head, [bits]) {
+    const one = this.state.objects[this.state.current];
+    const color = one ? one.color : [255, 255, 255];
+    const stale = head.frame !== undefined && head.frame !== this.frame;
+    this.hover = stale || !this.hoverSeq ? null
+      : painted(head.mask, bits, color, 0.3, 1, this.reach(head.mask.size[0]));
+    if (this.hover) this.hover.size = head.mask.size;
+    this.draw();
+    this.painted = { seq: head.answer.seq, at: performance.now() };
+    this.ask();
+  }
+
+  async on_layer(head, [file]) {
+    this.hover = null;
+    this.layers = null;
+    if (head.count) {
+      const labels = await inflate(file);
+      this.layers = { labels, size: head.size, count: head.count, at: -1 };
+      this.layers.canvas = this.layerCanvas(0);
+    }
+    this.show();
+    this.draw();
+  }
+
+  on_status(head) {
+    this.status = head.text;
+    this.part = head.part;
+    this.show();
+  }
+
+  on_error(head) {
+    this.failed = head.text;
+    this.show();
+    this.ask();
+  }
+
+  on_file(head, [contents]) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([contents], { type: head.mime }));
+    link.download = head.name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  // ------------------------------------------------------------------ video
+
+  goto(frame, force = false) {
+    frame = Math.min(Math.max(frame, 0), (this.image?.frames ?? 1) - 1);
+    if (frame === this.frame && !force) return;
+    this.frame = frame;
+    this.hover = null;
+    this.seek.value = frame;
+    if (this.frames.has(frame)) this.showFrame();
+    else this.frameWanted = frame;
+    this.askFrame();
+    this.show();
+  }
+
+  askFrame() {
+    if (this.frameWanted === null || this.waiting.has(this.frameSeq)) return;
+    this.frameSeq = this.send("frame", { frame: this.frameWanted });
+    this.frameWanted = null;
+  }
+
+  async on_frame(head, [file, ...buffers]) {
+    const bitmap = await createImageBitmap(new Blob([file]));
+    this.frames.delete(head.frame);
+    this.frames.set(head.frame, { bitmap, masks: head.masks, buffers });
+    while (this.frames.size > KEPT_FRAMES) this.frames.delete(this.frames.keys().next().value);
+    if (head.frame === this.frame) this.showFrame();
+    this.askFrame();
+  }
+
+  on_masks(head, buffers) {
+    const kept = this.frames.get(head.frame);
+    if (kept) Object.assign(kept, { masks: head.masks, buffers });
+    if (head.frame === this.frame) this.showFrame();
+  }
+
+  on_progress(head) {
+    this.running = head.running;
+    this.part = head.running ? head.done / Math.max(head.total, 1) : null;
+    this.status = head.running ? `tracking ${head.done} of ${head.total}` : "";
+    this.show();
+  }
+
+  showFrame() {
+    const kept = this.frames.get(this.frame);
+    if (!kept) return;
+    this.bitmap = kept.bitmap;
+    this.compose();
+    this.show();
+  }
+
+  play(on) {
+    if (on === this.playing) return;
+    this.playing = on;
+    clearInterval(this.playTimer);
+    if (on) this.playTimer = setInterval(() => {
+      if (!this.frames.has(this.frame)) return; // it is on its way
+      this.goto(this.frame + 1 < this.image.frames ? this.frame + 1 : 0);
+    }, 1000 / RATE);
+    this.show();
+  }
+
+  // ------------------------------------------------------------------ what is seen
+
+  tick() {
+    if (devicePixelRatio !== this.ratio) this.resize();
+    const slow = this.isSlow();
+    if (slow !== this.wasSlow) this.show();
+    this.wasSlow = slow;
+  }
+
+  isSlow() {
+    const now = performance.now();
+    for (const time of this.waiting.values()) if (now - time > BUSY_AFTER) return true;
+    return false;
+  }
+
+  show() {
+    const { state, image } = this;
+    const one = state.objects[state.current];
+    const video = image?.kind === "video";
+    this.undo.disabled = !state.can_undo;
+    this.redo.disabled = !state.can_redo;
+    this.commit.disabled = this.remove.disabled = !one;
+    this.choices.forEach((button, at) => {
+      button.hidden = video || !one || one.candidates < 2;
+      button.classList.toggle("on", !!one && one.candidate === at);
+    });
+    this.all.hidden = video;
+    this.all.classList.toggle("on", !!this.layers);
+    this.lines.classList.toggle("on", this.outline);
+    this.tags.classList.toggle("on", this.labels);
+    this.likes.forEach((button, at) => button.classList.toggle("on", this.example === 1 - at));
+    this.clear.hidden = !this.examples.length;
+    const many = !video && image?.count > 1;
+    this.previous.hidden = this.following.hidden = this.count.hidden = !many;
+    if (many) {
+      this.count.textContent = `${image.index + 1} of ${image.count}: ${image.name}`;
+      this.previous.disabled = image.index === 0;
+      this.following.disabled = image.index === image.count - 1;
+    }
+    if (video) {
+      this.counter.textContent = `${this.frame + 1} / ${image.frames}`;
+      this.player.textContent = this.playing ? "❚❚" : "▶";
+      this.halt.hidden = !this.running;
+      this.forward.disabled = this.back.disabled = !state.objects.length || !!this.running;
+    }
+    let text = this.status && `${this.status}…`;
+    if (!text && this.isSlow()) text = "busy…";
+    if (!image && !this.failed) text = text || "waiting for the kernel…";
+    if (this.failed) text = this.failed;
+    if (this.gone) text = "The kernel has no such widget any more: run the cell again.";
+    this.badge.textContent = text;
+    this.badge.hidden = !text;
+    this.badge.classList.toggle("error", !!this.failed || this.gone);
+    this.meter.style.width = this.part === null ? "0" : `${100 * this.part}%`;
+  }
+
+  listObjects() {
+    const { objects, current } = this.state;
+    this.list.replaceChildren();
+    if (!objects.length) {
+      this.make("span", "hint", this.list, {
+        textContent: "click: in · right click: out · drag: box · Enter: next object",
+      });
+    }
+    objects.forEach((one, index) => {
+      const chip = this.make("span", index === current ? "chip on" : "chip", this.list, {
+        title: `${one.name}: click to choose${index < 9 ? ` (${index + 1})` : ""}, double click to rename`,
+      });
+      const swatch = this.make("i", "", chip);
+      swatch.style.background = css(one.color);
+      const name = this.make("b", "", chip, { textContent: one.name });
+      if (one.score !== null) this.make("small", "", chip, { textContent: one.score.toFixed(2) });
+      this.button(chip, "×", `delete ${one.name}`, (event) => {
+        event.stopPropagation();
+        this.send("delete", { index });
+      });
+      chip.addEventListener("click", () => {
+        if (index !== this.state.current) this.send("select", { index });
+      });
+      chip.addEventListener("dblclick", () => this.rename(name, one, index));
+    });
+  }
+
+  rename(name, one, index) {
+    const field = this.make("input", "", name.parentElement, { type: "text", value: one.name });
+    name.replaceWith(field);
+    field.focus();
+    field.select();
+    const done = (keep) => {
+      const text = field.value.trim();
+      if (keep && text && text !== one.name) this.send("rename", { index, name: text });
+      else this.listObjects();
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") field.blur();
+      if (event.key === "Escape") field.value = "";
+      if (event.key === "Escape") field.blur();
+    });
+    field.addEventListener("blur", () => done(true), { once: true });
+    field.addEventListener("click", (event) => event.stopPropagation());
+  }
+
+  whole() {
+    if (!this.image) return 1;
+    return Math.min(
+      this.canvas.clientWidth / this.image.width, this.canvas.clientHeight / this.image.height,
+    );
+  }
+
+  fit() {
+    this.fitted = true;
+    this.resize();
+  }
+
+  resize() {
+    const width = this.stage.clientWidth || 640;
+    const { width: w, height: h } = this.image || { width: 16, height: 9 };
+    const height = Math.max(80, Math.min(Math.round((width * h) / w), MAX_HEIGHT));
+    this.ratio = devicePixelRatio || 1;
+    const [cw, ch] = [Math.round(width * this.ratio), Math.round(height * this.ratio)];
+    this.canvas.style.height = `${height}px`;
+    if (this.canvas.width !== cw || this.canvas.height !== ch) {
+      this.canvas.width = cw;
+      this.canvas.height = ch;
+    }
+    if (this.fitted && this.image) {
+      this.scale = this.whole();
+      this.left = (this.canvas.clientWidth - w * this.scale) / 2;
+      this.top = (this.canvas.clientHeight - h * this.scale) / 2;
+    }
+    this.draw();
+  }
+
+  // Pixels of a grid of some width that an outline is wide.
+  reach(width) {
+    return Math.max(1, Math.round(width / 700));
+  }
+
+  // Draw all masks into one canvas, which a hover finds ready.
+  compose() {
+    const { image } = this;
+    if (!image) return;
+    const video = image.kind === "video";
+    const [width, height] = video ? image.preview : image.grid;
+    const canvas = (this.composed ||= document.createElement("canvas"));
+    if (canvas.width !== width || canvas.height !== height) {
+      canvas.width = width;
+      canvas.height = height;
+    }
+    const context = canvas.getContext("2d");
+    context.clearRect(0, 0, width, height);
+    for (const { one, head, bits, cached } of video ? this.frameMasks() : this.imageMasks()) {
+      const fill = this.outline ? 0 : this.opacity;
+      const key = `${one.color},${fill}`;
+      let paint = cached?.key === key ? cached.paint : undefined;
+      if (paint === undefined) {
+        paint = painted(head, bits, one.color, fill, 1, this.reach(width));
+        if (!video) this.paints.set(one.mask, { key, paint });
+      }
+      if (paint) context.drawImage(paint.canvas, paint.x, paint.y);
+    }
+    this.draw();
+  }
+
+  *imageMasks() {
+    for (const one of this.state.objects) {
+      const known = this.bits.get(one.mask);
+      if (known) yield { one, ...known, cached: this.paints.get(one.mask) };
+    }
+  }
+
+  *frameMasks() {
+    const kept = this.frames.get(this.frame);
+    if (!kept) return;
+    for (const [at, head] of kept.masks.entries()) {
+      const one = this.state.objects.find((other) => other.id === head.object);
+      if (one) yield { one, head, bits: kept.buffers[at] };
+    }
+  }
+
+  draw() {
+    const { context, canvas, image, ratio, scale } = this;
+    if (!context) return;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    if (!image || !this.bitmap) return;
+    const { width, height } = image;
+    context.setTransform(scale * ratio, 0, 0, scale * ratio, this.left * ratio, this.top * ratio);
+    context.imageSmoothingEnabled = scale * ratio < 2;
+    context.drawImage(this.bitmap, 0, 0, width, height);
+    if (this.layers) context.drawImage(this.layers.canvas, 0, 0, width, height);
+    if (this.composed) {
+      const step = image.step || 1;
+      const [w, h] = image.kind === "video" ? [width, height]
+        : [this.composed.width * step, this.composed.height * step];
+      context.drawImage(this.composed, 0, 0, w, h);
+    }
+    if (this.hover) {
+      const { canvas: mask, x, y, size } = this.hover;
+      const [a, b] = [width / size[0], height / size[1]];
+      context.drawImage(mask, x * a, y * b, mask.width * a, mask.height * b);
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.drawPrompts();
+    if (this.labels) this.drawNames();
+  }
+
+  rectangle([x0, y0, x1, y1], color, dashes = []) {
+    const { context, scale, left, top } = this;
+    const rest = [x0 * scale + left, y0 * scale + top, (x1 - x0) * scale, (y1 - y0) * scale];
+    context.setLineDash([]);
+    context.strokeStyle = "#000a";
+    context.lineWidth = 3.5;
+    context.strokeRect(...rest);
+    context.setLineDash(dashes);
+    context.strokeStyle = color;
+    context.lineWidth = 1.75;
+    context.strokeRect(...rest);
+    context.setLineDash([]);
+  }
+
+  drawPrompts() {
+    const { context, scale, left, top, drag, state } = this;
+    const one = state.objects[state.current];
+    const here = (mark, at) => mark[at] === undefined || mark[at] === this.frame;
+    for (const box of one ? one.boxes.filter((each) => here(each, 4)) : [])
+      this.rectangle(box, css(one.color));
+    for (const { box, label } of this.examples) this.rectangle(box, label ? "#ffd60a" : "#f03e3e", [5, 3]);
+    for (const [x, y, label] of one ? one.points.filter((each) => here(each, 3)) : []) {
+      context.beginPath();
+      context.arc(x * scale + left, y * scale + top, 5, 0, 7);
+      context.fillStyle = label ? "#39d353" : "#f03e3e";
+      context.strokeStyle = "#fff";
+      context.lineWidth = 2;
+      context.fill();
+      context.stroke();
+    }
+    if (drag && drag.moved && !drag.pan) {
+      const { at, to } = drag;
+      this.rectangle([Math.min(at.x, to.x), Math.min(at.y, to.y), Math.max(at.x, to.x),
+        Math.max(at.y, to.y)], "#fff", [4, 3]);
+    }
+  }
+
+  drawNames() {
+    const { context, scale, left, top, image } = this;
+    context.font = "12px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    for (const { one, head } of image.kind === "video" ? this.frameMasks() : this.imageMasks()) {
+      const [x0, y0, x1, y1] = head.box;
+      if (x1 <= x0) continue;
+      const [a, b] = [image.width / head.size[0], image.height / head.size[1]];
+      const x = ((x0 + x1) / 2) * a * scale + left;
+      const y = Math.max(y0 * b * scale + top - 10, 10);
+      const width = context.measureText(one.name).width + 10;
+      if ((x1 - x0) * a * scale * 3 < width) continue; // too small to be named
+      const [red, green, blue] = one.color;
+      context.fillStyle = css(one.color, 0.92);
+      context.beginPath();
+      context.roundRect(x - width / 2, y - 9, width, 18, 5);
+      context.fill();
+      context.fillStyle = red * 0.3 + green * 0.59 + blue * 0.11 > 140 ? "#000" : "#fff";
+      context.fillText(one.name, x - width / 2 + 5, y + 0.5);
+    }
+  }
+
+  // ------------------------------------------------------------------ everything mode
+
+  layerCanvas(chosen) {
+    const { labels, size } = this.layers;
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = size;
+    const context = canvas.getContext("2d");
+    const pixels = context.createImageData(...size);
+    const out = new Uint32Array(pixels.data.buffer);
+    const width = size[0];
+    for (let at = 0; at < labels.length; at++) {
+      const label = labels[at];
+      if (!label) continue;
+      const hue = (label * 137.5) % 360;
+      const part = (shift) => Math.round(140 + 100 * Math.cos(((hue + shift) * Math.PI) / 180));
+      const edge = labels[at + 1] !== label || labels[at + width] !== label;
+      out[at] = u32([part(0), part(240), part(120)], edge ? 1 : label === chosen ? 0.75 : 0.28);
+    }
+    context.putImageData(pixels, 0, 0);
+    return canvas;
+  }
+
+  highlight(at) {
+    const { layers, image } = this;
+    const [width, height] = layers.size;
+    const label = this.inside(at)
+      ? layers.labels[Math.floor((at.y * height) / image.height) * width +
+          Math.floor((at.x * width) / image.width)]
+      : 0;
+    if (label === layers.at) return;
+    layers.at = label;
+    layers.canvas = this.layerCanvas(label);
+    this.draw();
+  }
+}
+
+function render({ model, el }) {
+  const root = document.createElement("div");
+  el.append(root);
+  const front = new Front(model, root);
+  root.front = front; // for tests, and for the curious
+  front.listObjects();
+  return () => front.end();
+}
+
+export default { render };

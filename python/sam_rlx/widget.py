@@ -1,0 +1,256 @@
+"""Widgets for notebooks: click what to segment. Needs the extra ``jupyter``."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sam_rlx import viz
+from sam_rlx._files import as_path, atomic_write
+from sam_rlx._front import FRONT
+from sam_rlx._interactive.document import Segment
+from sam_rlx._interactive.export import ExportedFile, arrays, coco_document
+from sam_rlx._interactive.image_session import ImageSession
+from sam_rlx._interactive.session import Session
+from sam_rlx._interactive.sources import encoded, shrunk
+from sam_rlx.errors import MissingExtraError
+from sam_rlx.model import Model
+
+try:
+    import anywidget
+    import traitlets
+except ImportError as error:
+    raise MissingExtraError(
+        'widget: expected the package anywidget (pip install "sam_rlx[jupyter]"), found none'
+    ) from error
+
+__all__ = ["SegmentWidget"]
+
+_SHOWN = 640  # longest side of the image that a stored notebook shows
+
+
+class _Widget(anywidget.AnyWidget):
+    """A session in a notebook: messages instead of traits, but for `revision`."""
+
+    _esm = FRONT
+    revision = traitlets.Int(0, read_only=True).tag(sync=True)
+
+    _session: Session
+
+    def _connect(self) -> None:
+        self.on_msg(lambda _, head, buffers: self._session.receive(head, buffers or ()))
+
+    def _to_views(self, head: dict[str, Any], buffers: list[bytes], view: str | None) -> None:
+        if self.comm is not None:
+            self.send(head, buffers)
+
+    def _changed(self, revision: int) -> None:
+        self.set_trait("revision", revision)
+
+    def preview(self) -> NDArray[np.uint8]:
+        """Return what is seen, as an image (H, W, 3)."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**options)
+        if bundle is None:
+            return None
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        data["image/jpeg"] = encoded(shrunk(self.preview(), _SHOWN), "JPEG", 80)
+        return data, metadata
+
+    def close(self) -> None:
+        """End the work of the widget and take it off its pages."""
+        self._session.close()
+        super().close()
+
+
+class SegmentWidget(_Widget):
+    """Segment images in a notebook by clicks, boxes and texts.
+
+    Moving the mouse previews what a click gives. Left click: inside; right click, or with a
+    modifier: outside; drag: a box. Enter begins the next object. The buttons and their titles tell
+    the rest. Each gesture is a method too, so that a notebook runs without a browser. The widget
+    has predictors of its own, and works while cells run.
+
+    Parameters
+    ----------
+    model : Model
+        From `sam_rlx.load_model`; with SAM 3 there is a field for texts.
+    images : image, path, folder, or sequence of images and paths
+        One image, as `ImagePredictor.set_image` takes it, or a file; or several, which are shown
+        one after the other. A folder's images come in the order of their names.
+    num_threads : int, optional
+        Threads for computing. Default: the cores this process may use.
+
+    Raises
+    ------
+    MissingExtraError
+        At the import of this module: anywidget is not installed.
+    FileNotFoundError, InvalidArgumentError
+        There is no such image, or an argument is wrong.
+    UnsupportedError
+        The model takes no clicks.
+
+    Examples
+    --------
+    >>> import sam_rlx
+    >>> from sam_rlx.widget import SegmentWidget
+    >>> w = SegmentWidget(sam_rlx.load_model("sam-nano"), "coins.jpg")  # doctest: +SKIP
+    >>> w.click(346, 185)  # doctest: +SKIP
+    >>> w.objects[0].mask.sum()  # doctest: +SKIP
+    2385
+    """
+
+    _session: ImageSession
+
+    def __init__(self, model: Model, images: Any, *, num_threads: int | None = None) -> None:
+        super().__init__()
+        self._session = ImageSession(
+            model, images, send=self._to_views, changed=self._changed, num_threads=num_threads
+        )
+        self._connect()
+
+    # ---------------------------------------------------------------- what there is
+
+    @property
+    def objects(self) -> list[Segment]:
+        """The objects of the current image: `name`, `color`, `points`, `mask`, `score`, ..."""
+        return list(self._session.document.objects)
+
+    @property
+    def current(self) -> Segment | None:
+        """The object that prompts change; None: they begin a new one."""
+        return self._session.document.selected
+
+    @property
+    def image(self) -> NDArray[np.uint8]:
+        """The current image, uint8 (H, W, 3)."""
+        return self._session.image
+
+    @property
+    def index(self) -> int:
+        """Number of the current image, from 0."""
+        return self._session.index
+
+    def preview(self) -> NDArray[np.uint8]:
+        """Return the current image with its masks, uint8 (H, W, 3)."""
+        objects = self.objects
+        return viz.overlay(
+            self.image,
+            [one.mask for one in objects],
+            identities=[one.number for one in objects],
+        )
+
+    # ---------------------------------------------------------------- gestures
+
+    def click(self, x: float, y: float, label: int = 1) -> None:
+        """Click at (x, y), in pixels: label 1 inside of the object, 0 outside of it."""
+        self._session.call("click", x=x, y=y, label=label)
+
+    def box(self, x0: float, y0: float, x1: float, y1: float) -> None:
+        """Drag a box around an object, in pixels."""
+        self._session.call("box", box=[x0, y0, x1, y1])
+
+    def text(
+        self,
+        text: str = "",
+        *,
+        threshold: float = 0.5,
+        boxes: ArrayLike | None = None,
+        box_labels: ArrayLike | None = None,
+    ) -> None:
+        """Find all that a text names, with SAM 3; arguments as for `ConceptPredictor.predict`.
+
+        What the same text found before is replaced.
+        """
+        given = None if boxes is None else np.asarray(boxes).reshape(-1, 4).tolist()
+        labels = None if box_labels is None else np.ravel(box_labels).tolist()
+        self._session.call("text", text=text, threshold=threshold, boxes=given, box_labels=labels)
+
+    def everything(self, **options: Any) -> None:
+        """Find masks to choose from, by `pick`; options as for `MaskGenerator`."""
+        self._session.call("everything", options=options)
+
+    def pick(self, x: float, y: float) -> None:
+        """Make the smallest mask of `everything` at (x, y) an object."""
+        self._session.call("pick", x=x, y=y)
+
+    def start(self, mask: ArrayLike, name: str | None = None) -> None:
+        """Begin an object with a mask, bool (H, W); clicks correct it."""
+        self._session.call("start", mask=mask, name=name)
+
+    def undo(self) -> None:
+        """Take back the last change of an object."""
+        self._session.call("undo")
+
+    def redo(self) -> None:
+        """Do again what `undo` took back."""
+        self._session.call("redo")
+
+    def commit(self) -> None:
+        """Leave the current object as it is; the next prompt begins another one."""
+        self._session.call("commit")
+
+    def cancel(self) -> None:
+        """Forget what was done since the last `commit`."""
+        self._session.call("cancel")
+
+    def delete(self, index: int | None = None) -> None:
+        """Delete an object; by default the current one."""
+        self._session.call("delete", index=index)
+
+    def select(self, index: int | None) -> None:
+        """Choose the object that prompts change, from 0; None for a new one."""
+        self._session.call("select", index=index)
+
+    def candidate(self, index: int) -> None:
+        """Choose another answer to a single click: 0, 1 or 2."""
+        self._session.call("candidate", index=index)
+
+    def rename(self, index: int, name: str) -> None:
+        """Give an object another name."""
+        self._session.call("rename", index=index, name=name)
+
+    def recolor(self, index: int, color: Sequence[int]) -> None:
+        """Give an object another colour, RGB of 0 to 255."""
+        self._session.call("recolor", index=index, color=color)
+
+    def show(self, index: int) -> None:
+        """Go to another image, from 0. What was done on this one stays."""
+        self._session.call("image", index=index)
+
+    # ---------------------------------------------------------------- results
+
+    def coco(self) -> dict[str, Any]:
+        """Return a COCO document with the objects of all images, which ``json`` can write."""
+        session = self._session
+        return coco_document([session.annotated(at) for at in session.annotated_indices()])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return arrays of the current image.
+
+        ``masks`` bool (N, H, W); ``scores`` float32 (N,); ``names`` (N,); ``labels`` uint16
+        (H, W), 0 for the background and k for the k-th object.
+        """
+        return arrays(self._session.annotated(self.index))
+
+    def save(self, path: str | os.PathLike[str], format: str = "coco") -> Path:
+        """Write a file, as the menu "export" does.
+
+        Parameters
+        ----------
+        path : str or path
+            Appears complete or not at all.
+        format : {"coco", "png", "labels", "npz", "polygons"}
+            COCO's JSON, with the objects of all images; a ZIP of a PNG for each object; one PNG
+            with a number for each object; NumPy arrays; JSON with outlines.
+        """
+        file: ExportedFile = self._session.call("export", format=format)
+        target = as_path(path)
+        with atomic_write(target) as stream:
+            stream.write(file.contents)
+        return target
