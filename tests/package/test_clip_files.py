@@ -11,11 +11,13 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx._video.clip_frames import ClipFrames
+from sam_rlx._video.orientation import orientation
 from sam_rlx.compat.sam2.video_frames import SquareClip
 from sam_rlx.compat.sam3.model import video_frames as sam3_frames
 from sam_rlx.frames import open_frames
@@ -125,6 +127,22 @@ def test_frames_stand_upright(turn: str, tmp_path: Path) -> None:
     whole = sam3_frames.open_frames(path, 24)  # which the session resizes
     assert (whole.height, whole.width) == right.shape[:2]
     np.testing.assert_array_equal(whole[2], right)
+
+
+class _ByType(dict[str, bytes]):
+    """Side data as PyAV 19 has it: a mapping, which iterates over its keys."""
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_the_matrix_is_found_by_its_name(turn: str) -> None:
+    (a, b, c, d), turned = TURNS[turn]
+    one = 1 << 16
+    matrix = np.array([a * one, b * one, 0, c * one, d * one, 0, 0, 0, 1 << 30], np.int32)
+    pixels = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
+    for data in ({"DISPLAYMATRIX": matrix.tobytes(), "EXIF": b"x"}, {"EXIF": b"x"}):
+        right = turned(pixels) if "DISPLAYMATRIX" in data else pixels
+        frame = SimpleNamespace(side_data=_ByType(data))
+        np.testing.assert_array_equal(orientation(frame).apply(pixels), right)
 
 
 @pytest.mark.parity

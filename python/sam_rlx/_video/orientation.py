@@ -42,7 +42,7 @@ def orientation(frame: Any) -> Orientation:
     Multiples of 90 degrees and mirrored images are followed, other angles are not: nobody's
     camera writes them.
     """
-    matrix = next((m for m in frame.side_data if m.type.name == "DISPLAYMATRIX"), None)
+    matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
         return Orientation()
     a, b, _, c, d = np.frombuffer(bytes(matrix), np.int32)[:5].tolist()
