@@ -31,9 +31,11 @@ class VideoPredictor:
     model : Model
         From `sam_rlx.load_model`: of SAM 2, or of SAM 3 with the tracker.
     frames : path, sequence or iterable, optional
-        A video file (extra ``video``; decoded frame by frame, never as a whole), a folder of
-        images in the order of the numbers in their names, an array (T, H, W, 3), a sequence of
-        images, or an iterator, which is only read forwards. None: frames are given by `push`.
+        A video file (extra ``video``; decoded frame by frame, never as a whole), an image file
+        with pages (TIFF, GIF, WebP), the bytes of either or an open binary file, a folder of images
+        in the order of the numbers in their names, an array (T, H, W, C) or (T, H, W) in grey, a
+        sequence of images, or an iterator, which is only read forwards. None: frames are given by
+        `push`.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use. Results do not depend on
         it.
