@@ -16,7 +16,7 @@ VideoSession::PointPrompt point_prompt(const PointArguments& arguments, const Ar
   for (py::ssize_t i = 0; i < coords.size(); ++i) {
     if (!std::isfinite(coords.data()[i])) fail("point_coords", "finite pixels", "nan or inf");
   }
-  for (py::ssize_t i = 0; i < labels.size(); ++i) {
+  for (py::ssize_t i = 0; i < labels.size() && !arguments.any_label; ++i) {
     if (labels.data()[i] < -1 || labels.data()[i] > 3) {
       fail("point_labels", "-1 to 3", std::to_string(labels.data()[i]));
     }

@@ -8,6 +8,7 @@ namespace sam_rlx {
 struct PointArguments {
   std::int64_t frame, handle;
   bool clear_old_points, normalize_coords;
+  bool any_label = false;  // as upstream; else -1 to 3
 };
 
 // A view of coords (N, 2) and labels (N,). Raises InvalidArgument when they are not valid.

@@ -144,9 +144,13 @@ void register_calls(py::classh<VideoPredictor>& type) {
       .def_property_readonly("next_handle", &VideoPredictor::next_handle)
       .def_property_readonly("num_pushed", &VideoPredictor::num_pushed)
       .def("set_label", &VideoPredictor::set_label, py::arg("handle"), py::arg("label"))
-      .def("prepare", &VideoPredictor::prepare, Released())
-      .def("propagation", &VideoPredictor::propagation, py::arg("start"), py::arg("count"),
-           py::arg("reverse"))
+      .def("prepare", &VideoPredictor::prepare, py::arg("allow_unprompted") = false, Released())
+      .def(
+          "propagation",
+          [](VideoPredictor& predictor, std::optional<std::int64_t> start,
+             std::optional<std::int64_t> count, bool reverse,
+             bool waits) { return predictor.propagation({start, count, reverse, waits}); },
+          py::arg("start"), py::arg("count"), py::arg("reverse"), py::arg("waits") = false)
       .def(
           "next",
           [](VideoPredictor& predictor, Propagation& propagation) {

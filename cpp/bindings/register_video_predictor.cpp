@@ -193,12 +193,15 @@ void register_prompts(py::classh<VideoPredictor>& type) {
           "add_points",
           [](VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
              const Array<double>& coords, const Array<std::int32_t>& labels, bool clear_old_points,
-             bool normalize_coords) {
-            return add_points(predictor, {frame, handle, clear_old_points, normalize_coords},
+             bool normalize_coords, bool any_label) {
+            return add_points(predictor,
+                              {frame, handle, clear_old_points, normalize_coords, any_label},
                               coords, labels);
           },
           py::arg("frame"), py::arg("handle"), py::arg("coords"), py::arg("labels"),
-          py::arg("clear_old_points") = true, py::arg("normalize_coords") = true)
+          py::arg("clear_old_points") = true, py::arg("normalize_coords") = true,
+          py::arg("any_label") = false)
+      .def("add_object", &VideoPredictor::add_object, py::arg("handle"))
       .def("add_mask", add_mask, py::arg("frame"), py::arg("handle"), py::arg("mask"))
       .def("clear_prompts", changing(&VideoSession::clear_prompts), py::arg("frame"),
            py::arg("handle"))
@@ -251,12 +254,6 @@ void register_video_predictor(py::module_& m) {
       .def("has_frame", asking(&VideoSession::has_frame), py::arg("index"))
       .def("set_frame", set_frame, py::arg("index"), py::arg("image"),
            py::arg("orig_hw") = py::none())
-      .def("pending_frames", asking(&VideoSession::pending_frames))
-      .def("encode_pending", changing(&VideoSession::encode_pending), py::arg("frame"), Released())
-      .def("preflight", changing(&VideoSession::preflight))
-      .def("needs_frame", asking(&VideoSession::needs_frame), py::arg("index"))
-      .def("track", changing(&VideoSession::track), py::arg("frame"), py::arg("reverse"),
-           Released())
       .def("masks", masks_on_frame, py::arg("frame"), py::arg("source"), py::arg("return_logits"))
       .def("low_res_masks", low_res_masks, py::arg("frame"), py::arg("source"))
       .def("export_state",

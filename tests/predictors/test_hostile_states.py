@@ -100,10 +100,9 @@ def test_frames_that_cannot_be_are_refused(model, frame):
         core.set_frame(frame, frame_image(0))
     core.set_frame(0, frame_image(0))
     core.add_points(0, 1, np.array([[20.0, 18.0]]), np.array([1], np.int32))
-    core.encode_pending(0)
-    core.preflight()
-    with pytest.raises(sam_rlx.StateError):
-        core.track(frame, False)
+    assert core.prepare() is None
+    propagation = core.propagation(frame, None, False)
+    assert core.next(propagation) in ((None, None), (frame, None))
     assert not core.has_frame(frame)
     assert not core.has_new_prompt(frame)
 

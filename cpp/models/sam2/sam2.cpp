@@ -89,11 +89,12 @@ SamOutputs Sam2Heads::forward_sam_heads(Context& ctx, const HeadInputs& in) cons
                  .obj_ptr = ctx.workspace.floats({channels})};
   const Workspace::Scope scratch(ctx.workspace);
 
-  // a) Points. None: one that is no point, to which the encoder adds its padding.
+  // a) Points. Not given: a padding point, to which the encoder adds another. Given and empty: the
+  // encoder's alone.
   constexpr double kNowhere[2] = {0.5, 0.5};
   constexpr std::int32_t kNoPoint = -1;
   sam::Prompt prompt = in.prompt;
-  if (prompt.num_points == 0 && prompt.box == nullptr) {
+  if (prompt.num_points == 0 && !prompt.has_points && prompt.box == nullptr) {
     prompt.points = kNowhere;
     prompt.labels = &kNoPoint;
     prompt.num_points = 1;

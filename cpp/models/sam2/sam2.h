@@ -78,9 +78,9 @@ struct Sam2Heads {
     sam::share_features(ctx, sam_prompt_encoder, sam_mask_decoder.transformer, embedding, out);
   }
 
-  // Prompt and mask decoder. `prompt.num_points` 0 stands for one padding point; its mask may
-  // be of any size. backbone_features: with the memory or no_mem_embed. Of several masks only the
-  // one with the best predicted IoU is made.
+  // Prompt and mask decoder. No points, unless `prompt.has_points`, stand for one padding point;
+  // its mask may be of any size. backbone_features: with the memory or no_mem_embed. Of several
+  // masks only the one with the best predicted IoU is made.
   struct HeadInputs {
     ConstView backbone_features;
     const HighResFeatures& high_res;

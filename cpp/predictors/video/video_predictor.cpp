@@ -61,6 +61,11 @@ bool VideoPredictor::add_mask(std::int64_t frame, std::int64_t handle, ConstView
   return is_cond;
 }
 
+void VideoPredictor::add_object(std::int64_t handle) {
+  change([&](VideoSession& session) { session.add_object(handle); });
+  take_handle(handle);
+}
+
 void VideoPredictor::remove_object(std::int64_t handle) {
   change([&](VideoSession& session) {
     if (phrases_.knows(handle)) return phrases_.remove_object(handle);
@@ -87,17 +92,17 @@ bool VideoPredictor::has_objects() const {
                      [](const auto& object) { return !object->is_masklet; });
 }
 
-std::optional<std::int64_t> VideoPredictor::prepare() {
+std::optional<std::int64_t> VideoPredictor::prepare(bool allow_unprompted) {
   const InUse guard(busy_, "VideoPredictor");
-  return prepare_session();
+  return prepare_session(allow_unprompted);
 }
 
-std::optional<std::int64_t> VideoPredictor::prepare_session() {
+std::optional<std::int64_t> VideoPredictor::prepare_session(bool allow_unprompted) {
   if (!has_objects() && phrases_.empty()) {
     fail<StateError>("propagate", "an object with prompts or a phrase", "none");
   }
   for (const auto& object : session_.objects()) {
-    if (object->is_masklet || object->has_prompt()) continue;
+    if (allow_unprompted || object->is_masklet || object->has_prompt()) continue;
     const auto label = labels_.find(object->handle);
     fail<StateError>("propagate",
                      "prompts for object " +
@@ -120,19 +125,28 @@ std::int64_t VideoPredictor::first_frame() const {
     for (const auto& entry : object->temp_cond) frames.push_back(entry.first);
   }
   for (const VideoPhrases::Phrase& phrase : phrases_.phrases()) frames.push_back(phrase.first);
+  if (frames.empty()) fail<StateError>("propagate", "an object with prompts or a phrase", "none");
   return *std::min_element(frames.begin(), frames.end());
 }
 
-Propagation VideoPredictor::propagation(std::optional<std::int64_t> start,
-                                        std::optional<std::int64_t> count, bool reverse) {
+Propagation VideoPredictor::propagation(const Range& range) {
   const InUse guard(busy_, "VideoPredictor");
-  Propagation result{.frame = start ? *start : first_frame(), .left = count, .reverse = reverse};
+  Propagation result{.frame = range.start ? *range.start : first_frame(),
+                     .left = range.count,
+                     .reverse = range.reverse};
+  if (!range.waits) return result;
+  result.only.emplace();
+  for (const auto& object : session_.objects()) {
+    if (!object->is_masklet) result.only->insert(object->handle);
+  }
   return result;
 }
 
-void VideoPredictor::track(std::int64_t frame, bool reverse) {
-  if (has_objects()) session_.track(frame, reverse);
-  phrases_.step({.frame = frame, .reverse = reverse, .next_handle = next_handle_});
+void VideoPredictor::track(const Propagation& propagation) {
+  const std::int64_t frame = propagation.frame;
+  const HandleSet* const only = propagation.only ? &*propagation.only : nullptr;
+  if (has_objects()) session_.track(frame, propagation.reverse, only);
+  phrases_.step({.frame = frame, .reverse = propagation.reverse, .next_handle = next_handle_});
 }
 
 PropagationStep VideoPredictor::next(Propagation& propagation) {
@@ -141,10 +155,13 @@ PropagationStep VideoPredictor::next(Propagation& propagation) {
   const std::optional<std::int64_t> count = session_.num_frames();
   if (frame < 0 || (count && frame >= *count) || propagation.left == 0) propagation.ended = true;
   if (!propagation.ended) {
-    if (const auto wanted = prepare_session()) return {.wanted = wanted};
-    const bool is_needed = session_.needs_frame(frame) || phrases_.needs_frame(frame);
+    const HandleSet* const only = propagation.only ? &*propagation.only : nullptr;
+    if (only == nullptr) {
+      if (const auto wanted = prepare_session(false)) return {.wanted = wanted};
+    }
+    const bool is_needed = session_.needs_frame(frame, only) || phrases_.needs_frame(frame);
     if (is_needed && !session_.has_frame(frame)) return {.wanted = frame};
-    track(frame, propagation.reverse);
+    track(propagation);
     propagation.held.push_back(frame);
     propagation.frame += propagation.reverse ? -1 : 1;
     if (propagation.left) --*propagation.left;
@@ -159,7 +176,7 @@ PropagationStep VideoPredictor::next(Propagation& propagation) {
 void VideoPredictor::push(const ImageView& image) {
   const InUse guard(busy_, "VideoPredictor");
   session_.set_frame(num_pushed_, image, std::nullopt);
-  track(num_pushed_, false);
+  track({.frame = num_pushed_});
   ++num_pushed_;
 }
 

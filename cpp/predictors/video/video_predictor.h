@@ -20,6 +20,9 @@ struct Propagation {
   std::int64_t frame = 0;                 // the next one to track
   std::optional<std::int64_t> left = {};  // so many frames are to come. None: to the video's end
   bool reverse = false;
+  // Objects that are tracked, when prompts and objects given meanwhile wait for the next
+  // propagation. None: they count from the next frame on.
+  std::optional<HandleSet> only = {};
   bool ended = false;                  // all frames are tracked
   std::deque<std::int64_t> held = {};  // tracked, and not shown yet
 
@@ -92,6 +95,8 @@ class VideoPredictor {
   void set_label(std::int64_t handle, std::string label) { labels_[handle] = std::move(label); }
   bool add_points(const VideoSession::PointPrompt& prompt);
   bool add_mask(std::int64_t frame, std::int64_t handle, ConstView mask);
+  // One without prompts.
+  void add_object(std::int64_t handle);
   // One that prompts show, or that a text names.
   void remove_object(std::int64_t handle);
   void reset();
@@ -101,11 +106,16 @@ class VideoPredictor {
   // ---- frames
   std::int64_t num_pushed() const { return num_pushed_; }
   // Encodes the memory of frames with new prompts. Returns the frame that has to be given first.
-  // Raises StateError when there is nothing to track.
-  std::optional<std::int64_t> prepare();
+  // Raises StateError when there is nothing to track, or, unless `allow_unprompted`, an object
+  // without prompts.
+  std::optional<std::int64_t> prepare(bool allow_unprompted = false);
   // After `prepare`. By default it begins at the first frame with a prompt or a text.
-  Propagation propagation(std::optional<std::int64_t> start, std::optional<std::int64_t> count,
-                          bool reverse);
+  struct Range {
+    std::optional<std::int64_t> start, count;
+    bool reverse = false;
+    bool waits = false;  // prompts and objects given meanwhile wait for the next propagation
+  };
+  Propagation propagation(const Range& range);
   // Goes on by a frame at most.
   PropagationStep next(Propagation& propagation);
   // After `prepare`: the next frame of a stream, and all that is tracked on it.
@@ -119,10 +129,10 @@ class VideoPredictor {
     VideoPhrases::State phrases;
     std::int64_t next_handle = 0, num_pushed = 0;
   };
-  std::optional<std::int64_t> prepare_session();
+  std::optional<std::int64_t> prepare_session(bool allow_unprompted);
   std::int64_t first_frame() const;
   bool has_objects() const;
-  void track(std::int64_t frame, bool reverse);
+  void track(const Propagation& propagation);
   void take_handle(std::int64_t handle) { next_handle_ = std::max(next_handle_, handle + 1); }
 
   VideoSession session_;

@@ -65,6 +65,8 @@ struct SessionState {
   FrameCache frames;
 };
 
+using HandleSet = std::set<std::int64_t>;
+
 // Objects through the frames of one video. Frames are given one at a time and are not kept: of the
 // last two, what the encoder made of them. VideoPredictor sees that there is one call at a time,
 // and that a failed one leaves the session as it was: here it may stop halfway. Upstream:
@@ -100,8 +102,9 @@ class VideoSession {
   // ---- prompts. Their frame is in the cache. An object that is not known is made.
   struct PointPrompt {
     std::int64_t frame = 0, handle = 0;
-    std::span<const double> coords = {};        // (N, 2) pixels of the video
-    std::span<const std::int32_t> labels = {};  // (N,): 1, 0, -1; 2 and 3 are corners of a box
+    std::span<const double> coords = {};  // (N, 2) pixels of the video
+    // (N,): 1, 0, -1; 2 and 3 are corners of a box; others tell nothing about the point
+    std::span<const std::int32_t> labels = {};
     bool clear_old_points = true;
     bool normalize_coords = true;  // false: coordinates are 0 to 1
   };
@@ -109,6 +112,8 @@ class VideoSession {
   bool add_points(const PointPrompt& prompt);
   // mask (H, W) of zeros and ones; any size.
   bool add_mask(std::int64_t frame, std::int64_t handle, ConstView mask);
+  // An object without prompts; nothing happens if it is known.
+  void add_object(std::int64_t handle) { object_of(handle); }
   // Returns has_new_prompt.
   bool clear_prompts(std::int64_t frame, std::int64_t handle);
   // Whether an object has a prompt there since the last propagation that makes it a conditioning
@@ -121,9 +126,10 @@ class VideoSession {
   std::vector<std::int64_t> pending_frames() const;  // ascending
   void encode_pending(std::int64_t frame);
   void preflight();
-  // Whether an object has no output of a prompt there: the frame has to be in the cache.
-  bool needs_frame(std::int64_t index) const;
-  void track(std::int64_t frame, bool reverse);
+  // Whether an object has no output of a prompt there: the frame has to be in the cache. Of the
+  // objects that prompts show: all, or those with these numbers only.
+  bool needs_frame(std::int64_t index, const HandleSet* only = nullptr) const;
+  void track(std::int64_t frame, bool reverse, const HandleSet* only = nullptr);
 
   // ---- objects that phrases name, which other calls on all objects leave out. SAM 3 only.
   // From here on frames are encoded for the detector too.
@@ -188,6 +194,7 @@ class VideoSession {
   const SessionRules& rules() const { return model_->family().session; }
   const sam2::Sam2Heads& heads() const { return front_end_->heads(); }
   TrackedObject* object_named(std::int64_t handle) const;
+  std::vector<TrackedObject*> prompted_objects(const HandleSet* only) const;
   TrackedObject& known_object(std::int64_t handle, const char* where) const;
   TrackedObject& object_of(std::int64_t handle);
   EncodedFrame& cached_frame(std::int64_t index, const char* where);

@@ -115,8 +115,10 @@ FrameOutputPtr VideoSession::run_points(Context& ctx, const Step& step, const Cl
                                         const FrameOutput* before) {
   const auto count = static_cast<std::int64_t>(points.labels.size());
   const View features = condition(ctx, step);
-  sam::Prompt prompt{
-      .points = points.coords.data(), .labels = points.labels.data(), .num_points = count};
+  sam::Prompt prompt{.points = points.coords.data(),
+                     .labels = points.labels.data(),
+                     .num_points = count,
+                     .has_points = true};
   if (before != nullptr) {
     const View logits = ctx.workspace.floats(before->low_res_mask.shape());
     sam2::clamp_prompt_logits(before->low_res_mask, logits);
@@ -214,18 +216,24 @@ void VideoSession::preflight() {
 
 // ---------------------------------------------------------------- tracking
 
-bool VideoSession::needs_frame(std::int64_t index) const {
-  return std::any_of(state_.objects.begin(), state_.objects.end(), [&](const auto& object) {
-    return !object->is_masklet && object->cond_frame_outputs.find(index) == nullptr;
+std::vector<TrackedObject*> VideoSession::prompted_objects(const HandleSet* only) const {
+  std::vector<TrackedObject*> objects;
+  for (const auto& object : state_.objects) {
+    if (object->is_masklet || (only != nullptr && !only->contains(object->handle))) continue;
+    objects.push_back(object.get());
+  }
+  return objects;
+}
+
+bool VideoSession::needs_frame(std::int64_t index, const HandleSet* only) const {
+  const std::vector<TrackedObject*> objects = prompted_objects(only);
+  return std::any_of(objects.begin(), objects.end(), [&](const TrackedObject* object) {
+    return object->cond_frame_outputs.find(index) == nullptr;
   });
 }
 
-void VideoSession::track(std::int64_t index, bool reverse) {
-  std::vector<TrackedObject*> objects;
-  for (const auto& object : state_.objects) {
-    if (!object->is_masklet) objects.push_back(object.get());
-  }
-  track_objects(objects, index, reverse, true);
+void VideoSession::track(std::int64_t index, bool reverse, const HandleSet* only) {
+  track_objects(prompted_objects(only), index, reverse, true);
 }
 
 void VideoSession::track_objects(std::span<TrackedObject* const> objects, std::int64_t index,

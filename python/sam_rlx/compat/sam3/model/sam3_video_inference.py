@@ -13,13 +13,13 @@ from sam_rlx.compat.errors import require
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
 from sam_rlx.compat.sam3.model.video_frames import open_frames
+from sam_rlx.compat.video_sessions import State, begin_session, load_frame
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
 __all__ = ["Sam3VideoInferenceWithInstanceInteractivity"]
 
-State = dict[str, Any]
 Outputs = dict[str, Any]
 
 _FULL, _PARTIAL, _FETCH = "propagation_full", "propagation_partial", "propagation_fetch"
@@ -101,17 +101,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
             ``is_image_only``.
         """
         frames = open_frames(resource_path, self.image_size)
-        session = _core.VideoPredictor(
-            self.model.core,
-            0,
-            {
-                "fill_hole_area": 0,
-                "history": -1,
-                "use_memory_selection": True,
-                "frames": "clip",
-            },
-        )
-        session.num_frames = len(frames)
+        options = {"fill_hole_area": 0, "use_memory_selection": True, "frames": "clip"}
         if isinstance(resource_path, list):
             only = len(resource_path) == 1
         else:
@@ -123,7 +113,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
             "orig_width": frames.width,
             "is_image_only": only,
             "images": frames,
-            "session": session,
+            "session": begin_session(self.model, frames, options),
         }
         self.reset_state(state)
         return state
@@ -134,12 +124,6 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         inference_state.update(
             tracker=None, text_prompt=None, action_history=[], frames_with_outputs=set(), next_id=0
         )
-
-    def _load(self, state: State, frame_idx: int) -> None:
-        session: _core.VideoPredictor = state["session"]
-        if not session.has_frame(frame_idx):
-            frames = state["images"]
-            session.set_frame(frame_idx, frames[frame_idx], (frames.height, frames.width))
 
     # ---------------------------------------------------------------- prompts
 
@@ -251,7 +235,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         assert tracker is not None
         kind = "refine" if obj_id in tracker.obj_ids else "add"
         with all_or_nothing(state):
-            self._load(state, frame_idx)
+            load_frame(state, frame_idx)
             tracker.refine(frame_idx, obj_id, points, labels, True, False, True)
             state["next_id"] = max(state["next_id"], obj_id + 1)
             self.add_action_history(state, kind, frame_idx, [obj_id])
@@ -345,7 +329,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
                 if kind == _PARTIAL:
                     assert obj_ids is not None
                     with all_or_nothing(inference_state):
-                        self._load(inference_state, frame_idx)
+                        load_frame(inference_state, frame_idx)
                         inference_state["tracker"].track_refined(frame_idx, reverse, obj_ids)
                 yield frame_idx, self._outputs(inference_state, frame_idx)
             return
@@ -378,7 +362,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
     ) -> dict[str, int]:
         tracker: _core.MaskletTracker = state["tracker"]
         with all_or_nothing(state):
-            self._load(state, frame_idx)
+            load_frame(state, frame_idx)
             state["next_id"] += tracker.det_track_one_frame(frame_idx, reverse, state["next_id"])
             state["frames_with_outputs"].add(frame_idx)
         return {"num_obj_tracked": len(tracker.obj_ids), "num_obj_dropped": tracker.num_dropped}
