@@ -63,9 +63,9 @@ class VideoPredictor:
         FFmpeg's bilinear filter, for SAM 3 OpenCV's bicubic one. "float", "integer": as for
         `ImagePredictor`.
     phrase_options : mapping, optional
-        For phrases: arguments of upstream's video model by their names, in place of the released
+        For texts: arguments of upstream's video model by their names, in place of the released
         values, such as ``score_threshold_detection`` (0.5), ``new_det_thresh`` (0.7),
-        ``hotstart_delay`` (15), ``max_num_objects`` (10000; of one phrase),
+        ``hotstart_delay`` (15), ``max_num_objects`` (10000; of one text),
         ``recondition_every_nth_frame`` (16). ``new_det_thresh_without_masklets`` (True) is ours:
         False takes any finding for a new object while there is none, as upstream does.
         ``forget_unseen_after`` (300; with `push` only) is ours too: an object that was hidden on
@@ -139,7 +139,7 @@ class VideoPredictor:
 
     @property
     def obj_ids(self) -> list[Hashable]:
-        """Objects in the order of their first prompts, then those that phrases named."""
+        """Objects in the order of their first prompts, then those that texts named."""
         return self._session.published_names()
 
     # ---------------------------------------------------------------- prompts
@@ -164,7 +164,7 @@ class VideoPredictor:
         frame_index : int
             Number of the frame, from 0. With `push`: the last one.
         obj_id : hashable
-            Any name for the object; a new one makes a new object. One that a phrase named is
+            Any name for the object; a new one makes a new object. One that a text named is
             corrected: by points or a box, on a frame that was tracked.
         point_coords : array (N, 2), optional
             Points (x, y) in pixels of the video.
@@ -187,10 +187,10 @@ class VideoPredictor:
         InvalidArgumentError
             There is no such frame, it cannot be read, or a prompt is wrong.
         StateError
-            The frame is not at hand any more, or has no results of the phrase that named the
+            The frame is not at hand any more, or has no results of the text that named the
             object, or the predictor is in use.
         UnsupportedError
-            A mask is given for an object that a phrase named.
+            A mask is given for an object that a text named.
         """
         index = as_integer("frame_index", frame_index, 0)
         try:
@@ -232,10 +232,10 @@ class VideoPredictor:
     ) -> "VideoPredictor":
         """Name what to look for on all frames, with SAM 3; everything of that kind is followed.
 
-        Each phrase is followed as if it were the only one: phrases do not influence each other,
-        and masks of one phrase do not overlap. Objects get the next free integers as names. Boxes
+        Each text is followed as if it were the only one: texts do not influence each other,
+        and masks of one text do not overlap. Objects get the next free integers as names. Boxes
         are examples of what is meant, or of what is not, and count on their frame only. Without a
-        phrase only their frame is searched, and what is found there is followed to the end, while
+        text only their frame is searched, and what is found there is followed to the end, while
         upstream's rule for errors of the detector would remove it.
 
         Parameters
@@ -268,7 +268,7 @@ class VideoPredictor:
         Warns
         -----
         TruncationWarning
-            A phrase is too long; its end has no effect.
+            A text is too long; its end has no effect.
         """
         texts = phrases.as_texts(text)
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
@@ -328,7 +328,7 @@ class VideoPredictor:
             self._core.commit()
 
     def reset(self) -> None:
-        """Forget all objects, phrases and results; the frames stay."""
+        """Forget all objects, texts and results; the frames stay."""
         with self._exclusive:
             self._core.begin()
             self._core.reset()
@@ -345,14 +345,14 @@ class VideoPredictor:
         return_logits: bool = False,
         progress: bool | Progress = False,
     ) -> Iterator[VideoFrame]:
-        """Track all objects from frame to frame, and look for what phrases name.
+        """Track all objects from frame to frame, and look for what texts name.
 
         Prompts may be added while this runs: they count from the next frame on. Tracking
         backwards reads results of later frames: those near prompts, and those within `history`.
 
-        With phrases frames come 15 frames late, and the last ones at once: until then an object
+        With texts frames come 15 frames late, and the last ones at once: until then an object
         that turns out to be an error of the detector is taken out of them. A frame is searched
-        once for a phrase, and again tracked only for objects that were clicked since.
+        once for a text, and again tracked only for objects that were clicked since.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class VideoPredictor:
         reverse : bool
             True: towards frame 0.
         return_logits : bool
-            True: `VideoFrame.logits` is filled. Not with phrases.
+            True: `VideoFrame.logits` is filled. Not with texts.
         progress : bool or callable
             A callable gets (frames done, frames in all) with each frame; the second is 0 as long
             as the length of the video is not known. True shows a bar on a terminal and in Jupyter
@@ -407,7 +407,7 @@ class VideoPredictor:
 
     def _refuse_logits(self, return_logits: bool) -> None:
         if return_logits and self._core.num_phrases:
-            raise UnsupportedError("return_logits: expected False with phrases, found True")
+            raise UnsupportedError("return_logits: expected False with texts, found True")
 
     def _propagate(
         self,
@@ -433,7 +433,7 @@ class VideoPredictor:
     def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:
         """Give the next frame of a stream, track all objects on it, and look for phrases there.
 
-        A stream has no later frames to wait for: an object of a phrase is shown from the frame on
+        A stream has no later frames to wait for: an object of a text is shown from the frame on
         which it is found, and one that turns out to be an error until then. Only the last frame
         can be searched, clicked or looked at again, and there is no way back.
 
@@ -442,7 +442,7 @@ class VideoPredictor:
         image : ndarray or PIL image
             As for `ImagePredictor.set_image`; all frames have one size.
         return_logits : bool
-            True: `VideoFrame.logits` is filled. Not with phrases.
+            True: `VideoFrame.logits` is filled. Not with texts.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""``sam-rlx segment`` with phrases and examples."""
+"""``sam-rlx segment`` with texts and examples."""
 
 from __future__ import annotations
 

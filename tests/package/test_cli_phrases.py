@@ -1,4 +1,4 @@
-"""``sam-rlx track`` with phrases."""
+"""``sam-rlx track`` with texts."""
 
 from __future__ import annotations
 

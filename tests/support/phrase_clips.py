@@ -1,4 +1,4 @@
-"""Sessions of ours with phrases on video, held to upstream's video model of SAM 3."""
+"""Sessions of ours with texts on video, held to upstream's video model of SAM 3."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@
 
 namespace sam_rlx {
 
-// A masklet is an object that a phrase named, and its masks so far. On each frame the detector's
+// A masklet is an object that a text named, and its masks so far. On each frame the detector's
 // findings are compared with what tracking says. Masks are logits, scores are probabilities.
 
 // Of findings with a probability above the first threshold those that stay when one goes whose mask

@@ -8,7 +8,7 @@
 #include "predictors/image/small_regions.h"
 #include "predictors/video/masklet_tracker.h"
 
-// Clicks on one of the objects that a phrase names. Upstream: sam3/model/sam3_video_inference.py,
+// Clicks on one of the objects that a text names. Upstream: sam3/model/sam3_video_inference.py,
 // Sam3VideoInferenceWithInstanceInteractivity.
 
 namespace sam_rlx {

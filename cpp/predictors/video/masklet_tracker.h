@@ -52,7 +52,7 @@ struct MaskletConfig {
   }
 };
 
-// A phrase, or none, and examples on some frames.
+// A text, or none, and examples on some frames.
 struct MaskletPrompt {
   std::vector<std::int64_t> ids;  // of the tokenizer
   // Without one, frames without examples are not searched: `ids` say "visual".
@@ -64,7 +64,7 @@ struct MaskletExamples {
   bool fractions = false;            // boxes are cx, cy, w, h as fractions of the sides
 };
 
-// What one phrase gave on a frame.
+// What one text gave on a frame.
 struct MaskletResults {
   std::map<std::int64_t, Rle> masks = {};  // at the size of the video
   std::map<std::int64_t, float> tracker_scores = {};
@@ -84,7 +84,7 @@ struct MaskletState {
   std::map<std::int64_t, MaskletResultsPtr> results;
 };
 
-// All objects that one phrase names, through a video: found on each frame, followed by the tracker.
+// All objects that one text names, through a video: found on each frame, followed by the tracker.
 // Frames are those of a session, which holds the objects and lives longer; several trackers may
 // share it and do not influence each other. A call that fails may stop halfway: whoever owns both
 // makes them again what they were. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase, and

@@ -91,7 +91,7 @@ struct ClickedPoints {
 struct TrackedObject {
   std::int64_t handle = 0;
   std::int64_t batch = 0;   // objects of one number run as one batch; see SessionRules
-  bool is_masklet = false;  // of a phrase, which says when it is tracked
+  bool is_masklet = false;  // of a text, which says when it is tracked
   std::map<std::int64_t, ClickedPoints> points;  // by frame
   std::set<std::int64_t> mask_frames;            // frames whose prompt is a mask
   OrderedOutputs cond_frame_outputs;             // of frames with prompts

@@ -5,7 +5,7 @@
 #include "predictors/video/video_masks.h"
 #include "predictors/video/video_session.h"
 
-// What phrases do with their objects. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase.
+// What texts do with their objects. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase.
 
 namespace sam_rlx {
 namespace {

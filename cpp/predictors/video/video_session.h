@@ -131,11 +131,11 @@ class VideoSession {
   bool needs_frame(std::int64_t index, const HandleSet* only = nullptr) const;
   void track(std::int64_t frame, bool reverse, const HandleSet* only = nullptr);
 
-  // ---- objects that phrases name, which other calls on all objects leave out. SAM 3 only.
+  // ---- objects that texts name, which other calls on all objects leave out. SAM 3 only.
   // From here on frames are encoded for the detector too.
   void enable_detector();
   const EncodedFrame& frame_for_detector(std::int64_t index);
-  // A new object of a phrase, or a new prompt for it. mask (S, S) of zeros and ones.
+  // A new object of a text, or a new prompt for it. mask (S, S) of zeros and ones.
   void add_masklet(std::int64_t frame, std::int64_t handle, ConstView mask);
   // Makes an object that was clicked one of a phrase.
   void claim(std::int64_t handle);

@@ -26,7 +26,7 @@ class VideoFrame:
         are not in it.
     scores : dict
         By object: the model's logit for being visible. Where it is not above 0 the mask is empty.
-        Of an object that a phrase named: the probability with which it was found, 1 if it was
+        Of an object that a text named: the probability with which it was found, 1 if it was
         clicked; it is here only where it is seen.
     logits : dict, optional
         By object: float32 (H, W), on request.

@@ -1,4 +1,4 @@
-"""``sam-rlx segment`` with phrases and examples: everything that they describe."""
+"""``sam-rlx segment`` with texts and examples: everything that they describe."""
 
 import argparse
 import time
@@ -19,14 +19,14 @@ from sam_rlx.model import Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of phrases and examples."""
+    """Add the options of texts and examples."""
     group = parser.add_argument_group("phrases and examples (SAM 3)")
     group.add_argument(
         "--text",
         action="append",
         default=[],
-        metavar="PHRASE",
-        help="find everything that the phrase names; may be repeated. Boxes and points are "
+        metavar="TEXT",
+        help="find everything that the text names; may be repeated. Boxes and points are "
         "examples then",
     )
     group.add_argument(
@@ -53,7 +53,7 @@ def _threshold() -> dict[str, Any]:
 
 
 def is_asked_for(args: argparse.Namespace) -> bool:
-    """Whether the command is about phrases or examples, and not about single objects."""
+    """Whether the command is about texts or examples, and not about single objects."""
     return bool(args.text or args.box_label)
 
 
@@ -71,7 +71,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 class ConceptFinder:
-    """All that phrases and examples describe."""
+    """All that texts and examples describe."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args

@@ -1,4 +1,4 @@
-"""``sam-rlx segment``: masks for points, boxes or a mask, or for what a phrase names."""
+"""``sam-rlx segment``: masks for points, boxes or a mask, or for what a text names."""
 
 import argparse
 import time
@@ -37,10 +37,10 @@ def add_parser(commands: Any) -> None:
     """Add the sub-command to the parser."""
     parser = commands.add_parser(
         "segment",
-        help="masks for points, boxes, a mask or phrases on an image",
+        help="masks for points, boxes, a mask or texts on an image",
         description="Segment what points, boxes or a mask show on an image. Points, a mask and "
         "one box together describe one object; several boxes are several objects. With --text or "
-        "--box-label, and a checkpoint of SAM 3, find everything that phrases and examples "
+        "--box-label, and a checkpoint of SAM 3, find everything that texts and examples "
         "describe. Coordinates are pixels of the upright image (an EXIF orientation is applied). "
         "Several images get the same prompts, and each a directory of its name under --output.",
         epilog=_EXAMPLES,

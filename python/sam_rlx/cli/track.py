@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> None:
         "track",
         help="masks of objects through a video",
         description="Follow objects through a video, from the first frame with a prompt to the "
-        "end: those that clicks, boxes and masks show, or, with SAM 3, all that phrases name. "
+        "end: those that clicks, boxes and masks show, or, with SAM 3, all that texts name. "
         "--object and --frame hold for the prompts after them; a single one of them holds for "
         "all prompts. Ctrl-C ends the files at the last finished frame.",
         epilog=_EXAMPLES,
@@ -75,7 +75,7 @@ def add_parser(commands: Any) -> None:
         ),
         ("box", parse_box, "X0,Y0,X1,Y1", "a box around the object"),
         ("mask", Path, "FILE", mask_files.HELP),
-        ("text", str, "PHRASE", "follow everything that the phrase names (SAM 3)"),
+        ("text", str, "TEXT", "follow everything that the text names (SAM 3)"),
         ("object", str, "NAME", "the object of the prompts after this (default: 1)"),
         ("frame", _frame, "N", "the frame of the prompts after this, from 0 (default: 0)"),
     ):
@@ -119,7 +119,7 @@ def _score(text: str) -> float:
 
 @dataclass
 class _Prompts:
-    """Prompts of single objects by frame and object, and phrases with their frames."""
+    """Prompts of single objects by frame and object, and texts with their frames."""
 
     objects: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     phrases: list[tuple[int, str]] = field(default_factory=list)
@@ -182,7 +182,7 @@ def run(args: argparse.Namespace) -> None:
         prompts.mask_files(),
     )
     source = open_frames(args.video)
-    # With phrases results come late: their frames are decoded a second time, not out of order.
+    # With texts results come late: their frames are decoded a second time, not out of order.
     shown = open_frames(args.video) if prompts.phrases else source
     height, width = source.read(0).shape[:2]
     prompts.check(source.count, (height, width))

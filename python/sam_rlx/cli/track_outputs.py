@@ -146,7 +146,7 @@ class TrackOutputs:
 
 
 def _captions(frame: VideoFrame) -> list[str]:
-    """Return what is written on each mask: its name, or its phrase, number and score."""
+    """Return what is written on each mask: its name, or its text, number and score."""
     return [
         f"{frame.phrases[obj_id]} {obj_id} {frame.scores[obj_id]:.2f}"
         if obj_id in frame.phrases
@@ -158,7 +158,7 @@ def _captions(frame: VideoFrame) -> list[str]:
 class Names:
     """A name for each object, which no other object has.
 
-    Objects that phrases name are numbers; an object of ``--object`` may be called so too.
+    Objects that texts name are numbers; an object of ``--object`` may be called so too.
     """
 
     def __init__(self, given: Iterable[str]) -> None:

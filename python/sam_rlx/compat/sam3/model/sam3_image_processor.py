@@ -162,7 +162,7 @@ class Sam3Processor:
             self._core.set_concept_image(None)
 
     def set_text_prompt(self, prompt: str, state: State) -> State:
-        """Replace the phrase of a state, keep its boxes, and find.
+        """Replace the text of a state, keep its boxes, and find.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class Sam3Processor:
     def add_geometric_prompt(self, box: Any, label: bool, state: State) -> State:
         """Add a box (cx, cy, w, h), fractions of the sides, and find.
 
-        A state without a phrase gets the phrase ``"visual"``. `label` is True for an example of
+        A state without a text gets the text ``"visual"``. `label` is True for an example of
         what is meant, and False for one of what is not. Returns as `set_text_prompt`.
 
         Raises
@@ -206,7 +206,7 @@ class Sam3Processor:
         return self._forward_grounding(state, text, geometry)
 
     def reset_all_prompts(self, state: State) -> None:
-        """Remove phrase, boxes and results from a state; the image stays."""
+        """Remove text, boxes and results from a state; the image stays."""
         for key in _TEXT_KEYS:
             state.get("backbone_out", {}).pop(key, None)
         for key in _RESULT_KEYS:

@@ -34,14 +34,14 @@ _ABLATION = {
 
 
 class Sam3VideoInferenceWithInstanceInteractivity:
-    """Everything that a phrase names through a video, with upstream's methods and results.
+    """Everything that a text names through a video, with upstream's methods and results.
 
     Does what upstream does, what it does wrong included: an object that a box alone found is
     removed by the rule against errors of the detector, and a second propagation is taken from the
     results of the first. Three things differ: memory and frames are not rounded to 16 bits, frames
     of a video file are divided by 255, which upstream's loader forgets, and examples count on
     their own frame only, where upstream's buffer carries them to the next one.
-    `sam_rlx.VideoPredictor` follows several phrases, and does not keep the results of all objects.
+    `sam_rlx.VideoPredictor` follows several texts, and does not keep the results of all objects.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         obj_id: int | None = None,
         rel_coordinates: bool = True,
     ) -> tuple[int, Outputs]:
-        """Add a phrase or a box, which starts anew, or points on one object.
+        """Add a text or a box, which starts anew, or points on one object.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         frame_idx : int
             The frame, which is run at once.
         text_str : str, optional
-            A phrase, for all frames.
+            A text, for all frames.
         boxes_xywh : array (1, 4), optional
             A box (x, y, w, h) in fractions of the sides, for this frame.
         box_labels : array (1,), optional
@@ -230,7 +230,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         tracker: _core.MaskletTracker | None = state["tracker"]
         require(
             tracker is not None and tracker.has_results(frame_idx),
-            f"frame_idx: expected a frame that was searched for a phrase, found {frame_idx}",
+            f"frame_idx: expected a frame that was searched for a text, found {frame_idx}",
         )
         assert tracker is not None
         kind = "refine" if obj_id in tracker.obj_ids else "add"
@@ -348,7 +348,7 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         if start is None:
             if not state["frames_with_outputs"]:
                 raise RuntimeError(
-                    "propagate_in_video: expected a phrase or a box on a frame, found none"
+                    "propagate_in_video: expected a text or a box on a frame, found none"
                 )
             start = min(state["frames_with_outputs"])
         count = state["num_frames"]

@@ -121,7 +121,7 @@ class Sam3VideoPredictor:
         bounding_box_labels: Any = None,
         obj_id: int | None = None,
     ) -> Answer:
-        """Add a phrase, a box or points: see `add_prompt` of the model."""
+        """Add a text, a box or points: see `add_prompt` of the model."""
         frame_idx, outputs = self.model.add_prompt(
             self._get_session(session_id),
             frame_idx,
