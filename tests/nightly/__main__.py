@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 
 # Module of each job, and the amount of its work: seconds of each fuzz target, else a count
-# (the site has none).
+# (of the site none, of packed widths the types).
 JOBS = {
     "fuzz": 60,
     "damaged_files": 2000,
@@ -21,6 +21,7 @@ JOBS = {
     "kills": 200,
     "video_operations": 500,
     "site_pages": 1,
+    "packed_widths": 6,
 }
 
 
