@@ -13,6 +13,7 @@
 #include "bindings/register.h"
 #include "core/context.h"
 #include "kernels/kernel_table.h"
+#include "ops/brush.h"
 #include "ops/components.h"
 #include "ops/nms.h"
 #include "ops/polygon.h"
@@ -22,6 +23,7 @@
 // What Python gets (see _core.pyi):
 //   rle_encode(mask) -> counts              rle_decode(counts, (h, w)) -> mask
 //   rle_to_string(counts) -> bytes          rle_from_string(bytes) -> counts
+//   brush_code(mask) -> bytes of Label Studio
 //   mask_to_polygons(mask, holes) -> [[x0, y0, ...], ...]
 //   remove_small_regions(mask, area, "holes" | "islands") -> (mask, changed)
 //   remove_small_mask_regions(low_res (K, h, w), hole area, sprinkle area, threshold) -> logits
@@ -51,6 +53,16 @@ py::bytes rle_to_string(const Array<std::uint32_t>& counts) {
 
 py::array_t<std::uint32_t> rle_from_string(const py::bytes& text) {
   return counts_array({0, 0, decompress_counts(static_cast<std::string>(text))});
+}
+
+py::bytes brush_code(const MaskArray& mask) {
+  const std::uint8_t* const pixels = mask_bytes(mask);
+  std::string code;
+  {
+    const GilRelease release;
+    code = encode_brush(pixels, mask.shape(0), mask.shape(1));
+  }
+  return py::bytes(code);
 }
 
 std::vector<std::vector<double>> polygons(const MaskArray& mask, bool holes) {
@@ -210,6 +222,7 @@ void register_masks_api(py::module_& m) {
       py::arg("counts"), py::arg("size"));
   m.def("rle_to_string", rle_to_string, py::arg("counts"));
   m.def("rle_from_string", rle_from_string, py::arg("text"));
+  m.def("brush_code", brush_code, py::arg("mask"));
   m.def("mask_to_polygons", polygons, py::arg("mask"), py::arg("holes") = false);
   m.def("remove_small_regions", remove_regions, py::arg("mask"), py::arg("area"), py::arg("mode"));
   m.def("mask_to_box", mask_to_box, py::arg("mask"));

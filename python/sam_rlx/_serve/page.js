@@ -1,0 +1,158 @@
+// The host of the front end on a page: messages over a WebSocket, and files to begin with.
+// A message is the length of its head (4 bytes), the head as JSON, and its buffers.
+
+const url = (name) => new URL(name + location.search, location.href);
+const at = (id) => document.getElementById(id);
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+function pack(head, buffers = []) {
+  const lengths = buffers.map((part) => part.byteLength);
+  const text = encoder.encode(JSON.stringify({ ...head, buffers: lengths }));
+  const total = 4 + text.length + lengths.reduce((sum, length) => sum + length, 0);
+  const out = new Uint8Array(total);
+  new DataView(out.buffer).setUint32(0, text.length, true);
+  out.set(text, 4);
+  let to = 4 + text.length;
+  for (const part of buffers) {
+    out.set(ArrayBuffer.isView(part)
+      ? new Uint8Array(part.buffer, part.byteOffset, part.byteLength)
+      : new Uint8Array(part), to);
+    to += part.byteLength;
+  }
+  return out;
+}
+
+function unpack(message) {
+  const length = new DataView(message).getUint32(0, true);
+  const head = JSON.parse(decoder.decode(new Uint8Array(message, 4, length)));
+  let from = 4 + length;
+  const buffers = (head.buffers || []).map((size) => {
+    const part = new DataView(message, from, size);
+    from += size;
+    return part;
+  });
+  return { head, buffers };
+}
+
+// What the front end takes for the model of a widget.
+class SocketModel {
+  constructor(socket) {
+    this.socket = socket;
+    this.values = new Map();
+    this.listeners = new Map();
+  }
+  get(name) {
+    return this.values.get(name);
+  }
+  set(name, value) {
+    this.values.set(name, value);
+  }
+  save_changes() {}
+  on(event, callback) {
+    if (!this.listeners.has(event)) this.listeners.set(event, new Set());
+    this.listeners.get(event).add(callback);
+  }
+  off(event, callback) {
+    if (callback) this.listeners.get(event)?.delete(callback);
+    else this.listeners.delete(event);
+  }
+  send(head, callbacks, buffers) {
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(pack(head, buffers));
+  }
+  tell(event, ...values) {
+    for (const callback of [...(this.listeners.get(event) || [])]) callback(...values);
+  }
+}
+
+class Page {
+  constructor(front) {
+    this.front = front;
+    this.model = null; // of the images that are open
+    this.end = null;
+    this.maxBytes = 0;
+    const address = url("session");
+    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    this.socket = new WebSocket(address);
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onmessage = (event) => this.take(unpack(event.data));
+    this.socket.onclose = (event) => this.closed(event);
+    at("choose").onclick = () => at("files").click();
+    at("example").onclick = () => this.example();
+    at("files").onchange = (event) => {
+      this.open([...event.target.files]);
+      event.target.value = "";
+    };
+    document.addEventListener("paste", (event) => this.open([...event.clipboardData.files]));
+    document.addEventListener("dragover", (event) => this.over(event, true));
+    document.addEventListener("dragleave", (event) => this.over(event, false));
+    document.addEventListener("drop", (event) => {
+      this.over(event, false);
+      this.open([...event.dataTransfer.files]);
+    });
+  }
+
+  say(text, bad = false) {
+    at("say").textContent = text;
+    at("say").classList.toggle("bad", bad);
+  }
+
+  over(event, on) {
+    event.preventDefault();
+    document.body.classList.toggle("over", on);
+  }
+
+  take({ head, buffers }) {
+    if (head.type === "welcome") this.welcome(head);
+    else if (head.type === "opened") this.opened();
+    else if (head.type === "error" && !head.answer) this.say(head.text, true);
+    else this.model?.tell("msg:custom", head, buffers);
+  }
+
+  welcome(head) {
+    this.maxBytes = head.max_bytes;
+    const select = at("models");
+    select.replaceChildren(...head.models.map((name) => new Option(name, name)));
+    select.hidden = head.models.length < 2;
+    document.title = `sam_rlx: ${head.models[0]}`;
+    this.say("");
+  }
+
+  async example() {
+    const answer = await fetch(url("example.jpg"));
+    if (!answer.ok) return this.say(`The example did not come: ${answer.status}`, true);
+    return this.open([new File([await answer.blob()], "coins.jpg")]);
+  }
+
+  async open(files) {
+    if (!files.length) return;
+    const total = files.reduce((sum, file) => sum + file.size, 0);
+    if (total > this.maxBytes) {
+      const most = Math.floor(this.maxBytes / 1e6);
+      this.say(`At most ${most} MB at once; these are ${Math.ceil(total / 1e6)} MB.`, true);
+      return;
+    }
+    this.say("Sending");
+    const parts = await Promise.all(files.map((file) => file.arrayBuffer()));
+    const names = files.map((file) => file.name || "image");
+    this.socket.send(pack({ type: "open", model: at("models").value, names }, parts));
+  }
+
+  opened() {
+    this.say("");
+    this.end?.();
+    at("view").replaceChildren();
+    at("drop").hidden = true;
+    this.model = new SocketModel(this.socket);
+    this.end = this.front.render({ model: this.model, el: at("view") });
+  }
+
+  closed(event) {
+    const reason = event.reason ? ` (${event.reason})` : "";
+    this.say(`The server has ended the connection${reason}. Load the page again.`, true);
+    this.model?.tell("comm:close");
+  }
+}
+
+const { default: front } = await import(url("front.js"));
+globalThis.page = new Page(front);

@@ -1,0 +1,87 @@
+"""A server's application with a tiny model."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+
+TOKEN = "0123456789abcdef-token"
+HOST = "127.0.0.1:8765"
+SESSION = f"ws://{HOST}/session"
+
+
+@pytest.fixture(scope="session")
+def model() -> sam_rlx.Model:
+    return sam_rlx.load_model("sam-nano")
+
+
+@pytest.fixture(scope="session")
+def image() -> np.ndarray:
+    """Two bright discs on a dark ground, of an odd size."""
+    y, x = np.ogrid[:151, :203]
+    pixels = np.full((151, 203, 3), 40, np.uint8)
+    pixels[(y - 60) ** 2 + (x - 60) ** 2 < 30**2] = (220, 60, 50)
+    pixels[(y - 100) ** 2 + (x - 150) ** 2 < 25**2] = (60, 90, 220)
+    return pixels
+
+
+@pytest.fixture(scope="session")
+def png(image: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture(scope="session")
+def png_text(png: bytes) -> str:
+    return base64.b64encode(png).decode()
+
+
+def predictor_of(model: sam_rlx.Model, image: np.ndarray) -> sam_rlx.ImagePredictor:
+    """Return a predictor that has encoded an image."""
+    predictor = sam_rlx.ImagePredictor(model)
+    predictor.set_image(image)
+    return predictor
+
+
+@pytest.fixture
+def engine(model: sam_rlx.Model) -> Any:
+    pytest.importorskip("starlette", reason="sam-rlx serve")
+    from sam_rlx._serve.engine import Engine
+
+    return Engine({"sam-nano": model}, num_threads=1)
+
+
+@pytest.fixture
+def client(engine: Any) -> Any:
+    """Asks with the token."""
+    return _client(engine)
+
+
+@pytest.fixture(scope="session")
+def idle_engine(model: sam_rlx.Model) -> Any:
+    """For tests that encode nothing."""
+    from sam_rlx._serve.engine import Engine
+
+    return Engine({"sam-nano": model}, num_threads=1)
+
+
+@pytest.fixture(scope="session")
+def idle_client(idle_engine: Any) -> Any:
+    """Asks with the token for what encodes nothing."""
+    return _client(idle_engine)
+
+
+def _client(engine: Any) -> Any:
+    from sam_rlx._serve.app import create_app
+    from sam_rlx._serve.guard import allowed_hosts
+    from starlette.testclient import TestClient
+
+    app = create_app(engine, TOKEN, allowed_hosts("127.0.0.1"))
+    return TestClient(app, base_url=f"http://{HOST}", headers={"Token": TOKEN})

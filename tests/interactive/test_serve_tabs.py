@@ -1,0 +1,106 @@
+"""A socket of a page: one session for each tab."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import sam_rlx
+from PIL import Image
+from sam_rlx._serve.engine import Engine
+from sam_rlx._serve.tabs import packed, unpacked
+from starlette.testclient import TestClient
+
+from .conftest import SESSION, predictor_of
+
+
+class Tab:
+    """The other end of a page's socket."""
+
+    def __init__(self, socket: Any) -> None:
+        self.socket = socket
+        assert self.next("welcome")[0]["models"] == ["sam-nano"]
+
+    def send(self, head: dict[str, Any], *buffers: bytes) -> None:
+        self.socket.send_bytes(packed(head, buffers))
+
+    def next(self, kind: str) -> tuple[dict[str, Any], list[memoryview]]:
+        """Return the next message of a type."""
+        while True:
+            head, buffers = unpacked(self.socket.receive_bytes())
+            assert head["type"] == kind or head["type"] != "error", head
+            if head["type"] == kind:
+                return head, buffers
+
+    def open(self, *files: bytes) -> None:
+        self.send({"type": "open", "names": [f"{k}.png" for k in range(len(files))]}, *files)
+        self.next("opened")
+        self.send({"type": "ready", "view": "v", "seq": 1})
+
+    def click(self, x: float, y: float, seq: int) -> np.ndarray:
+        """Click, and return the mask of the current object."""
+        self.send({"type": "click", "view": "v", "seq": seq, "x": x, "y": y, "label": 1})
+        while (state := self.next("state"))[0]["answer"] != {"view": "v", "seq": seq}:
+            pass
+        head, buffers = state
+        mask, bits = head["masks"][-1], buffers[-1]
+        x0, y0, x1, y1 = mask["box"]
+        whole = np.zeros(mask["size"][::-1], bool)
+        rows = np.frombuffer(bits, np.uint8).reshape(y1 - y0, -1)
+        whole[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0).astype(bool)
+        return whole
+
+
+def test_two_tabs_do_not_mix(
+    client: TestClient, png: bytes, image: np.ndarray, model: sam_rlx.Model, engine: Engine
+) -> None:
+    flipped = np.ascontiguousarray(image[:, ::-1])
+    file = io.BytesIO()
+    Image.fromarray(flipped).save(file, "PNG")
+    with (
+        client,
+        client.websocket_connect(SESSION) as a,
+        client.websocket_connect(SESSION) as b,
+    ):
+        first, second = Tab(a), Tab(b)
+        first.open(png)
+        second.open(file.getvalue())
+        shown, _ = first.next("image")
+        assert (shown["width"], shown["height"], shown["name"]) == (203, 151, "0.png")
+        for tab, pixels, point in ((first, image, (60, 60)), (second, flipped, (142, 60))):
+            found = predictor_of(model, pixels).predict(point_coords=[point], point_labels=[1])
+            mask = tab.click(*point, seq=2)
+            np.testing.assert_array_equal(mask, found.masks[found.best().index])
+        third = client.websocket_connect(SESSION)
+        with third as c:
+            again = Tab(c)
+            again.open(png)
+            again.click(60, 60, seq=2)
+    assert engine.num_encoded == 2
+
+
+def test_tabs_are_told_of_wrong_messages(client: TestClient, png: bytes) -> None:
+    with client, client.websocket_connect(SESSION) as socket:
+        tab = Tab(socket)
+        for message in (
+            b"",
+            b"\xff\xff\xff\xff",
+            b"\x02\0\0\0[]",
+            packed({"type": "click"}, []),
+            packed({"type": "open", "names": []}, []),
+            packed({"type": "open", "names": ["a"]}, [b"no image"]),
+            packed({"type": "open", "names": ["/etc/passwd"]}, []),
+            packed({"type": "open", "names": ["a"], "model": "b"}, [png]),
+        ):
+            socket.send_bytes(message)
+            head, _ = unpacked(socket.receive_bytes())
+            assert head["type"] == "error", message
+        tab.open(png)
+        assert tab.click(60, 60, seq=2).any()
+
+
+def test_messages_come_back_as_they_were() -> None:
+    head, buffers = unpacked(packed({"type": "a", "x": 1}, [b"", b"abc", memoryview(b"de")]))
+    assert head == {"type": "a", "x": 1}
+    assert [bytes(buffer) for buffer in buffers] == [b"", b"abc", b"de"]
