@@ -29,7 +29,7 @@ class ImageSession(ImageState):
     model : Model
         Of a family that takes clicks. With SAM 3 texts too.
     images : image, path, folder, or sequence of images and paths
-        As for `ImageSource`.
+        As for `ImageSource`, or one of them.
     send, changed
         As for `Session`.
     num_threads : int, optional

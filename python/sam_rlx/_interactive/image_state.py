@@ -36,7 +36,7 @@ class ImageState(Session):
     ) -> None:
         super().__init__(send, changed)
         self.model = model
-        self.sources = ImageSource(images)
+        self.sources = images if isinstance(images, ImageSource) else ImageSource(images)
         self._clicks = Clicks(model, num_threads, encode)
         self._histories = [History() for _ in range(len(self.sources))]
         self._sizes: dict[int, tuple[int, int]] = {}

@@ -28,6 +28,7 @@ _TRY_AGAIN = 1013
 _FILES = {
     "/": ("_serve", "page.html", "text/html; charset=utf-8"),
     "/page.js": ("_serve", "page.js", "text/javascript; charset=utf-8"),
+    "/front.js": ("_front", "front.js", "text/javascript; charset=utf-8"),
     "/example.jpg": ("assets", "coins.jpg", "image/jpeg"),
 }
 _HEADERS = {

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sam_rlx.cli import batch, convert, demo, everything, info, parity, quantize, segment, track
+from sam_rlx.cli import (
+    batch,
+    convert,
+    demo,
+    everything,
+    info,
+    parity,
+    quantize,
+    segment,
+    serve,
+    track,
+)
 from sam_rlx.cli.common import Unfulfilled, UsageError, complain
 from sam_rlx.cli.signals import Terminated, termination_unwinds
 from sam_rlx.errors import SamRlxError
@@ -26,7 +37,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sam-rlx {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (segment, everything, track, batch, info, convert, quantize, parity, demo):
+    modules = (segment, everything, track, batch, serve, info, convert, quantize, parity, demo)
+    for module in modules:
         module.add_parser(commands)
     return parser
 

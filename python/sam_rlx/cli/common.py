@@ -82,6 +82,11 @@ def add_model_arguments(
         metavar="MODEL",
         help=f"checkpoint file, hub id, or a packaged model (default: {packaged})",
     )
+    add_load_arguments(parser)
+
+
+def add_load_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--key``, ``--precision`` and ``--threads``."""
     add_key_argument(parser)
     parser.add_argument(
         "--precision",
