@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 import sam_rlx.errors
+from support import HANG_SECONDS, large_work
 from support import checkpoint_files as files
-from support import large_work
 
 SMALL, LARGE = 400_000, 4_000_000
 MAX_PEAK = 160  # bytes of memory for a byte of the file: 64 MB for SMALL
@@ -65,7 +65,7 @@ def measured(testing, tmp_path_factory):
             path = paths[kind, size] = folder / f"{kind}-{size}"
             path.write_bytes(make(size))
     command = [sys.executable, "-c", SCRIPT, *map(str, paths.values())]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=True)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     sizes = [path.stat().st_size for path in paths.values()]
     return dict(zip(paths, zip(rows, sizes, strict=True), strict=True))

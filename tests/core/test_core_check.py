@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support import HANG_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,7 +17,7 @@ def run_core_check(*groups, program="core_check"):
     if not programs:
         pytest.skip("no build tree with SAM_RLX_TESTING beside the sources")
     result = subprocess.run(
-        [programs[-1], *groups], capture_output=True, text=True, check=False, timeout=600
+        [programs[-1], *groups], capture_output=True, text=True, check=False, timeout=HANG_SECONDS
     )
     return result.stdout, result.returncode
 

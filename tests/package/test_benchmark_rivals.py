@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import HANG_SECONDS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 pytestmark = [pytest.mark.bench, pytest.mark.source_tree]
@@ -181,7 +182,11 @@ def test_openvino_runs_in_reduced_precision(tmp_path, workload):
     command = [sys.executable, str(BENCHMARKS / "run.py"), "--quick", "--threads", "1"]
     command += ["--rounds", "1", "--json", str(file), "--workloads", workload]
     done = subprocess.run(
-        [*command, "--engines", *engines], capture_output=True, text=True, check=False, timeout=600
+        [*command, "--engines", *engines],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (found,) = json.loads(file.read_text())["workloads"]

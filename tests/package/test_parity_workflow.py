@@ -10,6 +10,7 @@ import jsonschema
 import junitparser
 import pytest
 import yaml
+from support import HANG_SECONDS
 
 pytest.importorskip("torch", reason="needs the reference packages")
 parity = pytest.importorskip("sam_rlx.parity")
@@ -41,7 +42,7 @@ def test_the_workflow_runs(tmp_path, name):
     for line in lines[1:]:
         command = shlex.split(re.sub(r"\$\{\{ *matrix.checkpoint *\}\}", name, line))
         done = subprocess.run(
-            command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
+            command, capture_output=True, text=True, cwd=tmp_path, timeout=HANG_SECONDS, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "parity.json").read_text(encoding="utf-8"))

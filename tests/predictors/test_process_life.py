@@ -12,6 +12,7 @@ import threading
 import numpy as np
 import pytest
 import sam_rlx
+from support import HANG_SECONDS
 from support.interrupts import polls
 
 IMAGE = np.full((60, 80, 3), 90, np.uint8)
@@ -73,7 +74,10 @@ ENDS = {
 def run(program, *arguments):
     code = "import os, sys, threading\nimport numpy as np, sam_rlx\n" + program
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
     )
 
 
@@ -163,7 +167,7 @@ interpreters.run_string(interpreters.create(), {IMPORT!r})
         [sys.executable, "-c", program, _interpreters()],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     # In one with a GIL of its own, Python itself refuses.
