@@ -8,10 +8,11 @@ weights: `convert_sam2_to_ggml.py` and `convert_sam3_to_ggml.py`, which write `.
 `scripts/gguf_writer.py` stands beside them. A program that packs files is given by `--quantize`.
 
 A row for each file: its size, the seconds and the memory of opening it (without pages of the mapped
-file, and as a part of the size), the version that it tells, and the masks of clicks compared with
-Meta's file: "equal bits", or the IoU. Files of F32 must have equal bits, those of F16 an IoU of
-0.999; the exit status is 1 otherwise. Random weights make masks of noise, so that the IoU of packed
-files says little: that packed matrices are read to the bit is what the tests show.
+file, and as a part of the size; the peak has the pages that were in memory at once), the version
+that it tells, and the masks of clicks compared with Meta's file: "equal bits", or the IoU.
+Files of F32 must have equal bits, those of F16 an IoU of 0.999; the exit status is 1 otherwise.
+Random weights make masks of noise, so that the IoU of packed files says little: that packed
+matrices are read to the bit is what the tests show.
 """
 
 from __future__ import annotations
@@ -103,10 +104,13 @@ def masks(model: sam_rlx.Model) -> NDArray[np.float32]:
 
 def open_one(path: str, logits: str) -> None:
     """Open a file in this process and print what that takes, as JSON."""
-    before, start = resident.own() or 0, time.monotonic()
+    resident.forget_peak()
+    before, resting = resident.own() or 0, resident.peak()
+    start, start_cpu = time.monotonic(), time.process_time()
     model = sam_rlx.load_model(path)
-    seconds, after = time.monotonic() - start, resident.own() or 0
-    found = {"seconds": seconds, "bytes": after - before, "precision": model.precision}
+    seconds, cpu_seconds = time.monotonic() - start, time.process_time() - start_cpu
+    found = {"seconds": seconds, "cpu_seconds": cpu_seconds, "precision": model.precision}
+    found |= {"bytes": (resident.own() or 0) - before, "peak_bytes": resident.peak() - resting}
     found |= {"version": model.version, "variant": model.variant}
     np.save(logits, masks(model))
     print(json.dumps(found))
@@ -140,8 +144,9 @@ def row(path: Path, expected: NDArray[np.float32], bound: float, folder: Path) -
     iou = compared(np.load(logits), expected)
     masks_text = "equal bits" if iou == float("inf") else f"IoU {iou:.4f}"
     print(
-        f"{name}| {found['seconds']:.1f} s | {found['bytes'] / 1e6:.0f} MB, "
-        f"{found['bytes'] / size:.2f} of the file | {found['variant']} {found['version']} "
+        f"{name}| {found['seconds']:.1f} s, {found['cpu_seconds']:.1f} s of processors "
+        f"| {found['bytes'] / 1e6:.0f} MB, {found['bytes'] / size:.2f} of the file; "
+        f"peak {found['peak_bytes'] / size:.2f} | {found['variant']} {found['version']} "
         f"| {found['precision']} | {masks_text} |",
         flush=True,
     )
