@@ -34,11 +34,11 @@ py::list tensors_of(const StateDict& self) {
 }
 
 DType parse_dtype(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(DType::kQ8_K); ++i) {
+  for (int i = 0; i <= static_cast<int>(DType::kMXFP4); ++i) {
     const auto dtype = static_cast<DType>(i);
     if (name == dtype_name(dtype) && can_quantize(dtype)) return dtype;
   }
-  fail("dtype", "F32, F16, BF16, Q4_0, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K or Q8_K", name);
+  fail("dtype", "a number format of GGUF files", name);
 }
 
 // The numbers of a tensor in another dtype, as GGUF stores them.

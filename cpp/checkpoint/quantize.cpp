@@ -32,20 +32,81 @@ void quantize_bf16(const float* x, std::uint8_t* out) noexcept {
   std::memcpy(out, &bits, sizeof bits);
 }
 
-// The number of the largest magnitude becomes -8.
-void quantize_q4_0(const float* x, std::uint8_t* out) noexcept {
+// The number of the largest magnitude of a block of 32.
+float extreme_of(const float* x) noexcept {
   float extreme = 0.0F;
   for (int j = 0; j < 32; ++j) {
     if (std::fabs(x[j]) > std::fabs(extreme)) extreme = x[j];
   }
-  const float d = extreme / -8.0F, id = inverse(d);
+  return extreme;
+}
+
+// Levels of 4 bits: two in a byte, numbers 16 apart.
+template <class Level>
+void store_low_bits(const Level& level, std::uint8_t* out) noexcept {
+  for (int j = 0; j < 16; ++j) {
+    out[j] = static_cast<std::uint8_t>((level(j) & 15) | (level(16 + j) << 4));
+  }
+}
+
+// The fifth bits of 32 levels, the first number lowest.
+template <class Level>
+void store_fifth_bits(const Level& level, std::uint8_t* out) noexcept {
+  std::uint32_t bits = 0;
+  for (int j = 0; j < 32; ++j) bits |= static_cast<std::uint32_t>(level(j) >> 4) << j;
+  for (int j = 0; j < 4; ++j) out[j] = static_cast<std::uint8_t>(bits >> (8 * j));
+}
+
+// The number of the largest magnitude becomes -8.
+void quantize_q4_0(const float* x, std::uint8_t* out) noexcept {
+  const float d = extreme_of(x) / -8.0F, id = inverse(d);
   store_half(d, out);
   const auto level = [&](int j) {
     return std::min(15, static_cast<int>(x[j] * id + 8.5F));  // never below zero
   };
-  for (int j = 0; j < 16; ++j) {
-    out[2 + j] = static_cast<std::uint8_t>(level(j) | (level(16 + j) << 4));
-  }
+  store_low_bits(level, out + 2);
+}
+
+// From the smallest number, level 0, to the largest; both are kept in float16.
+template <int kBits>
+void quantize_with_minimum(const float* x, std::uint8_t* out) noexcept {
+  constexpr int kLast = (1 << kBits) - 1;
+  const auto [smallest, largest] = std::minmax_element(x, x + 32);
+  const float low = *smallest, d = (*largest - low) / static_cast<float>(kLast), id = inverse(d);
+  store_half(d, out);
+  store_half(low, out + 2);
+  const auto level = [&](int j) {
+    return std::min(kLast, static_cast<int>((x[j] - low) * id + 0.5F));
+  };
+  if constexpr (kBits == 5) store_fifth_bits(level, out + 4);
+  store_low_bits(level, out + (kBits == 5 ? 8 : 4));
+}
+
+// The number of the largest magnitude becomes -16.
+void quantize_q5_0(const float* x, std::uint8_t* out) noexcept {
+  const float d = extreme_of(x) / -16.0F, id = inverse(d);
+  store_half(d, out);
+  const auto level = [&](int j) { return std::min(31, static_cast<int>(x[j] * id + 16.5F)); };
+  store_fifth_bits(level, out + 2);
+  store_low_bits(level, out + 6);
+}
+
+// Floats of 4 bits, 1 of them of fraction, with one power of 2: the nearest, of two the first.
+void quantize_mxfp4(const float* x, std::uint8_t* out) noexcept {
+  constexpr float kValues[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  const float largest = std::fabs(extreme_of(x));
+  const float power = largest > 0.0F ? std::floor(std::log2(largest)) - 2.0F : -127.0F;
+  const int exponent = std::clamp(static_cast<int>(power), -127, 127);
+  out[0] = static_cast<std::uint8_t>(exponent + 127);
+  const float d = std::ldexp(1.0F, exponent - 1);  // values above are doubled
+  const auto level = [&](int j) {
+    int best = 0;
+    for (int i = 1; i < 16; ++i) {
+      if (std::fabs(d * kValues[i] - x[j]) < std::fabs(d * kValues[best] - x[j])) best = i;
+    }
+    return best;
+  };
+  store_low_bits(level, out + 1);
 }
 
 // The largest magnitude becomes 127; halves round away from zero.
@@ -91,6 +152,14 @@ QuantizeBlock block_quantizer(DType dtype) noexcept {
       return quantize_bf16;
     case DType::kQ4_0:
       return quantize_q4_0;
+    case DType::kQ4_1:
+      return quantize_with_minimum<4>;
+    case DType::kQ5_0:
+      return quantize_q5_0;
+    case DType::kQ5_1:
+      return quantize_with_minimum<5>;
+    case DType::kMXFP4:
+      return quantize_mxfp4;
     case DType::kQ8_0:
       return quantize_q8_0;
     case DType::kQ2_K:

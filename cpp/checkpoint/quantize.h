@@ -14,11 +14,11 @@ namespace sam_rlx {
 bool can_quantize(DType dtype) noexcept;
 std::int64_t quantized_bytes(DType dtype, std::int64_t count);
 
-// Writes numbers, whole blocks, as `dtype` into out[quantized_bytes]. F16, BF16, Q8_0 and Q4_0 are
-// what ggml's reference gives, to the bit; for the K formats the scales of a block are searched, so
-// that the squared error is at most that of scales from the smallest and largest numbers. Results
-// do not depend on the number of threads. Raises CheckpointError with `where` for numbers that the
-// format cannot hold: infinity, NaN, and but for F32 and BF16 those above 65504.
+// Writes numbers, whole blocks, as `dtype` into out[quantized_bytes]. F16, BF16 and formats of
+// blocks of 32 are what ggml's reference gives, to the bit; for the K formats the scales of a block
+// are searched, so that the squared error is at most that of scales from the smallest and largest
+// numbers. Results do not depend on the number of threads. Raises CheckpointError with `where` for
+// numbers that the format cannot hold: infinity, NaN, and but for F32 and BF16 those above 65504.
 void quantize(DType dtype, std::span<const float> numbers, std::byte* out, int num_threads,
               const std::string& where);
 

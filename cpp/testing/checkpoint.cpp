@@ -168,7 +168,7 @@ void register_checkpoint(py::module_& module) {
   module.def("from_short_name", &from_short_name);
   module.def(
       "quantize", [](const std::string& dtype, const py::array_t<float>& numbers, int num_threads) {
-        for (int i = 0; i <= static_cast<int>(DType::kQ8_K); ++i) {
+        for (int i = 0; i <= static_cast<int>(DType::kMXFP4); ++i) {
           const auto found = static_cast<DType>(i);
           if (dtype != dtype_name(found)) continue;
           py::array_t<std::uint8_t> result(quantized_bytes(found, numbers.size()));

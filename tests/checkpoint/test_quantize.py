@@ -34,7 +34,7 @@ def quantize(testing, kind, x, threads=1):
     return packed.reshape(*x.shape[:-1], x.shape[-1] // numbers * size)
 
 
-@pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_0"])
+@pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4"])
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_the_gguf_package(testing, kind, seed):
     gguf = pytest.importorskip("gguf")
@@ -112,7 +112,7 @@ def test_q8_k(testing):
     assert (error <= bound * (1 + 1e-5) + 2.0**-46 * (blocks**2).sum(-1)).all()
 
 
-@pytest.mark.parametrize("kind", ["F16", "Q4_0", "Q4_K", "Q6_K"])
+@pytest.mark.parametrize("kind", ["F16", "Q4_0", "Q5_1", "MXFP4", "Q4_K", "Q6_K"])
 def test_threads_do_not_matter(testing, kind):
     x = draw(rows=97, cols=768)
     expected = quantize(testing, kind, x, 1)

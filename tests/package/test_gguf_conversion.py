@@ -42,7 +42,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 # ---------------------------------------------------------------- other tools
 
 
-@pytest.mark.parametrize("dtype", ["F32", "F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q6_K"])
+@pytest.mark.parametrize(
+    "dtype", ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "Q8_0", "Q4_K", "Q6_K"]
+)
 @pytest.mark.parametrize("family", ["sam", "sam2", "sam3"])
 def test_the_gguf_package_reads_what_is_written(
     testing: Any, sources: dict[str, Path], tmp_path: Path, family: str, dtype: str

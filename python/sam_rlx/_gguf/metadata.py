@@ -5,6 +5,7 @@ from typing import Any
 
 # general.file_type: what most matrices are.
 _FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q2_K": 10, "Q3_K": 12}
+_FILE_TYPES |= {"Q4_1": 3, "Q5_0": 8, "Q5_1": 9, "MXFP4": 38}
 _FILE_TYPES |= {"Q4_K": 15, "Q5_K": 17, "Q6_K": 18, "BF16": 32}
 _GUESSED = 1024
 _QUANTIZATION_VERSION = 2

@@ -78,7 +78,7 @@ def plan(
     tensors : iterable of (str, str, tuple of int)
         Meta's names, number formats of the source, and shapes.
     dtype : str
-        ``"F32"``, ``"F16"``, ``"BF16"``, ``"Q8_0"``, ``"Q4_0"``, or ``"Q2_K"`` to ``"Q8_K"``.
+        A name in `sam_rlx._gguf.file.FORMATS`.
     overrides : sequence of (str, str)
         Regular expressions and formats: a tensor of at least two axes with a name in which the
         first of these expressions is found gets that format instead.
