@@ -99,7 +99,9 @@ def html_page(report: Mapping[str, Any], images: Images) -> str:
         f"<p>{escape(report['checkpoint'])} against {escape(report['reference'])}"
         f"{'' if report['exact'] else ' (float32 alone)'}</p>",
         f"<p class='{kind}'><strong>{escape(report['verdict'])}</strong></p>",
-        *(f"<p>Note: {escape(note)}</p>" for note in report["notes"]),
+        "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in report["notes"]) + "</ul>"
+        if report["notes"]
+        else "",
         "<h2>Masks</h2><p>Ours, the reference's, and both: grey where they agree, blue where only "
         "ours is set, red where only the reference's is.</p>",
     ]
