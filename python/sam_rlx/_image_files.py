@@ -124,8 +124,9 @@ def open_image(source: ImageFile) -> Iterator[Any]:
                 "PIL.Image.MAX_IMAGE_PIXELS = None lifts it"
             ) from error
         except Exception as error:
-            words = str(error).replace(repr(file), "the file") or type(error).__name__
-            hint = _hint(file) if isinstance(error, images.UnidentifiedImageError) else ""
+            words, hint = str(error).replace(repr(file), "the file") or type(error).__name__, ""
+            if isinstance(error, images.UnidentifiedImageError):
+                words, hint = "a file of no format that Pillow reads", _hint(file)
             raise InvalidArgumentError(f"{name}: expected an image, found {words}{hint}") from error
 
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from sam_rlx.errors import InvalidArgumentError
+
 # What is taken from a folder. A file that is named is read whatever its suffix.
 SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"),
@@ -16,12 +18,23 @@ _MAX_NAME = 150  # bytes of a file's name that are the object's
 
 def read_list(name: str) -> list[str]:
     """Return the lines of a text file, or of standard input for ``-``, without comments."""
-    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8-sig")
+    text = sys.stdin.read() if name == "-" else _contents(Path(name))
     lines = [line.strip() for line in text.splitlines()]
     found = [line for line in lines if line and not line.startswith("#")]
     if not found:
         raise FileNotFoundError(f"--list: expected names of images in {name}, found none")
     return found
+
+
+def _contents(path: Path) -> str:
+    if not path.exists():
+        raise FileNotFoundError(f"--list: expected a text file, found none at {path}")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"--list: expected a text file, found {path}: {error}"
+        ) from error
 
 
 def files_of(word: str) -> tuple[list[Path], bool]:

@@ -29,8 +29,9 @@ __all__ = [
     "write_npz",
 ]
 
-# What `write_image` says about itself in a PNG file.
+# What `write_image` says about itself: in the text of PNG files, in the EXIF tag of the others.
 _SOFTWARE = ("Software", "sam_rlx")
+_EXIF_SOFTWARE = 0x0131
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 
@@ -64,10 +65,13 @@ def write_image(
         raise InvalidArgumentError(f"pixels: expected an array, found {type(pixels).__name__}")
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
-    options: dict[str, Any] = {"quality": 92}
+    options: dict[str, Any]
     if form == "PNG":
         options = {"pnginfo": pillow("PngImagePlugin").PngInfo()}
         options["pnginfo"].add_text(*_SOFTWARE)
+    else:
+        options = {"quality": 92, "exif": images.Exif()}
+        options["exif"][_EXIF_SOFTWARE] = _SOFTWARE[1]
     with atomic_write(name) as file:
         try:
             images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
@@ -81,11 +85,11 @@ def write_image(
 
 
 def is_own_image(path: str | os.PathLike[str]) -> bool:
-    """Tell whether `write_image` has written a PNG file."""
+    """Tell whether `write_image` has written a file."""
     try:
         with open_image(path) as image:
             name, value = _SOFTWARE
-            return bool(image.info.get(name) == value)
+            return value in (image.info.get(name), image.getexif().get(_EXIF_SOFTWARE))
     except (InvalidArgumentError, OSError):
         return False
 

@@ -6,14 +6,16 @@ import io as standard_io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import cli, io
+from sam_rlx._mask_logits import mask_logits
 from sam_rlx.cli import demo
-from sam_rlx.cli.mask_files import _low_res
 
 BOX = ["--box", "100,60,200,200"]
 STRICT = ["--points-per-side", 2, "--pred-iou-thresh", 9]
@@ -118,6 +120,36 @@ def test_masks_of_others_stay(run: Callable[..., tuple], photo: Path) -> None:
     assert run("segment", photo, *BOX, "--masks", out, "--overwrite")[0] == 0
     assert (out / "mask_007.png").read_bytes() == before["mask_007.png"]
     assert io.is_own_image(out / "mask_000.png")
+
+
+@pytest.mark.parametrize("command", ["segment", "demo"])
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp"])
+def test_photographs_are_not_overlaid(
+    run: Callable[..., tuple], photo: Path, command: str, name: str
+) -> None:
+    """A file of somebody else stays, an overlay of ours is replaced."""
+    target = photo.parent / name
+    Image.fromarray(np.full((9, 9, 3), 90, np.uint8)).save(target)
+    before = target.read_bytes()
+    words = [command, *([photo, *BOX] if command == "segment" else []), "--output", target]
+    code, _, err = run(*words)
+    assert code == 2
+    assert "which sam-rlx has not written" in err
+    assert target.read_bytes() == before
+    assert run(*words, "--overwrite")[0] == 0
+    assert io.is_own_image(target)
+    assert run(*words)[0] == 0
+
+
+def test_a_list_that_is_none(run: Callable[..., tuple], photo: Path) -> None:
+    binary = photo.parent / "list.bin"
+    binary.write_bytes(b"\xff\xfe\xfa")
+    for name, said in (("none.txt", "expected a text file, found none at none.txt"),
+                       (binary, f"expected a text file, found {binary}")):  # fmt: skip
+        code, _, err = run("segment", "--list", name, *BOX, "--output", "out")
+        assert code == 1
+        assert said in err
+        assert "Errno" not in err
 
 
 def test_a_failed_write_leaves_no_half_set(
@@ -248,7 +280,8 @@ def test_the_logits_of_a_mask_lie_where_the_network_sees_it(
     canvas[:height, :width] = mask
     rows = np.repeat(np.repeat(canvas, side, 0), side, 1)  # each pixel in side x side parts
     share = rows.reshape(side, full[0], side, full[1]).mean(axis=(1, 3))
-    np.testing.assert_allclose(_low_res(mask, side, padded=padded), 20 * share - 10, atol=1e-4)
+    model: Any = SimpleNamespace(mask_side=side, family="sam" if padded else "sam2")
+    np.testing.assert_allclose(mask_logits(mask, model), 20 * share - 10, atol=1e-4)
 
 
 def _npy(array: np.ndarray) -> bytes:

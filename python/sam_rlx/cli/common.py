@@ -72,10 +72,10 @@ def add_model_arguments(
 ) -> None:
     """Add ``--model``, ``--key``, ``--precision`` and ``--threads``.
 
-    The model defaults to a packaged one. With `phrases` as another for phrases the attribute is
+    The model defaults to a packaged one. With `phrases` as another for texts the attribute is
     None where none was named.
     """
-    packaged = f"{default}, or {phrases} for phrases" if phrases else default
+    packaged = f"{default}, or {phrases} for texts" if phrases else default
     parser.add_argument(
         "--model",
         default=None if phrases else default,

@@ -20,7 +20,7 @@ from sam_rlx.model import Model
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of texts and examples."""
-    group = parser.add_argument_group("phrases and examples (SAM 3)")
+    group = parser.add_argument_group("texts and examples (SAM 3)")
     group.add_argument(
         "--text",
         action="append",
@@ -94,7 +94,7 @@ class ConceptFinder:
         segment.check_boxes(self._args.box, hw)
 
     def prepare(self, model: Model) -> None:
-        """Take the model, which must know phrases."""
+        """Take the model, which must know texts."""
         if not model.supports_text:
             raise UsageError(
                 "--text and --box-label: expected a checkpoint of SAM 3 as --model, found "

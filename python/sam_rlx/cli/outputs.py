@@ -45,8 +45,8 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite",
         action="store_true",
-        help="of several images: do those again that have results; of one: also write over masks "
-        "in a directory that sam-rlx has not written",
+        help="of several images: do those again that have results; of one: also write over an "
+        "overlay, and masks in a directory, that sam-rlx has not written",
     )
     parser.add_argument(
         "--dry", action="store_true", help="check the input, say what would be done, and stop"
@@ -253,6 +253,7 @@ class Outputs:
 
     @staticmethod
     def _check_foreign(files: Files) -> None:
+        refuse_foreign(files.overlay)
         foreign = [path for path in files.mask_files() if not io.is_own_image(path)]
         if foreign:
             raise UsageError(
@@ -285,6 +286,15 @@ class Outputs:
         elif self._joint is not None:
             io.write_json(self._joint, document)
             self.say(f"wrote {self._joint}")
+
+
+def refuse_foreign(overlay: Path | None) -> None:
+    """Raise `UsageError` if an overlay would take the place of an image that is not ours."""
+    if overlay is not None and overlay.is_file() and not io.is_own_image(overlay):
+        raise UsageError(
+            f"--output: expected a new file, found {overlay}, which sam-rlx has not written: "
+            "choose another name, or --overwrite"
+        )
 
 
 def _is_image(path: Path) -> bool:
