@@ -189,9 +189,6 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Build a wheel, install it alone, and run the demo from it."""
+    """Build the wheels, repair them, and try them in a bare Debian folder (root, debootstrap)."""
     session.install("build")
-    session.run("python", "-m", "build", "--wheel", "--outdir", "dist")
-    session.install("sam_rlx[cli]", "--find-links", "dist", "--no-index", "--no-deps")
-    session.install("numpy", "pillow", "tqdm")
-    session.run("sam-rlx", "demo", "--output", f"{session.create_tmp()}/demo.png")
+    session.run("python", "tests/nightly/wheel_trial.py", *session.posargs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also run the whole ViT-L and ViT-H: minutes, and 16 GB of memory",
     )
+
+
+# Without it, in a trial of a wheel, files that need it are not even read: their imports would fail.
+SOURCE_TREE = (Path(__file__).parents[1] / "CMakeLists.txt").is_file()
+NEEDS_SOURCE_TREE = re.compile(r"^pytestmark = [^=]*mark\.source_tree", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out files of which every test has the marker `source_tree`, where that is missing."""
+    if SOURCE_TREE or collection_path.suffix != ".py":
+        return None
+    return bool(NEEDS_SOURCE_TREE.search(collection_path.read_text(encoding="utf-8"))) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

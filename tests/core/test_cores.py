@@ -11,6 +11,8 @@ import pytest
 import sam_rlx
 from sam_rlx import _testing
 
+pytestmark = pytest.mark.source_tree
+
 
 def quota(folder: Path, memberships: str, files: dict[str, str]) -> float:
     """Quota in cores of a process with such groups, in a folder with such files."""

@@ -8,7 +8,10 @@ import sys
 import pytest
 from sam_rlx import _testing
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for the core")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for the core"),
+    pytest.mark.source_tree,
+]
 
 
 def _allowed() -> set[int]:

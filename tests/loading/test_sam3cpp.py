@@ -209,6 +209,7 @@ def nano_model():
     return sam_rlx.load_model(trained("sam3-nano"))
 
 
+@pytest.mark.source_tree
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_sam3_gives_the_bits_of_metas_file(tmp_path, images, nano, nano_model, container):
     config, weights = nano
@@ -226,6 +227,7 @@ def test_sam3_gives_the_bits_of_metas_file(tmp_path, images, nano, nano_model, c
             np.testing.assert_array_equal(one, other, field.name)
 
 
+@pytest.mark.source_tree
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_files_for_clicks_and_videos_alone(tmp_path, nano, nano_model, container):
     config, weights = nano
@@ -250,6 +252,7 @@ def test_files_for_clicks_and_videos_alone(tmp_path, nano, nano_model, container
     np.testing.assert_array_equal(*masks)
 
 
+@pytest.mark.source_tree
 def test_a_part_of_the_detector_is_not_enough(tmp_path, nano):
     config, weights = nano
     settings = files.sam3_settings(config, visual_only=1)

@@ -68,8 +68,7 @@ def test_a_file_that_is_gone_or_another_one(tiny_checkpoint: Path, tmp_path: Pat
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
         pickle.loads(data)
-    asset = Path(sam_rlx.__file__).parent / "assets" / "sam2-nano.gguf"
-    shutil.copy(asset, path)
+    shutil.copy(sam_rlx.load_model("sam2-nano").source, path)
     with pytest.raises(sam_rlx.CheckpointError, match="expected the model that was pickled"):
         pickle.loads(data)
 

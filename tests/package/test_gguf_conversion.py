@@ -79,6 +79,7 @@ def test_the_gguf_package_reads_what_is_written(
     assert json.loads(values[f"{family}.config"]) == json.loads(original.metadata["config"])
 
 
+@pytest.mark.source_tree
 @pytest.mark.parametrize("family", ["sam", "sam2", "sam3"])
 def test_an_exact_file_gives_the_same_model(
     sources: dict[str, Path], tmp_path: Path, family: str, images: dict[str, np.ndarray]
@@ -107,6 +108,7 @@ def answers(model: sam_rlx.Model, image: np.ndarray, threads: int) -> list[np.nd
     return found
 
 
+@pytest.mark.source_tree
 @pytest.mark.parametrize("dtype", ["Q8_0", "Q4_K"])
 @pytest.mark.parametrize("family", ["sam", "sam2", "sam3"])
 def test_packed_weights_in_memory_change_no_bit(
@@ -149,6 +151,7 @@ def exact_masks() -> Callable[[Path], tuple[NDArray[np.bool_], list[int]]]:
     return functools.cache(click_masks)
 
 
+@pytest.mark.source_tree
 @pytest.mark.parametrize("name", ["sam-nano", "sam2-nano", "sam3-nano"])
 @pytest.mark.parametrize(
     ("dtype", "least"),

@@ -135,6 +135,7 @@ def test_wrong_overrides_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.source_tree
 def test_packed_kernels_have_their_shape_again(tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     rules = [(r"neck|output_upscaling\.\d\.weight|mask_downscaling", "Q8_0")]

@@ -311,6 +311,7 @@ def test_hidden_files_and_others_are_no_frames(tmp_path: Path) -> None:
     assert [path.name for path in source._files] == ["8.jpeg", "9.JPG", "10.jpg"]
 
 
+@pytest.mark.source_tree
 def test_the_examples_of_the_documentation_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +324,7 @@ def test_the_examples_of_the_documentation_run(
         exec(compile(block, page.name, "exec"), names)
 
 
+@pytest.mark.source_tree
 def test_the_program_that_tries_all_formats_finds_nothing_wrong() -> None:
     program = Path(__file__).parents[2] / "benchmarks" / "images.py"
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)

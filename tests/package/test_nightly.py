@@ -19,6 +19,7 @@ def run(code):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.source_tree
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_kills_leave_no_half_file():
     commands = ("quantize", "save embedding")
@@ -63,6 +64,7 @@ for name in ("track", "everything"):
     assert text.split("\n")[:6] == ["1 0", "1 1", "1 1", "1 1", "1 1", "1 1"]
 
 
+@pytest.mark.source_tree
 def test_every_fuzz_target_is_built():
     text = (TESTS.parent / "CMakeLists.txt").read_text(encoding="utf-8")
     listed = text.split("target\n", 1)[1].split(")", 1)[0].split()
