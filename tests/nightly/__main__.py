@@ -20,6 +20,7 @@ JOBS = {
     "many_writers": 100,
     "kills": 200,
     "video_operations": 500,
+    "batch": 48,
     "site_pages": 1,
     "packed_widths": 6,
 }

@@ -185,6 +185,19 @@ def test_commands_of_the_quickstart_run(
     assert (workplace / "results" / "cup" / "masks.json").exists()
 
 
+def test_commands_for_batches_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    (workplace / "photos").mkdir()
+    for name in ("cup.jpg", "street.jpg"):
+        (workplace / "photos" / name).write_bytes((workplace / name).read_bytes())
+    page = ROOT / "docs" / "batch.md"
+    assert _run_commands(page, capsys).count("2 of 2 images done") == 3
+    for block in _blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), {})
+    assert "street" in capsys.readouterr().out
+    assert (workplace / "boxes" / "masks" / "cup" / "0.png").exists()
+
+
 def test_what_other_packages_users_write_here_runs(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from sam_rlx import batch, io
@@ -58,14 +58,16 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-c", code, "batch", *map(str, words)]
 
 
-def started(arguments: Sequence[str], **env: str) -> subprocess.Popen[bytes]:
-    """Start a command in a process group of its own, without output."""
+def started(
+    arguments: Sequence[str], output: IO[bytes] | None = None, **env: str
+) -> subprocess.Popen[bytes]:
+    """Start a command in a process group of its own; what it prints is lost without a file."""
     nowhere = subprocess.DEVNULL
     return subprocess.Popen(
         arguments,
         stdin=nowhere,
-        stdout=nowhere,
-        stderr=nowhere,
+        stdout=nowhere if output is None else output,
+        stderr=nowhere if output is None else output,
         env={**os.environ, **env},
         start_new_session=True,
     )

@@ -23,6 +23,7 @@ _WORDS = {
     "plan": "inputs or prompts",
     "block": "images in a block",
 }
+_HASHES = ("checkpoint", "plan")
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,12 @@ def _check(out: Path, described: Mapping[str, Any]) -> None:
     for key in wanted:
         if not isinstance(found, dict) or found.get(key) != wanted[key]:
             before = found.get(key) if isinstance(found, dict) else found
+            differ = f"{_short(before)}, found {_short(wanted[key])}"
+            if key in _HASHES:
+                differ = "found others"
             raise StateError(
                 f"{out}: expected the same {_WORDS.get(key, key)} as when this batch began, "
-                f"{_short(before)}, found {_short(wanted[key])}; another folder begins anew"
+                f"{differ}; another folder begins anew"
             )
 
 

@@ -16,12 +16,13 @@ from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.local import ItemsOf, Report, raised
 from sam_rlx._batch.work import BlockWorker
-from sam_rlx.errors import MissingExtraError
+from sam_rlx.errors import MissingExtraError, StateError
 from sam_rlx.model import build_info
 
 # CPUs beside those of the actors: tasks that read, and that gather results, wait for ever for
 # actors that have taken all.
 _SPARE_CPUS = 3
+_STARTS = 3  # attempts
 # Bytes for objects on this machine alone: plans and counts, no images.
 _OBJECT_STORE = 200_000_000
 
@@ -114,6 +115,19 @@ def _answers(job: Job, most: int, rows: list[dict[str, Any]]) -> Iterator[dict[s
         logger.setLevel(level)
 
 
+def _start(found: Any, arguments: dict[str, Any]) -> None:
+    """Start Ray or connect to it. On a busy machine its parts wait too shortly for each other."""
+    for left in reversed(range(_STARTS)):
+        try:
+            found.init(**arguments)
+            return
+        except Exception as error:
+            found.shutdown()
+            if not left:
+                words = (str(error) or type(error).__name__).partition("\n")[0]
+                raise StateError(f"batch: expected Ray to start, found {words}") from error
+
+
 @contextmanager
 def _connected(job: Job, workers: int | None) -> Iterator[int]:
     """Connect to Ray; yield the number of actors. Ends what it has started."""
@@ -128,7 +142,7 @@ def _connected(job: Job, workers: int | None) -> Iterator[int]:
                 include_dashboard=False,
                 object_store_memory=_OBJECT_STORE,
             )
-        found.init(**arguments)
+        _start(found, arguments)
     try:
         cpus = int(found.cluster_resources().get("CPU", 1)) - _SPARE_CPUS
         yield workers or max(1, cpus // job.threads)
