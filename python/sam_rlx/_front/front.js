@@ -142,6 +142,7 @@ class Front {
     this.listen();
     this.resize();
     this.show();
+    this.readyAt = performance.now();
     this.send("ready");
   }
 
@@ -698,6 +699,11 @@ class Front {
 
   tick() {
     if (devicePixelRatio !== this.ratio) this.resize();
+    // What a notebook sent first may wait behind a running cell; what it sends later need not.
+    if (!this.image && !this.gone && performance.now() - this.readyAt > 2000) {
+      this.readyAt = performance.now();
+      this.send("ready", { again: true });
+    }
     const slow = this.isSlow();
     if (slow !== this.wasSlow) this.show();
     this.wasSlow = slow;

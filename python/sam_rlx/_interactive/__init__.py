@@ -15,7 +15,7 @@ wait the newest wins.
 ========== ============================================ ========================================
 type       fields                                       answer
 ========== ============================================ ========================================
-ready                                                   image, state (all masks), layer
+ready      again: no answer if there was one            image, state (all masks), layer
 leave                                                   none: forgets a hover; the view is there
 bye                                                     none: the view is gone
 hover      x, y, label (0, 1); video: frame             hover

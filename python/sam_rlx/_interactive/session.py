@@ -64,6 +64,8 @@ class Session:
         elif kind == "leave":
             self._worker.drop(("hover", view))
         elif kind == "ready":
+            if head.get("again") and view in self._views:
+                return
             self._views.add(view)
             self._guarded(lambda: self.on_ready(view, answer), view, answer)
         elif kind == "stop":
