@@ -66,7 +66,7 @@ def create_app(
         `max_body` and `body_seconds` of `Guard`.
     """
     routes: list[BaseRoute] = [
-        *(Route(path, _file(*where), methods=["GET"]) for path, where in _FILES.items()),
+        *(Route(path, _file(token, *where), methods=["GET"]) for path, where in _FILES.items()),
         Route("/health", _health(engine), methods=["GET"]),
         Route("/api/generate", _posted(lambda body: osam.generate(engine, body)), methods=["POST"]),
         Route("/v1/models", _got(lambda _: anylabeling.models(engine)), methods=["GET"]),
@@ -106,8 +106,11 @@ class _Sessions:
             self._open -= 1
 
 
-def _file(folder: str, name: str, kind: str) -> Handler:
+def _file(token: str, folder: str, name: str, kind: str) -> Handler:
+    """Return a handler that sends a file of the package; a page gets the token of its scripts."""
     content = resources.files("sam_rlx").joinpath(folder, name).read_bytes()
+    if name.endswith(".html"):
+        content = content.replace(b"{token}", token.encode())
 
     async def send(_: Request) -> Response:
         return Response(content, media_type=kind, headers=_HEADERS)

@@ -1,7 +1,8 @@
 // The host of the front end on a page: messages over a WebSocket, and files to begin with.
 // A message is the length of its head (4 bytes), the head as JSON, and its buffers.
 
-const url = (name) => new URL(name + location.search, location.href);
+// What lies beside this file: the token is a part of its address.
+const url = (name) => new URL(name, import.meta.url);
 const at = (id) => document.getElementById(id);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
