@@ -6,6 +6,7 @@ the first layer that differs.
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -199,11 +200,18 @@ class _Meter:
 def _exact_fits(network: Reference) -> bool:
     """Tell whether memory is large enough for the reference in float64."""
     nbytes = sum(4 * p.numel() for p in network.network.parameters())
-    try:
-        available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return False
-    return bool(_EXACT_MEMORY * nbytes < available)
+    return bool(_EXACT_MEMORY * nbytes < _available_bytes())
+
+
+def _available_bytes() -> int:
+    """Return the memory that can be had without swapping, 0 where the system does not tell."""
+    with suppress(OSError, StopIteration, ValueError):  # Linux: free memory and what can be freed
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        line = next(line for line in lines if line.startswith("MemAvailable:"))
+        return 1024 * int(line.split()[1])
+    with suppress(AttributeError, OSError, ValueError):
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _run_reference(

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 
 # Module of each job, and the amount of its work: seconds of each fuzz target, else a count
-# (of the site none, of packed widths the types).
+# (of the site none, of packed widths and parity sizes the types or models).
 JOBS = {
     "fuzz": 60,
     "damaged_files": 2000,
@@ -23,6 +23,7 @@ JOBS = {
     "batch": 48,
     "site_pages": 1,
     "packed_widths": 6,
+    "parity_sizes": 4,
 }
 
 
