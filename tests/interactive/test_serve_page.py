@@ -1,0 +1,225 @@
+"""The page of ``sam-rlx serve`` in real Chromium: gestures, pixels, and the masks behind them."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sam_rlx
+from sam_rlx import io
+from support import HANG_SECONDS
+from support.jupyter import PATIENCE, Canvas, browser, wait_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+COINS = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
+POINT, OTHER, THIRD = (346.5, 185.5), (295.5, 190.5), (335.5, 44.5)
+CORNERS = ((300.5, 150.5), (380.5, 220.5))
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where a server of its own answers."""
+    command = [sys.executable, "-m", "sam_rlx", "serve", "--port", "0", "--threads", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        found = next(filter(None, (re.match(r"page: +(\S+)", line) for line in process.stdout)))
+        yield found[1]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=HANG_SECONDS)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=HANG_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Any]:
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def predictor() -> sam_rlx.ImagePredictor:
+    made = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
+    made.set_image(io.read_image(COINS))
+    return made
+
+
+class Tab:
+    """A page that shows an image."""
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.problems: list[str] = []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._heard)
+        page.goto(address)
+        page.wait_for_function("() => globalThis.page?.maxBytes > 0", timeout=1000 * PATIENCE)
+        page.click("#example")
+        self.canvas = Canvas(page)
+        self.ready()
+
+    def _heard(self, message: Any) -> None:
+        if message.type == "error":
+            self.problems.append(message.text)
+
+    def ready(self) -> None:
+        """Wait until the image is encoded and nothing is asked."""
+        self.canvas.wait("f.status === '' && !f.waiting.size")
+
+    def settled(self, condition: str = "true") -> dict[str, Any]:
+        """Return the objects, after all that was asked is answered and a condition holds."""
+        self.canvas.wait(f"!f.waiting.size && ({condition})")
+        state: dict[str, Any] = self.canvas.front("f.state")
+        return state
+
+    def masks(self) -> list[np.ndarray]:
+        """Return the masks that the page has of all objects."""
+        shown = self.canvas.front(
+            "f.state.objects.map((one) => { const { head, bits } = f.bits.get(one.mask);"
+            " return [head, Array.from(bits)]; })"
+        )
+        masks = []
+        for head, bits in shown:
+            (width, height), (x0, y0, x1, y1) = head["size"], head["box"]
+            mask = np.zeros((height, width), bool)
+            rows = np.array(bits, np.uint8).reshape(y1 - y0, -1)
+            mask[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0).astype(bool)
+            masks.append(mask)
+        return masks
+
+    def check(self, predictor: sam_rlx.ImagePredictor) -> None:
+        """Compare all masks with those of the prompts that the page tells of."""
+        for one, mask in zip(self.canvas.front("f.state.objects"), self.masks(), strict=True):
+            points = [point[:2] for point in one["points"]]
+            found = predictor.predict(
+                point_coords=points or None,
+                point_labels=[point[2] for point in one["points"]] or None,
+                box=one["boxes"][0] if one["boxes"] else None,
+                multimask_output=len(points) == 1 and not one["boxes"],
+            )
+            np.testing.assert_array_equal(mask, found.masks[one["candidate"]])
+
+
+@pytest.fixture(params=[1, 2], ids=["ratio 1", "ratio 2"])
+def tab(chrome: Any, address: str, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    context = chrome.new_context(
+        device_scale_factor=request.param, viewport={"width": 1000, "height": 900}
+    )
+    tab = Tab(context.new_page(), address)
+    yield tab
+    context.close()
+    assert tab.problems == []
+
+
+def test_gestures(tab: Tab, predictor: sam_rlx.ImagePredictor) -> None:
+    """Every gesture, and each state bit by bit that of `ImagePredictor`."""
+    canvas = tab.canvas
+    plain = canvas.pixel(*POINT)
+    canvas.move(*POINT)
+    wait_for(lambda: canvas.pixel(*POINT) != plain, "a hover")
+    assert tab.settled()["objects"] == []
+    canvas.click(*POINT)
+    (one,) = tab.settled("f.state.objects.length === 1")["objects"]
+    assert np.abs(np.subtract(one["points"][0][:2], POINT)).max() <= 1
+    tab.check(predictor)
+    canvas.click(*OTHER, button="right")
+    (one,) = tab.settled("f.state.objects[0].points.length === 2")["objects"]
+    assert [point[2] for point in one["points"]] == [1, 0]
+    tab.check(predictor)
+    canvas.press("Control+z")
+    tab.settled("f.state.objects[0].points.length === 1")
+    tab.check(predictor)
+    canvas.press("Control+Shift+z")
+    tab.settled("f.state.objects[0].points.length === 2")
+    canvas.press("Enter")
+    tab.settled("f.state.current === null")
+    canvas.drag(*CORNERS)
+    state = tab.settled("f.state.objects.length === 2")
+    assert np.abs(np.subtract(state["objects"][1]["boxes"][0], np.ravel(CORNERS))).max() <= 1
+    tab.check(predictor)
+    canvas.press("1")
+    tab.settled("f.state.current === 0")
+    canvas.press("2")
+    tab.settled("f.state.current === 1")
+    canvas.press("Delete")
+    tab.settled("f.state.objects.length === 1")
+    canvas.click(*THIRD)
+    tab.settled("f.state.objects.length === 2")
+    canvas.press("Escape")
+    tab.settled("f.state.objects.length === 1 && f.state.current === null")
+    tab.check(predictor)
+    for key in "dbmx":
+        canvas.press(key)
+    assert len(tab.settled()["objects"]) == 1
+    assert all(url.split("/")[2].startswith("127.0.0.1:") for url in tab.requests if "//" in url)
+
+
+def test_positions_are_right_at_zoom_4(tab: Tab, predictor: sam_rlx.ImagePredictor) -> None:
+    canvas = tab.canvas
+    before = canvas.front("f.scale")
+    canvas.move(*POINT)
+    for _ in range(40):
+        if canvas.front("f.scale") >= 4 * before:
+            break
+        canvas.press("+")
+    center = canvas.front("[f.point === undefined, f.left, f.top, f.scale]")
+    assert center[3] >= 4 * before
+    box = canvas.canvas.bounding_box()
+    x, y = (box["width"] / 2 - center[1]) / center[3], (box["height"] / 2 - center[2]) / center[3]
+    canvas.click(x, y)
+    (one,) = tab.settled("f.state.objects.length === 1")["objects"]
+    assert np.abs(np.subtract(one["points"][0][:2], (x, y))).max() <= 1 / center[3] + 0.01
+    tab.check(predictor)
+
+
+def test_two_tabs_and_a_second_image(
+    chrome: Any, address: str, predictor: sam_rlx.ImagePredictor
+) -> None:
+    context = chrome.new_context(viewport={"width": 900, "height": 800})
+    first, second = Tab(context.new_page(), address), Tab(context.new_page(), address)
+    first.page.bring_to_front()
+    first.canvas.click(*POINT)
+    first.settled("f.state.objects.length === 1")
+    second.page.bring_to_front()
+    second.canvas.click(*THIRD)
+    second.settled("f.state.objects.length === 1")
+    for tab in (first, second):
+        tab.check(predictor)
+    assert (first.masks()[0] != second.masks()[0]).any()
+    second.page.set_input_files("#files", str(COINS.with_name("coffee.jpg")))
+    wait_for(
+        lambda: second.page.evaluate(
+            "document.querySelector('.srx')?.front?.image?.name === 'coffee.jpg'"
+        ),
+        "another image",
+    )
+    assert Canvas(second.page).front("f.state.objects.length") == 0
+    assert len(first.settled()["objects"]) == 1
+    assert first.problems == second.problems == []
+    context.close()
+
+
+def test_what_is_wrong_is_said(chrome: Any, address: str, tmp_path: Path) -> None:
+    context = chrome.new_context()
+    tab = Tab(context.new_page(), address)
+    text = tmp_path / "words.png"
+    text.write_text("no image")
+    tab.page.set_input_files("#files", str(text))
+    wait_for(lambda: "expected an image" in tab.page.inner_text("#say"), "an error")
+    assert tab.canvas.front("f.gone") is False
+    bare = context.new_page()
+    bare.goto(address.partition("?")[0])
+    assert "token: expected" in bare.inner_text("body")
+    context.close()
