@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from sam_rlx._interactive.export import ExportedFile, arrays, coco_document
 from sam_rlx._interactive.image_session import ImageSession
 from sam_rlx._interactive.session import Session
 from sam_rlx._interactive.sources import encoded, shrunk
+from sam_rlx._interactive.tracks import Track
+from sam_rlx._interactive.video_session import VideoSession
 from sam_rlx.errors import MissingExtraError
 from sam_rlx.model import Model
 
@@ -27,7 +30,7 @@ except ImportError as error:
         'widget: expected the package anywidget (pip install "sam_rlx[jupyter]"), found none'
     ) from error
 
-__all__ = ["SegmentWidget"]
+__all__ = ["SegmentWidget", "VideoWidget"]
 
 _SHOWN = 640  # longest side of the image that a stored notebook shows
 
@@ -254,3 +257,120 @@ class SegmentWidget(_Widget):
         with atomic_write(target) as stream:
             stream.write(file.contents)
         return target
+
+
+class VideoWidget(_Widget):
+    """Follow objects through a video in a notebook.
+
+    Click or drag on any frame, as in `SegmentWidget`; "track" follows all objects from there, and
+    can be stopped. Prompts on later frames correct; an object may be added in the middle, and the
+    masks of the others stay until they are tracked again. Each gesture is a method too.
+
+    Parameters
+    ----------
+    model : Model
+        Of SAM 2, or of SAM 3 with the tracker.
+    clip : path, folder, array (T, H, W, 3) or sequence of images
+        As for `VideoPredictor`, of known length.
+    num_threads : int, optional
+        Threads for computing. Default: the cores this process may use.
+
+    Raises
+    ------
+    MissingExtraError
+        A package that decodes the clip is not installed.
+    FileNotFoundError, InvalidArgumentError
+        There is no such clip, or an argument is wrong.
+    UnsupportedError
+        The model cannot follow objects.
+    """
+
+    _session: VideoSession
+
+    def __init__(self, model: Model, clip: Any, *, num_threads: int | None = None) -> None:
+        super().__init__()
+        self._session = VideoSession(
+            model, clip, send=self._to_views, changed=self._changed, num_threads=num_threads
+        )
+        self._connect()
+
+    @property
+    def objects(self) -> list[Track]:
+        """The objects: `number`, `name`, `color`, and `prompts` by frame."""
+        return list(self._session.tracks)
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames."""
+        return self._session.count
+
+    def masks(self, frame: int) -> dict[str, NDArray[np.bool_]]:
+        """Return the masks bool (H, W) that are known on a frame, by the names of the objects."""
+        known = self._session.masks(frame)
+        tracks = self._session.tracks
+        return {one.name: known[one.number].to_mask() for one in tracks if one.number in known}
+
+    def preview(self, frame: int | None = None) -> NDArray[np.uint8]:
+        """Return a frame with its masks, uint8 (H, W, 3); by default the first with masks."""
+        if frame is None:
+            frame = next(iter(self._session.known_frames()), 0)
+        known = self._session.masks(frame)
+        numbers = sorted(known)
+        masks = [known[number].to_mask() for number in numbers]
+        return viz.overlay(self._session.read(frame), masks, identities=numbers)
+
+    def click(self, frame: int, x: float, y: float, label: int = 1) -> None:
+        """Click on a frame at (x, y), in pixels: label 1 inside of the object, 0 outside."""
+        self._session.call("click", frame=frame, x=x, y=y, label=label)
+
+    def box(self, frame: int, x0: float, y0: float, x1: float, y1: float) -> None:
+        """Drag a box around an object on a frame."""
+        self._session.call("box", frame=frame, box=[x0, y0, x1, y1])
+
+    def propagate(self, frame: int | None = None, *, reverse: bool = False) -> None:
+        """Track all objects, from a frame on; by default from the first prompt. Waits for the end.
+
+        `stop`, a view's button and Ctrl-C end it after the current frame.
+        """
+        future: Future[None] = Future()
+
+        def ended(error: Exception | None) -> None:
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self._session.call("propagate", frame=frame, reverse=reverse, ended=ended)
+        try:
+            self._session.wait(future)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End tracking after the current frame."""
+        self._session.on_stop()
+
+    def undo(self) -> None:
+        """Take back the last prompt or change of an object."""
+        self._session.call("undo")
+
+    def redo(self) -> None:
+        """Do again what `undo` took back."""
+        self._session.call("redo")
+
+    def commit(self) -> None:
+        """Leave the current object as it is; the next prompt begins another one."""
+        self._session.call("commit")
+
+    def select(self, index: int | None) -> None:
+        """Choose the object that prompts change, from 0; None for a new one."""
+        self._session.call("select", index=index)
+
+    def delete(self, index: int | None = None) -> None:
+        """Forget an object; by default the current one. The others stay as they are."""
+        self._session.call("delete", index=index)
+
+    def rename(self, index: int, name: str) -> None:
+        """Give an object another name."""
+        self._session.call("rename", index=index, name=name)
