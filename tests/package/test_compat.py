@@ -130,9 +130,16 @@ def test_bgr_images_equal_upstream(
 
 @pytest.mark.parity
 def test_predict_torch_and_the_batched_model_equal_upstream(
-    upstream: Any, reference: Any, sam: Sam, predictor: ours.SamPredictor, image: np.ndarray
+    parity: Any,
+    upstream: Any,
+    reference: Any,
+    sam: Sam,
+    predictor: ours.SamPredictor,
+    image: np.ndarray,
 ) -> None:
     import torch
+
+    network = upstream.double(reference)
 
     boxes = torch.tensor([[150, 40, 420, 330], [10, 20, 200, 210]])
     theirs = upstream.sam.SamPredictor(reference)
@@ -142,8 +149,12 @@ def test_predict_torch_and_the_batched_model_equal_upstream(
     np.testing.assert_array_equal(mine, moved.numpy())
     with torch.no_grad():
         expected = theirs.predict_torch(None, None, boxes=moved, multimask_output=False)
+    with upstream.float64(), torch.no_grad():
+        double = upstream.sam.SamPredictor(network)
+        double.set_image(image)
+        exact = double.predict_torch(None, None, boxes=moved, multimask_output=False)
     found = predictor.predict_torch(None, None, boxes=mine, multimask_output=False)
-    _agree(found, expected)
+    _agree(parity, found, expected, exact)
 
     resized = theirs.transform.apply_image(image)
     np.testing.assert_array_equal(predictor.transform.apply_image(image), resized)
@@ -155,29 +166,41 @@ def test_predict_torch_and_the_batched_model_equal_upstream(
     batch = [record, {**record, "image": record["image"].flip(2)}]
     with torch.no_grad():
         expected_batch = reference(batch, multimask_output=True)
-    for left, right in zip(sam(batch, multimask_output=True), expected_batch, strict=True):
+    with upstream.float64(), torch.no_grad():
+        exact_batch = network(batch, multimask_output=True)
+    found_batch = sam(batch, multimask_output=True)
+    for left, right, wide in zip(found_batch, expected_batch, exact_batch, strict=True):
         assert left.keys() == right.keys()
-        _agree([left[key] for key in right], list(right.values()))
-    expected_input = reference.preprocess(record["image"]).numpy()
-    np.testing.assert_allclose(sam.preprocess(record["image"]), expected_input, atol=1e-6)
+        _agree(parity, *([part[key] for key in right] for part in (left, right, wide)))
+    with upstream.float64():
+        exact_input = network.preprocess(record["image"])
+    _agree(
+        parity,
+        [sam.preprocess(record["image"])],
+        [reference.preprocess(record["image"])],
+        [exact_input],
+    )
     sizes = ((resized.shape[0], resized.shape[1]), image.shape[:2])
     low_res = right["low_res_logits"]
-    np.testing.assert_allclose(
-        sam.postprocess_masks(low_res, *sizes),
-        reference.postprocess_masks(low_res, *sizes).numpy(),
-        atol=1e-4,
+    with upstream.float64():
+        exact_masks = network.postprocess_masks(low_res.double(), *sizes)
+    _agree(
+        parity,
+        [sam.postprocess_masks(low_res, *sizes)],
+        [reference.postprocess_masks(low_res, *sizes)],
+        [exact_masks],
     )
 
 
-def _agree(found: Any, expected: Any) -> None:
-    for mine, tensor in zip(found, expected, strict=True):
+def _agree(parity: Any, found: Any, expected: Any, exact: Any) -> None:
+    for mine, tensor, wide in zip(found, expected, exact, strict=True):
         other = tensor.numpy()
         assert mine.shape == other.shape
         assert mine.dtype == other.dtype
         if other.dtype == np.bool_:
-            assert (mine == other).mean() > 0.999
+            assert (mine == wide.numpy()).mean() > 0.999
         else:
-            assert np.abs(mine - other).max() < 1e-3 * np.abs(other).max()
+            parity.close(np.asarray(mine), wide.numpy(), other)
 
 
 @pytest.mark.parity
