@@ -109,8 +109,7 @@ def simulate(args: argparse.Namespace) -> None:
     count = args.actors * args.each
     with tempfile.TemporaryDirectory() as folder:
         site, inputs = Path(folder, "site"), Path(folder, "list.txt")
-        site.mkdir()
-        (site / "sitecustomize.py").write_text(FAKE)
+        batches.write_hooks(site, FAKE)
         inputs.write_text("".join(f"/photos/{index}.jpg\n" for index in range(count)))
         words = ["--list", str(inputs), "--threads", "1", "--workers", str(args.actors)]
         words += ["--block", str(args.block), "--engine", args.engine]

@@ -34,8 +34,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture
 def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers end at images that are called poison."""
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(batches.POISON)
+    batches.write_hooks(tmp_path / "site", batches.POISON)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
 
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from sam_rlx import batch, io
 
-# Put into `sitecustomize.py`, it ends a worker at each image with this name.
+# Ends a worker at each image with this name.
 POISON = """
 import os, signal
 from sam_rlx._batch import finders
@@ -26,6 +26,20 @@ def read_image(item):
     return _read(item)
 finders.read_image = read_image
 """
+
+
+def write_hooks(folder: Path, code: str) -> None:
+    """Write a folder for ``PYTHONPATH`` that runs code in the workers of both engines.
+
+    Not in other processes: Ray starts many, and its daemon does not wait long for them.
+    """
+    folder.mkdir(exist_ok=True)
+    (folder / "hooks.py").write_text(code)
+    (folder / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if any('default_worker' in word or '_batch.worker' in word for word in sys.orig_argv):\n"
+        "    import hooks\n"
+    )
 
 
 def write_images(folder: Path, count: int, hw: tuple[int, int] = (61, 83)) -> list[Path]:
