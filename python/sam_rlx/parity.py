@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from sam_rlx import io
 from sam_rlx._arrays import as_rgb
-from sam_rlx._parity import choice, networks
+from sam_rlx._parity import choice, networks, schema
 from sam_rlx._parity import stages as stage_module
 from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, compare_masks
 from sam_rlx._parity.references import Reference
 from sam_rlx._parity.report import Report
-from sam_rlx._parity.schema import SCHEMA
 from sam_rlx._parity.stages import Ours, Outcome
 from sam_rlx._progress import Progress
 from sam_rlx._sources import find_checkpoint
@@ -30,6 +29,9 @@ from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model, load_model
 
 __all__ = ["SCHEMA", "Layer", "Masks", "Report", "check"]
+
+SCHEMA: dict[str, Any] = schema.SCHEMA
+"""The JSON Schema (draft 2020-12) of the files that `Report.write_json` writes."""
 
 Key = tuple[str, str]  # image and stage
 
