@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx import _core
 from sam_rlx._interactive.document import Segment
 from sam_rlx._interactive.masks import PackedMask
 from sam_rlx._mask_logits import mask_logits
@@ -28,6 +29,16 @@ def preview_hw(hw: tuple[int, int]) -> tuple[int, int]:
         return hw
     height, width = (max(1, round(side * PREVIEW / longest)) for side in hw)
     return height, width
+
+
+def hover_threads(num_threads: int | None) -> int:
+    """Return the threads of hovers: half of the others, since what paints them needs cores too.
+
+    Threads wait for each other: with a browser on the same two cores a hover of two threads takes
+    twice as long as one of a single thread (benchmarks/page_trips.py).
+    """
+    available: int = _core.build_info()["cores"] if num_threads is None else num_threads
+    return max(1, min(4, available // 2))
 
 
 def prompts_of(
@@ -72,7 +83,7 @@ class Clicks:
         self._num_threads = num_threads
         self._encode = encode
         self._full = ImagePredictor(model, num_threads=num_threads)
-        self._small = ImagePredictor(model, num_threads=num_threads)
+        self._small = ImagePredictor(model, num_threads=hover_threads(num_threads))
         self._concepts: ConceptPredictor | None = None
         self._image: NDArray[np.uint8] | None = None
         self._searched: NDArray[np.uint8] | None = None  # the image that `_concepts` has encoded
@@ -89,9 +100,7 @@ class Clicks:
             self._full.set_image(image)
         else:
             self._full.set_image_embedding(list(self._encode(image)), hw)
-        small = preview_hw(hw)
-        if small != hw:
-            self._small.set_image_embedding(list(self._full.image_embeddings), small)
+        self._small.set_image_embedding(list(self._full.image_embeddings), preview_hw(hw))
         self._image = image
 
     def predict(self, prompts: dict[str, Any]) -> MaskPrediction:
@@ -103,9 +112,7 @@ class Clicks:
         assert self._image is not None
         height, width = self._image.shape[:2]
         small = preview_hw((height, width))
-        predictor = self._full
         if small != (height, width):
-            predictor = self._small
             scale = np.array([small[1] / width, small[0] / height])
             points, box = prompts["point_coords"], prompts["box"]
             prompts = {
@@ -113,7 +120,7 @@ class Clicks:
                 "point_coords": None if points is None else np.asarray(points) * scale,
                 "box": None if box is None else np.asarray(box) * np.tile(scale, 2),
             }
-        found = predictor.predict(**prompts)
+        found = self._small.predict(**prompts)
         best = found.best()
         return PackedMask.of(found.masks[best.index]), best.iou_prediction
 
