@@ -32,4 +32,5 @@ def test_there_are_notebooks() -> None:
         "02_all_masks",
         "03_text_prompts",
         "04_video",
+        "05_parity_and_speed",
     ]
