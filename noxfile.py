@@ -110,7 +110,7 @@ def asan(session: nox.Session) -> None:
         "PYTHONMALLOC": "malloc",  # each object in a block of its own
         "PYTHONPATH": str(stage),
     }
-    # Half an hour on two cores with the build; slow tests are passed on request.
+    # Slow tests take too long with the instruments: they run when they are named.
     chosen = session.posargs or [*SANITIZED_TESTS, "-m", "not slow"]
     session.run("python", "-m", "pytest", *chosen, env=env | preload)
 
