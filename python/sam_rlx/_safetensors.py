@@ -80,8 +80,8 @@ def to_folder(
 ) -> Written:
     """Write a folder that ``from_pretrained`` of the fitting class of transformers loads.
 
-    ``config.json``, ``preprocessor_config.json`` and, last, ``model.safetensors``. Parameters and
-    errors are those of `sam_rlx.convert`.
+    ``config.json``, ``preprocessor_config.json``, for videos ``video_preprocessor_config.json``
+    and, last, ``model.safetensors``. Parameters and errors are those of `sam_rlx.convert`.
     """
     _check("transformers", dtype)
     folder = Path(output)
@@ -91,7 +91,10 @@ def to_folder(
     checkpoint.to_meta_names()
     settings, pixels = _folder_texts(checkpoint, dtype)
     checkpoint.to_folder_names(settings, pixels)
-    for name, text in (("config.json", settings), ("preprocessor_config.json", pixels)):
+    texts = {"config.json": settings, "preprocessor_config.json": pixels}
+    if "video" in json.loads(settings)["model_type"]:
+        texts["video_preprocessor_config.json"] = _video_text(pixels)
+    for name, text in texts.items():
         with atomic_write(folder / name) as file:
             file.write(f"{text}\n".encode())
     path = folder / "model.safetensors"
@@ -187,6 +190,13 @@ def _folder_texts(checkpoint: _core.Checkpoint, dtype: str | None) -> tuple[str,
         **_sides(side, longest=described["resize"].startswith("longest")),
     }
     return json.dumps(settings, indent=2), json.dumps(pixels, indent=2)
+
+
+def _video_text(pixels: str) -> str:
+    """Return video_preprocessor_config.json: the same for frames. SAM 3 has no class of its own."""
+    values = json.loads(pixels)
+    del values["image_processor_type"], values["mask_size"]
+    return json.dumps({**values, "video_processor_type": "Sam2VideoVideoProcessor"}, indent=2)
 
 
 def _sides(side: int, *, longest: bool) -> dict[str, Any]:

@@ -91,6 +91,27 @@ def test_the_settings_are_those_of_transformers(folders, tmp_path, name):
     assert json.loads((tmp_path / "again" / "config.json").read_text())["architectures"] == [name]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["SamModel", "Sam2Model", "Sam2VideoModel", "Sam3TrackerModel", "Sam3TrackerVideoModel"],
+)
+def test_the_processor_of_the_class_loads(folders, tmp_path, name):
+    """transformers' own processor makes of the folder's settings the pixels that we compute with.
+
+    Those of SAM 3 with texts need the files of a tokenizer besides.
+    """
+    model, folder = folders(name)
+    sam_rlx.convert(folder, tmp_path / "again")
+    kind = getattr(transformers, name.replace("Model", "Processor"))
+    processor = kind.from_pretrained(tmp_path / "again")
+    picture = hf.image(hf.model_side(model))
+    found = processor(images=picture, return_tensors="np")["pixel_values"]
+    np.testing.assert_allclose(found, hf.pixel_values(name, picture), atol=1e-5)
+    if "Video" in name:
+        session = processor.init_video_session(video=[picture, picture])
+        np.testing.assert_allclose(session.get_frame(1).numpy(), found[0], atol=1e-5)
+
+
 def _differences(found: Any, expected: Any, path: str = "") -> Any:
     unread = ("_name_or_path", "architectures", "dtype", "transformers_version")
     if isinstance(expected, dict) and isinstance(found, dict):
