@@ -190,6 +190,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def zig(session: nox.Session) -> None:
+    """Compile objects of the core for Windows and macOS: ``nox -s zig -- core kernels/avx2``."""
+    session.install("ziglang", "cmeel-eigen==3.4.1")
+    session.run("python", "tests/nightly/other_systems.py", *session.posargs)
+
+
+@nox.session
 def wheel(session: nox.Session) -> None:
     """Build the wheels, repair them, and try them in a bare Debian folder (root, debootstrap)."""
     session.install("build")
