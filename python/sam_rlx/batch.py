@@ -149,7 +149,7 @@ def run(
     workers : int, optional
         Number of processes or actors. Default: as many as fill the cores.
     num_threads : int, optional
-        Threads of each worker. Default: 1 with up to two cores, else up to 4.
+        Threads of each worker. Default: those that `workers` leaves, or half the cores, at most 4.
     block : int, optional
         Items in one Parquet file, which is what a worker gets at a time. Default: by the number of
         items, at most 64.
