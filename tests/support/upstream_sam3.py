@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
-import torch
+from sam_rlx._parity import packages, sam3_network
 
 from support import tiny, tiny_sam3, upstream
 from support.upstream_sam3_package import on_cpu as on_cpu
 from support.upstream_sam3_package import sam3 as sam3
+
+_PACKAGE = packages.sam3()  # the same modules
 
 
 def refresh(module: Any) -> Any:
@@ -33,248 +33,114 @@ def refresh(module: Any) -> Any:
     return module
 
 
-def bpe_path() -> Path:
-    """Return the file of CLIP's vocabulary, which the package open_clip carries."""
-    spec = importlib.util.find_spec("open_clip")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("the tokenizer's vocabulary needs the package open_clip_torch")
-    return Path(spec.origin).parent / "bpe_simple_vocab_16e6.txt.gz"
+def sizes(config: tiny_sam3.Sam3Config, *names: str) -> dict[str, Any]:
+    """Return fields of a config by their names."""
+    return {name: getattr(config, name) for name in names}
+
+
+def _detector(config: tiny_sam3.Sam3Config) -> Any:
+    """Return what builds the parts of the detector."""
+    names = ("d_model", "dim_feedforward", "nheads", "geometry_layers", "encoder_layers")
+    names += ("decoder_layers", "num_queries", "upsampling_stages")
+    return sam3_network._Detector(_PACKAGE, sizes(config, *names))
+
+
+def _memory(config: tiny_sam3.Sam3Config) -> dict[str, Any]:
+    """Return the config of SAM 2's memory as `Model.config` has it."""
+    return {
+        **sizes(config, "mem_dim", "memory_layers", "memory_feedforward"),
+        "memory_attention": {
+            "d_model": config.d_model,
+            "kv_in_dim": config.mem_dim,
+            "rope_theta": 10000.0,
+            "feat_size": config.grid,
+        },
+        "memory_encoder": {"in_dim": config.d_model, "fuser_layers": config.fuser_layers},
+    }
 
 
 def tokenizer() -> Any:
     """Build upstream's `SimpleTokenizer`."""
-    return sam3.SimpleTokenizer(bpe_path=str(bpe_path()))
+    return sam3.SimpleTokenizer(bpe_path=str(sam3_network.vocabulary()))
 
 
 def position_encoding(num_pos_feats: int) -> Any:
     """Build upstream's `PositionEmbeddingSine` with the options of the release."""
-    return sam3.PositionEmbeddingSine(num_pos_feats, 10000, True, None)
+    return sam3_network._sine(_PACKAGE, num_pos_feats)
 
 
 def vit(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `ViT`."""
-    return sam3.ViT(
-        norm_layer="LayerNorm",
-        qkv_bias=True,
-        use_abs_pos=True,
-        tile_abs_pos=True,
-        rel_pos_blocks=(),
-        use_rope=True,
-        use_interp_rope=True,
-        pretrain_use_cls_token=True,
-        retain_cls_token=False,
-        ln_pre=True,
-        ln_post=False,
-        return_interm_layers=False,
-        bias_patch_embed=False,
-        **config.trunk,
-    ).eval()
+    return neck(config).trunk
 
 
 def neck(config: tiny_sam3.Sam3Config, add_sam2_neck: bool = True) -> Any:
     """Build upstream's `Sam3DualViTDetNeck`, which contains the trunk."""
-    return sam3.Sam3DualViTDetNeck(
-        trunk=vit(config),
-        position_encoding=position_encoding(config.d_model),
-        d_model=config.d_model,
-        scale_factors=list(config.scale_factors),
-        add_sam2_neck=add_sam2_neck,
-    ).eval()
+    vision = {
+        **config.trunk,
+        **sizes(config, "d_model", "scale_factors"),
+        "add_sam2_neck": add_sam2_neck,
+    }
+    return sam3_network._neck(_PACKAGE, vision).eval()
 
 
 def text_encoder(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `VETextEncoder`."""
-    return sam3.VETextEncoder(
-        d_model=config.d_model,
-        tokenizer=tokenizer(),
-        width=config.text_width,
-        heads=config.text_heads,
-        layers=config.text_layers,
-        context_length=config.context_length,
-        vocab_size=config.vocab_size,
-    ).eval()
+    text = sizes(config, "d_model", "context_length", "vocab_size")
+    for name in ("width", "heads", "layers"):
+        text[name] = getattr(config, f"text_{name}")
+    return sam3_network._text(_PACKAGE, text).eval()
 
 
 def attention(config: tiny_sam3.Sam3Config, batch_first: bool = False, dropout: float = 0.1) -> Any:
     """Build the attention of upstream's detector."""
-    return sam3.MultiheadAttention(
-        num_heads=config.nheads,
-        dropout=dropout,
-        embed_dim=config.d_model,
-        batch_first=batch_first,
-    )
+    return _detector(config).attention(batch_first, dropout)
 
 
 def encoder_layer(config: tiny_sam3.Sam3Config, geometry: bool = False) -> Any:
     """Build upstream's `TransformerEncoderLayer`, of the fusion or of the geometry encoder."""
-    return sam3.TransformerEncoderLayer(
-        activation="relu",
-        d_model=config.d_model,
-        dim_feedforward=config.dim_feedforward,
-        dropout=0.1,
-        pos_enc_at_attn=not geometry,
-        pos_enc_at_cross_attn_keys=geometry,
-        pos_enc_at_cross_attn_queries=False,
-        pre_norm=True,
-        self_attention=attention(config, batch_first=not geometry),
-        cross_attention=attention(config, batch_first=not geometry),
-    ).eval()
+    return _detector(config).layer(geometry).eval()
 
 
 def geometry_encoder(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `SequenceGeometryEncoder`."""
-    return sam3.SequenceGeometryEncoder(
-        pos_enc=position_encoding(config.d_model),
-        encode_boxes_as_points=False,
-        points_direct_project=True,
-        points_pool=True,
-        points_pos_enc=True,
-        boxes_direct_project=True,
-        boxes_pool=True,
-        boxes_pos_enc=True,
-        d_model=config.d_model,
-        num_layers=config.geometry_layers,
-        layer=encoder_layer(config, geometry=True),
-        add_cls=True,
-        add_post_encode_proj=True,
-    ).eval()
+    return _detector(config).geometry_encoder().eval()
 
 
 def fusion_encoder(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `TransformerEncoderFusion`."""
-    return sam3.TransformerEncoderFusion(
-        layer=encoder_layer(config),
-        num_layers=config.encoder_layers,
-        d_model=config.d_model,
-        num_feature_levels=1,
-        frozen=False,
-        add_pooled_text_to_img_feat=False,
-        pool_text_with_mask=True,
-    ).eval()
+    return _detector(config).fusion_encoder().eval()
 
 
 def decoder_layer(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `TransformerDecoderLayer`."""
-    return sam3.TransformerDecoderLayer(
-        activation="relu",
-        d_model=config.d_model,
-        dim_feedforward=config.dim_feedforward,
-        dropout=0.1,
-        cross_attention=attention(config),
-        n_heads=config.nheads,
-        use_text_cross_attention=True,
-    ).eval()
+    return decoder(config).layers[0]
 
 
 def decoder(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `TransformerDecoder`."""
     with on_cpu():
-        return sam3.TransformerDecoder(
-            layer=decoder_layer(config),
-            num_layers=config.decoder_layers,
-            num_queries=config.num_queries,
-            return_intermediate=True,
-            box_refine=True,
-            num_o2m_queries=0,
-            dac=True,
-            boxRPB="log",
-            d_model=config.d_model,
-            frozen=False,
-            interaction_layer=None,
-            dac_use_selfatt_ln=True,
-            resolution=config.img_size,
-            stride=config.patch_size,
-            presence_token=True,
-        ).eval()
+        return _detector(config).decoder(config.img_size, config.patch_size).eval()
 
 
 def scoring(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `DotProductScoring`."""
-    prompt_mlp = sam3.MLP(
-        input_dim=config.d_model,
-        hidden_dim=config.dim_feedforward,
-        output_dim=config.d_model,
-        num_layers=2,
-        dropout=0.1,
-        residual=True,
-        out_norm=torch.nn.LayerNorm(config.d_model),
-    )
-    return sam3.DotProductScoring(
-        d_model=config.d_model, d_proj=config.d_model, prompt_mlp=prompt_mlp
-    ).eval()
+    return _detector(config).scoring().eval()
 
 
 def segmentation_head(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `UniversalSegmentationHead`."""
-    return sam3.UniversalSegmentationHead(
-        hidden_dim=config.d_model,
-        upsampling_stages=config.upsampling_stages,
-        aux_masks=False,
-        presence_head=False,
-        dot_product_scorer=None,
-        cross_attend_prompt=attention(config, dropout=0.0),
-        pixel_decoder=sam3.PixelDecoder(
-            num_upsampling_stages=config.upsampling_stages,
-            interpolation_mode="nearest",
-            hidden_dim=config.d_model,
-        ),
-    ).eval()
+    return _detector(config).segmentation_head().eval()
 
 
 def memory_attention(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `TransformerEncoderCrossAttention`, SAM 2's memory attention."""
-
-    def rope(**options: Any) -> Any:
-        return sam3.RoPEAttention(
-            embedding_dim=config.d_model,
-            num_heads=1,
-            downsample_rate=1,
-            dropout=0.1,
-            rope_theta=10000.0,
-            feat_sizes=[config.grid, config.grid],
-            **options,
-        )
-
-    layer = sam3.decoder.TransformerDecoderLayerv2(
-        cross_attention_first=False,
-        activation="relu",
-        dim_feedforward=config.memory_feedforward,
-        dropout=0.1,
-        pos_enc_at_attn=False,
-        pre_norm=True,
-        self_attention=rope(),
-        d_model=config.d_model,
-        pos_enc_at_cross_attn_keys=True,
-        pos_enc_at_cross_attn_queries=False,
-        cross_attention=rope(kv_in_dim=config.mem_dim, rope_k_repeat=True),
-    )
-    return sam3.decoder.TransformerEncoderCrossAttention(
-        remove_cross_attention_layers=[],
-        batch_first=True,
-        d_model=config.d_model,
-        frozen=False,
-        pos_enc_at_input=True,
-        layer=layer,
-        num_layers=config.memory_layers,
-    ).eval()
+    return sam3_network._memory_attention(_PACKAGE, _memory(config)).eval()
 
 
 def memory_encoder(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `SimpleMaskEncoder`, SAM 2's memory encoder."""
-    block = sam3.memory.CXBlock(config.d_model, kernel_size=7, padding=3)
-    return sam3.memory.SimpleMaskEncoder(
-        out_dim=config.mem_dim,
-        in_dim=config.d_model,
-        position_encoding=position_encoding(config.mem_dim),
-        mask_downsampler=sam3.memory.SimpleMaskDownSampler(
-            embed_dim=config.d_model,
-            kernel_size=3,
-            stride=2,
-            padding=1,
-            interpol_size=[16 * config.grid, 16 * config.grid],
-        ),
-        fuser=sam3.memory.SimpleFuser(block, config.fuser_layers),
-    ).eval()
+    return sam3_network._memory_encoder(_PACKAGE, _memory(config)).eval()
 
 
 def mask_decoder(config: tiny_sam3.Sam3Config) -> Any:

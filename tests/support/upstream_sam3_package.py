@@ -6,35 +6,17 @@ Besides `support.upstream`, this is the only file of the tests that imports upst
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from sam_rlx._parity import packages
 from torch.overrides import TorchFunctionMode
 
 from support import upstream
-
-
-def _stand_in_for_triton() -> None:
-    """Make upstream's GPU kernels, which need triton, importable where it is not installed."""
-    if importlib.util.find_spec("triton") is not None:
-        return
-
-    def decorator(*args: Any, **kwargs: Any) -> Any:
-        return args[0] if args and callable(args[0]) and not kwargs else lambda kernel: kernel
-
-    triton: Any = ModuleType("triton")
-    triton.language = ModuleType("triton.language")
-    triton.language.constexpr = object
-    triton.jit = triton.autotune = triton.heuristics = decorator
-    triton.Config = SimpleNamespace
-    sys.modules["triton"] = triton
-    sys.modules["triton.language"] = triton.language
 
 
 class _Cpu(TorchFunctionMode):
@@ -92,7 +74,7 @@ _MODULES = (
 
 
 def _load_sam3() -> SimpleNamespace:
-    _stand_in_for_triton()
+    packages._stand_in_for_triton()
     with on_cpu(), upstream.uncompiled():
         m = SimpleNamespace(
             **{name: importlib.import_module(f"sam3.model.{name}") for name in _MODULES}
