@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx import io
 
 from .conftest import TOKEN
 
@@ -66,7 +67,7 @@ def test_the_program_for_osam_runs(base: str) -> None:
     names: dict[str, Any] = {"BASE": base, "TOKEN": TOKEN}
     exec(_blocks()["osam"], names)
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
-    predictor.set_image(sam_rlx.io.read_image(COINS))
+    predictor.set_image(io.read_image(COINS))
     best = predictor.predict(point_coords=[[346, 185]], point_labels=[1]).best()
     assert names["found"][0]["score"] == pytest.approx(best.iou_prediction)
 
