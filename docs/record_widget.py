@@ -1,0 +1,111 @@
+"""Record docs/widget.webp: the widget in JupyterLab, in real Chromium.
+
+Run ``python docs/record_widget.py`` from the checkout; needs the extra ``test`` and chromium.
+"""
+
+import io as streams
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.jupyter import Canvas, JupyterServer, NotebookPage, browser  # noqa: E402
+
+CELL = """import sam_rlx
+from sam_rlx.widget import SegmentWidget
+
+w = SegmentWidget(sam_rlx.load_model("sam-nano"), "coins.jpg")
+w"""
+COINS = ((346, 185), (335, 44), (55, 50))
+SIZE, SHOWN = {"width": 780, "height": 760}, 560
+STEP_MS, REST_MS = 110, 900
+
+
+class Film:
+    """Screenshots of a page, with the mouse drawn where it is."""
+
+    def __init__(self, canvas: Canvas) -> None:
+        self.canvas = canvas
+        self.frames: list[Image.Image] = []
+        self.times: list[int] = []
+
+    def shoot(self, at: tuple[float, float], milliseconds: int) -> None:
+        """Take a screenshot that is shown for so long."""
+        shot = Image.open(streams.BytesIO(self.canvas.page.screenshot())).convert("RGB")
+        arrow = Image.new("RGBA", (12, 12), (0, 0, 0, 0))
+        for y in range(12):
+            for x in range(12 - y):
+                edge = x == 0 or y == 0 or x == 11 - y
+                arrow.putpixel((x, y), (0, 0, 0, 255) if edge else (255, 255, 255, 255))
+        x, y = self.canvas.client(*at)
+        shot.paste(arrow, (round(x), round(y)), arrow)
+        height = round(shot.height * SHOWN / shot.width)
+        self.frames.append(shot.resize((SHOWN, height), Image.Resampling.LANCZOS))
+        self.times.append(milliseconds)
+
+    def glide(self, start: tuple[float, float], end: tuple[float, float], steps: int) -> None:
+        """Move the mouse, and wait at each step for the mask under it."""
+        for step in range(1, steps + 1):
+            part = step / steps
+            at = (start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1]))
+            self.canvas.move(*at)
+            self.canvas.wait("f.waiting.size === 0 && f.hoverAt === null")
+            self.shoot(at, STEP_MS)
+
+
+def record(folder: Path) -> Film:
+    """Click three coins, and go back and forth by one."""
+    server = JupyterServer(folder)
+    try:
+        coins = ROOT / "python" / "sam_rlx" / "assets" / "coins.jpg"
+        (server.work / "coins.jpg").write_bytes(coins.read_bytes())
+        server.notebook("coins.ipynb", CELL)
+        with browser() as chrome:
+            page = chrome.new_context(viewport=SIZE).new_page()
+            notebook = NotebookPage(page, server, "coins.ipynb")
+            notebook.command("application:toggle-left-area")
+            notebook.run_all()
+            canvas = Canvas(page)
+            canvas.wait("f.waiting.size === 0 && !f.status")
+            film, at = Film(canvas), (200.0, 120.0)
+            for coin in COINS:
+                film.glide(at, coin, 5)
+                canvas.click(*coin)
+                canvas.wait("f.waiting.size === 0")
+                film.shoot(coin, REST_MS)
+                canvas.press("Enter")
+                canvas.wait("f.waiting.size === 0 && f.state.current === null")
+                at = coin
+            for key in ("Control+z", "Control+y"):
+                canvas.press(key)
+                canvas.wait("f.waiting.size === 0")
+                film.shoot(at, REST_MS)
+    finally:
+        server.close()
+    return film
+
+
+def main() -> None:
+    """Write the animation."""
+    with tempfile.TemporaryDirectory() as folder:
+        film = record(Path(folder))
+    target = ROOT / "docs" / "widget.webp"
+    first, *others = film.frames
+    first.save(
+        target,
+        save_all=True,
+        append_images=others,
+        duration=film.times,
+        loop=0,
+        quality=55,
+        method=6,
+    )
+    print(f"{target}: {len(film.frames)} frames, {target.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
