@@ -83,7 +83,7 @@ def children(parent: int, word: str) -> list[int]:
     return [number for number, _, words in found if number in below and word in words]
 
 
-WORKERS = {"local": "sam_rlx._batch.worker", "ray": "ray::"}
+WORKERS = {"local": "sam_rlx._batch.worker", "ray": "MapWorker"}
 
 
 @dataclass

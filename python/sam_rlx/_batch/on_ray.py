@@ -22,7 +22,7 @@ from sam_rlx.model import build_info
 # CPUs beside those of the actors: tasks that read, and that gather results, wait for ever for
 # actors that have taken all.
 _SPARE_CPUS = 3
-_STARTS = 3  # attempts
+_STARTS = 5  # attempts
 # Bytes for objects on this machine alone: plans and counts, no images.
 _OBJECT_STORE = 200_000_000
 
