@@ -27,7 +27,7 @@ try:
     import traitlets
 except ImportError as error:
     raise MissingExtraError(
-        'widget: expected the package anywidget (pip install "sam_rlx[jupyter]"), found none'
+        f"widget: expected the package anywidget (pip install anywidget), found {error}"
     ) from error
 
 __all__ = ["SegmentWidget", "VideoWidget"]

@@ -1,13 +1,12 @@
 """``sam-rlx serve``: a page for segmenting in a browser, and annotation tools' protocols."""
 
 import argparse
-import importlib.util
 import re
 import secrets
 
+from sam_rlx._packages import optional
 from sam_rlx._progress import terminal_clock
 from sam_rlx.cli import common
-from sam_rlx.errors import MissingExtraError
 from sam_rlx.model import Model, load_model
 
 _EXAMPLES = """\
@@ -88,11 +87,9 @@ def _token(text: str) -> str:
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
-    for name in ("starlette", "uvicorn", "websockets"):
-        if importlib.util.find_spec(name) is None:
-            raise MissingExtraError(
-                f'serve: expected the package {name} (pip install "sam_rlx[serve]"), found none'
-            )
+    optional("serve", "starlette", "starlette")
+    optional("serve", "uvicorn", "uvicorn")
+    optional("serve", "websockets", "websockets")
     from sam_rlx._serve import app, engine, guard, label_studio, server
 
     if args.label_studio is not None:
