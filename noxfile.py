@@ -201,3 +201,10 @@ def wheel(session: nox.Session) -> None:
     """Build the wheels, repair them, and try them in a bare Debian folder (root, debootstrap)."""
     session.install("build")
     session.run("python", "tests/nightly/wheel_trial.py", *session.posargs)
+
+
+@nox.session
+def interactive(session: nox.Session) -> None:
+    """Run the browser tests of the widget, the heavy ones included; needs chromium on PATH."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "--full", "tests/interactive", *session.posargs)
