@@ -217,7 +217,9 @@ class Sam3TrackerPredictor(VideoSessions):
             raise NotImplementedError("obj_ids: expected None, found objects of their own")
         if not run_mem_encoder:
             raise UnsupportedError("run_mem_encoder: expected True, found False")
-        if not inference_state["tracking_has_started"]:
+        prompts = inference_state["session"].prompts.values()
+        has_prompts = any(cond_frames for _, cond_frames in prompts)
+        if not has_prompts or not inference_state["tracking_has_started"]:
             raise RuntimeError("propagate_in_video: expected an object with prompts, found none")
 
         def tracked(frame: int, known: list[Hashable]) -> Tracked:
