@@ -162,7 +162,7 @@ def as_prompts(
     if coords is not None and coords.shape[-2] == 0 and box is None and mask_input is None:
         raise InvalidArgumentError(
             f"point_coords: expected shape (N, 2) with N > 0 where they are the only prompt, found "
-            f"{np.shape(point_coords)}"
+            f"{np.asarray(point_coords).shape}"
         )
     corners = _coordinates("box", box, 1, "(4,) or (B, 4)")
     logits = _mask_logits(mask_input, mask_side)

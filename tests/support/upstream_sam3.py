@@ -40,8 +40,10 @@ def sizes(config: tiny_sam3.Sam3Config, *names: str) -> dict[str, Any]:
 
 def _detector(config: tiny_sam3.Sam3Config) -> Any:
     """Return what builds the parts of the detector."""
-    names = ("d_model", "dim_feedforward", "nheads", "geometry_layers", "encoder_layers")
-    names += ("decoder_layers", "num_queries", "upsampling_stages")
+    names = (
+        *("d_model", "dim_feedforward", "nheads", "geometry_layers", "encoder_layers"),
+        *("decoder_layers", "num_queries", "upsampling_stages"),
+    )
     return sam3_network._Detector(_PACKAGE, sizes(config, *names))
 
 
