@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TARGETS = ("x86_64-windows-gnu", "aarch64-macos", "x86_64-macos")
 FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-ffp-contract=off", "-fno-sanitize=undefined")
-DEFINES = ("-DEIGEN_MPL2_ONLY", "-DEIGEN_DONT_PARALLELIZE", "-DSAM_RLX_THREADS_STD")
+DEFINES = ("-DEIGEN_MPL2_ONLY", "-DEIGEN_DONT_PARALLELIZE", "-DSAM_RLX_STD_THREADS")
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c")
 # Instruction sets that a processor has, beside `generic`; amx is asked for on Linux alone.
