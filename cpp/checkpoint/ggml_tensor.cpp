@@ -61,7 +61,9 @@ std::int64_t lay_out_ggml(TensorEntry& entry, const std::string& location) {
                               " numbers for " + dtype_name(entry.dtype),
                           "shape " + dims_text(entry.dims));
   }
-  const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes;
+  // As float32 too, and each side, though another one may be 0.
+  const std::int64_t widest = std::max<std::int64_t>(bytes, sizeof(float));
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max() / widest;
   entry.strides.resize(entry.dims.size());
   std::int64_t numel = 1;
   for (std::size_t axis = entry.dims.size(); axis-- > 0;) {

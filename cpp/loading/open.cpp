@@ -209,7 +209,7 @@ StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile
   StateDict result = read_gguf({first->bytes(), where}, open_part, family_names());
   result.files = std::move(files);
   result.origin.container = "GGUF";
-  orient_matrices(result, apply_tensor_map(result, path));
+  orient_matrices(result, apply_tensor_map(result, path), where);
   restore_long_names(result);
   return result;
 }

@@ -49,7 +49,7 @@ bool apply_tensor_map(StateDict& state_dict, const std::filesystem::path& path) 
   return true;
 }
 
-void orient_matrices(StateDict& state_dict, bool swapped) {
+void orient_matrices(StateDict& state_dict, bool swapped, const std::string& where) {
   std::int64_t as_written = 0, other_way = 0;
   for (const TensorEntry& entry : state_dict.tensors()) {
     if (!is_packed_matrix(entry) || entry.dims[0] == entry.dims[1]) continue;
@@ -67,7 +67,7 @@ void orient_matrices(StateDict& state_dict, bool swapped) {
     }
     const std::int64_t block = dtype_numbers(entry.dtype);
     if (entry.dims[1] % block != 0) {
-      fail<CheckpointError>(printable(entry.name),
+      fail<CheckpointError>(where + ": " + printable(entry.name),
                             "rows of whole blocks of " + std::to_string(block) + " numbers for " +
                                 dtype_name(entry.dtype),
                             "shape " + dims_text(entry.dims));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "checkpoint/state_dict.h"
 
@@ -13,7 +14,8 @@ bool apply_tensor_map(StateDict& state_dict, const std::filesystem::path& path);
 
 // The same converters write the sizes of packed matrices in PyTorch's order, (out, in), where GGUF
 // has the innermost first; the numbers are in the same order in both. A bias is as long as its
-// matrix has rows: most of these pairs decide, and where none does, `swapped`.
-void orient_matrices(StateDict& state_dict, bool swapped);
+// matrix has rows: most of these pairs decide, and where none does, `swapped`. Raises
+// CheckpointError, which names `where`, for rows that are not whole blocks.
+void orient_matrices(StateDict& state_dict, bool swapped, const std::string& where);
 
 }  // namespace sam_rlx
