@@ -151,7 +151,7 @@ def test_errors(predictor, images):
         predictor.handle_request({**TEXT, "session_id": "other"})
     with pytest.raises(RuntimeError, match="type: expected"):
         next(predictor.handle_stream_request({"type": "sing"}))
-    with pytest.raises(RuntimeError, match="expected a phrase or a box"):
+    with pytest.raises(RuntimeError, match="expected a text or a box"):
         next(predictor.handle_stream_request({**TRACK, "session_id": session}))
     sideways = {**TRACK, "session_id": session, "propagation_direction": "up"}
     with pytest.raises(ValueError, match="direction"):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from support import tiny
 from support.hugging_face_configs import config, family, side
+from support.parity import last_bits
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -212,13 +213,20 @@ def _detect(model: Any, pixels: Any) -> Mapping[str, Any]:
     }
 
 
-def reference(model: Any, dtype: str = "float64") -> Arrays:
-    """Run transformers on `image`: a click, a phrase, or both."""
+def reference(model: Any, dtype: str = "float64", nudge: int | None = None) -> Arrays:
+    """Run transformers on `image`: a click, a text, or both.
+
+    With `nudge`, a seed, each weight moves by its last bit of float32.
+    """
     import torch
 
     name, kind = type(model).__name__, getattr(torch, dtype)
     image_size = model_side(model)
     pixels = torch.from_numpy(pixel_values(name, image(image_size))).to(kind)
+    if nudge is not None:
+        model = copy.deepcopy(model)
+        for weight in model.parameters():
+            weight.data = torch.from_numpy(last_bits(weight.detach().numpy(), nudge))
     found: dict[str, Any] = {}
     with torch.no_grad():
         if name in CLICK_CLASSES or name == "Sam3VideoModel":

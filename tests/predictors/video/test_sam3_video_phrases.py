@@ -261,7 +261,7 @@ def test_what_is_refused(models, tmp_path):
     one.add_text(TEXT)
     with pytest.raises(UnsupportedError, match="return_logits"):
         one.propagate(return_logits=True)
-    with pytest.raises(UnsupportedError, match="without phrases"):
+    with pytest.raises(UnsupportedError, match="without texts"):
         one.save(tmp_path / "session.npz")
     (obj,) = one.obj_ids
     with pytest.raises(UnsupportedError, match="mask"):
