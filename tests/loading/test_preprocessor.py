@@ -24,15 +24,7 @@ NAMES = ["SamModel", "Sam2VideoModel", "Sam3TrackerVideoModel"]
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """Models and their folders by class, made when a test asks for one."""
-    made, root = {}, tmp_path_factory.mktemp("transformers")
-
-    def folder(name):
-        if name not in made:
-            model = hf.make(name)
-            made[name] = (model, hf.save(model, root / name))
-        return made[name]
-
-    return folder
+    return hf.folders(tmp_path_factory.mktemp("transformers"))
 
 
 @pytest.fixture

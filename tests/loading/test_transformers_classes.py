@@ -21,15 +21,7 @@ upstream.prepare()
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Models and their folders by class, made when a test asks for one."""
-    made, root = {}, tmp_path_factory.mktemp("transformers")
-
-    def folder(name):
-        if name not in made:
-            model = hf.make(name)
-            made[name] = (model, hf.save(model, root / name))
-        return made[name]
-
-    return folder
+    return hf.folders(tmp_path_factory.mktemp("transformers"))
 
 
 def compare(parity, testing, name, model, folder):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,17 @@ def _detect(model: Any, pixels: Any) -> Mapping[str, Any]:
         "masks": out.pred_masks[0, list(QUERIES)],
         "semantic": out.semantic_seg[0],
     }
+
+
+def folders(root: Path) -> Callable[[str], tuple[Any, Path]]:
+    """Return what gives the model of a class and its folder, made below `root` when asked for."""
+
+    @functools.cache
+    def folder(name: str) -> tuple[Any, Path]:
+        model = make(name)
+        return model, save(model, root / name)
+
+    return folder
 
 
 def reference(model: Any, dtype: str = "float64", nudge: int | None = None) -> Arrays:
