@@ -1,7 +1,6 @@
 """Parquet files: the rows of results, and tables of images as input. Needs pyarrow."""
 
 import importlib
-import io
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -57,17 +56,21 @@ def schema() -> Any:
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows of results. Equal rows give equal bytes with one version of pyarrow."""
     table = pyarrow().Table.from_pylist(list(rows), schema=schema())
-    buffer = io.BytesIO()
-    pyarrow("pyarrow.parquet").write_table(table, buffer, compression="zstd")
+    sink = pyarrow().BufferOutputStream()
+    pyarrow("pyarrow.parquet").write_table(table, sink, compression="zstd")
     with atomic_write(path) as file:
-        file.write(buffer.getbuffer())
+        file.write(sink.getvalue())
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Read rows of results; some of their columns."""
+    """Read rows of results; some of their columns.
+
+    pyarrow gets no Python file, and starts no threads: one that lets go of a Python object while
+    the interpreter ends aborts the process.
+    """
     chosen = None if columns is None else list(columns)
-    with path.open("rb") as file:  # an open file: pyarrow finds no meaning in names of folders
-        table = pyarrow("pyarrow.parquet").read_table(file, columns=chosen)
+    with pyarrow("pyarrow.parquet").ParquetFile(path) as file:
+        table = file.read(columns=chosen, use_threads=False)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
