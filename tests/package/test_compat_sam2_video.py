@@ -14,8 +14,9 @@ from sam_rlx.compat.sam2.build_sam import build_sam2_video_predictor
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor
 from support import tiny_sam2
 
-upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_video = pytest.importorskip("support.upstream_video")
+judged_video = pytest.importorskip("support.judged_video")
 pytestmark = pytest.mark.parity
 
 COUNT, HW = 6, (72, 96)
@@ -49,46 +50,25 @@ Both = list[tuple[Any, Any]]
 
 
 @pytest.fixture
-def both(weights: Any, checkpoint: Path, folder: str) -> Both:
-    """Upstream's predictor and ours, each with a session on the same folder."""
-    right = upstream_video.build(weights)
+def judged(weights: Any, checkpoint: Path, folder: str) -> Any:
     ours = build_sam2_video_predictor(None, checkpoint)
-    return [(right, right.init_state(folder)), (ours, ours.init_state(folder))]
+    return judged_video.Judged(upstream_video.build(weights), ours, folder)
 
 
-def arrays(result: Any) -> Any:
-    if result is None or isinstance(result, (int, str)):
-        return result
-    if hasattr(result, "detach"):
-        return np.asarray(result.detach().cpu().numpy())
-    return [arrays(part) for part in result]
+@pytest.fixture
+def both(judged: Any) -> Both:
+    """Upstream's predictor and ours, each with a session on the same folder."""
+    return judged.both  # type: ignore[no-any-return]
 
 
-def call(both: Both, name: str, *args: Any, **kwargs: Any) -> Any:
-    """Call a method of both and hold the results to each other."""
-    found = []
-    for predictor, state in both:
+def call(judged: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a method of all and hold ours to upstream's."""
+
+    def method(predictor: Any, state: Any) -> Any:
         result = getattr(predictor, name)(state, *args, **kwargs)
-        found.append(arrays(list(result) if name == "propagate_in_video" else result))
-    compare(*found)
-    return found[1]
+        return list(result) if name == "propagate_in_video" else result
 
-
-def compare(right: Any, ours: Any) -> None:
-    if isinstance(right, list):
-        assert len(ours) == len(right)
-        for a, b in zip(right, ours, strict=True):
-            compare(a, b)
-    elif isinstance(right, np.ndarray):
-        # Both round memory to bfloat16: a value between two roundings moves by 2^-9 of itself.
-        assert ours.dtype == right.dtype
-        assert ours.shape == right.shape
-        scale = np.abs(right[right > -1024]).max(initial=1.0)
-        np.testing.assert_allclose(ours, right, atol=2e-3 * scale)
-        union = np.count_nonzero((ours > 0) | (right > 0))
-        assert np.count_nonzero((ours > 0) != (right > 0)) <= 0.005 * union + 1
-    else:
-        assert ours == right
+    return judged.call(method)
 
 
 def test_the_state(both: Both) -> None:
@@ -98,45 +78,45 @@ def test_the_state(both: Both) -> None:
     assert len(ours["images"]) == COUNT
 
 
-def test_a_session(both: Both) -> None:
-    call(both, "add_new_points_or_box", 0, 1, **CLICK)
-    call(both, "add_new_mask", 0, "b", MASK)
-    call(both, "add_new_points", 0, 1, [[60, 8]], [0], clear_old_points=False)
-    tracked = call(both, "propagate_in_video")
+def test_a_session(judged: Any, both: Both) -> None:
+    call(judged, "add_new_points_or_box", 0, 1, **CLICK)
+    call(judged, "add_new_mask", 0, "b", MASK)
+    call(judged, "add_new_points", 0, 1, [[60, 8]], [0], clear_old_points=False)
+    tracked = call(judged, "propagate_in_video")
     assert [frame for frame, _, _ in tracked] == list(range(COUNT))
-    call(both, "propagate_in_video", 4, 2, True)
-    call(both, "propagate_in_video", 1, 2)
-    call(both, "clear_all_prompts_in_frame", 0, "b")
-    call(both, "add_new_points_or_box", 0, "b", box=[50, 30, 90, 66])
-    call(both, "propagate_in_video")
-    call(both, "remove_object", 1)
-    call(both, "propagate_in_video")
+    call(judged, "propagate_in_video", 4, 2, True)
+    call(judged, "propagate_in_video", 1, 2)
+    call(judged, "clear_all_prompts_in_frame", 0, "b")
+    call(judged, "add_new_points_or_box", 0, "b", box=[50, 30, 90, 66])
+    call(judged, "propagate_in_video")
+    call(judged, "remove_object", 1)
+    call(judged, "propagate_in_video")
     (_, right), (_, ours) = both
     for name in ("obj_ids", "obj_id_to_idx", "obj_idx_to_id"):
         assert ours[name] == right[name]
-    call(both, "reset_state")
+    call(judged, "reset_state")
     assert both[1][1]["obj_ids"] == []
 
 
-def test_a_correction_is_lost(both: Both) -> None:
-    call(both, "add_new_points_or_box", 0, 1, **CLICK)
-    call(both, "propagate_in_video")
-    call(both, "add_new_points_or_box", 3, 1, points=[[30, 30]], labels=[1])
-    call(both, "propagate_in_video")
+def test_a_correction_is_lost(judged: Any) -> None:
+    call(judged, "add_new_points_or_box", 0, 1, **CLICK)
+    call(judged, "propagate_in_video")
+    call(judged, "add_new_points_or_box", 3, 1, points=[[30, 30]], labels=[1])
+    call(judged, "propagate_in_video")
 
 
-def test_normalised_coordinates(both: Both) -> None:
-    call(both, "add_new_points_or_box", 0, 1, points=[[0.2, 0.4]], labels=[1], normalize_coords=0)
+def test_normalised_coordinates(judged: Any) -> None:
+    call(judged, "add_new_points_or_box", 0, 1, points=[[0.2, 0.4]], labels=[1], normalize_coords=0)
 
 
-def test_backwards_from_the_first_frame(both: Both) -> None:
-    call(both, "add_new_points_or_box", 0, 1, **CLICK)
-    assert call(both, "propagate_in_video", reverse=True) == []
+def test_backwards_from_the_first_frame(judged: Any) -> None:
+    call(judged, "add_new_points_or_box", 0, 1, **CLICK)
+    assert call(judged, "propagate_in_video", reverse=True) == []
 
 
-def test_clearing_an_unknown_object_makes_it(both: Both) -> None:
-    call(both, "add_new_points_or_box", 0, 1, **CLICK)
-    call(both, "clear_all_prompts_in_frame", 0, "new")
+def test_clearing_an_unknown_object_makes_it(judged: Any, both: Both) -> None:
+    call(judged, "add_new_points_or_box", 0, 1, **CLICK)
+    call(judged, "clear_all_prompts_in_frame", 0, "new")
     for predictor, state in both:
         assert state["obj_ids"] == [1, "new"]
         with pytest.raises(RuntimeError, match=r"object (id )?new"):

@@ -12,7 +12,7 @@ from PIL import Image
 from sam_rlx.compat.sam2.build_sam import build_sam2_video_predictor
 
 torch = pytest.importorskip("torch", reason="needs PyTorch and sam2")
-from support import tiny_sam2, upstream_video  # noqa: E402
+from support import judged_video, tiny_sam2, upstream_video  # noqa: E402
 
 pytestmark = pytest.mark.parity
 HW, COUNT = (72, 96), 5
@@ -20,30 +20,28 @@ CLICK = {"points": [[22, 30]], "labels": [1]}
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, Any]]:
-    """Upstream's predictor and ours, each with a session on the same folder."""
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> judged_video.Judged:
     folder = tmp_path_factory.mktemp("frames")
     for t, frame in enumerate(upstream_video.clip(COUNT, HW)):
         Image.fromarray(frame).save(folder / f"{t}.jpg", quality=95)
     weights = tiny_sam2.weights(tiny_sam2.TINY, 0)
     weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(1.0)
     path: Path = tiny_sam2.save_safetensors(folder / "tiny.safetensors", tiny_sam2.TINY, weights)
-    right, ours = upstream_video.build(weights), build_sam2_video_predictor(None, path)
-    return [(one, one.init_state(str(folder))) for one in (right, ours)]
+    ours = build_sam2_video_predictor(None, path)
+    return judged_video.Judged(upstream_video.build(weights), ours, str(folder))
 
 
-@pytest.fixture(autouse=True)
-def _without_objects(pair: list[tuple[Any, Any]]) -> None:
-    for predictor, state in pair:
-        predictor.reset_state(state)
+@pytest.fixture
+def judged(sessions: judged_video.Judged) -> judged_video.Judged:
+    """Sessions without objects."""
+    sessions.call(lambda predictor, state: predictor.reset_state(state))
+    return sessions
 
 
-def same(right: Any, ours: Any) -> None:
-    """Hold logits to upstream's: both round memory to bfloat16."""
-    assert (ours[0], list(ours[1])) == (right[0], list(right[1]))
-    expected, found = right[2].numpy(), np.asarray(ours[2])
-    scale = np.abs(expected[expected > -1024]).max(initial=1.0)
-    np.testing.assert_allclose(found, expected, atol=2e-3 * scale)
+@pytest.fixture
+def pair(judged: judged_video.Judged) -> list[tuple[Any, Any]]:
+    """Upstream's predictor and ours, each with a session on the same folder."""
+    return judged.both
 
 
 ROOM, ONE = np.zeros((0, 2), np.float32), np.array([[22.0, 30.0]])
@@ -91,9 +89,8 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_what_upstream_takes(pair: list[tuple[Any, Any]], name: str) -> None:
-    right, ours = (p.add_new_points_or_box(state, 0, "a", **TAKEN[name]) for p, state in pair)
-    same(right, ours)
+def test_what_upstream_takes(judged: judged_video.Judged, name: str) -> None:
+    judged.call(lambda p, state: p.add_new_points_or_box(state, 0, "a", **TAKEN[name]))
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -123,8 +120,8 @@ def test_fewer_labels_are_refused_though_upstream_takes_none(pair: list[tuple[An
     ],
     ids=["an array of floats", "a tensor below one half", "the model's size"],
 )
-def test_masks(pair: list[tuple[Any, Any]], mask: Any) -> None:
-    same(*(p.add_new_mask(state, 0, "a", mask) for p, state in pair))
+def test_masks(judged: judged_video.Judged, mask: Any) -> None:
+    judged.call(lambda p, state: p.add_new_mask(state, 0, "a", mask))
 
 
 def propagate(predictor: Any, state: Any, meanwhile: Any, start: int | None = None) -> list[Any]:
@@ -150,15 +147,12 @@ def add_object(predictor: Any, state: Any) -> None:
 # Upstream cannot track an object on a CPU where all its memory lies ahead.
 @pytest.mark.parametrize(("meanwhile", "again"), [(correct, 0), (add_object, 3)])
 def test_what_is_given_meanwhile_waits(
-    pair: list[tuple[Any, Any]], meanwhile: Any, again: int
+    judged: judged_video.Judged, meanwhile: Any, again: int
 ) -> None:
-    for predictor, state in pair:
-        predictor.add_new_points_or_box(state, 0, "a", **CLICK)
+    judged.call(lambda p, state: p.add_new_points_or_box(state, 0, "a", **CLICK))
     for start in (None, again):
-        found = [propagate(predictor, state, meanwhile, start) for predictor, state in pair]
-        assert [len(results) for results in found] == [COUNT - (start or 0)] * 2
-        for right, ours in zip(*found, strict=True):
-            same(right, ours)
+        found = judged.call(lambda p, state, start=start: propagate(p, state, meanwhile, start))
+        assert len(found) == COUNT - (start or 0)
 
 
 def test_an_object_removed_meanwhile_is_left_out(pair: list[tuple[Any, Any]]) -> None:

@@ -138,7 +138,7 @@ class NoHalf(NoBFloat16):
 
 
 @contextmanager
-def _precise(predictor: Any) -> Iterator[Any]:
+def precise(predictor: Any) -> Iterator[Any]:
     """Give a float64 copy of a predictor, its tables made anew."""
     double: Any = upstream.double(predictor)
     for child in double.modules():
@@ -163,7 +163,7 @@ def run(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]
 def run64(predictor: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
     """Run the same in float64."""
     images = input_images(frames, predictor.image_size, _torch.float64)
-    with _precise(predictor) as double:
+    with precise(predictor) as double:
         return script(double, init_state(double, images, frames.shape[1:3]))
 
 
