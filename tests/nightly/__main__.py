@@ -1,6 +1,7 @@
-"""Long runs against faults: ``python tests/nightly [--seed N] [--scale X] [JOB ...]``.
+"""Long runs against faults: ``python tests/nightly [--seed N] [--scale X] [JOB[:PART] ...]``.
 
-Every job prints its counts. The exit status is 1 if one of them found something.
+Every job prints its counts. The exit status is 1 if one of them found something. Some jobs have
+parts that can run alone: ``parity_sizes:hiera-t-2.0``, ``packed_widths:Q3_K``.
 """
 
 from __future__ import annotations
@@ -25,33 +26,42 @@ JOBS = {
     "packed_widths": 6,
     "parity_sizes": 4,
 }
+# Jobs whose parts can be named: `PARTS` of their module.
+WITH_PARTS = ("packed_widths", "parity_sizes")
 
 
-def _run(name: str, amount: int, seed: int) -> bool:
-    """Run a job; tell whether all was well."""
+def _run(job: str, scale: float, seed: int) -> bool:
+    """Run a job or one part of it; tell whether all was well."""
     start = time.monotonic()
+    name, _, part = job.partition(":")
+    amount = max(1, round(JOBS[name] * scale))
     try:
-        problems = importlib.import_module(f"nightly.{name}").main(amount, seed)
+        module = importlib.import_module(f"nightly.{name}")
+        problems = module.main(amount, seed, part) if part else module.main(amount, seed)
     except Exception:
         traceback.print_exc(file=sys.stdout)
         problems = 1
     result = "failed" if problems else "ok"
-    print(f"{name}: {result} after {time.monotonic() - start:.0f} s", flush=True)
+    print(f"{job}: {result} after {time.monotonic() - start:.0f} s", flush=True)
     return not problems
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the jobs that are named, or all."""
     parser = argparse.ArgumentParser(prog="python tests/nightly", description=__doc__)
-    parser.add_argument("jobs", nargs="*", metavar="JOB", help=", ".join(JOBS))
+    parser.add_argument("jobs", nargs="*", metavar="JOB[:PART]", help=", ".join(JOBS))
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all jobs")
     parser.add_argument("--scale", type=float, default=1.0, help="times the usual amount of work")
     args = parser.parse_args(arguments)
-    for name in set(args.jobs) - set(JOBS):
-        parser.error(f"expected {', '.join(JOBS)}, found {name}")
+    for job in args.jobs:
+        name, colon, part = job.partition(":")
+        if name not in JOBS or (colon and name not in WITH_PARTS):
+            parser.error(f"expected {', '.join(JOBS)}, found {job}")
+        parts = importlib.import_module(f"nightly.{name}").PARTS if colon else ()
+        if colon and part not in parts:
+            parser.error(f"expected a part of {name}, {', '.join(parts)}, found {part}")
     print(f"seed {args.seed}")
-    names = args.jobs or list(JOBS)
-    results = [_run(name, max(1, round(JOBS[name] * args.scale)), args.seed) for name in names]
+    results = [_run(job, args.scale, args.seed) for job in args.jobs or list(JOBS)]
     return 0 if all(results) else 1
 
 

@@ -17,6 +17,7 @@ from sam_rlx._gguf import conversion
 from support import packed_files, tiny
 
 STAGES = ("image", "point", "box")
+PARTS = packed_files.K_TYPES
 
 
 def _iou(model: sam_rlx.Model, other: sam_rlx.Model, image: np.ndarray) -> float:
@@ -52,12 +53,12 @@ def run(kind: str, folder: Path, source: Path, weights: tiny.Weights, image: np.
     return report.same and kinds[kind] > 0
 
 
-def main(count: int, seed: int) -> int:
-    """Run the first `count` of the K types; return how many differ."""
+def main(count: int, seed: int, part: str | None = None) -> int:
+    """Run the first `count` of the K types, or the one of `part`; return how many differ."""
     image = np.random.default_rng(seed).integers(0, 256, (300, 400, 3), np.uint8)
     weights = tiny.sam_weights(tiny.VIT_B, seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = tiny.save_safetensors(folder / "float.safetensors", weights, tiny.VIT_B)
-        kinds = packed_files.K_TYPES[:count]
+        kinds = PARTS[:count] if part is None else (part,)
         return sum(not run(kind, folder, source, weights, image) for kind in kinds)
