@@ -409,7 +409,7 @@ class Front {
       this.hover = null;
       this.send("leave");
     }
-    this.draw();
+    this.blend();
   }
 
   // Of hovers one is on its way; of those that wait the newest is asked next.
@@ -597,7 +597,7 @@ class Front {
     this.hover = stale || !this.hoverSeq ? null
       : painted(head.mask, bits, color, 0.3, 1, this.reach(head.mask.size[0]));
     if (this.hover) this.hover.size = head.mask.size;
-    this.draw();
+    this.blend();
     this.painted = { seq: head.answer.seq, at: performance.now() };
     this.ask();
   }
@@ -880,35 +880,57 @@ class Front {
     }
   }
 
+  // Draw all anew: what lies under a hover, what lies over it, and both.
   draw() {
-    const { context, canvas, image, ratio, scale } = this;
-    if (!context) return;
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.clearRect(0, 0, canvas.width, canvas.height);
-    if (!image || !this.bitmap) return;
-    const { width, height } = image;
-    context.setTransform(scale * ratio, 0, 0, scale * ratio, this.left * ratio, this.top * ratio);
-    context.imageSmoothingEnabled = scale * ratio < 2;
-    context.drawImage(this.bitmap, 0, 0, width, height);
-    if (this.layers) context.drawImage(this.layers.canvas, 0, 0, width, height);
-    if (this.composed) {
-      const step = image.step || 1;
-      const [w, h] = image.kind === "video" ? [width, height]
-        : [this.composed.width * step, this.composed.height * step];
-      context.drawImage(this.composed, 0, 0, w, h);
+    const { image, ratio, scale } = this;
+    const under = this.sheet("under");
+    const over = this.sheet("over");
+    if (image && this.bitmap) {
+      const { width, height } = image;
+      under.setTransform(scale * ratio, 0, 0, scale * ratio, this.left * ratio, this.top * ratio);
+      under.imageSmoothingEnabled = scale * ratio < 2;
+      under.drawImage(this.bitmap, 0, 0, width, height);
+      if (this.layers) under.drawImage(this.layers.canvas, 0, 0, width, height);
+      if (this.composed) {
+        const step = image.step || 1;
+        const [w, h] = image.kind === "video" ? [width, height]
+          : [this.composed.width * step, this.composed.height * step];
+        under.drawImage(this.composed, 0, 0, w, h);
+      }
+      over.setTransform(ratio, 0, 0, ratio, 0, 0);
+      this.drawPrompts(over);
+      if (this.labels) this.drawNames(over);
     }
-    if (this.hover) {
-      const { canvas: mask, x, y, size } = this.hover;
-      const [a, b] = [width / size[0], height / size[1]];
-      context.drawImage(mask, x * a, y * b, mask.width * a, mask.height * b);
-    }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.drawPrompts();
-    if (this.labels) this.drawNames();
+    this.blend();
   }
 
-  rectangle([x0, y0, x1, y1], color, dashes = []) {
-    const { context, scale, left, top } = this;
+  // A cleared canvas behind the visible one, of the same size.
+  sheet(name) {
+    const canvas = (this[name] ||= document.createElement("canvas"));
+    canvas.width = this.canvas.width; // which clears it
+    canvas.height = this.canvas.height;
+    return canvas.getContext("2d");
+  }
+
+  // Draw what is ready, and the hover: all that a move of the mouse changes.
+  blend() {
+    const { context, canvas, image, ratio, scale } = this;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(this.under, 0, 0);
+    if (this.hover && image) {
+      const { canvas: mask, x, y, size } = this.hover;
+      const [a, b] = [image.width / size[0], image.height / size[1]];
+      context.setTransform(scale * ratio, 0, 0, scale * ratio, this.left * ratio, this.top * ratio);
+      context.imageSmoothingEnabled = scale * ratio < 2;
+      context.drawImage(mask, x * a, y * b, mask.width * a, mask.height * b);
+      context.setTransform(1, 0, 0, 1, 0, 0);
+    }
+    context.drawImage(this.over, 0, 0);
+  }
+
+  rectangle(context, [x0, y0, x1, y1], color, dashes = []) {
+    const { scale, left, top } = this;
     const rest = [x0 * scale + left, y0 * scale + top, (x1 - x0) * scale, (y1 - y0) * scale];
     context.setLineDash([]);
     context.strokeStyle = "#000a";
@@ -921,13 +943,14 @@ class Front {
     context.setLineDash([]);
   }
 
-  drawPrompts() {
-    const { context, scale, left, top, drag, state } = this;
+  drawPrompts(context) {
+    const { scale, left, top, drag, state } = this;
     const one = state.objects[state.current];
     const here = (mark, at) => mark[at] === undefined || mark[at] === this.frame;
     for (const box of one ? one.boxes.filter((each) => here(each, 4)) : [])
-      this.rectangle(box, css(one.color));
-    for (const { box, label } of this.examples) this.rectangle(box, label ? "#ffd60a" : "#f03e3e", [5, 3]);
+      this.rectangle(context, box, css(one.color));
+    for (const { box, label } of this.examples)
+      this.rectangle(context, box, label ? "#ffd60a" : "#f03e3e", [5, 3]);
     for (const [x, y, label] of one ? one.points.filter((each) => here(each, 3)) : []) {
       context.beginPath();
       context.arc(x * scale + left, y * scale + top, 5, 0, 7);
@@ -939,13 +962,13 @@ class Front {
     }
     if (drag && drag.moved && !drag.pan) {
       const { at, to } = drag;
-      this.rectangle([Math.min(at.x, to.x), Math.min(at.y, to.y), Math.max(at.x, to.x),
+      this.rectangle(context, [Math.min(at.x, to.x), Math.min(at.y, to.y), Math.max(at.x, to.x),
         Math.max(at.y, to.y)], "#fff", [4, 3]);
     }
   }
 
-  drawNames() {
-    const { context, scale, left, top, image } = this;
+  drawNames(context) {
+    const { scale, left, top, image } = this;
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
     for (const { one, head } of image.kind === "video" ? this.frameMasks() : this.imageMasks()) {
