@@ -1,5 +1,6 @@
 """Options of predictors, as the core describes them: defaults, ranges and a line of help."""
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
@@ -24,7 +25,9 @@ def describe(kind: Kind, family: str) -> dict[str, dict[str, Any]]:
 def outside(option: Mapping[str, Any], value: float) -> str | None:
     """Return the range of a number's option if the value is not in it."""
     low, high = option["min"], option["max"]
-    return None if low <= value <= high else f"{low:g} to {high:g}"
+    if low <= value <= high:
+        return None
+    return f">= {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
 
 
 def defaults(kind: Kind, model: Model) -> dict[str, Any]:

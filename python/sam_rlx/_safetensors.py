@@ -14,12 +14,19 @@ from sam_rlx import _core
 from sam_rlx import _number_formats as number_formats
 from sam_rlx._files import atomic_write
 from sam_rlx._gguf.conversion import Written
+from sam_rlx._own_files import SAFETENSORS_MARK
 from sam_rlx._progress import Progress
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 NAMES = ("meta", "transformers")
 DTYPES = ("F32", "F16", "BF16")
 _TORCH_NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+FOLDER_FILES = (
+    "config.json",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "model.safetensors",
+)
 # Metadata that other names leave true.
 _KEPT = ("config", "variant", "preprocessor", "license")
 
@@ -91,13 +98,14 @@ def to_folder(
     checkpoint.to_meta_names()
     settings, pixels = _folder_texts(checkpoint, dtype)
     checkpoint.to_folder_names(settings, pixels)
-    texts = {"config.json": settings, "preprocessor_config.json": pixels}
+    config, images, videos, weights = FOLDER_FILES
+    texts = {config: settings, images: pixels}
     if "video" in json.loads(settings)["model_type"]:
-        texts["video_preprocessor_config.json"] = _video_text(pixels)
+        texts[videos] = _video_text(pixels)
     for name, text in texts.items():
         with atomic_write(folder / name) as file:
             file.write(f"{text}\n".encode())
-    path = folder / "model.safetensors"
+    path = folder / weights
     return write(checkpoint, path, {"format": "pt"}, dtype, num_threads, progress)
 
 
@@ -124,7 +132,7 @@ def write(
         (name, found, _target(found, dtype), shape) for name, found, shape in checkpoint.tensors
     ]
     tensors.sort(key=lambda tensor: (-items[tensor[2]], tensor[0]))
-    header: dict[str, object] = {"__metadata__": metadata} if metadata else {}
+    header: dict[str, object] = {"__metadata__": {**metadata, **SAFETENSORS_MARK}}
     end = 0
     for name, _, kept, shape in tensors:
         begin, end = end, end + items[kept] * number_formats.count(shape)

@@ -16,6 +16,7 @@ from sam_rlx._image_files import open_image as open_image
 from sam_rlx._image_files import pillow as pillow
 from sam_rlx._image_files import read_image as read_image
 from sam_rlx._mask_files import read_mask as read_mask
+from sam_rlx._own_files import EXIF_SOFTWARE, PNG_MARK, mark_npz
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = [
@@ -29,9 +30,6 @@ __all__ = [
     "write_npz",
 ]
 
-# What `write_image` says about itself: in the text of PNG files, in the EXIF tag of the others.
-_SOFTWARE = ("Software", "sam_rlx")
-_EXIF_SOFTWARE = 0x0131
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 
@@ -68,10 +66,10 @@ def write_image(
     options: dict[str, Any]
     if form == "PNG":
         options = {"pnginfo": pillow("PngImagePlugin").PngInfo()}
-        options["pnginfo"].add_text(*_SOFTWARE)
+        options["pnginfo"].add_text(*PNG_MARK)
     else:
         options = {"quality": 92, "exif": images.Exif()}
-        options["exif"][_EXIF_SOFTWARE] = _SOFTWARE[1]
+        options["exif"][EXIF_SOFTWARE] = PNG_MARK[1]
     with atomic_write(name) as file:
         try:
             images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
@@ -82,16 +80,6 @@ def write_image(
                 f"pixels: expected uint8 or bool (H, W) or (H, W, 3) that {form} can hold, found "
                 f"shape {pixels.shape} of {pixels.dtype}: {error}"
             ) from error
-
-
-def is_own_image(path: str | os.PathLike[str]) -> bool:
-    """Tell whether `write_image` has written a file."""
-    try:
-        with open_image(path) as image:
-            name, value = _SOFTWARE
-            return value in (image.info.get(name), image.getexif().get(_EXIF_SOFTWARE))
-    except (InvalidArgumentError, OSError):
-        return False
 
 
 def write_masks(
@@ -202,3 +190,4 @@ def write_npz(path: str | os.PathLike[str], **arrays: Any) -> None:
             raise InvalidArgumentError(f"{name}: expected numbers or text, found {dtype}")
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
+        mark_npz(file)

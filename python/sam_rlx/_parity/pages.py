@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._own_files import NAME
+
 Images = Mapping[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 
 _MAX_SIDE = 320  # of images on a page, in pixels
@@ -93,6 +95,7 @@ def html_page(report: Mapping[str, Any], images: Images) -> str:
     title = f"{report['family']} {report['variant']}, {report['precision']}"
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        f"<meta name='generator' content='{NAME}'>",
         "<meta name='viewport' content='width=device-width'>",
         f"<title>Parity: {escape(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>Parity: {escape(title)}</h1>",

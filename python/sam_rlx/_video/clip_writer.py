@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_number
 from sam_rlx._files import NewFile, as_path
+from sam_rlx._own_files import NAME
 from sam_rlx._packages import optional
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
@@ -76,6 +77,7 @@ class ClipWriter:
             raise UnsupportedError(f"clip: expected an encoder of {list(_CODECS)}, found none")
         assert self._new is not None
         self._container = self._av.open(self._new.file, "w", format="mp4")
+        self._container.metadata["comment"] = NAME
         self._stream = self._container.add_stream(codec, rate=self._rate)
         self._stream.height, self._stream.width = height, width
         self._stream.pix_fmt = "yuv420p"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx import io
+from sam_rlx._own_files import JSON_MARK
 from sam_rlx.cli import common, generator_options
 from sam_rlx.cli.common import Unfulfilled, UsageError
 from sam_rlx.cli.segment import parse_box, parse_point
@@ -111,12 +112,15 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         "--retry-failed", action="store_true", help="do images again that failed in earlier runs"
     )
     parser.add_argument("--json", metavar="FILE", help="write a summary; - prints it on stdout")
+    common.add_overwrite_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
     from sam_rlx import batch
 
+    if args.json not in (None, "-"):
+        common.refuse_foreign("--json", Path(args.json), overwrite=args.overwrite)
     points = [point[:2] for point in args.point] or None
     try:
         result = batch.run(
@@ -149,7 +153,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _tell(args: argparse.Namespace, result: Any) -> None:
     failures = [vars(failure) for failure in result.failures]
-    document = {
+    document = JSON_MARK | {
         "out": str(result.out),
         "parts": [str(path) for path in result.parts],
         "items": result.items,

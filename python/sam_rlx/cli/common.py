@@ -2,14 +2,15 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io
+from sam_rlx import _options, io
+from sam_rlx._own_files import is_own_file, is_own_image
 from sam_rlx._printable import printable
 from sam_rlx._progress import bars_aside, terminal_clock
 from sam_rlx.image import MaskPrediction
@@ -55,6 +56,20 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected an integer >= 1, found {text}")
     return value
+
+
+def number_of(option: Mapping[str, Any]) -> Callable[[str], int | float]:
+    """Argument type: a number in the range of an option, as `_options.describe` has it."""
+    kind = int if isinstance(option["default"], int) else float
+
+    def convert(text: str) -> int | float:
+        value = kind(text)
+        if expected := _options.outside(option, value):
+            raise argparse.ArgumentTypeError(f"expected {expected}, found {text}")
+        return value
+
+    convert.__name__ = kind.__name__  # argparse names it where there is no number
+    return convert
 
 
 def add_key_argument(parser: argparse.ArgumentParser) -> None:
@@ -104,13 +119,35 @@ def remove_stale(directory: Path, before: Iterable[Path], written: Iterable[Path
     What sam-rlx has not made stays.
     """
     names = {path.name for path in written}
-    stale = [path for path in before if path.name not in names and io.is_own_image(path)]
+    stale = [path for path in before if path.name not in names and is_own_image(path)]
     for path in stale:
         path.unlink(missing_ok=True)
     return (
         [f"removed {counted(len(stale), 'mask')} of an earlier run from {directory}"]
         if stale
         else []
+    )
+
+
+def refuse_foreign(option: str, *paths: Path | None, overwrite: bool) -> None:
+    """Raise `UsageError` if a result would take the place of a file that sam-rlx has not written.
+
+    Every command asks this about its results before it begins, with the value of ``--overwrite``.
+    """
+    for path in paths:
+        if not overwrite and path is not None and path.is_file() and not is_own_file(path):
+            raise UsageError(
+                f"{option}: expected a new file, found {path}, which sam-rlx has not written: "
+                "choose another name, or --overwrite"
+            )
+
+
+def add_overwrite_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--overwrite`` of commands whose results of an earlier run are written anew."""
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="also write over files that sam-rlx has not written",
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from sam_rlx import io, viz
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
-from sam_rlx.cli.outputs import refuse_foreign
 from sam_rlx.image import ImagePredictor
 from sam_rlx.model import load_model
 
@@ -36,11 +35,7 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         help="overlay image (sam_rlx_demo.png)",
     )
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="also write over an image that sam-rlx has not written",
-    )
+    common.add_overwrite_argument(parser)
     parser.set_defaults(run=run)
 
 
@@ -50,8 +45,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(
             f"--output: expected a suffix of {list(common.IMAGE_SUFFIXES)}, found {args.output}"
         )
-    if not args.overwrite:
-        refuse_foreign(args.output)
+    common.refuse_foreign("--output", args.output, overwrite=args.overwrite)
     image = io.read_image(IMAGE)
     start = time.perf_counter()
     model = load_model(args.model, precision=args.precision)

@@ -21,11 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add an option for each argument of the generator that the command line offers."""
     options = _options.describe("generator", "sam")
     for name in _OPTIONS:
-        default, low = options[name]["default"], options[name]["min"]
-        whole = common.positive if low else int
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            type=whole if isinstance(default, int) else float,
+            type=common.number_of(options[name]),
             metavar="N",
             help=f"{options[name]['help']} {_options.default_text('generator', name)}",
         )

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
-from sam_rlx.cli.common import IMAGE_SUFFIXES, UsageError, is_same_file, remove_stale, tell
+from sam_rlx._own_files import JSON_MARK
+from sam_rlx.cli.common import (
+    IMAGE_SUFFIXES,
+    UsageError,
+    is_same_file,
+    refuse_foreign,
+    remove_stale,
+    tell,
+)
 
 _MASK_NAME = re.compile(r"mask_\d{3,}\.png")
 
@@ -45,8 +53,8 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite",
         action="store_true",
-        help="of several images: do those again that have results; of one: also write over an "
-        "overlay, and masks in a directory, that sam-rlx has not written",
+        help="of several images: do those again that have results; of one: also write over files "
+        "that sam-rlx has not written",
     )
     parser.add_argument(
         "--dry", action="store_true", help="check the input, say what would be done, and stop"
@@ -149,7 +157,7 @@ class Found:
 
     def document(self, described: dict[str, Any]) -> dict[str, Any]:
         """Return the COCO document of the image."""
-        return io.coco_document(described, self.annotations, self.categories)
+        return JSON_MARK | io.coco_document(described, self.annotations, self.categories)
 
 
 class Outputs:
@@ -237,6 +245,7 @@ class Outputs:
         for path in sources:
             if joint is not None and is_same_file(path, joint):
                 raise UsageError(f"--json: expected another file than the input, found {path}")
+        refuse_foreign("--json", joint, overwrite=self.overwrite)
         # With --output the images that are left have JSON of their own, which is taken in again.
         complete = not self.several or self.overwrite or self._output is not None
         if joint is not None and joint.is_file() and not complete:
@@ -248,18 +257,15 @@ class Outputs:
                     raise UsageError(
                         f"expected results in other files than the input, found {path} as both"
                     )
-            if not self.several and not self.overwrite:
+            if not self.several:
                 self._check_foreign(files)
 
-    @staticmethod
-    def _check_foreign(files: Files) -> None:
-        refuse_foreign(files.overlay)
-        foreign = [path for path in files.mask_files() if not io.is_own_image(path)]
-        if foreign:
-            raise UsageError(
-                f"expected a directory without masks of others, found {foreign[0]}: choose another "
-                "directory, or --overwrite"
-            )
+    def _check_foreign(self, files: Files) -> None:
+        for option, path in (("--output", files.overlay), ("--output", files.json),
+                             ("--npz", files.npz)):  # fmt: skip
+            refuse_foreign(option, path, overwrite=self.overwrite)
+        option = "--output" if self._masks is None else "--masks"
+        refuse_foreign(option, *files.mask_files(), overwrite=self.overwrite)
 
     def say(self, text: str) -> None:
         """Print a message: on stdout, or on stderr when stdout carries JSON."""
@@ -288,15 +294,6 @@ class Outputs:
             self.say(f"wrote {self._joint}")
 
 
-def refuse_foreign(overlay: Path | None) -> None:
-    """Raise `UsageError` if an overlay would take the place of an image that is not ours."""
-    if overlay is not None and overlay.is_file() and not io.is_own_image(overlay):
-        raise UsageError(
-            f"--output: expected a new file, found {overlay}, which sam-rlx has not written: "
-            "choose another name, or --overwrite"
-        )
-
-
 def _is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
 
@@ -312,4 +309,4 @@ def _joined(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
             ids = {"id": len(annotations) + 1, "image_id": number}
             annotations.append({**annotation, **ids})
     categories = documents[0]["categories"] if documents else [{"id": 1, "name": "object"}]
-    return {"images": images, "annotations": annotations, "categories": categories}
+    return JSON_MARK | {"images": images, "annotations": annotations, "categories": categories}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._progress import terminal_bar
+from sam_rlx.cli import common
 from sam_rlx.cli.common import Unfulfilled, tell
 
 _EXAMPLES = """examples:
@@ -70,6 +71,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit file")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with images")
+    common.add_overwrite_argument(parser)
     parser.set_defaults(run=run)
 
 
@@ -77,6 +79,9 @@ def run(args: argparse.Namespace) -> None:
     """Run the command."""
     from sam_rlx import parity
 
+    for option in ("json", "junit", "html"):
+        path = getattr(args, option)
+        common.refuse_foreign(f"--{option}", path, overwrite=args.overwrite)
     with terminal_bar("stage") as progress:
         report = parity.check(
             args.checkpoint,

@@ -7,7 +7,9 @@ from typing import Any
 
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import PackedGrowsError, Written
+from sam_rlx._own_files import is_own_file
 from sam_rlx._progress import terminal_bar
+from sam_rlx._safetensors import FOLDER_FILES
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
@@ -54,6 +56,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         help="threads (default: all cores available)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON on stdout")
+    common.add_overwrite_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -87,7 +90,15 @@ def find_source(args: argparse.Namespace) -> Path:
     source = find_checkpoint(args.model)
     if common.is_same_file(source, args.output):
         raise UsageError(f"expected another output file than the source, found {args.output}")
+    common.refuse_foreign("OUT", *_replaced(args.output), overwrite=args.overwrite)
     return source
+
+
+def _replaced(output: Path) -> list[Path]:
+    """Return files that an output takes the place of. A folder is judged by its model."""
+    if not output.is_dir():
+        return [output]
+    return [] if is_own_file(output) else [output / name for name in FOLDER_FILES]
 
 
 def report(args: argparse.Namespace, written: Written) -> None:

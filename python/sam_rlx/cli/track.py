@@ -83,7 +83,7 @@ def add_parser(commands: Any) -> None:
     scores = _options.describe("text", "sam3")
     parser.add_argument(
         "--threshold",
-        type=_score,
+        type=common.number_of(_options.describe("concept", "sam3")["threshold"]),
         metavar="SCORE",
         help="with --text: follow what is found with a score above it (default: "
         f"{scores[_NEW]['default']} for new objects, {scores[_KNOWN]['default']} to confirm them)",
@@ -100,6 +100,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", metavar="FILE", help="write COCO JSON; - prints it")
     parser.add_argument("--masks", type=Path, metavar="DIR", help="write PNGs by frame and object")
+    common.add_overwrite_argument(parser)
     parser.set_defaults(run=run)
 
 
@@ -107,13 +108,6 @@ def _frame(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"expected a frame from 0 on, found {text}")
-    return value
-
-
-def _score(text: str) -> float:
-    value = float(text)
-    if expected := _options.outside(_options.describe("concept", "sam3")["threshold"], value):
-        raise argparse.ArgumentTypeError(f"expected {expected}, found {text}")
     return value
 
 

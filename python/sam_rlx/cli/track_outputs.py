@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import io, viz
 from sam_rlx._input_files import file_name as file_name
+from sam_rlx._own_files import JSON_MARK
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.types import VideoFrame
 from sam_rlx.cli import common
@@ -50,6 +51,7 @@ class TrackOutputs:
         self._refuse([args.video, *mask_files])
         given = list(objects)
         self.names = Names(given)
+        self._refuse_foreign(args.overwrite)
         # The one object of a call that names none needs no caption.
         self._captioned = len(self.categories) > 1 or set(given) != {UNNAMED}
         self.identities: dict[str, int] = {}  # an object keeps its colour when others leave
@@ -73,6 +75,21 @@ class TrackOutputs:
                     )
             if any(common.is_same_file(path, mask) for mask in _mask_files(self.masks)):
                 raise UsageError(f"--masks: expected a folder without the input {path}")
+
+    def _refuse_foreign(self, overwrite: bool) -> None:
+        named = None if self.json in (None, "-") else Path(str(self.json))
+        for option, paths in (
+            ("--output", [self.video]),
+            ("--json", [named]),
+            ("--masks", [path for path in _mask_files(self.masks) if self._may_write(path)]),
+        ):
+            common.refuse_foreign(option, *paths, overwrite=overwrite)
+
+    def _may_write(self, mask: Path) -> bool:
+        """Whether a mask is called as one of this run: by an object, or by a number of texts."""
+        name = mask.stem.rpartition("_")[0]
+        has_texts = len(self.categories) > 1
+        return name in map(file_name, self.names.all()) or (has_texts and name[:1].isdigit())
 
     def say(self, text: str) -> None:
         """Print a message: on stdout, or on stderr when stdout carries JSON."""
@@ -114,7 +131,7 @@ class TrackOutputs:
 
     def finish(self) -> None:
         """Write what is written once."""
-        document = {
+        document = JSON_MARK | {
             "images": self.images,
             "annotations": self.annotations,
             "categories": [
