@@ -146,7 +146,7 @@ def sam3_encoder_gflop(config: Sam3Config) -> float:
 
 
 def sam3_text_gflop(config: Sam3Config) -> float:
-    """A phrase: every position of the context, also those that are padding.
+    """A text: every position of the context, also those that are padding.
 
     Upstream also projects them to 512 channels, which nothing reads.
     """
@@ -155,8 +155,8 @@ def sam3_text_gflop(config: Sam3Config) -> float:
     return 2e-9 * (config.text_layers * layer + tokens * width * (512 + config.d_model))
 
 
-def sam3_phrase_gflop(config: Sam3Config) -> float:
-    """A phrase without boxes on an image, features and text given; masks of all queries."""
+def sam3_prompt_gflop(config: Sam3Config) -> float:
+    """A text without boxes on an image, features and text given; masks of all queries."""
     width, hidden, positions = config.d_model, config.dim_feedforward, config.grid**2
     prompt = config.context_length + 1  # the token of no geometry
 

@@ -7,7 +7,7 @@
 int8 and bfloat16 are asked of `load_model`, the other formats are written as GGUF files first.
 
 Each image gets a grid of single clicks, of which the mask is compared that float32 thinks best,
-and the boxes around these masks, each of which has one mask. SAM 3 gets phrases too: a found
+and the boxes around these masks, each of which has one mask. SAM 3 gets texts too: a found
 instance is the same where its mask has an IoU above 0.5 with float32's; the others, which one of
 the two did not find, are counted as unmatched. "Score" is the mean difference of the predicted IoU
 or of the instances' scores. Without --images the photographs of scikit-image serve (each whole,
@@ -47,7 +47,7 @@ TRAINED = ROOT / "training" / "checkpoints"
 PRECISIONS = ("bfloat16", "int8", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
 Chosen = tuple[NDArray[np.int64], NDArray[np.int64]]  # prompts, and a mask of each
 GRID = 5  # clicks a side
-PHRASES = ("object", "red object", "black object", "white thing")
+TEXTS = ("object", "red object", "black object", "white thing")
 PHOTOGRAPHS = (
     *("astronaut", "camera", "cell", "chelsea", "clock", "coffee", "coins", "hubble_deep_field"),
     *("immunohistochemistry", "moon", "page", "retina", "rocket", "stereo_motorcycle"),
@@ -61,7 +61,7 @@ class Image(NamedTuple):
     """RGB, uint8 (H, W, 3), and what is asked about it."""
 
     pixels: NDArray[np.uint8]
-    phrases: tuple[str, ...] = PHRASES
+    texts: tuple[str, ...] = TEXTS
 
 
 class Variant(NamedTuple):
@@ -101,14 +101,14 @@ def photographs(names: Sequence[str] = PHOTOGRAPHS) -> Iterator[Image]:
 
 
 def scenes(count: int = SCENES) -> Iterator[Image]:
-    """Held-out scenes that SAM 3's small model is measured on, with phrases about them."""
+    """Held-out scenes that SAM 3's small model is measured on, with texts about them."""
     sys.path.insert(0, str(ROOT))
     import torch
 
-    from training.phrases import WORDS, phrase_maker
+    from training.texts import WORDS, text_maker
 
     words = {number: word for word, number in WORDS.items()}
-    maker = phrase_maker(torch.device("cpu"), SEED, 100, 20, 1)
+    maker = text_maker(torch.device("cpu"), SEED, 100, 20, 1)
     for _ in range(count):
         scene = maker.make(1, SIDE, 4, examples=False)
         pixels = scene.pixels[0].permute(1, 2, 0).contiguous().numpy().astype(np.uint8)
@@ -140,9 +140,9 @@ class Engines:
             self.named = [sam_rlx.ConceptPredictor(model) for model in models]
 
     def compare(self, image: Image) -> dict[str, Pairs]:
-        """Compare the masks of a grid of clicks, of boxes around them, and of phrases."""
+        """Compare the masks of a grid of clicks, of boxes around them, and of texts."""
         pairs = self._clicks_and_boxes(image) if self.clicked else {}
-        return pairs | ({"text": self._phrases(image)} if self.named else {})
+        return pairs | ({"text": self._texts(image)} if self.named else {})
 
     def _clicks_and_boxes(self, image: Image) -> dict[str, Pairs]:
         height, width = image.pixels.shape[:2]
@@ -162,15 +162,15 @@ class Engines:
             )
         return pairs
 
-    def _phrases(self, image: Image) -> Pairs:
-        results = [p.predict(image.pixels, text=image.phrases) for p in self.named]
+    def _texts(self, image: Image) -> Pairs:
+        results = [p.predict(image.pixels, text=image.texts) for p in self.named]
         pairs = Pairs([], [])
-        for phrase in range(len(image.phrases)):
-            of_phrase = [result.labels == phrase for result in results]
+        for text in range(len(image.texts)):
+            of_text = [result.labels == text for result in results]
             pairs = pairs.and_also(
                 matched(
-                    *(r.masks[chosen] for r, chosen in zip(results, of_phrase, strict=True)),
-                    *(r.scores[chosen] for r, chosen in zip(results, of_phrase, strict=True)),
+                    *(r.masks[chosen] for r, chosen in zip(results, of_text, strict=True)),
+                    *(r.scores[chosen] for r, chosen in zip(results, of_text, strict=True)),
                 )
             )
         return pairs
@@ -298,7 +298,7 @@ def accuracy_rows(name: str, found: Sequence[Variant], images: Sequence[Image]) 
             print(
                 f"| {name} | {variant.label} | {kind} | {len(ious)} | {np.mean(ious):.4f} | "
                 f"{np.percentile(ious, 10):.3f} | {np.mean(scores):.4f} | "
-                f"{alone if kind == 'phrases' else '-'} |",
+                f"{alone if kind == 'text' else '-'} |",
                 flush=True,
             )
 
@@ -321,7 +321,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="random weights at full size instead")
     parser.add_argument("--images", nargs="+")
     parser.add_argument("--count", type=int, help="so many images, spread over all")
-    parser.add_argument("--phrases", nargs="+", default=PHRASES, help="for --images")
+    parser.add_argument("--texts", nargs="+", default=TEXTS, help="for --images")
     parser.add_argument("--precisions", nargs="*", default=list(PRECISIONS))
     parser.add_argument("--threads", type=int, default=2, help="for the second table")
     parser.add_argument("--rounds", type=int, default=3, help="for the second table; 0: none")
@@ -331,7 +331,7 @@ def arguments() -> argparse.Namespace:
 def chosen_images(options: argparse.Namespace) -> list[Image]:
     """Return the images of the command line, or all that there are."""
     named = options.images or ()
-    found = [Image(io.read_image(p), tuple(options.phrases)) for p in named]
+    found = [Image(io.read_image(p), tuple(options.texts)) for p in named]
     found = found or [*photographs(), *scenes()]
     step = max(1, len(found) // (options.count or len(found)))
     return found[::step][: options.count]

@@ -116,8 +116,8 @@ def sam3(config: Any) -> Iterator[Work]:
             yield linear(side * side, width, d_model)
         yield linear(side * side, 9 * d_model, d_model)
         if side > grid:
-            yield linear(side * side, 9 * d_model, d_model)  # of the pixel decoder, for all phrases
-    # The fusion encoder's first self attention, for all phrases.
+            yield linear(side * side, 9 * d_model, d_model)  # of the pixel decoder, for all texts
+    # The fusion encoder's first self attention, for all texts.
     yield linear(tokens, d_model, 4 * d_model)
     yield attention(tokens, tokens, tokens, d_model)
 

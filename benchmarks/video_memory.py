@@ -2,7 +2,7 @@
 
     python benchmarks/video_memory.py
     python benchmarks/video_memory.py --frames 1000 --image-size 1024 --engine sam_rlx
-    python benchmarks/video_memory.py --phrase "red circle"
+    python benchmarks/video_memory.py --text "red circle"
 
 Hiera-T with random weights. At its own side of 1024 a thousand frames take more than an hour on
 two cores, so the default is a side of 128, which takes a few minutes: how many frames are kept does
@@ -11,7 +11,7 @@ both engines one at a time; upstream's own loader would hold all of them. Ours k
 64 frames, so it grows for 14 frames more after the first figure. Pages of the mapped checkpoint do
 not count. Each engine runs in a process of its own. Needs Linux.
 
-With a phrase, frames are pushed one by one to a session of sam3-nano, which follows what it names:
+With a text, frames are pushed one by one to a session of sam3-nano, which follows what it names:
 discs that cross the image again and again. It forgets who was not seen for 300 frames, so the
 first figure comes after 400: from then on as many leave as come. Upstream takes no frames one by
 one.
@@ -32,7 +32,7 @@ import run
 from workloads import Workload
 
 EARLY = 50  # frames after which everything that is allocated once is there
-EARLY_WITH_PHRASE = 400  # and all objects that are remembered
+EARLY_WITH_TEXT = 400  # and all objects that are remembered
 ENGINES = ("sam_rlx", "pytorch")
 HEAD = ("engine", "after {early} frames", "after {frames}", "growth", "per frame", "ms a frame")
 
@@ -44,11 +44,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--image-size", type=int, default=128, help="a multiple of 32")
     parser.add_argument("--objects", type=int, default=1)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--phrase", help="follow what it names on pushed frames, with sam3-nano")
+    parser.add_argument("--text", help="follow what it names on pushed frames, with sam3-nano")
     parser.add_argument("--engine", nargs="+", choices=ENGINES, default=list(ENGINES))
     options = parser.parse_args()
     if options.early is None:
-        options.early = EARLY_WITH_PHRASE if options.phrase else EARLY
+        options.early = EARLY_WITH_TEXT if options.text else EARLY
     if options.frames <= options.early:
         parser.error(f"--frames: expected more than {options.early}, found {options.frames}")
     if options.image_size % 32 or options.image_size < 32:
@@ -74,7 +74,7 @@ def follow(engine: str, workload: Workload, options: argparse.Namespace) -> dict
         "frames": options.frames,
         "early": options.early,
         "threads": options.threads,
-        "phrase": options.phrase,
+        "text": options.text,
     }
     return client.answer_of("rivals.long_video", [json.dumps(order)], engine, options.threads)
 
@@ -101,8 +101,8 @@ def main() -> None:
     hw = (3 * side // 4, side)
     workload = Workload("video-1", "hiera_t", image_hw=hw, objects=options.objects, image_size=side)
     title = f"Hiera-T at {side} x {side}, {options.objects} object(s)"
-    if options.phrase:
-        title = f"sam3-nano, what {options.phrase!r} names on pushed frames"
+    if options.text:
+        title = f"sam3-nano, what {options.text!r} names on pushed frames"
         options.engine = ["sam_rlx"]
     else:
         write_weights(workload)

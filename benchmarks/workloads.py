@@ -28,12 +28,12 @@ HIERA = {
 }
 MEMORY_ATTENTION = "memory-attention"
 VIDEOS = {f"video-{n}": n for n in (1, 3, 10)}  # to the number of objects
-# Parts of SAM 3 on an image. The text of a phrase and the image are encoded before the others.
-CONCEPTS = ("sam3-encoder", "sam3-text", "sam3-phrase", "sam3-phrases-20")
-PHRASE_VIDEO = "sam3-video"  # of phrase_video.py, with the tracker's weights
+# Parts of SAM 3 on an image. The text and the image are encoded before the others.
+CONCEPTS = ("sam3-encoder", "sam3-text", "sam3-prompt", "sam3-prompts-20")
+TEXT_VIDEO = "sam3-video"  # of text_video.py, with the tracker's weights
 SAM = ("encoder", "decode-1", "decode-64", "everything", "everything-with-encoder")
 NAMES = (*SAM, *HIERA, MEMORY_ATTENTION, *VIDEOS, *CONCEPTS)
-# Instances of each phrase that are kept.
+# Instances of each text that are kept.
 INSTANCES = 10
 # What one image goes through, from pixels to the maps that prompts need.
 ENCODERS = ("encoder", *HIERA)
@@ -55,7 +55,7 @@ class Workload:
 
     @property
     def family(self) -> str:
-        if self.name in (*CONCEPTS, PHRASE_VIDEO):
+        if self.name in (*CONCEPTS, TEXT_VIDEO):
             return "sam3"
         return "sam" if self.name in SAM else "sam2"
 
@@ -76,7 +76,7 @@ class Workload:
 
     @property
     def weights(self) -> Path:
-        family = "sam3_video" if self.name == PHRASE_VIDEO else self.family
+        family = "sam3_video" if self.name == TEXT_VIDEO else self.family
         return weights_path(self.variant, family)
 
     @property
@@ -103,7 +103,7 @@ class Workload:
         if self.name == "sam3-text":
             return arithmetic.sam3_text_gflop(config)
         if self.name in CONCEPTS:
-            return self.prompts * arithmetic.sam3_phrase_gflop(config)
+            return self.prompts * arithmetic.sam3_prompt_gflop(config)
         if self.name in HIERA:
             return arithmetic.sam2_encoder_gflop(config)
         if self.name == MEMORY_ATTENTION:
@@ -121,12 +121,12 @@ class Workload:
         if self.name == MEMORY_ATTENTION:
             return f"One object, {MEMORIES} maps and {POINTERS} pointers, random."
         if self.name == "sam3-encoder":
-            return "Image to features. Ours includes what all phrases of an image share."
+            return "Image to features. Ours includes what all texts of an image share."
         if self.name == "sam3-text":
-            return f"The phrase {phrases(1)[0]!r}."
+            return f"The text {sample_texts(1)[0]!r}."
         if self.name in CONCEPTS:
             return (
-                f"{self.prompts} phrase(s) on an image of {self.side} x {self.side}, whose "
+                f"{self.prompts} text(s) on an image of {self.side} x {self.side}, whose "
                 f"features and those of the text are there; masks of {INSTANCES} instances each. "
                 "Ours in one call, the others in a call for each."
             )
@@ -151,8 +151,8 @@ def sam3_network(variant: str) -> tiny_sam3.Sam3Config:
     return tiny_sam3.TINY if variant == "tiny" else tiny_sam3.RELEASED
 
 
-def phrases(count: int) -> list[str]:
-    """Return phrases of two to four words, all different."""
+def sample_texts(count: int) -> list[str]:
+    """Return texts of two to four words, all different."""
     colours, things = ("red", "yellow", "small white", "old"), ("car", "dog", "street lamp")
     found = [f"{colour} {thing}" for thing in things for colour in colours]
     found += [f"{thing} on the left" for thing in ("tree", "person", "bicycle", "bag")]
@@ -167,7 +167,7 @@ def scores_of(logits: NDArray[np.float32], presence: float) -> NDArray[np.float3
 
 
 def threshold_for(scores: NDArray[np.float32]) -> float:
-    """Return a threshold that keeps INSTANCES of a phrase, or half of a tiny network's."""
+    """Return a threshold that keeps INSTANCES of a text, or half of a tiny network's."""
     ordered = np.sort(scores)[::-1]
     kept = min(INSTANCES, len(ordered) // 2)
     return float(ordered[kept - 1] + ordered[kept]) / 2

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from training.losses import mask_losses
-from training.phrases import Named, boxes_of
 from training.sam3 import Found
 from training.speed import compiled
+from training.texts import Named, boxes_of
 
 SCORE_WEIGHT, BOX_WEIGHT, OVERLAP_WEIGHT = 2.0, 5.0, 2.0
 MASK_WEIGHT, SEMANTIC_WEIGHT, PRESENCE_WEIGHT = 1.0, 0.5, 3.0
@@ -20,7 +20,7 @@ FAR = 1e4
 
 
 class Goals(NamedTuple):
-    """What phrases mean: masks (B, K, h, w), boxes (B, K, 4), and which are there (B, K)."""
+    """What texts mean: masks (B, K, h, w), boxes (B, K, 4), and which are there (B, K)."""
 
     masks: Tensor
     boxes: Tensor
@@ -28,7 +28,7 @@ class Goals(NamedTuple):
 
 
 def goals(batch: Named, side: int) -> Goals:
-    """Objects meant by each phrase, at `side` cells along the image."""
+    """Objects meant by each text, at `side` cells along the image."""
     full = batch.owner.shape[-1]
     line = ((torch.arange(side, device=batch.owner.device) + 0.5) * (full / side)).long()
     owner = batch.owner[:, line][:, :, line]
@@ -102,7 +102,7 @@ def layer_loss(scores: Tensor, boxes: Tensor, goal: Goals) -> tuple[Tensor, Tens
     wanted = wanted.scatter_reduce(1, chosen, quality, "amax")
     entropy = F.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
     miss = (scores.sigmoid() - wanted).square()
-    # Phrases that mean nothing are the presence token's affair.
+    # Texts that mean nothing are the presence token's affair.
     present = goal.there.any(1, keepdim=True).float()
     score = (entropy * (0.25 * miss + wanted * 0.5) * present).sum() / count
     total = SCORE_WEIGHT * 4 * score + BOX_WEIGHT * box

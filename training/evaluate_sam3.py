@@ -1,9 +1,9 @@
-"""Measure a checkpoint of SAM 3's detector on held-out scenes with phrases.
+"""Measure a checkpoint of SAM 3's detector on held-out scenes with texts.
 
 `python -m training.evaluate_sam3 FILE` prints mask AP at IoU 0.5, F1 at score 0.5, how often
-presence is told right, and how many phrases that mean nothing get no mask: for phrases of sizes,
+presence is told right, and how many texts that mean nothing get no mask: for texts of sizes,
 colours and nouns such as "red circle", for those that name a surface too, for all, and for example
-boxes without a phrase.
+boxes without a text.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from torch import Tensor
 
 from training import export
 from training.detection import goals
-from training.phrases import SAME, SURFACES, VISUAL, WORDS, Named, PhraseMaker, phrase_maker
 from training.sam3 import Found, Sam3, Sam3Video
+from training.texts import SAME, SURFACES, VISUAL, WORDS, Named, TextMaker, text_maker
 
 SEED = 345_678
-PHRASES = 4
+TEXTS = 4
 THRESHOLD = 0.5
 
 
 class Judged(NamedTuple):
-    """Answers to phrases: scores and whether each is right, objects there, and kept when absent."""
+    """Answers to texts: scores and whether each is right, objects there, and kept when absent."""
 
     scores: list[float]
     right: list[bool]
@@ -38,7 +38,7 @@ class Judged(NamedTuple):
 
 
 def judge(found: Found, batch: Named) -> list[Judged]:
-    """Compare answers with what phrases mean: each is right for at most one object."""
+    """Compare answers with what texts mean: each is right for at most one object."""
     masks = found.masks() > 0
     goal = goals(batch, masks.shape[-1])
     presence = found.presence[-1].float().sigmoid()
@@ -85,24 +85,24 @@ def figures(parts: list[Judged]) -> dict[str, float]:
         "mask AP at 0.5": average_precision(scores, right, objects),
         "F1 at score 0.5": float(2 * hits / max(kept.sum() + objects, 1)),
         "presence told right": float(np.mean([t for p in parts for t in p.told])),
-        "absent phrases left empty": float(np.mean(empty)) if empty else float("nan"),
+        "absent texts left empty": float(np.mean(empty)) if empty else float("nan"),
     }
 
 
 @torch.no_grad()
 def answers(
-    model: Sam3, maker: PhraseMaker, images: int, examples: bool
+    model: Sam3, maker: TextMaker, images: int, examples: bool
 ) -> Iterator[tuple[Judged, Tensor]]:
-    """Judge so many images with four phrases each; give the tokens of each phrase as well."""
+    """Judge so many images with four texts each; give the tokens of each text as well."""
     for _ in range(images):
-        batch = maker.make(1, model.config.img_size, PHRASES, examples)
+        batch = maker.make(1, model.config.img_size, TEXTS, examples)
         asked = (x.flatten(0, 1) for x in (batch.ids, batch.boxes, batch.labels))
         found = model(batch.pixels / 127.5 - 1, *asked)
         yield from zip(judge(found, batch), batch.ids[0], strict=True)
 
 
-def measure(model: Sam3, maker: PhraseMaker, images: int) -> dict[str, dict[str, float]]:
-    """Measure a model on so many images for phrases, and on as many for examples."""
+def measure(model: Sam3, maker: TextMaker, images: int) -> dict[str, dict[str, float]]:
+    """Measure a model on so many images for texts, and on as many for examples."""
     named = torch.tensor([WORDS[w] for word in SURFACES for w in {word, SAME.get(word, word)}])
     groups: dict[str, list[Judged]] = {"size, colour, noun": [], "surface too": [], "all": []}
     for judged, ids in answers(model, maker, images, examples=False):
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--images", type=int, default=100)
     args = parser.parse_args()
-    maker = phrase_maker(torch.device("cpu"), SEED, 400, 40, 1)
+    maker = text_maker(torch.device("cpu"), SEED, 400, 40, 1)
     model = export.load(args.checkpoint)
     detector = model.detector if isinstance(model, Sam3Video) else model
     groups = measure(detector, maker, args.images)

@@ -1,8 +1,8 @@
 """Measure how well a checkpoint of SAM 3 follows objects of held-out clips, with the package.
 
 `python -m training.evaluate_sam3_clips FILE` prints J for clicks, boxes and masks on the first
-frame, and for phrases: J of the objects that were found on the first frame and keep their number,
-how many were found, how often an object keeps its number, and how many phrases about nothing in
+frame, and for texts: J of the objects that were found on the first frame and keep their number,
+how many were found, how often an object keeps its number, and how many texts about nothing in
 the clip find nothing in any frame.
 """
 
@@ -21,7 +21,7 @@ from training.clip_figures import MIN_AREA, jaccard, measure_clips
 from training.engines_sam2 import SamRlxClips
 from training.evaluate import show
 from training.named_clips import NamedClips
-from training.phrases import ANY, END, NOUNS, WORDS, PhraseMaker, phrase_maker
+from training.texts import ANY, END, NOUNS, WORDS, TextMaker, text_maker
 
 SEED = 567_891
 SIDE = 384
@@ -68,10 +68,10 @@ def named_clips(maker: NamedClips, count: int, frames: int) -> list[NamedClip]:
     return out
 
 
-def phrases_of(clip: NamedClip) -> tuple[list[Tensor], Tensor | None]:
+def texts_of(clip: NamedClip) -> tuple[list[Tensor], Tensor | None]:
     """Colours with nouns that mean something in the first frame, and a pair that is not there.
 
-    Phrases that mean an object of which too little is seen at first are left out.
+    Texts that mean an object of which too little is seen at first are left out.
     """
     seen = clip.seen()
     pairs = {(int(a[COLOUR]), int(a[NOUN])) for a in clip.attributes}
@@ -88,7 +88,7 @@ def phrases_of(clip: NamedClip) -> tuple[list[Tensor], Tensor | None]:
     return usual, None
 
 
-def said(maker: PhraseMaker, wanted: Tensor) -> str:
+def said(maker: TextMaker, wanted: Tensor) -> str:
     """The words for attributes (4,)."""
     words = {number: word for word, number in WORDS.items()}
     ids = maker.tokens(wanted[None, None])[0, 0].tolist()
@@ -96,7 +96,7 @@ def said(maker: PhraseMaker, wanted: Tensor) -> str:
 
 
 def follow(engine: SamRlxClips, clip: NamedClip, text: str) -> list[dict[Any, np.ndarray]]:
-    """Masks of what a phrase names, by object, for each frame."""
+    """Masks of what a text names, by object, for each frame."""
     predictor = engine.open(clip.frames)
     predictor.add_text(text, frame_index=0)
     seen = {f.frame_index: f.masks for f in predictor.propagate()}
@@ -126,13 +126,13 @@ def judge(found: list[dict[Any, np.ndarray]], wanted: np.ndarray) -> dict[str, l
     return figures
 
 
-def measure_phrases(
-    engine: SamRlxClips, maker: PhraseMaker, clips: list[NamedClip], most: int
+def measure_texts(
+    engine: SamRlxClips, maker: TextMaker, clips: list[NamedClip], most: int
 ) -> dict[str, list[float]]:
-    """Follow what up to `most` phrases of each clip name, and what one about nothing finds."""
+    """Follow what up to `most` texts of each clip name, and what one about nothing finds."""
     figures: dict[str, list[float]] = collections.defaultdict(list)
     for clip in clips:
-        usual, absent = phrases_of(clip)
+        usual, absent = texts_of(clip)
         for wanted in usual[:most]:
             found = follow(engine, clip, said(maker, wanted))
             for k in clip.meant(wanted):
@@ -141,7 +141,7 @@ def measure_phrases(
         if absent is not None:
             found = follow(engine, clip, said(maker, absent))
             empty = not any(m.any() for masks in found for m in masks.values())
-            figures["phrases about nothing left empty"].append(float(empty))
+            figures["texts about nothing left empty"].append(float(empty))
     return dict(figures)
 
 
@@ -153,12 +153,12 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=16)
     parser.add_argument("--objects", type=int, default=3, help="prompted objects per clip at most")
     args = parser.parse_args()
-    named = phrase_maker(torch.device("cpu"), SEED, 400, 40, 1)
+    named = text_maker(torch.device("cpu"), SEED, 400, 40, 1)
     clips = named_clips(NamedClips(named), args.clips, args.frames)
     engine = SamRlxClips(args.checkpoint)
     prompted = [(c.frames, list(c.masks[c.seen()][: args.objects])) for c in clips]
     show("prompts on the first frame", measure_clips(engine, prompted))
-    show("phrases", measure_phrases(engine, named, clips, args.objects))
+    show("texts", measure_texts(engine, named, clips, args.objects))
 
 
 if __name__ == "__main__":

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from training.clips import ClipMaker, Clips, Liveliness, first_objects
-from training.phrases import PhraseMaker
 from training.scenes import Scenes
+from training.texts import TextMaker
 
 
 class NamedClips(ClipMaker):
-    """Make clips and images with the objects of a phrase maker."""
+    """Make clips and images with the objects of a text maker."""
 
-    def __init__(self, named: PhraseMaker, life: Liveliness | None = None) -> None:
+    def __init__(self, named: TextMaker, life: Liveliness | None = None) -> None:
         super().__init__(named.scenes, life)
         self.named = named
 

@@ -1,4 +1,4 @@
-"""Train `sam3-nano` in resumable stages on generated scenes with phrases."""
+"""Train `sam3-nano` in resumable stages on generated scenes with texts."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from torch import Tensor
 
 from training import speed
 from training.detection import detection_loss, goals
-from training.phrases import Named, PhraseMaker, phrase_maker
 from training.runs import Run, Team
 from training.sam3 import NANO, Found, Sam3
+from training.texts import Named, TextMaker, text_maker
 from training.train_sam2 import Lesson, set_up
 
 PEAK_RATE = 8e-4
-PHRASES = 4
+TEXTS = 4
 SAVE_EVERY = 100
 
 
 @speed.compiled("encoder")
 def find(model: Sam3, pixels: Tensor, ids: Tensor, boxes: Tensor, labels: Tensor) -> Found:
-    """Answer phrases and examples about images (B, 3, S, S) in 0..255."""
+    """Answer texts and examples about images (B, 3, S, S) in 0..255."""
     return model(pixels / 127.5 - 1, ids, boxes, labels)
 
 
-def phrase_loss(model: Sam3, batch: Named) -> tuple[Tensor, Tensor]:
+def text_loss(model: Sam3, batch: Named) -> tuple[Tensor, Tensor]:
     """The loss of one batch, and figures to print."""
     with torch.autocast(batch.pixels.device.type, torch.bfloat16):
         asked = (x.flatten(0, 1) for x in (batch.ids, batch.boxes, batch.labels))
@@ -36,10 +36,10 @@ def phrase_loss(model: Sam3, batch: Named) -> tuple[Tensor, Tensor]:
     return detection_loss(found, goals(batch, found.pixels.shape[-1]))
 
 
-def lesson_of(run: Run, maker: PhraseMaker, batch: int, capture: bool) -> Lesson:
-    """Scenes with phrases, and the training step on them."""
+def lesson_of(run: Run, maker: TextMaker, batch: int, capture: bool) -> Lesson:
+    """Scenes with texts, and the training step on them."""
     side = run.model.config.img_size
-    return Lesson(run, lambda: maker.make(batch, side, PHRASES), phrase_loss, capture)
+    return Lesson(run, lambda: maker.make(batch, side, TEXTS), text_loss, capture)
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def main() -> None:
     cuda, team = run.device.type == "cuda", run.team
     seed = args.seed + 1000 * (run.step + 1) + team.rank
     workers = max((os.cpu_count() or 1) // team.size, 1)
-    maker = phrase_maker(run.device, seed, args.shapes, 400, workers)
+    maker = text_maker(run.device, seed, args.shapes, 400, workers)
     lesson = lesson_of(run, maker, args.batch, args.graphs and cuda)
     apply = speed.Step(run.apply, args.graphs and cuda, warm_up=0)
     lesson.warm_up()

@@ -11,16 +11,16 @@ from training.clips import LIVELY
 from training.engines import TRAINED
 from training.images import image_loss
 from training.named_clips import NamedClips
-from training.phrases import phrase_maker
 from training.runs import Run, Team
 from training.sam3 import TRACKING, Sam3, Sam3Video, on_detector
+from training.texts import text_maker
 from training.tracks import Habits, clip_loss
 from training.train_sam2 import Lesson, Phase, Stage, arguments, carry_on, set_up, train
 
 DETECTOR = TRAINED / "sam3-nano.safetensors"
 TEXTURES = 400
 HABITS = Habits(mask=0.4, rough=0.7)
-"""Objects of a phrase are followed from the detector's masks."""
+"""Objects of a text are followed from the detector's masks."""
 PLANS = {
     # One size, so that all is compiled once; 56 frames are what is encoded at a time.
     "new": (Phase(0.3, 384, 32, 7, 8, 0.15), Phase(9.99, 384, 32, 7, 8, 0.6)),
@@ -71,7 +71,7 @@ def main() -> None:
     carry_on(run, args)
     workers = max((os.cpu_count() or 1) // run.team.size, 1)
     seed = args.seed + 1000 * (run.step + 1) + run.team.rank
-    named = phrase_maker(run.device, seed, args.shapes, TEXTURES, workers)
+    named = text_maker(run.device, seed, args.shapes, TEXTURES, workers)
     capture = args.graphs and run.device.type == "cuda"
     train(NamedStage(run, NamedClips(named, LIVELY), capture), PLANS[args.plan], args, entered)
 

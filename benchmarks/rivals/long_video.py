@@ -44,12 +44,12 @@ def upstream(workload: Workload, frames: int, threads: int) -> Iterator[Any]:
     return tracked
 
 
-def pushed(phrase: str, frames: int, threads: int) -> Iterator[Any]:
+def pushed(text: str, frames: int, threads: int) -> Iterator[Any]:
     """Three discs that cross the image, each with other pauses between."""
     import sam_rlx
 
     session = sam_rlx.VideoPredictor(sam_rlx.load_model("sam3-nano"), num_threads=threads)
-    session.add_text(phrase)
+    session.add_text(text)
     y, x = np.mgrid[:240, :320]
     ground = sample_image(240, 320) // 4 + 90
     for t in range(frames):
@@ -75,8 +75,8 @@ def settled() -> int | None:
 def main() -> None:
     order = json.loads(sys.argv[1])
     workload = Workload.from_json(order["workload"])
-    if order["phrase"]:
-        tracked = pushed(order["phrase"], order["frames"], order["threads"])
+    if order["text"]:
+        tracked = pushed(order["text"], order["frames"], order["threads"])
     else:
         tracked = START[order["engine"]](workload, order["frames"], order["threads"])
     found: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from PIL import Image
 from support import upstream_sam3
 
 from rivals import Task
-from workloads import Workload, phrases, sample_image, scores_of, threshold_for
+from workloads import Workload, sample_image, sample_texts, scores_of, threshold_for
 
 
 def fill(model: Any, weights: dict[str, Any]) -> None:
@@ -43,19 +43,19 @@ def prepare(workload: Workload) -> Task:
     model = load(workload)
     processor = upstream_sam3.processor(model, workload.side)
     image = Image.fromarray(sample_image(workload.side, workload.side))
-    words = phrases(max(1, workload.prompts))
+    words = sample_texts(max(1, workload.prompts))
     state: dict[str, Any] = {}
 
     def set_image() -> None:
         with torch.inference_mode(), upstream_sam3.on_cpu():
             processor.set_image(image, state)
 
-    def encode(phrase: str) -> Any:
+    def encode(text: str) -> Any:
         with torch.inference_mode(), upstream_sam3.on_cpu():
-            return model.backbone.forward_text([phrase], device="cpu")
+            return model.backbone.forward_text([text], device="cpu")
 
     def scores(_: Any = None) -> Any:
-        """Scores of the first phrase, on a state with its image."""
+        """Scores of the first text, on a state with its image."""
         set_image()
         with torch.inference_mode(), upstream_sam3.on_cpu():
             backbone_out = {**state["backbone_out"], **encode(words[0])}
@@ -69,7 +69,7 @@ def prepare(workload: Workload) -> Task:
     if workload.name == "sam3-text":
         return Task(lambda: encode(words[0]), scores)
     processor.confidence_threshold = threshold_for(scores())
-    texts = [encode(phrase) for phrase in words]
+    texts = [encode(text) for text in words]
     state["geometric_prompt"] = model._get_dummy_prompt()
 
     def ground() -> Any:

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from rivals import Task
-from workloads import Workload, phrases, sample_image, scores_of, threshold_for
+from workloads import Workload, sample_image, sample_texts, scores_of, threshold_for
 
 
 def prepare(workload: Workload, model: Any, threads: int) -> Task:
@@ -15,10 +15,10 @@ def prepare(workload: Workload, model: Any, threads: int) -> Task:
     # As the other engines do on a CPU.
     predictor = sam_rlx.ConceptPredictor(model, threads, resize="integer")
     image = sample_image(workload.side, workload.side)
-    words = phrases(max(1, workload.prompts))
+    words = sample_texts(max(1, workload.prompts))
 
     def scores() -> Any:
-        """Scores of the first phrase. Masks of nothing are made at the image's size."""
+        """Scores of the first text. Masks of nothing are made at the image's size."""
         (raw,) = predictor.predict(text=words[0], threshold=1.0, raw=True).raw
         return scores_of(raw.pred_logits, raw.presence_logit_dec)
 
@@ -35,7 +35,7 @@ def prepare(workload: Workload, model: Any, threads: int) -> Task:
 
 
 def _text(predictor: Any, image: Any, scores: Any, ids: Any) -> Task:
-    """Read a phrase that is as long as the one, and new each time: known ones cost nothing."""
+    """Read a text that is as long as the one, and new each time: known ones cost nothing."""
     others = itertools.count(1000)
 
     def encode() -> None:

@@ -12,7 +12,7 @@ from transformers import Sam3ImageProcessor, Sam3Model
 from transformers.models.sam3 import modeling_sam3
 
 from rivals import Task
-from workloads import Workload, phrases, sample_image, scores_of, threshold_for
+from workloads import Workload, sample_image, sample_texts, scores_of, threshold_for
 
 Renamed = tuple[tuple[str, str], ...]
 
@@ -169,9 +169,9 @@ class Detector:
         with torch.inference_mode():
             return self.model.get_vision_features(pixels)
 
-    def read(self, phrase: str) -> dict[str, Any]:
-        """Return a phrase as the model takes it. It is padded, as their processor does it."""
-        ids = self.tokenizer([phrase], context_length=self.context_length)
+    def read(self, text: str) -> dict[str, Any]:
+        """Return a text as the model takes it. It is padded, as their processor does it."""
+        ids = self.tokenizer([text], context_length=self.context_length)
         mask = ids != 0
         with torch.inference_mode():
             return {
@@ -180,7 +180,7 @@ class Detector:
             }
 
     def ground(self, vision: Any, text: dict[str, Any]) -> Any:
-        """Find a phrase. A box that is padding makes the class token, which Meta has always.
+        """Find a text. A box that is padding makes the class token, which Meta has always.
 
         One sample is what torchvision's operator takes of an empty box. What stands in for it,
         where it cannot be loaded, goes over the whole map.
@@ -210,7 +210,7 @@ class Detector:
 def prepare(workload: Workload) -> Task:
     detector = Detector(workload)
     image = sample_image(workload.side, workload.side)
-    words = phrases(max(1, workload.prompts))
+    words = sample_texts(max(1, workload.prompts))
     if workload.name == "sam3-encoder":
         return Task(
             lambda: detector.see(image),
@@ -221,7 +221,7 @@ def prepare(workload: Workload) -> Task:
             lambda: detector.read(words[0]),
             lambda text: detector.scores(detector.see(image), text),
         )
-    vision, texts = detector.see(image), [detector.read(phrase) for phrase in words]
+    vision, texts = detector.see(image), [detector.read(text) for text in words]
     threshold = threshold_for(detector.scores(vision, texts[0]))
     return Task(
         lambda: [detector.instances(vision, text, threshold) for text in texts],

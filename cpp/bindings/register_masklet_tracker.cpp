@@ -103,13 +103,13 @@ void register_masklet_tracker(py::module_& m) {
   using Released = py::call_guard<GilRelease>;
   py::classh<MaskletState>(m, "MaskletState");
   py::classh<BoundTracker> type(m, "MaskletTracker");
-  type.def(py::init([](std::shared_ptr<VideoPredictor> video, ObjIds ids, bool has_phrase,
+  type.def(py::init([](std::shared_ptr<VideoPredictor> video, ObjIds ids, bool has_text,
                        const py::dict& options) {
              return std::make_unique<BoundTracker>(std::move(video),
-                                                   MaskletPrompt{std::move(ids), has_phrase},
+                                                   MaskletPrompt{std::move(ids), has_text},
                                                    masklet_config(options));
            }),
-           py::arg("video"), py::arg("ids"), py::arg("has_phrase"), py::arg("options"))
+           py::arg("video"), py::arg("ids"), py::arg("has_text"), py::arg("options"))
       .def_property_readonly(
           "obj_ids",
           [](BoundTracker& bound) {

@@ -16,10 +16,10 @@ namespace {
 // Those that texts named, by number, with their names.
 py::dict found(VideoPredictor& predictor) {
   py::dict names;
-  predictor.use_phrases([&](const VideoPhrases& phrases) {
-    for (const VideoPhrases::Phrase& phrase : phrases.phrases()) {
-      for (const std::int64_t handle : phrase.tracker->obj_ids()) {
-        names[py::int_(handle)] = phrases.name_of(handle);
+  predictor.use_texts([&](const VideoTexts& texts) {
+    for (const VideoTexts::Text& text : texts.texts()) {
+      for (const std::int64_t handle : text.tracker->obj_ids()) {
+        names[py::int_(handle)] = texts.name_of(handle);
       }
     }
   });
@@ -27,15 +27,15 @@ py::dict found(VideoPredictor& predictor) {
 }
 
 // Of each text: seconds of its last frame, objects that were clicked, frames with results.
-py::list phrases(VideoPredictor& predictor) {
+py::list texts(VideoPredictor& predictor) {
   using namespace py::literals;
   py::list list;
-  predictor.use_phrases([&](const VideoPhrases& all) {
-    for (const VideoPhrases::Phrase& phrase : all.phrases()) {
-      const MaskletTracker::Seconds& s = phrase.tracker->seconds();
+  predictor.use_texts([&](const VideoTexts& all) {
+    for (const VideoTexts::Text& text : all.texts()) {
+      const MaskletTracker::Seconds& s = text.tracker->seconds();
       py::list refined, frames;
-      for (const auto& entry : phrase.refined) refined.append(entry.first);
-      for (const auto& entry : phrase.tracker->state().results) frames.append(entry.first);
+      for (const auto& entry : text.refined) refined.append(entry.first);
+      for (const auto& entry : text.tracker->state().results) frames.append(entry.first);
       list.append(
           py::dict("seconds"_a = py::dict("detector"_a = s.detector, "tracker"_a = s.tracker,
                                           "association"_a = s.association),
@@ -56,11 +56,11 @@ py::tuple published(const VideoPredictor& predictor) {
 // Of each text, its number, and what is seen of it: names, masks (K, H, W), scores.
 py::list found_on(VideoPredictor& predictor, std::int64_t frame) {
   py::list list;
-  predictor.use_phrases([&](const VideoPhrases& phrases) {
-    for (const VideoPhrases::Phrase& phrase : phrases.phrases()) {
-      DrawnMasklets drawn = draw_masklets(*phrase.tracker, frame);
+  predictor.use_texts([&](const VideoTexts& texts) {
+    for (const VideoTexts::Text& text : texts.texts()) {
+      DrawnMasklets drawn = draw_masklets(*text.tracker, frame);
       std::vector<std::int64_t> names;
-      for (const std::int64_t handle : drawn.seen.obj_ids) names.push_back(phrases.name_of(handle));
+      for (const std::int64_t handle : drawn.seen.obj_ids) names.push_back(texts.name_of(handle));
       list.append(py::make_tuple(names, std::move(drawn.masks), drawn.seen.scores));
     }
   });
@@ -84,26 +84,25 @@ py::tuple result(VideoPredictor& predictor, std::int64_t frame, const std::strin
   return py::make_tuple(shown[0], pixels, logits, shown[2], found_on(predictor, frame));
 }
 
-void register_phrases(py::classh<VideoPredictor>& type) {
+void register_texts(py::classh<VideoPredictor>& type) {
   using Released = py::call_guard<GilRelease>;
   type.def(
-          "add_phrase",
-          [](VideoPredictor& predictor, std::vector<std::int64_t> ids, bool has_phrase,
+          "add_text",
+          [](VideoPredictor& predictor, std::vector<std::int64_t> ids, bool has_text,
              const py::dict& options, std::int64_t first) {
             const MaskletConfig config = masklet_config(options);
-            predictor.use_phrases([&](VideoPhrases& phrases) {
-              phrases.add({std::move(ids), has_phrase}, config, first);
-            });
+            predictor.use_texts(
+                [&](VideoTexts& texts) { texts.add({std::move(ids), has_text}, config, first); });
           },
-          py::arg("ids"), py::arg("has_phrase"), py::arg("options"), py::arg("first"))
+          py::arg("ids"), py::arg("has_text"), py::arg("options"), py::arg("first"))
       .def(
           "set_examples",
           [](VideoPredictor& predictor, std::int64_t frame, const Array<double>& boxes,
              const Array<std::int32_t>& labels) {
             MaskletExamples examples = examples_of(boxes, labels, false);
-            predictor.use_phrases([&](VideoPhrases& phrases) {
-              if (phrases.empty()) fail<StateError>("set_examples", "a phrase", "none");
-              phrases.phrases().back().tracker->set_examples(frame, std::move(examples));
+            predictor.use_texts([&](VideoTexts& texts) {
+              if (texts.empty()) fail<StateError>("set_examples", "a text", "none");
+              texts.texts().back().tracker->set_examples(frame, std::move(examples));
             });
           },
           py::arg("frame"), py::arg("boxes"), py::arg("labels"))
@@ -116,24 +115,23 @@ void register_phrases(py::classh<VideoPredictor>& type) {
             const VideoSession::PointPrompt prompt =
                 point_prompt({frame, handle, clear_old_points, true}, coords, labels);
             const GilRelease release;
-            predictor.use_phrases([&](VideoPhrases& phrases) { phrases.refine(prompt); });
+            predictor.use_texts([&](VideoTexts& texts) { texts.refine(prompt); });
           },
           py::arg("frame"), py::arg("handle"), py::arg("coords"), py::arg("labels"),
           py::arg("clear_old_points"))
       .def(
           "reserve_names",
           [](VideoPredictor& predictor, std::int64_t end) {
-            predictor.use_phrases([&](VideoPhrases& phrases) { phrases.reserve_names(end); });
+            predictor.use_texts([&](VideoTexts& texts) { texts.reserve_names(end); });
           },
           py::arg("end"))
-      .def_property_readonly("num_phrases",
+      .def_property_readonly("num_texts",
                              [](VideoPredictor& predictor) {
-                               return predictor.use_phrases([](const VideoPhrases& phrases) {
-                                 return phrases.phrases().size();
-                               });
+                               return predictor.use_texts(
+                                   [](const VideoTexts& texts) { return texts.texts().size(); });
                              })
       .def_property_readonly("found", found)
-      .def_property_readonly("phrases", phrases);
+      .def_property_readonly("texts", texts);
 }
 
 void register_calls(py::classh<VideoPredictor>& type) {
@@ -175,7 +173,7 @@ void register_calls(py::classh<VideoPredictor>& type) {
 }  // namespace
 
 void register_video_calls(py::classh<VideoPredictor>& type) {
-  register_phrases(type);
+  register_texts(type);
   register_calls(type);
 }
 

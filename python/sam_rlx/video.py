@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sam_rlx import _core, _options
 from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
 from sam_rlx._progress import Progress, reporter
-from sam_rlx._video import files, phrases
+from sam_rlx._video import files, text_prompts
 from sam_rlx._video.frames import open_frames
 from sam_rlx._video.session import Session
 from sam_rlx._video.types import VideoFrame, as_mask, as_points, core_options
@@ -18,7 +18,7 @@ from sam_rlx.model import Model
 
 
 class VideoPredictor:
-    """Follow objects through a video: by clicks, boxes and masks, with SAM 3 also by phrases.
+    """Follow objects through a video: by clicks, boxes and masks, with SAM 3 also by texts.
 
     Prompts may be given on any frame, for any number of objects, before and after tracking. With
     SAM 2 objects do not influence each other. With SAM 3 those that were first prompted before the
@@ -116,7 +116,7 @@ class VideoPredictor:
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
         self._core.num_frames = None if source is None else source.count
         self._session = Session(self._core, source)
-        self._phrase_options = phrases.checked_options(phrase_options or {}, source is None)
+        self._text_options = text_prompts.checked_options(phrase_options or {}, source is None)
         self._exclusive = _core.Exclusive("VideoPredictor")
 
     # ---------------------------------------------------------------- what there is
@@ -241,13 +241,13 @@ class VideoPredictor:
         Parameters
         ----------
         text : str or sequence of str, optional
-            Phrases. Default: the boxes alone.
+            Texts. Default: the boxes alone.
         frame_index : int, optional
             The frame that is searched at once, and where `propagate` begins. Default: 0. With
             `push` it is the last one; by default the search begins with the next one.
         boxes : array (B, 4), optional
             (x0, y0, x1, y1) in pixels of the video, within it and not empty. They belong to each
-            of the phrases.
+            of the texts.
         box_labels : array (B,), optional
             1: an example of what is meant (default for all), 0: of what is not.
 
@@ -270,7 +270,7 @@ class VideoPredictor:
         TruncationWarning
             A text is too long; its end has no effect.
         """
-        texts = phrases.as_texts(text)
+        texts = text_prompts.as_texts(text)
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         if text is None and examples is None:
             raise InvalidArgumentError("add_text: expected text or boxes, found None for both")
@@ -287,9 +287,9 @@ class VideoPredictor:
             if self._core.objects:
                 self._session.prepare()
             for one in texts:
-                phrases.add(self._session, self._model, one, self._phrase_options, index)
+                text_prompts.add(self._session, self._model, one, self._text_options, index)
                 if index is not None or self._session.source is not None:
-                    phrases.search(self._session, index or 0, examples)
+                    text_prompts.search(self._session, index or 0, examples)
             self._core.commit()
         return self
 
@@ -381,7 +381,7 @@ class VideoPredictor:
         InvalidArgumentError
             There is no such frame, it cannot be read, or it has another size than the first one.
         UnsupportedError
-            Logits are asked for, and there is a phrase.
+            Logits are asked for, and there is a text.
         """
         source = self._session.source
         if source is None:
@@ -406,7 +406,7 @@ class VideoPredictor:
         return self._propagate(propagation, bool(return_logits), progress, total)
 
     def _refuse_logits(self, return_logits: bool) -> None:
-        if return_logits and self._core.num_phrases:
+        if return_logits and self._core.num_texts:
             raise UnsupportedError("return_logits: expected False with texts, found True")
 
     def _propagate(
@@ -431,7 +431,7 @@ class VideoPredictor:
                 yield found
 
     def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:
-        """Give the next frame of a stream, track all objects on it, and look for phrases there.
+        """Give the next frame of a stream, track all objects on it, and look for texts there.
 
         A stream has no later frames to wait for: an object of a text is shown from the frame on
         which it is found, and one that turns out to be an error until then. Only the last frame
@@ -482,7 +482,7 @@ class VideoPredictor:
             True: `VideoFrame.logits` is filled.
 
         Raises `StateError` if no frame was read so far, or the predictor is in use, and
-        `UnsupportedError` if logits are asked for and there is a phrase.
+        `UnsupportedError` if logits are asked for and there is a text.
         """
         index = as_integer("frame_index", frame_index, 0)
         with self._exclusive:
@@ -508,7 +508,7 @@ class VideoPredictor:
             The name of an object is no plain Python value: str, int, float, bool, None, bytes, or a
             tuple of these.
         UnsupportedError
-            There is a phrase.
+            There is a text.
         StateError
             The predictor is in use.
         """

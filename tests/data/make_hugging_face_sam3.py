@@ -19,7 +19,7 @@ POINT = (40.0, 70.0)
 
 
 def detect(model, pixels):
-    """Run the detector on a phrase; a padded box makes the class token that Meta has always."""
+    """Run the detector on a text; a padded box makes the class token that Meta has always."""
     import torch
 
     with torch.no_grad():

@@ -134,7 +134,7 @@ def test_video_models_follow_objects(folders, name):
 
 
 @pytest.mark.parametrize("name", ["Sam3TrackerModel", "Sam3TrackerVideoModel"])
-def test_trackers_find_no_phrases(folders, name):
+def test_trackers_find_no_texts(folders, name):
     model = sam_rlx.load_model(folders(name)[1])
     assert not model.supports_text
     with pytest.raises(UnsupportedError, match="ConceptPredictor"):

@@ -64,13 +64,13 @@ class Draw:
 
     chance: random.Random
     streaming: bool
-    phrases: bool
+    texts: bool
 
     def __call__(self) -> Operation:
         """Return a random operation; some are refused."""
         kinds = [self.points, self.points, self.box, self.mask, self.clear, self.remove]
         kinds += [self.push] * 6 if self.streaming else [self.propagate] * 4
-        kinds += [self.text] * 2 if self.phrases else []
+        kinds += [self.text] * 2 if self.texts else []
         return self.chance.choice(kinds)()
 
     def frame(self, session: sam_rlx.VideoPredictor, drawn: int) -> int:

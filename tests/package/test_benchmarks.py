@@ -132,7 +132,7 @@ def rows_of(name, engines):
 
 
 COMPARED = ["decode-1", "everything", "hiera-large", "video-1", "video-3"]
-COMPARED += ["sam3-encoder", "sam3-phrases-20"]
+COMPARED += ["sam3-encoder", "sam3-prompts-20"]
 
 
 @pytest.mark.parity
@@ -150,7 +150,7 @@ def test_ours_finds_what_pytorch_finds(importable, name):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("name", ["sam3-encoder", "sam3-text", "sam3-phrase"])
+@pytest.mark.parametrize("name", ["sam3-encoder", "sam3-text", "sam3-prompt"])
 def test_transformers_finds_what_pytorch_finds(importable, name):
     pytest.importorskip("transformers")
     import report
@@ -167,7 +167,7 @@ def plain_attention(query, key, value, attn_mask=None, *_, **__):
 
 
 COUNTED = ["hiera-tiny", "memory-attention", "video-1", "video-3"]
-COUNTED += ["sam3-encoder", "sam3-text", "sam3-phrase", "sam3-phrases-20"]
+COUNTED += ["sam3-encoder", "sam3-text", "sam3-prompt", "sam3-prompts-20"]
 
 
 @pytest.mark.parity
@@ -202,8 +202,8 @@ def test_video_memory():
         assert float(row[1].removesuffix(" MB")) > 10
 
 
-def test_video_memory_with_a_phrase():
-    shown = script("video_memory.py", *("--phrase", "red circle", "--frames", "3", "--early", "2"))
+def test_video_memory_with_a_text():
+    shown = script("video_memory.py", *("--text", "red circle", "--frames", "3", "--early", "2"))
     assert "what 'red circle' names" in shown
     assert shown.count(" MB |") == 3
 
@@ -223,8 +223,8 @@ def test_video_parity():
 
 
 @pytest.mark.parity
-def test_phrase_video():
-    shown = script("phrase_video.py", *("--quick", "--objects", "2", "--warmup", "1"))
+def test_text_video():
+    shown = script("text_video.py", *("--quick", "--objects", "2", "--warmup", "1"))
     assert shown.count("a frame with 2 objects and 1 frames before it") == 2
     assert "association" in shown
     assert "ratio sam_rlx / pytorch:" in shown
@@ -380,7 +380,7 @@ def test_roofline(importable):
     table = all_workloads("vit_b", False)
     for name, most in (*((name, 1.0) for name in ENCODERS), ("sam3-encoder", 1.03)):
         share = 2e-9 * roofline.own(table[name]).products / table[name].gflop()
-        assert 0.95 < share < most, name  # SAM 3's images also make what phrases share
+        assert 0.95 < share < most, name  # SAM 3's images also make what texts share
     shown = script("roofline.py", *("--quick", "--rounds", "1", "--workloads", "hiera-tiny"))
     assert re.search(r"^\| hiera-tiny tiny \|( [\d.]+ \|){7}( \d+ % \|){2}$", shown, re.M), shown
 

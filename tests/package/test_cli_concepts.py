@@ -34,7 +34,7 @@ def run(checkpoint: Path, run_cli: Callable[..., tuple]) -> Callable[..., tuple]
     return run
 
 
-def test_phrases(run: Callable[..., tuple], checkpoint: Path, tmp_path: Path) -> None:
+def test_texts(run: Callable[..., tuple], checkpoint: Path, tmp_path: Path) -> None:
     found = sam_rlx.ConceptPredictor(sam_rlx.load_model(checkpoint)).predict(
         io.read_image(demo.IMAGE), text=["a cat", "cat 1"], threshold=0.4
     )

@@ -82,7 +82,7 @@ def test_a_session(processor, network, images, name):
     assert len(both.call("set_text_prompt", "a cat")["scores"]) > 0
     both.call("add_geometric_prompt", BOXES[0], True)
     both.call("add_geometric_prompt", BOXES[1], False)
-    # The phrase is replaced, the boxes stay.
+    # The text is replaced, the boxes stay.
     both.call("set_text_prompt", "cat 1")
     threshold = concepts.gap(upstream.array(both.states[1]["scores"]))
     few = len(both.call("set_confidence_threshold", threshold)["scores"])
@@ -195,14 +195,14 @@ def test_predict_inst(parity, clicking, clicking_path, images):
                 for (model, _), state in zip(pair, states, strict=True)
             ]
             clicks_agree(parity, clicking, pixels, clicks, *found)
-        # Phrases on the same state.
+        # Texts on the same state.
         for (_, processor), state in zip(pair, states, strict=True):
             processor.confidence_threshold = 0.0
             processor.set_text_prompt("a cat", state)
         agree(*states)
 
 
-def test_features_for_clicks_come_with_those_for_phrases(clicking_path, images):
+def test_features_for_clicks_come_with_those_for_texts(clicking_path, images):
     """From one pass through the trunk, and to the bit those of a predictor for clicks alone."""
     ours = build_sam3_image_model(checkpoint_path=clicking_path, enable_inst_interactivity=True)
     processor = Sam3Processor(ours, resolution=concepts.CONFIG.img_size)

@@ -103,8 +103,8 @@ def answers(model: sam_rlx.Model, image: np.ndarray, threads: int) -> list[np.nd
     found = [predictor.predict(point_coords=[[300, 200]], point_labels=[1]).low_res_masks]
     if model.family == "sam3":
         concepts = sam_rlx.ConceptPredictor(model, num_threads=threads)
-        phrase = concepts.predict(image, text="a red square", threshold=0.0)
-        found += [phrase.boxes, phrase.scores, phrase.masks]
+        named = concepts.predict(image, text="a red square", threshold=0.0)
+        found += [named.boxes, named.scores, named.masks]
     return found
 
 

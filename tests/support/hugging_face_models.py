@@ -195,7 +195,7 @@ def _click(model: Any, pixels: Any) -> Mapping[str, Any]:
 
 
 def _detect(model: Any, pixels: Any) -> Mapping[str, Any]:
-    """Find a phrase; a padded box makes the class token that Meta has always."""
+    """Find a text; a padded box makes the class token that Meta has always."""
     import torch
 
     out = model(

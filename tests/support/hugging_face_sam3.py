@@ -10,7 +10,7 @@ from support import tiny_sam3
 def detector_config(config: tiny_sam3.Sam3Config, projection_dim: int = 512) -> Any:
     """Return transformers' config of the detector; its norms have Meta's epsilon.
 
-    `projection_dim` is the width of a pooled phrase, which the detector does not read.
+    `projection_dim` is the width of a pooled text, which the detector does not read.
     """
     from transformers import CLIPTextConfig, Sam3Config
 

@@ -1,4 +1,4 @@
-"""Phrases for tests of the tokenizer: ordinary ones and all kinds of odd ones, from a seed."""
+"""Texts for tests of the tokenizer: ordinary ones and all kinds of odd ones, from a seed."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _pieces(random_: random.Random) -> list[Callable[[], str]]:
 
 
 def draw(count: int, seed: int) -> Iterator[str]:
-    """Yield `count` phrases; some are empty, some far too long."""
+    """Yield `count` texts; some are empty, some far too long."""
     random_ = random.Random(seed)
     pieces = _pieces(random_)
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""What the tests of SAM 3's phrases share: a model that finds some things, and upstream's way."""
+"""What the tests of SAM 3's texts share: a model that finds some things, and upstream's way."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ground(
     boxes: Sequence[Sequence[float]] = (),
     box_labels: Sequence[int] = (),
 ) -> tuple[dict[str, NDArray[Any]], float]:
-    """Run upstream's processor on one phrase, then with one more box at a time.
+    """Run upstream's processor on one text, then with one more box at a time.
 
     Returns its results, and the threshold, which is set last.
     """

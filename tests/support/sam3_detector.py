@@ -163,13 +163,13 @@ def ground(
     return _found(module, backbone_out, padded_prompt(geometry, text.dtype), **options)
 
 
-def ground_image(module: Any, image: Any, phrases: list[str], kept: list[int]) -> tuple[Any, ...]:
-    """Run upstream's image model on an image (1, S, S, 3) and phrases -> results as ours."""
+def ground_image(module: Any, image: Any, texts: list[str], kept: list[int]) -> tuple[Any, ...]:
+    """Run upstream's image model on an image (1, S, S, 3) and texts -> results as ours."""
     with upstream_sam3.on_cpu():
         upstream_sam3.refresh(module)
         backbone_out = module.backbone.forward_image(upstream.channels_first(image))
-        backbone_out.update(module.backbone.forward_text(phrases, device="cpu"))
-    nothing: list[dict[str, Any]] = [{} for _ in phrases]
+        backbone_out.update(module.backbone.forward_text(texts, device="cpu"))
+    nothing: list[dict[str, Any]] = [{} for _ in texts]
     prompt = padded_prompt(nothing, image.dtype)
     return _found(module, backbone_out, prompt, kept=kept, semantic=True)
 

@@ -1,4 +1,4 @@
-"""Upstream's video model of SAM 3 at a small size: everything that a phrase names."""
+"""Upstream's video model of SAM 3 at a small size: everything that a text names."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def run(model: Any, frames: NDArray[np.uint8], script: Session) -> list[Any]:
 def play(steps: Sequence[tuple[Any, ...]]) -> Session:
     """Make a session of upstream's out of steps; returns (frame, outputs).
 
-    Kinds: text (frame, phrase), box (frame, phrase or None, x0, y0, x1, y1 in fractions), points
+    Kinds: text (frame, text), box (frame, text or None, x0, y0, x1, y1 in fractions), points
     (frame, object, fractions, labels), track (options), remove (object).
     """
 

@@ -1,4 +1,4 @@
-"""The whole detector: images and phrases to boxes, scores and masks."""
+"""The whole detector: images and texts to boxes, scores and masks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAMPLES = 3
 
 
 class Found(NamedTuple):
-    """Answers to B phrases, after each layer of the decoder or after the last.
+    """Answers to B texts, after each layer of the decoder or after the last.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     pixels : Tensor
         (B, D, 4g, 4g) map that they are multiplied with.
     semantic : Tensor
-        (B, 1, 4g, 4g) logits of everything that the phrase means.
+        (B, 1, 4g, 4g) logits of everything that the text means.
     """
 
     scores: list[Tensor]
@@ -206,7 +206,7 @@ class MaskPredictor(nn.Module):
 
 
 class SegmentationHead(nn.Module):
-    """Masks of queries, and one of all that the phrase means."""
+    """Masks of queries, and one of all that the text means."""
 
     def __init__(self, config: Sam3Config) -> None:
         super().__init__()
@@ -260,14 +260,14 @@ class Sam3(nn.Module):
     def forward(
         self, pixels: Tensor, ids: Tensor, boxes: Tensor | None = None, labels: Tensor | None = None
     ) -> Found:
-        """Find what phrases mean.
+        """Find what texts mean.
 
         Parameters
         ----------
         pixels : Tensor
             (P, 3, S, S) in -1..1.
         ids : Tensor
-            (B, L) tokens; B / P phrases in a row for each image.
+            (B, L) tokens; B / P texts in a row for each image.
         boxes, labels : Tensor, optional
             Examples (B, N, 4) and (B, N), as `GeometryEncoder` takes them.
         """
@@ -291,7 +291,7 @@ class Sam3(nn.Module):
 
 
 def spread(x: Tensor, times: int) -> Tensor:
-    """Repeat each map for so many phrases."""
+    """Repeat each map for so many texts."""
     return x[:, None].expand(-1, times, -1, -1, -1).flatten(0, 1)
 
 

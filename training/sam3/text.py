@@ -67,7 +67,7 @@ class TextTransformer(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """Encode phrases at the width of the detector."""
+    """Encode texts at the width of the detector."""
 
     def __init__(self, config: Sam3Config) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Phrases mean what they say, matching is one to one, and a detector's step trains all of it."""
+"""Texts mean what they say, matching is one to one, and a detector's step trains all of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from scipy.optimize import linear_sum_assignment
 from training import shapes
 from training.detection import goals, match
 from training.evaluate_sam3 import average_precision, figures, judge
-from training.phrases import (
+from training.runs import Run
+from training.sam3 import NANO, Found, Sam3
+from training.scenes import SceneMaker
+from training.tests.test_steps import NeverWaits
+from training.texts import (
     ANY,
     COLOURS,
     END,
@@ -23,15 +27,11 @@ from training.phrases import (
     SURFACES,
     VISUAL,
     WORDS,
-    PhraseMaker,
+    TextMaker,
     boxes_of,
     surfaces,
 )  # fmt: skip
-from training.runs import Run
-from training.sam3 import NANO, Found, Sam3
-from training.scenes import SceneMaker
-from training.tests.test_steps import NeverWaits
-from training.train_sam3 import phrase_loss
+from training.train_sam3 import text_loss
 
 SMALL = dataclasses.replace(
     NANO,
@@ -53,17 +53,17 @@ SMALL = dataclasses.replace(
 
 
 @pytest.fixture
-def maker() -> PhraseMaker:
+def maker() -> TextMaker:
     """Scenes of all named families; discs stand in for them."""
     line = torch.linspace(-1, 1, 128)
     away = (line[:, None] ** 2 + line**2).sqrt()
     fields = (0.8 - away).half().expand(len(FAMILIES), -1, -1).contiguous()
     kinds = torch.tensor([shapes.family_number(f) for f in FAMILIES])
     scenes = SceneMaker(fields, kinds, surfaces(torch.device("cpu"), 0, 2), 0)
-    return PhraseMaker(scenes, kinds, 2)
+    return TextMaker(scenes, kinds, 2)
 
 
-def test_phrases_are_words_in_order(maker: PhraseMaker) -> None:
+def test_texts_are_words_in_order(maker: TextMaker) -> None:
     """Tokens are start, at most an article, attributes in their order, a noun, and the end."""
     ids = maker.make(4, 112, 8).ids.flatten(0, 1)
     words = {number: word for word, number in WORDS.items()}
@@ -81,21 +81,21 @@ def test_phrases_are_words_in_order(maker: PhraseMaker) -> None:
         assert positions[-1] == 4
 
 
-def test_about_half_of_the_phrases_mean_nothing(maker: PhraseMaker) -> None:
-    """Present and absent phrases are balanced, and several objects can be meant."""
+def test_about_half_of_the_texts_mean_nothing(maker: TextMaker) -> None:
+    """Present and absent texts are balanced, and several objects can be meant."""
     meant = torch.cat([maker.make(8, 56, 16).meant for _ in range(4)])
     share = float(meant.any(2).float().mean())
     assert 0.35 < share < 0.7
     assert (meant.sum(2) > 1).any()
 
 
-def test_meant_objects_have_the_attributes(maker: PhraseMaker) -> None:
-    """A phrase means exactly the visible objects with all that it names."""
+def test_meant_objects_have_the_attributes(maker: TextMaker) -> None:
+    """A text means exactly the visible objects with all that it names."""
     layout = maker.draw.make(3, 56)
     _, attributes = maker.paint_plan(layout)
     gen = torch.Generator().manual_seed(5)
     seen = torch.rand(attributes.shape[:2], generator=gen) < 0.5
-    wanted = maker.phrases(attributes, seen, 10)
+    wanted = maker.texts(attributes, seen, 10)
     assert ((wanted == ANY) | (wanted >= 0)).all()
     limits = torch.tensor([len(SIZES), len(COLOURS), len(SURFACES), len(NOUNS)])
     assert (wanted < limits).all()
@@ -117,7 +117,7 @@ def test_matching_is_one_to_one_and_nearly_the_best() -> None:
     assert np.mean(ratio) > 0.9
 
 
-def test_goals_are_the_meant_objects(maker: PhraseMaker) -> None:
+def test_goals_are_the_meant_objects(maker: TextMaker) -> None:
     """Masks and boxes of goals are those of the objects in the image."""
     batch = maker.make(2, 112, 4)
     goal = goals(batch, 112)
@@ -133,18 +133,18 @@ def test_goals_are_the_meant_objects(maker: PhraseMaker) -> None:
     torch.testing.assert_close(boxes_of(mask)[0, 0], torch.tensor([0.75, 0.3, 0.5, 0.2]))
 
 
-def test_a_step_trains_the_detector_without_waiting(maker: PhraseMaker) -> None:
+def test_a_step_trains_the_detector_without_waiting(maker: TextMaker) -> None:
     """Gradients reach every weight but those of points, and losses fall."""
     torch.manual_seed(0)
     run = Run(Sam3(SMALL), 3e-3, 100)
     batch = maker.make(1, SMALL.img_size, 4)
     losses = []
     for step in range(8):
-        loss, figures = phrase_loss(run.model, batch)
+        loss, figures = text_loss(run.model, batch)
         if step == 0:
             with NeverWaits():
                 maker.make(1, SMALL.img_size, 4)
-                loss, figures = phrase_loss(run.model, batch)
+                loss, figures = text_loss(run.model, batch)
         run.update(loss)
         run.started = -1000
         losses.append(float(loss.detach()))
@@ -157,8 +157,8 @@ def test_a_step_trains_the_detector_without_waiting(maker: PhraseMaker) -> None:
     assert sum(p.numel() for p in Sam3(NANO).parameters()) * 2 < 14e6
 
 
-def test_perfect_answers_have_perfect_figures(maker: PhraseMaker) -> None:
-    """The figures of the truth are 1, those of silence 0, and phrases without objects count."""
+def test_perfect_answers_have_perfect_figures(maker: TextMaker) -> None:
+    """The figures of the truth are 1, those of silence 0, and texts without objects count."""
     batch = maker.make(4, 96, 4)
     side = 24
     goal = goals(batch, side)
@@ -174,6 +174,6 @@ def test_perfect_answers_have_perfect_figures(maker: PhraseMaker) -> None:
     assert all(v > 0.99 for v in figures(judge(loud, batch)).values())
     quiet = figures(judge(answer(torch.full(goal.there.shape, -10.0)), batch))
     assert quiet["F1 at score 0.5"] == 0
-    assert quiet["absent phrases left empty"] == 1
+    assert quiet["absent texts left empty"] == 1
     scores, right = np.array([0.9, 0.8, 0.7]), np.array([True, False, True])
     assert average_precision(scores, right, 4) == pytest.approx((1 + 2 / 3) / 4)

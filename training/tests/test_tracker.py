@@ -11,16 +11,16 @@ import torch
 
 from training import export, speed
 from training.clips import LIVELY
-from training.evaluate_sam3_clips import judge, named_clips, phrases_of, said
+from training.evaluate_sam3_clips import judge, named_clips, said, texts_of
 from training.images import image_loss
 from training.named_clips import NamedClips
-from training.phrases import ANY, PhraseMaker
 from training.prompts import rough_masks
 from training.runs import Run
 from training.sam3 import NANO, TRACKING, Sam3, Sam3Video, on_detector
 from training.tests.test_detection import SMALL as DETECTOR
 from training.tests.test_detection import maker as maker  # a fixture
 from training.tests.test_steps import NeverWaits
+from training.texts import ANY, TextMaker
 from training.tracks import Habits, clip_loss
 from training.train_sam2 import Phase
 from training.train_sam3_tracker import HABITS, NamedStage
@@ -77,7 +77,7 @@ def test_the_released_size_fits(tmp_path: Path) -> None:
     assert (tmp_path / "nano.safetensors").stat().st_size <= 16_000_000
 
 
-def test_steps_train_the_tracker_alone_without_waiting(run: Run, maker: PhraseMaker) -> None:
+def test_steps_train_the_tracker_alone_without_waiting(run: Run, maker: TextMaker) -> None:
     """Images and clips give gradients to all of the tracker and its neck, and to nothing else."""
     clips = NamedClips(maker, LIVELY)
     gen = maker.scenes.gen
@@ -102,7 +102,7 @@ def test_steps_train_the_tracker_alone_without_waiting(run: Run, maker: PhraseMa
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning")
 @pytest.mark.parametrize("part", speed.PARTS)
-def test_parts_compile_as_a_whole(run: Run, maker: PhraseMaker, part: str) -> None:
+def test_parts_compile_as_a_whole(run: Run, maker: TextMaker, part: str) -> None:
     """Each part is traced without a break, and gives about the same loss."""
     clips = NamedClips(maker, LIVELY)
     scenes, made = clips.images(1, SIDE), clips.make(1, 3, SIDE)
@@ -118,7 +118,7 @@ def test_parts_compile_as_a_whole(run: Run, maker: PhraseMaker, part: str) -> No
     assert torch.cosine_similarity(got[0][1], got[1][1], 0) > 0.98
 
 
-def test_a_stage_learns_and_carries_on(run: Run, maker: PhraseMaker, tmp_path: Path) -> None:
+def test_a_stage_learns_and_carries_on(run: Run, maker: TextMaker, tmp_path: Path) -> None:
     """A stage trains, and what it leaves gives the same detector and the trained tracker."""
     frozen = {k: v.clone() for k, v in run.model.detector.state_dict().items()}
     stage = NamedStage(run, NamedClips(maker, LIVELY), capture=False)
@@ -151,7 +151,7 @@ def test_rough_masks_are_near_and_never_empty() -> None:
         assert not torch.equal(rough, mask)
 
 
-def test_habits_choose_the_masks(run: Run, maker: PhraseMaker) -> None:
+def test_habits_choose_the_masks(run: Run, maker: TextMaker) -> None:
     """Clips are prompted with masks as rough as the habits say."""
     from training.tracks import Tracker
 
@@ -162,12 +162,12 @@ def test_habits_choose_the_masks(run: Run, maker: PhraseMaker) -> None:
         assert torch.equal(tracker.given_masks(), exact) == (rough == 0)
 
 
-def test_phrases_of_clips_mean_what_is_there(maker: PhraseMaker) -> None:
-    """Phrases mean objects that are seen at first, the absent one none; the truth is perfect."""
+def test_texts_of_clips_mean_what_is_there(maker: TextMaker) -> None:
+    """Texts mean objects that are seen at first, the absent one none; the truth is perfect."""
     clips = named_clips(NamedClips(maker), 3, 4)
     asked = 0
     for clip in clips:
-        usual, absent = phrases_of(clip)
+        usual, absent = texts_of(clip)
         for wanted in usual:
             meant = clip.meant(wanted)
             assert meant

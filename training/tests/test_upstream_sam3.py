@@ -63,7 +63,7 @@ def close(a: Tensor, b: Tensor) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("examples", [0, 2])
 def test_answers_agree(examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores, boxes, presence and masks of a phrase agree, with examples as well.
+    """Scores, boxes, presence and masks of a text agree, with examples as well.
 
     Upstream chooses how often it looks at a part of a box; here it is once for such boxes.
     """

@@ -141,7 +141,7 @@ std::vector<ConceptFindings> ConceptPredictor::find(const ConceptRequest& reques
   std::vector<ConceptFindings> out;
   out.reserve(static_cast<std::size_t>(count));
   for (std::int64_t begin = 0; begin < count; begin += kTextsAtOnce) {
-    for (const TextCache::Phrase* const text :
+    for (const TextCache::Text* const text :
          texts_.get(ctx, language_backbone(), part_of(request.texts, begin))) {
       out.push_back(ground(ctx, *text, geometry, request));
       if (request.progress) request.progress(static_cast<std::int64_t>(out.size()), count);
@@ -151,7 +151,7 @@ std::vector<ConceptFindings> ConceptPredictor::find(const ConceptRequest& reques
   return out;
 }
 
-ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Phrase& text,
+ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Text& text,
                                          const sam3::GeometricPrompt& geometry,
                                          const ConceptRequest& request) const {
   const sam3::DetectorHeads& heads = *model_->sam3().detector.heads;

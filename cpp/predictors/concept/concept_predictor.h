@@ -112,7 +112,7 @@ class ConceptPredictor {
   const sam3::VETextEncoder& language_backbone() const {
     return *model_->sam3().detector.backbone.language_backbone;
   }
-  ConceptFindings ground(Context& ctx, const TextCache::Phrase& text,
+  ConceptFindings ground(Context& ctx, const TextCache::Text& text,
                          const sam3::GeometricPrompt& geometry,
                          const ConceptRequest& request) const;
   RawDetections raw_detections(Context& ctx, const sam3::Detections& found) const;

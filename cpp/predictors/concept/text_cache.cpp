@@ -11,9 +11,9 @@ std::span<const std::int64_t> key_of(const sam3::TokenIds& ids, std::int64_t i) 
 
 }  // namespace
 
-const std::vector<const TextCache::Phrase*>& TextCache::get(Context& ctx,
-                                                            const sam3::VETextEncoder& encoder,
-                                                            const sam3::TokenIds& ids) {
+const std::vector<const TextCache::Text*>& TextCache::get(Context& ctx,
+                                                          const sam3::VETextEncoder& encoder,
+                                                          const sam3::TokenIds& ids) {
   if (ids.count > static_cast<std::int64_t>(kTexts)) {
     fail_internal("a batch of " + std::to_string(ids.count) + " texts");
   }
@@ -44,9 +44,9 @@ void TextCache::encode(Context& ctx, const sam3::VETextEncoder& encoder,
   for (std::int64_t i = 0; i < ids.count; ++i) {
     const KeyView key = key_of(ids, i);
     if (entries_.find(key) != entries_.end()) continue;  // twice in the batch
-    Phrase text{.tokens = Tensor::copy_of(features.text(i)),
-                .padding = std::make_unique<bool[]>(key.size()),
-                .last_use = clock_};
+    Text text{.tokens = Tensor::copy_of(features.text(i)),
+              .padding = std::make_unique<bool[]>(key.size()),
+              .last_use = clock_};
     std::copy_n(features.text_padding(i), key.size(), text.padding.get());
     if (entries_.size() >= kTexts) drop_oldest();
     entries_.emplace(Key(key.begin(), key.end()), std::move(text));

@@ -16,7 +16,7 @@ class TextCache {
  public:
   static constexpr std::size_t kTexts = 4096;
 
-  struct Phrase {
+  struct Text {
     Tensor tokens;                    // (L, C)
     std::unique_ptr<bool[]> padding;  // (L,)
     std::int64_t last_use = 0;
@@ -25,8 +25,8 @@ class TextCache {
   // Features of each text, in order; what is not there is computed as one batch. They are valid
   // until the next call. At most kTexts texts. Raises as VETextEncoder::forward, and keeps what
   // it has then.
-  const std::vector<const Phrase*>& get(Context& ctx, const sam3::VETextEncoder& encoder,
-                                        const sam3::TokenIds& ids);
+  const std::vector<const Text*>& get(Context& ctx, const sam3::VETextEncoder& encoder,
+                                      const sam3::TokenIds& ids);
 
   std::size_t size() const { return entries_.size(); }
 
@@ -44,8 +44,8 @@ class TextCache {
   void encode(Context& ctx, const sam3::VETextEncoder& encoder, const sam3::TokenIds& ids);
   void drop_oldest();
 
-  std::map<Key, Phrase, Less> entries_;
-  std::vector<const Phrase*> found_;
+  std::map<Key, Text, Less> entries_;
+  std::vector<const Text*> found_;
   std::int64_t clock_ = 0;
 };
 

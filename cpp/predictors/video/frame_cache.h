@@ -17,7 +17,7 @@ struct EncodedFrame {
   sam2::ImageFeatures features;
   Tensor begun;  // memory_attention.begin: (g * g, C); undefined while !has_begun
   bool has_begun = false;
-  sam3::DetectorFeatures detector;  // for phrases; undefined while !has_detector
+  sam3::DetectorFeatures detector;  // for texts; undefined while !has_detector
   bool has_detector = false;
 };
 using EncodedFramePtr = std::shared_ptr<EncodedFrame>;

@@ -84,7 +84,7 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
 }
 
 bool MaskletTracker::is_searched(std::int64_t frame) const {
-  return prompt_.has_phrase || state_.examples.contains(frame);
+  return prompt_.has_text || state_.examples.contains(frame);
 }
 
 FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) {
@@ -92,7 +92,7 @@ FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) 
   if (!is_searched(index)) return {.masks = Tensor({0, side, side})};
   const EncodedFrame& frame = session_->frame_for_detector(index);
   const sam3::Detector& detector = session_->model().sam3().detector;
-  const TextCache::Phrase& phrase =
+  const TextCache::Text& text =
       *texts_.get(ctx, *detector.backbone.language_backbone,
                   {prompt_.ids.data(), 1, static_cast<std::int64_t>(prompt_.ids.size())})[0];
   ConceptGeometry geometry;
@@ -104,7 +104,7 @@ FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) 
   }
   return FrameDetector{*detector.heads, side, config_.nms}.detect(
       ctx, frame.detector,
-      {phrase.tokens, phrase.padding.get(), geometric_prompt(ctx, geometry, *session_->orig_hw())});
+      {text.tokens, text.padding.get(), geometric_prompt(ctx, geometry, *session_->orig_hw())});
 }
 
 // The memory of the frame is made later, of masks that the rules have changed.

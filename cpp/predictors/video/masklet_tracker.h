@@ -56,7 +56,7 @@ struct MaskletConfig {
 struct MaskletPrompt {
   std::vector<std::int64_t> ids;  // of the tokenizer
   // Without one, frames without examples are not searched: `ids` say "visual".
-  bool has_phrase = true;
+  bool has_text = true;
 };
 struct MaskletExamples {
   std::vector<double> boxes;         // (B, 4): xyxy in pixels

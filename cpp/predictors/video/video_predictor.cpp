@@ -12,7 +12,7 @@ void VideoPredictor::begin() {
   const InUse guard(busy_, "VideoPredictor");
   if (is_open_) {
     State before = committed_;
-    phrases_.restore(before.phrases);
+    texts_.restore(before.texts);
     session_.restore(std::move(before.session));
     next_handle_ = before.next_handle;
     num_pushed_ = before.num_pushed;
@@ -23,16 +23,16 @@ void VideoPredictor::begin() {
 void VideoPredictor::commit() {
   const InUse guard(busy_, "VideoPredictor");
   State state{.session = session_.state(),
-              .phrases = phrases_.state(),
+              .texts = texts_.state(),
               .next_handle = next_handle_,
               .num_pushed = num_pushed_};
   Published published{.num_pushed = num_pushed_, .orig_hw = session_.orig_hw()};
   for (const auto& object : session_.objects()) {
     if (!object->is_masklet) published.handles.push_back(object->handle);
   }
-  for (const VideoPhrases::Phrase& phrase : phrases_.phrases()) {
-    for (const std::int64_t handle : phrase.tracker->obj_ids()) {
-      published.found_names.push_back(phrases_.name_of(handle));
+  for (const VideoTexts::Text& text : texts_.texts()) {
+    for (const std::int64_t handle : text.tracker->obj_ids()) {
+      published.found_names.push_back(texts_.name_of(handle));
     }
   }
   const std::lock_guard lock(publishing_);
@@ -68,7 +68,7 @@ void VideoPredictor::add_object(std::int64_t handle) {
 
 void VideoPredictor::remove_object(std::int64_t handle) {
   change([&](VideoSession& session) {
-    if (phrases_.knows(handle)) return phrases_.remove_object(handle);
+    if (texts_.knows(handle)) return texts_.remove_object(handle);
     session.remove_object(handle);
   });
 }
@@ -76,13 +76,13 @@ void VideoPredictor::remove_object(std::int64_t handle) {
 void VideoPredictor::reset() {
   change([&](VideoSession& session) {
     session.reset();
-    phrases_.reset();
+    texts_.reset();
   });
 }
 
 void VideoPredictor::search(std::int64_t frame) {
   const InUse guard(busy_, "VideoPredictor");
-  phrases_.search_last({.frame = frame, .reverse = false, .next_handle = next_handle_});
+  texts_.search_last({.frame = frame, .reverse = false, .next_handle = next_handle_});
 }
 
 // ---------------------------------------------------------------- frames
@@ -98,8 +98,8 @@ std::optional<std::int64_t> VideoPredictor::prepare(bool allow_unprompted) {
 }
 
 std::optional<std::int64_t> VideoPredictor::prepare_session(bool allow_unprompted) {
-  if (!has_objects() && phrases_.empty()) {
-    fail<StateError>("propagate", "an object with prompts or a phrase", "none");
+  if (!has_objects() && texts_.empty()) {
+    fail<StateError>("propagate", "an object with prompts or a text", "none");
   }
   for (const auto& object : session_.objects()) {
     if (allow_unprompted || object->is_masklet || object->has_prompt()) continue;
@@ -124,8 +124,8 @@ std::int64_t VideoPredictor::first_frame() const {
     for (const std::int64_t frame : object->cond_frames()) frames.push_back(frame);
     for (const auto& entry : object->temp_cond) frames.push_back(entry.first);
   }
-  for (const VideoPhrases::Phrase& phrase : phrases_.phrases()) frames.push_back(phrase.first);
-  if (frames.empty()) fail<StateError>("propagate", "an object with prompts or a phrase", "none");
+  for (const VideoTexts::Text& text : texts_.texts()) frames.push_back(text.first);
+  if (frames.empty()) fail<StateError>("propagate", "an object with prompts or a text", "none");
   return *std::min_element(frames.begin(), frames.end());
 }
 
@@ -146,7 +146,7 @@ void VideoPredictor::track(const Propagation& propagation) {
   const std::int64_t frame = propagation.frame;
   const HandleSet* const only = propagation.only ? &*propagation.only : nullptr;
   if (has_objects()) session_.track(frame, propagation.reverse, only);
-  phrases_.step({.frame = frame, .reverse = propagation.reverse, .next_handle = next_handle_});
+  texts_.step({.frame = frame, .reverse = propagation.reverse, .next_handle = next_handle_});
 }
 
 PropagationStep VideoPredictor::next(Propagation& propagation) {
@@ -159,13 +159,13 @@ PropagationStep VideoPredictor::next(Propagation& propagation) {
     if (only == nullptr) {
       if (const auto wanted = prepare_session(false)) return {.wanted = wanted};
     }
-    const bool is_needed = session_.needs_frame(frame, only) || phrases_.needs_frame(frame);
+    const bool is_needed = session_.needs_frame(frame, only) || texts_.needs_frame(frame);
     if (is_needed && !session_.has_frame(frame)) return {.wanted = frame};
     track(propagation);
     propagation.held.push_back(frame);
     propagation.frame += propagation.reverse ? -1 : 1;
     if (propagation.left) --*propagation.left;
-    if (static_cast<std::int64_t>(propagation.held.size()) < phrases_.delay()) return {};
+    if (static_cast<std::int64_t>(propagation.held.size()) < texts_.delay()) return {};
   }
   if (propagation.held.empty()) return {};
   const std::int64_t ready = propagation.held.front();

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/in_use.h"
-#include "predictors/video/video_phrases.h"
 #include "predictors/video/video_session.h"
+#include "predictors/video/video_texts.h"
 
 namespace sam_rlx {
 
@@ -36,12 +36,12 @@ struct PropagationStep {
 };
 
 // A session for callers: one call at a time. The order of prompts, memories and tracking is here;
-// SessionRules, VideoSession and VideoPhrases say what each does. Frames are given when they are
+// SessionRules, VideoSession and VideoTexts say what each does. Frames are given when they are
 // asked for.
 class VideoPredictor {
  public:
   VideoPredictor(std::shared_ptr<const Model> model, int num_threads, const VideoOptions& options)
-      : session_(std::move(model), num_threads, options), phrases_(session_) {
+      : session_(std::move(model), num_threads, options), texts_(session_) {
     commit();
   }
 
@@ -71,9 +71,9 @@ class VideoPredictor {
   }
   // The same with the texts.
   template <class Work>
-  auto use_phrases(const Work& work) {
+  auto use_texts(const Work& work) {
     const InUse guard(busy_, "VideoPredictor");
-    return work(phrases_);
+    return work(texts_);
   }
 
   // ---- calls of users, which consist of several of what follows. What was done since `begin`
@@ -126,7 +126,7 @@ class VideoPredictor {
  private:
   struct State {
     SessionState session;
-    VideoPhrases::State phrases;
+    VideoTexts::State texts;
     std::int64_t next_handle = 0, num_pushed = 0;
   };
   std::optional<std::int64_t> prepare_session(bool allow_unprompted);
@@ -136,7 +136,7 @@ class VideoPredictor {
   void take_handle(std::int64_t handle) { next_handle_ = std::max(next_handle_, handle + 1); }
 
   VideoSession session_;
-  VideoPhrases phrases_;
+  VideoTexts texts_;
   std::int64_t next_handle_ = 0, num_pushed_ = 0;
   std::map<std::int64_t, std::string> labels_;
   State committed_;

@@ -137,7 +137,7 @@ class VideoSession {
   const EncodedFrame& frame_for_detector(std::int64_t index);
   // A new object of a text, or a new prompt for it. mask (S, S) of zeros and ones.
   void add_masklet(std::int64_t frame, std::int64_t handle, ConstView mask);
-  // Makes an object that was clicked one of a phrase.
+  // Makes an object that was clicked one of a text.
   void claim(std::int64_t handle);
   struct MaskletStep {
     std::int64_t frame = 0;

@@ -65,7 +65,7 @@ class Saved:
 
 def state_of(session: Session) -> dict[str, Any]:
     """Return the arrays of a session, in the middle of a call."""
-    if session.core.num_phrases:
+    if session.core.num_texts:
         raise UnsupportedError("save: expected a session without texts, found one with")
     names = {handle: _name_text(obj_id) for handle, obj_id in session.names().items()}
     if names:

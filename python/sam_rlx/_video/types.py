@@ -31,7 +31,7 @@ class VideoFrame:
     logits : dict, optional
         By object: float32 (H, W), on request.
     phrases : dict
-        By object that a phrase named: the phrase.
+        By object that a text named: the text.
     """
 
     frame_index: int

@@ -83,17 +83,17 @@ def add_key_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_arguments(
-    parser: argparse.ArgumentParser, default: str = "sam-nano", phrases: str | None = None
+    parser: argparse.ArgumentParser, default: str = "sam-nano", texts: str | None = None
 ) -> None:
     """Add ``--model``, ``--key``, ``--precision`` and ``--threads``.
 
-    The model defaults to a packaged one. With `phrases` as another for texts the attribute is
+    The model defaults to a packaged one. With `texts`, another model for texts, the attribute is
     None where none was named.
     """
-    packaged = f"{default}, or {phrases} for texts" if phrases else default
+    packaged = f"{default}, or {texts} for texts" if texts else default
     parser.add_argument(
         "--model",
-        default=None if phrases else default,
+        default=None if texts else default,
         metavar="MODEL",
         help=f"checkpoint file, hub id, or a packaged model (default: {packaged})",
     )

@@ -120,16 +120,16 @@ class ConceptFinder:
         return self._found(image, found, say)
 
     def _found(self, image: NDArray[np.uint8], found: ConceptPrediction, say: Say) -> Found:
-        phrases = [str(phrase) for phrase in found.phrases]
-        counts = [int(np.count_nonzero(found.labels == label)) for label in range(len(phrases))]
-        for count, phrase in zip(counts, phrases, strict=True):
-            say(f"found {count} of {phrase!r}")
+        texts = [str(text) for text in found.phrases]
+        counts = [int(np.count_nonzero(found.labels == label)) for label in range(len(texts))]
+        for count, text in zip(counts, texts, strict=True):
+            say(f"found {count} of {text!r}")
         for index, (name, score) in enumerate(zip(found.names, found.scores, strict=True)):
             share = 100.0 * found.masks[index].mean()
             say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the image")
         annotations = [
             io.coco_annotation(
-                mask, category_id=int(label) + 1, phrase=phrases[label], score=float(score)
+                mask, category_id=int(label) + 1, phrase=texts[label], score=float(score)
             )
             for mask, label, score in zip(found.masks, found.labels, found.scores, strict=True)
         ]
@@ -138,7 +138,7 @@ class ConceptFinder:
             "boxes_xyxy": found.boxes,
             "scores": found.scores,
             "labels": found.labels,
-            "phrases": np.array(phrases),
+            "phrases": np.array(texts),
             "low_res_masks": found.low_res_masks,
         }
         examples = {key: value for key, value in self._prompts.items() if key != "text"}
@@ -147,11 +147,9 @@ class ConceptFinder:
             list(found.masks),
             annotations,
             arrays,
-            ", ".join(
-                f"{count} of {phrase!r}" for count, phrase in zip(counts, phrases, strict=True)
-            ),
+            ", ".join(f"{count} of {text!r}" for count, text in zip(counts, texts, strict=True)),
             "" if len(found.scores) else self._hint(),
-            phrases,
+            texts,
         )
 
     def _hint(self) -> str:

@@ -116,11 +116,11 @@ class _Prompts:
     """Prompts of single objects by frame and object, and texts with their frames."""
 
     objects: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
-    phrases: list[tuple[int, str]] = field(default_factory=list)
+    texts: list[tuple[int, str]] = field(default_factory=list)
 
     def check(self, count: int | None, hw: tuple[int, int]) -> None:
         """Raise an error for prompts that are outside of the video or of its frames."""
-        for frame, _ in [*self.objects, *self.phrases]:
+        for frame, _ in [*self.objects, *self.texts]:
             if count is not None and frame >= count:
                 raise InvalidArgumentError(f"--frame: expected 0 to {count - 1}, found {frame}")
         for group in self.objects.values():
@@ -133,7 +133,7 @@ class _Prompts:
 
     @property
     def first_frame(self) -> int:
-        return min([frame for frame, _ in [*self.objects, *self.phrases]])
+        return min([frame for frame, _ in [*self.objects, *self.texts]])
 
 
 def _grouped(prompts: list[tuple[str, Any]]) -> _Prompts:
@@ -149,7 +149,7 @@ def _grouped(prompts: list[tuple[str, Any]]) -> _Prompts:
             state[kind] = value
             continue
         if kind == "text":
-            result.phrases.append((state["frame"], value))
+            result.texts.append((state["frame"], value))
             continue
         group = result.objects.setdefault((state["frame"], state["object"]), {"point": []})
         if kind == "point":
@@ -161,7 +161,7 @@ def _grouped(prompts: list[tuple[str, Any]]) -> _Prompts:
     for group in result.objects.values():
         if "mask" in group and (group["point"] or "box" in group):
             raise UsageError("--mask: expected it without points and box on the same frame")
-    if not result.objects and not result.phrases:
+    if not result.objects and not result.texts:
         raise UsageError("expected --point, --box, --mask or --text, found none")
     return result
 
@@ -171,27 +171,27 @@ def run(args: argparse.Namespace) -> None:
     prompts = _grouped(args.prompts or [])
     outputs = TrackOutputs(
         args,
-        [phrase for _, phrase in prompts.phrases],
+        [text for _, text in prompts.texts],
         [name for _, name in prompts.objects],
         prompts.mask_files(),
     )
     source = open_frames(args.video)
     # With texts results come late: their frames are decoded a second time, not out of order.
-    shown = open_frames(args.video) if prompts.phrases else source
+    shown = open_frames(args.video) if prompts.texts else source
     height, width = source.read(0).shape[:2]
     prompts.check(source.count, (height, width))
-    args.model = args.model or _PACKAGED[bool(prompts.phrases)]
+    args.model = args.model or _PACKAGED[bool(prompts.texts)]
     model = common.load(args, outputs)
-    if prompts.phrases and not model.supports_text:
+    if prompts.texts and not model.supports_text:
         raise UsageError(f"--text: expected a checkpoint of SAM 3 as --model, found {args.model}")
     session = VideoPredictor(
-        model, source, num_threads=args.threads, phrase_options=_phrase_options(args.threshold)
+        model, source, num_threads=args.threads, phrase_options=_text_options(args.threshold)
     )
     with terminal_clock("encoding"):
         for (frame, name), group in prompts.objects.items():
             session.add_prompt(frame, name, **_arguments(group, model, (height, width)))
-        for frame, phrase in prompts.phrases:
-            session.add_text(phrase, frame_index=frame)
+        for frame, text in prompts.texts:
+            session.add_text(text, frame_index=frame)
     outputs.say(f"video {args.video}: {session.num_frames} frames of {width} x {height} pixels")
     start, done = time.perf_counter(), 0
     rate = source.rate if isinstance(source, ClipFrames) else _RATE
@@ -214,10 +214,10 @@ def run(args: argparse.Namespace) -> None:
             outputs.say(f"tracked {done} frames in {seconds:.1f} s, {done / seconds:.2f} a second")
             outputs.finish()
     if outputs.found_nothing:
-        raise Unfulfilled(_EMPTY_TEXT if prompts.phrases else _EMPTY)
+        raise Unfulfilled(_EMPTY_TEXT if prompts.texts else _EMPTY)
 
 
-def _phrase_options(threshold: float | None) -> dict[str, float]:
+def _text_options(threshold: float | None) -> dict[str, float]:
     if threshold is None:
         return {}
     return {_KNOWN: threshold, _NEW: threshold}

@@ -29,11 +29,11 @@ class TrackOutputs:
     def __init__(
         self,
         args: argparse.Namespace,
-        phrases: Iterable[str],
+        texts: Iterable[str],
         objects: Iterable[str],
         mask_files: Iterable[Path],
     ) -> None:
-        self.categories = ["object", *dict.fromkeys(phrases)]
+        self.categories = ["object", *dict.fromkeys(texts)]
         self.video: Path | None = args.output
         self.masks: Path | None = args.masks
         self.json: str | None = args.json
@@ -122,9 +122,9 @@ class TrackOutputs:
         for name, (obj_id, mask) in zip(names, frame.masks.items(), strict=True):
             category, fields = 1, {"object": name, "object_score": frame.scores[obj_id]}
             if obj_id in frame.phrases:
-                phrase = frame.phrases[obj_id]
-                category = 1 + self.categories.index(phrase)
-                fields = {"object": name, "phrase": phrase, "score": frame.scores[obj_id]}
+                text = frame.phrases[obj_id]
+                category = 1 + self.categories.index(text)
+                fields = {"object": name, "phrase": text, "score": frame.scores[obj_id]}
             annotation = io.coco_annotation(mask, **fields)
             head = {"id": len(self.annotations) + 1, "image_id": number, "category_id": category}
             self.annotations.append({**head, "iscrowd": 0, **annotation})

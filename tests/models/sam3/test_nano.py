@@ -16,7 +16,7 @@ concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 CHECKPOINT = trained("sam3-nano")
-PHRASES = ["red circle", "a small blue object", "yellow ring"]
+TEXTS = ["red circle", "a small blue object", "yellow ring"]
 RED, BLUE = (215, 40, 35), (40, 60, 210)
 
 
@@ -53,12 +53,12 @@ def model():
 
 
 def test_image_to_masks(parity, testing, network):
-    """All queries of three phrases: scores, boxes, presence, masks and the semantic map."""
+    """All queries of three texts: scores, boxes, presence, masks and the semantic map."""
     pixels = testing.preprocess_sam3(IMAGES["wide"], 336, integer=True)[None]
-    inputs = {"image": pixels, "phrases": PHRASES, "kept": [0, 7, 39]}
+    inputs = {"image": pixels, "texts": TEXTS, "kept": [0, 7, 39]}
     single = upstream.run(network, inputs, parts.ground_image)
     exact = upstream.run64(upstream.double(network), inputs, parts.ground_image)
-    ids = upstream_sam3.tokenizer()(PHRASES, context_length=32).numpy()
+    ids = upstream_sam3.tokenizer()(TEXTS, context_length=32).numpy()
 
     def run(isa, threads, arrays):
         return testing.sam3_detect(
@@ -76,7 +76,7 @@ def agree(ours, theirs):
 
 @pytest.mark.parametrize("name", ["square", "wide"])
 def test_processor(network, name):
-    """Phrases, boxes that refine them, and a box alone, at the default threshold."""
+    """Texts, boxes that refine them, and a box alone, at the default threshold."""
     image = Image.fromarray(IMAGES[name])
     theirs = upstream_sam3.processor(network, 336)
     ours = Sam3Processor(build_sam3_image_model(checkpoint_path=str(CHECKPOINT)), resolution=336)
@@ -84,7 +84,7 @@ def test_processor(network, name):
     with upstream_sam3.on_cpu():
         states = [processor.set_image(image) for processor in (ours, theirs)]
         for method, arguments in (
-            *(("set_text_prompt", [phrase]) for phrase in (*PHRASES, "red object", "green letter")),
+            *(("set_text_prompt", [text]) for text in (*TEXTS, "red object", "green letter")),
             ("add_geometric_prompt", [[0.24, 0.3, 0.34, 0.34], True]),
             ("add_geometric_prompt", [[0.72, 0.26, 0.16, 0.16], False]),
             ("reset_all_prompts", []),
@@ -99,7 +99,7 @@ def test_processor(network, name):
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_it_finds_what_phrases_name(model, name):
+def test_it_finds_what_texts_name(model, name):
     """What is there is found, with its whole outline, and what is not there is not."""
     predictor = sam_rlx.ConceptPredictor(model)
     predictor.set_image(IMAGES[name])
@@ -111,5 +111,5 @@ def test_it_finds_what_phrases_name(model, name):
     assert len(found.scores) == 1
     assert (found.masks[0] & blue).sum() > 0.8 * (found.masks[0] | blue).sum()
     assert len(predictor.predict(text="red object").scores) == 3
-    for phrase in ("green circle", "yellow ring", "blue ring"):
-        assert len(predictor.predict(text=phrase).scores) == 0, phrase
+    for text in ("green circle", "yellow ring", "blue ring"):
+        assert len(predictor.predict(text=text).scores) == 0, text

@@ -1,4 +1,4 @@
-"""sam3-nano following a phrase through a clip, beside upstream with the same weights."""
+"""sam3-nano following a text through a clip, beside upstream with the same weights."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import sam_rlx
 from support.trained import trained
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
-phrase_clips = pytest.importorskip("support.phrase_clips", reason="needs sam3")
+text_clips = pytest.importorskip("support.text_clips", reason="needs sam3")
 oracle = pytest.importorskip("support.upstream_sam3_masklets", reason="needs sam3")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
@@ -62,7 +62,7 @@ def shown(frames, obj):
 
 def test_objects_enter_leave_cross_and_return(models):
     steps = [("text", 0, "red circle"), ("track", {"start_frame_idx": 0})]
-    found = phrase_clips.check(*models, paint(), steps, RELEASED)[1:]
+    found = text_clips.check(*models, paint(), steps, RELEASED)[1:]
     assert shown(found, LEAVES) == list(range(9))
     assert shown(found, CROSSES) == list(range(20))
     assert {9, 10, 11} - set(shown(found, RETURNS)) == {11}
@@ -79,7 +79,7 @@ def test_a_removed_object(models):
         ("points", 12, CROSSES, [[0.425, 0.79], [0.55, 0.85]], [1, 0]),
         ("track", {"start_frame_idx": 12}),
     ]
-    found = phrase_clips.check(*models, paint(), steps, RELEASED)
+    found = text_clips.check(*models, paint(), steps, RELEASED)
     before, after = found[:17], found[17:]
     assert shown(before, LEAVES)
     assert not shown(after, LEAVES)

@@ -1,4 +1,4 @@
-"""A whole SAM 3 from a checkpoint: image and phrases to logits, boxes and masks."""
+"""A whole SAM 3 from a checkpoint: image and texts to logits, boxes and masks."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.parity
 TINY = tiny_sam3.TINY
 TEXT_PROJECTION = "detector.backbone.language_backbone.encoder.text_projection"
 SECOND_NECK = "detector.backbone.vision_backbone.sam2_convs."
-PHRASES = ["a cat", "yellow school bus", "it's 3 dogs!"]
+TEXTS = ["a cat", "yellow school bus", "it's 3 dogs!"]
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,10 @@ def save(path, weights, config=TINY):
 def check(parity, path, module, config=TINY, seed=0):
     side = config.img_size
     image = np.random.default_rng([seed, 3]).standard_normal((1, side, side, 3), np.float32)
-    inputs = {"image": image, "phrases": PHRASES, "kept": [0, 7, 3]}
+    inputs = {"image": image, "texts": TEXTS, "kept": [0, 7, 3]}
     single = upstream.run(module, inputs, parts.ground_image)
     exact = upstream.run64(upstream.double(module), inputs, parts.ground_image)
-    ids = upstream_sam3.tokenizer()(PHRASES, context_length=config.context_length).numpy()
+    ids = upstream_sam3.tokenizer()(TEXTS, context_length=config.context_length).numpy()
 
     def run(isa, threads, arrays):
         return parity.testing.sam3_detect(

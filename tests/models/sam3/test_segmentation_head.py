@@ -1,4 +1,4 @@
-"""SAM 3's segmentation head: masks of queries, and one of the phrase."""
+"""SAM 3's segmentation head: masks of queries, and one of the text."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""SAM 3's text encoder. Ours gives the tokens that count, phrase by phrase."""
+"""SAM 3's text encoder. Ours gives the tokens that count, text by text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3"
 pytestmark = pytest.mark.parity
 
 START, END = 49406, 49407
-# Phrases of 2 to 9 ids; one has the id of padding in its midst.
+# Texts of 2 to 9 ids; one has the id of padding in its midst.
 IDS = np.zeros((5, 9), np.int64)
 IDS[0, :4] = START, 320, 2368, END
 IDS[1] = START, 4481, 1228, 2840, 257, 27706, 257, 12, END
@@ -30,7 +30,7 @@ def small(**sizes):
 
 
 def small_ids(ids):
-    """The same phrases with ids below 97, 0 at the same positions."""
+    """The same texts with ids below 97, 0 at the same positions."""
     return np.where(ids == 0, 0, ids % 96 + 1)
 
 
@@ -54,7 +54,7 @@ def config_of(config):
 
 
 def valid(ids):
-    """Lengths of phrases without what follows their last id."""
+    """Lengths of texts without what follows their last id."""
     return [int(np.flatnonzero(row)[-1]) + 1 for row in np.asarray(ids)]
 
 
@@ -78,8 +78,8 @@ def adapt(module, ids):
         {"text_width": 128, "text_heads": 2, "text_layers": 24},
     ],
 )
-@pytest.mark.parametrize("phrases", [slice(0, 5), slice(0, 1), slice(3, 4)])
-def test_text_encoder(parity, sizes, phrases):
+@pytest.mark.parametrize("texts", [slice(0, 5), slice(0, 1), slice(3, 4)])
+def test_text_encoder(parity, sizes, texts):
     config = small(**sizes)
     parity.check(
         "sam3.VETextEncoder",
@@ -87,7 +87,7 @@ def test_text_encoder(parity, sizes, phrases):
         config_of(config),
         adapt=adapt,
         seeds=(0,) if sizes.get("text_layers") == 24 else (0, 1),
-        ids=small_ids(IDS[phrases]),
+        ids=small_ids(IDS[texts]),
     )
 
 
@@ -104,7 +104,7 @@ def test_lengths(parity, lengths):
 @pytest.mark.parametrize(("width", "heads"), [(32, 4), (48, 3), (16, 1)])
 @pytest.mark.parametrize("lengths", [[7], [3, 1, 12]])
 def test_residual_attention_block(parity, width, heads, lengths):
-    """Phrases of different lengths in one call are what upstream makes of each."""
+    """Texts of different lengths in one call are what upstream makes of each."""
     torch = upstream.torch
     block = type(reference(small()).encoder.transformer.resblocks[0])
 
@@ -168,8 +168,8 @@ def test_a_batch_equals_the_loop(testing, parity):
     parity.same_bits(padding, np.concatenate([part[1] for part in parts]), "padding")
 
 
-def test_what_follows_a_phrase_costs_nothing(testing, parity):
-    """Zeros behind a phrase change no bit and take no memory."""
+def test_what_follows_a_text_costs_nothing(testing, parity):
+    """Zeros behind a text change no bit and take no memory."""
     config = small()
     weights = upstream.state_dict(upstream.randomise(reference(config), 0))
     short = small_ids(IDS[:1, :4])

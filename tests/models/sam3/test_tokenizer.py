@@ -115,7 +115,7 @@ def test_any_text(reference, text):
 # ---------------------------------------------------------------- length
 
 
-def test_a_long_phrase_is_cut_and_says_so():
+def test_a_long_text_is_cut_and_says_so():
     with pytest.warns(sam_rlx.TruncationWarning, match="at most 32 tokens.*found 42") as caught:
         found = sam_rlx.Tokenizer()(["a cat", "cat " * 40])
     assert len(caught) == 1
@@ -145,7 +145,7 @@ def test_long_words_take_no_long_time():
     assert seconds[0] < 100 * seconds[1]
 
 
-def test_no_phrase():
+def test_no_text():
     assert sam_rlx.Tokenizer()([]).shape == (0, 32)
 
 

@@ -1,4 +1,4 @@
-"""The released size of SAM 3 with random weights: a phrase, and a click."""
+"""The released size of SAM 3 with random weights: a text, and a click."""
 
 import gc
 
@@ -15,7 +15,7 @@ clicks = pytest.importorskip("support.sam3_clicks", reason="needs sam3")
 pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.full]
 
 RELEASED = tiny_sam3.RELEASED
-PHRASES = ["yellow school bus"]
+TEXTS = ["yellow school bus"]
 KEPT = [0, 17, 199]
 CLICK = {
     "point_coords": np.array([[250.0, 130.0], [40.0, 390.0]]),
@@ -29,7 +29,7 @@ def run_upstream(path, image, pixels):
     network = upstream_sam3.image_model(RELEASED, clicks=True)
     state = {upstream_sam3.meta_name(name): w for name, w in network.state_dict().items()}
     torch.save({"model": state}, path)
-    inputs = {"image": pixels, "phrases": PHRASES, "kept": KEPT}
+    inputs = {"image": pixels, "texts": TEXTS, "kept": KEPT}
     return (
         dict(zip(FOUND, upstream.run(network, inputs, parts.ground_image), strict=True)),
         dict(zip(clicks.NAMES, clicks.predict_inst(network, image, CLICK, True), strict=True)),
@@ -48,7 +48,7 @@ def test_random_weights(testing, parity, tmp_path, images):
     found, click = run_upstream(path, image, pixels)
     gc.collect()
 
-    ids = upstream_sam3.tokenizer()(PHRASES, context_length=RELEASED.context_length).numpy()
+    ids = upstream_sam3.tokenizer()(TEXTS, context_length=RELEASED.context_length).numpy()
     ours = testing.sam3_detect(str(path), pixels, ids, KEPT, num_threads=2)
     for name, mine in zip(FOUND, ours, strict=True):
         close(mine, found[name], name)

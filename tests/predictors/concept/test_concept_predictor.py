@@ -23,7 +23,7 @@ concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 pytestmark = pytest.mark.parity
 
 BOX = [20.0, 30.0, 200.0, 190.5]
-LOW = 0.3  # a threshold that keeps some of each phrase
+LOW = 0.3  # a threshold that keeps some of each text
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def same(a: sam_rlx.ConceptPrediction, b: sam_rlx.ConceptPrediction) -> None:
 
 
 def part(found: sam_rlx.ConceptPrediction, label: int) -> sam_rlx.ConceptPrediction:
-    """Return the instances of one phrase, as a call with this phrase alone gives them."""
+    """Return the instances of one text, as a call with this text alone gives them."""
     rows = found.labels == label
     return sam_rlx.ConceptPrediction(
         masks=found.masks[rows],
@@ -106,12 +106,12 @@ def test_threads_change_no_bit(
     same(other.predict(image, **prompts), predictor.predict(**prompts))
 
 
-def test_phrases_do_not_meet(predictor: sam_rlx.ConceptPredictor, model: sam_rlx.Model) -> None:
-    """One call with many phrases is the loop over them, on a fresh predictor too."""
-    phrases = [f"{word} {i}" for i in range(12) for word in ("cat", "a small dog", "x")]
+def test_texts_do_not_meet(predictor: sam_rlx.ConceptPredictor, model: sam_rlx.Model) -> None:
+    """One call with many texts is the loop over them, on a fresh predictor too."""
+    texts = [f"{word} {i}" for i in range(12) for word in ("cat", "a small dog", "x")]
     prompts = {"boxes": [BOX], "box_labels": [0], "threshold": LOW}
-    found = predictor.predict(text=[*phrases, phrases[3]], **prompts)
-    assert len(found.scores) > len(phrases)
+    found = predictor.predict(text=[*texts, texts[3]], **prompts)
+    assert len(found.scores) > len(texts)
     fresh = sam_rlx.ConceptPredictor(model, 1)
     fresh._core.set_concept_image(predictor._core.concept_image)
     for label in (0, 3, 31, 32, 35, 36):
@@ -246,7 +246,7 @@ def test_progress(predictor: sam_rlx.ConceptPredictor) -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_long_phrases_are_cut(predictor: sam_rlx.ConceptPredictor) -> None:
+def test_long_texts_are_cut(predictor: sam_rlx.ConceptPredictor) -> None:
     with pytest.warns(TruncationWarning, match="expected at most 32 tokens"):
         long = predictor.predict(text="word " * 40, threshold=0.0)
     with warnings.catch_warnings():
@@ -259,7 +259,7 @@ def test_long_phrases_are_cut(predictor: sam_rlx.ConceptPredictor) -> None:
 
 REFUSED = {
     "no prompt": ({}, "expected text, boxes or point_coords"),
-    "no phrase": ({"text": []}, "text: expected"),
+    "no text": ({"text": []}, "text: expected"),
     "no word": ({"text": ["cat", 3]}, "text: expected"),
     "a number": ({"text": 1.5}, "text: expected"),
     "ids of float": ({"text": [[1.0, 2.0]]}, "text: expected"),
@@ -360,8 +360,8 @@ def test_a_third_call_allocates_its_results_alone(
         assert results > 0
 
 
-def test_phrases_that_were_used_last_are_known(predictor: sam_rlx.ConceptPredictor) -> None:
-    """More phrases than are kept: the first one is computed anew, with the same result."""
+def test_texts_that_were_used_last_are_known(predictor: sam_rlx.ConceptPredictor) -> None:
+    """More texts than are kept: the first one is computed anew, with the same result."""
     first = predictor.predict(text="a cat", threshold=LOW)
     ids = np.full((4200, 4), 49407)
     ids[:, 0], ids[:, 1], ids[:, 2] = 49406, np.arange(4200) + 300, 320

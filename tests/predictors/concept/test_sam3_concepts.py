@@ -1,4 +1,4 @@
-"""Images and phrases to instances, end to end beside upstream's processor."""
+"""Images and texts to instances, end to end beside upstream's processor."""
 
 import numpy as np
 import pytest
@@ -84,14 +84,14 @@ def test_default_threshold(module, model, images):
     compared = 0
     for name in IMAGES:
         predictor, processor = predictor_of(model, images[name]), concepts.processor(module)
-        for phrase in ("a cat", "visual", "dog", "person"):
-            found = predictor.predict(text=phrase, raw=True)
-            every = predictor.predict(text=phrase, threshold=0.0).scores
+        for text in ("a cat", "visual", "dog", "person"):
+            found = predictor.predict(text=text, raw=True)
+            every = predictor.predict(text=text, threshold=0.0).scores
             if np.abs(every - 0.5).min() < 2e-3:
                 continue
             with upstream_sam3.on_cpu():
                 chw = torch.from_numpy(images[name]).permute(2, 0, 1)
-                state = processor.set_text_prompt(phrase, processor.set_image(chw))
+                state = processor.set_text_prompt(text, processor.set_image(chw))
             check(concepts.results(state), found)
             compared += len(found.scores)
     assert compared > 10
@@ -129,8 +129,8 @@ def test_raw_outputs(module, model, images, parity):
     with torch.inference_mode(), upstream_sam3.on_cpu():
         chw = torch.from_numpy(image).permute(2, 0, 1)
         state = processor.set_image(chw)
-        for raw, phrase in zip(found.raw, ("a cat", "dog"), strict=True):
-            processor.set_text_prompt(phrase, state)
+        for raw, text in zip(found.raw, ("a cat", "dog"), strict=True):
+            processor.set_text_prompt(text, state)
             out = module.forward_grounding(
                 backbone_out=state["backbone_out"],
                 find_input=processor.find_stage,
@@ -148,7 +148,7 @@ def test_raw_outputs(module, model, images, parity):
                 assert np.shape(ours) == theirs.shape
                 np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3 * np.abs(theirs).max())
             kept = 1 / (1 + np.exp(-raw.pred_logits)) / (1 + np.exp(-raw.presence_logit_dec)) > 0.3
-            label = found.phrases.index(phrase)
+            label = found.phrases.index(text)
             np.testing.assert_array_equal(
                 found.low_res_masks[found.labels == label], raw.pred_masks[kept]
             )

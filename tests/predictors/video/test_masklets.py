@@ -1,4 +1,4 @@
-"""Rules of following what a phrase names: against plain NumPy and upstream's own functions."""
+"""Rules of following what a text names: against plain NumPy and upstream's own functions."""
 
 from collections import defaultdict
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A stream without end: sam3-nano follows a phrase on pushed frames and forgets what left."""
+"""A stream without end: sam3-nano follows a text on pushed frames and forgets what left."""
 
 import numpy as np
 import pytest
@@ -64,4 +64,4 @@ def test_a_corrected_object_is_forgotten_too(follow):
     session, _, alive = follow(2, obj_id=LEAVES)
     assert alive[SEEN - 1] == [STAYS, LEAVES]
     assert alive[SEEN + 2] == [STAYS]
-    assert session._core.phrases[0]["refined"] == []
+    assert session._core.texts[0]["refined"] == []

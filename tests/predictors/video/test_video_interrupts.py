@@ -42,7 +42,7 @@ SCRIPT = [
     lambda s: s.remove_object("b"),
     step(4),
 ]
-PHRASES = [
+TEXTS = [
     lambda s: s.add_text(["red circle", "blue square"]),
     step(0),
     step(1),
@@ -96,12 +96,12 @@ def test_prompts_and_steps_at_many_polls(model):
     check(lambda: sam_rlx.VideoPredictor(model, FRAMES, num_threads=1), SCRIPT)
 
 
-def test_phrases_at_many_polls():
+def test_texts_at_many_polls():
     model = sam_rlx.load_model("sam3-nano")
-    check(lambda: sam_rlx.VideoPredictor(model, FRAMES, num_threads=1), PHRASES)
+    check(lambda: sam_rlx.VideoPredictor(model, FRAMES, num_threads=1), TEXTS)
 
 
-def test_phrases_on_a_stream_at_many_polls():
+def test_texts_on_a_stream_at_many_polls():
     model = sam_rlx.load_model("sam3-nano")
     script = [lambda s: s.add_text("red circle"), *STREAM]
     check(lambda: sam_rlx.VideoPredictor(model, num_threads=1), script)

@@ -35,7 +35,7 @@ class GeometricPrompt:
 
 
 class Sam3Processor:
-    """Phrases and boxes on images, with upstream's methods and states.
+    """Texts and boxes on images, with upstream's methods and states.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Scenes whose objects have names, and phrases that name some of them, or none."""
+"""Scenes whose objects have names, and texts that name some of them, or none."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HARD_SHARE = 0.5
 
 
 class Named(NamedTuple):
-    """Images, phrases about them, and what the phrases mean.
+    """Images, texts about them, and what the texts mean.
 
     Attributes
     ----------
@@ -56,9 +56,9 @@ class Named(NamedTuple):
     owner : Tensor
         (B, S, S) number of the object seen at each pixel, 0 for none.
     ids : Tensor
-        (B, P, L) tokens of P phrases for each image.
+        (B, P, L) tokens of P texts for each image.
     meant : Tensor
-        (B, P, K) bool: objects 1..K that can be seen and that a phrase means.
+        (B, P, K) bool: objects 1..K that can be seen and that a text means.
     boxes, labels : Tensor
         (B, P, N, 4) centre and size in 0..1, and (B, P, N): an example of what is meant (1), one of
         what is not (0), or none (-1).
@@ -100,8 +100,8 @@ def tables(device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.tensor(first, device=device), torch.tensor(other, device=device)
 
 
-class PhraseMaker:
-    """Make scenes of coloured objects, and phrases.
+class TextMaker:
+    """Make scenes of coloured objects, and texts.
 
     Parameters
     ----------
@@ -127,11 +127,11 @@ class PhraseMaker:
         self.round = [(kinds == shapes.family_number(f)).to(device) for f in ("disc", "ellipse")]
 
     @torch.no_grad()
-    def make(self, batch: int, side: int, phrases: int, examples: bool = True) -> Named:
-        """Compose scenes on squares of `side` pixels with so many phrases each.
+    def make(self, batch: int, side: int, texts: int, examples: bool = True) -> Named:
+        """Compose scenes on squares of `side` pixels with so many texts each.
 
-        With `examples` two fifths of the phrases that mean something come with the box of an object
-        that is meant, half of these without the phrase, and some with one of another object.
+        With `examples` two fifths of the texts that mean something come with the box of an object
+        that is meant, half of these without the text, and some with one of another object.
         """
         layout = self.draw.make(batch, side)
         layout, attributes = self.paint_plan(layout)
@@ -143,17 +143,17 @@ class PhraseMaker:
         nothing = torch.zeros_like(layout.coins)
         pixels = finish.finish(image, nothing, self.scenes.gen, true_colours=True)
         seen = self._seen(layout, owner, aspect)
-        wanted = self.phrases(attributes, seen, phrases)
+        wanted = self.texts(attributes, seen, texts)
         meant = meant_by(attributes, seen, wanted)
         ids, draw = self.tokens(wanted), self.draw
-        shown = draw.chance(0.4 * examples, batch, phrases) & meant.any(2)
+        shown = draw.chance(0.4 * examples, batch, texts) & meant.any(2)
         example = (draw.rand(*meant.shape) + meant).argmax(2)
         alike = attributes.gather(1, example[..., None].expand(-1, -1, 4)).clone()
         alike[..., 0].fill_(ANY)
-        visual = (shown & draw.chance(0.5, batch, phrases))[..., None]
+        visual = (shown & draw.chance(0.5, batch, texts))[..., None]
         meant = meant_by(attributes, seen, torch.where(visual, alike, wanted))
         other = seen[:, None] & ~meant
-        wrong = draw.chance(0.15 * examples, batch, phrases) & other.any(2)
+        wrong = draw.chance(0.15 * examples, batch, texts) & other.any(2)
         against = (draw.rand(*meant.shape) + other).argmax(2)
         boxes = self._boxes(owner, torch.stack([example, against], 2))
         labels = torch.stack([torch.where(shown, 1, -1), torch.where(wrong, 0, -1)], 2)
@@ -183,7 +183,7 @@ class PhraseMaker:
         """Give objects colours and surfaces: the layout, and attributes (B, K, 4)."""
         draw, (b, k) = self.draw, layout.shape.shape
         colour, surface = draw.pick(len(COLOURS), b, k), draw.pick(len(SURFACES), b, k)
-        # Groups of things alike, so that phrases mean several at a time.
+        # Groups of things alike, so that texts mean several at a time.
         twin = draw.chance(0.4, b, k)
         other = (draw.rand(b, k) * torch.arange(1, k + 1, device=draw.device)).long()
         colour = torch.where(twin, colour.gather(1, other), colour)
@@ -220,8 +220,8 @@ class PhraseMaker:
         change = torch.stack([stretch / wanted, wanted / stretch], -1)
         return inverse * change[..., None]
 
-    def phrases(self, attributes: Tensor, seen: Tensor, count: int) -> Tensor:
-        """Attributes that phrases name, (B, P, 4); about half of the phrases mean nothing."""
+    def texts(self, attributes: Tensor, seen: Tensor, count: int) -> Tensor:
+        """Attributes that texts name, (B, P, 4); about half of the texts mean nothing."""
         draw, (b, k, _) = self.draw, attributes.shape
         n = b, count
         score = draw.rand(b, count, k) + seen[:, None]
@@ -256,7 +256,7 @@ class PhraseMaker:
         return torch.where(axis == 3, len(NOUNS), counts)
 
     def tokens(self, wanted: Tensor) -> Tensor:
-        """Tokens (B, P, L) of phrases, at times with an article or with other words."""
+        """Tokens (B, P, L) of texts, at times with an article or with other words."""
         draw, n = self.draw, wanted.shape[:2]
         axis = torch.arange(4, device=wanted.device)
         last = self.words.shape[1] - 1
@@ -291,12 +291,10 @@ def surfaces(device: torch.device, seed: int, each: int) -> Tensor:
     return torch.cat(pools)
 
 
-def phrase_maker(
-    device: torch.device, seed: int, count: int, each: int, workers: int
-) -> PhraseMaker:
-    """Make pools of `count` shapes and a maker of scenes with phrases on them."""
+def text_maker(device: torch.device, seed: int, count: int, each: int, workers: int) -> TextMaker:
+    """Make pools of `count` shapes and a maker of scenes with texts on them."""
     fields, kinds = shapes.make_pool(count, seed, workers)
     named = torch.tensor([shapes.FAMILIES[k][0].__name__ in FAMILIES for k in kinds.tolist()])
     fields, kinds = torch.from_numpy(fields)[named], torch.from_numpy(kinds)[named]
     scenes = SceneMaker(fields.to(device), kinds, surfaces(device, seed, each), seed)
-    return PhraseMaker(scenes, kinds, each)
+    return TextMaker(scenes, kinds, each)

@@ -16,9 +16,9 @@ namespace sam_rlx {
 // The texts of a session: when each is searched for and its objects are tracked, and the integers
 // that name what was found. Upstream's video model has one text; here each is followed as if it
 // were the only one. A call that fails may stop halfway: `restore` undoes it.
-class VideoPhrases {
+class VideoTexts {
  public:
-  struct Phrase {
+  struct Text {
     std::shared_ptr<MaskletTracker> tracker;
     std::int64_t first = 0;       // the frame it was given on
     std::set<std::int64_t> done;  // frames that propagation has searched
@@ -27,15 +27,15 @@ class VideoPhrases {
   };
   // All that calls change.
   struct State {
-    std::vector<std::pair<Phrase, MaskletState>> phrases;
+    std::vector<std::pair<Text, MaskletState>> texts;
     std::map<std::int64_t, std::int64_t> names;  // by object
     std::int64_t next_name = 0;
   };
 
-  explicit VideoPhrases(VideoSession& session) : session_(session) {}
+  explicit VideoTexts(VideoSession& session) : session_(session) {}
 
-  bool empty() const { return phrases_.empty(); }
-  const std::vector<Phrase>& phrases() const { return phrases_; }
+  bool empty() const { return texts_.empty(); }
+  const std::vector<Text>& texts() const { return texts_; }
   // Frames that are held back, since objects may turn out to be errors of the detector.
   std::int64_t delay() const;
   State state() const;
@@ -45,7 +45,7 @@ class VideoPhrases {
   // ---- names. No object that is found gets one below this.
   void reserve_names(std::int64_t end) { next_name_ = std::max(next_name_, end); }
   std::int64_t name_of(std::int64_t handle) const { return names_.at(handle); }
-  bool knows(std::int64_t handle) const { return phrase_of(handle) != nullptr; }
+  bool knows(std::int64_t handle) const { return text_of(handle) != nullptr; }
 
   // ---- prompts
   void add(MaskletPrompt prompt, const MaskletConfig& config, std::int64_t first);
@@ -56,7 +56,7 @@ class VideoPhrases {
     std::int64_t& next_handle;
   };
   // For the last text.
-  void search_last(const Search& search) { search_for(phrases_.back(), search); }
+  void search_last(const Search& search) { search_for(texts_.back(), search); }
   void refine(const VideoSession::PointPrompt& prompt);
   void remove_object(std::int64_t handle);
 
@@ -67,14 +67,14 @@ class VideoPhrases {
   void step(const Search& search);
 
  private:
-  Phrase* phrase_of(std::int64_t handle) const;
-  void search_for(Phrase& phrase, const Search& search);
-  static std::vector<std::int64_t> pending(const Phrase& phrase, std::int64_t index);
+  Text* text_of(std::int64_t handle) const;
+  void search_for(Text& text, const Search& search);
+  static std::vector<std::int64_t> pending(const Text& text, std::int64_t index);
   void drop_forgotten();
   bool streaming() const { return session_.options().streaming; }
 
   VideoSession& session_;
-  mutable std::vector<Phrase> phrases_;
+  mutable std::vector<Text> texts_;
   std::map<std::int64_t, std::int64_t> names_;
   std::int64_t next_name_ = 0;
 };

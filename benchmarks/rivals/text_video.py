@@ -1,4 +1,4 @@
-"""The processes of `phrase_video.py`: ``python -m rivals.phrase_video TASK ORDER``.
+"""The processes of `text_video.py`: ``python -m rivals.text_video TASK ORDER``.
 
 Tasks are "weights", "threshold", and the engines. The order is JSON; each prints a JSON object.
 """
@@ -15,9 +15,9 @@ import numpy as np
 
 import resident
 from rivals import export
-from workloads import BUILD, SEED, Workload, phrases, sample_image, scores_of, threshold_for
+from workloads import BUILD, SEED, Workload, sample_image, sample_texts, scores_of, threshold_for
 
-TEXT = phrases(1)[0]
+TEXT = sample_texts(1)[0]
 
 
 def options(order: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def ours(order: dict[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     session.push(last)
     seconds = time.perf_counter() - start
-    parts = session._core.phrases[0]["seconds"]
+    parts = session._core.texts[0]["seconds"]
     encoder = {"image encoder": seconds - sum(parts.values())}  # with resizing and the results
     figures = {"seconds": seconds, "objects": len(session.obj_ids), "parts": encoder | parts}
     return figures | {"peak_rss": resident.peak()}

@@ -9,11 +9,11 @@ from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
-# The phrase of examples that come without one, as upstream.
+# The text of examples that come without one, as upstream.
 VISUAL = "visual"
 # Where nothing is followed yet, upstream takes any finding for a new object.
 _DEFAULTS = {"new_det_thresh_without_masklets": True}
-# Upstream's object of an example without a phrase is matched with nothing on other frames: its rule
+# Upstream's object of an example without a text is matched with nothing on other frames: its rule
 # for errors of the detector would remove it.
 _TRUSTED = {"hotstart_delay": 0}
 # Of a stream, which may have no end: frames after which an object that is not seen is forgotten.
@@ -50,8 +50,8 @@ def add(
     ids = tokenizer(VISUAL if text is None else text)[0].tolist()
     if text is None:
         options = {**options, **_TRUSTED}
-    session.texts[session.core.num_phrases] = VISUAL if text is None else text
-    session.core.add_phrase(ids, text is not None, options, first or 0)
+    session.texts[session.core.num_texts] = VISUAL if text is None else text
+    session.core.add_text(ids, text is not None, options, first or 0)
 
 
 def search(session: Session, index: int, examples: Marks | None) -> None:

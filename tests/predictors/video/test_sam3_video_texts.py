@@ -1,4 +1,4 @@
-"""Everything that a phrase names through a video, beside upstream's video model of SAM 3."""
+"""Everything that a text names through a video, beside upstream's video model of SAM 3."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from sam_rlx import InvalidArgumentError, StateError, UnsupportedError
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 upstream_video = pytest.importorskip("support.upstream_video")
-phrase_clips = pytest.importorskip("support.phrase_clips", reason="needs sam3")
+text_clips = pytest.importorskip("support.text_clips", reason="needs sam3")
 oracle = pytest.importorskip("support.upstream_sam3_masklets", reason="needs sam3")
 pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
@@ -41,7 +41,7 @@ def models(tmp_path_factory):
 
 
 def check(models, seed, steps, **options):
-    return phrase_clips.check(
+    return text_clips.check(
         *models(seed), clip(), steps, {**oracle.OPTIONS, **options}, wide_borders=True
     )
 
@@ -64,7 +64,7 @@ CLIPS = {
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_a_phrase(models, name):
+def test_a_text(models, name):
     seed, options = CLIPS[name]
     found = check(models, seed, [("text", 0, TEXT), ALL], **options)
     assert any(identities(found))
@@ -94,7 +94,7 @@ SCRIPTS = {
         ("box", 2, None, (0.05, 0.2, 0.4, 0.7)),
         ("track", {"start_frame_idx": 2}),
     ],
-    "a phrase with an example, backwards": [
+    "a text with an example, backwards": [
         ("box", 13, TEXT, (0.05, 0.2, 0.4, 0.7)),
         ("track", {"start_frame_idx": 13, "reverse": True}),
     ],
@@ -113,7 +113,7 @@ def test_session(models, script, seed):
 def session(models, frames=None, seed=26, **options):
     options = {
         "resize": "integer",
-        "phrase_options": {**phrase_clips.ANY, **oracle.OPTIONS},
+        "phrase_options": {**text_clips.ANY, **oracle.OPTIONS},
         **options,
     }
     return sam_rlx.VideoPredictor(models(seed)[0], frames, **options)
@@ -129,9 +129,9 @@ def same(a, b):
     )
 
 
-def of_phrase(frames, text):
-    """Results of one phrase, its objects numbered from 0."""
-    objects = sorted({k for f in frames for k, phrase in f.phrases.items() if phrase == text})
+def of_text(frames, text):
+    """Results of one text, its objects numbered from 0."""
+    objects = sorted({k for f in frames for k, named in f.phrases.items() if named == text})
     number = {obj: i for i, obj in enumerate(objects)}
     return [
         (f.frame_index, {number[k]: m.tobytes() for k, m in f.masks.items() if k in number})
@@ -139,13 +139,13 @@ def of_phrase(frames, text):
     ]
 
 
-def test_phrases_do_not_influence_each_other(models):
+def test_texts_do_not_influence_each_other(models):
     both = session(models, clip()).add_text([TEXT, "cat"])
     found = list(both.propagate())
     for text in (TEXT, "cat"):
         alone = list(session(models, clip()).add_text(text).propagate())
-        assert of_phrase(found, text) == of_phrase(alone, text)
-        assert any(masks for _, masks in of_phrase(found, text))
+        assert of_text(found, text) == of_text(alone, text)
+        assert any(masks for _, masks in of_text(found, text))
     names = [name for frame in found for name in frame.masks]
     assert all(set(frame.phrases.values()) <= {TEXT, "cat"} for frame in found)
     assert len(both.obj_ids) == len(set(both.obj_ids)) > 2
@@ -158,8 +158,8 @@ def test_clicked_objects_are_as_they_would_be_alone(models):
     for one in (both, alone):
         one.add_prompt(0, 5, point_coords=[[20, 28]], point_labels=[1])
     both.add_text(TEXT)
-    with_phrase, without = list(both.propagate()), list(alone.propagate())
-    for x, y in zip(with_phrase, without, strict=True):
+    with_text, without = list(both.propagate()), list(alone.propagate())
+    for x, y in zip(with_text, without, strict=True):
         assert np.array_equal(x.masks[5], y.masks[5])
         assert x.scores[5] == y.scores[5]
         assert 5 not in x.phrases
@@ -209,7 +209,7 @@ def test_pushed_frames(models):
         expected.append(shown.frame(index))
     assert same(pushed, expected)
     assert sum(len(frame.masks) for frame in pushed) > 8
-    assert stream._core.phrases[0]["frames"] == [len(frames) - 1]
+    assert stream._core.texts[0]["frames"] == [len(frames) - 1]
 
 
 def test_clicks_in_a_stream(models):
@@ -256,7 +256,7 @@ def test_what_is_refused(models, tmp_path):
     with pytest.raises(InvalidArgumentError, match="boxes: expected"):
         one.add_text(TEXT, boxes=[[110, 10, 200, 20]])
     assert one.obj_ids == []
-    with pytest.raises(StateError, match="or a phrase"):
+    with pytest.raises(StateError, match="or a text"):
         one.propagate()
     one.add_text(TEXT)
     with pytest.raises(UnsupportedError, match="return_logits"):

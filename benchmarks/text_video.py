@@ -1,7 +1,7 @@
-"""How long does a frame take on which a phrase's objects are searched and followed?
+"""How long does a frame take on which a text's objects are searched and followed?
 
-    python benchmarks/phrase_video.py
-    python benchmarks/phrase_video.py --objects 5 --warmup 7 --engine sam_rlx
+    python benchmarks/text_video.py
+    python benchmarks/text_video.py --objects 5 --warmup 7 --engine sam_rlx
 
 SAM 3 at its released size with random weights; every frame shows the same image. The best
 findings of frame 0 are followed, as many as `--objects` says; `--warmup` frames fill the memory,
@@ -21,7 +21,7 @@ from typing import Any
 import client
 import rivals
 import run
-from workloads import PHRASE_VIDEO, Workload
+from workloads import TEXT_VIDEO, Workload
 
 ENGINES = ("sam_rlx", "pytorch")
 
@@ -39,16 +39,16 @@ def arguments() -> argparse.Namespace:
 def in_process(task: str, order: dict[str, Any], engine: str = "pytorch") -> dict[str, Any]:
     """Do a task in a process of its own."""
     return client.answer_of(
-        "rivals.phrase_video", [task, json.dumps(order)], engine, order["threads"]
+        "rivals.text_video", [task, json.dumps(order)], engine, order["threads"]
     )
 
 
 def main() -> None:
     options = arguments()
     if missing := rivals.missing_packages("pytorch"):
-        sys.exit(f"phrase_video.py: the weights are made with PyTorch, missing {missing}")
+        sys.exit(f"text_video.py: the weights are made with PyTorch, missing {missing}")
     variant = "tiny" if options.quick else "sam3"
-    workload = Workload(PHRASE_VIDEO, variant, objects=options.objects)
+    workload = Workload(TEXT_VIDEO, variant, objects=options.objects)
     order = {"workload": workload.to_json(), "threads": options.threads, "warmup": options.warmup}
     in_process("weights", order)
     order |= in_process("threshold", order, "sam_rlx")

@@ -1,0 +1,142 @@
+#include "predictors/video/video_texts.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.h"
+
+namespace sam_rlx {
+namespace {
+
+bool has(const std::vector<std::int64_t>& values, std::int64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
+
+std::int64_t VideoTexts::delay() const {
+  std::int64_t frames = 0;
+  for (const Text& text : texts_) {
+    frames = std::max(frames, text.tracker->config().hot_start.hotstart_delay);
+  }
+  return frames;
+}
+
+VideoTexts::State VideoTexts::state() const {
+  State state{.texts = {}, .names = names_, .next_name = next_name_};
+  for (const Text& text : texts_) {
+    state.texts.emplace_back(text, text.tracker->state());
+  }
+  return state;
+}
+
+void VideoTexts::restore(const State& state) {
+  std::vector<Text> texts;
+  for (const auto& [text, masklets] : state.texts) {
+    texts.push_back(text);
+    text.tracker->restore(masklets);
+  }
+  texts_ = std::move(texts);
+  names_ = state.names;
+  next_name_ = state.next_name;
+}
+
+void VideoTexts::reset() {
+  texts_.clear();
+  names_.clear();
+  next_name_ = 0;
+}
+
+VideoTexts::Text* VideoTexts::text_of(std::int64_t handle) const {
+  for (Text& text : texts_) {
+    if (has(text.tracker->obj_ids(), handle)) return &text;
+  }
+  return nullptr;
+}
+
+// ---------------------------------------------------------------- prompts
+
+void VideoTexts::add(MaskletPrompt prompt, const MaskletConfig& config, std::int64_t first) {
+  Text text;
+  text.tracker = std::make_shared<MaskletTracker>(session_, std::move(prompt), config);
+  text.first = first;
+  texts_.push_back(std::move(text));
+}
+
+void VideoTexts::search_for(Text& text, const Search& search) {
+  const std::int64_t begin = search.next_handle;
+  search.next_handle += text.tracker->det_track_one_frame(
+      {.frame = search.frame, .reverse = search.reverse, .next_obj_id = begin});
+  for (std::int64_t handle = begin; handle < search.next_handle; ++handle) {
+    names_[handle] = next_name_++;
+  }
+}
+
+void VideoTexts::refine(const VideoSession::PointPrompt& prompt) {
+  Text* const text = text_of(prompt.handle);
+  if (text == nullptr) {
+    fail("add_prompt", "an object that was found", "object " + std::to_string(prompt.handle));
+  }
+  if (!text->tracker->has_results(prompt.frame)) {
+    fail<StateError>("frame_index", "a frame that was tracked, to correct what was found",
+                     std::to_string(prompt.frame));
+  }
+  text->tracker->refine(prompt);
+  text->refined[prompt.handle].clear();
+}
+
+void VideoTexts::remove_object(std::int64_t handle) {
+  Text* const text = text_of(handle);
+  if (text == nullptr) {
+    fail("remove_object", "an object that was found", "object " + std::to_string(handle));
+  }
+  text->tracker->remove_object(handle);
+  text->refined.erase(handle);
+}
+
+// ---------------------------------------------------------------- frames
+
+// Objects that were clicked and not tracked on the frame since then.
+std::vector<std::int64_t> VideoTexts::pending(const Text& text, std::int64_t index) {
+  std::vector<std::int64_t> handles;
+  for (const auto& [handle, done] : text.refined) {
+    if (!done.contains(index) && has(text.tracker->obj_ids(), handle)) handles.push_back(handle);
+  }
+  return handles;
+}
+
+bool VideoTexts::needs_frame(std::int64_t index) const {
+  return std::any_of(texts_.begin(), texts_.end(), [&](const Text& text) {
+    return !text.done.contains(index) || !pending(text, index).empty();
+  });
+}
+
+void VideoTexts::step(const Search& search) {
+  for (Text& text : texts_) {
+    std::vector<std::int64_t> tracked;
+    if (!text.done.contains(search.frame)) {
+      search_for(text, search);
+      if (streaming()) {
+        text.tracker->drop_results_before(search.frame);
+      } else {
+        text.done.insert(search.frame);
+      }
+      for (const auto& entry : text.refined) tracked.push_back(entry.first);
+    } else {
+      tracked = pending(text, search.frame);
+      if (!tracked.empty()) text.tracker->track_refined(search.frame, search.reverse, tracked);
+    }
+    if (streaming()) continue;
+    for (const std::int64_t handle : tracked) text.refined[handle].insert(search.frame);
+  }
+  if (streaming()) drop_forgotten();
+}
+
+void VideoTexts::drop_forgotten() {
+  std::erase_if(names_, [&](const auto& entry) { return !knows(entry.first); });
+  for (Text& text : texts_) {
+    std::erase_if(text.refined, [&](const auto& entry) { return !knows(entry.first); });
+  }
+}
+
+}  // namespace sam_rlx
