@@ -208,3 +208,14 @@ def interactive(session: nox.Session) -> None:
     """Run the browser tests of the widget, the heavy ones included; needs chromium on PATH."""
     session.install("-e", ".[test]")
     session.run("pytest", "--full", "tests/interactive", *session.posargs)
+
+
+# What tests/conftest.py and the tests of the session's own need, without the other references.
+BROWSER_TESTS = ["pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "playwright"]
+
+
+@nox.session
+def marimo(session: nox.Session) -> None:
+    """Click the widget in marimo, in Chromium; needs chromium on PATH."""
+    session.install("-e", ".[jupyter]", "marimo>=0.25", *BROWSER_TESTS)
+    session.run("pytest", "-n0", "--full", "tests/interactive/test_marimo.py", *session.posargs)

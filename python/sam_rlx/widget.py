@@ -53,6 +53,10 @@ class _Widget(anywidget.AnyWidget):
     def _changed(self, revision: int) -> None:
         self.set_trait("revision", revision)
 
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take what views set, but for `revision`, which some notebooks' views only send back."""
+        super().set_state({name: at for name, at in sync_data.items() if name != "revision"})
+
     def preview(self) -> NDArray[np.uint8]:
         """Return what is seen, as an image (H, W, 3)."""
         raise NotImplementedError

@@ -242,11 +242,9 @@ class Canvas:
 
     def __init__(self, page: Any, number: int = 0) -> None:
         self.page = page
-        page.wait_for_function(
-            f"() => document.querySelectorAll('.srx')[{number}]?.front?.bitmap",
-            timeout=1000 * PATIENCE,
-        )
-        self.root = page.locator(".srx").nth(number)
+        self.root = page.locator(".srx").nth(number)  # in a shadow tree too
+        self.root.wait_for(timeout=1000 * PATIENCE)
+        self.wait("f?.bitmap")
         self.canvas = self.root.locator("canvas")
         self.canvas.scroll_into_view_if_needed()
 

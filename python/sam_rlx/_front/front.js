@@ -18,7 +18,7 @@ overflow:hidden;position:relative;min-width:220px;text-align:left}
 .srx [hidden]{display:none!important}
 .srx .row{display:flex;flex-wrap:wrap;gap:4px;align-items:center;padding:5px 6px}
 .srx .sep{width:1px;height:18px;background:var(--line);margin:0 3px}
-.srx button,.srx select,.srx input[type=text],.srx input[type=number]{font:inherit;color:inherit;background:var(--soft);
+.srx :is(button,select,input:not([type=range])){font:inherit;color:inherit;background:var(--soft);
 border:1px solid var(--line);border-radius:4px;min-height:26px;padding:2px 8px;margin:0}
 .srx button{cursor:pointer;min-width:28px}
 .srx button:hover:not(:disabled){border-color:var(--accent)}
@@ -54,6 +54,9 @@ const bytes = (part) =>
   part instanceof ArrayBuffer
     ? new Uint8Array(part)
     : new Uint8Array(part.buffer, part.byteOffset, part.byteLength);
+
+const modified = (event) =>
+  event.shiftKey || event.ctrlKey || event.altKey || event.metaKey;
 
 // Whether a pixel is set, with a border of `pad` empty pixels around.
 function unpack(head, bits, pad) {
@@ -212,7 +215,7 @@ class Front {
     });
     this.tags = this.button(bar, "names", "show names (L)", () => this.toggleLabels());
     this.button(bar, "fit", "whole image (0)", () => this.fit());
-    sep();
+    this.queue = sep();
     this.previous = this.button(bar, "◀", "previous image (PageUp)", () => this.turn(-1));
     this.count = this.make("span", "hint", bar);
     this.following = this.button(bar, "▶", "next image (PageDown)", () => this.turn(1));
@@ -241,7 +244,6 @@ class Front {
     });
     this.threshold.setAttribute("aria-label", "least score");
     this.button(row, "find", "find what the text names", () => this.find());
-    this.examples = [];
     this.likes = [1, 0].map((label) =>
       this.button(row, label ? "+ example" : "− example",
         label ? "drag a box around what is meant" : "drag a box around what is not meant", () => {
@@ -305,14 +307,16 @@ class Front {
     const observer = new ResizeObserver(() => this.resize());
     observer.observe(this.stage);
     this.ends.push(() => observer.disconnect());
-    const listener = (head, buffers) => this.receive(head, (buffers || []).map(bytes));
-    this.model.on("msg:custom", listener);
-    this.ends.push(() => this.model.off?.("msg:custom", listener));
-    for (const name of ["comm_live_update", "comm:close", "destroy"]) {
-      const lost = () => this.lose();
-      this.model.on(name, lost);
-      this.ends.push(() => this.model.off?.(name, lost));
-    }
+    const hear = (names, handler) => {
+      for (const name of names.split(" ")) {
+        this.model.on(name, handler);
+        this.ends.push(() => this.model.off?.(name, handler));
+      }
+    };
+    hear("msg:custom", (head, buffers) => this.receive(head, (buffers || []).map(bytes)));
+    hear("comm_live_update comm:close destroy", () => this.lose());
+    // marimo runs dependent cells for what a view sets; elsewhere this changes nothing.
+    hear("change:revision", () => setTimeout(() => this.echo()));
     const timer = setInterval(() => this.tick(), 250);
     this.ends.push(() => clearInterval(timer));
   }
@@ -321,6 +325,14 @@ class Front {
     this.send("bye");
     for (const end of this.ends) end();
     this.play(false);
+  }
+
+  echo() {
+    const revision = this.model.get("revision");
+    if (revision === this.echoed) return;
+    this.echoed = revision;
+    this.model.set("revision", revision);
+    this.model.save_changes();
   }
 
   lose() {
@@ -348,8 +360,7 @@ class Front {
     const pan = event.button === 1 || this.spaceDown;
     if (!pan && !this.inside(at)) return;
     this.canvas.setPointerCapture(event.pointerId);
-    const modified = event.shiftKey || event.ctrlKey || event.altKey || event.metaKey;
-    this.drag = { at, to: at, pan, label: event.button === 2 || modified ? 0 : 1, moved: false,
+    this.drag = { at, to: at, pan, label: event.button === 2 || modified(event) ? 0 : 1, moved: false,
       left: this.left, top: this.top };
     this.hoverAt = null;
   }
@@ -368,10 +379,9 @@ class Front {
       this.draw();
       return;
     }
-    const modified = event.shiftKey || event.ctrlKey || event.altKey || event.metaKey;
     if (this.layers) return this.highlight(at);
     if (!this.inside(at) || this.example !== null || this.playing) return;
-    this.hoverAt = { x: at.x, y: at.y, label: modified ? 0 : 1 };
+    this.hoverAt = { x: at.x, y: at.y, label: modified(event) ? 0 : 1 };
     this.ask();
   }
 
@@ -425,8 +435,8 @@ class Front {
   }
 
   wheel(event) {
-    if (!this.image || !(event.ctrlKey || document.activeElement === this.canvas ||
-      this.root.getRootNode().activeElement === this.canvas)) return;
+    const focused = this.root.getRootNode().activeElement === this.canvas;
+    if (!this.image || !(event.ctrlKey || focused)) return;
     event.preventDefault();
     event.stopPropagation();
     this.zoom(Math.exp(-event.deltaY * 0.0015), this.point(event));
@@ -699,7 +709,7 @@ class Front {
 
   tick() {
     if (devicePixelRatio !== this.ratio) this.resize();
-    // What a notebook sent first may wait behind a running cell; what it sends later need not.
+    // What was sent first may wait behind a running cell; what is sent later need not.
     if (!this.image && !this.gone && performance.now() - this.readyAt > 2000) {
       this.readyAt = performance.now();
       this.send("ready", { again: true });
@@ -733,7 +743,7 @@ class Front {
     this.likes.forEach((button, at) => button.classList.toggle("on", this.example === 1 - at));
     this.clear.hidden = !this.examples.length;
     const many = !video && image?.count > 1;
-    this.previous.hidden = this.following.hidden = this.count.hidden = !many;
+    for (const part of [this.queue, this.previous, this.following, this.count]) part.hidden = !many;
     if (many) {
       this.count.textContent = `${image.index + 1} of ${image.count}: ${image.name}`;
       this.previous.disabled = image.index === 0;
