@@ -19,6 +19,8 @@ _FILES = (
     "pytorch_model.bin.index.json",
 )
 _CHECKPOINT_SUFFIXES = (".pth", ".pt", ".bin", ".safetensors", ".gguf", ".ggml")
+# Names of files that are no hub ids either.
+_FILE_SUFFIXES = (*_CHECKPOINT_SUFFIXES, ".ckpt", ".onnx", ".pkl", ".tar", ".zip", ".npz", ".json")
 _INDEX_SUFFIX = ".index.json"
 # Settings of transformers' models, which are read beside the weights.
 _CONFIG = "config.json"
@@ -40,7 +42,7 @@ _COMPANIONS = (
 def is_hub_id(name: str) -> bool:
     """Tell whether `name` has the form ``owner/name`` and does not look like a checkpoint file."""
     part = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-    return bool(re.fullmatch(f"{part}/{part}", name)) and not name.endswith(_CHECKPOINT_SUFFIXES)
+    return bool(re.fullmatch(f"{part}/{part}", name)) and not name.lower().endswith(_FILE_SUFFIXES)
 
 
 def _huggingface_hub() -> Any:
@@ -68,6 +70,8 @@ class _Repository:
                 hub.hf_hub_download(self.repo_id, filename, library_name="sam_rlx", **self.options)
             )
         except errors.LocalEntryNotFoundError as error:
+            # The hub's package tries for half a minute, which no other file needs to repeat.
+            self.options["local_files_only"] = True
             raise _OfflineError from error
         except errors.EntryNotFoundError:
             return None

@@ -92,6 +92,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("me/my_model.v2", True),
         ("facebook/sam_vit_b.pth", False),
         ("weights/sam.safetensors", False),
+        ("weights/SAM.PTH", False),
+        ("checkpoints/last.ckpt", False),
+        ("models/decoder.onnx", False),
         ("sam-nano", False),
         ("a/b/c", False),
         ("/facebook/x", False),
@@ -149,6 +152,15 @@ def test_failures_are_typed(
     install(dict.fromkeys(hub._FILES, failure))
     with pytest.raises(error, match=text):
         sam_rlx.load_model("owner/name")
+
+
+def test_without_a_connection_the_hub_is_asked_once(install: Any) -> None:
+    missing = dict.fromkeys(("model.safetensors", "pytorch_model.bin"), "LocalEntryNotFoundError")
+    calls = install(missing)
+    with pytest.raises(HubError, match="cached file or a connection"):
+        sam_rlx.load_model("owner/name")
+    assert [call[2]["local_files_only"] for call in calls] == [False, *[True] * (len(calls) - 1)]
+    assert len(calls) > 1  # files that are in the cache are still found
 
 
 def test_without_the_extra_one_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
