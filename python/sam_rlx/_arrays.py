@@ -16,6 +16,8 @@ from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 _CHANNELS = (1, 3, 4)
+# Pixels from the corner of an image: beyond it float32 overflows in the encoding of positions.
+_FARTHEST = 1e9
 
 
 def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
@@ -207,6 +209,11 @@ def _coordinates(
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or infinity")
+    too_far = array[np.abs(array) > _FARTHEST]
+    if too_far.size:
+        raise InvalidArgumentError(
+            f"{name}: expected pixels from {-_FARTHEST:g} to {_FARTHEST:g}, found {too_far[0]:g}"
+        )
     return array
 
 

@@ -68,7 +68,7 @@ def local_path(name: str) -> Path | None:
     if name in PACKAGED:
         return _packaged_file(name)
     path = Path(name).expanduser()
-    if path.exists():
+    if name and path.exists():
         return path
     if hub.is_hub_id(name):
         return None

@@ -88,6 +88,9 @@ PREDICT: list[tuple[dict[str, Any], str]] = [
     ({"point_coords": [[1j, 2]], "point_labels": [1]}, "point_coords: expected numbers"),
     ({"point_coords": [[np.nan, 2]], "point_labels": [1]}, "point_coords: expected finite"),
     ({"point_coords": [[1, np.inf]], "point_labels": [1]}, "point_coords: expected finite"),
+    # Their encoding would be infinite in float32, and the masks NaN.
+    ({"point_coords": [[1, -1e300]], "point_labels": [1]}, "point_coords: expected pixels from"),
+    ({"box": [0, 0, 1, 1e38]}, "box: expected pixels from -1e.09 to 1e.09, found 1e.38"),
     ({"point_coords": [[1, 2]], "point_labels": [1, 0]}, "point_labels: expected shape"),
     ({"point_coords": [[1, 2]], "point_labels": 1}, "point_labels: expected shape"),
     ({"point_coords": [[1, 2]], "point_labels": [2]}, "point_labels: expected 1"),
@@ -133,6 +136,7 @@ EMBEDDING = np.zeros((1, 64, 8, 8), np.float32)
 TABLE: list[tuple[str, Call, type[Exception]]] = [
     ("load_model type", lambda m, p, d: sam_rlx.load_model(3), sam_rlx.InvalidArgumentError),  # type: ignore[arg-type]
     ("load_model absent", lambda m, p, d: sam_rlx.load_model(d / "no.pth"), FileNotFoundError),
+    ("load_model no name", lambda m, p, d: sam_rlx.load_model(""), FileNotFoundError),
     ("load_model name", lambda m, p, d: sam_rlx.load_model("sam-giant"), FileNotFoundError),
     (
         "load_model hub argument for a file",
