@@ -124,7 +124,7 @@ class ImageTable:
             names.append(self.column)
         for group in range(self._file.num_row_groups):
             if names:
-                values = self._file.read_row_group(group, columns=names).to_pylist()
+                values = self._file.read_row_group(group, names, use_threads=False).to_pylist()
             else:
                 values = [{}] * self._file.metadata.row_group(group).num_rows
             for row, fields in enumerate(values):
@@ -134,7 +134,7 @@ class ImageTable:
 @lru_cache(maxsize=1)
 def _group(path: str, group: int, column: str) -> Any:
     file = pyarrow("pyarrow.parquet").ParquetFile(path)
-    return file.read_row_group(group, columns=[column]).column(column)
+    return file.read_row_group(group, [column], use_threads=False).column(column)
 
 
 def read_bytes(path: str, group: int, row: int, column: str) -> bytes:
