@@ -79,7 +79,7 @@ def read_image(
         upright = ops.exif_transpose(image)
         values = np.asarray(upright).view(np.int8) if signed else upright
         pixels = as_rgb(values, stretch=stretch)
-    if shallow and 0 < int(pixels.max()) - int(pixels.min()) < 26:
+    if shallow and int(pixels.max()) - int(pixels.min()) < 26:
         warnings.warn(
             f"{name_of(path)}: 16-bit colours are read as 0 to 65535, and those of this image are "
             "less than a tenth of it: read the file with another package (tifffile), scale it, and "
@@ -135,10 +135,17 @@ def _hint(file: Any) -> str:
     if not file.seekable():
         return ""
     file.seek(0)
-    is_tiff = file.read(4) in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-    return (
-        ": a TIFF file; the package tifffile reads more of them: give the array" if is_tiff else ""
-    )
+    start = file.read(32)
+    if start[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
+        return ": a TIFF file; the package tifffile reads more of them: give the array"
+    if start[4:8] == b"ftyp" and start[8:12] in (b"heic", b"heix", b"heim", b"heis", b"mif1"):
+        return (
+            ": a HEIC file, as phones write them; in Python pillow_heif.register_heif_opener() of "
+            "the package pillow-heif lets Pillow read it, or convert it to JPEG"
+        )
+    if start.startswith((b"#?RADIANCE", b"#?RGBE", b"\x76\x2f\x31\x01", b"PF\n")):
+        return ": an image of high dynamic range; scale it to 0 to 1, and give the array"
+    return ""
 
 
 def _is_signed(image: Any) -> bool:

@@ -46,9 +46,12 @@ def from_pil(image: Any) -> NDArray[Any]:
     """Read a PIL image; modes of more than 8 bits keep their values, others become 8-bit RGB."""
     if image.mode.startswith("I") or image.mode == "F":
         return np.asarray(image)
+    # Pillow undoes a multiplied alpha in one step only, and warns of a palette with many alphas.
+    between = {"La": "LA"}.get(image.mode)
+    if image.mode == "P" and isinstance(image.info.get("transparency"), bytes):
+        between = "RGBA"
     try:
-        # Pillow undoes a multiplied alpha in one step only.
-        return np.asarray((image.convert("LA") if image.mode == "La" else image).convert("RGB"))
+        return np.asarray((image.convert(between) if between else image).convert("RGB"))
     except ValueError as error:
         way_out = "; PIL.ImageCms converts it" if image.mode == "LAB" else ""
         raise InvalidArgumentError(

@@ -153,14 +153,42 @@ def test_a_small_part_of_the_range_is_warned_of(tmp_path: Path) -> None:
         as_rgb((RAMP * 20).astype(np.uint8))
 
 
-def test_16_bits_a_colour_are_told_where_pillow_loses_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("highest", [4095, 255])
+def test_16_bits_a_colour_are_told_where_pillow_loses_them(tmp_path: Path, highest: int) -> None:
+    """Of values up to 255 Pillow keeps nothing: the image would be black without a word."""
     path = tmp_path / "colour.tif"
-    colour = np.stack([(RAMP * 4095).astype(np.uint16)] * 3, axis=2)
+    colour = np.stack([(RAMP * highest).astype(np.uint16)] * 3, axis=2)
     tifffile.imwrite(path, colour, photometric="rgb")
     with pytest.warns(sam_rlx.MediaWarning, match=r"16-bit colours are read as 0 to 65535"):
         io.read_image(path)
     with pytest.raises(sam_rlx.InvalidArgumentError, match="tifffile"):
         io.read_image(path, stretch=True)
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "pillow_heif.register_heif_opener"),
+        (b"#?RADIANCE\n", "scale it to 0 to 1, and give the array"),
+        (b"\x76\x2f\x31\x01\2\0\0\0", "scale it to 0 to 1, and give the array"),
+        (b"PF\n4 4\n-1\n", "scale it to 0 to 1, and give the array"),
+    ],
+)
+def test_what_helps_with_files_of_other_kinds(tmp_path: Path, start: bytes, said: str) -> None:
+    path = tmp_path / "photo"
+    path.write_bytes(start + bytes(64))
+    with pytest.raises(sam_rlx.InvalidArgumentError, match=said):
+        io.read_image(path)
+
+
+def test_alphas_of_a_palette_are_dropped(tmp_path: Path) -> None:
+    """Colours stay, also of what is transparent; Pillow's warning says nothing to a user."""
+    colours = np.random.default_rng(0).integers(0, 256, (4, 3), np.uint8)
+    indices = np.arange(20).reshape(4, 5).astype(np.uint8) % 4
+    image = Image.fromarray(indices, "P")
+    image.putpalette(colours.tobytes())
+    image.save(tmp_path / "p.png", transparency=bytes([0, 7, 255, 128]))
+    np.testing.assert_array_equal(io.read_image(tmp_path / "p.png"), colours[indices])
 
 
 @pytest.mark.parametrize(
