@@ -44,7 +44,9 @@ def inside(folder: Path, script: str) -> None:
     mounted = os.path.ismount(proc)
     if not mounted:
         run("mount", "-t", "proc", "proc", proc)
-    known = ("PATH=/usr/bin:/bin", "HOME=/root", f"PIP_CERT={TRUST}", "CCACHE_DIR=/ccache")
+    known = ["PATH=/usr/bin:/bin", "HOME=/root", f"PIP_CERT={TRUST}"]
+    # pip builds in a folder of another name each time.
+    known += ["CCACHE_DIR=/ccache", "CCACHE_BASEDIR=/tmp", "CCACHE_NOHASHDIR=1"]
     try:
         run("chroot", folder, "env", "-i", *known, "bash", "-euc", f"cd /work\n{script}")
     finally:
