@@ -1,28 +1,33 @@
 """Files of sam3.cpp and its forks, made by their own converters: which load, with which masks.
 
     python benchmarks/sam3cpp_files.py --converters sam3.cpp/ --quantize sam3.cpp/build/bin/quantize
-    python benchmarks/sam3cpp_files.py --converters fork/ --models sam2.1_t sam2_l sam3 sam3-visual
+    python benchmarks/sam3cpp_files.py --converters fork/ --models sam2.1_t sam2_l sam3 --rounded
 
-Needs PyTorch, sam2 and sam3. The converters are run as they are, on random
+Needs PyTorch, sam2, sam3 and gguf. The converters are run as they are, on random
 weights: `convert_sam2_to_ggml.py` and `convert_sam3_to_ggml.py`, which write `.ggml`, or GGUF where
 `scripts/gguf_writer.py` stands beside them. A program that packs files is given by `--quantize`.
 
 A row for each file: its size, the seconds and the memory of opening it (without pages of the mapped
 file, and as a part of the size; the peak has the pages that were in memory at once), the version
-that it tells, and the masks of clicks compared with Meta's file: "equal bits", or the IoU.
-Files of F32 must have equal bits, those of F16 an IoU of 0.999; the exit status is 1 otherwise.
-Random weights make masks of noise, so that the IoU of packed files says little: that packed
-matrices are read to the bit is what the tests show.
+that it tells, and the masks of clicks (of a whole SAM 3 also of a text) compared with Meta's file:
+"equal bits", or the IoU. Files of F32 must have equal bits, those of F16 an IoU of 0.999; the exit
+status is 1 otherwise. Random weights make masks of noise, so that the IoU of rounded numbers says
+little. `--rounded` therefore adds a column: Meta's file is written again with the numbers of the
+file, unpacked by the gguf package under the converter's own names, and the masks of both must have
+equal bits; the IoU of F16 is then not asked for.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +47,7 @@ MODELS = (
     "sam3",
     "sam3-visual",
 )
+TEXT = ((49406, 320, 2866, 49407),)  # ids of the vocabulary that every SAM 3 has
 POINTS = ((300, 200), (500, 300), (900, 600))
 MIN_F16_IOU = 0.999
 
@@ -86,23 +92,94 @@ def tokenizer(folder: Path) -> None:
 
 def convert(options: argparse.Namespace, model: str, meta: Path, ftype: int, out: Path) -> None:
     """Run the converter of a family."""
-    family = "sam3" if model.startswith("sam3") else "sam2"
-    script = options.converters / f"convert_{family}_to_ggml.py"
-    command = [sys.executable, str(script), "--model", str(meta), "--output", str(out)]
+    command = [
+        sys.executable,
+        str(converter(options, model)),
+        "--model",
+        str(meta),
+        "--output",
+        str(out),
+    ]
     command += ["--ftype", str(ftype)]
     command += ["--visual-only"] if model == "sam3-visual" else []
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def masks(model: sam_rlx.Model) -> NDArray[np.float32]:
-    """Logits of the masks of some clicks."""
+def converter(options: argparse.Namespace, model: str) -> Path:
+    """Return the converter of a model's family."""
+    family = "sam3" if model.startswith("sam3") else "sam2"
+    return Path(options.converters / f"convert_{family}_to_ggml.py")
+
+
+def ggml_tensors(path: Path) -> Iterator[tuple[str, int, NDArray[np.uint8]]]:
+    """Name, type and bytes of each tensor of a .ggml file."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+    from support import sam3cpp_files
+
+    family = "sam3" if path.name.startswith("sam3") else "sam2"
+    content = np.memmap(path, np.uint8, "r")
+    (count,) = struct.unpack_from("<i", content, 12)
+    begin = 16 + 4 * sum(length for _, length in sam3cpp_files.layout(family, {}))
+    for _ in range(count):
+        rank, length, kind = struct.unpack_from("<iii", content, begin)
+        shape = struct.unpack_from(f"<{rank}i", content, begin + 12)
+        begin += 12 + 4 * rank
+        name = bytes(content[begin : begin + length]).decode()
+        begin += length
+        begin += -begin % sam3cpp_files.ALIGNMENT
+        block, width = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+        size = int(np.prod(shape)) // block * width
+        yield name, kind, content[begin : begin + size]
+        begin += size
+
+
+def gguf_tensors(path: Path) -> Iterator[tuple[str, int, NDArray[np.uint8]]]:
+    """Name, type and bytes of each tensor of a GGUF file."""
+    from gguf import GGUFReader
+
+    for tensor in GGUFReader(path).tensors:
+        yield tensor.name, int(tensor.tensor_type), tensor.data.reshape(-1).view(np.uint8)
+
+
+def round_weights(options: argparse.Namespace, model: str, meta: Path, path: Path) -> Path:
+    """Write Meta's file with the numbers of a file of theirs: the gguf package unpacks them."""
+    import torch
+    from gguf import GGMLQuantizationType, quants
+
+    spec = importlib.util.spec_from_file_location("converter", converter(options, model))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    whole = torch.load(meta, mmap=True)
+    weights = whole.get("model", whole)
+    names = {module.rename_key(name): name for name in weights}
+    for theirs, kind, data in ggml_tensors(path) if path.suffix == ".ggml" else gguf_tensors(path):
+        if kind != GGMLQuantizationType.F32:
+            numbers = quants.dequantize(data.reshape(1, -1), GGMLQuantizationType(kind))
+            name = names[theirs]
+            weights[name] = torch.from_numpy(numbers.reshape(weights[name].shape).copy())
+    out = meta.with_name("rounded.pt")
+    torch.save(whole, out)
+    return out
+
+
+def masks(model: sam_rlx.Model, text: bool) -> NDArray[np.float32]:
+    """Logits of the masks of some clicks and, if asked for, of a text, one behind the other."""
+    image = sample_image(800, 1200)
     predictor = sam_rlx.ImagePredictor(model)
-    predictor.set_image(sample_image(800, 1200))
-    found = [predictor.predict(point_coords=[point], point_labels=[1]) for point in POINTS]
-    return np.concatenate([result.low_res_masks for result in found])
+    predictor.set_image(image)
+    clicks = [predictor.predict(point_coords=[point], point_labels=[1]) for point in POINTS]
+    found = [result.low_res_masks.reshape(-1) for result in clicks]
+    if text:
+        raw = sam_rlx.ConceptPredictor(model).predict(image, text=np.array(TEXT), raw=True).raw
+        assert raw is not None
+        found += [each.pred_masks.reshape(-1) for each in raw]
+        found += [each.semantic_seg.reshape(-1) for each in raw]
+    return np.concatenate(found)
 
 
-def open_one(path: str, logits: str) -> None:
+def open_one(path: str, logits: str, text: bool) -> None:
     """Open a file in this process and print what that takes, as JSON."""
     resident.forget_peak()
     before, resting = resident.own() or 0, resident.peak()
@@ -112,13 +189,14 @@ def open_one(path: str, logits: str) -> None:
     found = {"seconds": seconds, "cpu_seconds": cpu_seconds, "precision": model.precision}
     found |= {"bytes": (resident.own() or 0) - before, "peak_bytes": resident.peak() - resting}
     found |= {"version": model.version, "variant": model.variant}
-    np.save(logits, masks(model))
+    np.save(logits, masks(model, text))
     print(json.dumps(found))
 
 
-def opened(path: Path, logits: Path) -> dict[str, Any]:
+def opened(path: Path, logits: Path, model: str) -> dict[str, Any]:
     """Open a file in a process of its own; the error is under that key."""
     command = [sys.executable, __file__, "--open", str(path), str(logits)]
+    command += ["--text"] if model == "sam3" else []
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
@@ -133,24 +211,36 @@ def compared(found: NDArray[np.float32], expected: NDArray[np.float32]) -> float
     return float((a & b).sum() / max(1, (a | b).sum()))
 
 
-def row(path: Path, expected: NDArray[np.float32], bound: float, folder: Path) -> bool:
+def masks_text(iou: float) -> str:
+    return "equal bits" if iou == float("inf") else f"IoU {iou:.4f}"
+
+
+def row(options: argparse.Namespace, model: str, meta: Path, path: Path, bound: float) -> bool:
     """Print the row of a file; tell whether it is as it must be."""
-    logits = folder / "logits.npy"
-    found, size = opened(path, logits), path.stat().st_size
+    logits = meta.with_name("logits.npy")
+    found, size = opened(path, logits, model), path.stat().st_size
     name = f"| {path.name} | {size / 1e6:.0f} MB "
     if "error" in found:
         print(f"{name}| {found['error']} |", flush=True)
         return False
-    iou = compared(np.load(logits), expected)
-    masks_text = "equal bits" if iou == float("inf") else f"IoU {iou:.4f}"
+    masks = np.load(logits)
+    iou, same = compared(masks, np.load(meta.with_name("meta.npy"))), float("inf")
+    if options.rounded and found["precision"] + path.stem[-4:] != "float32_f32":
+        rounded = round_weights(options, model, meta, path)
+        reference = opened(rounded, logits, model)
+        rounded.unlink()
+        if "error" in reference:
+            raise SystemExit(f"{rounded}: {reference['error']}")
+        same = compared(masks, np.load(logits))
     print(
         f"{name}| {found['seconds']:.1f} s, {found['cpu_seconds']:.1f} s of processors "
         f"| {found['bytes'] / 1e6:.0f} MB, {found['bytes'] / size:.2f} of the file; "
         f"peak {found['peak_bytes'] / size:.2f} | {found['variant']} {found['version']} "
-        f"| {found['precision']} | {masks_text} |",
+        f"| {found['precision']} | {masks_text(iou)} |"
+        + (f" {masks_text(same)} |" if options.rounded else ""),
         flush=True,
     )
-    return iou >= bound
+    return same == float("inf") and (iou >= bound or (options.rounded and bound <= 1))
 
 
 def check(options: argparse.Namespace, model: str, folder: Path) -> bool:
@@ -161,27 +251,26 @@ def check(options: argparse.Namespace, model: str, folder: Path) -> bool:
         tokenizer(folder)
     else:
         sam2_weights(model, meta)
-    logits = folder / "meta.npy"
-    reference = opened(meta, logits)
+    reference = opened(meta, folder / "meta.npy", model)
     if "error" in reference:
         raise SystemExit(f"{meta}: {reference['error']}")
-    expected, good = np.load(logits), True
+    good = True
     suffix = ".gguf" if (options.converters / "scripts" / "gguf_writer.py").exists() else ".ggml"
     version, _, size = model.partition("_")
     stem = f"{version}_hiera_{SIZES[size]}" if size else model
     floats = [folder / f"{stem}_{kind}{suffix}" for kind in ("f32", "f16")]
     for ftype, (path, bound) in enumerate(zip(floats, (float("inf"), MIN_F16_IOU), strict=True)):
         convert(options, model, meta, ftype, path)
-        good &= row(path, expected, bound, folder)
-    meta.unlink()
+        good &= row(options, model, meta, path, bound)
     floats[1].unlink()
     for kind in PACKED if options.quantize else ():
         path = folder / f"{stem}_{kind}{suffix}"
         command = [str(options.quantize), str(floats[0]), str(path), kind]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        good &= row(path, expected, 0.0, folder)
+        good &= row(options, model, meta, path, 0.0)
         path.unlink()
-    floats[0].unlink()
+    for path in (floats[0], meta):
+        path.unlink()
     return good
 
 
@@ -193,16 +282,21 @@ def main() -> int:
     parser.add_argument("--converters", type=Path, help="folder of the converters")
     parser.add_argument("--quantize", type=Path, help="their program that packs files")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, metavar="MODEL")
-    parser.add_argument("--folder", type=Path, help="for files of up to 3.5 GB, which are removed")
+    parser.add_argument("--rounded", action="store_true", help="compare with the same numbers")
+    parser.add_argument(
+        "--folder", type=Path, help="for files of up to 10 GB in all, which are removed"
+    )
     parser.add_argument("--open", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--text", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.open:
-        open_one(*options.open)
+        open_one(*options.open, text=options.text)
         return 0
     if options.converters is None:
         parser.error("expected --converters")
-    print("| file | size | opened in | memory | model | precision | masks |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    columns = ["file", "size", "opened in", "memory", "model", "precision", "masks"]
+    columns += ["masks beside the same numbers"] if options.rounded else []
+    print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}", flush=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         results = [check(options, model, Path(folder)) for model in options.models]
     return 0 if all(results) else 1
