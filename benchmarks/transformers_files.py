@@ -7,7 +7,9 @@ Needs transformers 5 and an editable install. Each class is saved by `save_pretr
 weights: whole, in shards, in float16 and bfloat16, at another image size, and in the layouts that
 versions of transformers have given it. A row for each folder tells whether it loads, and the
 largest ratio of our error to that of transformers in float32, both measured against transformers in
-float64: at most 4, but for errors below 1e-6 of the largest value. The exit status is 1 otherwise.
+float64: at most 4, but for errors below 1e-6 of the largest value. How wrong float32 is on few
+numbers is a matter of luck, so that results with fewer than 64 are judged by the worst of several
+runs with weights that differ in their last bit. The exit status is 1 otherwise.
 `--released` takes the sizes of the releases (SAM: ViT-B, SAM 2: T) in float32, whole.
 """
 
@@ -51,9 +53,13 @@ def ratio(name: str, model: Any, layout: Layout) -> float:
     _, dtype, folder = layout
     with hf.rounded(model, dtype):
         exact, single = hf.reference(model, "float64"), hf.reference(model, "float32")
+        few = any(value.size < parity.FEW for value in exact.values())
+        seeds = range(parity.NUDGES if few else 0)
+        nudged = [hf.reference(model, "float32", seed) for seed in seeds]
     found, worst = hf.ours(_testing, name, folder), 0.0
     for key, value in exact.items():
-        one = parity.difference(found[key], value, single[key], key)
+        more = [each[key] for each in nudged] if value.size < parity.FEW else []
+        one = parity.difference(found[key], value, single[key], key, more)
         beyond = max(0.0, one.error - parity.FLOOR * one.scale)
         worst = max(worst, beyond / one.reference_error if beyond else 0.0)
     return worst
