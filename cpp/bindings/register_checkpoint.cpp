@@ -146,6 +146,11 @@ void register_checkpoint(py::module_& m) {
       .def_property_readonly("tensors", tensors_of)
       .def("to_meta_names",
            [](StateDict& self) { return self.metadata["family"] = to_meta_names(self).name; })
+      .def("complete",
+           [](StateDict& self) {
+             const auto complete = family_named(self.metadata.at("family")).complete;
+             if (complete != nullptr) complete(self);
+           })
       .def("describe", describe)
       .def("folder_config", folder_config)
       .def("to_folder_names", to_folder_names, py::arg("config"), py::arg("preprocessor"))

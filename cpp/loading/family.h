@@ -84,6 +84,9 @@ struct Family {
   // setting for.
   HuggingFaceConfig (*folder_config_of)(const StateDict& state_dict, const NetworkConfig& config);
   void (*to_hugging_face)(StateDict& state_dict, const NetworkConfig& config);
+  // Adds, to Meta's names, what Meta's package does not load without although it computes nothing
+  // with it. None: there is no such thing.
+  void (*complete)(StateDict& state_dict) = nullptr;
   Network (*make)(const NetworkConfig& config);
   ModelInfo (*info_of)(const NetworkConfig& config);
 

@@ -1,6 +1,8 @@
 #include "loading/key_map_sam3.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -225,6 +227,11 @@ void drop_class_position(StateDict& state_dict) {
   });
 }
 
+bool is_square(std::int64_t count) {
+  const auto side = std::llround(std::sqrt(static_cast<double>(count)));
+  return side * side == count;
+}
+
 // What join_attention has joined.
 void split_attention(StateDict& state_dict) {
   constexpr std::string_view kInner = ".in_proj_", kTrunk = ".attn.qkv.";
@@ -298,6 +305,25 @@ void sam3_to_hugging_face(StateDict& state_dict, const sam3::Sam3Config& config)
   const std::string tracker(kTrackerModel);
   join_points(state_dict, tracker + "prompt_encoder.");
   copy_encoding(state_dict, tracker);
+}
+
+void sam3_add_class_position(StateDict& state_dict) {
+  static constexpr std::array<std::byte, sizeof(double)> kZero{};  // of any dtype
+  state_dict.transform([](TensorEntry& entry) {
+    const bool table = entry.name == kPositions && entry.dims.size() == 3 && entry.dims[0] == 1;
+    if (!table || !entry.parts.empty() || !is_square(entry.dims[1])) return;
+    TensorEntry rows = entry, zeros = entry;
+    rows.dims = {entry.dims[1], entry.dims[2]};
+    rows.strides = {entry.strides[1], entry.strides[2]};
+    if (is_packed(entry)) zeros.dtype = DType::kF32;
+    zeros.dims = {1, entry.dims[2]};
+    zeros.strides = {0, 0};
+    zeros.data = kZero.data();
+    ++entry.dims[1];
+    entry.strides.clear();
+    entry.data = nullptr;
+    entry.parts = {zeros, rows};
+  });
 }
 
 std::string sam3_tracker_name(std::string_view sam2_name) {

@@ -26,4 +26,8 @@ void sam3_from_hugging_face(StateDict& state_dict);
 // not is left out and reported.
 void sam3_to_hugging_face(StateDict& state_dict, const sam3::Sam3Config& config);
 
+// Meta's table of positions begins with a row for the class token, which the trunk cuts off before
+// it reads the table. One without it gets zeros there.
+void sam3_add_class_position(StateDict& state_dict);
+
 }  // namespace sam_rlx

@@ -73,6 +73,8 @@ def to_file(
             settings, pixels = _folder_texts(checkpoint, dtype)
             checkpoint.to_folder_names(settings, pixels)
             metadata = {**checkpoint.metadata, "format": "pt"}
+        else:
+            checkpoint.complete()
     return write(checkpoint, output, metadata, dtype, num_threads, progress)
 
 

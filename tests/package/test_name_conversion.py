@@ -20,12 +20,25 @@ transformers = pytest.importorskip("transformers", reason="needs transformers")
 pytestmark = pytest.mark.parity
 
 import safetensors.numpy  # noqa: E402
+import safetensors.torch  # noqa: E402
+from sam_rlx._parity import networks  # noqa: E402
 from support import hugging_face_models as hf  # noqa: E402
-from support import sam3cpp_files, tiny_sam2, upstream, upstream_sam2  # noqa: E402
+from support import (  # noqa: E402
+    hugging_face_sam3,
+    sam3_detector,
+    sam3cpp_files,
+    tiny_sam2,
+    tiny_sam3,
+    upstream,
+    upstream_sam2,
+    upstream_sam3,
+)
+from support.parity import NUDGES, last_bits  # noqa: E402
 from support.trained import trained  # noqa: E402
 
 upstream.prepare()
 
+TINY3 = tiny_sam3.TINY
 # As wide as transformers' memory has to be.
 _WIDE = dataclasses.replace(tiny_sam2.TINY, d_model=256)
 
@@ -177,6 +190,61 @@ def test_meta_to_transformers(parity, tmp_path, source, name, build):
         found = hf._click(hf.click_model(model), pixels)
     parity.close(found["low_res"].numpy(), exact[0], single[0], "masks")
     parity.close(found["iou"].numpy(), exact[1], single[1], "IoU")
+
+
+@pytest.mark.parametrize("family", ["sam", "sam2"])
+def test_metas_package_loads_metas_names(folders, tmp_path, family):
+    """Strictly: no tensor is missing, none is left over, each has its shape."""
+    if family == "sam":
+        source, build = folders("SamModel")[1], networks.sam
+    else:  # the tiny class has a projection that Meta's package has not at this width
+        source, build = tmp_path / "folder", networks.sam2
+        metadata = tiny_sam2.metadata(_WIDE)
+        first = tmp_path / "first.safetensors"
+        safetensors.numpy.save_file(tiny_sam2.weights(_WIDE), first, metadata)
+        sam_rlx.convert(first, source)
+    meta = tmp_path / "meta.safetensors"
+    sam_rlx.convert(source, meta, names="meta")
+    _, network = build(sam_rlx.load_model(meta), networks.read_weights(str(meta)))
+    network.load_state_dict(safetensors.torch.load_file(meta), strict=True)
+
+
+def test_metas_package_loads_sam3_and_computes_the_same(parity, testing, tmp_path):
+    """What transformers has not is computed by Meta's package, or nothing reads it."""
+    meta, kept = tmp_path / "meta.safetensors", [0, 7, 3]
+    model = hf.fill(transformers.Sam3Model(hugging_face_sam3.detector_config(TINY3)))
+    sam_rlx.convert(hf.save(model, tmp_path / "folder"), meta, names="meta")
+    weights = safetensors.torch.load_file(meta)
+    network = upstream_sam3.image_model()
+    found = network.load_state_dict(
+        {key.removeprefix("detector."): value for key, value in weights.items()}, strict=False
+    )
+    assert not found.unexpected_keys
+    points = "geometry_encoder.points_"
+    assert {key for key in found.missing_keys if not key.endswith(".freqs_cis")} == {
+        key for key in network.state_dict() if key.startswith(points)
+    }
+    with torch.no_grad():
+        table = network.backbone.vision_backbone.trunk.pos_embed
+        assert not table[:, 0].any()
+        table[:, 0] = float("nan")
+        for key, value in network.named_parameters():
+            if key.startswith(points):
+                value.fill_(float("nan"))
+
+    phrases = ["a cat", "yellow school bus"]
+    ids = upstream_sam3.tokenizer()(phrases, context_length=TINY3.context_length).numpy()
+    image = tiny_sam3.noise(TINY3)[None] / np.float32(127.5) - np.float32(1)
+    inputs = {"image": image, "phrases": phrases, "kept": kept}
+    exact = upstream.run64(upstream.double(network), inputs, sam3_detector.ground_image)
+    singles = [
+        upstream.run(network, {**inputs, "image": each}, sam3_detector.ground_image)
+        for each in (image, *(last_bits(image, seed) for seed in range(NUDGES)))
+    ]
+    ours = testing.sam3_detect(str(meta), image, ids, kept)
+    for index, name in enumerate(("logits", "boxes", "presence", "masks", "semantic")):
+        first, *more = (single[index] for single in singles)
+        parity.close(ours[index], exact[index], first, name, more)
 
 
 def test_a_memory_of_another_width_is_refused(run_cli, tmp_path):
