@@ -88,7 +88,7 @@ std::optional<HuggingFaceConfig> HuggingFaceConfig::in(const StateDict& state_di
                                                        std::string_view family) {
   const auto found = state_dict.metadata.find("config");
   if (found == state_dict.metadata.end()) return std::nullopt;
-  Json json = Json::parse(found->second, kWhere);
+  Json json = Json::parse(found->second, state_dict.source + ": config");
   const Json* const type = json.find("model_type");
   if (type == nullptr) return std::nullopt;
   std::vector<std::string_view> types;

@@ -16,6 +16,7 @@
 #include "checkpoint/torch_legacy.h"
 #include "core/error.h"
 #include "loading/family.h"
+#include "loading/relatives.h"
 #include "loading/tensor_map.h"
 
 namespace sam_rlx {
@@ -30,6 +31,8 @@ constexpr std::string_view kIndexSuffixes[] = {".safetensors.index.json", ".bin.
 constexpr std::string_view kCompanions[] = {"optimizer.",     "scheduler.",    "scaler.",
                                             "training_args.", "rng_state",     "random_states_",
                                             "adapter_model.", "trainer_state."};
+constexpr std::string_view kDeepSpeedOptimizer = "_optim_states.pt";
+constexpr std::string_view kDistributed = ".distcp";
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kPreprocessorFile = "preprocessor_config.json";
 constexpr const char* kProcessorFile = "processor_config.json";
@@ -51,55 +54,6 @@ std::string list_names(const std::vector<fs::path>& paths) {
 bool looks_like_safetensors(std::string_view text) {
   if (text.size() < 9 || text[8] != '{') return false;
   return (text[0] != '{' && text[0] != '\x80') || text.substr(4, 4) == "\0\0\0\0"sv;
-}
-
-// Files of other runtimes, whose graphs hold the weights under other names or none.
-void refuse_other_runtimes(std::string_view text, const std::string& where) {
-  struct Kind {
-    std::size_t at;
-    std::string_view begin, name, help;
-  };
-  constexpr std::string_view kOriginal = "load the PyTorch checkpoint that it was made from";
-  constexpr std::string_view kGgml = "load the PyTorch checkpoint, or GGUF of `sam-rlx convert`";
-  constexpr Kind kKinds[] = {
-      {0, "lmgg"sv, "a ggml file of another program", kGgml},
-      {0, "tjgg"sv, "a ggjt file of another program", kGgml},
-      {0, "fmgg"sv, "a ggmf file of another program", kGgml},
-      {4, "TFL3"sv, "a TensorFlow Lite model", kOriginal},
-      {0, "\x89HDF"sv, "an HDF5 file", kOriginal},
-      {0, "<?xml"sv, "an XML file (OpenVINO?)", kOriginal},
-      {0, "ftrt"sv, "a TensorRT engine", kOriginal},
-  };
-  const auto refuse = [&](std::string_view name, std::string_view help) {
-    fail<UnsupportedError>(where, "a safetensors, GGUF or PyTorch file",
-                           std::string(name).append(": ").append(help));
-  };
-  for (const Kind& kind : kKinds) {
-    if (text.size() > kind.at && text.substr(kind.at).starts_with(kind.begin)) {
-      refuse(kind.name, kind.help);
-    }
-  }
-  // Protocol buffers: field 1, the version of the format; then field 2, the producer, or field 7,
-  // the graph.
-  const bool onnx = text.size() > 3 && text[0] == '\x08' && text[1] > 0 && text[1] < 32 &&
-                    (text[2] == '\x12' || text[2] == '\x3a');
-  if (onnx) refuse("an ONNX model", kOriginal);
-}
-
-[[noreturn]] void refuse_content(std::string_view text, const std::string& where) {
-  std::string found = quoted(text.substr(0, 16)) + " at its beginning";
-  if (text.empty()) found = "an empty file";
-  if (text.size() > 262 && text.substr(257, 5) == "ustar") {
-    throw UnsupportedError(where +
-                           ": expected safetensors, GGUF, or PyTorch from 0.4 on, found a tar "
-                           "file; save it again with a current PyTorch");
-  }
-  if (text.starts_with("version https://git-lfs")) found = "a Git LFS pointer, not the file itself";
-  if (text.starts_with("<!DOCTYPE") || text.starts_with("<html")) {
-    found += ", a web page, not the file itself";
-  }
-  refuse_other_runtimes(text, where);
-  fail<CheckpointError>(where, "a safetensors, GGUF or PyTorch file", found);
 }
 
 StateDict open_file(const fs::path& path, const WrapperChoice& choice);
@@ -245,13 +199,15 @@ bool contains_text(const fs::path& path, std::string_view text) {
 
 bool is_companion(const fs::path& path) {
   const std::string name = path.filename().string();
-  return std::any_of(std::begin(kCompanions), std::end(kCompanions),
+  return name.ends_with(kDeepSpeedOptimizer) ||
+         std::any_of(std::begin(kCompanions), std::end(kCompanions),
                      [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
 // Regular files that may hold a model, sorted by name.
 struct Candidates {
   std::vector<fs::path> indices, checkpoints, training_steps;
+  bool distributed = false;  // as torch.distributed.checkpoint writes
 
   explicit Candidates(const fs::path& folder) {
     for (const auto& item : fs::directory_iterator(folder)) {
@@ -259,6 +215,7 @@ struct Candidates {
       if (item.is_directory() && path.filename().string().starts_with("checkpoint-")) {
         training_steps.push_back(path);
       }
+      distributed = distributed || has_suffix(path, kDistributed);
       if (!item.is_regular_file() || is_later_part(path) || is_companion(path)) continue;
       if (is_index(path.filename().string())) indices.push_back(path);
       for (const std::string_view suffix :
@@ -372,6 +329,12 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   if (indices.empty() && fs::exists(older)) return older;
   const std::vector<fs::path>& choice = indices.empty() ? all.checkpoints : indices;
   if (choice.size() == 1) return choice.front();
+  if (choice.empty() && all.distributed) {
+    fail<UnsupportedError>(
+        printable(source.string()), "one file or shards with an index",
+        "a distributed checkpoint (.distcp): write it as one file with python -m "
+        "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE");
+  }
   const std::vector<fs::path>& found = choice.empty() ? all.training_steps : choice;
   fail<CheckpointError>(printable(source.string()),
                         "model.safetensors, one shard index, or one .safetensors, .gguf, .ggml, "

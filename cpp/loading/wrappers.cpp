@@ -19,6 +19,11 @@ using Prefixes = std::vector<std::string>;
 constexpr std::array<std::string_view, 8> kWrappers{
     "module.", "_orig_mod.", "model.", "sam.", "net.", "sam_model.", "sam2_model.", "base_model."};
 
+// What torch.compile, FSDP and recomputed activations put before the names of the module that they
+// wrap, which may be a part of the model.
+constexpr std::array<std::string_view, 3> kInnerWrappers{"_orig_mod.", "_fsdp_wrapped_module.",
+                                                         "_checkpoint_wrapped_module."};
+
 // Longer names are no family's.
 constexpr std::size_t kMaxName = 256;
 constexpr std::size_t kMaxPrefixes = 20;
@@ -32,6 +37,23 @@ std::size_t find_sign(std::string_view name, std::string_view sign) {
     if (at == 0 || name[at - 1] == '.') return at;
   }
   return std::string_view::npos;
+}
+
+// A name without the wrappers of parts. One of the whole model is a beginning like others.
+std::string without_inner_wrappers(std::string_view name) {
+  std::string result;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find('.'), name.size() - 1) + 1;
+    const std::string_view part = name.substr(0, end);
+    const bool outer = result.empty() ||
+                       std::any_of(kWrappers.begin(), kWrappers.end(),
+                                   [&](std::string_view each) { return result.ends_with(each); });
+    const bool wrapper =
+        std::find(kInnerWrappers.begin(), kInnerWrappers.end(), part) != kInnerWrappers.end();
+    if (outer || !wrapper) result += part;
+    name.remove_prefix(end);
+  }
+  return result;
 }
 
 // What stands before the names of a family in `name`, for every family whose sign is in it. Signs
@@ -63,7 +85,8 @@ template <class Names>
 Prefixes model_prefixes(const Names& names) {
   std::set<std::string, std::less<>> found;
   for (const std::string_view name : names) {
-    if (name.size() <= kMaxName && found.size() < kMaxPrefixes) add_prefixes(name, found);
+    if (name.size() > kMaxName || found.size() == kMaxPrefixes) continue;
+    add_prefixes(without_inner_wrappers(name), found);
   }
   Prefixes result;  // in order, so that a beginning comes before what it begins
   for (const std::string& prefix : found) {
@@ -177,6 +200,13 @@ std::size_t choose_dict(const std::vector<NestedDict>& dicts, const WrapperChoic
 }
 
 void strip_wrappers(StateDict& state_dict, const WrapperChoice& choice) {
+  std::vector<std::string> plain;
+  bool wrapped = false;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    plain.push_back(without_inner_wrappers(entry.name));
+    wrapped = wrapped || plain.back() != entry.name;
+  }
+  if (wrapped) state_dict.rename(plain);
   const Prefixes prefixes = model_prefixes(names_of(state_dict));
   std::vector<std::string> labels;
   for (const std::string& prefix : prefixes) {

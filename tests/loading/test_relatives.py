@@ -1,6 +1,9 @@
 """Files that are no checkpoint of the families are named, and the error says what helps."""
 
+import bz2
+import gzip
 import io
+import lzma
 import struct
 import zipfile
 
@@ -26,6 +29,20 @@ NAMES = {
     "detector.backbone.language_backbone.encoder.transformer.0.layer_scale": "SAM3-LiteText",
     "text_encoder.embeddings.position_embedding.position_embedding": "SAM3-LiteText",
     "image_encoder.blocks.0.attn.qkv.lora_A.default.weight": r"a LoRA adapter .*merge",
+    "image_encoder.blocks.0.attn.qkv.lora_A": "a LoRA adapter",
+    "image_encoder.blocks.0.attn.qkv.lora_magnitude_vector.default": "a LoRA adapter",
+    "w_a_000": r"a LoRA adapter \(SAMed\)",
+    "image_encoder.blocks.0.attn.qkv.hada_w1_a": "a LoHa adapter",
+    "image_encoder.blocks.0.attn.qkv.lokr_w1": "a LoKr adapter",
+    "image_encoder.blocks.0.attn.qkv.oft_r.default": "an OFT adapter",
+    "image_encoder.blocks.0.attn.qkv.ia3_l.default": "an IA3 adapter",
+    "image_encoder.blocks.0.MLP_Adapter.D_fc1.weight": r"layers of an adapter .*code that",
+    "image_encoder.blocks.0.adapter.down.weight": "layers of an adapter",
+    "scaled_fp8": r"numbers with scales of their own \(fp8 scaled\)",
+    "image_encoder.blocks.0.attn.qkv.scale_weight": "numbers with scales .*plain float16",
+    "image_encoder.blocks.0.attn.qkv.weight_scale": "numbers with scales",
+    "image_encoder.blocks.0.attn.qkv.SCB": r"numbers with scales of their own \(bitsandbytes\)",
+    "image_encoder.blocks.0.attn.qkv.qweight": r"numbers with scales of their own \(GPTQ, AWQ\)",
     "tracker.model.interactive_mask_decoder.x": r"SAM 3\.1",
     "detector.backbone.interactive_convs.0.weight": r"SAM 3\.1",
 }
@@ -64,6 +81,9 @@ OTHER_FILES = {
     "ggjt": (struct.pack("<I", 0x67676A74) + bytes(64), "a ggjt file"),
     "TFLite": (b"\x20\0\0\0TFL3" + bytes(64), "a TensorFlow Lite model"),
     "HDF5": (b"\x89HDF\r\n\x1a\n" + bytes(64), "an HDF5 file"),
+    "gzip": (gzip.compress(b"weights"), "a gzip file: unpack it first"),
+    "bzip2": (bz2.compress(b"weights"), "a bzip2 file: unpack it first"),
+    "xz": (lzma.compress(b"weights"), "an xz file: unpack it first"),
 }
 
 
@@ -74,6 +94,13 @@ def test_files_of_other_runtimes_are_named(tmp_path, name):
     path.write_bytes(content)
     with pytest.raises(sam_rlx.UnsupportedError, match=f"found {found}"):
         sam_rlx.load_model(path)
+
+
+def test_a_distributed_checkpoint_is_named(tmp_path):
+    (tmp_path / "__0_0.distcp").write_bytes(bytes(64))
+    (tmp_path / ".metadata").write_bytes(b"\x80\x04.")
+    with pytest.raises(sam_rlx.UnsupportedError, match=r"a distributed checkpoint .*dcp_to_torch"):
+        sam_rlx.load_model(tmp_path)
 
 
 def test_a_zip_file_of_something_else_is_described(tmp_path):

@@ -32,10 +32,13 @@ LEFT_BY_TRAINING = (
     "rng_state_0.pth",
     "random_states_0.pt",
     "trainer_state.json",
+    "zero_pp_rank_0_mp_rank_00_optim_states.pt",
 )
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.safetensors", "sam.pth", "best.pt"])
+@pytest.mark.parametrize(
+    "name", ["pytorch_model.bin", "model.safetensors", "sam.pth", "mp_rank_00_model_states.pt"]
+)
 def test_output_of_a_training(tmp_path, source, name):
     folder = write(tmp_path / "out", LEFT_BY_TRAINING)
     (folder / name).write_bytes(source)

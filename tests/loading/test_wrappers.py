@@ -85,6 +85,34 @@ def test_a_beginning_before_every_name(testing, tmp_path, tiny_weights, prefix, 
     assert testing.open_checkpoint(path).origin[3] == prefix
 
 
+INNER = {
+    "torch.compile": ("image_encoder.", "image_encoder._orig_mod."),
+    "FSDP": (".blocks.", ".blocks._fsdp_wrapped_module."),
+    "recomputed activations": (".mlp.", "._checkpoint_wrapped_module.mlp."),
+}
+
+
+@pytest.mark.parametrize("prefix", ["", "model.", "_fsdp_wrapped_module.", "module._orig_mod."])
+@pytest.mark.parametrize("wrapper", INNER)
+def test_wrappers_of_parts_are_taken_off(testing, tmp_path, tiny_weights, wrapper, prefix):
+    renamed = {prefix + name.replace(*INNER[wrapper]): w for name, w in tiny_weights.items()}
+    assert set(renamed) != set(prefixed(tiny_weights, prefix))
+    value = {"model": renamed, "optimizer": {"state": {0: {"exp_avg": np.ones(3, np.float32)}}}}
+    path = save(tmp_path / "x.pth", value)
+    check(path, tiny_weights)
+    found = testing.open_checkpoint(path)
+    for name, value in tiny_weights.items():
+        np.testing.assert_array_equal(found[name], value, name)
+
+
+def test_a_part_with_and_without_its_wrapper_is_two(tmp_path, tiny_weights):
+    name = "image_encoder.pos_embed"
+    twice = {**tiny_weights, "image_encoder._orig_mod.pos_embed": tiny_weights[name]}
+    path = save(tmp_path / "x.pth", twice)
+    with pytest.raises(sam_rlx.CheckpointError, match="pos_embed: expected one tensor of this na"):
+        sam_rlx.load_model(path)
+
+
 @pytest.mark.parametrize("prefix", ["module.", "lit_module.sam."])
 def test_tensors_that_lack_the_beginning_are_left_out(tmp_path, tiny_weights, prefix):
     weights = {"criterion.weight": np.ones(3, np.float32), **prefixed(tiny_weights, prefix)}
