@@ -61,7 +61,7 @@ def engine(model: sam_rlx.Model) -> Any:
 @pytest.fixture
 def client(engine: Any) -> Any:
     """Asks with the token."""
-    return _client(engine)
+    return client_of(engine)
 
 
 @pytest.fixture(scope="session")
@@ -75,10 +75,11 @@ def idle_engine(model: sam_rlx.Model) -> Any:
 @pytest.fixture(scope="session")
 def idle_client(idle_engine: Any) -> Any:
     """Asks with the token for what encodes nothing."""
-    return _client(idle_engine)
+    return client_of(idle_engine)
 
 
-def _client(engine: Any) -> Any:
+def client_of(engine: Any) -> Any:
+    """Return a client with the token."""
     from sam_rlx._serve.app import create_app
     from sam_rlx._serve.guard import allowed_hosts
     from starlette.testclient import TestClient

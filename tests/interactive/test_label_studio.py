@@ -247,6 +247,11 @@ def test_what_makes_no_sense_is_refused(client: TestClient, change: Any) -> None
     assert answer.status_code == 400
 
 
+def test_webhooks_are_taken(client: TestClient) -> None:
+    answer = client.post("webhook", json={"action": "ANNOTATION_CREATED"})
+    assert (answer.status_code, answer.json()) == (200, {})
+
+
 def test_no_backend_without_an_address(engine: Engine) -> None:
     app = create_app(engine, TOKEN, None)
     client = TestClient(app, base_url=f"http://{HOST}/{TOKEN}/")

@@ -180,6 +180,14 @@ def test_anylabeling_errors(
     assert answer.json()["error"]["code"] == code
 
 
+def test_anylabeling_has_no_video(idle_client: TestClient) -> None:
+    for method, path in (("POST", "init"), ("POST", "session/prompt"), ("DELETE", "a/b")):
+        answer = idle_client.request(method, f"/v1/video/{path}", json={})
+        assert answer.status_code == 501
+        assert answer.json()["success"] is False
+        assert answer.json()["error"]["code"] == "NOT_IMPLEMENTED"
+
+
 def test_requests_at_once(client: TestClient, engine: Engine, png_text: str) -> None:
     """Many threads, one image: one encoding, equal answers."""
     prompt = {"points": [[60, 60]], "point_labels": [1]}

@@ -12,15 +12,15 @@ from sam_rlx._serve.engine import Engine
 from sam_rlx._serve.tabs import packed, unpacked
 from starlette.testclient import TestClient
 
-from .conftest import SESSION, predictor_of
+from .conftest import SESSION, client_of, predictor_of
 
 
 class Tab:
     """The other end of a page's socket."""
 
-    def __init__(self, socket: Any) -> None:
+    def __init__(self, socket: Any, model: str = "sam-nano") -> None:
         self.socket = socket
-        assert self.next("welcome")[0]["models"] == ["sam-nano"]
+        assert self.next("welcome")[0]["models"] == [model]
 
     def send(self, head: dict[str, Any], *buffers: bytes) -> None:
         self.socket.send_bytes(packed(head, buffers))
@@ -104,3 +104,31 @@ def test_messages_come_back_as_they_were() -> None:
     head, buffers = unpacked(packed({"type": "a", "x": 1}, [b"", b"abc", memoryview(b"de")]))
     assert head == {"type": "a", "x": 1}
     assert [bytes(buffer) for buffer in buffers] == [b"", b"abc", b"de"]
+
+
+def test_texts_of_tabs_wait_for_their_turn(png: bytes, image: np.ndarray) -> None:
+    """One image is encoded at a time, and once for the texts of all tabs."""
+    sam3 = sam_rlx.load_model("sam3-nano")
+    engine = Engine({"sam3-nano": sam3}, num_threads=1)
+    client = client_of(engine)
+    found = sam_rlx.ConceptPredictor(sam3).predict(image, text="circle", threshold=0.3)
+    assert len(found.scores)
+    with client, client.websocket_connect(SESSION) as a, client.websocket_connect(SESSION) as b:
+        tabs = [Tab(socket, "sam3-nano") for socket in (a, b)]
+        for tab in tabs:
+            tab.open(png)
+            tab.click(60, 60, seq=2)
+        assert engine.num_encoded == 1
+        ask = {"type": "text", "view": "v", "seq": 3, "text": "circle", "threshold": 0.3}
+        with engine.queue.turn():  # of another one
+            tabs[0].send(ask)
+            while tabs[0].next("status")[0]["text"] != "1 before this image":
+                pass
+            assert engine.num_encoded == 1
+        tabs[1].send(ask)
+        for tab in tabs:
+            while (state := tab.next("state"))[0]["answer"] != {"view": "v", "seq": 3}:
+                pass
+            named = [one for one in state[0]["objects"] if one["text"] == "circle"]
+            assert [one["score"] for one in named] == [float(score) for score in found.scores]
+    assert engine.num_encoded == 2

@@ -18,8 +18,9 @@ from sam_rlx.model import Model
 # Longest side of the image that a hover is computed on.
 PREVIEW = 1024
 
-# What an encoder of a host's own gives for an image: the `image_embeddings` of an `ImagePredictor`.
-Encode = Callable[[NDArray[np.uint8]], Sequence[NDArray[np.float32]]]
+# What an encoder of a host's own gives for an image: the `image_embeddings` of an `ImagePredictor`,
+# or with True those of a `ConceptPredictor`.
+Encode = Callable[[NDArray[np.uint8], bool], Sequence[NDArray[np.float32]]]
 
 
 def preview_hw(hw: tuple[int, int]) -> tuple[int, int]:
@@ -73,7 +74,7 @@ class Clicks:
     num_threads : int, optional
         As for `ImagePredictor`.
     encode : callable, optional
-        In place of `ImagePredictor.set_image`, such as one with a cache.
+        In place of the predictors' `set_image`, such as one with a cache.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Clicks:
         if self._encode is None:
             self._full.set_image(image)
         else:
-            self._full.set_image_embedding(list(self._encode(image)), hw)
+            self._full.set_image_embedding(list(self._encode(image, False)), hw)
         self._small.set_image_embedding(list(self._full.image_embeddings), preview_hw(hw))
         self._image = image
 
@@ -140,11 +141,17 @@ class Clicks:
 
     def find(self, text: str, threshold: float, boxes: list[Any], labels: list[int]) -> Any:
         """Return the `ConceptPrediction` of a text and example boxes on the current image."""
+        image = self._image
+        assert image is not None
         if self._concepts is None:
             self._concepts = ConceptPredictor(self.model, self._num_threads)
-        if self._searched is not self._image:
-            self._concepts.set_image(self._image)
-            self._searched = self._image
+        if self._searched is not image:
+            if self._encode is None:
+                self._concepts.set_image(image)
+            else:
+                hw = (image.shape[0], image.shape[1])
+                self._concepts.set_image_embedding(list(self._encode(image, True)), hw)
+            self._searched = image
         return self._concepts.predict(
             text=text or None,
             boxes=boxes or None,

@@ -35,8 +35,9 @@ class ImageSession(ImageState):
     num_threads : int, optional
         As for `ImagePredictor`.
     encode : callable, optional
-        In place of `ImagePredictor.set_image`: takes the image (H, W, 3), returns the
-        `image_embeddings`. Called in the thread of the session.
+        In place of the predictors' `set_image`: takes the image (H, W, 3) and whether it is for
+        texts, returns the `image_embeddings` of an `ImagePredictor` or `ConceptPredictor`. Called
+        in the thread of the session.
     """
 
     handlers: ClassVar[dict[str, str]] = {

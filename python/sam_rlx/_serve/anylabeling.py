@@ -129,3 +129,9 @@ def _shapes(mask: Any, label: str, score: float) -> list[dict[str, Any]]:
 
 def _failed(code: str, message: str) -> dict[str, Any]:
     return {"success": False, "error": {"code": code, "message": message}}
+
+
+# The answer to all of ``/v1/video/``.
+NO_VIDEO = _failed(
+    "NOT_IMPLEMENTED", "video: expected a request for an image, found one for a clip"
+)

@@ -78,12 +78,14 @@ def create_app(
         Route(
             "/v1/predict", _posted(lambda body: anylabeling.predict(engine, body)), methods=["POST"]
         ),
+        Route("/v1/video/{rest:path}", _no_video, methods=["GET", "POST", "DELETE", "PUT"]),
         WebSocketRoute("/session", _Sessions(engine).serve),
     ]
     if label_studio is not None:
         backend = Backend(engine, label_studio)
         routes.append(Route("/setup", _posted(backend.setup), methods=["POST"]))
         routes.append(Route("/predict", _posted(backend.predict), methods=["POST"]))
+        routes.append(Route("/webhook", _posted(lambda _: {}), methods=["POST"]))
     return Guard(Starlette(routes=routes), token, hosts, **limits)
 
 
@@ -131,6 +133,10 @@ def _health(engine: Engine) -> Handler:
         )
 
     return answer
+
+
+async def _no_video(_: Request) -> Response:
+    return JSONResponse(anylabeling.NO_VIDEO, status_code=501)
 
 
 def _got(answer: Callable[[Request], dict[str, Any]]) -> Handler:

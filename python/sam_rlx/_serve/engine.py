@@ -170,9 +170,12 @@ class Engine:
             )
         return asked.removesuffix(":latest")
 
-    def encode(self, name: str, source: Source, waiting: Waiting | None = None) -> Encoded:
-        """Return what clicks need of an image; it is encoded once."""
-        return self._encode(name, self._clicks[name], source, waiting)
+    def encode(
+        self, name: str, source: Source, waiting: Waiting | None = None, texts: bool = False
+    ) -> Encoded:
+        """Return what clicks, or texts, need of an image; it is encoded once for each."""
+        kind = self._finder(name) if texts else self._clicks[name]
+        return self._encode(name, kind, source, waiting)
 
     def click(self, name: str, source: Source, prompts: Mapping[str, Any]) -> MaskPrediction:
         """Predict masks, as `ImagePredictor.predict`."""
@@ -182,15 +185,17 @@ class Engine:
 
     def find(self, name: str, source: Source, texts: Iterable[str], threshold: float) -> Any:
         """Return the `ConceptPrediction` of texts."""
+        encoded = self.encode(name, source, texts=True)
+        return self._finder(name).predict(encoded, {"text": list(texts), "threshold": threshold})
+
+    def _finder(self, name: str) -> "_Kind":
         model = self.models[name]
         if not model.supports_text:
             raise UnsupportedError(f"texts: expected a model that finds texts, found {name}")
         with self._lock:
             if name not in self._concepts:
                 self._concepts[name] = _Kind(ConceptPredictor, model, self.num_threads)
-        kind = self._concepts[name]
-        encoded = self._encode(name, kind, source, None)
-        return kind.predict(encoded, {"text": list(texts), "threshold": threshold})
+            return self._concepts[name]
 
     def _encode(self, name: str, kind: "_Kind", source: Source, waiting: Waiting | None) -> Encoded:
         key = _key(name, kind, source)

@@ -143,13 +143,13 @@ class Tab:
         self._session = session
         self._put(packed({"type": "opened", "count": len(uploads)}, []))
 
-    def _encode(self, image: NDArray[np.uint8]) -> Sequence[NDArray[np.float32]]:
+    def _encode(self, image: NDArray[np.uint8], texts: bool) -> Sequence[NDArray[np.float32]]:
         """Encode for the session, in its thread: one image of all tabs at a time."""
 
         def waiting(before: int) -> None:
             self._send({"type": "status", "text": f"{before} before this image", "part": None}, [])
 
-        found: Encoded = self._engine.encode(self._name, image, waiting)
+        found: Encoded = self._engine.encode(self._name, image, waiting, texts)
         return found.arrays
 
     def _send(self, head: Mapping[str, Any], buffers: Sequence[Any], view: object = None) -> None:
