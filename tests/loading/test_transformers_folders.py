@@ -133,6 +133,31 @@ def test_gamma_under_another_name(parity, tmp_path):
     parity.same_bits(*found, "masks")
 
 
+@pytest.mark.parity
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_float8_files_give_the_masks_of_their_numbers(parity, tmp_path, dtype):
+    """As ComfyUI's users have them: matrices in 8 bits, the rest in float16; PyTorch rounds."""
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    weights = tiny_sam2.weights()
+    stored = {
+        name: torch.from_numpy(value).to(getattr(torch, dtype) if value.ndim > 1 else torch.float16)
+        for name, value in weights.items()
+    }
+    rounded = {name: value.float().numpy() for name, value in stored.items()}
+    assert any(np.any(rounded[name] != value) for name, value in weights.items())
+    save_file(stored, tmp_path / "small", tiny_sam2.metadata(tiny_sam2.TINY))
+    tiny_sam2.save_safetensors(tmp_path / "wide", tiny_sam2.TINY, rounded)
+    image, found = np.random.default_rng(0).integers(0, 256, (64, 80, 3), np.uint8), []
+    for name in ("small", "wide"):
+        predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(tmp_path / name))
+        predictor.set_image(image)
+        result = predictor.predict(point_coords=[(20, 30)], point_labels=[1])
+        found.append([result.low_res_masks, result.iou_predictions])
+    parity.same_bits(*found, "masks")
+
+
 @pytest.mark.parametrize("missing", ["maskmem_tpos_enc", "memory_encoder.out_proj.weight"])
 def test_a_part_of_the_memory_is_not_an_image_model(tmp_path, missing):
     weights = tiny_sam2.weights()
