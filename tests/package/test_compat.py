@@ -198,7 +198,8 @@ def _agree(parity: Any, found: Any, expected: Any, exact: Any) -> None:
         assert mine.shape == other.shape
         assert mine.dtype == other.dtype
         if other.dtype == np.bool_:
-            assert (mine == wide.numpy()).mean() > 0.999
+            shared, union = mine & wide.numpy(), mine | wide.numpy()
+            assert np.count_nonzero(shared) >= 0.999 * np.count_nonzero(union)
         else:
             parity.close(np.asarray(mine), wide.numpy(), other)
 
@@ -219,10 +220,12 @@ def test_everything_mode_equals_upstream(
         assert list(left) == list(right)
         assert left["point_coords"] == right["point_coords"]
         assert left["crop_box"] == right["crop_box"]
-        assert abs(left["predicted_iou"] - right["predicted_iou"]) < 1e-3
-        assert abs(left["stability_score"] - right["stability_score"]) < 1e-2
-        assert (left["segmentation"] == right["segmentation"]).mean() > 0.999
-        assert abs(left["area"] - right["area"]) <= 0.002 * image[:, :, 0].size
+        # Scores within 1e-3, masks with an IoU of 0.999: what is promised end to end.
+        for name in ("predicted_iou", "stability_score"):
+            assert abs(left[name] - right[name]) <= 1e-3, name
+        mine, other = left["segmentation"], right["segmentation"]
+        assert np.count_nonzero(mine & other) >= 0.999 * np.count_nonzero(mine | other)
+        assert left["area"] == np.count_nonzero(mine)
 
 
 def test_output_modes(sam: Sam, image: np.ndarray) -> None:

@@ -63,10 +63,15 @@ def agree(ours, theirs):
             continue
         assert found[name].dtype == expected[name].dtype, name
         assert found[name].shape == expected[name].shape, name
-    np.testing.assert_allclose(found["out_probs"], expected["out_probs"], atol=1e-3)
-    np.testing.assert_allclose(found["out_boxes_xywh"], expected["out_boxes_xywh"], atol=0.03)
-    for a, b in zip(found["out_binary_masks"], expected["out_binary_masks"], strict=True):
-        assert upstream_video.iou(a, b) >= 0.97
+    # Scores within 1e-3, masks with an IoU of 0.999: what is promised end to end.
+    np.testing.assert_allclose(found["out_probs"], expected["out_probs"], rtol=0, atol=1e-3)
+    masks = found["out_binary_masks"], expected["out_binary_masks"]
+    for pair in zip(*masks, strict=True):
+        assert upstream_video.iou(*pair) >= 0.999
+    if np.array_equal(*masks):
+        # Whole pixels divided by a side: one rounding each in float32.
+        boxes = found["out_boxes_xywh"], expected["out_boxes_xywh"]
+        np.testing.assert_allclose(*boxes, rtol=2**-23, atol=0)
 
 
 def run(handler, requests):
