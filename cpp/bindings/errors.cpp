@@ -3,6 +3,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "core/error.h"
@@ -12,9 +13,13 @@ namespace py = pybind11;
 namespace sam_rlx {
 namespace {
 
+// A file may have a name that is no UTF-8: such bytes are shown as \xe9.
 void raise(const char* name, const char* text) {
   const py::object type = py::module_::import("sam_rlx.errors").attr(name);
-  PyErr_SetString(type.ptr(), text);
+  const auto size = static_cast<Py_ssize_t>(std::strlen(text));
+  const auto shown =
+      py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(text, size, "backslashreplace"));
+  if (shown) PyErr_SetObject(type.ptr(), shown.ptr());
 }
 
 // OSError picks the class by errno: FileNotFoundError, IsADirectoryError, PermissionError, ...

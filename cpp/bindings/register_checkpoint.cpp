@@ -1,6 +1,8 @@
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "bindings/config_dict.h"
 #include "bindings/numpy.h"
@@ -137,7 +139,7 @@ py::dict describe(const StateDict& self) {
 
 void register_checkpoint(py::module_& m) {
   py::class_<StateDict>(m, "Checkpoint")
-      .def(py::init([](const std::string& path, std::optional<std::string> key) {
+      .def(py::init([](const std::filesystem::path& path, std::optional<std::string> key) {
              return open_checkpoint(path, {.key = std::move(key)});
            }),
            py::arg("path"), py::arg("key") = py::none())

@@ -1,4 +1,7 @@
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <filesystem>
 
 #include "bindings/config_dict.h"
 #include "bindings/numpy.h"
@@ -20,19 +23,20 @@ py::dict report_of(const Model& model) {
                   "misshaped"_a = r.misshaped, "ignored"_a = r.ignored, "skipped"_a = r.skipped);
 }
 
-std::shared_ptr<const Model> load_model(const std::string& path, std::optional<std::string> variant,
+std::shared_ptr<const Model> load_model(const std::filesystem::path& path,
+                                        std::optional<std::string> variant,
                                         std::optional<std::string> precision,
                                         std::optional<std::string> isa, bool strict,
                                         std::optional<std::int64_t> image_size,
                                         std::optional<std::string> key,
                                         std::optional<std::string> fields) {
   const GilRelease release;
-  return Model::load(path, {std::move(variant), std::move(precision), std::move(isa), image_size,
-                            strict, std::move(key), std::move(fields)});
+  return Model::load(path.string(), {std::move(variant), std::move(precision), std::move(isa),
+                                     image_size, strict, std::move(key), std::move(fields)});
 }
 
 // What a file holds and how it is wrapped, whether it is a model or not.
-py::dict inspect_checkpoint(const std::string& path, std::optional<std::string> key) {
+py::dict inspect_checkpoint(const std::filesystem::path& path, std::optional<std::string> key) {
   using namespace py::literals;
   const StateDict state_dict = open_checkpoint(path, {.key = std::move(key), .any = true});
   py::list tensors;
@@ -47,7 +51,7 @@ py::dict inspect_checkpoint(const std::string& path, std::optional<std::string> 
 }
 
 // Name, dtype and shape of every tensor of a file.
-py::list list_tensors(const std::string& path, std::optional<std::string> key) {
+py::list list_tensors(const std::filesystem::path& path, std::optional<std::string> key) {
   py::list out;
   const StateDict state_dict = open_checkpoint(path, {.key = std::move(key)});
   for (const TensorEntry& entry : state_dict.tensors()) {
@@ -111,8 +115,8 @@ void register_model(py::module_& m) {
   m.def("inspect_checkpoint", inspect_checkpoint, py::arg("path"), py::arg("key") = py::none());
   m.def(
       "preferred_checkpoint",
-      [](const std::string& folder, const std::string& prefer) {
-        return resolve_checkpoint(folder, prefer).string();
+      [](const std::filesystem::path& folder, const std::string& prefer) {
+        return resolve_checkpoint(folder, prefer);
       },
       py::arg("folder"), py::arg("prefer"));
   m.def("build_info", build_info);
