@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.compat.errors import ArgumentIndexError, ArgumentRuntimeError, require
+from sam_rlx.compat.network import CPU
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam2.video_frames import SquareFrames
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
@@ -88,8 +89,8 @@ class VideoSessions:
             "offload_state_to_cpu": offloads[1],
             "video_height": images.height,
             "video_width": images.width,
-            "device": "cpu",
-            "storage_device": "cpu",
+            "device": CPU,
+            "storage_device": CPU,
             "handles": {},
             "next_handle": 0,
             "session": begin_session(self.model, images, options),

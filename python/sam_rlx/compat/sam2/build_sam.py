@@ -6,8 +6,9 @@ from typing import Any
 
 from sam_rlx import _core
 from sam_rlx._sources import find_checkpoint
+from sam_rlx.compat.network import check_device
 from sam_rlx.compat.sam2.config_file import ModelSettings, read_settings
-from sam_rlx.compat.sam2.sam2_base import SAM2Base, check_device
+from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, SAM2VideoPredictorVOS
 from sam_rlx.errors import CheckpointError, UnsupportedError
 from sam_rlx.model import Model

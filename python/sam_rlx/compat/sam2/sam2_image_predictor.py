@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_rgb
-from sam_rlx.compat.errors import ArgumentRuntimeError, require
+from sam_rlx.compat.errors import ArgumentIndexError, ArgumentRuntimeError, require
+from sam_rlx.compat.network import CPU, Device
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
@@ -76,9 +77,9 @@ class SAM2ImagePredictor:
         return cls(build_sam2_hf(model_id, **kwargs), **kwargs)
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """Always ``"cpu"``."""
-        return "cpu"
+        return CPU
 
     def set_image(self, image: Any) -> None:
         """Encode an image: PIL image, or array (H, W, 3), RGB, uint8 or float in 0 to 1.
@@ -98,6 +99,8 @@ class SAM2ImagePredictor:
             all(isinstance(image, np.ndarray) for image in image_list),
             "image_list: expected arrays (H, W, 3) alone",
         )
+        if not image_list:
+            raise ArgumentRuntimeError("image_list: expected at least one image, found none")
         pixels = [as_rgb(_image(image)) for image in image_list]
         with self._turns:
             features = [self._encoded.encode(image) for image in pixels]
@@ -201,7 +204,13 @@ class SAM2ImagePredictor:
             raise StateError("predict_batch: expected images from set_image_batch, found none")
         results = []
         batches = (point_coords_batch, point_labels_batch, box_batch, mask_input_batch)
-        for i in range(len(self._features["image_embed"])):
+        count = len(self._features["image_embed"])
+        for batch in batches:
+            if batch is not None and len(batch) < count:
+                raise ArgumentIndexError(
+                    f"predict_batch: expected prompts of {count} images, found {len(batch)}"
+                )
+        for i in range(count):
             prompts = tuple(None if batch is None else batch[i] for batch in batches)
             with self._turns:
                 self._use(i)
@@ -294,7 +303,7 @@ def _image(image: Any) -> Any:
             raise ArgumentRuntimeError(
                 f"image: expected a PIL image of three channels, found one of mode {image.mode}"
             )
-        return image
+        return np.asarray(image)  # upstream takes the channels of YCbCr, HSV and LAB for RGB
     raise NotImplementedError(
         f"image: expected an array or a PIL image, found {type(image).__name__}"
     )

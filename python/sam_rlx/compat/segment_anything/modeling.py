@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.compat.errors import ArgumentRuntimeError
+from sam_rlx.compat.network import Network
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
@@ -23,7 +24,7 @@ class EncoderSize:
     img_size: int
 
 
-class Sam:
+class Sam(Network):
     """Upstream's ``Sam`` over a loaded model.
 
     Parameters
@@ -47,21 +48,6 @@ class Sam:
         self.model = model
         self.mask_threshold = model.mask_threshold
         self.image_encoder = EncoderSize(model.img_size)
-
-    @property
-    def device(self) -> str:
-        """Always ``"cpu"``."""
-        return "cpu"
-
-    def to(self, device: Any = "cpu") -> "Sam":
-        """Return the model itself; any device but the CPU raises `UnsupportedError`."""
-        if str(device) != "cpu":
-            raise UnsupportedError(f"Sam.to: expected device 'cpu', found {str(device)!r}")
-        return self
-
-    def eval(self) -> "Sam":
-        """Return the model itself: it is always in evaluation mode."""
-        return self
 
     def __call__(
         self, batched_input: Sequence[Mapping[str, Any]], multimask_output: bool

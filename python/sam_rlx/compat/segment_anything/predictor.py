@@ -12,6 +12,7 @@ from sam_rlx.compat.errors import (
     expects,
     require,
 )
+from sam_rlx.compat.network import Device
 from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
 from sam_rlx.compat.segment_anything.modeling import Sam, decode
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
@@ -80,7 +81,7 @@ class SamPredictor:
         self.reset_image()
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """Always ``"cpu"``."""
         return self.model.device
 
@@ -187,12 +188,13 @@ class SamPredictor:
             coords = coords.astype(np.float32)
             labels = np.asarray(point_labels)[None]
         if box is not None:
-            if np.size(box) != 4:
+            corners = np.asarray(box)
+            if corners.size != 4:
                 raise ArgumentRuntimeError(
-                    f"box: expected one, of shape (4,), found {np.shape(box)}; predict_torch takes "
+                    f"box: expected one, of shape (4,), found {corners.shape}; predict_torch takes "
                     "several"
                 )
-            boxes = self.transform.apply_boxes(np.asarray(box), size).astype(np.float32)
+            boxes = self.transform.apply_boxes(corners, size).astype(np.float32)
         if mask_input is not None:
             logits = np.asarray(mask_input)
             side = self.model.model.mask_side

@@ -1,5 +1,6 @@
 """Arrays that answer to the tensor methods which programs call on results."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx.compat.errors import expects
+from sam_rlx.compat.network import CPU
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 # Methods of the class below have these names.
@@ -52,6 +54,20 @@ def _extremum(name: str) -> Callable[..., Any]:
     return extremum
 
 
+class _Size(_Int):
+    """The number of elements, which gives the shape or a length of it when it is called."""
+
+    _shape: tuple[_Int, ...]
+
+    def __new__(cls, shape: tuple[_Int, ...]) -> "_Size":
+        size = super().__new__(cls, math.prod(shape))
+        size._shape = shape
+        return size
+
+    def __call__(self, dim: _Int | None = None) -> Any:
+        return self._shape if dim is None else self._shape[dim]
+
+
 class TensorArray(np.ndarray[Any, np.dtype[Any]]):
     """A NumPy array with the methods of tensors that programs call on results.
 
@@ -59,7 +75,7 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
     which ``torch.from_numpy`` makes a tensor without a copy.
     """
 
-    device = "cpu"
+    device = CPU  # type: ignore[assignment]
     is_cuda = False
     requires_grad = False
 
@@ -146,13 +162,18 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
 
     # ---------------------------------------------------------------- shape
 
+    @property
+    def size(self) -> _Size:
+        """Number of elements, as of an array; called as a tensor's method, it gives lengths."""
+        return _Size(self.shape)
+
     def dim(self) -> _Int:
         """Return the number of dimensions."""
         return self.ndim
 
     def numel(self) -> _Int:
         """Return the number of elements."""
-        return self.size
+        return _Int(self.size)
 
     def permute(self, *dims: Any) -> "TensorArray":
         """Return the array with its dimensions in this order."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sam_rlx.compat.network import Network
 from sam_rlx.compat.sam2.sam2_image_predictor import Masks
 from sam_rlx.compat.sam3.model.sam1_task_predictor import SAM3InteractiveImagePredictor
 from sam_rlx.compat.turns import Turns
@@ -9,7 +10,7 @@ from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 
 
-class Sam3Image:
+class Sam3Image(Network):
     """A SAM 3 model for images. Made by `build_sam3_image_model`.
 
     Attributes
@@ -18,13 +19,9 @@ class Sam3Image:
         The weights.
     image_size : int
         Side of the square input in pixels.
-    device : str
-        Always ``"cpu"``.
     inst_interactive_predictor : SAM3InteractiveImagePredictor or None
         Takes clicks, if the model was built for them.
     """
-
-    device = "cpu"
 
     def __init__(self, model: Model, enable_inst_interactivity: bool = False) -> None:
         if model.family != "sam3":
@@ -35,16 +32,6 @@ class Sam3Image:
             SAM3InteractiveImagePredictor(self) if enable_inst_interactivity else None
         )
         self._turns = Turns()
-
-    def eval(self) -> "Sam3Image":
-        """Return the model: it is always ready to run."""
-        return self
-
-    def to(self, device: Any = "cpu") -> "Sam3Image":
-        """Return the model; another device than ``"cpu"`` is an `UnsupportedError`."""
-        if device is not None and str(device) != "cpu":
-            raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
-        return self
 
     def predict_inst(self, inference_state: dict[str, Any], **kwargs: Any) -> Masks:
         """Predict masks of one object on the image of a state.

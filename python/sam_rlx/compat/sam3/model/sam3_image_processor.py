@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._arrays import as_rgb
 from sam_rlx.compat.errors import require
+from sam_rlx.compat.network import CPU
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.compat.turns import Turns
@@ -61,7 +62,7 @@ class Sam3Processor:
             raise UnsupportedError(f"resolution: expected {model.image_size}, found {resolution}")
         self.model = model.to(device)
         self.resolution = model.image_size
-        self.device = "cpu"
+        self.device = CPU
         self.confidence_threshold = confidence_threshold
         # States of several threads take turns with the one core.
         self._turns = Turns()

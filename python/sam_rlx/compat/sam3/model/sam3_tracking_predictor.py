@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sam_rlx.compat.errors import ArgumentRuntimeError
+from sam_rlx.compat.network import Network
 from sam_rlx.compat.sam2.video_frames import open_video
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 from sam_rlx.compat.video_sessions import NO_OBJ_SCORE, State, VideoSessions, points_and_box
@@ -18,7 +19,7 @@ Shown = tuple[int, list[Hashable], None, TensorArray]
 Tracked = tuple[int, list[Hashable], TensorArray, TensorArray, TensorArray]
 
 
-class Sam3TrackerPredictor(VideoSessions):
+class Sam3TrackerPredictor(VideoSessions, Network):
     """Objects through a video with upstream's methods, arguments and results.
 
     The attribute ``tracker`` of what `build_sam3_video_model` gives. As upstream, all objects are

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx.compat.errors import require
+from sam_rlx.compat.network import Network
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
 from sam_rlx.compat.sam3.model.video_frames import open_frames
@@ -33,7 +34,7 @@ _ABLATION = {
 }
 
 
-class Sam3VideoInferenceWithInstanceInteractivity:
+class Sam3VideoInferenceWithInstanceInteractivity(Network):
     """Everything that a text names through a video, with upstream's methods and results.
 
     Does what upstream does, what it does wrong included: an object that a box alone found is
@@ -58,8 +59,6 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         Has a ``backbone``, which programs give to the tracker.
     """
 
-    device = "cpu"
-
     def __init__(self, model: Model, **options: Any) -> None:
         if model.family != "sam3":
             raise UnsupportedError(f"model: expected family sam3, found {model.family}")
@@ -70,10 +69,6 @@ class Sam3VideoInferenceWithInstanceInteractivity:
         self.tracker = Sam3TrackerPredictor(model, self.hotstart_delay > 0)
         self.detector = SimpleNamespace(backbone=model)
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
-
-    def eval(self) -> "Sam3VideoInferenceWithInstanceInteractivity":
-        """Return the model: it is always ready to run."""
-        return self
 
     # ---------------------------------------------------------------- sessions
 

@@ -1,0 +1,81 @@
+"""What programs ask of upstream's networks about where and how they run."""
+
+from typing import Any, Self
+
+from sam_rlx.errors import UnsupportedError
+
+_FLOAT32 = ("float32", "torch.float32", "torch.float", "<class 'numpy.float32'>")
+
+
+class Device(str):
+    """The name of a device, with the attributes of PyTorch's devices that programs read."""
+
+    __slots__ = ()
+    type = "cpu"
+
+
+CPU = Device("cpu")
+
+
+def check_device(device: Any) -> None:
+    """Raise `UnsupportedError` for any device but ``"cpu"``."""
+    if device is not None and str(device) not in ("cpu", "cpu:0"):
+        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+
+
+class Network:
+    """Methods of PyTorch's modules that change nothing here: a network runs on the CPU in float32.
+
+    Attributes
+    ----------
+    device : str
+        Always ``"cpu"``.
+    training : bool
+        Always False.
+    """
+
+    device = CPU
+    training = False
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{type(self).__name__}.{name}: expected one of the names that docs/compat.md lists, "
+            "found another; layers and weights are not to be had here"
+        )
+
+    def eval(self) -> Self:
+        """Return the network: it is always ready to run."""
+        return self
+
+    def cpu(self) -> Self:
+        """Return the network."""
+        return self
+
+    def float(self) -> Self:
+        """Return the network."""
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Return the network; gradients are an `UnsupportedError`."""
+        if requires_grad:
+            raise UnsupportedError("requires_grad_: expected False, found True: nothing is trained")
+        return self
+
+    def to(self, *targets: Any, device: Any = None, dtype: Any = None, **_: Any) -> Self:
+        """Return the network; another device or type is an `UnsupportedError`."""
+        for target in (*targets, dtype):
+            found = str(target)
+            if found in _FLOAT32 or target is None or isinstance(target, bool):
+                continue
+            if found.startswith(("torch.", "<class")) or target is dtype:
+                raise UnsupportedError(
+                    f"dtype: expected float32, found {found}; load_model(path, precision=) of "
+                    "sam_rlx takes others"
+                )
+            check_device(target)
+        check_device(device)
+        return self
+
+    def cuda(self, *_args: Any, **_kwargs: Any) -> Self:
+        """Raise `UnsupportedError`: there is no such device."""
+        raise UnsupportedError("device: expected 'cpu', found 'cuda'")
