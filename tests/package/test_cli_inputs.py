@@ -141,8 +141,8 @@ def test_everything_takes_several_with_one_model(
 def test_words_may_stand_behind_options(run: Callable[..., tuple], folder: Path) -> None:
     code, out, _ = run("segment", "c.png", *BOX, "more/a.png", "--dry")
     assert code == 0
-    assert "c.png: would use box" in out
-    assert "more/a.png: would use box" in out
+    assert "c.png: would use 1 box" in out
+    assert "more/a.png: would use 1 box" in out
     assert run("segment", "c.png", *BOX, "--dry", "--fly")[0] == 2
     assert run("info", "c.png", "more/a.png")[0] == 2
 

@@ -102,5 +102,5 @@ def _close_stdout() -> None:
 
 
 def _fail(command: str, reason: object, code: int) -> int:
-    complain(command, str(reason) or type(reason).__name__)
+    complain(command, reason if str(reason) else type(reason).__name__)
     return code

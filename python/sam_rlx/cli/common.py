@@ -37,6 +37,8 @@ def tell(line: str, file: TextIO | None = None) -> None:
 
 def complain(command: str, reason: object) -> None:
     """Print on stderr why something did not work."""
+    if isinstance(reason, OSError) and reason.strerror and reason.filename is not None:
+        reason = f"{reason.strerror}: {str(reason.filename)!r}"  # without a number
     text = printable(str(reason), keep="\n")
     with bars_aside(sys.stderr):
         print(f"sam-rlx {command}: {text}", file=sys.stderr)
@@ -194,7 +196,8 @@ def annotations(
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    ending = "es" if noun.endswith("x") else "s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
 
 
 def flatten(result: MaskPrediction) -> tuple[list[NDArray[np.bool_]], list[float]]:

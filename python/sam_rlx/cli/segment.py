@@ -151,8 +151,10 @@ class _PromptFinder:
         self._predictor = ImagePredictor(model, num_threads=self._args.threads)
 
     def plan(self) -> str:
-        """Name the prompts."""
-        return f"use {', '.join([*self._prompts, *(['mask_input'] if self._mask else [])])}"
+        """Count the prompts."""
+        given = (("point", self._args.point), ("box", self._args.box))
+        parts = [common.counted(len(values), kind) for kind, values in given if values]
+        return f"use {', '.join([*parts, *(['a mask'] if self._mask else [])])}"
 
     def find(self, image: NDArray[np.uint8], say: Say) -> Found:
         """Predict masks."""
