@@ -5,8 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from sam_rlx._parity import networks, packages
+
 from support import tiny, tiny_sam2, upstream
 
+_PACKAGE = packages.sam2()  # the same modules
 _Module: Any = upstream.sam2.Module
 
 
@@ -27,49 +30,13 @@ def refresh_rope(module: Any, side: int) -> None:
 
 def memory_attention(config: tiny.Sam2HeadsConfig) -> Any:
     """Build upstream's `MemoryAttention` of any size."""
-
-    def attention(kv_in_dim: int, repeat: bool) -> Any:
-        return upstream.sam2.RoPEAttention(
-            embedding_dim=config.d_model,
-            num_heads=1,
-            downsample_rate=1,
-            rope_theta=10000.0,
-            feat_sizes=[config.grid, config.grid],
-            rope_k_repeat=repeat,
-            kv_in_dim=kv_in_dim,
-        )
-
-    return upstream.sam2.MemoryAttention(
-        d_model=config.d_model,
-        pos_enc_at_input=True,
-        num_layers=config.num_layers,
-        layer=upstream.sam2.MemoryAttentionLayer(
-            activation="relu",
-            dim_feedforward=config.dim_feedforward,
-            dropout=0.1,
-            pos_enc_at_attn=False,
-            d_model=config.d_model,
-            pos_enc_at_cross_attn_keys=True,
-            pos_enc_at_cross_attn_queries=False,
-            self_attention=attention(config.d_model, False),
-            cross_attention=attention(config.mem_dim, True),
-        ),
-    )
+    return networks._memory_attention(_PACKAGE, {**config.ours(), "rope_theta": 10000.0})
 
 
 def memory_encoder(config: tiny.Sam2HeadsConfig) -> Any:
     """Build upstream's `MemoryEncoder` of any size."""
-    return upstream.sam2.MemoryEncoder(
-        out_dim=config.mem_dim,
-        in_dim=config.d_model,
-        position_encoding=upstream.sam2.PositionEmbeddingSine(num_pos_feats=config.mem_dim),
-        mask_downsampler=upstream.sam2.MaskDownSampler(
-            embed_dim=config.d_model, kernel_size=3, stride=2, padding=1
-        ),
-        fuser=upstream.sam2.Fuser(
-            upstream.sam2.CXBlock(config.d_model), num_layers=config.fuser_layers
-        ),
-    )
+    sizes = {"mem_dim": config.mem_dim, "memory_encoder": config.ours()}
+    return networks._memory_encoder(_PACKAGE, sizes)
 
 
 def build_sam2_heads(config: tiny.Sam2HeadsConfig, **switches: Any) -> Any:
@@ -118,19 +85,19 @@ def build_sam2_nano(kind: Any = None, **switches: Any) -> Any:
     config, heads = tiny_sam2.NANO, tiny_sam2.NANO_HEADS
     model = build_sam2(config, kind=kind, heads=heads, **switches)
     # Upstream writes down other sizes of the decoder.
-    model.sam_mask_decoder = upstream.sam2.MaskDecoder(
-        transformer_dim=heads.d_model,
-        transformer=upstream.sam2.TwoWayTransformer(
-            depth=2, embedding_dim=heads.d_model, num_heads=4, mlp_dim=512
-        ),
-        iou_head_hidden_dim=128,
-        use_high_res_features=True,
-        iou_prediction_use_sigmoid=True,
-        pred_obj_scores=True,
-        pred_obj_scores_mlp=True,
-        use_multimask_token_for_obj_ptr=True,
-        dynamic_multimask_via_stability=True,
-        dynamic_multimask_stability_thresh=0.98,
+    decoder = {
+        "embedding_dim": heads.d_model,
+        "depth": 2,
+        "num_heads": 4,
+        "mlp_dim": 512,
+        "iou_head_depth": 3,
+        "iou_head_hidden_dim": 128,
+        "dynamic_multimask_via_stability": True,
+        "dynamic_multimask_stability_delta": 0.05,
+        "dynamic_multimask_stability_thresh": 0.98,
+    }
+    model.sam_mask_decoder = networks._high_resolution_decoder(
+        _PACKAGE.decoder, _PACKAGE, decoder
     ).eval()
     upstream.load_state_dict(model, upstream.trained_weights("sam2-nano"))
     return model
