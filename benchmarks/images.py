@@ -27,7 +27,7 @@ LOSSY = {"JPEG", "JPEG2000", "WEBP", "AVIF", "MPO", "GIF", "BLP", "DDS", "PDF"}
 NOT_READ = {"PDF", "PALM", "EPS"}  # Pillow writes them, and does not read them without other tools
 RESIZED = {"ICO", "ICNS"}  # icons: Pillow writes the image at the sizes of icons
 DTYPES = "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64 complex64"
-MOST_LOSSY, MOST_LOST = 12.0, 0.03  # of the mean value; of the mask
+MAX_LOSSY, MAX_LOST = 12.0, 0.03  # of the mean value; of the mask
 
 
 @dataclass(frozen=True)
@@ -184,14 +184,14 @@ def _image_is_right(case: Case, found: NDArray[np.uint8]) -> bool:
     if case.image is None or found.shape != case.image.shape:
         return False
     off = np.abs(found.astype(int) - case.image)
-    return bool(off.mean() < MOST_LOSSY if case.lossy else off.max() <= 1)
+    return bool(off.mean() < MAX_LOSSY if case.lossy else off.max() <= 1)
 
 
 def _mask_is_right(case: Case, found: NDArray[np.bool_]) -> bool:
     assert case.mask is not None
     if found.shape != case.mask.shape:
         return False
-    return bool((found != case.mask).mean() <= (MOST_LOST if case.lossy else 0))
+    return bool((found != case.mask).mean() <= (MAX_LOST if case.lossy else 0))
 
 
 def _judged(read: Callable[[], Any], is_right: Callable[[Any], bool]) -> tuple[bool, str]:

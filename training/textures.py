@@ -141,7 +141,7 @@ class TextureMaker:
         return self._map(out, 3)
 
     def dots(self, n: int) -> Tensor:
-        """A bent lattice of spots."""
+        """A bent lattice of dots."""
         bend = (self._spectrum(n, 1.6, 2.4) - 0.5) * self._range(0, 0.6, n)
         rate = self._range(6, 40, n)
         value = ((self.x + bend) * rate).cos() + ((self.y + bend) * rate).cos()

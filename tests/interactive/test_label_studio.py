@@ -20,7 +20,7 @@ from .conftest import HOST, TOKEN
 
 CONFIG = """<View>
   <!-- smart points -->
-  <Image name="image" value="$picture" zoom="true"/>
+  <Image name="image" value="$photo" zoom="true"/>
   <KeyPointLabels name="point" toName="image" smart="true" smartOnly="true">
     <Label value="Cat"/><Label value="Dog"/>
   </KeyPointLabels>
@@ -151,7 +151,7 @@ def _mark(x: float, y: float, positive: int | None, kind: str = "keypointlabels"
 
 def _ask(client: TestClient, marks: Any, image: str = "/data/upload/1/a.png", **change: Any) -> Any:
     body = {
-        "tasks": [{"id": 1, "data": {"picture": image}}],
+        "tasks": [{"id": 1, "data": {"photo": image}}],
         "project": "1.5",
         "label_config": CONFIG,
         "params": {"login": None, "password": None, "context": {"result": marks}},
@@ -234,7 +234,7 @@ def test_images_come_from_label_studio_only(
         {"label_config": "<View>"},
         {"label_config": "<View/>"},
         {"label_config": '<!DOCTYPE a [<!ENTITY b "c">]>' + CONFIG},
-        {"label_config": CONFIG.replace("$picture", "/etc/passwd")},
+        {"label_config": CONFIG.replace("$photo", "/etc/passwd")},
         {"tasks": [5]},
         {"params": {"context": {"result": [5]}}},
         {"params": {"context": {"result": [{"type": "keypointlabels"}]}}},

@@ -71,10 +71,10 @@ def test_mean_and_deviation_are_those_of_the_processor(parity, saved, folder, na
     else:
         pytest.skip("the processor of SAM 3 needs the files of a tokenizer")
     assert (target / form).is_file()
-    picture = hf.image(side)
-    values = (picture / 255.0 - np.array(MEAN)) / np.array(STD)
+    photo = hf.image(side)
+    values = (photo / 255.0 - np.array(MEAN)) / np.array(STD)
     values = values.transpose(2, 0, 1)[None]
-    theirs = images(picture, return_tensors="np")["pixel_values"]
+    theirs = images(photo, return_tensors="np")["pixel_values"]
     np.testing.assert_allclose(theirs, values, atol=1e-5)
     results = []
     for dtype in (torch.float64, torch.float32):
@@ -83,7 +83,7 @@ def test_mean_and_deviation_are_those_of_the_processor(parity, saved, folder, na
         results.append({key: value.numpy() for key, value in found.items()})
         model.float()
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(target))
-    predictor.set_image(picture)
+    predictor.set_image(photo)
     result = predictor.predict(point_coords=[hf.POINT], point_labels=[1])
     parity.close(result.low_res_masks, results[0]["low_res"], results[1]["low_res"], name)
     parity.close(result.iou_predictions, results[0]["iou"], results[1]["iou"], name)

@@ -117,9 +117,9 @@ def test_files_of_others_stay(
     for name in ("photo.jpg", "b.jpg"):
         Path(name).write_bytes(demo.IMAGE.read_bytes())
     command, option, output, *between, make = row
-    places = {"sam": tiny_checkpoint, "sam2": sam2_checkpoint, "clip": clip,
-              "transformers": "sam-nano"}  # fmt: skip
-    words = [word.format(**places) for word in command] + [*filter(None, [option]), output]
+    files = {"sam": tiny_checkpoint, "sam2": sam2_checkpoint, "clip": clip,
+             "transformers": "sam-nano"}  # fmt: skip
+    words = [word.format(**files) for word in command] + [*filter(None, [option]), output]
     result = Path(between[0] if between else output)
     result.parent.mkdir(exist_ok=True)
     make(result)

@@ -109,11 +109,11 @@ def test_the_processor_of_the_class_loads(folders, tmp_path, name):
     sam_rlx.convert(folder, tmp_path / "again")
     kind = getattr(transformers, name.replace("Model", "Processor"))
     processor = kind.from_pretrained(tmp_path / "again")
-    picture = hf.image(hf.model_side(model))
-    found = processor(images=picture, return_tensors="np")["pixel_values"]
-    np.testing.assert_allclose(found, hf.pixel_values(name, picture), atol=1e-5)
+    image = hf.image(hf.model_side(model))
+    found = processor(images=image, return_tensors="np")["pixel_values"]
+    np.testing.assert_allclose(found, hf.pixel_values(name, image), atol=1e-5)
     if "Video" in name:
-        session = processor.init_video_session(video=[picture, picture])
+        session = processor.init_video_session(video=[image, image])
         np.testing.assert_allclose(session.get_frame(1).numpy(), found[0], atol=1e-5)
 
 
@@ -135,10 +135,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def metas_click(network: Any, name: str, picture: Any, dtype: Any) -> list[Any]:
+def metas_click(network: Any, name: str, image: Any, dtype: Any) -> list[Any]:
     """Run Meta's image encoder and heads on the click of `hf.reference`: masks, IoU."""
     network = network.to(dtype)
-    pixels = torch.from_numpy(hf.pixel_values(name, picture)).to(dtype)
+    pixels = torch.from_numpy(hf.pixel_values(name, image)).to(dtype)
     prompts = {"points": (torch.tensor([[hf.POINT]], dtype=dtype), torch.ones(1, 1).int())}
     with torch.no_grad():
         if name == "SamModel":
@@ -181,11 +181,11 @@ def test_meta_to_transformers(parity, tmp_path, source, name, build):
     assert set(written.changes) <= {("F16", "F32"), ("F32", "F32")}
     assert not written.rounded
     model, network = from_pretrained(name, tmp_path / "folder"), build()
-    picture = hf.image(hf.model_side(model))
-    single = metas_click(network, name, picture, torch.float32)
+    image = hf.image(hf.model_side(model))
+    single = metas_click(network, name, image, torch.float32)
     with upstream.float64():
-        exact = metas_click(network, name, picture, torch.float64)
-    pixels = torch.from_numpy(hf.pixel_values(name, picture)).float()
+        exact = metas_click(network, name, image, torch.float64)
+    pixels = torch.from_numpy(hf.pixel_values(name, image)).float()
     with torch.no_grad():
         found = hf._click(hf.click_model(model), pixels)
     parity.close(found["low_res"].numpy(), exact[0], single[0], "masks")

@@ -1,0 +1,85 @@
+"""The field's words: one name for a thing, in identifiers and comments alike."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.source_tree
+
+ROOT = Path(__file__).parents[2]
+KINDS = {".py", ".pyi", ".cpp", ".h", ".inl", ".md", ".toml", ".ipynb"}
+FOLDERS = ("benchmarks", "cpp", "docs", "notebooks", "packages", "python", "tests", "training")
+# Word that is not used, and the one that is. Parts of identifiers count.
+WORDS = {
+    "pictures?": "image",
+    "phrases?": "text",
+    "spots?": "position",
+    "musters?": "barrier",
+    "quantis(e|es|ed|ing|ation)": "quantize",
+    "prompt_vec|segs|img_sz|dim1": "the name in the code's tables",
+}
+WRONG = re.compile(rf"(?<![a-z])({'|'.join(WORDS)})(?![a-z])", re.IGNORECASE)
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# Limits begin with kMax or MAX.
+WRONG_LIMIT = re.compile(r"\b(kMost[A-Z]|_?MOST_)\w*")
+# Names that users write: options, attributes of results, keys of files.
+PUBLIC = re.compile(r"phrase_options|\bphrases\b|[\"(, ]phrase[\"=]")
+PUBLIC_FILES = re.compile(
+    r"(python/sam_rlx/(_concept_types|concept|video|_video/\w+|_parity/stages|cli/\w+)"
+    r"|python/sam_rlx/compat/sam3/model/sam3_video_inference|docs/text_prompts|benchmarks/rivals/\w+"
+    r"|tests/.*)\.(py|md)"
+)
+
+
+def _files() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *FOLDERS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode:
+        pytest.skip("needs a checkout of git")
+    paths = [ROOT / name for name in listed.stdout.splitlines()]
+    return [path for path in paths if path.suffix in KINDS and path.is_file()]
+
+
+def _wrong_words(name: str, line: str) -> list[str]:
+    if PUBLIC_FILES.fullmatch(name):
+        line = PUBLIC.sub("", line)
+    found = [match[0] for match in WRONG_LIMIT.finditer(line)]
+    return found + [match[0] for match in WRONG.finditer(CAMEL.sub("_", line))]
+
+
+def test_words_of_the_glossary() -> None:
+    wrong = []
+    for path in _files():
+        name = path.relative_to(ROOT).as_posix()
+        if path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            wrong += [f"{name}:{number}: {word}" for word in _wrong_words(name, line)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "class VideoPhrases {",
+        "int kMostRows = 1;",
+        "num_phrases",
+        "a picture of it",
+        "MOST_LOST = 3",
+    ],
+)
+def test_a_wrong_word_is_found(line: str) -> None:
+    assert _wrong_words("cpp/ops/mask.h", line)
+
+
+@pytest.mark.parametrize("line", ["most of it", "paraphrase", "kMaxRows", "spotless", "segments"])
+def test_other_words_are_not(line: str) -> None:
+    assert not _wrong_words("cpp/ops/mask.h", line)
