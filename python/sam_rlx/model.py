@@ -61,6 +61,12 @@ class Model:
         return self._source
 
     @property
+    def key(self) -> str | None:
+        """The keys to the state dict in the file, as given to `load_model`, or None."""
+        key: str | None = self._arguments.get("key")
+        return key
+
+    @property
     def family(self) -> str:
         """Family of the network: ``"sam"``, ``"sam2"`` (SAM 2 and 2.1) or ``"sam3"``."""
         return self._core.family

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
-from sam_rlx._arrays import as_rgb
+from sam_rlx._arrays import as_items, as_number, as_rgb
 from sam_rlx._parity import choice, networks, schema
 from sam_rlx._parity import stages as stage_module
 from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, compare_masks
@@ -25,7 +25,7 @@ from sam_rlx._parity.report import Report
 from sam_rlx._parity.stages import Ours, Outcome
 from sam_rlx._progress import Progress
 from sam_rlx._sources import find_checkpoint
-from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model, load_model
 
 __all__ = ["SCHEMA", "Layer", "Masks", "Report", "check"]
@@ -51,6 +51,7 @@ def check(
     text: str = stage_module.TEXT,
     tolerance: float | None = None,
     num_threads: int | None = None,
+    key: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run a checkpoint through the reference and through ours, and compare.
@@ -86,6 +87,8 @@ def check(
         is too small for float64, 0.001.
     num_threads : int, optional
         Of ours. Default: the cores this process may use.
+    key : str, optional
+        Which of several models in the checkpoint, as `load_model` takes it.
     progress : callable, optional
         Called with steps done and steps to do.
 
@@ -101,7 +104,7 @@ def check(
     UnsupportedError
         The reference has no such network.
     InvalidArgumentError
-        A stage, a precision or an image is not valid.
+        A stage, a precision, a tolerance or an image is not valid, or a clip has no stage.
     CheckpointError
         The file is damaged.
     """
@@ -109,13 +112,13 @@ def check(
         raise InvalidArgumentError(
             f"precision: expected one of {list(BOUNDS)}, found {precision!r}"
         )
-    given = None if precision == "float32" else precision
-    model = checkpoint if isinstance(checkpoint, Model) else load_model(checkpoint, precision=given)
-    source = model.source if reference_checkpoint is None else find_checkpoint(reference_checkpoint)
-    network = choice.reference_of(model, networks.read_weights(str(source)), reference)
-    chosen = _stages(stages, network.stages)
-    exact = tolerance is None and _exact_fits(network)
+    bound = None if tolerance is None else as_number("tolerance", tolerance, 0)
+    model = _model(checkpoint, precision, key)
+    kind = choice.kind_of(model.family, reference)
+    chosen = _stages(stages, kind.stages)
     inputs = _inputs(_images(images), clip, chosen)
+    network = kind(model, _reference_weights(model, reference_checkpoint))
+    exact = bound is None and _exact_fits(network)
     layered = [stage for _, stage in inputs if stage not in stage_module.MASKS_ALONE]
     meter = _Meter(2 * len(inputs) + (len(layered) if exact else 0), progress)
 
@@ -124,8 +127,11 @@ def check(
     del ours_side
     single = _run_reference(network, ours, inputs, text, meter, exact=False)
     wide = _run_reference(network, ours, inputs, text, meter, exact=True) if exact else None
-    bounds = _bounds(model, tolerance)
+    bounds = _bounds(model, bound)
     layers, skipped = _compare_layers(network, ours, single, wide, bounds)
+    masks = _compare_masks(ours, single, bounds)
+    if not layers and not masks:
+        raise UnsupportedError("parity: expected layers or masks of both sides, found none")
     return Report(
         checkpoint=str(model.source),
         family=model.family,
@@ -135,10 +141,31 @@ def check(
         exact=exact,
         layers=layers,
         skipped=skipped,
-        masks=_compare_masks(ours, single, bounds),
+        masks=masks,
         notes=network.notes,
         images=_first_masks(ours, single, inputs),
     )
+
+
+def _model(checkpoint: Any, precision: str, key: str | None) -> Model:
+    if not isinstance(checkpoint, Model):
+        given = None if precision == "float32" else precision
+        return load_model(checkpoint, precision=given, key=key)
+    if precision not in ("float32", checkpoint.precision):
+        raise InvalidArgumentError(
+            f"precision: expected that of the model, {checkpoint.precision!r}, found {precision!r}"
+        )
+    if key is not None:
+        raise InvalidArgumentError(f"key: expected none for a loaded model, found {key!r}")
+    return checkpoint
+
+
+def _reference_weights(
+    model: Model, reference_checkpoint: str | os.PathLike[str] | None
+) -> networks.Weights:
+    if reference_checkpoint is None:
+        return networks.read_weights(model.source, model.key)
+    return networks.read_weights(str(find_checkpoint(reference_checkpoint)))
 
 
 def _images(images: Any) -> dict[str, NDArray[np.uint8]]:
@@ -168,7 +195,11 @@ def _inputs(
             found.update(
                 dict.fromkeys(((name, each) for each in videos), stage_module.moving(image))
             )
-    if clip is not None and videos:
+    if clip is not None and not videos:
+        raise InvalidArgumentError(
+            f"clip: expected one of the stages {list(stage_module.CLIPS)}, found {list(stages)}"
+        )
+    if clip is not None:
         name = Path(clip).name if isinstance(clip, str | os.PathLike) else "clip"
         found.update(dict.fromkeys(((name, each) for each in videos), stage_module.read_clip(clip)))
     return found
@@ -177,7 +208,9 @@ def _inputs(
 def _stages(stages: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     if stages == "all":
         return tuple(known)
-    wanted = [stages] if isinstance(stages, str) else list(stages)
+    wanted = [stages] if isinstance(stages, str) else as_items("stages", stages)
+    if not wanted:
+        raise InvalidArgumentError(f"stages: expected some of {list(known)}, found none")
     for stage in wanted:
         if stage not in known:
             raise InvalidArgumentError(f"stages: expected some of {list(known)}, found {stage!r}")

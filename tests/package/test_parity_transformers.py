@@ -16,14 +16,20 @@ pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 CALLS = {
     "sam-nano": ["point", "box", "mask"],
-    "sam2-nano": ["point", "box", "video"],
-    "sam3-nano": ["point", "box", "text", "example"],
+    "sam2-nano": ["point", "box", "mask", "video"],
+    "sam3-nano": ["point", "box", "mask", "text", "example"],
 }
 # A note for each documented difference that the comparison had to go around.
 NOTES = {
     "sam-nano": ("processors resize otherwise", "epsilon", "everything mode"),
-    "sam2-nano": ("processors resize otherwise", "bfloat16", "holes", "mask prompts"),
-    "sam3-nano": ("epsilon", "no_memory_embedding", "class token", "before the sigmoid"),
+    "sam2-nano": ("processors resize otherwise", "bfloat16", "holes", "empty point"),
+    "sam3-nano": (
+        "epsilon",
+        "no_memory_embedding",
+        "class token",
+        "before the sigmoid",
+        "empty point",
+    ),
 }
 
 

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import jsonschema
@@ -18,7 +19,9 @@ pytest.importorskip("torch", reason="needs the reference packages")
 parity = pytest.importorskip("sam_rlx.parity")
 pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.source_tree]
 
-PAGE = Path(__file__).parents[2] / "docs" / "parity.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "parity.md"
+INSTALL = "pip install "
 CLICKS = {"point", "box", "mask"}
 MASKS = {
     "sam-nano": CLICKS | {"everything"},
@@ -33,17 +36,33 @@ def job():
     return yaml.safe_load(text)["jobs"]["parity"]
 
 
+def commands():
+    return [step["run"] for step in job()["steps"] if "run" in step]
+
+
 def test_the_workflow_names_the_packaged_models():
     assert job()["strategy"]["matrix"]["checkpoint"] == list(MASKS)
 
 
+def test_the_workflow_installs_what_the_extras_name():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    text = " ".join(line for line in commands() if line.startswith(INSTALL))
+    pins = re.findall(r"\S+==\S+", text)
+    assert len(pins) == 2
+    assert set(pins) <= set(extras["parity"])
+    (names,) = re.findall(r"sam_rlx\[(.+?)\]", text)
+    assert set(names.split(",")) == {"cli", "parity"} <= set(extras)
+
+
 @pytest.mark.parametrize("name", MASKS)
 def test_the_workflow_runs(tmp_path, name):
-    lines = [step["run"] for step in job()["steps"] if "run" in step]
-    assert lines[0].startswith("pip install ")
+    lines = [line for line in commands() if not line.startswith(INSTALL)]
+    assert lines
     # The environment of the tests need not be the active one.
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for line in lines[1:]:
+    for line in lines:
         command = shlex.split(re.sub(r"\$\{\{ *matrix.checkpoint *\}\}", name, line))
         done = subprocess.run(
             ["/usr/bin/env", f"PATH={programs}", *command],

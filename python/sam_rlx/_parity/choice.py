@@ -6,17 +6,14 @@ from typing import Any, Literal, get_args
 
 from sam_rlx import _core
 from sam_rlx._parity import references, transformers_references
-from sam_rlx._parity.networks import Weights
-from sam_rlx._parity.references import Reference
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.model import Model
 
 Choice = Literal["auto", "meta", "transformers"]
 _META = {"sam": "segment_anything", "sam2": "sam2", "sam3": "sam3"}
 
 
-def _kind(family: str, choice: str) -> Any:
+def kind_of(family: str, choice: str) -> Any:
     """Return the class; of "auto" Meta's, or transformers' where that alone is installed."""
     if choice not in get_args(Choice):
         raise InvalidArgumentError(
@@ -33,11 +30,5 @@ def _kind(family: str, choice: str) -> Any:
 def stages_of(checkpoint: str | os.PathLike[str], choice: str = "auto") -> tuple[str, ...]:
     """Return the stages of a checkpoint's family. Reads the names of its tensors only."""
     family = _core.Checkpoint(str(find_checkpoint(checkpoint))).to_meta_names()
-    stages: tuple[str, ...] = _kind(family, choice).stages
+    stages: tuple[str, ...] = kind_of(family, choice).stages
     return stages
-
-
-def reference_of(model: Model, weights: Weights, choice: str) -> Reference:
-    """Build the reference of a model's family."""
-    found: Reference = _kind(model.family, choice)(model, weights)
-    return found

@@ -330,14 +330,14 @@ def fill(torch: Any, network: Any, names: Names, source: str) -> Any:
         if value is None or free:
             if name in parameters and not free:
                 raise UnsupportedError(
-                    f"{source}: expected all parameters of transformers' class, found none for "
-                    f"{name}"
+                    f"weights of the reference: expected all parameters of the network of "
+                    f"{source} in transformers' class, found none for {name}"
                 )
             continue
         if value.size != target.numel():
             raise UnsupportedError(
-                f"{source}: expected shape {tuple(target.shape)} of {name} for transformers' "
-                f"class, found {value.shape}"
+                f"weights of the reference: expected shape {tuple(target.shape)} of {name} in "
+                f"transformers' class, as in {source}, found {value.shape}"
             )
         target.data.copy_(torch.from_numpy(np.ascontiguousarray(value)).reshape(target.shape))
     return network.eval()

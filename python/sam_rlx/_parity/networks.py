@@ -20,9 +20,9 @@ Weights = dict[str, NDArray[np.float32]]
 _UNUSED = ("text_projection",)
 
 
-def read_weights(source: str) -> Weights:
+def read_weights(source: str, key: str | None = None) -> Weights:
     """Read the tensors of a checkpoint of any format as float32, under Meta's names."""
-    checkpoint = _core.Checkpoint(source)
+    checkpoint = _core.Checkpoint(source, key)
     checkpoint.to_meta_names()
     return {
         name: checkpoint.encode(name, "F32").view(np.float32).reshape(shape)
@@ -34,13 +34,20 @@ def load_weights(torch: Any, network: Any, weights: Weights, source: str) -> Any
     """Fill a network, and give it back ready to run. Tables that it has computed may stay."""
     state = {name: torch.from_numpy(value) for name, value in weights.items()}
     own = network.state_dict()
-    state = {n: t.reshape(own[n].shape) if n in own else t for n, t in state.items()}
+    for name in state.keys() & own.keys():
+        if state[name].numel() != own[name].numel():
+            raise UnsupportedError(
+                f"weights of the reference: expected shape {tuple(own[name].shape)} of {name}, as "
+                f"in {source}, found {tuple(state[name].shape)}"
+            )
+        state[name] = state[name].reshape(own[name].shape)
     found = network.load_state_dict(state, strict=False)
     needed = {name for name, _ in network.named_parameters()}
     missing = [n for n in found.missing_keys if n in needed and not n.endswith(_UNUSED)]
     if missing:
         raise UnsupportedError(
-            f"{source}: expected all parameters of the reference, found none for {missing[:3]}"
+            f"weights of the reference: expected all parameters of the network of {source}, "
+            f"found none for {missing[:3]}"
         )
     return network.eval()
 

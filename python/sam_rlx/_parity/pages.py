@@ -21,7 +21,7 @@ def _cases(report: Mapping[str, Any]) -> list[tuple[str, str, bool, str]]:
     """Return (stage, name, same, figures) of each layer and call."""
     rows = []
     for layer in report["layers"]:
-        figures = f"relative {layer['relative']:.3e}, allowed {_number(layer['allowed'])}"
+        figures = f"relative {_number(layer['relative'])}, allowed {_number(layer['allowed'])}"
         rows.append((layer["stage"], layer["path"], layer["same"], figures))
     for entry in report["masks"]:
         figures = f"{entry['count']} masks, reference {entry['reference_count']}, IoU "

@@ -12,14 +12,15 @@ from sam_rlx._parity import hugging_face, packages
 from sam_rlx._parity.layers import Recorder
 from sam_rlx._parity.networks import Weights
 from sam_rlx._parity.references import Reference
-from sam_rlx._parity.stages import THRESHOLD, middle_box
+from sam_rlx._parity.stages import CLICKS, THRESHOLD, middle_box
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
 _IMAGES = "images are resized as Meta's predictors do; transformers' processors resize otherwise"
 _NO_EVERYTHING = "everything mode is not compared: transformers has it as a pipeline of its own"
-_NO_MASK = (
-    "mask prompts are not compared: transformers adds an empty point to a call without points"
+_MASK_ALONE = (
+    "a mask without points goes to the prompt encoder and the decoder as in Meta's predictors; "
+    "transformers adds an empty point"
 )
 _MAX_HOLE_AREA = 256.0  # of Meta's predictor for clicks on SAM 3
 _END_OF_TEXT = 49407
@@ -124,17 +125,41 @@ class TransformersReference(Reference):
             given["input_boxes"] = corners.reshape(1, 1, 4)
         if "mask_input" in prompts:
             given["input_masks"] = self._tensor(prompts["mask_input"])[None]
+        masks, scores = self._decoded(given, multimask_output)
+        return self._enlarged(masks[0])[0], scores[0, 0], masks[0, 0]
+
+    def _decoded(self, prompts: dict[str, Any], multimask_output: bool) -> tuple[Any, Any]:
+        """Return low-resolution logits (1, 1, K, h, w) and scores (1, 1, K)."""
         found = self._clicks(
-            image_embeddings=self._embeddings, multimask_output=multimask_output, **given
+            image_embeddings=self._embeddings, multimask_output=multimask_output, **prompts
         )
-        low_res = found.pred_masks[0]
-        return self._enlarged(low_res)[0], found.iou_scores[0, 0], low_res[0]
+        return found.pred_masks, found.iou_scores
+
+
+class _HighResolutionReference(TransformersReference):
+    """What SAM 2's class and SAM 3's for clicks share."""
+
+    def _decoded(self, prompts: dict[str, Any], multimask_output: bool) -> tuple[Any, Any]:
+        """Return logits and scores. Without points the decoder gets none, not an empty one."""
+        if set(prompts) != {"input_masks"}:
+            return super()._decoded(prompts, multimask_output)
+        model, maps = self._clicks, self._embeddings
+        _, dense = model.prompt_encoder(None, None, None, prompts["input_masks"])
+        masks, scores, *_ = model.mask_decoder(
+            image_embeddings=maps[-1],
+            image_positional_embeddings=model.get_image_wide_positional_embeddings(),
+            sparse_prompt_embeddings=dense.new_zeros(1, 1, 0, dense.shape[1]),
+            dense_prompt_embeddings=dense,
+            multimask_output=multimask_output,
+            high_resolution_features=maps[:-1],
+        )
+        return masks, scores
 
 
 class SamReference(TransformersReference):
     """`SamModel`."""
 
-    stages = ("image", "point", "box", "mask")
+    stages = ("image", *CLICKS)
     before: ClassVar = {"image_encoder.patch_embed": "image_encoder.blocks.0"}
     notes = (
         _IMAGES,
@@ -185,16 +210,16 @@ class SamReference(TransformersReference):
         return super()._enlarged(whole[..., :height, :width])
 
 
-class Sam2Reference(TransformersReference):
+class Sam2Reference(_HighResolutionReference):
     """`Sam2Model` and `Sam2VideoModel`."""
 
-    stages = ("image", "point", "box", "video")
+    stages = ("image", *CLICKS, "video")
     chosen_masks = "sam_mask_decoder.low_res_masks"
     before: ClassVar = {"image_encoder.trunk.patch_embed": "image_encoder.trunk.blocks.0"}
     notes = (
         _IMAGES,
         _NO_EVERYTHING,
-        _NO_MASK,
+        _MASK_ALONE,
         "memories are kept in float32; transformers rounds them to bfloat16",
         "holes are left on both sides: transformers fills none",
     )
@@ -236,10 +261,10 @@ class Sam2Reference(TransformersReference):
             yield self._enlarged(found.pred_masks)
 
 
-class Sam3Reference(TransformersReference):
+class Sam3Reference(_HighResolutionReference):
     """`Sam3Model` and `Sam3TrackerModel`."""
 
-    stages = ("image", "point", "box", "text", "example")
+    stages = ("image", *CLICKS, "text", "example")
     chosen_masks = "tracker.sam_mask_decoder.low_res_masks"
     before: ClassVar = {
         "detector.backbone.vision_backbone.trunk.patch_embed": (
@@ -248,7 +273,7 @@ class Sam3Reference(TransformersReference):
     }
     notes = (
         _IMAGES,
-        _NO_MASK,
+        _MASK_ALONE,
         "norms have Meta's epsilon, 1e-5; transformers' default is 1e-6",
         "no_memory_embedding is added to the level that is decoded, as Meta does; transformers "
         "adds it to a level that it drops",

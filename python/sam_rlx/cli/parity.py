@@ -6,7 +6,8 @@ from typing import Any
 
 from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import common
-from sam_rlx.cli.common import Unfulfilled, tell
+from sam_rlx.cli.common import Unfulfilled, UsageError, tell
+from sam_rlx.errors import InvalidArgumentError
 
 _EXAMPLES = """examples:
   sam-rlx parity sam2.1_hiera_tiny.pt --image cup.jpg
@@ -21,11 +22,12 @@ def add_parser(commands: Any) -> None:
         help="compare a checkpoint with Meta's PyTorch code",
         description="Run a checkpoint through Meta's PyTorch code and through this library, and "
         "compare every layer, then masks and scores. Needs the extra `parity`. Exit status: 0 the "
-        "same, 1 different, 2 wrong usage.",
+        "same, 1 different or failed, 2 wrong usage.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("checkpoint", metavar="FILE", help="checkpoint, hub id or packaged model")
+    common.add_key_argument(parser)
     parser.add_argument(
         "--image",
         action="append",
@@ -67,7 +69,9 @@ def add_parser(commands: Any) -> None:
         help="largest difference of a layer in parts of its largest value (default: four times "
         "the error of PyTorch's float32)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
+    parser.add_argument(
+        "--threads", type=common.positive, metavar="N", help="threads (default: all cores)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit file")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with images")
@@ -79,23 +83,25 @@ def run(args: argparse.Namespace) -> None:
     """Run the command."""
     from sam_rlx import parity
 
-    for option in ("json", "junit", "html"):
-        path = getattr(args, option)
-        common.refuse_foreign(f"--{option}", path, overwrite=args.overwrite)
-    with terminal_bar("stage") as progress:
-        report = parity.check(
-            args.checkpoint,
-            args.image,
-            clip=args.clip,
-            reference=args.reference,
-            reference_checkpoint=args.reference_checkpoint,
-            precision=args.precision,
-            stages=args.stage or "all",
-            text=args.text,
-            tolerance=args.tolerance,
-            num_threads=args.threads,
-            progress=progress,
-        )
+    _check_outputs(args)
+    try:
+        with terminal_bar("stage") as progress:
+            report = parity.check(
+                args.checkpoint,
+                args.image,
+                clip=args.clip,
+                reference=args.reference,
+                reference_checkpoint=args.reference_checkpoint,
+                precision=args.precision,
+                stages=args.stage or "all",
+                text=args.text,
+                tolerance=args.tolerance,
+                num_threads=args.threads,
+                key=args.key,
+                progress=progress,
+            )
+    except InvalidArgumentError as error:
+        raise UsageError(str(error)) from error
     for path, write in (
         (args.json, report.write_json),
         (args.junit, report.write_junit),
@@ -107,3 +113,21 @@ def run(args: argparse.Namespace) -> None:
         tell(line)
     if not report.same:
         raise Unfulfilled(report.verdict)
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
+    """Raise `UsageError`, before the work, for a report that would replace another file."""
+    given = [args.checkpoint, args.reference_checkpoint, args.clip, *(args.image or [])]
+    taken = [Path(source) for source in given if source is not None]
+    for option in ("json", "junit", "html"):
+        path = getattr(args, option)
+        if path is None:
+            continue
+        if path.is_dir():
+            raise UsageError(f"--{option}: expected a file, found the folder {path}")
+        if any(common.is_same_file(path, other) for other in taken):
+            raise UsageError(
+                f"--{option}: expected another file than inputs and other reports, found {path}"
+            )
+        common.refuse_foreign(f"--{option}", path, overwrite=args.overwrite)
+        taken.append(path)
