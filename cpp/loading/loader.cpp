@@ -1,6 +1,7 @@
 #include "loading/loader.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
@@ -15,6 +16,14 @@ bool same_shape(const Shape& shape, const std::vector<std::int64_t>& dims) {
     if (shape[axis] != dims[static_cast<std::size_t>(axis)]) return false;
   }
   return true;
+}
+
+// Whole numbers stand for weights only with scales that other tensors hold.
+bool is_whole(const TensorEntry& entry) {
+  constexpr DType kWhole[] = {DType::kI64, DType::kI32, DType::kI16,
+                              DType::kI8,  DType::kU8,  DType::kBool};
+  return std::find(std::begin(kWhole), std::end(kWhole), entry.dtype) != std::end(kWhole) ||
+         std::any_of(entry.parts.begin(), entry.parts.end(), is_whole);
 }
 
 [[noreturn]] void raise_problems(const LoadReport& report, const ShortList& lines,
@@ -44,6 +53,10 @@ LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& pa
     } else if (!same_shape(shape, entry->dims)) {
       report.misshaped.push_back(name + ": expected shape " + shape.str() + ", found " +
                                  dims_text(entry->dims));
+      lines.add(report.misshaped.back());
+    } else if (is_whole(*entry)) {
+      report.misshaped.push_back(name + ": expected floating-point numbers, found " +
+                                 dtype_name(entry->dtype));
       lines.add(report.misshaped.back());
     }
   }

@@ -59,6 +59,18 @@ def test_every_problem_is_in_one_error(state_dict, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8", "bool"])
+def test_whole_numbers_are_no_weights(testing, tmp_path, dtype):
+    """Their scales would be in other tensors, which `strict=False` leaves out."""
+    path = tmp_path / "x.safetensors"
+    tensors = {"a.weight": files.stored(np.ones((2, 3), dtype))}
+    path.write_bytes(files.safetensors_bytes(*files.safetensors_parts(tensors)))
+    found = {"bool": "BOOL", "uint8": "U8"}.get(dtype, dtype.replace("int", "I"))
+    message = rf"a\.weight: expected floating-point numbers, found {found}$"
+    with pytest.raises(sam_rlx.errors.CheckpointError, match=message):
+        testing.open_checkpoint(path).load(SHAPES[:1], strict=False)
+
+
 def test_unexpected_tensors_are_an_error_only_when_strict(state_dict):
     state_dict.load(SHAPES, strict=False)
     with pytest.raises(sam_rlx.errors.CheckpointError, match="odd: expected no tensor"):
