@@ -244,6 +244,8 @@ def main(
     **fields: Any,
 ) -> int:
     """Run the jobs for the engines; return the number of problems."""
+    # What a shell starts in the background ignores Ctrl-C, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="sam_rlx_batch_"))
     try:
         bench = Bench(folder, images, seed, **fields)
