@@ -153,13 +153,15 @@ def interrupts(bench: Bench, engine: str) -> None:
     """Three ends in three ways: Ctrl-C, SIGTERM, SIGKILL."""
     out = bench.folder / f"interrupts-{engine}"
     run = bench.run(out, engine, 2)
-    for number, name in enumerate(("SIGINT", "SIGTERM", "SIGKILL"), 1):
+    ends = {"SIGINT": 130, "SIGTERM": 143, "SIGKILL": -9}
+    for number, (name, wanted_status) in enumerate(ends.items(), 1):
         process = run.start()
         wanted = number * bench.images // 4
         batches.wait_for(lambda wanted=wanted: len(run.reads()) >= wanted, process)
         status = batches.kill(process, getattr(signal, name))
         print(f"interrupts: {engine}: {name} after {len(run.reads())}: status {status}", flush=True)
-        bench.check(status != 0, f"interrupts: {engine} had ended before {name}")
+        good = status == wanted_status
+        bench.check(good, f"interrupts: {engine}: expected status {wanted_status} after {name}")
     status = run.complete()
     bench.check(status == 0, f"interrupts: {engine} ended with {status}")
     differ = bench.compare(out, f"interrupts, {engine}")

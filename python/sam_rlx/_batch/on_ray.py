@@ -8,6 +8,8 @@ import importlib
 import json
 import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -129,6 +131,15 @@ def _start(found: Any, arguments: dict[str, Any]) -> None:
 
 
 @contextmanager
+def _own_signal() -> Iterator[None]:
+    """Keep what SIGTERM does. Ray's start makes it abort or exit, and nothing is cleaned up."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
 def _connected(job: Job, workers: int | None) -> Iterator[int]:
     """Connect to Ray; yield the number of actors. Ends what it has started."""
     found = ray()
@@ -142,7 +153,8 @@ def _connected(job: Job, workers: int | None) -> Iterator[int]:
                 include_dashboard=False,
                 object_store_memory=_OBJECT_STORE,
             )
-        _start(found, arguments)
+        with _own_signal():
+            _start(found, arguments)
     try:
         cpus = int(found.cluster_resources().get("CPU", 1)) - _SPARE_CPUS
         yield workers or max(1, cpus // job.threads)
