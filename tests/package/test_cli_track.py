@@ -171,7 +171,7 @@ def test_low_resolution_logits_are_a_mask(
         (["--point", "500,18"], 2, "--point: expected a pixel of"),
         (["--point", "5,5", "--frame", "2", "--point", "3,900"], 2, "--point: expected a pixel of"),
         (["--box", "500,18,600,40"], 2, "--box: expected a part of"),
-        ([*POINT, "--frame", "99"], 1, "--frame: expected 0 to 11, found 99"),
+        ([*POINT, "--frame", "99"], 2, "--frame: expected 0 to 11, found 99"),
     ],
 )
 def test_prompts_outside_are_refused(

@@ -15,7 +15,6 @@ from sam_rlx.cli import common, mask_files
 from sam_rlx.cli.common import Unfulfilled, UsageError
 from sam_rlx.cli.segment import check_boxes, check_points, parse_box, parse_point
 from sam_rlx.cli.track_outputs import UNNAMED, TrackOutputs
-from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 from sam_rlx.video import VideoPredictor
 
@@ -122,7 +121,7 @@ class _Prompts:
         """Raise an error for prompts that are outside of the video or of its frames."""
         for frame, _ in [*self.objects, *self.texts]:
             if count is not None and frame >= count:
-                raise InvalidArgumentError(f"--frame: expected 0 to {count - 1}, found {frame}")
+                raise UsageError(f"--frame: expected 0 to {count - 1}, found {frame}")
         for group in self.objects.values():
             check_points(group["point"], hw)
             check_boxes([group["box"]] if "box" in group else [], hw)
@@ -182,6 +181,11 @@ def run(args: argparse.Namespace) -> None:
     prompts.check(source.count, (height, width))
     args.model = args.model or _PACKAGED[bool(prompts.texts)]
     model = common.load(args, outputs)
+    if not model.supports_video:
+        raise UsageError(
+            "--model: expected a checkpoint of SAM 2 or SAM 3 with weights for memory, found "
+            f"{args.model}"
+        )
     if prompts.texts and not model.supports_text:
         raise UsageError(f"--text: expected a checkpoint of SAM 3 as --model, found {args.model}")
     session = VideoPredictor(
