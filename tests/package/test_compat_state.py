@@ -90,6 +90,21 @@ def test_a_state_that_went_through_a_file(make: Any, image: np.ndarray, tmp_path
     assert same(other.predict(**POINT), expected)
 
 
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_of_a_state_of_sam3_takes_prompts_of_its_own(duplicate: Any) -> None:
+    processor = Sam3Processor(build_sam3_image_model(checkpoint_path="sam3-nano"))
+    image = Image.fromarray(np.random.default_rng(3).integers(0, 256, (60, 80, 3), np.uint8))
+    state = processor.set_text_prompt("red circle", processor.set_image(image))
+    processor.set_confidence_threshold(0.0, state)
+    kept = state["scores"].copy()
+    other = duplicate(state)
+    processor.set_text_prompt("blue square", other)
+    again = processor.set_text_prompt("blue square", processor.set_image(image))
+    for key in ("scores", "boxes", "masks_logits"):
+        np.testing.assert_array_equal(other[key], again[key])
+    np.testing.assert_array_equal(state["scores"], kept)
+
+
 def test_features_that_change_in_place(make: Any, image: np.ndarray) -> None:
     predictor = make()
     predictor.set_image(image)

@@ -16,6 +16,7 @@ from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
 __all__ = ["Sam3Processor"]
@@ -33,6 +34,36 @@ class GeometricPrompt:
 
     boxes: list[list[float]] = field(default_factory=list)
     labels: list[bool] = field(default_factory=list)
+
+
+class EncodedImage:
+    """What the encoder gave for an image. It never changes: copies of a state share it."""
+
+    def __init__(self, image: _core.ConceptImage, model: Model) -> None:
+        self.image = image
+        self._model = model
+
+    def __copy__(self) -> "EncodedImage":
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> "EncodedImage":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        core = _core.ConceptPredictor(self._model.core, 0)
+        core.set_concept_image(self.image)
+        return _restored, (self._model, list(core.image_embeddings), self.image.orig_hw)
+
+
+def _restored(
+    model: Model, embeddings: list[NDArray[np.float32]], hw: tuple[int, int]
+) -> EncodedImage:
+    """Return the image of a pickle."""
+    core = _core.ConceptPredictor(model.core, 0)
+    core.set_image_embeddings(embeddings, hw)
+    image = core.concept_image
+    assert image is not None
+    return EncodedImage(image, model)
 
 
 class Sam3Processor:
@@ -149,7 +180,7 @@ class Sam3Processor:
                 self._core.set_image(_as_bytes(image), size)
                 encoded_image = self._core.concept_image
                 assert encoded_image is not None
-                encoded.append(encoded_image)
+                encoded.append(EncodedImage(encoded_image, self.model.model))
                 if self._clicks:
                     clicks.append(encoded_image.take_click_embeddings())
         return {"encoded": encoded, "sam2_backbone_out": clicks or None}
@@ -231,7 +262,7 @@ class Sam3Processor:
         boxes = np.array(prompt.boxes, np.float64) if prompt.boxes else None
         labels = np.array(prompt.labels, np.int32) if prompt.boxes else None
         with self._turns, self._without_image():
-            self._core.set_concept_image(state["backbone_out"]["encoded"][0])
+            self._core.set_concept_image(state["backbone_out"]["encoded"][0].image)
             (found,) = self._core.find(
                 text,
                 boxes=boxes,
