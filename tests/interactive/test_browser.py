@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 import sam_rlx
 from numpy.typing import NDArray
 from sam_rlx import io
-from support.jupyter import Canvas, JupyterServer, NotebookPage, browser, wait_for
+from support.jupyter import Canvas, JupyterServer, NotebookPage, browser, shared_folder, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -269,6 +272,24 @@ def check_stored_size(notebook: NotebookPage, server: JupyterServer) -> None:
         lambda: (text := path.read_text()) and "image/jpeg" in text and text, "a stored notebook"
     )
     assert len(text) < 300_000
+    check_html(notebook, path)
+
+
+def check_html(notebook: NotebookPage, path: Path) -> None:
+    """The stored notebook as HTML shows the image without a kernel or a network."""
+    pytest.importorskip("nbconvert")
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", str(path)]
+    environment = {**os.environ, "JUPYTER_PATH": str(shared_folder())}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    html = path.with_suffix(".html")
+    page = notebook.page.context.new_page()
+    page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
+    page.goto(html.as_uri(), wait_until="domcontentloaded")
+    shown = page.locator(".jp-OutputArea-output img")
+    shown.wait_for()
+    assert shown.evaluate("(image) => [image.naturalWidth, image.naturalHeight]") == [384, 303]
+    assert page.locator(".srx").count() == 0
+    page.close()
 
 
 def test_two_views_a_busy_kernel_and_a_restart(

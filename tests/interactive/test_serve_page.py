@@ -166,6 +166,34 @@ def test_gestures(tab: Tab, predictor: sam_rlx.ImagePredictor) -> None:
     assert all(url.split("/")[2].startswith("127.0.0.1:") for url in tab.requests if "//" in url)
 
 
+def test_a_late_answer_leaves_nothing_waiting(tab: Tab) -> None:
+    """A view that asks again, and is answered once, is not busy for ever."""
+    waiting = tab.page.evaluate(
+        """async () => {
+          const source = document.querySelector("script[type=module]").src;
+          const { default: front } = await import(new URL("front.js", source));
+          const sent = [];
+          let hear;
+          const model = { get() {}, on(name, call) { if (name === "msg:custom") hear = call; },
+            send(head) { sent.push(head); } };
+          const el = document.createElement("div");
+          document.body.append(el);
+          const end = front.render({ model, el });
+          const own = el.firstChild.front;
+          own.readyAt -= 5000;
+          own.tick();
+          hear({ type: "image", kind: "video", width: 4, height: 4, frames: 0,
+            answer: { view: sent[0].view, seq: sent[0].seq } }, []);
+          end();
+          el.remove();
+          const asked = sent.map((head) => head.type + (head.again ? " again" : ""));
+          return [asked, own.waiting.size];
+        }"""
+    )
+    assert waiting[0][:2] == ["ready", "ready again"]
+    assert waiting[1] == len([kind for kind in waiting[0][2:] if kind != "bye"])
+
+
 def test_positions_are_right_at_zoom_4(tab: Tab, predictor: sam_rlx.ImagePredictor) -> None:
     canvas = tab.canvas
     before = canvas.front("f.scale")

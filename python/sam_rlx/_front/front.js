@@ -13,7 +13,7 @@ const CSS = `
 --soft:var(--jp-layout-color2,light-dark(#f0f1f3,#2a2c31));--line:var(--jp-border-color2,light-dark(#ccc,#4a4d55));
 --accent:var(--jp-brand-color1,#1976d2);color:var(--fg);background:var(--bg);
 font:13px/1.35 var(--jp-ui-font-family,system-ui,sans-serif);border:1px solid var(--line);border-radius:6px;
-overflow:hidden;position:relative;min-width:220px;text-align:left}
+overflow:hidden;position:relative;text-align:left}
 .srx *{box-sizing:border-box}
 .srx [hidden]{display:none!important}
 .srx .row{display:flex;flex-wrap:wrap;gap:4px;align-items:center;padding:5px 6px}
@@ -149,7 +149,7 @@ class Front {
     this.send("ready");
   }
 
-  // ------------------------------------------------------------------ elements
+  // ---- elements
 
   make(tag, className, parent, values = {}) {
     const element = document.createElement(tag);
@@ -278,7 +278,7 @@ class Front {
     this.halt = this.button(row, "stop", "stop tracking (Esc)", () => this.send("stop"));
   }
 
-  // ------------------------------------------------------------------ events
+  // ---- events
 
   listen() {
     this.ends = [];
@@ -315,7 +315,7 @@ class Front {
     };
     hear("msg:custom", (head, buffers) => this.receive(head, (buffers || []).map(bytes)));
     hear("comm_live_update comm:close destroy", () => this.lose());
-    // marimo runs dependent cells for what a view sets; elsewhere this changes nothing.
+    // marimo runs dependent cells for what a view sets.
     hear("change:revision", () => setTimeout(() => this.echo()));
     const timer = setInterval(() => this.tick(), 250);
     this.ends.push(() => clearInterval(timer));
@@ -542,7 +542,7 @@ class Front {
     });
   }
 
-  // ------------------------------------------------------------------ messages
+  // ---- messages
 
   send(type, fields = {}) {
     const seq = ++this.seq;
@@ -644,7 +644,7 @@ class Front {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
 
-  // ------------------------------------------------------------------ video
+  // ---- video
 
   goto(frame, force = false) {
     frame = Math.min(Math.max(frame, 0), (this.image?.frames ?? 1) - 1);
@@ -705,14 +705,14 @@ class Front {
     this.show();
   }
 
-  // ------------------------------------------------------------------ what is seen
+  // ---- what is seen
 
   tick() {
     if (devicePixelRatio !== this.ratio) this.resize();
     // What was sent first may wait behind a running cell; what is sent later need not.
     if (!this.image && !this.gone && performance.now() - this.readyAt > 2000) {
       this.readyAt = performance.now();
-      this.send("ready", { again: true });
+      this.waiting.delete(this.send("ready", { again: true })); // not always answered
     }
     const slow = this.isSlow();
     if (slow !== this.wasSlow) this.show();
@@ -768,6 +768,14 @@ class Front {
 
   listObjects() {
     const { objects, current } = this.state;
+    if (this.list.querySelector("input")) return; // a name is edited
+    // Chips that stay the same stay: a double click needs the one of its first click.
+    const key = JSON.stringify(objects.map((one) => [one.id, one.name, one.color, one.score]));
+    if (key === this.listed) {
+      objects.forEach((_, at) => this.list.children[at].classList.toggle("on", at === current));
+      return;
+    }
+    this.listed = key;
     this.list.replaceChildren();
     if (!objects.length) {
       this.make("span", "hint", this.list, {
@@ -798,17 +806,17 @@ class Front {
     name.replaceWith(field);
     field.focus();
     field.select();
-    const done = (keep) => {
+    const done = () => {
       const text = field.value.trim();
-      if (keep && text && text !== one.name) this.send("rename", { index, name: text });
-      else this.listObjects();
+      field.replaceWith(name);
+      if (text && text !== one.name) this.send("rename", { index, name: text });
+      this.listObjects();
     };
     field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") field.blur();
       if (event.key === "Escape") field.value = "";
-      if (event.key === "Escape") field.blur();
+      if (["Enter", "Escape"].includes(event.key)) field.blur();
     });
-    field.addEventListener("blur", () => done(true), { once: true });
+    field.addEventListener("blur", done, { once: true });
     field.addEventListener("click", (event) => event.stopPropagation());
   }
 
@@ -890,7 +898,7 @@ class Front {
     }
   }
 
-  // Draw all anew: what lies under a hover, what lies over it, and both.
+  // Draw what lies under a hover and over it.
   draw() {
     const { image, ratio, scale } = this;
     const under = this.sheet("under");
@@ -914,7 +922,7 @@ class Front {
     this.blend();
   }
 
-  // A cleared canvas behind the visible one, of the same size.
+  // A cleared canvas as large as the visible one.
   sheet(name) {
     const canvas = (this[name] ||= document.createElement("canvas"));
     canvas.width = this.canvas.width; // which clears it
@@ -922,7 +930,7 @@ class Front {
     return canvas.getContext("2d");
   }
 
-  // Draw what is ready, and the hover: all that a move of the mouse changes.
+  // Draw what is ready, and the hover.
   blend() {
     const { context, canvas, image, ratio, scale } = this;
     context.setTransform(1, 0, 0, 1, 0, 0);
@@ -985,21 +993,22 @@ class Front {
       const [x0, y0, x1, y1] = head.box;
       if (x1 <= x0) continue;
       const [a, b] = [image.width / head.size[0], image.height / head.size[1]];
-      const x = ((x0 + x1) / 2) * a * scale + left;
       const y = Math.max(y0 * b * scale + top - 10, 10);
       const width = context.measureText(one.name).width + 10;
       if ((x1 - x0) * a * scale * 3 < width) continue; // too small to be named
+      const middle = ((x0 + x1) / 2) * a * scale + left;
+      const from = Math.max(0, Math.min(middle - width / 2, this.canvas.clientWidth - width));
       const [red, green, blue] = one.color;
       context.fillStyle = css(one.color, 0.92);
       context.beginPath();
-      context.roundRect(x - width / 2, y - 9, width, 18, 5);
+      context.roundRect(from, y - 9, width, 18, 5);
       context.fill();
       context.fillStyle = red * 0.3 + green * 0.59 + blue * 0.11 > 140 ? "#000" : "#fff";
-      context.fillText(one.name, x - width / 2 + 5, y + 0.5);
+      context.fillText(one.name, from + 5, y + 0.5);
     }
   }
 
-  // ------------------------------------------------------------------ everything mode
+  // ---- everything mode
 
   layerCanvas(chosen) {
     const { labels, size } = this.layers;
@@ -1039,7 +1048,7 @@ function render({ model, el }) {
   const root = document.createElement("div");
   el.append(root);
   const front = new Front(model, root);
-  root.front = front; // for tests, and for the curious
+  root.front = front; // for tests
   front.listObjects();
   return () => front.end();
 }
