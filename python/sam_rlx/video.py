@@ -119,6 +119,12 @@ class VideoPredictor:
         self._text_options = text_prompts.checked_options(phrase_options or {}, source is None)
         self._exclusive = _core.Exclusive("VideoPredictor")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise UnsupportedError(
+            "VideoPredictor: expected save() and load(), or one predictor for each process, found "
+            "a session to copy or pickle"
+        )
+
     # ---------------------------------------------------------------- what there is
 
     @property

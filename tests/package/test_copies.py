@@ -111,6 +111,13 @@ def test_mask_generators(model: sam_rlx.Model, image: np.ndarray) -> None:
     assert [dict(x) for x in found] == [dict(x) for x in expected] != []
 
 
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_video_session_says_how_it_is_kept(sam2_model: sam_rlx.Model, how: Any) -> None:
+    video = sam_rlx.VideoPredictor(sam2_model, np.zeros((2, 40, 50, 3), np.uint8))
+    with pytest.raises(sam_rlx.UnsupportedError, match=r"expected save\(\) and load\(\)"):
+        how(video)
+
+
 def _family(model: sam_rlx.Model) -> str:
     return model.family
 

@@ -167,6 +167,7 @@ def tracked(sam2_model: sam_rlx.Model, frames: np.ndarray) -> sam_rlx.VideoPredi
         ({"mask": np.ones(HW), **POINT}, "alone"),
         ({"mask": np.ones(HW, np.bool_).T}, "mask: expected bool"),
         ({"mask": np.full(HW, 0.5)}, "mask: expected bool"),
+        ({"mask": [[True], [True, False]]}, "mask: expected an array"),
         ({"frame_index": 12, **POINT}, "0 to 11, found 12"),
         ({"frame_index": -1, **POINT}, "frame_index"),
         ({"frame_index": 1.0, **POINT}, "frame_index"),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._arrays import as_prompts
+from sam_rlx._pixels import as_array
 from sam_rlx._printable import shown
 from sam_rlx._video.frames import FrameKind
 from sam_rlx.errors import InvalidArgumentError
@@ -91,7 +92,7 @@ def as_points(
 
 def as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.float32]:
     """Return a mask of the size of the video as zeros and ones."""
-    array = np.asarray(mask)
+    array = as_array("mask", mask)
     if array.dtype.kind not in "biu" or array.shape != orig_hw:
         raise InvalidArgumentError(
             f"mask: expected bool {orig_hw}, found {array.dtype} {array.shape}"
