@@ -48,6 +48,29 @@ def swapped(weights, name):
                 weights[f"{prefix}{b}.{rest.removeprefix(f'{a}.')}"] = value
 
 
+def half_swapped(weights, name):
+    """Queries and keys of the first channels swapped, as of one head: rows of qkv."""
+    rows = weights[name].shape[0] // 3
+    own = weights[name].copy()
+    own[:32], own[rows : rows + 32] = weights[name][rows : rows + 32], weights[name][:32]
+    weights[name] = own
+
+
+def transposed(weights, name):
+    """A square matrix the other way round."""
+    weights[name] = weights[name].T
+
+
+def late(weights, name):
+    """A table (N, ...) that begins one entry later."""
+    weights[name] = np.roll(weights[name], 1, 0)
+
+
+def lost(weights, name):
+    """An embedding that is zero."""
+    weights[name] = np.zeros_like(weights[name])
+
+
 SAM2_STAGES = ("image", "point", "box", "mask", "everything", "video")
 SAM2_TRUNK = "image_encoder.trunk.blocks"
 SAM3_TRUNK = "detector.backbone.vision_backbone.trunk"
@@ -99,6 +122,78 @@ def test_a_damaged_layer_is_named(tmp_path, name, damage, tensor, layer):
     assert report.first_difference == layer, str(report)
     with pytest.raises(AssertionError, match=f"first in layer {layer}"):
         report.check()
+
+
+SAM3_DECODER = "detector.transformer.decoder"
+SAM3_MEMORY = "tracker.transformer.encoder.layers.0"
+# Of each: file, damage, tensor, stage, and the layer that is named.
+OTHER_DAMAGES = [
+    (
+        "sam-nano",
+        half_swapped,
+        "image_encoder.blocks.4.attn.qkv.weight",
+        "image",
+        "image_encoder.blocks.4",
+    ),
+    (
+        "sam-nano",
+        transposed,
+        "image_encoder.blocks.6.attn.proj.weight",
+        "image",
+        "image_encoder.blocks.6",
+    ),
+    ("sam-nano", lost, "prompt_encoder.no_mask_embed.weight", "point", f"{DECODER}.0.queries"),
+    (
+        "sam-nano",
+        lost,
+        "prompt_encoder.not_a_point_embed.weight",
+        "point",
+        "prompt_encoder.sparse_embeddings",
+    ),
+    ("sam2-nano", half_swapped, f"{SAM2_TRUNK}.3.attn.qkv.weight", "image", f"{SAM2_TRUNK}.3"),
+    ("sam2-nano", transposed, f"{SAM2_TRUNK}.3.attn.proj.weight", "image", f"{SAM2_TRUNK}.3"),
+    (
+        "sam2-nano",
+        rolled,
+        "image_encoder.trunk.pos_embed_window",
+        "image",
+        "image_encoder.trunk.patch_embed",
+    ),
+    ("sam2-nano", lost, "no_mem_embed", "point", f"sam_{DECODER}.0.queries"),
+    ("sam2-nano", late, "maskmem_tpos_enc", "video", "memory_attention.layers.0"),
+    ("sam2-nano", scaled, "obj_ptr_tpos_proj.weight", "video", "memory_attention.layers.0"),
+    (
+        "sam3-nano",
+        half_swapped,
+        f"{SAM3_TRUNK}.blocks.3.attn.qkv.weight",
+        "image",
+        f"{SAM3_TRUNK}.blocks.3",
+    ),
+    (
+        "sam3-nano",
+        transposed,
+        f"{SAM3_DECODER}.layers.0.self_attn.out_proj.weight",
+        "text",
+        f"{SAM3_DECODER}.layers.0",
+    ),
+    ("sam3-nano", rolled, f"{SAM3_TRUNK}.pos_embed", "image", f"{SAM3_TRUNK}.patch_embed"),
+    ("sam3-nano", lost, "tracker.no_mem_embed", "point", f"tracker.sam_{DECODER}.0.queries"),
+    ("sam3-nano", late, "tracker.maskmem_tpos_enc", "video", SAM3_MEMORY),
+    (
+        "sam3-nano",
+        lost,
+        "detector.geometry_encoder.cls_embed.weight",
+        "text",
+        "detector.geometry_encoder.norm",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "tensor", "stage", "layer"), OTHER_DAMAGES)
+def test_other_damages_are_named(tmp_path, name, damage, tensor, stage, layer):
+    path = damaged(tmp_path, name, damage, tensor)
+    report = parity.check(path, reference_checkpoint=trained(name), stages=[stage])
+    assert report.first_difference == layer, str(report)
 
 
 @pytest.mark.parametrize(
