@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from sam_rlx import _testing
+from support.ops import _testing
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for the core"),

@@ -62,6 +62,7 @@ def base(engine: Any) -> Iterator[str]:
     listener.close()
 
 
+@pytest.mark.source_tree
 @pytest.mark.usefixtures("workplace")
 def test_the_program_for_osam_runs(base: str) -> None:
     names: dict[str, Any] = {"BASE": base, "TOKEN": TOKEN}
