@@ -20,7 +20,6 @@ PYBIND11_MODULE(core_module, m) {
   sam_rlx::register_masks_api(m);
   sam_rlx::register_overlay(m);
   sam_rlx::register_video_predictor(m);
-  sam_rlx::register_masklet_tracker(m);
   sam_rlx::register_concept_predictor(m);
   sam_rlx::register_tokenizer(m);
   m.def(

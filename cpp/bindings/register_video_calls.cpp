@@ -6,6 +6,7 @@
 #include "bindings/image_array.h"
 #include "bindings/masklet_arrays.h"
 #include "bindings/point_prompt.h"
+#include "bindings/text_actions.h"
 #include "bindings/video_calls.h"
 
 // The calls of users on a session, and what texts add to it.
@@ -98,27 +99,28 @@ void register_texts(py::classh<VideoPredictor>& type) {
       .def(
           "set_examples",
           [](VideoPredictor& predictor, std::int64_t frame, const Array<double>& boxes,
-             const Array<std::int32_t>& labels) {
-            MaskletExamples examples = examples_of(boxes, labels, false);
+             const Array<std::int32_t>& labels, bool fractions) {
+            MaskletExamples examples = examples_of(boxes, labels, fractions);
             predictor.use_texts([&](VideoTexts& texts) {
               if (texts.empty()) fail<StateError>("set_examples", "a text", "none");
               texts.texts().back().tracker->set_examples(frame, std::move(examples));
             });
           },
-          py::arg("frame"), py::arg("boxes"), py::arg("labels"))
+          py::arg("frame"), py::arg("boxes"), py::arg("labels"), py::arg("fractions") = false)
       .def("search", &VideoPredictor::search, py::arg("frame"), Released())
       .def(
           "refine",
           [](VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
-             const Array<double>& coords, const Array<std::int32_t>& labels,
-             bool clear_old_points) {
+             const Array<double>& coords, const Array<std::int32_t>& labels, bool clear_old_points,
+             bool normalize_coords, bool may_be_new) {
             const VideoSession::PointPrompt prompt =
-                point_prompt({frame, handle, clear_old_points, true}, coords, labels);
+                point_prompt({frame, handle, clear_old_points, normalize_coords}, coords, labels);
             const GilRelease release;
-            predictor.use_texts([&](VideoTexts& texts) { texts.refine(prompt); });
+            predictor.refine(prompt, may_be_new);
           },
           py::arg("frame"), py::arg("handle"), py::arg("coords"), py::arg("labels"),
-          py::arg("clear_old_points"))
+          py::arg("clear_old_points"), py::arg("normalize_coords") = true,
+          py::arg("may_be_new") = false)
       .def(
           "reserve_names",
           [](VideoPredictor& predictor, std::int64_t end) {
@@ -175,6 +177,7 @@ void register_calls(py::classh<VideoPredictor>& type) {
 void register_video_calls(py::classh<VideoPredictor>& type) {
   register_texts(type);
   register_calls(type);
+  register_text_actions(type);
 }
 
 }  // namespace sam_rlx

@@ -220,11 +220,12 @@ py::tuple masks_on_frame(VideoPredictor& predictor, std::int64_t frame, const st
 }
 
 void register_video_predictor(py::module_& m) {
-  using Released = py::call_guard<GilRelease>;
-  py::classh<SessionState>(m, "SessionState");
   py::classh<Propagation>(m, "Propagation")
       .def_property_readonly("frame", [](const Propagation& x) { return x.frame; })
       .def_property_readonly("is_done", &Propagation::is_done)
+      .def_property_readonly(
+          "searches",
+          [](const Propagation& x) { return x.text_work.kind == TextWork::Kind::kSearch; })
       .def("end", [](Propagation& x) { x.ended = true; });
   py::classh<VideoPredictor> type(m, "VideoPredictor");
   type.def(py::init(&make_predictor), py::arg("model"), py::arg("num_threads"), py::arg("options"))
@@ -240,15 +241,6 @@ void register_video_predictor(py::module_& m) {
       .def_property_readonly("orig_hw", orig_hw)
       .def_property("num_frames", asking(&VideoSession::num_frames),
                     changing(&VideoSession::set_num_frames))
-      .def_property(
-          "state",
-          [](VideoPredictor& predictor) {
-            return predictor.use([](const VideoSession& session) { return session.state(); });
-          },
-          [](VideoPredictor& predictor, const SessionState& state) {
-            SessionState copy = state;
-            predictor.use([&](VideoSession& session) { session.restore(std::move(copy)); });
-          })
       .def_property_readonly("objects", objects)
       .def_property_readonly("prompts", prompts)
       .def("has_frame", asking(&VideoSession::has_frame), py::arg("index"))

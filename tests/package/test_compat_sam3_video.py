@@ -135,6 +135,30 @@ def test_requests(detector, predictor, images, name):
     assert sum(len(answer["outputs"]["out_obj_ids"]) for answer in found if "outputs" in answer)
 
 
+def test_the_next_propagation_follows_from_what_was_done(predictor, images):
+    """Random histories, beside upstream's own functions, which need no model."""
+    theirs = oracle.history_of_actions
+    state = predictor.model.init_state(images)
+    seen = set()
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        predictor.model.reset_state(state)
+        expected = {"action_history": [], "num_frames": len(images)}
+        for _ in range(rng.integers(0, 6)):
+            kind = str(rng.choice(["add", "refine", "remove", "propagate"]))
+            frame, obj_ids = int(rng.integers(0, len(images))), [int(rng.integers(0, 4))]
+            if kind == "propagate":
+                kind, obj_ids = theirs.parse(expected)
+                frame = frame if rng.random() < 0.8 else None
+            theirs.add(expected, kind, frame, obj_ids)
+            predictor.model.add_action_history(state, kind, frame, obj_ids)
+        assert state["action_history"] == expected["action_history"], seed
+        kind, obj_ids = predictor.model.parse_action_history_for_propagation(state)
+        assert (kind, obj_ids) == theirs.parse(expected), seed
+        seen.add(kind)
+    assert len(seen) == 3
+
+
 def test_frames_of_a_folder_and_an_image(predictor, images, tmp_path):
     for index, image in enumerate(images):
         image.save(tmp_path / f"{index}.jpg", quality=100, subsampling=0)

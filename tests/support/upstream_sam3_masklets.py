@@ -80,6 +80,24 @@ def video_model(model: Any, **options: Any) -> Any:
         ).eval()
 
 
+class _History:
+    """Upstream's two functions about the history of actions, which need no model."""
+
+    _class = _sam3.video_inference.Sam3VideoInferenceWithInstanceInteractivity
+
+    def add(self, state: dict[str, Any], *action: Any) -> None:
+        """Note an action: type, frame, objects."""
+        self._class.add_action_history(None, state, *action)
+
+    def parse(self, state: dict[str, Any]) -> tuple[str, list[int] | None]:
+        """Return the next propagation, and its objects in order."""
+        kind, obj_ids = self._class.parse_action_history_for_propagation(None, state)
+        return kind, None if obj_ids is None else sorted(obj_ids)
+
+
+history_of_actions = _History()
+
+
 @contextmanager
 def _frames(images: Any, hw: tuple[int, int]) -> Iterator[None]:
     with mock.patch.object(

@@ -80,6 +80,7 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
   seconds_ = seconds;
   for (const std::int64_t obj_id : plan.hot_start.removed) forget(obj_id);
   if (config_.forget_unseen_after > 0) forget_unseen(step.frame, plan.hot_start.removed);
+  state_.counts[step.frame] = {static_cast<std::int64_t>(state_.obj_ids.size()), plan.num_dropped};
   return static_cast<std::int64_t>(plan.new_obj_ids.size());
 }
 
@@ -137,10 +138,10 @@ MaskletTracker::Plan MaskletTracker::make_plan(Context& ctx, const Step& step,
                                              {propagated.low_res_masks, state_.obj_ids})};
   std::vector<std::int64_t>& detections = plan.association.new_detections;
   const auto count = static_cast<std::int64_t>(state_.obj_ids.size());
-  state_.num_dropped = static_cast<std::int64_t>(detections.size());
+  plan.num_dropped = static_cast<std::int64_t>(detections.size());
   detections =
       limit_new_detections(std::move(detections), found.scores, config_.max_num_objects - count);
-  state_.num_dropped -= static_cast<std::int64_t>(detections.size());
+  plan.num_dropped -= static_cast<std::int64_t>(detections.size());
   for (std::size_t i = 0; i < detections.size(); ++i) {
     plan.new_obj_ids.push_back(step.next_obj_id + static_cast<std::int64_t>(i));
   }
@@ -252,6 +253,7 @@ Rle MaskletTracker::video_mask(Context& ctx, ConstView low_res_mask) const {
 
 void MaskletTracker::drop_results_before(std::int64_t frame) {
   state_.results.erase(state_.results.begin(), state_.results.lower_bound(frame));
+  state_.counts.erase(state_.counts.begin(), state_.counts.lower_bound(frame));
 }
 
 std::vector<std::int64_t> MaskletTracker::seen_ids(std::int64_t frame) const {
@@ -268,6 +270,9 @@ std::vector<std::int64_t> MaskletTracker::seen_ids(std::int64_t frame) const {
 
 MaskletTracker::Seen MaskletTracker::seen(std::int64_t frame) const {
   Seen seen{.obj_ids = seen_ids(frame), .hw = session_->orig_hw().value_or(Size{})};
+  if (const auto counts = state_.counts.find(frame); counts != state_.counts.end()) {
+    seen.counts = counts->second;
+  }
   for (const std::int64_t obj_id : seen.obj_ids) {
     seen.scores.push_back(state_.scores.at(obj_id));
     seen.boxes.push_back(rle_box(state_.results.at(frame)->masks.at(obj_id)));

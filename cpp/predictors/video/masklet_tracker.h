@@ -72,6 +72,11 @@ struct MaskletResults {
 };
 using MaskletResultsPtr = std::shared_ptr<const MaskletResults>;
 
+// After a frame was searched: objects that are tracked, and how many new ones were too many.
+struct MaskletCounts {
+  std::int64_t num_tracked = 0, num_dropped = 0;
+};
+
 // All that calls change in a tracker, beside the session. Copies share results.
 struct MaskletState {
   std::map<std::int64_t, MaskletExamples> examples;
@@ -80,8 +85,8 @@ struct MaskletState {
   std::map<std::int64_t, std::int64_t> last_seen;  // frame, by object
   HotStart hot_start;
   LastOccluded last_occluded;
-  std::int64_t num_dropped = 0;
   std::map<std::int64_t, MaskletResultsPtr> results;
+  std::map<std::int64_t, MaskletCounts> counts;  // by frame
 };
 
 // All objects that one text names, through a video: found on each frame, followed by the tracker.
@@ -118,8 +123,6 @@ class MaskletTracker {
     double detector = 0, tracker = 0, association = 0;
   };
   const Seconds& seconds() const { return seconds_; }
-  // How many there were too many on the last frame.
-  std::int64_t num_dropped() const { return state_.num_dropped; }
   // Tracks `obj_ids`, which were refined, and keeps the results of the others.
   void track_refined(std::int64_t frame, bool reverse, std::span<const std::int64_t> obj_ids);
 
@@ -136,7 +139,8 @@ class MaskletTracker {
     std::vector<std::int64_t> obj_ids = {};
     std::vector<float> scores = {};    // with which probability each was found; 1 if it was refined
     std::vector<PixelBox> boxes = {};  // before masks are cut
-    Size hw = {};                      // of the masks
+    MaskletCounts counts = {};
+    Size hw = {};  // of the masks
   };
   Seen seen(std::int64_t frame) const;
   // What is seen, and its masks (K, H, W) of bytes 0 or 1, which do not overlap, in memory that
@@ -154,6 +158,7 @@ class MaskletTracker {
   struct Plan {
     Association association;
     std::vector<std::int64_t> new_obj_ids = {};  // of association.new_detections
+    std::int64_t num_dropped = 0;                // detections that are too many
     HotStart::Result hot_start = {};
   };
 

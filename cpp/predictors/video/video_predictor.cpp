@@ -78,6 +78,13 @@ void VideoPredictor::reset() {
     session.reset();
     texts_.reset();
   });
+  next_handle_ = 0;
+}
+
+void VideoPredictor::refine(const VideoSession::PointPrompt& prompt, bool may_be_new) {
+  const InUse guard(busy_, "VideoPredictor");
+  texts_.refine(prompt, may_be_new);
+  take_handle(prompt.handle);
 }
 
 void VideoPredictor::search(std::int64_t frame) {
@@ -142,11 +149,25 @@ Propagation VideoPredictor::propagation(const Range& range) {
   return result;
 }
 
+Propagation VideoPredictor::text_propagation(const Range& range) {
+  const InUse guard(busy_, "VideoPredictor");
+  const std::optional<std::int64_t> first = texts_.first_result();
+  if (!first) fail<StateError>("propagate_in_video", "a text or a box on a frame", "none");
+  Propagation result{.frame = range.start.value_or(*first) - (range.reverse ? 1 : 0),
+                     .left = range.count,
+                     .reverse = range.reverse,
+                     .text_work = next_text_work(texts_.actions(), session_.num_frames())};
+  texts_.note(
+      {.frame = range.start, .handles = result.text_work.handles, .work = result.text_work.kind});
+  return result;
+}
+
 void VideoPredictor::track(const Propagation& propagation) {
   const std::int64_t frame = propagation.frame;
   const HandleSet* const only = propagation.only ? &*propagation.only : nullptr;
   if (has_objects()) session_.track(frame, propagation.reverse, only);
-  texts_.step({.frame = frame, .reverse = propagation.reverse, .next_handle = next_handle_});
+  texts_.step({.frame = frame, .reverse = propagation.reverse, .next_handle = next_handle_},
+              propagation.text_work);
 }
 
 PropagationStep VideoPredictor::next(Propagation& propagation) {
@@ -156,16 +177,19 @@ PropagationStep VideoPredictor::next(Propagation& propagation) {
   if (frame < 0 || (count && frame >= *count) || propagation.left == 0) propagation.ended = true;
   if (!propagation.ended) {
     const HandleSet* const only = propagation.only ? &*propagation.only : nullptr;
-    if (only == nullptr) {
+    const bool is_missing = propagation.text_work.kind == TextWork::Kind::kMissing;
+    if (only == nullptr && is_missing) {
       if (const auto wanted = prepare_session(false)) return {.wanted = wanted};
     }
-    const bool is_needed = session_.needs_frame(frame, only) || texts_.needs_frame(frame);
+    const bool is_needed =
+        session_.needs_frame(frame, only) || texts_.needs_frame(frame, propagation.text_work);
     if (is_needed && !session_.has_frame(frame)) return {.wanted = frame};
     track(propagation);
     propagation.held.push_back(frame);
     propagation.frame += propagation.reverse ? -1 : 1;
     if (propagation.left) --*propagation.left;
-    if (static_cast<std::int64_t>(propagation.held.size()) < texts_.delay()) return {};
+    const bool waits = is_missing || propagation.text_work.kind == TextWork::Kind::kSearch;
+    if (waits && static_cast<std::int64_t>(propagation.held.size()) < texts_.delay()) return {};
   }
   if (propagation.held.empty()) return {};
   const std::int64_t ready = propagation.held.front();

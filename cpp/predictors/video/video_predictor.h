@@ -25,6 +25,7 @@ struct Propagation {
   std::optional<HandleSet> only = {};
   bool ended = false;                  // all frames are tracked
   std::deque<std::int64_t> held = {};  // tracked, and not shown yet
+  TextWork text_work = {};             // on each frame
 
   bool is_done() const { return ended && held.empty(); }
 };
@@ -99,6 +100,9 @@ class VideoPredictor {
   void add_object(std::int64_t handle);
   // One that prompts show, or that a text names.
   void remove_object(std::int64_t handle);
+  // Points on an object that a text named: see VideoTexts::refine.
+  void refine(const VideoSession::PointPrompt& prompt, bool may_be_new);
+  // Numbers of objects begin with 0 again.
   void reset();
   // Searches a frame for the last text.
   void search(std::int64_t frame);
@@ -116,6 +120,9 @@ class VideoPredictor {
     bool waits = false;  // prompts and objects given meanwhile wait for the next propagation
   };
   Propagation propagation(const Range& range);
+  // Of texts alone, and on all frames what upstream does after what was done before. In reverse it
+  // begins before `start`, which is by default the first frame with results.
+  Propagation text_propagation(const Range& range);
   // Goes on by a frame at most.
   PropagationStep next(Propagation& propagation);
   // After `prepare`: the next frame of a stream, and all that is tracked on it.

@@ -23,7 +23,7 @@ std::int64_t VideoTexts::delay() const {
 }
 
 VideoTexts::State VideoTexts::state() const {
-  State state{.texts = {}, .names = names_, .next_name = next_name_};
+  State state{.texts = {}, .names = names_, .next_name = next_name_, .actions = actions_};
   for (const Text& text : texts_) {
     state.texts.emplace_back(text, text.tracker->state());
   }
@@ -39,12 +39,14 @@ void VideoTexts::restore(const State& state) {
   texts_ = std::move(texts);
   names_ = state.names;
   next_name_ = state.next_name;
+  actions_ = state.actions;
 }
 
 void VideoTexts::reset() {
   texts_.clear();
   names_.clear();
   next_name_ = 0;
+  actions_.clear();
 }
 
 VideoTexts::Text* VideoTexts::text_of(std::int64_t handle) const {
@@ -72,8 +74,10 @@ void VideoTexts::search_for(Text& text, const Search& search) {
   }
 }
 
-void VideoTexts::refine(const VideoSession::PointPrompt& prompt) {
-  Text* const text = text_of(prompt.handle);
+void VideoTexts::refine(const VideoSession::PointPrompt& prompt, bool may_be_new) {
+  Text* text = text_of(prompt.handle);
+  const bool is_new = text == nullptr;
+  if (is_new && may_be_new && !empty()) text = &texts_.back();
   if (text == nullptr) {
     fail("add_prompt", "an object that was found", "object " + std::to_string(prompt.handle));
   }
@@ -81,8 +85,15 @@ void VideoTexts::refine(const VideoSession::PointPrompt& prompt) {
     fail<StateError>("frame_index", "a frame that was tracked, to correct what was found",
                      std::to_string(prompt.frame));
   }
-  text->tracker->refine(prompt);
+  text->tracker->refine(prompt, is_new);
+  if (is_new) {
+    names_[prompt.handle] = prompt.handle;
+    reserve_names(prompt.handle + 1);
+  }
   text->refined[prompt.handle].clear();
+  note({.kind = is_new ? TextAction::Kind::kAdd : TextAction::Kind::kRefine,
+        .frame = prompt.frame,
+        .handles = {prompt.handle}});
 }
 
 void VideoTexts::remove_object(std::int64_t handle) {
@@ -105,13 +116,41 @@ std::vector<std::int64_t> VideoTexts::pending(const Text& text, std::int64_t ind
   return handles;
 }
 
-bool VideoTexts::needs_frame(std::int64_t index) const {
+std::optional<std::int64_t> VideoTexts::first_result() const {
+  std::optional<std::int64_t> first;
+  for (const Text& text : texts_) {
+    const auto& results = text.tracker->state().results;
+    if (!results.empty())
+      first = std::min(first.value_or(results.begin()->first), results.begin()->first);
+  }
+  return first;
+}
+
+bool VideoTexts::needs_frame(std::int64_t index, const TextWork& work) const {
+  if (work.kind != TextWork::Kind::kMissing) return work.kind != TextWork::Kind::kShow;
   return std::any_of(texts_.begin(), texts_.end(), [&](const Text& text) {
     return !text.done.contains(index) || !pending(text, index).empty();
   });
 }
 
-void VideoTexts::step(const Search& search) {
+void VideoTexts::step(const Search& search, const TextWork& work) {
+  switch (work.kind) {
+    case TextWork::Kind::kMissing:
+      return do_missing(search);
+    case TextWork::Kind::kSearch:
+      for (Text& text : texts_) search_for(text, search);
+      return;
+    case TextWork::Kind::kRefined:
+      for (Text& text : texts_) {
+        text.tracker->track_refined(search.frame, search.reverse, work.handles);
+      }
+      return;
+    case TextWork::Kind::kShow:
+      return;
+  }
+}
+
+void VideoTexts::do_missing(const Search& search) {
   for (Text& text : texts_) {
     std::vector<std::int64_t> tracked;
     if (!text.done.contains(search.frame)) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "predictors/video/masklet_tracker.h"
+#include "predictors/video/text_actions.h"
 #include "predictors/video/video_session.h"
 
 namespace sam_rlx {
@@ -30,6 +31,7 @@ class VideoTexts {
     std::vector<std::pair<Text, MaskletState>> texts;
     std::map<std::int64_t, std::int64_t> names;  // by object
     std::int64_t next_name = 0;
+    std::vector<TextAction> actions;
   };
 
   explicit VideoTexts(VideoSession& session) : session_(session) {}
@@ -57,19 +59,26 @@ class VideoTexts {
   };
   // For the last text.
   void search_last(const Search& search) { search_for(texts_.back(), search); }
-  void refine(const VideoSession::PointPrompt& prompt);
+  // With `may_be_new` an object that no text named is one of the last text, named by its number.
+  void refine(const VideoSession::PointPrompt& prompt, bool may_be_new = false);
   void remove_object(std::int64_t handle);
 
+  // ---- what was done. Clicks note themselves.
+  const std::vector<TextAction>& actions() const { return actions_; }
+  void note(TextAction action) { actions_.push_back(std::move(action)); }
+
   // ---- frames
+  // The first one that has results.
+  std::optional<std::int64_t> first_result() const;
   // Whether the frame has to be at hand for `step`.
-  bool needs_frame(std::int64_t index) const;
-  // Does what a frame lacks.
-  void step(const Search& search);
+  bool needs_frame(std::int64_t index, const TextWork& work) const;
+  void step(const Search& search, const TextWork& work);
 
  private:
   Text* text_of(std::int64_t handle) const;
   void search_for(Text& text, const Search& search);
   static std::vector<std::int64_t> pending(const Text& text, std::int64_t index);
+  void do_missing(const Search& search);
   void drop_forgotten();
   bool streaming() const { return session_.options().streaming; }
 
@@ -77,6 +86,7 @@ class VideoTexts {
   mutable std::vector<Text> texts_;
   std::map<std::int64_t, std::int64_t> names_;
   std::int64_t next_name_ = 0;
+  std::vector<TextAction> actions_;
 };
 
 }  // namespace sam_rlx

@@ -96,7 +96,8 @@ class VideoSessions:
             "session": begin_session(self.model, images, options),
         }
         _list_objects(state)
-        load_frame(state, 0)
+        with all_or_nothing(state):
+            load_frame(state, 0)
         return state
 
     def _handle(self, state: State, obj_id: Hashable) -> int:
@@ -203,7 +204,7 @@ class VideoSessions:
             )
         with all_or_nothing(inference_state):
             if len(handles) == 1:
-                self.reset_state(inference_state)
+                self._reset(inference_state)
                 return inference_state["obj_ids"], []
             session: _core.VideoPredictor = inference_state["session"]
             handle = handles.pop(obj_id)
@@ -220,9 +221,13 @@ class VideoSessions:
 
     def reset_state(self, inference_state: State) -> None:
         """Forget all objects and results; the frames stay."""
-        inference_state["session"].reset()
-        inference_state["handles"].clear()
-        _list_objects(inference_state)
+        with all_or_nothing(inference_state):
+            self._reset(inference_state)
+
+    def _reset(self, state: State) -> None:
+        state["session"].reset()
+        state["handles"].clear()
+        _list_objects(state)
 
     # ---------------------------------------------------------------- tracking
 

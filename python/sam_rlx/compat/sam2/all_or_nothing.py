@@ -9,21 +9,19 @@ from sam_rlx import _core
 
 @contextmanager
 def all_or_nothing(state: dict[str, Any]) -> Iterator[None]:
-    """Make a state, its ``session`` and its ``tracker`` what they were if the block fails."""
+    """Make a state and its ``session`` what they were if the block fails. Blocks do not nest."""
     session: _core.VideoPredictor = state["session"]
-    tracker: _core.MaskletTracker | None = state.get("tracker")
-    core = session.state
-    masklets = None if tracker is None else tracker.state
+    session.begin()
     kept = {
         key: value.copy() if isinstance(value, (dict, list, set)) else value
         for key, value in state.items()
     }
     try:
         yield
+        session.commit()
     except BaseException:
-        session.state = core
-        if tracker is not None and masklets is not None:
-            tracker.state = masklets
+        session.begin()  # undoes what was not committed
+        session.commit()
         state.clear()
         state.update(kept)
         raise

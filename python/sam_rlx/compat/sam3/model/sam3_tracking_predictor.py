@@ -158,10 +158,9 @@ class Sam3TrackerPredictor(VideoSessions, Network):
         """Forget all objects and results; the frames stay, and new objects may come."""
         self.reset_state(inference_state)
 
-    def reset_state(self, inference_state: State) -> None:
-        """Do the same as `clear_all_points_in_video`, under the name of SAM 2."""
-        super().reset_state(inference_state)
-        inference_state["tracking_has_started"] = False
+    def _reset(self, state: State) -> None:
+        super()._reset(state)
+        state["tracking_has_started"] = False
 
     # ---------------------------------------------------------------- tracking
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx.compat.errors import require
+from sam_rlx.compat.errors import ArgumentIndexError, require
 from sam_rlx.compat.network import Network
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
@@ -23,7 +23,6 @@ __all__ = ["Sam3VideoInferenceWithInstanceInteractivity"]
 
 Outputs = dict[str, Any]
 
-_FULL, _PARTIAL, _FETCH = "propagation_full", "propagation_partial", "propagation_fetch"
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
 # A version without the rules against errors of the detector.
 _ABLATION = {
@@ -115,10 +114,12 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
 
     def reset_state(self, inference_state: State) -> None:
         """Make a state what it was at first."""
-        inference_state["session"].reset()
-        inference_state.update(
-            tracker=None, text_prompt=None, action_history=[], frames_with_outputs=set(), next_id=0
-        )
+        with all_or_nothing(inference_state):
+            self._reset(inference_state)
+
+    def _reset(self, state: State) -> None:
+        state["session"].reset()
+        state.update(text_prompt=None, action_history=[])
 
     # ---------------------------------------------------------------- prompts
 
@@ -193,26 +194,29 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         if boxes is not None and len(boxes) != 1:
             raise RuntimeError(f"boxes_xywh: expected one box, found {len(boxes)}")
         text = None if text_str == "visual" else text_str
+        labels = np.zeros(0, np.int32) if boxes is None else np.asarray(box_labels, np.int32)
+        if boxes is not None:
+            require(
+                labels.shape == boxes.shape[:1],
+                f"box_labels: expected {len(boxes)} labels, found shape {labels.shape}",
+            )
+        session: _core.VideoPredictor = inference_state["session"]
         with all_or_nothing(inference_state):
-            self.reset_state(inference_state)
-            tracker = self._make_tracker(inference_state, text)
+            self._reset(inference_state)
+            self._add_text(inference_state, frame_idx, text)
             if boxes is not None:
-                labels = np.asarray(box_labels, np.int32)
-                require(
-                    labels.shape == boxes.shape[:1],
-                    f"box_labels: expected {len(boxes)} labels, found shape {labels.shape}",
-                )
-                tracker.set_examples(frame_idx, boxes, labels, True)
-            inference_state.update(tracker=tracker, text_prompt=text)
-            stats = self._run_single_frame_inference(inference_state, frame_idx, False)
-            return frame_idx, self._outputs(inference_state, frame_idx, stats)
+                session.set_examples(frame_idx, boxes, labels, True)
+            load_frame(inference_state, frame_idx)
+            session.search(frame_idx)
+            return frame_idx, self._outputs(inference_state, frame_idx, True)
 
-    def _make_tracker(self, state: State, text: str | None) -> _core.MaskletTracker:
+    def _add_text(self, state: State, frame_idx: int, text: str | None) -> None:
         ids = self._tokenizer("visual" if text is None else text)[0].tolist()
         options = dict(self._options)
         if state["is_image_only"]:
             options["max_num_objects"] = np.iinfo(np.int32).max
-        return _core.MaskletTracker(state["session"], ids, text is not None, options)
+        state["session"].add_text(ids, text is not None, options, frame_idx)
+        state["text_prompt"] = text
 
     def _add_points(
         self,
@@ -222,33 +226,29 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         points: NDArray[np.float64],
         labels: NDArray[np.int32],
     ) -> tuple[int, Outputs]:
-        tracker: _core.MaskletTracker | None = state["tracker"]
+        session: _core.VideoPredictor = state["session"]
         require(
-            tracker is not None and tracker.has_results(frame_idx),
+            any(frame_idx in text["frames"] for text in session.texts),
             f"frame_idx: expected a frame that was searched for a text, found {frame_idx}",
         )
-        assert tracker is not None
-        kind = "refine" if obj_id in tracker.obj_ids else "add"
         with all_or_nothing(state):
             load_frame(state, frame_idx)
-            tracker.refine(frame_idx, obj_id, points, labels, True, False, True)
-            state["next_id"] = max(state["next_id"], obj_id + 1)
-            self.add_action_history(state, kind, frame_idx, [obj_id])
+            session.refine(frame_idx, obj_id, points, labels, True, False, True)
+            state["action_history"] = session.actions
             return frame_idx, self._outputs(state, frame_idx)
 
     def remove_object(
         self, inference_state: State, obj_id: int, is_user_action: bool = False
     ) -> None:
         """Forget an object. Its number is not used again."""
-        tracker: _core.MaskletTracker | None = inference_state["tracker"]
+        session: _core.VideoPredictor = inference_state["session"]
         require(
-            tracker is not None and obj_id in tracker.obj_ids,
-            f"obj_id: expected an object that is tracked, found {obj_id}",
+            obj_id in session.found, f"obj_id: expected an object that is tracked, found {obj_id}"
         )
-        assert tracker is not None
-        tracker.remove_object(obj_id)
-        if is_user_action:
-            self.add_action_history(inference_state, "remove", None, [obj_id])
+        with all_or_nothing(inference_state):
+            session.remove_object(obj_id)
+            if is_user_action:
+                self.add_action_history(inference_state, "remove", None, [obj_id])
 
     def add_action_history(
         self,
@@ -258,32 +258,16 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         obj_ids: list[int] | None = None,
     ) -> None:
         """Note what was done: the kind of the next propagation follows from it."""
-        inference_state["action_history"].append(
-            {"type": action_type, "frame_idx": frame_idx, "obj_ids": obj_ids}
-        )
+        session: _core.VideoPredictor = inference_state["session"]
+        session.note_action(action_type, frame_idx, obj_ids or [])
+        inference_state["action_history"] = session.actions
 
     def parse_action_history_for_propagation(
         self, inference_state: State
     ) -> tuple[str, list[int] | None]:
         """Return the kind of the next propagation, and the objects of a partial one."""
-        history = inference_state["action_history"]
-        if not history:
-            return _FULL, None
-        last = history[-1]
-        if last["type"] == _FETCH:
-            return _FETCH, None
-        if last["type"] in (_FULL, _PARTIAL):
-            twice = len(history) > 1 and history[-2]["type"] in (_FULL, _PARTIAL)
-            if twice or last["frame_idx"] in (0, inference_state["num_frames"] - 1):
-                return _FETCH, None
-            return last["type"], last["obj_ids"]
-        refined: set[int] = set()
-        for action in reversed(history):
-            if "propagation" in action["type"]:
-                break
-            if action["type"] in ("add", "refine"):
-                refined.update(action["obj_ids"])
-        return (_PARTIAL, sorted(refined)) if refined else (_FETCH, None)
+        session: _core.VideoPredictor = inference_state["session"]
+        return session.next_text_action
 
     # ---------------------------------------------------------------- frames
 
@@ -314,67 +298,42 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
             ``out_boxes_xywh`` float32 (N, 4) in fractions of the sides, ``out_binary_masks`` bool
             (N, H, W), and ``frame_stats``.
         """
-        kind, obj_ids = self.parse_action_history_for_propagation(inference_state)
-        self.add_action_history(inference_state, kind, start_frame_idx, obj_ids)
-        order = self._get_processing_order(
-            inference_state, start_frame_idx, max_frame_num_to_track, reverse
-        )
-        if kind != _FULL:
-            for frame_idx in order:
-                if kind == _PARTIAL:
-                    assert obj_ids is not None
-                    with all_or_nothing(inference_state):
-                        load_frame(inference_state, frame_idx)
-                        inference_state["tracker"].track_refined(frame_idx, reverse, obj_ids)
-                yield frame_idx, self._outputs(inference_state, frame_idx)
-            return
-        held: list[tuple[int, dict[str, int]]] = []
-        for frame_idx in order:
-            stats = self._run_single_frame_inference(inference_state, frame_idx, reverse)
-            held.append((frame_idx, stats))
-            count = len(held) if frame_idx == order[-1] else int(len(held) >= self.hotstart_delay)
-            for index, counts in held[:count]:
-                yield index, self._outputs(inference_state, index, counts)
-            del held[:count]
-
-    def _get_processing_order(
-        self, state: State, start: int | None, most: int | None, reverse: bool
-    ) -> range:
-        if start is None:
-            if not state["frames_with_outputs"]:
-                raise RuntimeError(
-                    "propagate_in_video: expected a text or a box on a frame, found none"
+        session: _core.VideoPredictor = inference_state["session"]
+        num_frames = inference_state["num_frames"]
+        if start_frame_idx is not None:
+            first = start_frame_idx - int(reverse)
+            if start_frame_idx < 0 or (reverse and first >= num_frames):
+                raise ArgumentIndexError(
+                    f"frame_idx: expected 0 to {num_frames - 1}, found {first}"
                 )
-            start = min(state["frames_with_outputs"])
-        count = state["num_frames"]
-        most = count if most is None else most
-        if reverse:
-            return range(start - 1, max(start - most, 0) - 1, -1)
-        return range(start, min(start + most, count - 1) + 1)
+        count = None
+        if max_frame_num_to_track is not None:  # forward, the first frame is not counted
+            count = max(min(max_frame_num_to_track, num_frames) + int(not reverse), 0)
+        with all_or_nothing(inference_state):
+            propagation = session.text_propagation(start_frame_idx, count, reverse)
+            inference_state["action_history"] = session.actions
+        while not propagation.is_done:
+            with all_or_nothing(inference_state):
+                wanted, ready = session.next(propagation)
+                if wanted is not None:
+                    load_frame(inference_state, wanted)
+                if ready is None:
+                    continue
+                outputs = self._outputs(inference_state, ready, propagation.searches)
+            yield ready, outputs
 
-    def _run_single_frame_inference(
-        self, state: State, frame_idx: int, reverse: bool
-    ) -> dict[str, int]:
-        tracker: _core.MaskletTracker = state["tracker"]
-        with all_or_nothing(state):
-            load_frame(state, frame_idx)
-            state["next_id"] += tracker.det_track_one_frame(frame_idx, reverse, state["next_id"])
-            state["frames_with_outputs"].add(frame_idx)
-        return {"num_obj_tracked": len(tracker.obj_ids), "num_obj_dropped": tracker.num_dropped}
-
-    def _outputs(
-        self, state: State, frame_idx: int, stats: dict[str, int] | None = None
-    ) -> Outputs:
-        tracker: _core.MaskletTracker = state["tracker"]
-        obj_ids, masks, scores = tracker.results(frame_idx)
-        x0, y0, x1, y1 = tracker.boxes(frame_idx).astype(np.float32).T.reshape(4, -1)
+    def _outputs(self, state: State, frame_idx: int, with_stats: bool = False) -> Outputs:
+        session: _core.VideoPredictor = state["session"]
+        obj_ids, masks, scores, boxes, (tracked, dropped) = session.text_result(frame_idx)
+        x0, y0, x1, y1 = boxes.astype(np.float32).T.reshape(4, -1)
         size = np.array(2 * [state["orig_width"], state["orig_height"]], np.float32)
+        stats = {"num_obj_tracked": tracked, "num_obj_dropped": dropped}
         return {
             "out_obj_ids": np.asarray(obj_ids, np.int64),
             "out_probs": np.asarray(scores, np.float32),
             "out_boxes_xywh": np.stack([x0, y0, x1 - x0, y1 - y0], axis=1) / size,
             "out_binary_masks": masks,
-            "frame_stats": stats,
+            "frame_stats": stats if with_stats else None,
         }
 
 
