@@ -219,3 +219,12 @@ def marimo(session: nox.Session) -> None:
     """Click the widget in marimo, in Chromium; needs chromium on PATH."""
     session.install("-e", ".[jupyter]", "marimo>=0.25", *BROWSER_TESTS)
     session.run("pytest", "-n0", "--full", "tests/interactive/test_marimo.py", *session.posargs)
+
+
+@nox.session
+def label_studio(session: nox.Session) -> None:
+    """Be the backend of Label Studio itself, in Chromium; needs chromium on PATH."""
+    session.install("-e", ".[serve]", "label-studio==1.23.2", "httpx2", *BROWSER_TESTS)
+    codes = "tests/interactive/test_label_studio.py::test_codes_are_those_of_the_sdk"
+    own = "tests/interactive/test_label_studio_server.py"
+    session.run("pytest", "-n0", "--full", own, codes, *session.posargs)
