@@ -5,7 +5,8 @@
 FOLDER holds copies of Meta's notebooks (``*.ipynb``), ``amg.py`` and ``vos_inference.py``; nothing
 of them is part of this project. Imports of these packages become those of
 `sam_rlx.compat`, checkpoints the packaged models, ``cuda`` becomes ``cpu``; lines for the shell are
-left out. Images are the packaged photograph, clips move over it. Prints a row for each program: the
+left out. Images are the packaged photograph, clips move over it or show discs, which the text of a
+notebook names then. Prints a row for each program: the
 cells with code, or the calls of a script, that ran, of how many. Needs PyTorch, OpenCV, matplotlib
 and the extras ``image``, ``video`` and ``jupyter``.
 """
@@ -40,6 +41,7 @@ _CHANGES = [
     (r"config_file=args\.sam2_cfg", "config_file=None"),
     (r'device = "cuda"', 'device = "cpu"'),
     (r"\b(build_sam3_\w+_(?:model|predictor))\(", r"\1(checkpoint_path=MODEL, "),
+    (r'prompt_text_str = "person"', 'prompt_text_str = "circle"'),
     (r"ann_frame_idx = 150", "ann_frame_idx = FRAMES - 2"),
 ]
 _MODELS = {"segment_anything": "sam-nano", "sam2": "sam2-nano", "sam3": "sam3-nano"}
@@ -59,10 +61,20 @@ def _media(folder: Path, frames: int) -> None:
             view = photo.crop((8 * index, 4 * index, 8 * index + 1200, 4 * index + 800))
             view = view.resize((960, 540))
             writer.add(np.asarray(view))
-            for place in ("videos/bedroom", "assets/videos/0001"):
+            for place, frame in (("videos/bedroom", view), ("assets/videos/0001", _discs(index))):
                 path = folder / place / f"{index:05d}.jpg"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                view.save(path, quality=95)
+                frame.save(path, quality=95)
+
+
+def _discs(index: int) -> Image.Image:
+    """Return a frame of moving discs, which the packaged model finds as circles."""
+    y, x = np.mgrid[:540, :960]
+    pixels = np.full((540, 960, 3), 90, np.uint8)
+    for number, colour in enumerate(((220, 60, 40), (40, 90, 230), (60, 190, 80), (230, 200, 40))):
+        center = 130 + 230 * number + 6 * index
+        pixels[(x - center) ** 2 + (y - 270) ** 2 < 85**2] = colour
+    return Image.fromarray(pixels)
 
 
 def _changed(source: str) -> str:
