@@ -232,10 +232,10 @@ def test_metas_package_loads_sam3_and_computes_the_same(parity, testing, tmp_pat
             if key.startswith(points):
                 value.fill_(float("nan"))
 
-    phrases = ["a cat", "yellow school bus"]
-    ids = upstream_sam3.tokenizer()(phrases, context_length=TINY3.context_length).numpy()
+    texts = ["a cat", "yellow school bus"]
+    ids = upstream_sam3.tokenizer()(texts, context_length=TINY3.context_length).numpy()
     image = tiny_sam3.noise(TINY3)[None] / np.float32(127.5) - np.float32(1)
-    inputs = {"image": image, "phrases": phrases, "kept": kept}
+    inputs = {"image": image, "texts": texts, "kept": kept}
     exact = upstream.run64(upstream.double(network), inputs, sam3_detector.ground_image)
     singles = [
         upstream.run(network, {**inputs, "image": each}, sam3_detector.ground_image)

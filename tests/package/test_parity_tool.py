@@ -161,7 +161,6 @@ OTHER_DAMAGES = [
     ),
     ("sam2-nano", lost, "no_mem_embed", "point", f"sam_{DECODER}.0.queries"),
     ("sam2-nano", late, "maskmem_tpos_enc", "video", "memory_attention.layers.0"),
-    ("sam2-nano", scaled, "obj_ptr_tpos_proj.weight", "video", "memory_attention.layers.0"),
     (
         "sam3-nano",
         half_swapped,

@@ -167,7 +167,7 @@ def test_track_writes_json_on_stdout(
         (["--point", "1,2"], 2),
         (["--point", "1,2", "--output", "out.avi"], 2),
         (["--box", "1,2,3,4", "--box", "1,2,3,4", "--output", "out"], 2),
-        (["--point", "1,2", "--frame", "99", "--output", "out"], 1),
+        (["--point", "1,2", "--frame", "99", "--output", "out"], 2),
     ],
 )
 def test_track_refuses(
