@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
-#include <regex>
 #include <string_view>
 
 #include "checkpoint/byte_reader.h"
@@ -183,10 +182,15 @@ bool has_suffix(const fs::path& path, std::string_view suffix) {
 
 // Whether this is one of several GGUF files, but not their first: "x-00002-of-00003.gguf".
 bool is_later_part(const fs::path& path) {
-  static const std::regex kPart(".*-[0-9]{5}-of-[0-9]{5}\\.gguf"),
-      kFirst(".*-00001-of-[0-9]{5}\\.gguf");
+  constexpr std::string_view kForm = "-00000-of-00000.gguf", kFirst = "-00001";  // 0: any digit
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const std::string name = path.filename().string();
-  return std::regex_match(name, kPart) && !std::regex_match(name, kFirst);
+  if (name.size() < kForm.size()) return false;
+  const std::string_view end = std::string_view(name).substr(name.size() - kForm.size());
+  const bool part = std::equal(end.begin(), end.end(), kForm.begin(), [&](char c, char form) {
+    return form == '0' ? is_digit(c) : c == form;
+  });
+  return part && !end.starts_with(kFirst);
 }
 
 bool contains_text(const fs::path& path, std::string_view text) {

@@ -99,6 +99,14 @@ def test_eigen_stays_in_sources_with_baseline_flags() -> None:
         assert not source.startswith("kernels/"), f"{source}: may be built with another ISA"
 
 
+def test_no_source_uses_regular_expressions_of_the_standard_library() -> None:
+    # They ask for facets of a locale. Where the C++ library is linked into the extension, these can
+    # be those of another library in the process, and the call ends in a foreign function. They also
+    # recurse once for each character of a name.
+    found = [path.name for path in SOURCES if "<regex>" in path.read_text()]
+    assert not found
+
+
 def test_threads_are_started_in_one_position() -> None:
     found = {
         path.relative_to(CPP).as_posix() for path in SOURCES if "#pragma omp" in path.read_text()
