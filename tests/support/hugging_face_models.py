@@ -225,6 +225,26 @@ def folders(root: Path) -> Callable[[str], tuple[Any, Path]]:
     return folder
 
 
+@contextlib.contextmanager
+def _exact(model: Any) -> Iterator[None]:
+    """Make transformers compute in float64 where it asks for float32 itself: in rotations, softmax.
+
+    Frequencies of rotations are worked out again; `click_model` makes theirs in this context.
+    """
+    from support import upstream
+
+    rotations = [part for part in model.modules() if hasattr(part, "compute_axial_rope_parameters")]
+    before = [part.inv_freq for part in rotations]
+    with upstream.float64():
+        for part in rotations:
+            part.inv_freq = part.compute_axial_rope_parameters(part.config)[0]
+        try:
+            yield
+        finally:
+            for part, frequencies in zip(rotations, before, strict=True):
+                part.inv_freq = frequencies
+
+
 def reference(model: Any, dtype: str = "float64", nudge: int | None = None) -> Arrays:
     """Run transformers on `image`: a click, a text, or both.
 
@@ -240,7 +260,8 @@ def reference(model: Any, dtype: str = "float64", nudge: int | None = None) -> A
         for weight in model.parameters():
             weight.data = torch.from_numpy(last_bits(weight.detach().numpy(), nudge))
     found: dict[str, Any] = {}
-    with torch.no_grad():
+    exact = _exact(model) if dtype == "float64" else contextlib.nullcontext()
+    with torch.no_grad(), exact:
         if name in CLICK_CLASSES or name == "Sam3VideoModel":
             found |= _click(click_model(model).to(kind), pixels)
         if name in ("Sam3Model", "Sam3VideoModel"):
