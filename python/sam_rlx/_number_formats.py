@@ -11,7 +11,6 @@ Tensor = tuple[str, str, tuple[int, ...]]
 # Bytes of a number in safetensors.
 ITEM_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
 ITEM_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
-FLOATS = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})
 
 _WHOLE = frozenset({"I64", "I32", "I16", "I8", "U8", "BOOL"})
 _BYTES = frozenset({"F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL"})

@@ -114,11 +114,6 @@ def fusion_encoder(config: tiny_sam3.Sam3Config) -> Any:
     return _detector(config).fusion_encoder().eval()
 
 
-def decoder_layer(config: tiny_sam3.Sam3Config) -> Any:
-    """Build upstream's `TransformerDecoderLayer`."""
-    return decoder(config).layers[0]
-
-
 def decoder(config: tiny_sam3.Sam3Config) -> Any:
     """Build upstream's `TransformerDecoder`."""
     with on_cpu():

@@ -11,7 +11,6 @@ from training.model.config import SamConfig
 from training.model.layers import LayerNorm2d
 
 PADDING_LABEL = -1
-BOX_LABELS = (2, 3)
 
 
 class PositionEmbeddingRandom(nn.Module):

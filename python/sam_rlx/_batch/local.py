@@ -32,7 +32,6 @@ class _Worker:
             stdout=subprocess.PIPE,
         )
         self.block: int | None = None
-        self.is_ready = False
         self._rest = b""
         self._send(job.to_json())
 
@@ -135,7 +134,6 @@ class LocalEngine:
             if "item" in answer:
                 report(answer["item"], answer["error"])
             else:
-                worker.is_ready = True
                 worker.block = None
                 self._next(worker)
 

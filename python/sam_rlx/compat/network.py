@@ -23,18 +23,35 @@ def check_device(device: Any) -> None:
         raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
 
 
-class Network:
-    """Methods of PyTorch's modules that change nothing here: a network runs on the CPU in float32.
+class OnCpu:
+    """Something that is on the CPU and stays there.
 
     Attributes
     ----------
     device : str
         Always ``"cpu"``.
+    """
+
+    device = CPU
+
+    def cpu(self) -> Self:
+        """Return the same: it is in main memory already."""
+        return self
+
+    def cuda(self, *_args: Any, **_kwargs: Any) -> Self:
+        """Raise `UnsupportedError`: there is no such device."""
+        raise UnsupportedError("device: expected 'cpu', found 'cuda'")
+
+
+class Network(OnCpu):
+    """Methods of PyTorch's modules that change nothing here: a network runs on the CPU in float32.
+
+    Attributes
+    ----------
     training : bool
         Always False.
     """
 
-    device = CPU
     training = False
 
     def __getattr__(self, name: str) -> Any:
@@ -45,10 +62,6 @@ class Network:
 
     def eval(self) -> Self:
         """Return the network: it is always ready to run."""
-        return self
-
-    def cpu(self) -> Self:
-        """Return the network."""
         return self
 
     def float(self) -> Self:
@@ -75,7 +88,3 @@ class Network:
             check_device(target)
         check_device(device)
         return self
-
-    def cuda(self, *_args: Any, **_kwargs: Any) -> Self:
-        """Raise `UnsupportedError`: there is no such device."""
-        raise UnsupportedError("device: expected 'cpu', found 'cuda'")

@@ -44,6 +44,22 @@ def load_frame(state: State, frame_idx: int) -> None:
         session.set_frame(frame_idx, images[frame_idx], (images.height, images.width))
 
 
+def results(
+    state: State, propagation: _core.Propagation, result: Callable[[int], _Result]
+) -> Iterator[_Result]:
+    """Go on frame by frame, and give the result of each one; a step that fails changes nothing."""
+    session: _core.VideoPredictor = state["session"]
+    while not propagation.is_done:
+        with all_or_nothing(state):
+            wanted, ready = session.next(propagation)
+            if wanted is not None:
+                load_frame(state, wanted)
+            if ready is None:
+                continue
+            found = result(ready)
+        yield found
+
+
 @dataclass(frozen=True)
 class Found:
     """Masks of a frame: logits (N, 1, H, W), -1024 for objects without one.
@@ -259,15 +275,11 @@ class VideoSessions:
         if skip_reverse_from_zero and reverse and propagation.frame == 0:
             return
         known: list[Hashable] = state["obj_ids"]
-        while not propagation.is_done:
-            with all_or_nothing(state):
-                wanted, ready = session.next(propagation)
-                if wanted is not None:
-                    load_frame(state, wanted)
-                if ready is None:
-                    continue
-                found = result(ready, [obj_id for obj_id in known if obj_id in state["handles"]])
-            yield found
+
+        def of_known(frame_idx: int) -> _Result:
+            return result(frame_idx, [obj_id for obj_id in known if obj_id in state["handles"]])
+
+        yield from results(state, propagation, of_known)
 
 
 def points_and_box(

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx.compat.errors import expects
-from sam_rlx.compat.network import CPU
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.compat.network import OnCpu, check_device
+from sam_rlx.errors import InvalidArgumentError
 
 # Methods of the class below have these names.
 _Int: TypeAlias = int
@@ -68,14 +68,13 @@ class _Size(_Int):
         return self._shape if dim is None else self._shape[dim]
 
 
-class TensorArray(np.ndarray[Any, np.dtype[Any]]):
+class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
     """A NumPy array with the methods of tensors that programs call on results.
 
     Nothing moves: the only device is ``"cpu"``. What it has not: `numpy` gives a plain array, from
     which ``torch.from_numpy`` makes a tensor without a copy.
     """
 
-    device = CPU  # type: ignore[assignment]
     is_cuda = False
     requires_grad = False
 
@@ -86,14 +85,6 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
         )
 
     # ---------------------------------------------------------------- where it is, what it holds
-
-    def cpu(self) -> "TensorArray":
-        """Return the array itself: it is in main memory already."""
-        return self
-
-    def cuda(self, *_args: Any, **_kwargs: Any) -> "TensorArray":
-        """Raise `UnsupportedError`: there is no such device."""
-        raise UnsupportedError("device: expected 'cpu', found 'cuda'")
 
     def detach(self) -> "TensorArray":
         """Return the array itself: there are no gradients."""
@@ -124,8 +115,7 @@ class TensorArray(np.ndarray[Any, np.dtype[Any]]):
                 dtype = target
             elif not isinstance(target, _Bool):  # non_blocking
                 device = target
-        if device is not None and str(device) != "cpu":
-            raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+        check_device(device)
         return self if dtype is None else as_tensor(self.astype(_dtype(dtype), copy=False))
 
     def type(self, dtype: Any) -> "TensorArray":

@@ -14,7 +14,7 @@ from sam_rlx.compat.network import Network
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
 from sam_rlx.compat.sam3.model.video_frames import open_frames
-from sam_rlx.compat.video_sessions import State, begin_session, load_frame
+from sam_rlx.compat.video_sessions import State, begin_session, load_frame, results
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -312,15 +312,11 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         with all_or_nothing(inference_state):
             propagation = session.text_propagation(start_frame_idx, count, reverse)
             inference_state["action_history"] = session.actions
-        while not propagation.is_done:
-            with all_or_nothing(inference_state):
-                wanted, ready = session.next(propagation)
-                if wanted is not None:
-                    load_frame(inference_state, wanted)
-                if ready is None:
-                    continue
-                outputs = self._outputs(inference_state, ready, propagation.searches)
-            yield ready, outputs
+
+        def result(ready: int) -> tuple[int, Outputs]:
+            return ready, self._outputs(inference_state, ready, propagation.searches)
+
+        yield from results(inference_state, propagation, result)
 
     def _outputs(self, state: State, frame_idx: int, with_stats: bool = False) -> Outputs:
         session: _core.VideoPredictor = state["session"]
