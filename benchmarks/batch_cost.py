@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support import batches, tiny, tiny_sam2  # noqa: E402
 
-# In place of a model: each image takes so many seconds, and no core.
+# Instead of a model: each image takes so many seconds, and no core.
 FAKE = """
 import os, time
 import numpy as np

@@ -142,7 +142,7 @@ def unpacked(
 ) -> Iterator[tuple[str, NDArray[np.float32] | None]]:
     """Meta's name and the numbers of each tensor of a file, unpacked by the gguf package.
 
-    The names are those that the converter itself makes; of F32 there are no numbers.
+    The names are those that the converter itself makes; for F32 the values are None.
     """
     from gguf import GGMLQuantizationType, quants
 

@@ -61,8 +61,8 @@ def _media(folder: Path, frames: int) -> None:
             view = photo.crop((8 * index, 4 * index, 8 * index + 1200, 4 * index + 800))
             view = view.resize((960, 540))
             writer.add(np.asarray(view))
-            for place, frame in (("videos/bedroom", view), ("assets/videos/0001", _discs(index))):
-                path = folder / place / f"{index:05d}.jpg"
+            for part, frame in (("videos/bedroom", view), ("assets/videos/0001", _discs(index))):
+                path = folder / part / f"{index:05d}.jpg"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 frame.save(path, quality=95)
 
@@ -139,8 +139,8 @@ def _amg_calls() -> list[list[str]]:
 def _vos_calls(folder: Path) -> list[list[str]]:
     given = np.zeros((540, 960), np.uint8)
     given[100:300, 100:300], given[250:450, 500:800] = 1, 2
-    for place in ("given", "given_alone"):
-        (folder / place / "bedroom").mkdir(parents=True)
+    for part in ("given", "given_alone"):
+        (folder / part / "bedroom").mkdir(parents=True)
     image = Image.fromarray(given, "P")
     image.putpalette(bytes(range(256)) * 3)
     image.save(folder / "given" / "bedroom" / "00000.png")

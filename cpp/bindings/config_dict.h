@@ -57,7 +57,7 @@ Config read_config(const py::dict& values, Config config = {}) {
 }
 
 // The same for options: raises InvalidArgument for a value of another type or out of its range, and
-// for a name that is none of theirs, which `where` and `expected` tell.
+// for a name that they do not have, which `where` and `expected` tell.
 struct OptionReader {
   static constexpr bool kTold = false;
   const py::dict& values;

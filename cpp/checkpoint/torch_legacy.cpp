@@ -59,7 +59,7 @@ class Reader {
     if (!version.root->is(Kind::kInt) || version.root->integer != kProtocolVersion) {
       fail<CheckpointError>(where_, "protocol version 1001",
                             version.root->is(Kind::kInt) ? std::to_string(version.root->integer)
-                                                         : "a value that is no number");
+                                                         : "a value of another type");
     }
     const Pickle system = next_pickle("system");
     const PickleValue* const little = system.root->find("little_endian");

@@ -28,7 +28,7 @@ _last_folder: tuple[str, int] | None = None
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `path` when the block ends well.
+    """Open a file that replaces `path` when the block ends well.
 
     An error or Ctrl-C inside the block leaves `path` as it was. See `NewFile`.
     """
@@ -42,7 +42,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 class NewFile:
-    """A file that takes the place of a target as a whole, with `commit`.
+    """A file that replaces a target as a whole, with `commit`.
 
     Each writer has a temporary file of its own beside the target, under a random name. The last
     rename wins. The bytes are on the disk before the rename. Mode bits are those that the umask
@@ -86,7 +86,7 @@ class NewFile:
             yield
 
     def commit(self) -> None:
-        """Put the file in its place. An error leaves the target as it was, but for a stream."""
+        """Move the file to its path. An error leaves the target as it was, but for a stream."""
         with _naming(self._target):
             self._commit()
 

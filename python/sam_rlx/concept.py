@@ -230,7 +230,7 @@ class ConceptPredictor(ImageEmbeddings):
             Becomes the current image, as by `set_image`. Default: the current image, so that
             several calls on one image encode it once.
         embedding : sequence of arrays, or path, optional
-            In place of `image`: what the encoder gave for it, which are the `image_embeddings` of a
+            Instead of `image`: what the encoder gave for it, which are the `image_embeddings` of a
             `ConceptPredictor` with the same weights, or a file of its `save_embedding`.
         orig_hw : (int, int), optional
             Height and width of the image, beside arrays; a file knows them.

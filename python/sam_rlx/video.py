@@ -63,7 +63,7 @@ class VideoPredictor:
         FFmpeg's bilinear filter, for SAM 3 OpenCV's bicubic one. "float", "integer": as for
         `ImagePredictor`.
     phrase_options : mapping, optional
-        For texts: arguments of upstream's video model by their names, in place of the released
+        For texts: arguments of upstream's video model by their names, instead of the released
         values, such as ``score_threshold_detection`` (0.5), ``new_det_thresh`` (0.7),
         ``hotstart_delay`` (15), ``max_num_objects`` (10000; of one text),
         ``recondition_every_nth_frame`` (16). ``new_det_thresh_without_masklets`` (True) is ours:

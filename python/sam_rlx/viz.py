@@ -238,7 +238,7 @@ def _as_labels(
     try:
         values: list[int] = np.ravel(labels).tolist()
         right = len(values) == count and set(values) <= set(known)
-    except (TypeError, ValueError):  # no numbers, or ragged lists of them
+    except (TypeError, ValueError):  # not numbers, or ragged lists of them
         values, right = [], False
     if not right:
         raise InvalidArgumentError(

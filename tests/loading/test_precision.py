@@ -109,7 +109,7 @@ PATTERNS = {
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_every_pattern_means_layers(name):
-    """A name that is none would leave its layers float32 without a word."""
+    """A name that does not exist would leave its layers float32 without a word."""
     blocks = re.findall(
         r"string_view k(?:Layers|Exact)\[\]\{(.*?)\}", PATTERNS[name].read_text(), re.S
     )

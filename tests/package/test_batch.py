@@ -23,7 +23,7 @@ POINTS = {"left eye": (20, 30), "tip": (41, 17), "ear/..": (5, 5)}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven images, one of them below, and a file that is none."""
+    """Seven images, one of them below, and a file that is not an image."""
     folder = tmp_path_factory.mktemp("photos")
     batches.write_images(folder, 5)
     batches.write_images(folder / "below", 2)

@@ -20,8 +20,24 @@ WORDS = {
     "spots?": "position",
     "musters?": "barrier",
     "quantis(e|es|ed|ing|ation)": "quantize",
-    "prompt_vec|segs|img_sz|dim1": "the name in the code's tables",
+    "(?<!in[_ -])places?": "position, where; instead of; replace",
+    "no numbers?|numbers? that (is|are) none|that (is|are) none": "NaN, not a number",
+    "near rows?": "l2_rows",
+    "model files?|params? blob": "checkpoint, weights",
+    "latents?": "image_embeddings",
+    "priors?": "mask_input",
+    "pts": "point_coords",
+    "bboxes": "boxes",
+    "arch": "family, variant",
+    "prompt_vec|segs|img_sz|dim1|head2": "the name in the code's tables",
 }
+# Names of others: Linux's, keys of GGUF, EdgeTAM's weights, PyAV's time stamps, options of SAM 2
+# and of Ultralytics.
+FOREIGN = re.compile(
+    r"(general|sam3)\.arch|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
+    r"|spatial_perceiver\.latents|perceiver_n_latents_[12]d"
+    r"|\.pts\b|\bbboxes=|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
+)
 WRONG = re.compile(rf"(?<![a-z])({'|'.join(WORDS)})(?![a-z])", re.IGNORECASE)
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # Limits begin with kMax or MAX.
@@ -51,6 +67,7 @@ def _files() -> list[Path]:
 def _wrong_words(name: str, line: str) -> list[str]:
     if PUBLIC_FILES.fullmatch(name):
         line = PUBLIC.sub("", line)
+    line = FOREIGN.sub("", line)
     found = [match[0] for match in WRONG_LIMIT.finditer(line)]
     return found + [match[0] for match in WRONG.finditer(CAMEL.sub("_", line))]
 
@@ -74,12 +91,21 @@ def test_words_of_the_glossary() -> None:
         "num_phrases",
         "a picture of it",
         "MOST_LOST = 3",
+        "takes the place of",
+        "a point that is none",
+        "pts = []",
     ],
 )
 def test_a_wrong_word_is_found(line: str) -> None:
     assert _wrong_words("cpp/ops/mask.h", line)
 
 
-@pytest.mark.parametrize("line", ["most of it", "paraphrase", "kMaxRows", "spotless", "segments"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("most of it", "paraphrase", "kMaxRows", "spotless", "segments"),
+        *("norm_in_place", "in place", "kKeysInPlace", "frame.pts", "replaces"),
+    ],
+)
 def test_other_words_are_not(line: str) -> None:
     assert not _wrong_words("cpp/ops/mask.h", line)

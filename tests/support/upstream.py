@@ -77,7 +77,7 @@ def prepare() -> None:
     if _declared:
         torchvision.ops.nms = greedy_nms
         torchvision.ops.boxes.nms = greedy_nms
-        # What torchvision has in place of its operator compiles itself, unless it is unwrapped.
+        # What torchvision has instead of its operator compiles itself, unless it is unwrapped.
         module = sys.modules["torchvision.ops.roi_align"]
         plain = getattr(module._roi_align, "__wrapped__", module._roi_align)
         module._roi_align = plain  # type: ignore[attr-defined]

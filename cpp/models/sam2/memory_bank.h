@@ -19,7 +19,7 @@ struct MemoryQuery {
   bool track_in_reverse = false;
   std::span<const std::int64_t> cond_frames;      // with prompts, in the order they came
   std::span<const std::int64_t> non_cond_frames;  // tracked, ascending
-  // With memory selection: the frames to look at, in place of those just before. The last is the
+  // With memory selection: the frames to look at, instead of those just before. The last is the
   // newest.
   std::optional<std::span<const std::int64_t>> chosen_frames = std::nullopt;
 };

@@ -27,8 +27,8 @@ std::vector<std::vector<double>> build_all_layer_point_grids(std::int64_t n_per_
                                                              std::int64_t n_layers,
                                                              std::int64_t scale_per_layer);
 
-// Whether a box touches an edge of its crop that is none of the image; all are xyxy in pixels of
-// the image. Upstream: is_box_near_crop_edge.
+// Whether a box touches an edge of its crop that is not an edge of the image; all are xyxy in
+// pixels of the image. Upstream: is_box_near_crop_edge.
 using BoxSides = std::array<float, 4>;
 bool is_box_near_crop_edge(const BoxSides& box, const BoxSides& crop, const BoxSides& image,
                            float atol = 20.0F);

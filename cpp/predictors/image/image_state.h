@@ -49,7 +49,7 @@ class ImageState {
   static std::unique_ptr<ImageState> make(const std::shared_ptr<const Model>& model, Resize resize);
   virtual ~ImageState() = default;
 
-  // Features of an image, in place of those before.
+  // Features of an image; they replace those before.
   virtual void encode(Context& ctx, const ImageView& image) = 0;
   // What encode leaves, channels first: the image embedding first.
   virtual std::vector<Shape> embedding_shapes() const = 0;

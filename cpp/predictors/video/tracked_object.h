@@ -65,7 +65,7 @@ using FrameOutputPtr = ValuePtr<FrameOutput>;
 class OrderedOutputs {
  public:
   FrameOutput* find(std::int64_t frame) const;
-  // In place of the output before, if there was one. A frame that is known keeps its place.
+  // Replaces the output before, if there was one. A frame that is known keeps its position.
   void set(std::int64_t frame, FrameOutputPtr output);
   FrameOutputPtr take(std::int64_t frame);
   std::vector<std::pair<std::int64_t, FrameOutputPtr>> take_all() {

@@ -146,7 +146,7 @@ class VideoSession {
     bool run_mem_encoder = false;  // else `remember_masklets` follows
   };
   void track_masklets(const MaskletStep& step);
-  // Memory of the frame's outputs, made of masks (K, S, S) of logits in place of their own; an
+  // Memory of the frame's outputs, made of masks (K, S, S) of logits instead of their own; an
   // object is there where its mask is not empty.
   void remember_masklets(std::int64_t frame, std::span<const std::int64_t> handles,
                          ConstView masks);

@@ -66,7 +66,7 @@ class ClipCheckpoint:
         self._file.write(json.dumps({"frame": frame, "masks": masks}).encode() + b"\n")
 
     def save(self, frame: int, video: VideoPredictor) -> None:
-        """Keep the session after a frame, in place of earlier ones."""
+        """Keep the session after a frame; it replaces earlier ones."""
         self._file.flush()
         video.save(self.session(frame))
         for name in self._names():

@@ -74,7 +74,7 @@ class Clicks:
     num_threads : int, optional
         As for `ImagePredictor`.
     encode : callable, optional
-        In place of the predictors' `set_image`, such as one with a cache.
+        Instead of the predictors' `set_image`, such as one with a cache.
     """
 
     def __init__(

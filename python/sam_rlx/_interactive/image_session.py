@@ -35,7 +35,7 @@ class ImageSession(ImageState):
     num_threads : int, optional
         As for `ImagePredictor`.
     encode : callable, optional
-        In place of the predictors' `set_image`: takes the image (H, W, 3) and whether it is for
+        Instead of the predictors' `set_image`: takes the image (H, W, 3) and whether it is for
         texts, returns the `image_embeddings` of an `ImagePredictor` or `ConceptPredictor`. Called
         in the thread of the session.
     """
@@ -163,7 +163,7 @@ class ImageSession(ImageState):
     # ---------------------------------------------------------------- texts, everything mode
 
     def do_text(self, values: Mapping[str, Any], view: str | None, answer: Answer) -> None:
-        """Add what a text and example boxes find, in place of what the same text found."""
+        """Add what a text and example boxes find; it replaces what the same text found."""
         if not self.model.supports_text:
             raise UnsupportedError(
                 f"text: expected a model of SAM 3, found one of {self.model.family}"

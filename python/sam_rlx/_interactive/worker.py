@@ -51,7 +51,7 @@ class Worker:
             self._previews.pop(key, None)
 
     def start(self, steps: Iterator[None]) -> None:
-        """Take the steps of an iterator while nothing else waits, in place of an earlier one."""
+        """Take the steps of an iterator while nothing else waits, instead of an earlier one."""
         with self._changed:
             self._steps = steps
             self._wake()

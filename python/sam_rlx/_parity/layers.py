@@ -52,7 +52,7 @@ class Recorder:
     name_of : callable
         From our path to the network's.
     before : mapping
-        From our path to a module whose input is recorded in place of an output: where we do two
+        From our path to a module whose input is recorded instead of an output: where we do two
         steps at once.
     """
 

@@ -62,7 +62,7 @@ def prompts(stage: str, hw: tuple[int, int], mask_side: int) -> dict[str, Any]:
 
 
 CLICKS = ("point", "box", "mask")
-CLIPS = ("video", "video_text")  # stages that take frames (T, H, W, 3) in place of an image
+CLIPS = ("video", "video_text")  # stages that take frames (T, H, W, 3) instead of an image
 NUM_FRAMES = 4  # of an image that moves
 MAX_FRAMES = 8  # of a clip
 

@@ -122,7 +122,7 @@ class Tab:
             self._put(packed({"type": "error", "text": str(error)}, []))
 
     async def _begin(self, head: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
-        """Begin a session with the images of a message, in place of an earlier one."""
+        """Begin a session with the images of a message, instead of an earlier one."""
         self._name = self._engine.name_of(head.get("model", self._engine.default))
         if len(buffers) > _MAX_IMAGES:
             raise InvalidArgumentError(

@@ -216,7 +216,7 @@ def _utf8_in_text() -> re.Pattern[str]:
 
 
 def fix_c1(text: str) -> str:
-    """Replace control characters U+0080 to U+009F by what Windows-1252 has in their places."""
+    """Replace control characters U+0080 to U+009F by the characters of Windows-1252."""
     windows = _characters("cp1252")
     return re.sub("[\x80-\x9f]", lambda match: windows[ord(match[0])], text)
 

@@ -27,7 +27,7 @@ class ClipIndex:
     keys : list of int
         Numbers of key frames, rising.
     damaged : bool
-        True: some packets cannot be decoded, and have no number.
+        True: some packets cannot be decoded, and are not counted.
     """
 
     count: int

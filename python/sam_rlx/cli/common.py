@@ -70,7 +70,7 @@ def number_of(option: Mapping[str, Any]) -> Callable[[str], int | float]:
             raise argparse.ArgumentTypeError(f"expected {expected}, found {text}")
         return value
 
-    convert.__name__ = kind.__name__  # argparse names it where there is no number
+    convert.__name__ = kind.__name__  # argparse names it where the text is not a number
     return convert
 
 
@@ -132,7 +132,7 @@ def remove_stale(directory: Path, before: Iterable[Path], written: Iterable[Path
 
 
 def refuse_foreign(option: str, *paths: Path | None, overwrite: bool) -> None:
-    """Raise `UsageError` if a result would take the place of a file that sam-rlx has not written.
+    """Raise `UsageError` if a result would replace a file that sam-rlx has not written.
 
     Every command asks this about its results before it begins, with the value of ``--overwrite``.
     """

@@ -239,7 +239,7 @@ class Outputs:
         return str([str(path) for path in every if path is not None] or "nothing")
 
     def check(self, inputs: Iterable[Path], names: Iterable[str]) -> None:
-        """Raise `UsageError` if a result would take the place of an input or of foreign masks."""
+        """Raise `UsageError` if a result would replace an input or foreign masks."""
         sources = list(inputs)
         joint = self._joint
         for path in sources:

@@ -95,7 +95,7 @@ def find_source(args: argparse.Namespace) -> Path:
 
 
 def _replaced(output: Path) -> list[Path]:
-    """Return files that an output takes the place of. A folder is judged by its model."""
+    """Return files that an output replaces. A folder is judged by its model."""
     if not output.is_dir():
         return [output]
     return [] if is_own_file(output) else [output / name for name in FOLDER_FILES]
@@ -132,7 +132,7 @@ def report(args: argparse.Namespace, written: Written) -> None:
             common.tell(f"{found} -> {kept}: {common.counted(count, 'tensor')}, {how}")
     if written.nbytes > written.source_nbytes > 0:
         times = written.nbytes / written.source_nbytes
-        common.tell(f"that is {times:.1f} times the source; no number is more exact than in it")
+        common.tell(f"that is {times:.1f} times the source; values are not more exact than in it")
     pairs = sorted({(asked, got) for _, asked, got in written.fell_back})
     for asked, got in pairs:
         names = [name for name, *pair in written.fell_back if pair == [asked, got]]

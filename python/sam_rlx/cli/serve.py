@@ -55,7 +55,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--token",
         type=_token,
         metavar="TEXT",
-        help="in place of a random one: at least 16 letters, digits, - or _",
+        help="instead of a random one: at least 16 letters, digits, - or _",
     )
     parser.add_argument(
         "--label-studio",

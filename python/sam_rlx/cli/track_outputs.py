@@ -61,7 +61,7 @@ class TrackOutputs:
         self._written: set[str] = set()
 
     def _refuse(self, sources: list[Path]) -> None:
-        """Raise `UsageError` if a result would take the place of an input."""
+        """Raise `UsageError` if a result would replace an input."""
         as_json = None if self.json in (None, "-") else Path(str(self.json))
         for path in sources:
             for option, result in (

@@ -1,4 +1,4 @@
-"""Errors of the library that are also what upstream raises in the same place."""
+"""Errors of the library that are also what upstream raises there."""
 
 import functools
 from collections.abc import Callable

@@ -172,7 +172,7 @@ def test_squares_of_a_video_file(clip: Path) -> None:
     source, other = ClipFrames(clip), ClipFrames(clip)
     squares = [source.read_square(index, 112)[0] for index in range(COUNT)]
     for pixels, expected in zip(squares, right, strict=True):
-        # The filter places chroma elsewhere than `reformat`: a bicubic one differs by 2 levels.
+        # The filter puts chroma elsewhere than `reformat`: a bicubic one differs by 2 levels.
         assert np.abs(pixels.astype(int) - expected).mean() < 1.2
     for index in (0, 1, 5, 2, 2, 7, 0):
         pixels, orig_hw = other.read_square(index, 112)

@@ -114,7 +114,7 @@ class Sam3Processor:
             Channels first (3, H, W), as upstream's tensors; uint8, or float in 0 to 1. With
             channels last the results get the size (W, 3), as upstream.
         state : dict, optional
-            Gets the image in place of an earlier one; its prompts stay. Default: a new one.
+            Gets the image instead of an earlier one; its prompts stay. Default: a new one.
 
         Returns
         -------
