@@ -43,6 +43,14 @@ class _Widget(anywidget.AnyWidget):
 
     _session: Session
 
+    def open(self) -> None:
+        """Meet the front end, which says in which of the kernel's shells its messages are read."""
+        super().open()
+        # ipykernel from 7.4 on reads them in the shell that sent the last message instead. A thread
+        # of ours sends in the name of the running cell, so that clicks waited for its end.
+        if hasattr(self.comm, "_reply_subshell_for"):
+            self.comm._reply_subshell_for = None
+
     def _connect(self) -> None:
         self.on_msg(lambda _, head, buffers: self._session.receive(head, buffers or ()))
 

@@ -147,6 +147,41 @@ def test_gestures_are_the_predictors_and_the_notebook_stays(
     notebook.page.context.close()
 
 
+# The cell ends when the click was answered, or says that it waited in vain. What the widget says
+# meanwhile, it says in the name of this cell: answers of views must not wait for the cell then.
+SLEEP = """import time
+w.cancel()
+Path("asleep").touch()
+for _ in range(600):
+    time.sleep(0.1)
+    if Path("answered").exists():
+        break
+else:
+    Path("waited").touch()
+Path("awake").touch()
+"""
+
+
+@pytest.mark.parametrize("path", ["lab/tree", pytest.param("notebooks", marks=pytest.mark.full)])
+def test_a_click_beside_a_sleeping_cell(chrome: Any, server: JupyterServer, path: str) -> None:
+    for left in ("asleep", "answered", "waited", "awake"):
+        (server.work / left).unlink(missing_ok=True)
+    server.notebook("sleep.ipynb", WIDGET, SLEEP)
+    context = chrome.new_context(viewport={"width": 1100, "height": 1600})
+    notebook = NotebookPage(context.new_page(), server, "sleep.ipynb", path)
+    notebook.command("notebook:run-cell-and-select-next")
+    canvas = Canvas(notebook.page)
+    canvas.wait("f.waiting.size === 0 && !f.status")
+    notebook.command("notebook:run-cell-and-select-next")
+    wait_for((server.work / "asleep").exists, "a sleeping cell")
+    canvas.click(*POINT)
+    canvas.wait("f.state.objects.length === 1")
+    assert not (server.work / "waited").exists()
+    (server.work / "answered").touch()
+    wait_for((server.work / "awake").exists, "the end of the cell")
+    context.close()
+
+
 def check_hover(canvas: Canvas, state: State) -> None:
     """Moving the mouse changes pixels, and nothing in Python."""
     before = canvas.pixels_hash()

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.jupyter import Canvas, JupyterServer, NotebookPage, browser, wait_for
+from support.jupyter import Canvas, JupyterServer, NotebookPage, browser
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
-MODELS = """import numpy as np, sam_rlx, time
+MODELS = """import numpy as np, sam_rlx
 from pathlib import Path
 from PIL import Image
 from sam_rlx.widget import SegmentWidget, VideoWidget
@@ -68,20 +68,6 @@ def test_20_megapixels_are_clicked_at_full_size(chrome: Any, server: JupyterServ
     assert max(canvas.front("f.hover.size")) == 1024
     canvas.click(4613, 2467)
     canvas.wait("f.state.objects.length === 1 && f.waiting.size === 0")
-    canvas.page.context.close()
-
-
-def test_a_click_beside_a_sleeping_cell(chrome: Any, server: JupyterServer) -> None:
-    cell = MODELS + "w = SegmentWidget(sam_rlx.load_model('sam-nano'), np.asarray(coins))\nw"
-    asleep = "Path('asleep').touch()\ntime.sleep(8)\nPath('awake').touch()"
-    notebook = opened(chrome, server, "sleep.ipynb", cell, asleep)
-    canvas = Canvas(notebook.page)
-    canvas.wait(STILL)
-    notebook.command("notebook:run-cell-and-select-next")
-    wait_for((server.work / "asleep").exists, "a sleeping cell")
-    canvas.click(346, 185)
-    canvas.wait("f.state.objects.length === 1")
-    assert not (server.work / "awake").exists()
     canvas.page.context.close()
 
 
