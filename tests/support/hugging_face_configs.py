@@ -130,6 +130,26 @@ def _sam3(name: str, image_size: int) -> Any:
     )
 
 
+def use_metas_epsilon(sizes: Any) -> None:
+    """Give a whole config, of SAM or SAM 3, the epsilon of Meta's norms."""
+    if sizes.model_type == "sam":
+        sizes.mask_decoder_config.layer_norm_eps = 1e-5
+    if not sizes.model_type.startswith("sam3"):
+        return
+    for whole in (sizes, *(getattr(sizes, f"{n}_config", None) for n in ("detector", "tracker"))):
+        if hasattr(whole, "vision_config"):
+            whole.vision_config.backbone_config.layer_norm_eps = 1e-5
+        if hasattr(whole, "detr_decoder_config"):
+            for part in (
+                "text",
+                "geometry_encoder",
+                "detr_encoder",
+                "detr_decoder",
+                "mask_decoder",
+            ):
+                getattr(whole, f"{part}_config").layer_norm_eps = 1e-5
+
+
 def config(name: str, image_size: int) -> Any:
     """Return the config of a tiny model; many settings differ from those of a release."""
     if name == "SamModel":

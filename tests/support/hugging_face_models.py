@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from support import tiny
-from support.hugging_face_configs import config, family, side
+from support.hugging_face_configs import config, family, side, use_metas_epsilon
 from support.parity import last_bits
 
 Arrays = dict[str, NDArray[Any]]
@@ -65,6 +65,16 @@ def make(name: str, image_size: int | None = None, *, seed: int = 0) -> Any:
     transformers.logging.disable_progress_bar()
     sizes = config(name, image_size or side(name))
     return fill(getattr(transformers, name)(sizes), seed)
+
+
+def make_released(name: str) -> Any:
+    """Return a model of a class with random weights, at the size of its default config."""
+    import transformers
+
+    kind = getattr(transformers, name)
+    sizes = kind.config_class()
+    use_metas_epsilon(sizes)
+    return fill(kind(sizes))
 
 
 def save(model: Any, folder: Path, *, dtype: str = "float32", shard: str | None = None) -> Path:
