@@ -8,9 +8,8 @@ from typing import Any
 
 from sam_rlx import io
 from sam_rlx._own_files import JSON_MARK
-from sam_rlx.cli import common, generator_options
+from sam_rlx.cli import clicks, common, concepts, generator_options
 from sam_rlx.cli.common import Unfulfilled, UsageError
-from sam_rlx.cli.segment import parse_box, parse_point
 from sam_rlx.errors import InvalidArgumentError
 
 _EXAMPLES = """examples:
@@ -35,23 +34,8 @@ def add_parser(commands: Any) -> None:
     )
     _add_inputs(parser)
     common.add_model_arguments(parser, "sam2-nano", "sam3-nano")
-    parser.add_argument(
-        "--point",
-        action="append",
-        default=[],
-        type=parse_point,
-        metavar="X,Y[,LABEL]",
-        help="a pixel of the object (1, default) or not (0), on images without own prompts",
-    )
-    parser.add_argument(
-        "--box", action="append", default=[], type=parse_box, metavar="X0,Y0,X1,Y1", help="a box"
-    )
-    parser.add_argument(
-        "--text", action="append", default=[], metavar="TEXT", help="find what it names (SAM 3)"
-    )
-    parser.add_argument(
-        "--threshold", type=float, default=0.5, metavar="SCORE", help="of texts (0.5)"
-    )
+    clicks.add_arguments(parser, ", on images without own prompts")
+    concepts.add_text_arguments(parser, "find everything that the text names (SAM 3)")
     generator_options.add_arguments(parser)
     _add_work(parser)
     parser.set_defaults(run=run)

@@ -11,6 +11,7 @@ from sam_rlx import _options, io, viz
 from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._progress import terminal_clock
 from sam_rlx._sources import PACKAGED
+from sam_rlx.cli import clicks
 from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.images import Say
 from sam_rlx.cli.outputs import Found
@@ -21,13 +22,9 @@ from sam_rlx.model import Model
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of texts and examples."""
     group = parser.add_argument_group("texts and examples (SAM 3)")
-    group.add_argument(
-        "--text",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="find everything that the text names; may be repeated. Boxes and points are "
-        "examples then",
+    add_text_arguments(
+        group,
+        "find everything that the text names; may be repeated. Boxes and points are examples then",
     )
     group.add_argument(
         "--box-label",
@@ -38,8 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="makes the boxes examples: 1 of what is meant, 0 of what is not; one for each --box",
     )
+
+
+def add_text_arguments(parser: argparse._ActionsContainer, text_help: str) -> None:
+    """Add ``--text`` and ``--threshold``."""
+    parser.add_argument("--text", action="append", default=[], metavar="TEXT", help=text_help)
     threshold = _threshold()
-    group.add_argument(
+    parser.add_argument(
         "--threshold",
         type=float,
         default=threshold["default"],
@@ -88,10 +90,8 @@ class ConceptFinder:
 
     def check(self, hw: tuple[int, int]) -> None:
         """Refuse examples outside of the image."""
-        from sam_rlx.cli import segment
-
-        segment.check_points(self._args.point, hw)
-        segment.check_boxes(self._args.box, hw)
+        clicks.check_points(self._args.point, hw)
+        clicks.check_boxes(self._args.box, hw)
 
     def prepare(self, model: Model) -> None:
         """Take the model, which must know texts."""

@@ -136,8 +136,8 @@ def report(args: argparse.Namespace, written: Written) -> None:
     pairs = sorted({(asked, got) for _, asked, got in written.fell_back})
     for asked, got in pairs:
         names = [name for name, *pair in written.fell_back if pair == [asked, got]]
-        count = common.counted(len(names), "tensor")
-        common.tell(f"{count} got {got}: rows do not fit {asked}, such as {names[0]}")
+        tensors = common.counted(len(names), "tensor")
+        common.tell(f"{tensors} got {got}: rows do not fit {asked}, such as {names[0]}")
     if written.skipped:
         more = len(written.skipped) - _MAX_SKIPPED
         left_out = ", ".join(written.skipped[:_MAX_SKIPPED])

@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import viz
 from sam_rlx._progress import terminal_clock
-from sam_rlx.cli import common, concepts, images, inputs, mask_files, outputs
+from sam_rlx.cli import clicks, common, concepts, images, inputs, mask_files, outputs
 from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.images import Say
 from sam_rlx.cli.outputs import Found
@@ -48,17 +47,7 @@ def add_parser(commands: Any) -> None:
     )
     inputs.add_arguments(parser)
     common.add_model_arguments(parser, *_PACKAGED)
-    parser.add_argument(
-        "--point",
-        action="append",
-        default=[],
-        type=parse_point,
-        metavar="X,Y[,LABEL]",
-        help="a pixel of the object (label 1, default) or of its surroundings (label 0)",
-    )
-    parser.add_argument(
-        "--box", action="append", default=[], type=parse_box, metavar="X0,Y0,X1,Y1", help="a box"
-    )
+    clicks.add_arguments(parser)
     parser.add_argument("--mask", type=Path, metavar="FILE", help=mask_files.HELP)
     parser.add_argument(
         "--multimask", action="store_true", help="give three candidates; the overlay shows the best"
@@ -66,51 +55,6 @@ def add_parser(commands: Any) -> None:
     concepts.add_arguments(parser)
     outputs.add_output_arguments(parser)
     parser.set_defaults(run=run)
-
-
-def _numbers(text: str, counts: tuple[int, ...], form: str) -> list[float]:
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if len(values) not in counts or not np.isfinite(values).all():
-        raise argparse.ArgumentTypeError(f"expected {form}, found {text!r}")
-    return values
-
-
-def parse_point(text: str) -> tuple[float, float, int]:
-    """Argument type: X,Y or X,Y,LABEL."""
-    x, y, label = [*_numbers(text, (2, 3), "X,Y or X,Y,LABEL"), 1.0][:3]
-    if label not in (0.0, 1.0):
-        raise argparse.ArgumentTypeError(f"expected label 1 or 0, found {text!r}")
-    return x, y, int(label)
-
-
-def parse_box(text: str) -> list[float]:
-    """Argument type: X0,Y0,X1,Y1."""
-    x0, y0, x1, y1 = _numbers(text, (4,), "X0,Y0,X1,Y1")
-    if x1 < x0 or y1 < y0:
-        raise argparse.ArgumentTypeError(f"expected X0 <= X1 and Y0 <= Y1, found {text!r}")
-    return [x0, y0, x1, y1]
-
-
-def check_points(points: Sequence[tuple[float, float, int]], hw: tuple[int, int]) -> None:
-    """Raise `UsageError` for a point of ``--point`` that is outside of the image."""
-    height, width = hw
-    for x, y, _ in points:
-        if not (0 <= x < width and 0 <= y < height):
-            raise UsageError(f"--point: expected a pixel of {width} x {height}, found {x:g},{y:g}")
-
-
-def check_boxes(boxes: Sequence[Sequence[float]], hw: tuple[int, int]) -> None:
-    """Raise `UsageError` for a box of ``--box`` that has no pixel of the image."""
-    height, width = hw
-    for x0, y0, x1, y1 in boxes:
-        if x1 < 0 or y1 < 0 or x0 >= width or y0 >= height:
-            raise UsageError(
-                f"--box: expected a part of {width} x {height} pixels, found "
-                f"{x0:g},{y0:g},{x1:g},{y1:g}"
-            )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -143,8 +87,8 @@ class _PromptFinder:
 
     def check(self, hw: tuple[int, int]) -> None:
         """Refuse prompts outside of the image."""
-        check_points(self._args.point, hw)
-        check_boxes(self._args.box, hw)
+        clicks.check_points(self._args.point, hw)
+        clicks.check_boxes(self._args.box, hw)
 
     def prepare(self, model: Model) -> None:
         """Take the model."""

@@ -12,8 +12,8 @@ from sam_rlx._progress import terminal_bar, terminal_clock
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.frames import ClipFrames, FrameSource, open_frames
 from sam_rlx.cli import common, mask_files
+from sam_rlx.cli.clicks import check_boxes, check_points, parse_box, parse_point
 from sam_rlx.cli.common import Unfulfilled, UsageError
-from sam_rlx.cli.segment import check_boxes, check_points, parse_box, parse_point
 from sam_rlx.cli.track_outputs import UNNAMED, TrackOutputs
 from sam_rlx.model import Model
 from sam_rlx.video import VideoPredictor
