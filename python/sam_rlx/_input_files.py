@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -83,18 +84,19 @@ def unique_names(paths: Iterable[Path]) -> list[str]:
 def _names(files: list[Path]) -> Iterator[tuple[Path, str]]:
     """Name files of one stem, in the shortest form that tells them apart."""
     names: list[str] = []
-    for form in ("{stem}", "{stem}_{suffix}", "{folder}_{stem}", "{folder}_{stem}_{suffix}"):
-        names = [
-            form.format(
-                stem=path.stem.strip(".") or "image",
-                suffix=path.suffix.lstrip("."),
-                folder=path.resolve().parent.name,
-            )
-            for path in files
-        ]
+    for form in (("stem",), ("stem", "suffix"), ("folder", "stem"), ("folder", "stem", "suffix")):
+        names = ["_".join(filter(None, map(_parts(path).get, form))) for path in files]
         if len({name.casefold() for name in names}) == len(names):
             break
     return zip(files, names, strict=True)
+
+
+def _parts(path: Path) -> dict[str, str]:
+    return {
+        "stem": path.stem.strip(".") or "image",
+        "suffix": path.suffix.lstrip("."),
+        "folder": Path(os.path.abspath(path)).parent.name,  # noqa: PTH100  # links stay
+    }
 
 
 def file_name(name: str) -> str:

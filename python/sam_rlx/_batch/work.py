@@ -1,5 +1,6 @@
 """The work on one block, the same for every engine."""
 
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from sam_rlx._batch.job import Job
 from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
 from sam_rlx._batch.parquet import write_rows
 from sam_rlx._input_files import file_name
-from sam_rlx.errors import MissingExtraError
+from sam_rlx.errors import InvalidArgumentError, MissingExtraError
 from sam_rlx.model import load_model
 
 # Called with the index of each item that has a row, and its error or None.
@@ -80,13 +81,15 @@ class BlockWorker:
         except MissingExtraError:  # of every item
             raise
         except Exception as error:
-            return _error_row(item, str(error) or type(error).__name__)
+            return _error_row(item, _described(item, error))
         if self._job.masks:
             self._write_masks(item, found)
         return {**_named(item), **found, "error": None}
 
     def _found(self, journal: Journal, item: Item) -> dict[str, Any]:
         """Return the fields of a row."""
+        if not stat.S_ISREG(Path(item.path).stat().st_mode):  # a pipe would never end
+            raise InvalidArgumentError(f"{item.path}: expected a file, found something else")
         if item.is_clip:
             return clips.track(
                 item,
@@ -106,12 +109,16 @@ class BlockWorker:
     def _write_masks(self, item: Item, found: dict[str, Any]) -> None:
         """Write a PNG for each mask. An error here is one of the disk, and ends the job."""
         folder = self._out / "masks" / file_name(item.name)
+        used: set[str] = set()
         for number, each in enumerate(found["masks"]):
             name = file_name(each["object"])
             if item.is_clip:
                 name = f"{name}_{each['frame']:05d}"
             elif self._job.task == "text":
                 name = f"{name}_{number:03d}"
+            if name in used:  # annotations may share an id
+                name = f"{name}-{number}"
+            used.add(name)
             counts = _core.rle_from_string(each["counts"].encode("ascii"))
             mask = _core.rle_decode(counts, (found["height"], found["width"]))
             io.write_image(folder / f"{name}.png", mask)
@@ -119,6 +126,13 @@ class BlockWorker:
 
 def _named(item: Item) -> dict[str, Any]:
     return {"index": item.index, "item": item.name, "path": item.path}
+
+
+def _described(item: Item, error: Exception) -> str:
+    """Return the words of an error, with the file or the row of a table that it is about."""
+    text = str(error) or type(error).__name__
+    where = item.path if item.row is None else f"{item.path}: {item.name}"
+    return text if where in text else f"{where}: {text.removeprefix(f'{item.path}: ')}"
 
 
 def _error_row(item: Item, text: str) -> dict[str, Any]:
