@@ -188,7 +188,7 @@ def run(
     texts = (text,) if isinstance(text, str) else tuple(text or ())
     shared = _shared_prompts(point_coords, point_labels, boxes)
     items = [item if item.prompts else replace(item, prompts=shared) for item in plan.items]
-    task = _task(items, texts, options)
+    task = _task(replace(plan, items=items), texts, options)
     count = None if workers is None else as_integer("workers", workers, 1)
     job = Job(
         out=os.path.abspath(as_path(out)),  # noqa: PTH100
@@ -264,9 +264,12 @@ def _shared_prompts(
     return (Prompt("0", pairs, tuple(points.labels.tolist()), found[0] if found else None),)
 
 
-def _task(items: Sequence[Item], texts: Sequence[str], options: Any) -> Task:
-    has_texts = bool(texts) or any(item.texts for item in items)
-    has_prompts = any(item.prompts for item in items)
+def _task(plan: sources.Plan, texts: Sequence[str], options: Any) -> Task:
+    has_texts = bool(texts) or any(item.texts for item in plan.items)
+    has_prompts = any(item.prompts for item in plan.items)
+    if not has_texts and not has_prompts:
+        has_prompts = plan.has_prompts
+        has_texts = plan.has_texts and not has_prompts
     if has_texts and has_prompts:
         raise InvalidArgumentError("batch: expected texts or other prompts, found both")
     unknown = sorted(set(options or ()) - _GENERATOR_OPTIONS)

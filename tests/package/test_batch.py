@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from sam_rlx import _core, batch, errors, io
 from sam_rlx._batch import sources
 from support import batches
 
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
 
 LOOSE = {"points_per_side": 3, "pred_iou_thresh": 0.0, "stability_score_thresh": 0.0}
@@ -162,8 +165,6 @@ def test_tables_and_documents_give_what_files_give(
     folder: Path, tmp_path: Path, tiny_checkpoint: Path
 ) -> None:
     """Paths and bytes in Parquet, and COCO boxes: the masks of the files with the same boxes."""
-    import pyarrow as pa
-
     images = sorted(folder.glob("image-*.png"))[:3]
     boxes = [[[4.0, 5.0, 40.0, 44.0]], [[1.0, 2.0, 30.0, 30.0], [9.0, 9.0, 50.0, 40.0]], []]
     contents = [path.read_bytes() for path in images]
@@ -244,6 +245,19 @@ def test_what_the_command_prints_and_returns(
     assert run_cli(*words, tmp_path / "absent.json", "--out", tmp_path / "x")[0] == 1
 
 
+def _coco(annotations: list[dict[str, Any]], ids: tuple[int, ...] = (1, 2)) -> str:
+    """Return a COCO document of two images."""
+    first = {"id": 5, "image_id": 1, "bbox": [3, 4, 5, 6]}
+    images = [{"id": number, "file_name": f"{number}.png"} for number in ids]
+    return json.dumps({"images": images, "annotations": [first | each for each in annotations]})
+
+
+def _view(**fields: Any) -> str:
+    """Return a list of one view with one point."""
+    point = {"bone": "tip", "x": 1, "y": 2, **fields}
+    return json.dumps([{"view": "a", "width": 9, "height": 9, "points": [point]}])
+
+
 def test_words_become_items(folder: Path, tmp_path: Path) -> None:
     names = [Path(item.path).name for item in sources.expand([str(folder)]).items]
     assert names == ["broken.jpg", *(f"image-{n:04d}.png" for n in range(5)), *names[-2:]]
@@ -257,13 +271,73 @@ def test_words_become_items(folder: Path, tmp_path: Path) -> None:
         ('[{"view": "a", "width": 1, "height": 0, "points": []}]', "a size of 1 x 0"),
         ("[", "expected JSON"),
         ('{"images": [{}]}', "no 'file_name'"),
+        (_coco([{"image_id": 9}]), "0 images with the id 9 of annotation 5"),
+        (_coco([{}], ids=(1, 1)), "2 images with the id 1 of annotation 5"),
+        (_coco([{"bbox": [1, 2, math.nan, 3]}]), r"bbox \[1, 2, nan, 3\] of annotation 5"),
+        (_coco([{"bbox": None}]), "bbox None of annotation 5"),
+        (_view(label=0.5), "0.5 for a whole number"),
+        (_view(frame="3"), "'3' for a number"),
     ):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(errors.InvalidArgumentError, match=words):
             sources.expand([str(tmp_path / "bad.json")])
+    for name in ("table.csv", "lines.jsonl", "list.txt"):
+        with pytest.raises(errors.InvalidArgumentError, match="expected an image, a clip"):
+            sources.expand([str(tmp_path / name)])
     (tmp_path / "bad.parquet").write_text("no table")
     with pytest.raises(errors.InvalidArgumentError, match="expected a Parquet file"):
         sources.expand([str(tmp_path / "bad.parquet")])
+
+
+def test_inputs_that_are_about_prompts_never_ask_for_everything(
+    tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    """A part of a table, or a document, in which no image has a box: masks of nothing."""
+    batches.write_images(tmp_path, 1)
+    (tmp_path / "coco.json").write_text(
+        _coco([{"bbox": [1, 2, 0, 0]}]).replace("1.png", "image-0000.png")
+    )
+    boxes = pa.array([[], None], pa.list_(pa.list_(pa.float64())))
+    table = pa.table({"path": ["image-0000.png"] * 2, "boxes": boxes, "name": ["a", "a"]})
+    pq.write_table(table, tmp_path / "table.parquet")
+    for source, items in (("coco.json", ["image-0000", "2"]), ("table.parquet", ["a", "a-2"])):
+        out = tmp_path / f"out-{source}"
+        batch.run(tmp_path / source, out, model=tiny_checkpoint, workers=1)
+        rows = batches.rows(out)
+        # A name that a table gives twice has nothing of this process's folder.
+        assert [row["item"] for row in rows] == items
+        assert [row["masks"] for row in rows] == [[], []]
+
+
+def test_odd_files_of_a_folder(tmp_path: Path, tiny_checkpoint: Path) -> None:
+    """Each has a row of its own, whatever its name is; what is no file is an error, and no wait."""
+    folder, odd = tmp_path / "photos", ["l\nf.png", "ünï 图.png", os.fsdecode(b"\xe9.png")]
+    for path, name in zip(batches.write_images(folder, 3), odd, strict=True):
+        path.rename(folder / name)
+    (folder / "dir.png").mkdir()
+    (folder / "gone.png").symlink_to("nowhere.png")
+    (folder / "loop.png").symlink_to("loop.png")
+    os.mkfifo(folder / "pipe.png")
+    out = tmp_path / "out"
+    given = {"model": tiny_checkpoint, "boxes": [[1, 1, 30, 30]], "masks": True}
+    result = batch.run(folder, out, workers=1, **given)
+    found = {row["item"]: row["error"] for row in batches.rows(out)}
+    assert sorted(found) == sorted(["gone", "loop", "pipe", "l\nf", "ünï 图", r"\udce9"])
+    assert [name for name, error in found.items() if error] == ["gone", "loop", "pipe"]
+    assert {failure.item for failure in result.failures} == {"gone", "loop", "pipe"}
+    assert found["pipe"] == f"{folder / 'pipe.png'}: expected a file, found something else"
+    assert len(list((out / "masks").rglob("*.png"))) == 3
+
+
+def test_an_error_names_its_image(tmp_path: Path, tiny_checkpoint: Path) -> None:
+    """Also where prompts or bytes are wrong, which know no file."""
+    image = batches.write_images(tmp_path, 1)[0]
+    pq.write_table(pa.table({"bytes": [b"junk"], "name": ["one"]}), tmp_path / "t.parquet")
+    given = {"model": tiny_checkpoint, "boxes": [[500, 500, 530, 530]], "workers": 1}
+    result = batch.run([image, tmp_path / "t.parquet"], tmp_path / "out", **given)
+    first, second = (failure.error for failure in result.failures)
+    assert first.startswith(f"{image}: 0: expected a box on ")
+    assert second.startswith(f"{tmp_path / 't.parquet'}: one: ")
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,22 @@ def schema() -> Any:
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows of results. Equal rows give equal bytes with one version of pyarrow."""
-    table = pyarrow().Table.from_pylist(list(rows), schema=schema())
+    table = pyarrow().Table.from_pylist([_writable(row) for row in rows], schema=schema())
     sink = pyarrow().BufferOutputStream()
     pyarrow("pyarrow.parquet").write_table(table, sink, compression="zstd")
     with atomic_write(path) as file:
         file.write(sink.getvalue())
+
+
+def _writable(row: dict[str, Any]) -> dict[str, Any]:
+    r"""Return a row whose texts are UTF-8: other bytes of file names become ``\\udcff``."""
+    texts = {key: _utf8(row[key]) for key in ("item", "path", "error")}
+    masks = [{**mask, "object": _utf8(mask["object"])} for mask in row["masks"]]
+    return {**row, **texts, "masks": masks}
+
+
+def _utf8(text: str | None) -> str | None:
+    return text if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -85,6 +96,8 @@ class ImageTable:
 
     Attributes
     ----------
+    names : list of str
+        All columns.
     column : str
         The column with paths or bytes.
     holds_bytes : bool
@@ -98,7 +111,7 @@ class ImageTable:
             self._file = parquet.ParquetFile(path)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidArgumentError(f"{path}: expected a Parquet file, found {error}") from error
-        names = self._file.schema_arrow.names
+        names = self.names = list(self._file.schema_arrow.names)
         found = [name for name in _IMAGE_COLUMNS if name in names]
         if not found:
             raise InvalidArgumentError(
@@ -119,7 +132,7 @@ class ImageTable:
 
         The bytes of images are not read.
         """
-        names = [name for name in columns if name in self._file.schema_arrow.names]
+        names = [name for name in columns if name in self.names]
         if not self.holds_bytes:
             names.append(self.column)
         for group in range(self._file.num_row_groups):

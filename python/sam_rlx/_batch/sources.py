@@ -12,6 +12,9 @@ from sam_rlx._batch.parquet import ImageTable
 from sam_rlx._input_files import SUFFIXES, files_of, read_list, unique_names
 from sam_rlx.errors import InvalidArgumentError
 
+# Tables and lists that are none of the inputs, so that their names say what is wrong.
+_TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -23,10 +26,14 @@ class Plan:
         Each file once, each with a name of its own.
     has_views : bool
         Whether some come from a list of views, which asks for PNG files.
+    has_prompts, has_texts : bool
+        Whether some come from a document or table that has such, though perhaps none for any image.
     """
 
     items: list[Item]
     has_views: bool
+    has_prompts: bool = False
+    has_texts: bool = False
 
 
 class _Found:
@@ -35,7 +42,7 @@ class _Found:
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.names: list[str | None] = []
-        self.has_views = False
+        self.has_views = self.has_prompts = self.has_texts = False
         self._paths: set[str] = set()
 
     def add_file(self, path: Path) -> None:
@@ -53,11 +60,13 @@ class _Found:
 
     def plan(self) -> Plan:
         """Return the items with numbers and names."""
-        paths = [Path(name or item.path) for item, name in zip(self.items, self.names, strict=True)]
+        # A name that a source gives has no folder, least of all that of this process.
+        given = [Path("/", name) if name else None for name in self.names]
+        paths = [path or Path(item.path) for item, path in zip(self.items, given, strict=True)]
         names = unique_names(paths)
         numbered = enumerate(zip(self.items, names, strict=True))
         items = [replace(item, index=index, name=name) for index, (item, name) in numbered]
-        return Plan(items, self.has_views)
+        return Plan(items, self.has_views, self.has_prompts, self.has_texts)
 
 
 def expand(words: Sequence[str], lists: Sequence[str] = (), images: Path | None = None) -> Plan:
@@ -117,15 +126,24 @@ def _add_folder(found: _Found, folder: Path) -> None:
 def _add(found: _Found, path: Path, images: Path | None) -> None:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        for item, name in _rows(ImageTable(path), images):
+        table = ImageTable(path)
+        found.has_prompts |= not {"points", "boxes"}.isdisjoint(table.names)
+        found.has_texts |= "text" in table.names
+        for item, name in _rows(table, images):
             found.add(item, name)
     elif suffix == ".json":
-        named, are_views = documents.read(path, images)
-        found.has_views = found.has_views or are_views
-        for each in named:
+        document = documents.read(path, images)
+        found.has_views |= document.are_views
+        found.has_prompts |= document.has_prompts
+        for each in document.images:
             absolute = os.path.abspath(each.path)  # noqa: PTH100
             item = Item(0, "", absolute, None, _is_clip(each.path), each.hw, each.prompts)
             found.add(item, each.name)
+    elif suffix in _TEXT_SUFFIXES:
+        raise InvalidArgumentError(
+            f"{path}: expected an image, a clip, a .parquet table, a .json document, or @ before "
+            f"the name of a list, found {suffix}"
+        )
     else:
         found.add_file(path)
 
@@ -167,7 +185,9 @@ def _prompts(where: str, fields: dict[str, Any]) -> tuple[Prompt, ...]:
             raise ValueError(f"{len(points)} points and {len(labels)} labels")
         if points:
             pairs = tuple((float(x), float(y)) for x, y in points)
-            prompts.append(Prompt("points", pairs, tuple(int(label) for label in labels)))
+            prompts.append(
+                Prompt("points", pairs, tuple(documents.whole(label) for label in labels))
+            )
         for number, (x0, y0, x1, y1) in enumerate(fields.get("boxes") or []):
             box = (float(x0), float(y0), float(x1), float(y1))
             prompts.append(Prompt(f"box-{number}", box=box))
@@ -184,6 +204,6 @@ def _texts(where: str, fields: dict[str, Any]) -> tuple[str, ...]:
     if text is None:
         return ()
     texts = [text] if isinstance(text, str) else text
-    if not all(isinstance(one, str) for one in texts):
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
         raise InvalidArgumentError(f"{where}: expected text or a list of texts, found {text!r}")
     return tuple(texts)
