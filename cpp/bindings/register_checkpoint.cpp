@@ -96,10 +96,11 @@ py::object python_json(const Json& json) {
   return py::float_(json.number(kUnused));
 }
 
-// Settings of a folder of transformers, for tensors with Meta's names.
-py::object folder_config(const StateDict& self) {
+// Settings of a folder of transformers, for parts of tensors with Meta's names.
+py::object folder_config(const StateDict& self, FolderParts parts) {
   const Family& family = family_named(self.metadata.at("family"));
-  return python_json(family.folder_config_of(self, family.config_of(self, std::nullopt)).json());
+  const NetworkConfig config = family.config_of(self, std::nullopt);
+  return python_json(family.folder_config_of(self, config, parts).json());
 }
 
 // Fields of a network that no folder tells: its tensors do, or nothing here depends on them.
@@ -154,7 +155,12 @@ void register_checkpoint(py::module_& m) {
              if (complete != nullptr) complete(self);
            })
       .def("describe", describe)
-      .def("folder_config", folder_config)
+      .def("folder_config",
+           [](const StateDict& self) { return folder_config(self, FolderParts::kAll); })
+      .def("folder_config_of_clicks",
+           [](const StateDict& self) { return folder_config(self, FolderParts::kClicks); })
+      .def("folder_config_of_detector",
+           [](const StateDict& self) { return folder_config(self, FolderParts::kDetector); })
       .def("to_folder_names", to_folder_names, py::arg("config"), py::arg("preprocessor"))
       .def("encode", encode, py::arg("name"), py::arg("dtype"), py::arg("num_threads") = 0)
       .def("raw", raw, py::arg("name"));

@@ -221,8 +221,10 @@ const Family& sam2_family() {
             return NetworkConfig(sam2_config_of(state_dict, variant));
           },
       .folder_config_of =
-          [](const StateDict& /*state_dict*/, const NetworkConfig& config) {
-            return sam2_folder_config(std::get<sam2::Sam2Config>(config));
+          [](const StateDict& /*state_dict*/, const NetworkConfig& config, FolderParts parts) {
+            sam2::Sam2Config wanted = std::get<sam2::Sam2Config>(config);
+            if (parts == FolderParts::kClicks) wanted.heads.memory = false;
+            return sam2_folder_config(wanted);
           },
       .to_hugging_face =
           [](StateDict& state_dict, const NetworkConfig& /*config*/) {

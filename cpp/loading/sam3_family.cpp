@@ -184,8 +184,14 @@ const Family& sam3_family() {
             return NetworkConfig(sam3_config_of(state_dict, variant));
           },
       .folder_config_of =
-          [](const StateDict& state_dict, const NetworkConfig& config) {
-            return sam3_folder_config(state_dict, std::get<sam3::Sam3Config>(config));
+          [](const StateDict& state_dict, const NetworkConfig& config, FolderParts parts) {
+            sam3::Sam3Config wanted = std::get<sam3::Sam3Config>(config);
+            if (parts == FolderParts::kDetector) wanted.tracker.reset();
+            if (parts == FolderParts::kClicks) {
+              wanted.has_detector = false;
+              if (wanted.tracker) wanted.tracker->memory = false;
+            }
+            return sam3_folder_config(state_dict, wanted);
           },
       .to_hugging_face =
           [](StateDict& state_dict, const NetworkConfig& config) {

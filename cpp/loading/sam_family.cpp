@@ -125,7 +125,7 @@ const Family& sam_family() {
             return NetworkConfig(sam_config_of(state_dict, variant));
           },
       .folder_config_of =
-          [](const StateDict& /*state_dict*/, const NetworkConfig& config) {
+          [](const StateDict& /*state_dict*/, const NetworkConfig& config, FolderParts /*parts*/) {
             return sam_folder_config(std::get<sam::SamConfig>(config));
           },
       .to_hugging_face =

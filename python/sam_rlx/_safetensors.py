@@ -31,7 +31,7 @@ FOLDER_FILES = (
 _KEPT = ("config", "variant", "preprocessor", "license")
 
 # Of transformers' classes: the class, its processor, and what makes pixels of images.
-_CLASSES = {
+CLASSES = {
     "sam": ("SamModel", "SamProcessor", "SamImageProcessor"),
     "sam2": ("Sam2Model", "Sam2Processor", "Sam2ImageProcessor"),
     "sam2_video": ("Sam2VideoModel", "Sam2VideoProcessor", "Sam2ImageProcessor"),
@@ -178,7 +178,7 @@ def _check(names: str | None, dtype: str | None) -> None:
 def _folder_texts(checkpoint: _core.Checkpoint, dtype: str | None) -> tuple[str, str]:
     """Return config.json and preprocessor_config.json, for tensors with Meta's names."""
     settings = checkpoint.folder_config()
-    name, processor, image_processor = _CLASSES[settings["model_type"]]
+    name, processor, image_processor = CLASSES[settings["model_type"]]
     # What `from_pretrained` makes of all of them: it has to hold each.
     kinds = {_target(found, dtype) for _, found, _ in checkpoint.tensors}
     widest = kinds.pop() if len(kinds) == 1 else "F32"

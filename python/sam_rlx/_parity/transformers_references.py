@@ -42,7 +42,7 @@ class TransformersReference(Reference):
         """Make the network, its tables in the precision that runs."""
         torch, family = self.package.torch, self._model.family
         with packages.running(torch, exact=self._exact):
-            network = hugging_face.BUILDERS[family](self.package, self._model.config)
+            network = hugging_face.build(self.package, self._model)
             network = network.double() if self._exact else network.float()
             self._names = hugging_face.Names(family, network, self._weights)
             self.network = hugging_face.fill(torch, network, self._names, self._model.source)
