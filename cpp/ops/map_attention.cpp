@@ -69,18 +69,27 @@ void map_part(const KernelTable& kernels, const MapToTokenArgs& args, const Fold
   } else {
     weigh_projected(kernels, args, folded, begin, count, scores);
   }
+  const float* const keys = args.keys.data + begin * channels;
   float* const out = keys_out.data + begin * channels;
-  kernels.gemm({.m = count,
-                .n = channels,
-                .k = folded.rows,
-                .a = by_position ? left_rows(kernels, scores, folded.rows)
-                                 : left_columns(kernels, scores, count),
-                .b = right_panels(kernels, folded.values, folded.rows),
-                .c = out,
-                .c_row_stride = channels,
-                .column_bias = folded.first_value,
-                .residual = args.keys.data + begin * channels,
-                .residual_row_stride = channels});
+  GemmArgs sum{.m = count,
+               .n = channels,
+               .k = folded.rows,
+               .a = by_position ? left_rows(kernels, scores, folded.rows)
+                                : left_columns(kernels, scores, count),
+               .b = right_panels(kernels, folded.values, folded.rows),
+               .c = out,
+               .c_row_stride = channels,
+               .column_bias = folded.first_value};
+  // Of several blocks the first one writes to `out`, which may be the map: so that one adds it.
+  if (folded.rows > kernels.gemm_kc) {
+    sum.accumulate = true;
+    sum.partial = out == keys ? nullptr : keys;
+    sum.partial_row_stride = channels;
+  } else {
+    sum.residual = keys;
+    sum.residual_row_stride = channels;
+  }
+  kernels.gemm(sum);
   if (!args.norm_weight) return;
   kernels.layer_norm_rows(out, count, channels, args.norm_weight.data, args.norm_bias.data,
                           args.norm_eps, out);

@@ -194,12 +194,10 @@ void check_transpose(const sam_rlx::KernelTable& table) {
 
 constexpr std::int64_t kChannels = 7;
 
-// The numbers of column c of x (kChannels, cols).
-Floats column_of(const Floats& x, std::int64_t cols, std::int64_t c) {
+// The numbers of column c of x (rows, cols).
+Floats column_of(const Floats& x, std::size_t cols, std::size_t c) {
   Floats column;
-  for (std::int64_t r = 0; r < kChannels; ++r) {
-    column.push_back(x[static_cast<std::size_t>(r * cols + c)]);
-  }
+  for (std::size_t i = c; i < x.size(); i += cols) column.push_back(x[i]);
   return column;
 }
 
@@ -208,7 +206,7 @@ Numbers each_column(const Floats& x, std::int64_t cols, const auto& change) {
   const std::size_t width = static_cast<std::size_t>(cols);
   Numbers out;
   for (std::size_t c = 0; c < width; ++c) {
-    const Numbers column = change(column_of(x, cols, static_cast<std::int64_t>(c)));
+    const Numbers column = change(column_of(x, width, c));
     out.resize(column.size() * width);
     for (std::size_t r = 0; r < column.size(); ++r) out[r * width + c] = column[r];
   }
@@ -242,10 +240,10 @@ void check_exp_columns(const sam_rlx::KernelTable& table) {
   }
 }
 
-void check_softmax_groups(const sam_rlx::KernelTable& table) {
+void compare_softmax_groups(const sam_rlx::KernelTable& table, std::int64_t groups) {
   for (const std::int64_t lanes : {1, 5, 16, 67}) {
-    Case test("softmax_groups", {lanes});
-    Floats x = test.floats(kChannels * lanes);
+    Case test("softmax_groups", {groups, lanes});
+    Floats x = test.floats(groups * lanes);
     const Numbers truth = each_column(x, lanes, [](Floats column) {
       column.push_back(0.0F);
       const float largest = *std::max_element(column.begin(), column.end());
@@ -253,8 +251,15 @@ void check_softmax_groups(const sam_rlx::KernelTable& table) {
       out.pop_back();
       return out;
     });
-    table.softmax_groups(x.data(), 1, kChannels, lanes);
+    table.softmax_groups(x.data(), 1, groups, lanes);
     test.expect("all", truth, x);
+  }
+}
+
+// Few groups wait in a buffer, and many in their own positions.
+void check_softmax_groups(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t groups : {kChannels, std::int64_t{40}}) {
+    compare_softmax_groups(table, groups);
   }
 }
 

@@ -27,6 +27,7 @@ POINTS, LABELS = np.array([[300.0, 200.0], [80.0, 350.0]]), np.array([1, 0])
 BOX = np.array([150.0, 40.0, 420.0, 330.0])
 SETS = np.array([[[50.0, 40.0]], [[200.0, 100.0]]])
 LOGITS = 4 * np.random.default_rng(1).standard_normal((2, 1, SIDE, SIDE), np.float32)
+MANY = 500 * np.random.default_rng(2).random((100, 2))
 LOOSE = {"points_per_side": 4, "pred_iou_thresh": 0.0, "stability_score_thresh": 0.0}
 NO_POINTS = {"point_coords": np.zeros((0, 2)), "point_labels": np.zeros(0)}
 
@@ -44,6 +45,8 @@ TAKEN: dict[str, dict[str, Any]] = {
     "exchanged corners": {"box": BOX[::-1].copy()},
     "a point far outside": {"point_coords": np.array([[-70, 990]]), "point_labels": np.ones(1)},
     "a mask alone": {"mask_input": LOGITS[0]},
+    "forty points": {"point_coords": MANY[:40], "point_labels": np.ones(40, np.int32)},
+    "a hundred points": {"point_coords": MANY, "point_labels": np.arange(100) % 2},
 }
 REFUSED: dict[str, dict[str, Any]] = {
     "no box of none": {"box": np.zeros((0, 4))},

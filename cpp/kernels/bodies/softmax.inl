@@ -57,7 +57,8 @@ void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
   constexpr Index kKept = 32;  // not tuned
   alignas(64) float kept[kKept * kLanes];
   const bool keep = lanes < kLanes && groups <= kKept;
-  const Index covered = lanes < kLanes ? groups * lanes - kLanes : -1;
+  // A whole vector may cover the next group, unless that still holds its exponentials.
+  const Index covered = keep ? groups * lanes - kLanes : -1;
   for (Index r = 0; r < rows; ++r, x += groups * lanes) {
     for_lanes(lanes, [&](Index c, Index n) {
       Vec largest = zero();
