@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "ops/components.h"
 #include "ops/nms.h"
 #include "ops/polygon.h"
+#include "ops/polygon_fill.h"
 #include "ops/resize_pillow.h"
 #include "predictors/image/small_regions.h"
 
@@ -25,6 +27,7 @@
 //   rle_to_string(counts) -> bytes          rle_from_string(bytes) -> counts
 //   brush_code(mask) -> bytes of Label Studio
 //   mask_to_polygons(mask, holes) -> [[x0, y0, ...], ...]
+//   polygons_to_mask([[x0, y0, ...], ...], (h, w)) -> mask, what any of them covers
 //   remove_small_regions(mask, area, "holes" | "islands") -> (mask, changed)
 //   remove_small_mask_regions(low_res (K, h, w), hole area, sprinkle area, threshold) -> logits
 //   mask_to_box(mask) -> (x0, y0, x1, y1), inclusive
@@ -72,6 +75,32 @@ std::vector<std::vector<double>> polygons(const MaskArray& mask, bool holes) {
     lists.emplace_back(polygon.begin(), polygon.end());
   }
   return lists;
+}
+
+py::array_t<bool> polygons_to_mask(const std::vector<std::vector<double>>& polygons, Pair size) {
+  const auto [height, width] = size;
+  if (!is_image_size({height, width})) {
+    fail("size", "a height and width of an image",
+         std::to_string(height) + " x " + std::to_string(width));
+  }
+  // Each fifth of a pixel of the line is walked: corners far away would take for ever.
+  const double far = static_cast<double>(std::max(height, width)) * 2;
+  for (const std::vector<double>& corners : polygons) {
+    if (corners.size() < 6 || corners.size() % 2 != 0) {
+      fail("polygon", "x0, y0, x1, y1, ... of 3 corners or more",
+           std::to_string(corners.size()) + " numbers");
+    }
+    for (const double value : corners) {
+      if (!(std::abs(value) <= far))
+        fail("polygon", "corners in or near the image", std::to_string(value));
+    }
+  }
+  auto mask = make_array<bool>({height, width});
+  auto* const pixels = reinterpret_cast<std::uint8_t*>(mask.mutable_data());
+  const GilRelease release;
+  std::fill_n(pixels, height * width, std::uint8_t{0});
+  for (const std::vector<double>& corners : polygons) fill_polygon(corners, height, width, pixels);
+  return mask;
 }
 
 py::tuple remove_regions(const MaskArray& mask, double area, const std::string& mode) {
@@ -224,6 +253,7 @@ void register_masks_api(py::module_& m) {
   m.def("rle_from_string", rle_from_string, py::arg("text"));
   m.def("brush_code", brush_code, py::arg("mask"));
   m.def("mask_to_polygons", polygons, py::arg("mask"), py::arg("holes") = false);
+  m.def("polygons_to_mask", polygons_to_mask, py::arg("polygons"), py::arg("size"));
   m.def("remove_small_regions", remove_regions, py::arg("mask"), py::arg("area"), py::arg("mode"));
   m.def("mask_to_box", mask_to_box, py::arg("mask"));
   m.def("stability_score", stability, py::arg("logits"), py::arg("mask_threshold"),

@@ -277,3 +277,51 @@ def test_polygon_of_a_rectangle():
     mask = np.zeros((10, 12), bool)
     mask[2:5, 3:9] = True
     assert _core.mask_to_polygons(mask) == [[3, 2, 9, 2, 9, 5, 3, 5]]
+
+
+@OLD_COCO
+@settings(max_examples=300)
+@given(
+    size=st.tuples(st.integers(1, 30), st.integers(1, 30)),
+    corners=st.lists(
+        st.tuples(st.floats(-9, 40), st.floats(-9, 40))
+        | st.tuples(st.integers(0, 30)).map(lambda x: (x[0] / 2, 7)),
+        min_size=3,
+        max_size=9,
+    ),
+)
+def test_polygons_are_filled_as_coco_does(size, corners):
+    coco = pytest.importorskip("pycocotools.mask")
+    polygon = [float(value) for corner in corners for value in corner]
+    other = [1.0, 1.0, 4.0, 1.0, 4.0, 6.0]
+    limit = 2 * max(size)
+    if max(map(abs, polygon)) > limit:
+        with pytest.raises(InvalidArgumentError, match="near the image"):
+            _core.polygons_to_mask([polygon], size)
+        return
+    found = _core.polygons_to_mask([polygon, other] if limit >= 6 else [polygon], size)
+    codes = coco.frPyObjects([polygon, other] if limit >= 6 else [polygon], *size)
+    assert np.array_equal(found, coco.decode(coco.merge(codes)).astype(bool))
+
+
+@settings(max_examples=300)
+@given(mask=MASKS)
+def test_outlines_give_their_mask_back(mask):
+    outlines = _core.mask_to_polygons(mask, holes=True)
+    assert np.array_equal(_core.polygons_to_mask(outlines, mask.shape), mask)
+
+
+@pytest.mark.parametrize(
+    ("polygons", "size", "found"),
+    [
+        ([[1, 2, 3, 4]], (5, 5), "found 4 numbers"),
+        ([[1, 2, 3, 4, 5, 6, 7]], (5, 5), "found 7 numbers"),
+        ([[1, 2, 3, 4, np.nan, 6]], (5, 5), "near the image"),
+        ([], (0, 5), "size"),
+        ([], (5, -1), "size"),
+    ],
+)
+def test_polygons_that_are_none(polygons, size, found):
+    with pytest.raises(InvalidArgumentError, match=found):
+        _core.polygons_to_mask(polygons, size)
+    assert not _core.polygons_to_mask([], (3, 4)).any()
