@@ -44,10 +44,10 @@ class _Widget(anywidget.AnyWidget):
     _session: Session
 
     def open(self) -> None:
-        """Meet the front end, which says in which of the kernel's shells its messages are read."""
+        """Meet the front end."""
         super().open()
-        # ipykernel from 7.4 on reads them in the shell that sent the last message instead. A thread
-        # of ours sends in the name of the running cell, so that clicks waited for its end.
+        # ipykernel from 7.4 on reads messages in the shell of the last one that the kernel sent,
+        # not where the front end chose. Sessions send for the running cell: clicks waited for it.
         if hasattr(self.comm, "_reply_subshell_for"):
             self.comm._reply_subshell_for = None
 
@@ -248,8 +248,8 @@ class SegmentWidget(_Widget):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return arrays of the current image.
 
-        ``masks`` bool (N, H, W); ``scores`` float32 (N,); ``names`` (N,); ``labels`` uint16
-        (H, W), 0 for the background and k for the k-th object.
+        ``masks`` bool (N, H, W); ``scores`` float32 (N,); ``names`` (N,); ``colors`` uint8 (N, 3);
+        ``labels`` uint16 (H, W), 0 for the background and k for the k-th object.
         """
         return arrays(self._session.annotated(self.index))
 
@@ -269,6 +269,18 @@ class SegmentWidget(_Widget):
         with atomic_write(target) as stream:
             stream.write(file.contents)
         return target
+
+    def load(self, path: str | os.PathLike[str]) -> list[str]:
+        """Add the objects of a file, to go on with them; return names of images that are not here.
+
+        It is what `save` writes as "coco", "polygons", "labels" or "npz", or another program's COCO
+        document. Documents name their images, and the only image of one may have another name;
+        labels and arrays belong to the current image. Of masks that overlap a label image keeps
+        what is seen. After an error (another file, masks of another size) nothing has changed.
+        """
+        target = as_path(path)
+        contents = target.read_bytes()
+        return list(self._session.call("load", name=target.name, contents=contents))
 
 
 class VideoWidget(_Widget):

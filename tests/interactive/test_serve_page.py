@@ -239,6 +239,44 @@ def test_two_tabs_and_a_second_image(
     context.close()
 
 
+def test_an_export_is_opened_again(chrome: Any, address: str, tmp_path: Path) -> None:
+    """Yesterday's objects are there with the image, and clicks go on with them."""
+    context = chrome.new_context(viewport={"width": 900, "height": 800})
+    before = Tab(context.new_page(), address)
+    before.canvas.click(*POINT)
+    before.settled("f.state.objects.length === 1")
+    before.canvas.press("Enter")
+    before.canvas.click(*THIRD)
+    before.settled("f.state.objects.length === 2")
+    before.canvas.front('f.send("rename", { index: 1, name: "second" })')
+    before.canvas.front('f.send("recolor", { index: 1, color: [7, 8, 250] })')
+    said = before.settled("f.state.objects[1].name === 'second'")["objects"]
+    with before.page.expect_download() as download:
+        before.page.select_option(".srx select.save", "coco")
+    file = tmp_path / "objects.json"
+    download.value.save_as(file)
+    after = Tab(context.new_page(), address)
+    after.page.set_input_files("#files", [str(COINS), str(file)])
+    wait_for(lambda: after.page.inner_text("#say") == "Objects loaded: 2", "loaded objects")
+    after.canvas = Canvas(after.page)
+    after.ready()
+    kept = [[one[key] for key in ("name", "color", "score")] for one in said]
+    objects = after.settled("f.state.objects.length === 2")["objects"]
+    assert [[one[key] for key in ("name", "color", "score")] for one in objects] == kept
+    for one, other in zip(after.masks(), before.masks(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    after.canvas.press("2")
+    after.canvas.click(*OTHER, button="right")
+    (one,) = after.settled("f.state.objects[1].points.length === 1")["objects"][1:]
+    assert (one["name"], one["points"][0][2]) == ("second", 0)
+    file.write_text(file.read_text().replace("303", "302"))
+    after.page.set_input_files("#saved", str(file))
+    wait_for(lambda: "expected masks of 384 x 303" in after.page.inner_text("#say"), "an error")
+    assert len(after.settled()["objects"]) == 2
+    assert before.problems == after.problems == []
+    context.close()
+
+
 def test_what_is_wrong_is_said(chrome: Any, address: str, tmp_path: Path) -> None:
     context = chrome.new_context()
     tab = Tab(context.new_page(), address)

@@ -34,6 +34,7 @@ everything on (bool)                                    layer, state
 pick       x, y: an object of the layer                 state
 image      index: of the queue                          image, state
 export     format (coco png labels npz polygons)        file
+load       name; buffers[0]: a file of an export        state, loaded
 frame      frame (video only)                           frame
 propagate  frame or null, reverse (video only)          progress, masks, state
 stop       ends a propagation after its frame (video)   state
@@ -57,6 +58,7 @@ progress done, total (video), running
 frame    frame, masks [{object, ...mask head}]; buffers: JPEG bytes, then the bits of each mask
 masks    frame, masks: as frame, without the image, to all views: what has changed there
 file     name, mime; buffers[0]: the contents
+loaded   objects (how many), absent (names of the file's images that are not open)
 error    text
 ======== =========================================================================================
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core, io
 from sam_rlx._interactive.document import Segment
+from sam_rlx._interactive.saved import LABELS_KEY
 from sam_rlx._interactive.sources import encoded
 from sam_rlx.errors import InvalidArgumentError
 
@@ -81,6 +82,7 @@ def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
                 image_id=number + 1,
                 category_id=numbers[one.text or one.name],
                 name=one.name,
+                color=list(one.color),
                 score=one.score,
             )
             for one in image.objects
@@ -110,16 +112,26 @@ def label_image(image: Annotated) -> NDArray[np.uint16]:
 def _labels(image: Annotated) -> bytes:
     labels = label_image(image)
     small = len(image.objects) < 256
-    return encoded(labels.astype(np.uint8) if small else labels, "PNG")  # type: ignore[arg-type]
+    said = {
+        str(number + 1): {"name": one.name, "color": list(one.color), "score": one.score}
+        for number, one in enumerate(image.objects)
+    }
+    text = io.pillow("PngImagePlugin").PngInfo()
+    text.add_itxt(LABELS_KEY, json.dumps(said), zip=True)
+    file = streams.BytesIO()
+    pixels = io.pillow("Image").fromarray(labels.astype(np.uint8) if small else labels)
+    pixels.save(file, "PNG", pnginfo=text, compress_level=1)
+    return file.getvalue()
 
 
 def arrays(image: Annotated) -> dict[str, NDArray[Any]]:
-    """Return ``masks`` bool (N, H, W), ``scores`` (N,), ``names`` and ``labels`` (H, W)."""
+    """Return ``masks`` (N, H, W), ``scores``, ``names``, ``colors`` (N, 3), ``labels`` (H, W)."""
     masks = [one.mask for one in image.objects]
     return {
         "masks": np.stack(masks) if masks else np.zeros((0, *image.hw), np.bool_),
         "scores": np.array([one.score for one in image.objects], np.float32),
         "names": np.array([one.name for one in image.objects], np.str_),
+        "colors": np.array([one.color for one in image.objects], np.uint8).reshape(-1, 3),
         "labels": label_image(image),
     }
 
@@ -139,6 +151,7 @@ def _polygons(image: Annotated) -> dict[str, Any]:
         "objects": [
             {
                 "name": one.name,
+                "color": list(one.color),
                 "score": one.score,
                 "polygons": _core.mask_to_polygons(one.mask, True),
             }

@@ -13,6 +13,8 @@ from sam_rlx._interactive.export import ExportedFile, export
 from sam_rlx._interactive.image_state import ImageState
 from sam_rlx._interactive.layer import Layer
 from sam_rlx._interactive.masks import PackedMask
+from sam_rlx._interactive.saved import OpenImages, with_saved
+from sam_rlx._interactive.saved_documents import read_saved
 from sam_rlx._interactive.session import Answer
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
@@ -45,7 +47,7 @@ class ImageSession(ImageState):
         for kind in (
             *("click", "box", "undo", "redo", "delete", "commit", "cancel", "select"),
             *("candidate", "rename", "recolor", "text", "everything", "pick", "image", "export"),
-            "start",
+            *("start", "load"),
         )
     }
 
@@ -266,3 +268,34 @@ class ImageSession(ImageState):
             head = {"type": "file", "name": file.name, "mime": file.mime, "answer": answer}
             self.send(head, [file.contents], view)
         return file
+
+    def do_load(self, values: Mapping[str, Any], view: str | None, answer: Answer) -> list[str]:
+        """Add the objects of a file to their images; return those of its images that are not open.
+
+        A view that asked is told how many these are.
+        """
+        name = fields.text(values, "name")
+        contents = values.get("contents")
+        if not isinstance(contents, bytes) or not contents:
+            raise InvalidArgumentError(f"{name}: expected a file, found nothing in it")
+        names = [self.sources.name(at) for at in range(len(self.sources))]
+        with self._working("loading"):
+            images = OpenImages(names, self.index, self._size_of)
+            saved, absent = read_saved(name, contents, images)
+        with self._lock:
+            for index, objects in saved.items():
+                history = self._histories[index]
+                history.put(with_saved(history.document, objects))
+                history.settle()
+        self._broadcast(answer)
+        if view is not None:
+            found = sum(map(len, saved.values()))
+            head = {"type": "loaded", "objects": found, "absent": absent, "answer": answer}
+            self.send(head, [], view)
+        return absent
+
+    def _size_of(self, index: int) -> tuple[int, int]:
+        if index not in self._sizes:
+            height, width = self.sources.read(index).shape[:2]
+            self._sizes[index] = (height, width)
+        return self._sizes[index]

@@ -74,7 +74,8 @@ class Session:
             hover = partial(self.on_hover, head, view, answer)
             self._worker.preview(("hover", view), partial(self._guarded, hover, view, answer))
         else:
-            self._enqueue(kind, head, view, answer)
+            files = {"contents": bytes(buffers[0])} if buffers else {}
+            self._enqueue(kind, {**head, **files}, view, answer)
 
     def _checked(self, head: Any) -> tuple[str, str, Answer]:
         if not isinstance(head, Mapping):

@@ -72,6 +72,8 @@ class Page {
     this.model = null; // of the images that are open
     this.end = null;
     this.maxBytes = 0;
+    this.seq = 0; // of what the page itself asks
+    this.later = []; // files with objects of images that are being opened
     const address = url("session");
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     this.socket = new WebSocket(address);
@@ -82,6 +84,11 @@ class Page {
     at("example").onclick = () => this.example();
     at("files").onchange = (event) => {
       this.open([...event.target.files]);
+      event.target.value = "";
+    };
+    at("load").onclick = () => at("saved").click();
+    at("saved").onchange = (event) => {
+      this.load([...event.target.files]);
       event.target.value = "";
     };
     document.addEventListener("paste", (event) => this.open([...event.clipboardData.files]));
@@ -107,7 +114,15 @@ class Page {
     if (head.type === "welcome") this.welcome(head);
     else if (head.type === "opened") this.opened();
     else if (head.type === "error" && !head.answer) this.say(head.text, true);
+    else if (head.to === "page") this.told(head);
     else this.model?.tell("msg:custom", head, buffers);
+  }
+
+  told(head) {
+    if (head.type === "error") return this.say(head.text, true);
+    if (head.type !== "loaded") return;
+    const absent = head.absent.length ? `; not open: ${head.absent.slice(0, 5).join(", ")}` : "";
+    this.say(`Objects loaded: ${head.objects}${absent}`);
   }
 
   welcome(head) {
@@ -125,18 +140,35 @@ class Page {
     return this.open([new File([await answer.blob()], "coins.jpg")]);
   }
 
-  async open(files) {
-    if (!files.length) return;
+  fits(files) {
     const total = files.reduce((sum, file) => sum + file.size, 0);
-    if (total > this.maxBytes) {
-      const most = Math.floor(this.maxBytes / 1e6);
-      this.say(`At most ${most} MB at once; these are ${Math.ceil(total / 1e6)} MB.`, true);
-      return;
-    }
+    if (total <= this.maxBytes) return true;
+    const most = Math.floor(this.maxBytes / 1e6);
+    this.say(`At most ${most} MB at once; these are ${Math.ceil(total / 1e6)} MB.`, true);
+    return false;
+  }
+
+  // Open images, and load what lies beside them.
+  async open(all) {
+    const saved = all.filter((file) => /\.(json|npz)$/i.test(file.name));
+    const files = all.filter((file) => !saved.includes(file));
+    if (!files.length) return this.load(saved);
+    if (!this.fits(files)) return;
+    this.later = saved;
     this.say("Sending");
     const parts = await Promise.all(files.map((file) => file.arrayBuffer()));
     const names = files.map((file) => file.name || "image");
     this.socket.send(pack({ type: "open", model: at("models").value, names }, parts));
+  }
+
+  // Load objects that were exported.
+  async load(files) {
+    if (!files.length || !this.fits(files)) return;
+    if (!this.model) return this.say("Open the image of these objects first, or both at once.", true);
+    for (const file of files) {
+      const head = { type: "load", view: "page", seq: ++this.seq, name: file.name };
+      this.socket.send(pack(head, [await file.arrayBuffer()]));
+    }
   }
 
   opened() {
@@ -146,6 +178,8 @@ class Page {
     at("drop").hidden = true;
     this.model = new SocketModel(this.socket);
     this.end = this.front.render({ model: this.model, el: at("view") });
+    at("load").hidden = false;
+    this.load(this.later.splice(0));
   }
 
   closed(event) {

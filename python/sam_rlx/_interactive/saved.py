@@ -1,0 +1,164 @@
+"""Objects of images from files: those that `export` writes, and COCO of other programs."""
+
+import io as streams
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import viz
+from sam_rlx._image_files import open_image
+from sam_rlx._interactive import fields
+from sam_rlx._interactive.document import Color, Document, Segment
+from sam_rlx._interactive.masks import PackedMask
+from sam_rlx._printable import shown
+from sam_rlx.errors import InvalidArgumentError
+
+# A key of a label image's text, which has names, colours and scores by label.
+LABELS_KEY = "sam_rlx objects"
+_MAX_LABELS = 1000
+_MAX_NAME = 200
+
+Size: TypeAlias = tuple[int, int]  # H, W
+
+
+@dataclass(frozen=True, eq=False)
+class SavedObject:
+    """An object of a file; what the file does not say is None."""
+
+    mask: NDArray[np.bool_]
+    name: str | None = None
+    color: Color | None = None
+    score: float = 1.0
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class OpenImages:
+    """The images that a file's objects may belong to: their names, the current one, their sizes."""
+
+    names: Sequence[str]
+    current: int
+    size_of: Callable[[int], Size]
+
+    def check(self, where: str, index: int, found: Size) -> None:
+        """Refuse masks of another size than the image's."""
+        height, width = self.size_of(index)
+        if (height, width) != found:
+            turned = ", as if the image were turned (EXIF)" if found == (width, height) else ""
+            raise InvalidArgumentError(
+                f"{where}: expected masks of {width} x {height} pixels for {self.names[index]}, "
+                f"found {found[1]} x {found[0]}{turned}"
+            )
+
+
+def with_saved(document: Document, saved: Sequence[SavedObject]) -> Document:
+    """Return a document with objects of a file behind its own; none is current."""
+    number = document.next_number
+    return document.added(
+        *(
+            Segment(
+                number + at,
+                (one.name or "").strip()[:_MAX_NAME] or f"object {number + at}",
+                one.color or viz.color(number + at),
+                text=one.text,
+                candidates=(PackedMask.of(one.mask),),
+                scores=(one.score,),
+            )
+            for at, one in enumerate(saved)
+        ),
+        current=False,
+    )
+
+
+def read_label_image(name: str, contents: bytes, images: OpenImages) -> list[SavedObject]:
+    """Return the objects of the current image: what has one label other than 0 is one of them.
+
+    Masks that lay over each other come back as they are seen: without what was hidden.
+    """
+    with open_image(streams.BytesIO(contents)) as opened:
+        values = np.asarray(opened)
+        said = opened.info.get(LABELS_KEY)
+    if values.ndim != 2 or values.dtype.kind not in "uib":
+        raise InvalidArgumentError(
+            f"{name}: expected a label image, with one number for each pixel, found colours or "
+            "fractions"
+        )
+    images.check(name, images.current, (values.shape[0], values.shape[1]))
+    labels = [int(label) for label in np.unique(values) if label != 0]
+    if len(labels) > _MAX_LABELS:
+        raise InvalidArgumentError(
+            f"{name}: expected at most {_MAX_LABELS} labels, found {len(labels)}: "
+            "is it a photograph?"
+        )
+    described = _described(name, said)
+    return [_named(f"{name}: label {k}", values == k, described.get(str(k), {})) for k in labels]
+
+
+def _described(name: str, text: Any) -> dict[str, Any]:
+    if not isinstance(text, str):
+        return {}
+    found = parsed(name, text)
+    return found if isinstance(found, dict) else {}
+
+
+def _named(where: str, mask: NDArray[np.bool_], said: Any) -> SavedObject:
+    if not isinstance(said, dict):
+        raise InvalidArgumentError(f"{where}: expected an object of JSON, found {shown(said)}")
+    return SavedObject(mask, *described(where, said))
+
+
+def described(where: str, said: dict[str, Any]) -> tuple[str | None, Color | None, float]:
+    """Return name, colour and score, as far as a dict has them."""
+    name, color, score = said.get("name"), said.get("color"), said.get("score")
+    try:
+        if name is not None and not isinstance(name, str):
+            raise InvalidArgumentError(f"name: expected a text, found {shown(name)}")
+        return (
+            name,
+            None if color is None else fields.color(said),
+            1.0 if score is None else fields.number(said, "score", -1e6, 1e6),
+        )
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from error
+
+
+def read_arrays(name: str, contents: bytes, images: OpenImages) -> list[SavedObject]:
+    """Return the objects of the current image from an NPZ archive with ``masks``."""
+    try:
+        with np.load(streams.BytesIO(contents), allow_pickle=False) as archive:
+            found = {key: archive[key] for key in ("masks", "names", "scores", "colors")}
+    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, TypeError) as error:
+        raise InvalidArgumentError(
+            f"{name}: expected NumPy arrays masks, names, scores and colors, found {error}"
+        ) from error
+    masks, names, scores, colors = found.values()
+    count = len(masks) if masks.ndim else 0
+    shapes = (masks.ndim, masks.dtype.kind, names.shape, names.dtype.kind)
+    if shapes != (3, "b", (count,), "U") or scores.shape != (count,) or colors.shape != (count, 3):
+        raise InvalidArgumentError(
+            f"{name}: expected masks bool (N, H, W), names (N,), scores (N,) and colors (N, 3), "
+            f"found masks {masks.dtype} {masks.shape}, {names.shape}, {scores.shape} and "
+            f"{colors.shape}"
+        )
+    images.check(name, images.current, (masks.shape[1], masks.shape[2]))
+    return [
+        _named(
+            f"{name}: object {at}",
+            masks[at],
+            {"name": str(names[at]), "score": float(scores[at]), "color": colors[at].tolist()},
+        )
+        for at in range(count)
+    ]
+
+
+def parsed(name: str, text: str | bytes) -> Any:
+    """Return what JSON says."""
+    try:
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"{name}: expected JSON, found {error}") from error
