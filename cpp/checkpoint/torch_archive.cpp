@@ -29,10 +29,11 @@ std::string find_folder(const ZipArchive& zip, const std::string& where) {
   }
   if (folder.empty()) {
     const auto& entries = zip.entries();
-    fail<CheckpointError>(
-        where, "a PyTorch archive with data.pkl",
-        "a zip file without, of " + std::to_string(entries.size()) + " entries" +
-            (entries.empty() ? "" : ", such as " + printable(entries.begin()->first)));
+    fail<CheckpointError>(where, "a PyTorch archive with data.pkl",
+                          "a zip file without, of " + std::to_string(entries.size()) + " entries" +
+                              (entries.empty() ? ""
+                                               : ", such as " + printable(entries.begin()->first) +
+                                                     "; unpack a zip file around a checkpoint"));
   }
   return folder;
 }

@@ -155,7 +155,9 @@ class Reader {
       fail<CheckpointError>(location(name), "no encryption", "an encrypted entry");
     if (method != 0) {
       fail<CheckpointError>(location(name), "an entry stored without compression",
-                            "compression method " + std::to_string(method));
+                            "compression method " + std::to_string(method) +
+                                "; unpack a zip file around a checkpoint, or write it again with "
+                                "torch.save(torch.load(FILE), OUTPUT)");
     }
     if (size != stored_size || (disk != 0 && disk != kSaturated16)) {
       fail<CheckpointError>(location(name), std::to_string(size) + " stored bytes in this file",
