@@ -42,6 +42,14 @@ class _Widget(anywidget.AnyWidget):
     revision = traitlets.Int(0, read_only=True).tag(sync=True)
 
     _session: Session
+    _kind: type[Any]  # of the session
+
+    def __init__(self, model: Model, source: Any, *, num_threads: int | None = None) -> None:
+        super().__init__()
+        self._session = self._kind(
+            model, source, send=self._to_views, changed=self._changed, num_threads=num_threads
+        )
+        self.on_msg(lambda _, head, buffers: self._session.receive(head, buffers or ()))
 
     def open(self) -> None:
         """Meet the front end."""
@@ -50,9 +58,6 @@ class _Widget(anywidget.AnyWidget):
         # not where the front end chose. Sessions send for the running cell: clicks waited for it.
         if hasattr(self.comm, "_reply_subshell_for"):
             self.comm._reply_subshell_for = None
-
-    def _connect(self) -> None:
-        self.on_msg(lambda _, head, buffers: self._session.receive(head, buffers or ()))
 
     def _to_views(self, head: dict[str, Any], buffers: list[bytes], view: str | None) -> None:
         if self.comm is not None:
@@ -81,6 +86,36 @@ class _Widget(anywidget.AnyWidget):
         """End the work of the widget and take it off its pages."""
         self._session.close()
         super().close()
+
+    # ---------------------------------------------------------------- gestures
+
+    def undo(self) -> None:
+        """Take back the last prompt or change of an object."""
+        self._session.call("undo")
+
+    def redo(self) -> None:
+        """Do again what `undo` took back."""
+        self._session.call("redo")
+
+    def commit(self) -> None:
+        """Leave the current object as it is; the next prompt begins another one."""
+        self._session.call("commit")
+
+    def select(self, index: int | None) -> None:
+        """Choose the object that prompts change, from 0; None for a new one."""
+        self._session.call("select", index=index)
+
+    def delete(self, index: int | None = None) -> None:
+        """Delete an object; by default the current one. The others stay as they are."""
+        self._session.call("delete", index=index)
+
+    def rename(self, index: int, name: str) -> None:
+        """Give an object another name."""
+        self._session.call("rename", index=index, name=name)
+
+    def recolor(self, index: int, color: Sequence[int]) -> None:
+        """Give an object another colour, RGB of 0 to 255."""
+        self._session.call("recolor", index=index, color=color)
 
 
 class SegmentWidget(_Widget):
@@ -121,13 +156,10 @@ class SegmentWidget(_Widget):
     """
 
     _session: ImageSession
+    _kind = ImageSession
 
     def __init__(self, model: Model, images: Any, *, num_threads: int | None = None) -> None:
-        super().__init__()
-        self._session = ImageSession(
-            model, images, send=self._to_views, changed=self._changed, num_threads=num_threads
-        )
-        self._connect()
+        super().__init__(model, images, num_threads=num_threads)
 
     # ---------------------------------------------------------------- what there is
 
@@ -198,41 +230,13 @@ class SegmentWidget(_Widget):
         """Begin an object with a mask, bool (H, W); clicks correct it."""
         self._session.call("start", mask=mask, name=name)
 
-    def undo(self) -> None:
-        """Take back the last change of an object."""
-        self._session.call("undo")
-
-    def redo(self) -> None:
-        """Do again what `undo` took back."""
-        self._session.call("redo")
-
-    def commit(self) -> None:
-        """Leave the current object as it is; the next prompt begins another one."""
-        self._session.call("commit")
-
     def cancel(self) -> None:
         """Forget what was done since the last `commit`."""
         self._session.call("cancel")
 
-    def delete(self, index: int | None = None) -> None:
-        """Delete an object; by default the current one."""
-        self._session.call("delete", index=index)
-
-    def select(self, index: int | None) -> None:
-        """Choose the object that prompts change, from 0; None for a new one."""
-        self._session.call("select", index=index)
-
     def candidate(self, index: int) -> None:
         """Choose another answer to a single click: 0, 1 or 2."""
         self._session.call("candidate", index=index)
-
-    def rename(self, index: int, name: str) -> None:
-        """Give an object another name."""
-        self._session.call("rename", index=index, name=name)
-
-    def recolor(self, index: int, color: Sequence[int]) -> None:
-        """Give an object another colour, RGB of 0 to 255."""
-        self._session.call("recolor", index=index, color=color)
 
     def show(self, index: int) -> None:
         """Go to another image, from 0. What was done on this one stays."""
@@ -310,13 +314,10 @@ class VideoWidget(_Widget):
     """
 
     _session: VideoSession
+    _kind = VideoSession
 
     def __init__(self, model: Model, clip: Any, *, num_threads: int | None = None) -> None:
-        super().__init__()
-        self._session = VideoSession(
-            model, clip, send=self._to_views, changed=self._changed, num_threads=num_threads
-        )
-        self._connect()
+        super().__init__(model, clip, num_threads=num_threads)
 
     @property
     def objects(self) -> list[Track]:
@@ -374,27 +375,3 @@ class VideoWidget(_Widget):
     def stop(self) -> None:
         """End tracking after the current frame."""
         self._session.on_stop()
-
-    def undo(self) -> None:
-        """Take back the last prompt or change of an object."""
-        self._session.call("undo")
-
-    def redo(self) -> None:
-        """Do again what `undo` took back."""
-        self._session.call("redo")
-
-    def commit(self) -> None:
-        """Leave the current object as it is; the next prompt begins another one."""
-        self._session.call("commit")
-
-    def select(self, index: int | None) -> None:
-        """Choose the object that prompts change, from 0; None for a new one."""
-        self._session.call("select", index=index)
-
-    def delete(self, index: int | None = None) -> None:
-        """Forget an object; by default the current one. The others stay as they are."""
-        self._session.call("delete", index=index)
-
-    def rename(self, index: int, name: str) -> None:
-        """Give an object another name."""
-        self._session.call("rename", index=index, name=name)
