@@ -1,9 +1,11 @@
-"""A server's application with a tiny model."""
+"""A server's application with a tiny model, and a browser."""
 
 from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,3 +88,28 @@ def client_of(engine: Any) -> Any:
 
     app = create_app(engine, TOKEN, allowed_hosts("127.0.0.1"))
     return TestClient(app, base_url=f"http://{HOST}", headers={"Token": TOKEN})
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Any]:
+    from support.jupyter import browser
+
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(chrome: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """JupyterLab, in a folder of its own."""
+    from support.jupyter import JupyterServer
+
+    running = JupyterServer(tmp_path_factory.mktemp("jupyter"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def predictor(model: sam_rlx.Model) -> sam_rlx.ImagePredictor:
+    """Has encoded the packaged image that pages show."""
+    coins = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
+    return predictor_of(model, sam_rlx.io.read_image(coins))

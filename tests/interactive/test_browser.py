@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 import sam_rlx
 from numpy.typing import NDArray
 from sam_rlx import io
-from support.jupyter import Canvas, JupyterServer, NotebookPage, browser, shared_folder, wait_for
+from support.jupyter import Canvas, JupyterServer, NotebookPage, shared_folder, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -70,28 +69,8 @@ class State:
 
 
 @pytest.fixture(scope="module")
-def chrome() -> Iterator[Any]:
-    with browser() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def server(chrome: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
-    running = JupyterServer(tmp_path_factory.mktemp("jupyter"))
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def image() -> NDArray[np.uint8]:
     return io.read_image(ASSETS / "coins.jpg")
-
-
-@pytest.fixture(scope="module")
-def predictor(image: NDArray[np.uint8]) -> sam_rlx.ImagePredictor:
-    made = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
-    made.set_image(image)
-    return made
 
 
 def answers(predictor: sam_rlx.ImagePredictor, entry: Any) -> NDArray[np.bool_]:

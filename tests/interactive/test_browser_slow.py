@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.jupyter import Canvas, JupyterServer, NotebookPage, browser
+from support.jupyter import Canvas, JupyterServer, NotebookPage
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
@@ -17,19 +16,6 @@ from sam_rlx.widget import SegmentWidget, VideoWidget
 coins = Image.open(Path(sam_rlx.__file__).parent / "assets" / "coins.jpg").convert("RGB")
 """
 STILL = "f.waiting.size === 0 && !f.status"
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Any]:
-    with browser() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def server(chrome: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
-    running = JupyterServer(tmp_path_factory.mktemp("jupyter"))
-    yield running
-    running.close()
 
 
 def opened(chrome: Any, server: JupyterServer, name: str, *cells: str) -> NotebookPage:

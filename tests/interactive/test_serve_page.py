@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx import io
 from support import HANG_SECONDS
-from support.jupyter import PATIENCE, Canvas, browser, wait_for
+from support.jupyter import PATIENCE, Canvas, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -39,19 +38,6 @@ def address() -> Iterator[str]:
     finally:
         process.kill()
         process.communicate(timeout=HANG_SECONDS)
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Any]:
-    with browser() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def predictor() -> sam_rlx.ImagePredictor:
-    made = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
-    made.set_image(io.read_image(COINS))
-    return made
 
 
 class Tab:
