@@ -82,6 +82,8 @@ def test_undo_and_redo(widget: VideoWidget) -> None:
     assert widget.masks(0) == {}
     widget.redo()
     assert (widget.masks(0)["object 1"] == first).all()
+    widget.recolor(0, [1, 2, 3])
+    assert widget.objects[0].color == (1, 2, 3)
 
 
 def test_stop_ends_within_one_frame(model: sam_rlx.Model, clip: np.ndarray) -> None:
