@@ -198,6 +198,65 @@ def test_positions_are_right_at_zoom_4(tab: Tab, predictor: sam_rlx.ImagePredict
     tab.check(predictor)
 
 
+def test_keys_alone(chrome: Any, address: str, predictor: sam_rlx.ImagePredictor) -> None:
+    """Without a mouse: Tab reaches the image, Shift and arrows aim, I and X click."""
+    context = chrome.new_context(viewport={"width": 640, "height": 400})
+    tab = Tab(context.new_page(), address)
+    keys, canvas = tab.page.keyboard, tab.canvas
+    assert canvas.canvas.bounding_box()["height"] <= 0.8 * 400  # of a small or enlarged window
+    for _ in range(40):
+        keys.press("Tab")
+        if canvas.front("document.activeElement === f.canvas"):
+            break
+    keys.press("i")  # nothing is aimed at
+    before = canvas.pixels_hash()
+    for _ in range(3):
+        keys.press("Shift+ArrowRight")
+    canvas.wait("f.hover")
+    assert canvas.pixels_hash() != before
+    aimed = canvas.front("[f.aimed.x, f.aimed.y]")
+    keys.press("i")
+    (one,) = tab.settled("f.state.objects.length === 1")["objects"]
+    assert one["points"] == [[*aimed, 1]]
+    tab.check(predictor)
+    keys.press("Shift+ArrowUp")
+    keys.press("x")
+    (one,) = tab.settled("f.state.objects[0].points.length === 2")["objects"]
+    assert one["points"][1][2] == 0
+    assert one["points"][1][1] < aimed[1]
+    tab.check(predictor)
+    keys.press("Enter")
+    tab.settled("f.state.current === null")
+    left = canvas.front("f.left")
+    keys.down(" ")
+    canvas.drag((100, 100), (140, 100))
+    keys.up(" ")
+    canvas.wait(f"f.left > {left}")
+    assert len(tab.settled()["objects"]) == 1
+    assert tab.problems == []
+    context.close()
+
+
+def test_touch(chrome: Any, address: str, predictor: sam_rlx.ImagePredictor) -> None:
+    """A touch is a click, a long one a right click."""
+    context = chrome.new_context(viewport={"width": 390, "height": 700}, has_touch=True)
+    tab = Tab(context.new_page(), address)
+    tab.page.touchscreen.tap(*tab.canvas.client(*POINT))
+    tab.settled("f.state.objects.length === 1")
+    devtools = context.new_cdp_session(tab.page)
+    x, y = tab.canvas.client(*OTHER)
+    devtools.send(
+        "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]}
+    )
+    tab.canvas.wait("f.drag && performance.now() - f.drag.since > 600")
+    devtools.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    (one,) = tab.settled("f.state.objects[0].points.length === 2")["objects"]
+    assert [point[2] for point in one["points"]] == [1, 0]
+    tab.check(predictor)
+    assert tab.problems == []
+    context.close()
+
+
 def test_two_tabs_and_a_second_image(
     chrome: Any, address: str, predictor: sam_rlx.ImagePredictor
 ) -> None:

@@ -4,6 +4,7 @@
 
 const BUSY_AFTER = 500; // ms
 const DRAG = 4; // CSS pixels from which a press is a drag
+const LONG = 500; // ms from which a touch is a right click
 const MAX_HEIGHT = 640; // CSS pixels of the canvas
 const KEPT_FRAMES = 48;
 const RATE = 12; // frames per second of "play"
@@ -13,38 +14,38 @@ const CSS = `
 --soft:var(--jp-layout-color2,light-dark(#f0f1f3,#2a2c31));--line:var(--jp-border-color2,light-dark(#ccc,#4a4d55));
 --accent:var(--jp-brand-color1,#1976d2);color:var(--fg);background:var(--bg);
 font:13px/1.35 var(--jp-ui-font-family,system-ui,sans-serif);border:1px solid var(--line);border-radius:6px;
-overflow:hidden;position:relative;text-align:left}
-.srx *{box-sizing:border-box}
-.srx [hidden]{display:none!important}
-.srx .row{display:flex;flex-wrap:wrap;gap:4px;align-items:center;padding:5px 6px}
-.srx .sep{width:1px;height:18px;background:var(--line);margin:0 3px}
-.srx :is(button,select,input:not([type=range])){font:inherit;color:inherit;background:var(--soft);
+overflow:hidden;position:relative;text-align:left;
+*{box-sizing:border-box}
+[hidden]{display:none!important}
+.row{display:flex;flex-wrap:wrap;gap:4px;align-items:center;padding:5px 6px}
+.sep{width:1px;height:18px;background:var(--line);margin:0 3px}
+:is(button,select,input:not([type=range])){font:inherit;color:inherit;background:var(--soft);
 border:1px solid var(--line);border-radius:4px;min-height:26px;padding:2px 8px;margin:0}
-.srx button{cursor:pointer;min-width:28px}
-.srx button:hover:not(:disabled){border-color:var(--accent)}
-.srx button:disabled{opacity:.4;cursor:default}
-.srx button.on{background:var(--accent);border-color:var(--accent);color:#fff}
-.srx :focus-visible{outline:2px solid var(--accent);outline-offset:-1px}
-.srx input[type=range]{accent-color:var(--accent);margin:0}
-.srx .opacity{width:70px}
-.srx .words{flex:1 1 140px;min-width:90px}
-.srx .seek{flex:1 1 120px;min-width:80px}
-.srx .stage{position:relative;background:var(--soft);border:solid var(--line);border-width:1px 0;overflow:hidden}
-.srx canvas{display:block;width:100%;touch-action:none;cursor:crosshair;outline-offset:-3px}
-.srx .badge{position:absolute;left:8px;top:8px;padding:3px 9px;border-radius:12px;background:#000b;color:#fff;pointer-events:none;
+button{cursor:pointer;min-width:28px}
+button:hover:not(:disabled){border-color:var(--accent)}
+button:disabled{opacity:.4;cursor:default}
+button.on{background:var(--accent);border-color:var(--accent);color:#fff}
+:focus-visible{outline:2px solid var(--accent);outline-offset:-1px}
+input[type=range]{accent-color:var(--accent);margin:0}
+.opacity{width:70px}
+.words{flex:1 1 140px;min-width:90px}
+.seek{flex:1 1 120px;min-width:80px}
+.stage{position:relative;background:var(--soft);border:solid var(--line);border-width:1px 0;overflow:hidden}
+canvas{display:block;width:100%;touch-action:none;cursor:crosshair;outline-offset:-3px}
+.badge{position:absolute;left:8px;top:8px;padding:3px 9px;border-radius:12px;background:#000b;color:#fff;pointer-events:none;
 max-width:calc(100% - 16px)}
-.srx .error{background:#b3261e}
-.srx .meter{position:absolute;left:0;bottom:0;height:3px;background:var(--accent);transition:width .1s}
-.srx .list{max-height:132px;overflow:auto}
-.srx .chip{display:inline-flex;align-items:center;gap:5px;border:1px solid var(--line);border-radius:13px;padding:1px 4px 1px 8px;
+.error{background:#b3261e}
+.meter{position:absolute;left:0;bottom:0;height:3px;background:var(--accent);transition:width .1s}
+.list{max-height:132px;overflow:auto}
+.chip{display:inline-flex;align-items:center;gap:5px;border:1px solid var(--line);border-radius:13px;padding:1px 4px 1px 8px;
 background:var(--soft);cursor:pointer;max-width:100%}
-.srx .chip.on{border-color:var(--accent);box-shadow:0 0 0 1px var(--accent)}
-.srx .chip i{width:11px;height:11px;border-radius:6px;flex:none}
-.srx .chip b{font-weight:400;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;max-width:170px}
-.srx .chip small{opacity:.65}
-.srx .chip button{min-width:18px;min-height:18px;border:0;background:none;padding:0;line-height:1}
-.srx .chip input{min-height:20px;width:110px;padding:0 4px}
-.srx .hint{opacity:.65;padding:0 2px}
+.chip.on{border-color:var(--accent);box-shadow:0 0 0 1px var(--accent)}
+.chip i{width:11px;height:11px;border-radius:6px;flex:none}
+.chip b{font-weight:400;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;max-width:170px}
+.chip small{opacity:.65}
+.chip button{min-width:18px;min-height:18px;border:0;background:none;padding:0;line-height:1}
+.chip input{min-height:20px;width:110px;padding:0 4px}
+.hint{opacity:.65;padding:0 2px}}
 `;
 
 const u32 = ([r, g, b], alpha) =>
@@ -138,6 +139,7 @@ class Front {
     this.example = null; // 0 or 1: a drag gives an example box of this label
     this.examples = [];
     this.drag = null;
+    this.aimed = null; // where keys aim
     this.status = "";
     this.part = null;
     this.gone = false;
@@ -162,8 +164,9 @@ class Front {
   }
 
   button(parent, text, title, action) {
-    const button = this.make("button", "", parent, { type: "button", textContent: text, title });
-    button.setAttribute("aria-label", title);
+    const button = this.make("button", "", parent, {
+      type: "button", textContent: text, title, ariaLabel: title,
+    });
     button.addEventListener("click", action);
     return button;
   }
@@ -175,12 +178,12 @@ class Front {
     this.buildBar(this.make("div", "row bar", root));
     this.buildTexts(this.make("div", "row texts", root, { hidden: true }));
     this.stage = this.make("div", "stage", root);
-    this.canvas = this.make("canvas", "", this.stage, { tabIndex: 0 });
-    this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-label", "image: click what to segment");
+    this.canvas = this.make("canvas", "", this.stage, {
+      tabIndex: 0, role: "application",
+      ariaLabel: "image: click what to segment, or aim with Shift and arrows; I: inside, X: outside",
+    });
     this.context = this.canvas.getContext("2d");
-    this.badge = this.make("div", "badge", this.stage, { hidden: true });
-    this.badge.setAttribute("role", "status");
+    this.badge = this.make("div", "badge", this.stage, { hidden: true, role: "status" });
     this.meter = this.make("div", "meter", this.stage);
     this.buildVideo(this.make("div", "row video", root, { hidden: true }));
     this.list = this.make("div", "row list", root);
@@ -208,7 +211,6 @@ class Front {
     this.slider = this.make("input", "opacity", bar, {
       type: "range", min: 0, max: 1, step: 0.05, value: this.opacity, title: "opacity",
     });
-    this.slider.setAttribute("aria-label", "opacity");
     this.slider.addEventListener("input", () => {
       this.opacity = +this.slider.value;
       this.compose();
@@ -234,15 +236,14 @@ class Front {
     this.texts = row;
     this.words = this.make("input", "words", row, {
       type: "text", placeholder: "what to find, such as: red circle", maxLength: 500,
+      ariaLabel: "text",
     });
-    this.words.setAttribute("aria-label", "text");
     this.words.addEventListener("keydown", (event) => {
       if (event.key === "Enter") this.find();
     });
     this.threshold = this.make("input", "", row, {
       type: "number", min: 0, max: 1, step: 0.05, value: 0.5, title: "least score",
     });
-    this.threshold.setAttribute("aria-label", "least score");
     this.button(row, "find", "find what the text names", () => this.find());
     this.likes = [1, 0].map((label) =>
       this.button(row, label ? "+ example" : "− example",
@@ -263,7 +264,6 @@ class Front {
     this.video = row;
     this.player = this.button(row, "▶", "play (Space)", () => this.play(!this.playing));
     this.seek = this.make("input", "seek", row, { type: "range", min: 0, value: 0, title: "frame" });
-    this.seek.setAttribute("aria-label", "frame");
     this.seek.addEventListener("input", () => {
       this.play(false);
       this.goto(+this.seek.value);
@@ -300,6 +300,7 @@ class Front {
       event.stopPropagation();
     });
     on(canvas, "keydown", (event) => this.key(event));
+    on(canvas, "keyup blur", () => { this.spaceDown = false; });
     // A notebook would take these for its own.
     on(this.root, "keydown keyup keypress mousedown mouseup click dblclick", (event) =>
       event.stopPropagation(),
@@ -361,8 +362,8 @@ class Front {
     if (!pan && !this.inside(at)) return;
     this.canvas.setPointerCapture(event.pointerId);
     this.drag = { at, to: at, pan, label: event.button === 2 || modified(event) ? 0 : 1, moved: false,
-      left: this.left, top: this.top };
-    this.hoverAt = null;
+      left: this.left, top: this.top, since: performance.now() };
+    this.hoverAt = this.aimed = null;
   }
 
   move(event) {
@@ -379,6 +380,7 @@ class Front {
       this.draw();
       return;
     }
+    this.aimed = null;
     if (this.layers) return this.highlight(at);
     if (!this.inside(at) || this.example !== null || this.playing) return;
     this.hoverAt = { x: at.x, y: at.y, label: modified(event) ? 0 : 1 };
@@ -399,8 +401,10 @@ class Front {
         Math.max(drag.at.x, clip(to.x, width)), Math.max(drag.at.y, clip(to.y, height)),
       ];
       if (box[2] - box[0] > 0 && box[3] - box[1] > 0) this.boxed(box);
-    } else if (this.layers) this.send("pick", { x: drag.at.x, y: drag.at.y });
-    else this.send("click", { x: drag.at.x, y: drag.at.y, label: drag.label, ...this.where() });
+    } else {
+      const long = event.pointerType === "touch" && performance.now() - drag.since > LONG;
+      this.clicked(drag.at, long ? 0 : drag.label);
+    }
     this.draw();
   }
 
@@ -458,7 +462,23 @@ class Front {
     center.x = (center.u - this.left) / this.scale;
     center.y = (center.v - this.top) / this.scale;
     const pan = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] };
-    const is = this.image?.kind === "video";
+    const step = (by) => this.image?.kind === "video" && this.goto(this.frame + by);
+    const keys = {
+      Enter: () => this.send("commit"), Escape: () => this.escape(),
+      Delete: () => this.discard(), Backspace: () => this.discard(),
+      c: () => this.nextCandidate(), e: () => this.everything(),
+      o: () => this.toggleOutline(), l: () => this.toggleLabels(),
+      i: () => this.hit(1), x: () => this.hit(0),
+      "+": () => this.zoom(1.25, center), "=": () => this.zoom(1.25, center),
+      "-": () => this.zoom(0.8, center), 0: () => this.fit(),
+      PageDown: () => this.turn(1), PageUp: () => this.turn(-1),
+      t: () => this.video.hidden || this.forward.click(),
+      " ": () => {
+        if (this.video.hidden) this.spaceDown = true;
+        else this.play(!this.playing);
+      },
+      ",": () => step(-1), ".": () => step(1),
+    };
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (command && key === "z") this.send(event.shiftKey ? "redo" : "undo");
     else if (command && key === "y") this.send("redo");
@@ -467,28 +487,38 @@ class Front {
       if (+digit[1] <= 3) this.send("candidate", { index: +digit[1] - 1 });
     } else if (digit) {
       if (+digit[1] <= this.state.objects.length) this.send("select", { index: +digit[1] - 1 });
-    } else if (key === "Enter") this.send("commit");
-    else if (key === "Escape") this.escape();
-    else if (key === "Delete" || key === "Backspace") this.discard();
-    else if (key === "c") this.nextCandidate();
-    else if (key === "e") this.everything();
-    else if (key === "o") this.toggleOutline();
-    else if (key === "l") this.toggleLabels();
-    else if (key === "+" || key === "=") this.zoom(1.25, center);
-    else if (key === "-") this.zoom(0.8, center);
-    else if (key === "0") this.fit();
-    else if (key === "PageDown") this.turn(1);
-    else if (key === "PageUp") this.turn(-1);
-    else if (key === "t" && is) this.forward.click();
-    else if (key === " " && is) this.play(!this.playing);
-    else if (is && (key === "," || key === ".")) this.goto(this.frame + (key === "." ? 1 : -1));
-    else if (pan[key]) {
-      this.left += pan[key][0];
-      this.top += pan[key][1];
-      this.fitted = false;
-      this.draw();
+    } else if (pan[key]) {
+      const [x, y] = pan[key];
+      if (event.shiftKey) this.aim(x, y, center);
+      else {
+        this.left += x;
+        this.top += y;
+        this.fitted = false;
+        this.draw();
+      }
     } else if (key === "Tab") return;
+    else keys[key]?.();
     event.preventDefault();
+  }
+
+  // Without a mouse: move a cross, whose preview is seen, and click there.
+  aim(left, top, center) {
+    const { x, y } = this.aimed || center;
+    const to = { x: x - left / 4 / this.scale, y: y - top / 4 / this.scale };
+    if (!this.inside(to)) return;
+    this.aimed = to;
+    this.hoverAt = { ...to, label: 1 };
+    this.ask();
+    this.draw();
+  }
+
+  hit(label) {
+    if (this.aimed) this.clicked(this.aimed, label);
+  }
+
+  clicked({ x, y }, label) {
+    if (this.layers) this.send("pick", { x, y });
+    else this.send("click", { x, y, label, ...this.where() });
   }
 
   escape() {
@@ -779,7 +809,7 @@ class Front {
     this.list.replaceChildren();
     if (!objects.length) {
       this.make("span", "hint", this.list, {
-        textContent: "click: in · right click: out · drag: box · Enter: next object",
+        textContent: "click: in · right click, long touch: out · drag: box · Enter: next object",
       });
     }
     objects.forEach((one, index) => {
@@ -835,7 +865,8 @@ class Front {
   resize() {
     const width = this.stage.clientWidth || 640;
     const { width: w, height: h } = this.image || { width: 16, height: 9 };
-    const height = Math.max(80, Math.min(Math.round((width * h) / w), MAX_HEIGHT));
+    const most = Math.min(MAX_HEIGHT, Math.max(240, innerHeight * 0.8));
+    const height = Math.round(Math.max(80, Math.min((width * h) / w, most)));
     this.ratio = devicePixelRatio || 1;
     const [cw, ch] = [Math.round(width * this.ratio), Math.round(height * this.ratio)];
     this.canvas.style.height = `${height}px`;
@@ -977,6 +1008,12 @@ class Front {
       context.lineWidth = 2;
       context.fill();
       context.stroke();
+    }
+    if (this.aimed) {
+      const { x, y } = this.aimed;
+      const arm = 9 / scale;
+      this.rectangle(context, [x - arm, y, x + arm, y], "#fff");
+      this.rectangle(context, [x, y - arm, x, y + arm], "#fff");
     }
     if (drag && drag.moved && !drag.pan) {
       const { at, to } = drag;
