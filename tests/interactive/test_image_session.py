@@ -308,6 +308,24 @@ def test_a_folder_is_a_queue(model: sam_rlx.Model, tmp_path: Path) -> None:
         ImageSession(model, tmp_path / "none")
 
 
+def test_a_file_is_upright_and_an_image_as_its_pixels_are(
+    model: sam_rlx.Model, tmp_path: Path
+) -> None:
+    """Masks are in the frame of `session.image`, which `io.read_image` gives too."""
+    pixels = np.random.default_rng(1).integers(0, 255, (20, 31, 3), np.uint8)
+    turned = Image.Exif()
+    turned[0x0112] = 8
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=turned)
+    with Image.open(tmp_path / "a.png") as opened:
+        for given, seen in ((tmp_path / "a.png", np.rot90(pixels)), (opened, pixels)):
+            session = ImageSession(model, given, num_threads=1)
+            np.testing.assert_array_equal(session.image, seen)
+            session.call("click", x=5, y=5)
+            assert session.document.objects[0].mask.shape == seen.shape[:2]
+            session.close()
+    np.testing.assert_array_equal(io.read_image(tmp_path / "a.png"), np.rot90(pixels))
+
+
 def test_exports_hold_the_masks(session: ImageSession) -> None:
     session.call("click", x=POINT[0], y=POINT[1])
     session.call("commit")

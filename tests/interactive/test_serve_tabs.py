@@ -100,6 +100,42 @@ def test_tabs_are_told_of_wrong_messages(client: TestClient, png: bytes) -> None
         assert tab.click(60, 60, seq=2).any()
 
 
+def test_files_of_other_programs_are_seen_as_their_users_see_them(
+    client: TestClient, image: np.ndarray, model: sam_rlx.Model
+) -> None:
+    """Upright, without alpha, 16 bits over all their range; masks are in the frame that is seen."""
+    grey = image[:, :, 0].astype(np.uint16)
+    turned = Image.Exif()
+    turned[0x0112] = 6  # what is stored is turned to the left
+    stored = Image.fromarray(np.ascontiguousarray(np.rot90(image)))
+    alpha = np.dstack([image, np.full(image.shape[:2], 7, np.uint8)])
+    bright = (grey - grey.min()) * 255.0 / np.ptp(grey)
+    files = {
+        "turned.png": (stored, image, {"exif": turned}, ""),
+        "alpha.png": (Image.fromarray(alpha), image, {}, ""),
+        "deep.tif": (Image.fromarray(grey * 257), np.dstack([grey] * 3), {}, ""),
+        "narrow.tif": (Image.fromarray(grey), np.dstack([np.rint(bright)] * 3), {}, "stretched"),
+    }
+    for name, (file, seen, options, noted) in files.items():
+        data = io.BytesIO()
+        file.save(data, "TIFF" if name.endswith("tif") else "PNG", **options)
+        with client.websocket_connect(SESSION) as socket:
+            tab = Tab(socket)
+            tab.send({"type": "open", "names": [name]}, data.getvalue())
+            first, _ = unpacked(socket.receive_bytes())
+            while first["type"] == "status":
+                first, _ = unpacked(socket.receive_bytes())
+            assert (noted in first["text"] and name in first["text"]) if noted else True, first
+            assert first["type"] == ("note" if noted else "opened")
+            tab.send({"type": "ready", "view": "v", "seq": 1})
+            head, (sent,) = tab.next("image")
+            assert (head["width"], head["height"]) == (203, 151)
+            pixels = np.asarray(Image.open(io.BytesIO(sent)))
+            assert np.abs(pixels.astype(int) - seen).max() <= 1
+            found = predictor_of(model, pixels).predict(point_coords=[(60, 60)], point_labels=[1])
+            np.testing.assert_array_equal(tab.click(60, 60, 2), found.masks[found.best().index])
+
+
 def test_messages_come_back_as_they_were() -> None:
     head, buffers = unpacked(packed({"type": "a", "x": 1}, [b"", b"abc", memoryview(b"de")]))
     assert head == {"type": "a", "x": 1}

@@ -73,6 +73,7 @@ class Page {
     this.end = null;
     this.maxBytes = 0;
     this.seq = 0; // of what the page itself asks
+    this.noted = ""; // of the images that are being opened
     this.later = []; // files with objects of images that are being opened
     const address = url("session");
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
@@ -120,6 +121,7 @@ class Page {
 
   told(head) {
     if (head.type === "error") return this.say(head.text, true);
+    if (head.type === "note") return this.say((this.noted = head.text));
     if (head.type !== "loaded") return;
     const absent = head.absent.length ? `; not open: ${head.absent.slice(0, 5).join(", ")}` : "";
     this.say(`Objects loaded: ${head.objects}${absent}`);
@@ -172,7 +174,8 @@ class Page {
   }
 
   opened() {
-    this.say("");
+    this.say(this.noted);
+    this.noted = "";
     this.end?.();
     at("view").replaceChildren();
     at("drop").hidden = true;

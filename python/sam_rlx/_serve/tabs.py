@@ -3,13 +3,16 @@
 A message, either way, is binary: the length of its head (4 bytes, little endian), the head as JSON,
 and behind it its buffers, whose lengths the head tells as ``buffers``. Beside the messages of a
 session a tab sends ``{type: "open", model, names}`` with the files of images, which begins a new
-session, and gets ``{type: "welcome", models, max_bytes}`` first and ``{type: "opened"}`` then.
+session, and gets ``{type: "welcome", models, max_bytes}`` first and ``{type: "opened"}`` then, and
+``{type: "note", text}`` of what an image has that a user should know.
 """
 
 import asyncio
 import io as streams
 import json
-from collections.abc import Mapping, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,33 +26,57 @@ from sam_rlx._interactive.image_session import ImageSession
 from sam_rlx._interactive.sources import ImageSource
 from sam_rlx._serve.engine import Encoded, Engine
 from sam_rlx._serve.guard import MAX_BODY
-from sam_rlx.errors import InvalidArgumentError, SamRlxError
+from sam_rlx.errors import InvalidArgumentError, MediaWarning, SamRlxError
 
 MAX_TABS = 32
 _MAX_IMAGES = 1000
 _MAX_WAITING = 2000  # messages that a browser has not taken yet
 _TRY_AGAIN = 1013
+_SMALL_RANGE = 26  # of 256: less than a tenth
+_warned = threading.Lock()  # what Python warns of is recorded for the whole process
 
 Parts = tuple[dict[str, Any], list[memoryview]]
 
 
 class Uploads(ImageSource):
-    """Files of images that a tab sent, decoded when their turn comes."""
+    """Files of images that a tab sent, decoded when their turn comes, upright.
 
-    def __init__(self, names: Sequence[str], files: Sequence[bytes]) -> None:
+    Parameters
+    ----------
+    names, files : sequences of str and bytes
+    note : callable
+        Takes a text that the tab shows: what a page cannot see as a warning.
+    """
+
+    def __init__(
+        self, names: Sequence[str], files: Sequence[bytes], note: Callable[[str], None]
+    ) -> None:
         if not files or len(names) != len(files):
             raise InvalidArgumentError(
                 f"open: expected images and as many names, found {len(files)} and {len(names)}"
             )
         self._items = list(zip(names, files, strict=True))
+        self._note = note
 
     def name(self, index: int) -> str:
         """Return the name of a file."""
         return str(self._items[index][0])
 
     def read(self, index: int) -> NDArray[np.uint8]:
-        """Return an image as RGB (H, W, 3)."""
-        return io.read_image(streams.BytesIO(self._items[index][1]))
+        """Return an image as RGB (H, W, 3); a small range of values is stretched, with a note."""
+        name, contents = self._items[index]
+        with _warned, warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", MediaWarning)
+            pixels = io.read_image(streams.BytesIO(contents))
+        texts = [str(one.message) for one in told if issubclass(one.category, MediaWarning)]
+        if texts and int(pixels.max()) - int(pixels.min()) < _SMALL_RANGE:
+            with _warned, warnings.catch_warnings():
+                warnings.simplefilter("ignore", MediaWarning)
+                pixels = io.read_image(streams.BytesIO(contents), stretch=True)
+            texts = ["its values use less than a tenth of their range, and are stretched to all"]
+        if texts:
+            self._note(f"{name}: {'; '.join(texts)}")
+        return pixels
 
 
 def packed(head: Mapping[str, Any], buffers: Sequence[Any]) -> bytes:
@@ -129,7 +156,8 @@ class Tab:
                 f"open: expected at most {_MAX_IMAGES} images, found {len(buffers)}"
             )
         names = fields.items(head, "names", lambda entry, at: fields.text({at: entry}, at))
-        uploads = Uploads(names, [bytes(buffer) for buffer in buffers])
+        files = [bytes(buffer) for buffer in buffers]
+        uploads = Uploads(names, files, self._note)
         session = await run_in_threadpool(
             ImageSession,
             self._engine.models[self._name],
@@ -151,6 +179,9 @@ class Tab:
 
         found: Encoded = self._engine.encode(self._name, image, waiting, texts)
         return found.arrays
+
+    def _note(self, text: str) -> None:
+        self._send({"type": "note", "text": text, "to": "page"}, [])
 
     def _send(self, head: Mapping[str, Any], buffers: Sequence[Any], view: object = None) -> None:
         """Hand a message over, from any thread."""
