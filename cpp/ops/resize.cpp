@@ -146,33 +146,6 @@ void resize_bilinear(Context& ctx, ConstView planes, View out) {
                });
 }
 
-void resize_bilinear_hwc(Context& ctx, ConstView map, View out) {
-  check("resize_bilinear_hwc", map, out, 2);
-  const std::int64_t width = out.shape[1], channels = out.shape[2];
-  const std::int64_t row_stride = map.shape[1] * channels;
-  const Workspace::Scope scratch(ctx.workspace);
-  const LinearTaps y_taps = linear_taps(ctx.workspace, map.shape[0], out.shape[0], out.shape[0]);
-  const LinearTaps x_taps = linear_taps(ctx.workspace, map.shape[1], width, width);
-
-  parallel_for({ctx.num_threads, out.shape[0] * width, kRowGrain, 2 * channels * kNumberWork},
-               [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t y = i / width, x = i % width;
-                   const float* const top = map.data + y_taps.lower[y] * row_stride;
-                   const float* const bottom = map.data + y_taps.upper[y] * row_stride;
-                   const std::int64_t left = x_taps.lower[x] * channels,
-                                      right = x_taps.upper[x] * channels;
-                   const float wl = x_taps.lower_weight[x], wr = x_taps.upper_weight[x];
-                   const float wt = y_taps.lower_weight[y], wb = y_taps.upper_weight[y];
-                   float* const target = out.data + i * channels;
-                   for (std::int64_t c = 0; c < channels; ++c) {
-                     target[c] = (top[left + c] * wl + top[right + c] * wr) * wt +
-                                 (bottom[left + c] * wl + bottom[right + c] * wr) * wb;
-                   }
-                 }
-               });
-}
-
 void resize_bicubic_hwc(Context& ctx, ConstView map, View out) {
   check("resize_bicubic_hwc", map, out, 2);
   const std::int64_t width = out.shape[1];

@@ -30,8 +30,6 @@ void blend_rows(const float* a, float a_weight, const float* b, float b_weight, 
 
 // Bilinear: planes (P, H, W) -> out (P, H2, W2).
 void resize_bilinear(Context& ctx, ConstView planes, View out);
-// Bilinear, channels last: map (H, W, C) -> out (H2, W2, C).
-void resize_bilinear_hwc(Context& ctx, ConstView map, View out);
 // Bicubic (a = -0.75), channels last: map (H, W, C) -> out (H2, W2, C).
 void resize_bicubic_hwc(Context& ctx, ConstView map, View out);
 // Nearest, twice as many positions along both sides: map (H, W, C) -> out (2H, 2W, C).

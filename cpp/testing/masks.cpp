@@ -107,14 +107,11 @@ py::tuple preprocess(const py::array& image, std::int64_t side, int num_threads)
   return py::make_tuple(out, py::make_tuple(input_hw.height, input_hw.width));
 }
 
-py::array_t<double> transform_coords(const Array<double>& points,
-                                     std::pair<std::int64_t, std::int64_t> hw, std::int64_t side) {
+py::tuple resized_hw(std::pair<std::int64_t, std::int64_t> hw, std::int64_t side) {
   ImageTransform transform;
   transform.side = side;
-  auto out = make_array<double>(shape_of(points, "points"));
-  transform.transform_coords({hw.first, hw.second}, points.size() / 2, points.data(),
-                             out.mutable_data());
-  return out;
+  const Size found = transform.resized_hw({hw.first, hw.second});
+  return py::make_tuple(found.height, found.width);
 }
 
 py::tuple connected_components(const MaskArray& mask) {
@@ -214,7 +211,6 @@ py::list generate_masks(const py::array& image, const py::object& predictor,
 
 void register_masks(py::module_& m) {
   bind_resize(m, "resize_bilinear", resize_bilinear, 1);
-  bind_resize(m, "resize_bilinear_hwc", resize_bilinear_hwc, 0);
   bind_resize(m, "resize_bicubic_hwc", resize_bicubic_hwc, 0);
   bind_resize(m, "resize_linear_rows", resize_linear_rows, 0);
   bind_resize_bytes(m, "resize_pillow", resize_pillow);
@@ -225,8 +221,7 @@ void register_masks(py::module_& m) {
   m.def("resize_frame", resize_frame, py::arg("image"), py::arg("side"), py::arg("resize"));
   m.def("preprocess", preprocess, py::arg("image"), py::arg("side") = 1024,
         py::arg("num_threads") = 1);
-  m.def("transform_coords", transform_coords, py::arg("points"), py::arg("orig_hw"),
-        py::arg("side") = 1024);
+  m.def("resized_hw", resized_hw, py::arg("orig_hw"), py::arg("side"));
   m.def("connected_components", connected_components, py::arg("mask"));
   m.def("summarize_masks", summaries, py::arg("low_res"), py::arg("geometry"),
         py::arg("thresholds"), py::arg("frame"), py::arg("num_threads") = 1);

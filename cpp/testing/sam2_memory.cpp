@@ -27,7 +27,11 @@ Run make_mask_decoder(const py::dict& c, const Weights& w, const KernelTable& k)
     const std::int64_t channels = image.shape(3), batch = sparse.shape(0);
     const std::int64_t count = multimask ? layer->config.num_multimask_outputs : 1;
     sam2::HighResFeatures high_res;
-    layer->project_high_res(ctx, view_of(level0, "level0"), view_of(level1, "level1"), high_res);
+    const auto projected_by = [&](const Conv2d& conv, ConstView map) {
+      return conv.forward(ctx, map.reshape({1, map.shape[0], map.shape[1], map.shape[2]}))[0];
+    };
+    layer->adopt_high_res(ctx, projected_by(layer->conv_s0, view_of(level0, "level0")),
+                          projected_by(layer->conv_s1, view_of(level1, "level1")), high_res);
     Tensor masks({batch, count, 4 * image.shape(1), 4 * image.shape(2)});
     Tensor iou({batch, count}), tokens({batch, count, channels}), score({batch, 1});
     for (std::int64_t b = 0; b < batch; ++b) {

@@ -9,10 +9,6 @@ namespace sam_rlx::sam2 {
 
 // ---------------------------------------------------------------- image encoder
 
-std::int64_t HieraConfig::depth() const {
-  return std::accumulate(stages.begin(), stages.end(), std::int64_t{0});
-}
-
 std::int64_t HieraConfig::stage_grid(std::int64_t stage) const {
   return grid() >> std::min(stage, q_pool);
 }

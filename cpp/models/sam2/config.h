@@ -57,7 +57,6 @@ struct HieraConfig {
   static constexpr std::int64_t kPatchStride = 4;
 
   std::int64_t num_stages() const { return static_cast<std::int64_t>(stages.size()); }
-  std::int64_t depth() const;
   std::int64_t grid() const { return image_size / kPatchStride; }  // of the first stage
   std::int64_t stage_grid(std::int64_t stage) const;
   std::int64_t stage_width(std::int64_t stage) const { return embed_dim << stage; }

@@ -40,19 +40,6 @@ void MaskDecoder::visit(ParamVisitor& v) {
   v("pred_obj_score_head", pred_obj_score_head);
 }
 
-void MaskDecoder::project_high_res(Context& ctx, ConstView level0, ConstView level1,
-                                   HighResFeatures& out) const {
-  const Workspace::Scope scratch(ctx.workspace);
-  const auto batched = [](ConstView map) {
-    return map.reshape({1, map.shape[0], map.shape[1], map.shape[2]});
-  };
-  const View s0 = conv_s0.forward(ctx, batched(level0));
-  const View s1 = conv_s1.forward(ctx, batched(level1));
-  ctx.record(path + ".conv_s0", s0);
-  ctx.record(path + ".conv_s1", s1);
-  adopt_high_res(ctx, s0[0], s1[0], out);
-}
-
 void MaskDecoder::adopt_high_res(Context& ctx, ConstView s0, ConstView s1, HighResFeatures& out) {
   const auto lay_out = [&](ConstView map, std::int64_t factor, Tensor& target) {
     const Shape shape{map.shape[0] / factor, factor * factor * map.shape[2], map.shape[1] / factor};

@@ -32,11 +32,8 @@ struct MaskDecoder {
   explicit MaskDecoder(const MaskDecoderConfig& sizes);
   void visit(ParamVisitor& v);
 
-  // Maps of the backbone, channels last: level0 (4g, 4g, C), level1 (2g, 2g, C) -> out. Tensors
-  // of the right size are used again. Upstream: SAM2Base.forward_image.
-  void project_high_res(Context& ctx, ConstView level0, ConstView level1,
-                        HighResFeatures& out) const;
-  // The same from maps that are projected already: s0 (4g, 4g, C / 8), s1 (2g, 2g, C / 4).
+  // Maps of the backbone after conv_s0 and conv_s1, channels last: s0 (4g, 4g, C / 8), s1 (2g, 2g,
+  // C / 4) -> out. Tensors of the right size are used again. Upstream: SAM2Base.forward_image.
   static void adopt_high_res(Context& ctx, ConstView s0, ConstView s1, HighResFeatures& out);
 
   // What the transformer leaves behind. Masks are made from it one by one, on demand.

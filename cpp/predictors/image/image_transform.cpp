@@ -115,17 +115,6 @@ Size ImageTransform::preprocess(Context& ctx, const ImageView& image, View out) 
   return input_hw;
 }
 
-void ImageTransform::transform_coords(Size orig_hw, std::int64_t num_points, const double* points,
-                                      double* out) const {
-  const Size input_hw = resized_hw(orig_hw);
-  const double x_scale = static_cast<double>(input_hw.width) / static_cast<double>(orig_hw.width);
-  const double y_scale = static_cast<double>(input_hw.height) / static_cast<double>(orig_hw.height);
-  for (std::int64_t i = 0; i < num_points; ++i) {
-    out[2 * i] = points[2 * i] * x_scale;
-    out[2 * i + 1] = points[2 * i + 1] * y_scale;
-  }
-}
-
 namespace {
 
 // (1, H, W) -> (1, side, side)

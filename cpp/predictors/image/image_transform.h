@@ -30,11 +30,6 @@ struct ImageTransform {
 
   // uint8 RGB -> out (side, side, 3); returns the size of the part that is image.
   Size preprocess(Context& ctx, const ImageView& image, View out) const;
-
-  // Moves (x, y) points from the original image into the square, in double as upstream. A box
-  // is two points.
-  void transform_coords(Size orig_hw, std::int64_t num_points, const double* points,
-                        double* out) const;
 };
 
 // SAM 2's image transform: both sides become `side`, bilinear with antialias in float32, values
