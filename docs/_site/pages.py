@@ -28,7 +28,7 @@ _BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 # Members that come from Python's own classes have no text of ours.
-_FOREIGN = "object, BaseException, Exception, dict, tuple, list, Mapping, ndarray, Enum"
+_FOREIGN = "object, BaseException, Exception, str, dict, tuple, list, Mapping, ndarray, Enum"
 
 
 def write_pages() -> None:

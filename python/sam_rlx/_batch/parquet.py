@@ -1,13 +1,13 @@
 """Parquet files: the rows of results, and tables of images as input. Needs pyarrow."""
 
-import importlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sam_rlx._files import atomic_write
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError
+from sam_rlx._packages import optional
+from sam_rlx.errors import InvalidArgumentError
 
 # Columns of an input table in which images or their paths are looked for, in this order.
 _IMAGE_COLUMNS = ("path", "file_name", "image_path", "image", "bytes", "image_bytes")
@@ -15,12 +15,7 @@ _IMAGE_COLUMNS = ("path", "file_name", "image_path", "image", "bytes", "image_by
 
 def pyarrow(module: str = "pyarrow") -> Any:
     """Return a module of pyarrow; `MissingExtraError` without it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            "batch: expected the package pyarrow (pip install pyarrow), found none"
-        ) from error
+    return optional("batch", module, "pyarrow")
 
 
 def schema() -> Any:
