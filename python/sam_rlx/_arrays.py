@@ -318,10 +318,17 @@ def clamped(boxes: Marks, hw: tuple[int, ...], where: str = "an image") -> Marks
     Raises
     ------
     InvalidArgumentError
-        Nothing of a box is in the image, or it is empty.
+        Nothing of a box is in the image, it is empty, or it is given in fractions of the sides: all
+        of it is in the first pixel of the image.
     """
     height, width = hw
     limits = np.array([width, height, width, height], np.float64)
+    fractions = ((boxes.values >= 0) & (boxes.values <= 1)).all(axis=1)
+    if fractions.any() and max(hw) > 1:
+        raise InvalidArgumentError(
+            f"boxes: expected pixels (x0, y0, x1, y1) of {where} of {width} x {height}, found "
+            f"{boxes.values[int(fractions.argmax())].tolist()}; multiply fractions with the sides"
+        )
     values = np.clip(boxes.values, 0.0, limits)
     empty = (values[:, :2] >= values[:, 2:]).any(axis=1)
     if empty.any():

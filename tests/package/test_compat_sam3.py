@@ -97,6 +97,21 @@ def test_a_session(processor, network, images, name):
     assert nothing["masks"].shape == (0, 1, 400, 600)
 
 
+@pytest.mark.parametrize(
+    ("box", "label"), [(BOXES[0], "no"), (BOXES[0], None), (["a"] * 4, True), ({"x": 1}, True)]
+)
+def test_boxes_and_labels_that_are_refused(processor, network, images, box, label):
+    state = processor.set_image(Image.fromarray(images["odd 303x384"]))
+    judge = concepts.processor(network)
+    with upstream_sam3.on_cpu():
+        theirs = judge.set_image(Image.fromarray(images["odd 303x384"]))
+        with pytest.raises((TypeError, ValueError)):
+            judge.add_geometric_prompt(box, label, theirs)
+    with pytest.raises(sam_rlx.InvalidArgumentError):
+        processor.add_geometric_prompt(box, label, state)
+    assert "geometric_prompt" not in state
+
+
 def test_images_in_other_forms(processor, network, images):
     image = images["odd 303x384"]
     grey = Image.fromarray(image).convert("L")

@@ -1,5 +1,6 @@
 """Sessions of upstream's video predictors: names and shapes. The order of calls is the core's."""
 
+import operator
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -8,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.compat.errors import ArgumentIndexError, ArgumentRuntimeError, require
+from sam_rlx.compat.errors import (
+    ArgumentIndexError,
+    ArgumentRuntimeError,
+    ArgumentTypeError,
+    require,
+)
 from sam_rlx.compat.network import CPU
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
 from sam_rlx.compat.sam2.video_frames import SquareFrames
@@ -32,6 +38,16 @@ def begin_session(
     session = _core.VideoPredictor(model.core, 0, {"history": -1, **options})
     session.num_frames = len(images)
     return session
+
+
+def as_index(name: str, value: Any) -> int:
+    """Return a number of frames, or of one of them, as an int."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"{name}: expected an int, found {type(value).__name__} {value!r}"
+        ) from error
 
 
 def load_frame(state: State, frame_idx: int) -> None:
@@ -118,6 +134,10 @@ class VideoSessions:
 
     def _handle(self, state: State, obj_id: Hashable) -> int:
         """Return the session's number of an object; a new one is made."""
+        try:
+            hash(obj_id)
+        except TypeError as error:
+            raise ArgumentTypeError(f"obj_id: expected a hashable, found {obj_id!r}") from error
         if obj_id not in state["handles"]:
             state["handles"][obj_id] = state["next_handle"]
             state["next_handle"] += 1
@@ -164,7 +184,7 @@ class VideoSessions:
         clear_old_points: bool,
         normalize_coords: bool,
     ) -> Shown:
-        coords, labels = prompt
+        frame_idx, (coords, labels) = as_index("frame_idx", frame_idx), prompt
         with all_or_nothing(state):
             handle = self._handle(state, obj_id)
             load_frame(state, frame_idx)
@@ -181,6 +201,7 @@ class VideoSessions:
 
     def _add_mask(self, state: State, frame_idx: int, obj_id: Hashable, mask: Any) -> Shown:
         """Give a mask (h, w): tensors of PyTorch as they are, of all else what is not zero."""
+        frame_idx = as_index("frame_idx", frame_idx)
         pixels = numbers(mask)
         require(pixels.ndim == 2, f"mask: expected shape (H, W), found {pixels.shape}")
         values = (pixels if is_torch(mask) else pixels.astype(np.bool_)).astype(np.float32)
@@ -194,6 +215,7 @@ class VideoSessions:
         self, state: State, frame_idx: int, obj_id: Hashable, need_output: bool
     ) -> Shown | None:
         session: _core.VideoPredictor = state["session"]
+        frame_idx = as_index("frame_idx", frame_idx)
         with all_or_nothing(state):
             handle = self._handle(state, obj_id)
             if self._clearing_makes_objects:
@@ -215,7 +237,7 @@ class VideoSessions:
         if obj_id not in handles:
             if not strict:
                 return inference_state["obj_ids"], []
-            raise RuntimeError(
+            raise ArgumentRuntimeError(
                 f"obj_id: expected one of {inference_state['obj_ids']}, found {obj_id}"
             )
         with all_or_nothing(inference_state):
@@ -267,7 +289,9 @@ class VideoSessions:
         Prompts and objects that are given meanwhile wait for the next propagation.
         """
         session: _core.VideoPredictor = state["session"]
-        start, most, reverse = order
+        start = None if order[0] is None else as_index("start_frame_idx", order[0])
+        most = None if order[1] is None else as_index("max_frame_num_to_track", order[1])
+        reverse = bool(order[2])
         if start is not None and start < 0:
             raise InvalidArgumentError(f"start_frame_idx: expected 0 or more, found {start}")
         count = None if most is None else max(min(most, state["num_frames"]) + 1, 0)

@@ -58,3 +58,13 @@ def test_what_is_all_outside_is_refused(model, box):
     with pytest.raises(sam_rlx.InvalidArgumentError, match="overlaps a frame of 128 x 96"):
         video.add_text("circle", boxes=[box])
     assert video.obj_ids == []
+
+
+@pytest.mark.parametrize("box", [[0.1, 0.2, 0.6, 0.9], [0, 0, 1, 1]])
+def test_fractions_of_the_sides_are_told_from_pixels(model, box):
+    predictor = sam_rlx.ConceptPredictor(model)
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="multiply fractions with the sides"):
+        predictor.predict(scene(), boxes=[[5, 6, 70, 80], box])
+    video = sam_rlx.VideoPredictor(model, [scene()] * 2)
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="multiply fractions with the sides"):
+        video.add_text("circle", boxes=[box])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_rgb
-from sam_rlx.compat.errors import require
+from sam_rlx.compat.errors import ArgumentTypeError, expects, require
 from sam_rlx.compat.network import CPU
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
@@ -213,6 +213,7 @@ class Sam3Processor:
         geometry = state.get("geometric_prompt", GeometricPrompt())
         return self._forward_grounding(state, self._tokenizer([prompt]), geometry)
 
+    @expects("a box (cx, cy, w, h) of numbers, a label and a state")
     def add_geometric_prompt(self, box: Any, label: bool, state: State) -> State:
         """Add a box (cx, cy, w, h), fractions of the sides, and find.
 
@@ -231,9 +232,12 @@ class Sam3Processor:
             raise InvalidArgumentError(f"box: expected (cx, cy, w, h), found {box!r}")
         if not np.isfinite(values).all():
             raise InvalidArgumentError(f"box: expected finite fractions, found {values.tolist()}")
+        mark = np.asarray(label)
+        if mark.dtype.kind not in "biuf" or mark.size != 1:
+            raise ArgumentTypeError(f"label: expected True or False, found {label!r}")
         text = state["backbone_out"].get("language_features")
         before = state.get("geometric_prompt", GeometricPrompt())
-        geometry = GeometricPrompt([*before.boxes, values.tolist()], [*before.labels, bool(label)])
+        geometry = GeometricPrompt([*before.boxes, values.tolist()], [*before.labels, bool(mark)])
         text = self._tokenizer(["visual"]) if text is None else text
         return self._forward_grounding(state, text, geometry)
 
@@ -244,6 +248,7 @@ class Sam3Processor:
         for key in _RESULT_KEYS:
             state.pop(key, None)
 
+    @expects("a threshold that is a number, and a state")
     def set_confidence_threshold(self, threshold: float, state: State | None = None) -> Any:
         """Set the threshold, and find again if the state has results; return the state."""
         before, self.confidence_threshold = self.confidence_threshold, threshold
@@ -267,7 +272,7 @@ class Sam3Processor:
                 text,
                 boxes=boxes,
                 box_labels=labels,
-                threshold=self.confidence_threshold,
+                threshold=float(self.confidence_threshold),
                 fractions=True,
             )
             masks = np.empty((len(found["scores"]), *hw), np.float32)
