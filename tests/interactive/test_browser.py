@@ -345,9 +345,20 @@ def test_two_views_a_busy_kernel_and_a_restart(
     second.click(*OTHER, button="right")
     state.wait(lambda now: len(now["objects"][0][1]) == 2, "a click on the other view")
     first.wait("f.state.objects[0].points.length === 2")
+    # Waits for the new kernel: a server that ends while one starts does not end.
     notebook.page.evaluate(
-        "() => { window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); }"
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
     )
     first.wait("f.gone")
     assert "run the cell again" in first.root.locator(".badge").inner_text()
+    (server.work / "state.npz").unlink()
+    notebook.page.evaluate(
+        "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }"
+    )
+    notebook.command("notebook:run-cell-and-select-next")
+    state.wait(lambda now: now["revision"] == 0, "the cell that runs again")
+    wait_for(lambda: first.front("f && !f.gone && f.bitmap && f.status === ''"), "a new widget")
+    first.canvas.scroll_into_view_if_needed()
+    first.click(*POINT)
+    state.wait(lambda now: len(now["objects"]) == 1, "a click after the restart")
     context.close()

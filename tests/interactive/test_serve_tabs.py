@@ -11,6 +11,7 @@ from PIL import Image
 from sam_rlx._serve.engine import Engine
 from sam_rlx._serve.tabs import packed, unpacked
 from starlette.testclient import TestClient
+from support.jupyter import wait_for
 
 from .conftest import SESSION, client_of, predictor_of
 
@@ -78,6 +79,21 @@ def test_two_tabs_do_not_mix(
             again.open(png)
             again.click(60, 60, seq=2)
     assert engine.num_encoded == 2
+
+
+def test_a_tab_that_goes_while_it_waits_leaves_the_queue(
+    client: TestClient, png: bytes, engine: Engine
+) -> None:
+    with client:
+        with engine.queue.turn(), client.websocket_connect(SESSION) as socket:  # another one's turn
+            Tab(socket).open(png)
+            wait_for(lambda: len(engine.queue) == 2, "an image that waits")
+        with client.websocket_connect(SESSION) as socket:
+            tab = Tab(socket)
+            tab.open(png)
+            assert tab.click(60, 60, seq=2).any()
+        wait_for(lambda: len(engine.queue) == 0, "an empty queue")
+    assert engine.num_encoded == 1
 
 
 def test_tabs_are_told_of_wrong_messages(client: TestClient, png: bytes) -> None:
