@@ -180,12 +180,15 @@ std::optional<Pair> orig_hw(VideoPredictor& predictor) {
   return Pair{size->height, size->width};
 }
 
-std::unique_ptr<VideoPredictor> make_predictor(std::shared_ptr<const Model> model, int num_threads,
-                                               const py::dict& options) {
-  auto predictor =
-      std::make_unique<VideoPredictor>(std::move(model), num_threads, options_of(options));
+std::unique_ptr<VideoPredictor> interruptible(std::unique_ptr<VideoPredictor> predictor) {
   predictor->use([](VideoSession& session) { session.set_poll_interrupt(poll_python_signals); });
   return predictor;
+}
+
+std::unique_ptr<VideoPredictor> make_predictor(std::shared_ptr<const Model> model, int num_threads,
+                                               const py::dict& options) {
+  return interruptible(
+      std::make_unique<VideoPredictor>(std::move(model), num_threads, options_of(options)));
 }
 
 void register_prompts(py::classh<VideoPredictor>& type) {
@@ -229,6 +232,17 @@ void register_video_predictor(py::module_& m) {
       .def("end", [](Propagation& x) { x.ended = true; });
   py::classh<VideoPredictor> type(m, "VideoPredictor");
   type.def(py::init(&make_predictor), py::arg("model"), py::arg("num_threads"), py::arg("options"))
+      .def(
+          "__deepcopy__",
+          [](VideoPredictor& predictor, const py::dict&) {
+            return interruptible(predictor.clone());
+          },
+          py::arg("memo"))
+      .def("__reduce__",
+           [](const VideoPredictor&) -> py::object {
+             fail<UnsupportedError>("session", "copy.deepcopy, or a new session where it is needed",
+                                    "a session to pickle or to copy in part");
+           })
       .def_property_readonly("num_threads", &VideoPredictor::num_threads)
       .def(
           "set_trace",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +150,8 @@ class Propagation:
 @final
 class VideoPredictor:
     def __init__(self, model: Model, num_threads: int, options: dict[str, Any]) -> None: ...
+    def __deepcopy__(self, memo: dict[int, Any]) -> VideoPredictor: ...
+    def __reduce__(self) -> NoReturn: ...
     def set_trace(self, trace: Trace | None) -> None: ...
     @property
     def num_threads(self) -> int: ...

@@ -291,3 +291,63 @@ def test_nan_leaves_no_object_in_a_video(
     with pytest.raises(sam_rlx.InvalidArgumentError, match="finite"):
         own.add_prompt(0, obj_id="a", **{names[key]: value for key, value in prompt.items()})
     assert own.obj_ids == []
+
+
+@pytest.fixture
+def folder(frames: np.ndarray, tmp_path: Path) -> str:
+    for index, frame in enumerate(frames[:3]):
+        Image.fromarray(frame).save(tmp_path / f"{index}.jpg", quality=95)
+    return str(tmp_path)
+
+
+def test_copies_of_a_video_state_go_on_by_themselves(sam2_checkpoint: Path, folder: str) -> None:
+    """As upstream's, whose state is a dict of tensors."""
+    predictor = build_sam2_video_predictor(None, sam2_checkpoint)
+
+    def begun() -> Any:
+        state = predictor.init_state(folder)
+        predictor.add_new_points_or_box(state, 0, "a", points=[[20, 15]], labels=[1])
+        return state
+
+    def ended(state: Any, point: list[float]) -> list[Any]:
+        predictor.add_new_points_or_box(state, 0, "b", points=[point], labels=[1])
+        steps = predictor.propagate_in_video(state)
+        return [(frame, list(ids), logits.tobytes()) for frame, ids, logits in steps]
+
+    expected = [ended(begun(), point) for point in ([30, 20], [5, 9])]
+    assert expected[0] != expected[1]
+    state = begun()
+    other = copy.deepcopy(state)
+    assert ended(state, [30, 20]) == expected[0]
+    assert other["obj_ids"] == ["a"]
+    third = copy.deepcopy(other)
+    assert ended(other, [5, 9]) == expected[1]
+    assert ended(third, [30, 20]) == expected[0]
+    again = copy.deepcopy(state)  # what was tracked is in the copy
+    predictor.reset_state(state)
+    shown = list(predictor.propagate_in_video(again))
+    assert [logits.tobytes() for _, _, logits in shown] == [x[2] for x in expected[0]]
+    with pytest.raises(sam_rlx.UnsupportedError, match="deepcopy"):
+        pickle.dumps(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("frame_idx", lambda p, s: p.add_new_points_or_box(s, 1.0, 1, [[9, 9]], [1])),
+        ("frame_idx", lambda p, s: p.add_new_mask(s, "0", 1, np.ones((4, 4), bool))),
+        ("frame_idx", lambda p, s: p.clear_all_prompts_in_frame(s, None, 1)),
+        ("obj_id", lambda p, s: p.add_new_points_or_box(s, 0, [1], [[9, 9]], [1])),
+        ("start_frame_idx", lambda p, s: list(p.propagate_in_video(s, 0.5))),
+        ("max_frame_num_to_track", lambda p, s: list(p.propagate_in_video(s, 0, 1.5))),
+    ],
+)
+def test_numbers_of_a_video_are_checked(
+    sam2_checkpoint: Path, folder: str, name: str, call: Any
+) -> None:
+    predictor = build_sam2_video_predictor(None, sam2_checkpoint)
+    state = predictor.init_state(folder)
+    predictor.add_new_points_or_box(state, np.int64(0), 7, [[9, 9]], [1])
+    with pytest.raises(sam_rlx.InvalidArgumentError, match=f"{name}: expected"):
+        call(predictor, state)
+    assert state["obj_ids"] == [7]

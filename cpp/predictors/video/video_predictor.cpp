@@ -41,6 +41,25 @@ void VideoPredictor::commit() {
   is_open_ = false;
 }
 
+std::unique_ptr<VideoPredictor> VideoPredictor::clone() {
+  const InUse guard(busy_, "VideoPredictor");
+  if (!texts_.empty()) {
+    fail<UnsupportedError>("copy of a session", "one without texts", "texts");
+  }
+  auto other = std::make_unique<VideoPredictor>(session_.shared_model(), session_.num_threads(),
+                                                session_.options());
+  SessionState state = session_.state();
+  state.frames = {};
+  other->session_.set_num_frames(session_.num_frames());
+  other->session_.restore(std::move(state));
+  other->texts_.restore(texts_.state());
+  other->next_handle_ = next_handle_;
+  other->num_pushed_ = num_pushed_;
+  other->labels_ = labels_;
+  other->commit();
+  return other;
+}
+
 VideoPredictor::Published VideoPredictor::published() const {
   const std::lock_guard lock(publishing_);
   return published_;

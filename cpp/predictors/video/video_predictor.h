@@ -77,6 +77,10 @@ class VideoPredictor {
     return work(texts_);
   }
 
+  // Another session that goes on from here by itself. The two share tensors that never change, and
+  // no encoded frames: those are asked for again. UnsupportedError if there are texts.
+  std::unique_ptr<VideoPredictor> clone();
+
   // ---- calls of users, which consist of several of what follows. What was done since `begin`
   // stays after `commit`; the next `begin` undoes it otherwise.
   void begin();

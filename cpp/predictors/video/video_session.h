@@ -178,6 +178,7 @@ class VideoSession {
   OutputShapes output_shapes() const;
 
   const Model& model() const { return *model_; }
+  const std::shared_ptr<const Model>& shared_model() const { return model_; }
   // For work that belongs to the session: its scratch memory and threads.
   Context context();
   void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }

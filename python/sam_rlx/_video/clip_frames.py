@@ -49,10 +49,17 @@ class ClipFrames:
     kind: FrameKind = "clip"
 
     def __init__(self, source: Path | bytes) -> None:
-        self._av = optional("frames", "av", "av")
         self._source = source
         self._name = "video" if isinstance(source, bytes) else str(source)
         self._threads = "AUTO"
+        self._forget_decoder()
+        self._index = self._make_index()
+        times = self._index.times or ()
+        self._numbers = {time: number for number, time in enumerate(times)}
+        self.count: int | None = self._index.count
+
+    def _forget_decoder(self) -> None:
+        self._av = optional("frames", "av", "av")
         self._container: Any = None
         self._decoder: Iterator[Any] = iter(())
         self._reached = -1  # number of the frame that the decoder gave last
@@ -60,10 +67,15 @@ class ClipFrames:
         self._intact = True  # False: after a jump, until a key frame comes
         self._last: tuple[int, Any] | None = None
         self._scaler: tuple[int, Any] | None = None
-        self._index = self._make_index()
-        times = self._index.times or ()
-        self._numbers = {time: number for number, time in enumerate(times)}
-        self.count: int | None = self._index.count
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the decoder out: a copy opens the file again when a frame is asked for."""
+        own = ("_av", "_container", "_decoder", "_reached", "_jumped", "_intact")
+        return {k: v for k, v in vars(self).items() if k not in (*own, "_last", "_scaler")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget_decoder()
 
     @property
     def rate(self) -> float:
