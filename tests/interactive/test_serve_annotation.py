@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from support.jupyter import wait_for
 
-from .test_serve_page import Tab, address, chrome  # noqa: F401  fixtures
+from .test_serve_page import Tab, address  # noqa: F401  a fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -24,7 +24,7 @@ NAMES = ["größte Münze", "硬币 2", "a/b\\c", "object 4"]
 # Of pycocotools.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_four_objects_are_named_and_exported(
-    chrome: Any,  # noqa: F811
+    chrome: Any,
     address: str,  # noqa: F811
     tmp_path: Path,
 ) -> None:
