@@ -1,15 +1,17 @@
-"""What a predictor has computed of its image, as arrays and as files."""
+"""What predictors of images share: the current image, others that are kept, their embeddings."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _embedding_file as embedding_file
+from sam_rlx import _options as options
 from sam_rlx import _saved_arrays as saved_arrays
-from sam_rlx._arrays import as_hw
+from sam_rlx._arrays import as_hw, as_images, as_integer, as_num_threads, as_rgb
 from sam_rlx._core import Exclusive
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.model import Model
@@ -46,13 +48,133 @@ def encoded_image(kind: embedding_file.Kind, model: Model, embedding: Any, orig_
 
 
 class ImageEmbeddings:
-    """The part of a predictor that gives and takes embeddings of its current image."""
+    """A predictor's images: the current one, those that are kept, and their embeddings."""
 
     _EMBEDDING_FILE: ClassVar[embedding_file.Kind]
-    _model: Model
+    _CORE: ClassVar[type[Any]]  # the predictor of the core
     _core: Any
-    _exclusive: Exclusive
-    _encoded: list[Any]
+
+    def __init__(self, model: Model, num_threads: int | None, resize: str) -> None:
+        if not isinstance(model, Model):
+            found = type(model).__name__
+            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        checked = options.checked("image", model.family, {"resize": resize})
+        self._model = model
+        self._core = self._CORE(model.core, as_num_threads(num_threads), **checked)
+        self._arguments = {"num_threads": num_threads, "resize": resize}
+        self._exclusive = Exclusive(self._CORE.__name__)
+        self._encoded: list[Any] = []  # what `_current` gives, of each image
+
+    @property
+    def model(self) -> Model:
+        """The model that this predictor runs."""
+        return self._model
+
+    @property
+    def orig_hw(self) -> tuple[int, int] | None:
+        """Height and width of the current image in pixels, or None."""
+        orig_hw: tuple[int, int] | None = self._core.orig_hw
+        return orig_hw
+
+    @property
+    def num_images(self) -> int:
+        """Number of images that `set_images` keeps."""
+        return len(self._encoded)
+
+    def set_image(self, image: Any) -> None:
+        """Encode one image and make it the current one.
+
+        Parameters
+        ----------
+        image : ndarray or PIL image
+            RGB uint8 (H, W, 3). Also: float in [0, 1], uint16, grey (H, W), RGBA (alpha is
+            dropped), channels first, any strides. An EXIF orientation is not applied.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The type, shape, dtype or range is another one.
+        StateError
+            The predictor is in use by another thread.
+        """
+        pixels = as_rgb(image)
+        with self._exclusive:
+            self._core.set_image(pixels)
+            self._encoded = []
+
+    def set_images(self, images: Sequence[Any]) -> None:
+        """Encode several images, keep what the encoder gives, and make the first the current one.
+
+        Parameters
+        ----------
+        images : sequence of images
+            At least one; each as `set_image` takes it, sizes may differ. `select` changes the
+            current one. Results equal those of `set_image` on each, bit for bit. A
+            `ConceptPredictor` keeps 120 MB of an image at the released size.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The sequence is empty, or one image is not valid. Nothing has changed then.
+        StateError
+            The predictor is in use by another thread.
+        """
+        pixels = as_images(images)
+        with self._exclusive, self._restoring():
+            encoded = []
+            for image in pixels:
+                self._core.set_image(image)
+                encoded.append(self._current())
+            self._restore(encoded[0])
+            self._encoded = encoded
+
+    def select(self, index: int) -> None:
+        """Make image `index` of the last `set_images` the current one.
+
+        Raises
+        ------
+        StateError
+            `set_images` was not called, or a later call replaced its images.
+        InvalidArgumentError
+            There is no such image.
+        """
+        with self._exclusive:
+            if not self._encoded:
+                raise StateError("select: expected images from set_images, found none")
+            count = len(self._encoded)
+            if as_integer("index", index, 0) >= count:
+                raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
+            self._restore(self._encoded[index])
+
+    def reset_image(self) -> None:
+        """Forget all images. Texts stay known.
+
+        Raises
+        ------
+        StateError
+            The predictor is in use by another thread.
+        """
+        with self._exclusive:
+            self._restore(None)
+            self._encoded = []
+
+    def _current(self) -> Any:
+        """Return what brings the current image back, None without one."""
+        raise NotImplementedError
+
+    def _restore(self, encoded: Any) -> None:
+        """Bring back an image of `_current`, or none."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _restoring(self) -> Iterator[None]:
+        """Bring the current image back if the block fails."""
+        before = self._current()
+        try:
+            yield
+        except BaseException:
+            self._restore(before)
+            raise
 
     @property
     def image_embeddings(self) -> tuple[NDArray[np.float32], ...]:

@@ -1,8 +1,7 @@
 """Everything that a text names on an image, with SAM 3."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,10 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core, _embedding_file, _options
 from sam_rlx._arrays import (
     Marks,
-    as_images,
-    as_integer,
     as_marks,
-    as_num_threads,
     as_rgb,
     clamped,
 )
@@ -66,6 +62,7 @@ class ConceptPredictor(ImageEmbeddings):
     """
 
     _EMBEDDING_FILE = _embedding_file.CONCEPT
+    _CORE = _core.ConceptPredictor
 
     def __init__(
         self,
@@ -74,18 +71,8 @@ class ConceptPredictor(ImageEmbeddings):
         *,
         resize: Literal["float", "integer"] = "float",
     ) -> None:
-        if not isinstance(model, Model):
-            found = type(model).__name__
-            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
-        options = _options.checked("image", model.family, {"resize": resize})
-        self._model = model
-        self._core: _core.ConceptPredictor = _core.ConceptPredictor(
-            model.core, as_num_threads(num_threads), **options
-        )
+        super().__init__(model, num_threads, resize)
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
-        self._arguments = {"num_threads": num_threads, "resize": resize}
-        self._exclusive = _core.Exclusive("ConceptPredictor")
-        self._encoded: list[_core.ConceptImage | None] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._exclusive:
@@ -100,107 +87,12 @@ class ConceptPredictor(ImageEmbeddings):
                 self._core.set_concept_image(current)
         return _restored, (type(self), self._model, self._arguments, images)
 
-    @property
-    def model(self) -> Model:
-        """The model that this predictor runs."""
-        return self._model
+    def _current(self) -> _core.ConceptImage | None:
+        image: _core.ConceptImage | None = self._core.concept_image
+        return image
 
-    @property
-    def orig_hw(self) -> tuple[int, int] | None:
-        """Height and width of the current image in pixels, or None."""
-        return self._core.orig_hw
-
-    @property
-    def num_images(self) -> int:
-        """Number of images that `set_images` keeps."""
-        return len(self._encoded)
-
-    @contextmanager
-    def _restoring(self) -> Iterator[None]:
-        """Bring the current image back if the block fails."""
-        before = self._core.concept_image
-        try:
-            yield
-        except BaseException:
-            self._core.set_concept_image(before)
-            raise
-
-    def set_image(self, image: Any) -> None:
-        """Encode one image and make it the current one.
-
-        Parameters
-        ----------
-        image : ndarray or PIL image
-            RGB uint8 (H, W, 3). Also: float in [0, 1], uint16, grey (H, W), RGBA (alpha is
-            dropped), channels first, any strides. An EXIF orientation is not applied.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The type, shape, dtype or range is another one.
-        StateError
-            The predictor is in use by another thread.
-        """
-        pixels = as_rgb(image)
-        with self._exclusive:
-            self._core.set_image(pixels)
-            self._encoded = []
-
-    def set_images(self, images: Sequence[Any]) -> None:
-        """Encode several images, keep what the encoder gives, and make the first the current one.
-
-        Parameters
-        ----------
-        images : sequence of images
-            At least one; each as `set_image` takes it, sizes may differ. `select` changes the
-            current one. Results equal those of `set_image` on each, bit for bit. An image keeps
-            120 MB at the released size.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The sequence is empty, or one image is not valid. Nothing has changed then.
-        StateError
-            The predictor is in use by another thread.
-        """
-        pixels = as_images(images)
-        with self._exclusive, self._restoring():
-            encoded = []
-            for image in pixels:
-                self._core.set_image(image)
-                encoded.append(self._core.concept_image)
-            self._core.set_concept_image(encoded[0])
-            self._encoded = encoded
-
-    def select(self, index: int) -> None:
-        """Make image `index` of the last `set_images` the current one.
-
-        Raises
-        ------
-        StateError
-            `set_images` was not called, or a later call replaced its images.
-        InvalidArgumentError
-            There is no such image.
-        """
-        with self._exclusive:
-            if not self._encoded:
-                raise StateError("select: expected images from set_images, found none")
-            count = len(self._encoded)
-            if as_integer("index", index, 0) >= count:
-                raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
-            self._core.set_concept_image(self._encoded[index])
-
-    def reset_image(self) -> None:
-        """Forget all images. Texts stay known.
-
-        Raises
-        ------
-        StateError
-            The predictor is in use by another thread.
-        """
-        with self._exclusive:
-            self._core.set_concept_image(None)
-            self._encoded = []
+    def _restore(self, encoded: _core.ConceptImage | None) -> None:
+        self._core.set_concept_image(encoded)
 
     def predict(
         self,

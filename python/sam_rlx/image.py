@@ -1,16 +1,15 @@
 """Prompts on single images: clicks, boxes and masks."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, _embedding_file, _options
-from sam_rlx._arrays import Prompts, as_images, as_integer, as_num_threads, as_prompts, as_rgb
+from sam_rlx import _core, _embedding_file
+from sam_rlx._arrays import Prompts, as_prompts
 from sam_rlx._embeddings import ImageEmbeddings
-from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.errors import StateError
 from sam_rlx.model import Model
 
 __all__ = ["Best", "ImagePredictor", "MaskPrediction"]
@@ -123,6 +122,7 @@ class ImagePredictor(ImageEmbeddings):
     """
 
     _EMBEDDING_FILE = _embedding_file.IMAGE
+    _CORE = _core.ImagePredictor
 
     def __init__(
         self,
@@ -131,17 +131,7 @@ class ImagePredictor(ImageEmbeddings):
         num_threads: int | None = None,
         resize: Literal["float", "integer"] = "float",
     ) -> None:
-        if not isinstance(model, Model):
-            found = type(model).__name__
-            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
-        options = _options.checked("image", model.family, {"resize": resize})
-        self._model = model
-        self._core: _core.ImagePredictor = _core.ImagePredictor(
-            model.core, as_num_threads(num_threads), **options
-        )
-        self._arguments = {"num_threads": num_threads, "resize": resize}
-        self._exclusive = _core.Exclusive("ImagePredictor")
-        self._encoded: list[_EncodedImage] = []
+        super().__init__(model, num_threads, resize)
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._exclusive:
@@ -149,74 +139,10 @@ class ImagePredictor(ImageEmbeddings):
         return _restored, (type(self), self._model, self._arguments, *images)
 
     @property
-    def model(self) -> Model:
-        """The model that this predictor runs."""
-        return self._model
-
-    @property
-    def orig_hw(self) -> tuple[int, int] | None:
-        """Height and width of the current image in pixels, or None."""
-        return self._core.orig_hw
-
-    @property
     def input_hw(self) -> tuple[int, int] | None:
         """Height and width of the current image after the resize, or None."""
-        return self._core.input_hw
-
-    @property
-    def num_images(self) -> int:
-        """Number of images that `set_images` keeps."""
-        return len(self._encoded)
-
-    def set_image(self, image: Any) -> None:
-        """Encode one image and make it the current one.
-
-        Parameters
-        ----------
-        image : ndarray or PIL image
-            RGB uint8 (H, W, 3). Also: float in [0, 1], uint16, grey (H, W), RGBA (alpha is
-            dropped), channels first, any strides. An EXIF orientation is not applied.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The type, shape, dtype or range is another one.
-        StateError
-            The predictor is in use by another thread.
-        """
-        pixels = as_rgb(image)
-        with self._exclusive:
-            self._core.set_image(pixels)
-            self._encoded = []
-
-    def set_images(self, images: Sequence[Any]) -> None:
-        """Encode several images, keep their embeddings, and make the first the current one.
-
-        Parameters
-        ----------
-        images : sequence of images
-            At least one; each as `set_image` takes it, sizes may differ. `select` changes the
-            current one. Results equal those of `set_image` on each, bit for bit.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The sequence is empty, or one image is not valid. Nothing has changed then.
-        StateError
-            The predictor is in use by another thread.
-        """
-        pixels = as_images(images)
-        with self._exclusive:
-            before = self._current()
-            encoded: list[_EncodedImage] = []
-            try:
-                for image in pixels:
-                    self._core.set_image(image)
-                    encoded.append((self._core.image_embeddings, image.shape[:2]))
-            finally:
-                complete = len(encoded) == len(pixels)
-                self._restore(encoded[0] if complete else before)
-            self._encoded = encoded
+        input_hw: tuple[int, int] | None = self._core.input_hw
+        return input_hw
 
     def _current(self) -> _EncodedImage | None:
         orig_hw = self._core.orig_hw
@@ -227,24 +153,6 @@ class ImagePredictor(ImageEmbeddings):
             self._core.reset_image()
         else:
             self._core.set_image_embeddings(*encoded_image)
-
-    def select(self, index: int) -> None:
-        """Make image `index` of the last `set_images` the current one.
-
-        Raises
-        ------
-        StateError
-            `set_images` was not called, or a later call replaced its images.
-        InvalidArgumentError
-            There is no such image.
-        """
-        with self._exclusive:
-            if not self._encoded:
-                raise StateError("select: expected images from set_images, found none")
-            count = len(self._encoded)
-            if as_integer("index", index, 0) >= count:
-                raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
-            self._core.set_image_embeddings(*self._encoded[index])
 
     def predict(
         self,
@@ -309,18 +217,6 @@ class ImagePredictor(ImageEmbeddings):
         if prompts.batched:
             return MaskPrediction(masks, iou, low_res)
         return MaskPrediction(masks[0], iou[0], low_res[0])
-
-    def reset_image(self) -> None:
-        """Forget all images.
-
-        Raises
-        ------
-        StateError
-            The predictor is in use by another thread.
-        """
-        with self._exclusive:
-            self._core.reset_image()
-            self._encoded = []
 
     @property
     def image_embedding(self) -> NDArray[np.float32]:

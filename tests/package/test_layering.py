@@ -18,7 +18,6 @@ MAX_FILE, MAX_FUNCTION = 400, 60
 # A file is split where a second concept begins. A longer one says here why it is one concept.
 LONG_FILES = {
     "cpp/checkpoint/pickle.cpp": "one machine, an opcode a case",
-    "python/sam_rlx/concept.py": "one class, half of it docstrings",
     "python/sam_rlx/video.py": "one class, more than half of it docstrings",
     "tests/package/test_compat_arguments.py": "one table: what upstream takes and refuses",
 }
