@@ -12,7 +12,7 @@ from sam_rlx._batch.parquet import ImageTable
 from sam_rlx._input_files import SUFFIXES, files_of, read_list, unique_names
 from sam_rlx.errors import InvalidArgumentError
 
-# Tables and lists that are none of the inputs, so that their names say what is wrong.
+# Tables and lists that do not belong to the inputs, so that their names say what is wrong.
 _TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
 
 
