@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ METHODS: dict[str, Any] = {
     "clamp": lambda x: x.clamp(min=0.1, max=0.9),
     "clamp below": lambda x: x.clamp(0),
     "sigmoid": lambda x: x.sigmoid(),
+    "repeat": lambda x: x[:, None].repeat(1, 3, 1, 2),
     "clone and detach": lambda x: x.detach().clone().contiguous().cpu(),
     "numpy": lambda x: (x > 0.0).cpu().numpy(),
     "numbers of elements": lambda x: (x.numel(), x.dim()),
@@ -94,6 +96,29 @@ def test_methods_of_tensors(name: str) -> None:
         np.testing.assert_allclose(left, right, rtol=1e-6)
 
 
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sigmoid": lambda x: torch.sigmoid(x),
+    "stack": lambda x: torch.stack(list(x)),
+    "concatenate with a tensor": lambda x: torch.cat([x, torch.ones(1, *x.shape[1:])]),
+    "largest along": lambda x: torch.max(x, dim=1)[0],
+    "where": lambda x: torch.where(x > 0, 1.0, 0.0),
+    "interpolate": lambda x: torch.nn.functional.interpolate(x, scale_factor=2.0),
+    "times a tensor": lambda x: x * torch.full(x.shape, 2.0),
+    "tensor times": lambda x: torch.full(x.shape, 2.0) * x,
+    "upside down": lambda x: torch.relu(x.flip(1)),
+    "method of tensors": lambda x: x.chunk(2)[0],
+    "another method": lambda x: x.flatten().topk(3)[0],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_pytorch_take_results(name: str) -> None:
+    call = FUNCTIONS[name]
+    found, expected = call(as_tensor(ARRAY.copy())), call(torch.from_numpy(ARRAY))
+    assert isinstance(found, torch.Tensor)
+    torch.testing.assert_close(found, expected)
+
+
 def test_numpy_still_works_on_results() -> None:
     x = as_tensor(ARRAY.copy())
     assert type(x.numpy()) is np.ndarray
@@ -110,7 +135,8 @@ def test_numpy_still_works_on_results() -> None:
     with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):
         x.cuda()
     with pytest.raises(AttributeError, match=r"torch\.from_numpy"):
-        x.logsumexp(0)
+        x.name_of_nothing()
+    assert not hasattr(x, "values_of_nothing")
 
 
 # ---------------------------------------------------------------- boxes

@@ -1,6 +1,7 @@
 """Arrays that answer to the tensor methods which programs call on results."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -71,14 +72,27 @@ class _Size(_Int):
 class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
     """A NumPy array with the methods of tensors that programs call on results.
 
-    Nothing moves: the only device is ``"cpu"``. What it has not: `numpy` gives a plain array, from
-    which ``torch.from_numpy`` makes a tensor without a copy.
+    Nothing moves: the only device is ``"cpu"``. Functions of PyTorch take it where they take a
+    tensor, as one that shares its memory, and give tensors; so do methods that it has not, once
+    the program has imported PyTorch.
     """
 
     is_cuda = False
     requires_grad = False
 
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Call a function of PyTorch, which asks for this, with tensors in place of arrays."""
+        return func(*_torch_values(args), **_torch_values(kwargs or {}))
+
     def __getattr__(self, name: str) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is not None and not name.startswith("_"):
+            tensor = _torch_values(self)
+            if callable(getattr(tensor, name, None)):
+                return getattr(tensor, name)
         raise AttributeError(
             f"{name}: expected a method of arrays, or one of the methods of tensors that results "
             "have here, found neither; torch.from_numpy(result.numpy()) gives a tensor"
@@ -208,6 +222,12 @@ class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
         kept = [old if new == -1 else new for old, new in zip(shape, wanted, strict=True)]
         return as_tensor(np.broadcast_to(self.numpy(), kept))
 
+    def repeat(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """Repeat along each axis, given a count for each of three or more; else as NumPy does."""
+        if len(args) >= max(3, self.ndim) and not kwargs:
+            return as_tensor(np.tile(self, args))
+        return super().repeat(*args, **kwargs)
+
     def unbind(self, dim: _Int = 0) -> "tuple[TensorArray, ...]":
         """Return the slices along a dimension."""
         return tuple(as_tensor(part) for part in np.moveaxis(self.numpy(), dim, 0))
@@ -233,6 +253,19 @@ class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
         values = self.numpy()
         small = np.exp(-np.abs(values))
         return as_tensor(np.asarray(np.where(values >= 0, 1 / (1 + small), small / (1 + small))))
+
+
+def _torch_values(value: Any) -> Any:
+    """Return arguments with tensors that share their memory in place of `TensorArray`s."""
+    if isinstance(value, TensorArray):
+        plain = np.asarray(value)
+        whole = plain if plain.flags.writeable and min(plain.strides, default=0) >= 0 else None
+        return sys.modules["torch"].from_numpy(np.array(plain) if whole is None else whole)
+    if type(value) in (list, tuple):
+        return type(value)(map(_torch_values, value))
+    if type(value) is dict:
+        return {key: _torch_values(entry) for key, entry in value.items()}
+    return value
 
 
 def _flat(dims: Sequence[Any]) -> tuple[Any, ...]:
