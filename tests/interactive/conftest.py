@@ -111,5 +111,7 @@ def server(chrome: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
 @pytest.fixture(scope="module")
 def predictor(model: sam_rlx.Model) -> sam_rlx.ImagePredictor:
     """Has encoded the packaged image that pages show."""
+    from sam_rlx.io import read_image
+
     coins = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
-    return predictor_of(model, sam_rlx.io.read_image(coins))
+    return predictor_of(model, read_image(coins))

@@ -238,23 +238,40 @@ def test_keys_alone(chrome: Any, address: str, predictor: sam_rlx.ImagePredictor
 
 
 def test_touch(chrome: Any, address: str, predictor: sam_rlx.ImagePredictor) -> None:
-    """A touch is a click, a long one a right click."""
+    """A touch is a click, a long one a right click; two fingers zoom and click nothing."""
     context = chrome.new_context(viewport={"width": 390, "height": 700}, has_touch=True)
     tab = Tab(context.new_page(), address)
     tab.page.touchscreen.tap(*tab.canvas.client(*POINT))
     tab.settled("f.state.objects.length === 1")
     devtools = context.new_cdp_session(tab.page)
-    x, y = tab.canvas.client(*OTHER)
-    devtools.send(
-        "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]}
-    )
+
+    def touch(kind: str, *points: tuple[float, float]) -> None:
+        where = [{"x": x, "y": y, "id": at} for at, (x, y) in enumerate(points)]
+        devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": where})
+
+    touch("touchStart", tab.canvas.client(*OTHER))
     tab.canvas.wait("f.drag && performance.now() - f.drag.since > 600")
-    devtools.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    touch("touchEnd")
     (one,) = tab.settled("f.state.objects[0].points.length === 2")["objects"]
     assert [point[2] for point in one["points"]] == [1, 0]
     tab.check(predictor)
+    fixed, at = tab.canvas.client(100, 100), tab.canvas.client(150, 100)
+    before = tab.canvas.front("f.scale")
+    touch("touchStart", fixed)
+    touch("touchStart", fixed, at)
+    for step in (0.5, 1):
+        touch("touchMove", fixed, (at[0] + step * (at[0] - fixed[0]), at[1]))
+    touch("touchEnd")
+    tab.canvas.wait(f"Math.abs(f.scale / {before} - 2) < 0.1")
+    assert near(tab.canvas.client(100, 100), fixed)
+    (one,) = tab.settled("!f.fingers.size")["objects"]
+    assert len(one["points"]) == 2
     assert tab.problems == []
     context.close()
+
+
+def near(found: Any, wanted: Any) -> bool:
+    return bool(np.abs(np.subtract(found, wanted)).max() < 2)
 
 
 def test_two_tabs_and_a_second_image(

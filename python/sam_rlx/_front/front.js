@@ -109,40 +109,42 @@ async function inflate(part) {
 }
 
 class Front {
+  id = Math.random().toString(36).slice(2);
+  seq = 0;
+  waiting = new Map(); // seq -> time of what is not answered
+  image = null; // head of the image
+  bitmap = null;
+  state = { objects: [], current: null };
+  bits = new Map(); // id of a mask -> {head, bits}
+  paints = new Map(); // id of a mask -> {key, paint}
+  layers = null;
+  hover = null;
+  hoverAt = null; // where the pointer is and what is not asked yet
+  hoverSeq = 0;
+  frames = new Map();
+  frame = 0;
+  frameSeq = 0;
+  frameWanted = null;
+  playing = false;
+  scale = 1;
+  left = 0;
+  top = 0;
+  fitted = true;
+  opacity = 0.45;
+  outline = false;
+  labels = true;
+  example = null; // 0 or 1: a drag gives an example box of this label
+  examples = [];
+  drag = null;
+  fingers = new Map(); // id of a pointer that is down -> where
+  aimed = null; // where keys aim
+  status = "";
+  part = null;
+  gone = false;
+
   constructor(model, root) {
     this.model = model;
     this.root = root;
-    this.id = Math.random().toString(36).slice(2);
-    this.seq = 0;
-    this.waiting = new Map(); // seq -> time of what is not answered
-    this.image = null; // head of the image
-    this.bitmap = null;
-    this.state = { objects: [], current: null };
-    this.bits = new Map(); // id of a mask -> {head, bits}
-    this.paints = new Map(); // id of a mask -> {key, paint}
-    this.layers = null;
-    this.hover = null;
-    this.hoverAt = null; // where the pointer is and what is not asked yet
-    this.hoverSeq = 0;
-    this.frames = new Map();
-    this.frame = 0;
-    this.frameSeq = 0;
-    this.frameWanted = null;
-    this.playing = false;
-    this.scale = 1;
-    this.left = 0;
-    this.top = 0;
-    this.fitted = true;
-    this.opacity = 0.45;
-    this.outline = false;
-    this.labels = true;
-    this.example = null; // 0 or 1: a drag gives an example box of this label
-    this.examples = [];
-    this.drag = null;
-    this.aimed = null; // where keys aim
-    this.status = "";
-    this.part = null;
-    this.gone = false;
     this.build();
     this.listen();
     this.resize();
@@ -197,7 +199,9 @@ class Front {
     this.commit = this.button(bar, "✓ next", "keep this object, begin another (Enter)", () =>
       this.send("commit"),
     );
-    this.remove = this.button(bar, "delete", "delete this object (Delete)", () => this.discard());
+    this.remove = this.button(bar, "delete", "delete this object (Delete)", () =>
+      this.send("delete"),
+    );
     this.choices = [0, 1, 2].map((at) =>
       this.button(bar, "abc"[at], `answer ${at + 1} to the click (Shift+${at + 1}, C)`, () =>
         this.send("candidate", { index: at }),
@@ -207,7 +211,11 @@ class Front {
     this.all = this.button(bar, "everything", "find everything, then click masks (E)", () =>
       this.everything(),
     );
-    this.lines = this.button(bar, "outline", "outlines only (O)", () => this.toggleOutline());
+    this.lines = this.button(bar, "outline", "outlines only (O)", () => {
+      this.outline = !this.outline;
+      this.compose();
+      this.show();
+    });
     this.slider = this.make("input", "opacity", bar, {
       type: "range", min: 0, max: 1, step: 0.05, value: this.opacity, title: "opacity",
     });
@@ -215,7 +223,11 @@ class Front {
       this.opacity = +this.slider.value;
       this.compose();
     });
-    this.tags = this.button(bar, "names", "show names (L)", () => this.toggleLabels());
+    this.tags = this.button(bar, "names", "show names (L)", () => {
+      this.labels = !this.labels;
+      this.draw();
+      this.show();
+    });
     this.button(bar, "fit", "whole image (0)", () => this.fit());
     this.queue = sep();
     this.previous = this.button(bar, "◀", "previous image (PageUp)", () => this.turn(-1));
@@ -289,10 +301,11 @@ class Front {
       }
     };
     const canvas = this.canvas;
-    on(canvas, "pointerdown", (event) => this.press(event));
-    on(canvas, "pointermove", (event) => this.move(event));
-    on(canvas, "pointerup", (event) => this.release(event));
+    for (const [kind, name] of [["down", "press"], ["move", "move"], ["up", "release"]])
+      on(canvas, `pointer${kind}`, (event) => this[name](event));
     on(canvas, "pointercancel", () => { this.drag = null; });
+    on(canvas, "pointerup pointercancel pointerleave", (event) =>
+      this.fingers.delete(event.pointerId));
     on(canvas, "pointerleave", () => this.leave());
     on(canvas, "wheel", (event) => this.wheel(event), { passive: false });
     on(canvas, "contextmenu", (event) => {
@@ -358,6 +371,11 @@ class Front {
     if (!this.image) return;
     event.preventDefault();
     const at = this.point(event);
+    this.fingers.set(event.pointerId, at);
+    if (this.fingers.size > 1) {
+      this.drag = null;
+      return this.draw();
+    }
     const pan = event.button === 1 || this.spaceDown;
     if (!pan && !this.inside(at)) return;
     this.canvas.setPointerCapture(event.pointerId);
@@ -369,6 +387,7 @@ class Front {
   move(event) {
     const at = this.point(event);
     const drag = this.drag;
+    if (this.fingers.size > 1) return this.pinch(event.pointerId, at);
     if (drag) {
       drag.to = at;
       if (Math.hypot(at.u - drag.at.u, at.v - drag.at.v) > DRAG) drag.moved = true;
@@ -387,6 +406,15 @@ class Front {
     this.ask();
   }
 
+  // Zoom and pan so that what lies under two fingers stays there.
+  pinch(id, at) {
+    const old = this.fingers.get(id);
+    const other = [...this.fingers.values()].find((one) => one !== old);
+    this.fingers.set(id, at);
+    const reach = ({ u, v }) => Math.hypot(u - other.u, v - other.v) || 1;
+    this.zoom(reach(at) / reach(old), other);
+  }
+
   release(event) {
     const drag = this.drag;
     this.drag = null;
@@ -394,12 +422,11 @@ class Front {
     this.hover = null;
     if (drag.moved) {
       const clip = (value, end) => Math.min(Math.max(value, 0), end);
+      const { at } = drag;
       const to = this.point(event);
-      const { width, height } = this.image;
-      const box = [
-        Math.min(drag.at.x, clip(to.x, width)), Math.min(drag.at.y, clip(to.y, height)),
-        Math.max(drag.at.x, clip(to.x, width)), Math.max(drag.at.y, clip(to.y, height)),
-      ];
+      const x = clip(to.x, this.image.width);
+      const y = clip(to.y, this.image.height);
+      const box = [Math.min(at.x, x), Math.min(at.y, y), Math.max(at.x, x), Math.max(at.y, y)];
       if (box[2] - box[0] > 0 && box[3] - box[1] > 0) this.boxed(box);
     } else {
       const long = event.pointerType === "touch" && performance.now() - drag.since > LONG;
@@ -446,50 +473,45 @@ class Front {
     this.zoom(Math.exp(-event.deltaY * 0.0015), this.point(event));
   }
 
-  zoom(factor, at) {
-    const scale = Math.min(Math.max(this.scale * factor, this.whole() * 0.9), 40);
-    this.left = at.u - at.x * scale;
-    this.top = at.v - at.y * scale;
-    this.scale = scale;
+  zoom(factor, { u, v }) {
+    const old = this.scale;
+    this.scale = Math.min(Math.max(old * factor, this.whole() * 0.9), 40);
+    this.left = u - ((u - this.left) / old) * this.scale;
+    this.top = v - ((v - this.top) / old) * this.scale;
     this.fitted = false;
     this.draw();
   }
 
   key(event) {
+    const { shiftKey } = event;
     const command = event.ctrlKey || event.metaKey;
     const digit = /^(?:Digit|Numpad)([1-9])$/.exec(event.code);
     const center = { u: this.canvas.clientWidth / 2, v: this.canvas.clientHeight / 2 };
-    center.x = (center.u - this.left) / this.scale;
-    center.y = (center.v - this.top) / this.scale;
     const pan = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] };
-    const step = (by) => this.image?.kind === "video" && this.goto(this.frame + by);
     const keys = {
       Enter: () => this.send("commit"), Escape: () => this.escape(),
-      Delete: () => this.discard(), Backspace: () => this.discard(),
+      Delete: () => this.remove.click(), Backspace: () => this.remove.click(),
       c: () => this.nextCandidate(), e: () => this.everything(),
-      o: () => this.toggleOutline(), l: () => this.toggleLabels(),
+      o: () => this.lines.click(), l: () => this.tags.click(),
       i: () => this.hit(1), x: () => this.hit(0),
       "+": () => this.zoom(1.25, center), "=": () => this.zoom(1.25, center),
       "-": () => this.zoom(0.8, center), 0: () => this.fit(),
       PageDown: () => this.turn(1), PageUp: () => this.turn(-1),
       t: () => this.video.hidden || this.forward.click(),
-      " ": () => {
-        if (this.video.hidden) this.spaceDown = true;
-        else this.play(!this.playing);
-      },
-      ",": () => step(-1), ".": () => step(1),
+      " ": () => this.video.hidden ? (this.spaceDown = true) : this.play(!this.playing),
+      ",": () => this.goto(this.frame - 1), ".": () => this.goto(this.frame + 1),
     };
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (command && key === "z") this.send(event.shiftKey ? "redo" : "undo");
+    if (command && key === "z") this.send(shiftKey ? "redo" : "undo");
     else if (command && key === "y") this.send("redo");
     else if (command || event.altKey) return;
-    else if (digit && event.shiftKey) {
-      if (+digit[1] <= 3) this.send("candidate", { index: +digit[1] - 1 });
-    } else if (digit) {
-      if (+digit[1] <= this.state.objects.length) this.send("select", { index: +digit[1] - 1 });
+    else if (digit) {
+      const index = digit[1] - 1;
+      if (index < (shiftKey ? 3 : this.state.objects.length))
+        this.send(shiftKey ? "candidate" : "select", { index });
     } else if (pan[key]) {
       const [x, y] = pan[key];
-      if (event.shiftKey) this.aim(x, y, center);
+      if (shiftKey) this.aim(x, y, center);
       else {
         this.left += x;
         this.top += y;
@@ -502,9 +524,10 @@ class Front {
   }
 
   // Without a mouse: move a cross, whose preview is seen, and click there.
-  aim(left, top, center) {
-    const { x, y } = this.aimed || center;
-    const to = { x: x - left / 4 / this.scale, y: y - top / 4 / this.scale };
+  aim(left, top, { u, v }) {
+    const { scale } = this;
+    const { x, y } = this.aimed || { x: (u - this.left) / scale, y: (v - this.top) / scale };
+    const to = { x: x - left / 4 / scale, y: y - top / 4 / scale };
     if (!this.inside(to)) return;
     this.aimed = to;
     this.hoverAt = { ...to, label: 1 };
@@ -531,10 +554,6 @@ class Front {
     this.draw();
   }
 
-  discard() {
-    if (this.state.current !== null) this.send("delete");
-  }
-
   nextCandidate() {
     const one = this.state.objects[this.state.current];
     if (one && one.candidates > 1)
@@ -543,18 +562,6 @@ class Front {
 
   everything() {
     if (this.image?.kind === "image") this.send("everything", { on: !this.layers });
-  }
-
-  toggleOutline() {
-    this.outline = !this.outline;
-    this.compose();
-    this.show();
-  }
-
-  toggleLabels() {
-    this.labels = !this.labels;
-    this.draw();
-    this.show();
   }
 
   turn(step) {
@@ -751,8 +758,7 @@ class Front {
 
   isSlow() {
     const now = performance.now();
-    for (const time of this.waiting.values()) if (now - time > BUSY_AFTER) return true;
-    return false;
+    return [...this.waiting.values()].some((time) => now - time > BUSY_AFTER);
   }
 
   show() {
@@ -785,11 +791,9 @@ class Front {
       this.halt.hidden = !this.running;
       this.forward.disabled = this.back.disabled = !state.objects.length || !!this.running;
     }
-    let text = this.status && `${this.status}…`;
-    if (!text && this.isSlow()) text = "busy…";
-    if (!image && !this.failed) text = text || "waiting for the kernel…";
-    if (this.failed) text = this.failed;
-    if (this.gone) text = "The kernel has no such widget any more: run the cell again.";
+    const text = this.gone ? "The kernel has no such widget any more: run the cell again."
+      : this.failed || (this.status && `${this.status}…`) || (this.isSlow() ? "busy…"
+      : image ? "" : "waiting for the kernel…");
     this.badge.textContent = text;
     this.badge.hidden = !text;
     this.badge.classList.toggle("error", !!this.failed || this.gone);
