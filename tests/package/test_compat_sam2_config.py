@@ -11,9 +11,10 @@ import sam_rlx
 from PIL import Image
 from sam_rlx.compat.sam2 import config_file, config_values
 from sam_rlx.compat.sam2.build_sam import build_sam2, build_sam2_video_predictor
-from support import tiny_sam2
+from support import tiny, tiny_sam2
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_sam2 = pytest.importorskip("support.upstream_sam2")
 upstream_video = pytest.importorskip("support.upstream_video")
 judged_video = pytest.importorskip("support.judged_video")
 yaml = pytest.importorskip("yaml")
@@ -21,30 +22,8 @@ pytestmark = pytest.mark.parity
 
 COUNT, HW = 6, (72, 96)
 # What every release has, where upstream's constructor has something else.
-RELEASED = {
-    "image_size": 128,
-    "sigmoid_scale_for_mem_enc": 20.0,
-    "sigmoid_bias_for_mem_enc": -10.0,
-    "use_mask_input_as_output_without_sam": True,
-    "directly_add_no_mem_embed": True,
-    "no_obj_embed_spatial": True,
-    "use_high_res_features_in_sam": True,
-    "multimask_output_in_sam": True,
-    "multimask_min_pt_num": 0,
-    "multimask_max_pt_num": 1,
-    "multimask_output_for_tracking": True,
-    "use_multimask_token_for_obj_ptr": True,
-    "iou_prediction_use_sigmoid": True,
-    "use_obj_ptrs_in_encoder": True,
-    "add_tpos_enc_to_obj_ptrs": True,
-    "proj_tpos_enc_in_obj_ptrs": True,
-    "use_signed_tpos_enc_to_obj_ptrs": True,
-    "only_obj_ptrs_in_the_past_for_eval": True,
-    "pred_obj_scores": True,
-    "pred_obj_scores_mlp": True,
-    "fixed_no_obj_ptr": True,
-    "use_mlp_for_obj_ptr_proj": True,
-}
+RELEASED = upstream_sam2.switches_of(tiny.Sam2HeadsConfig(), {})
+del RELEASED["binarize_mask_from_pts_for_mem_enc"], RELEASED["sam_mask_decoder_extra_args"]
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def build_sam2_heads(config: tiny.Sam2HeadsConfig, **switches: Any) -> Any:
         _NoImageEncoder(config.d_model),
         memory_attention(config),
         memory_encoder(config),
-        **_switches(config, switches),
+        **switches_of(config, switches),
     ).eval()
 
 
@@ -73,7 +73,7 @@ def build_sam2(
         upstream.build_sam2_image_encoder(config),
         memory_attention(heads),
         memory_encoder(heads),
-        **_switches(heads, switches),
+        **switches_of(heads, switches),
     ).eval()
     if weights is not None:
         upstream.load_state_dict(model, weights)
@@ -127,7 +127,7 @@ def mask_generator(model: Any, **options: Any) -> Any:
     return generator
 
 
-def _switches(config: tiny.Sam2HeadsConfig, switches: dict[str, Any]) -> dict[str, Any]:
+def switches_of(config: tiny.Sam2HeadsConfig, switches: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `SAM2Base` as in the releases, or as `switches` say."""
     v21 = {
         "no_obj_embed_spatial": config.is_2_1,
