@@ -65,6 +65,17 @@ def test_readme_and_quickstart_examples_run(
     assert {"coin.png", "coins.npz", "everything.png"} <= written
 
 
+def test_examples_of_the_widget_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("anywidget", reason="the extra jupyter is not installed")
+    (tmp_path / "python").symlink_to(ROOT / "python")
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "jupyter.md"
+    names: dict[str, object] = {}
+    for block in _blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), names)
+    assert (tmp_path / "coins.json").exists()
+
+
 def test_video_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sam2_checkpoint: Path, clip: Path
 ) -> None:
