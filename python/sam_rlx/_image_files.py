@@ -1,5 +1,6 @@
 """Reading image files with Pillow (extra ``image``)."""
 
+import io
 import os
 import warnings
 from collections.abc import Iterator
@@ -108,6 +109,10 @@ def open_image(source: ImageFile) -> Iterator[Any]:
     images = pillow("Image")
     name = name_of(source)
     is_file = hasattr(source, "read") and not isinstance(source, os.PathLike)
+    if isinstance(source, io.TextIOBase):
+        raise InvalidArgumentError(
+            f"{name}: expected an image in a file that is open as binary, found text"
+        )
     with nullcontext(source) if is_file else as_path(source).open("rb") as file:
         try:
             with images.open(file) as image:

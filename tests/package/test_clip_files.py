@@ -12,10 +12,12 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import sam_rlx
+from PIL import Image
 from sam_rlx._video.clip_frames import ClipFrames
 from sam_rlx._video.orientation import orientation
 from sam_rlx.compat.sam2.video_frames import SquareClip
@@ -175,6 +177,19 @@ def test_the_predictor_and_the_command_line_see_upright_frames(
     image = json.loads(out)["images"][0]
     assert (image["height"], image["width"]) == (64, 48)
     assert ClipFrames(tmp_path / "overlay.mp4").read(0).shape == (64, 48, 3)
+
+
+@pytest.mark.parametrize("options", [{}, {"duration": 0}, {"duration": [0, 90, 0, 90]}])
+def test_gif_as_pillow_writes_it(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Without control blocks FFmpeg sees one frame."""
+    images = [Image.new("RGB", (40, 30), (60 * i, 90, 200 - 50 * i)) for i in range(4)]
+    path = tmp_path / "t.gif"
+    images[0].save(path, save_all=True, append_images=images[1:], **options)
+    for source in (path, path.read_bytes()):
+        found = open_frames(source)
+        assert found.count == 4
+        for index in (0, 3, 1):
+            np.testing.assert_allclose(found.read(index), np.asarray(images[index]), atol=8)
 
 
 def test_gif_without_delays(tmp_path: Path) -> None:

@@ -359,3 +359,10 @@ def test_the_program_that_tries_all_formats_finds_nothing_wrong() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("\n0 wrong\n")
     assert done.stdout.count("right") > 300
+
+
+def test_a_file_that_is_open_as_text_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "image.bmp"
+    path.write_text("BM")
+    with path.open() as file, pytest.raises(sam_rlx.InvalidArgumentError, match="open as binary"):
+        io.read_image(file)

@@ -14,7 +14,7 @@ from sam_rlx._arrays import as_frame_index, as_rgb
 from sam_rlx._pixels import as_array
 from sam_rlx._video.clip_frames import ClipFrames
 from sam_rlx._video.frame_source import EndOfFrames, FrameKind, FrameSource
-from sam_rlx._video.image_frames import FolderFrames, PageFrames, is_image
+from sam_rlx._video.image_frames import FolderFrames, PageFrames, is_gif, is_image
 from sam_rlx.errors import InvalidArgumentError, StateError
 
 __all__ = [
@@ -83,7 +83,22 @@ def _open_file(source: Path | bytes) -> FrameSource:
             return FolderFrames(source)
         if not source.exists():
             raise FileNotFoundError(f"frames: expected a file or folder, found none at {source}")
-    return PageFrames(source) if is_image(source) else ClipFrames(source)
+    if is_image(source):
+        return PageFrames(source)
+    clip = ClipFrames(source)
+    return _gif_frames(source, clip) if is_gif(source) else clip
+
+
+def _gif_frames(source: Path | bytes, clip: ClipFrames) -> FrameSource:
+    """Return the frames of a GIF file.
+
+    FFmpeg takes images without a control block, as Pillow writes them by default, for one frame.
+    """
+    try:
+        pages = PageFrames(source)
+    except InvalidArgumentError:  # FFmpeg reads what Pillow does not
+        return clip
+    return pages if (pages.count or 0) > (clip.count or 0) else clip
 
 
 def _open_array(frames: NDArray[Any]) -> FrameSource:

@@ -22,17 +22,25 @@ _MOTION_JPEG = {".mjpeg", ".mjpg"}
 _SIGNATURE_BYTES = 12
 
 
+def _head(source: Path | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return source[:_SIGNATURE_BYTES]
+    with source.open("rb") as file:
+        return file.read(_SIGNATURE_BYTES)
+
+
+def is_gif(source: Path | bytes) -> bool:
+    """Tell whether a file, or its contents, is a GIF file."""
+    return _head(source).startswith((b"GIF87a", b"GIF89a"))
+
+
 def is_image(source: Path | bytes) -> bool:
     """Tell whether a file, or its contents, is an image that Pillow reads: also one with pages.
 
     GIF is none: FFmpeg decodes it as a clip.
     """
-    if isinstance(source, bytes):
-        head, suffix = source[:_SIGNATURE_BYTES], ""
-    else:
-        suffix = source.suffix.lower()
-        with source.open("rb") as file:
-            head = file.read(_SIGNATURE_BYTES)
+    head = _head(source)
+    suffix = "" if isinstance(source, bytes) else source.suffix.lower()
     if head.startswith(b"\xff\xd8\xff"):
         return suffix not in _MOTION_JPEG
     starts = (b"\x89PNG\r\n\x1a\n", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"BM")

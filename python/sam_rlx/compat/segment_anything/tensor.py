@@ -222,7 +222,7 @@ class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
         kept = [old if new == -1 else new for old, new in zip(shape, wanted, strict=True)]
         return as_tensor(np.broadcast_to(self.numpy(), kept))
 
-    def repeat(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def repeat(self, *args: Any, **kwargs: Any) -> Any:
         """Repeat along each axis, given a count for each of three or more; else as NumPy does."""
         if len(args) >= max(3, self.ndim) and not kwargs:
             return as_tensor(np.tile(self, args))
