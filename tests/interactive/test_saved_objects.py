@@ -186,6 +186,16 @@ def test_palettes_and_16_bits_are_labels(session: ImageSession) -> None:
         session.call("undo")
 
 
+def bomb() -> bytes:
+    """Return a small archive that says to be large."""
+    file = streams.BytesIO()
+    np.savez_compressed(file, masks=np.zeros((1, 41, 57), bool))
+    contents = bytearray(file.getvalue())
+    at = contents.rindex(b"PK\1\2") + 24  # the length in the list of contents
+    contents[at : at + 4] = (0xFFFFFFF0).to_bytes(4, "little")
+    return bytes(contents)
+
+
 def png(pixels: np.ndarray) -> bytes:
     file = streams.BytesIO()
     Image.fromarray(pixels).save(file, "PNG")
@@ -221,6 +231,7 @@ WRONG = {
     "many": (png(np.arange(41 * 57, dtype=np.uint16).reshape(41, 57)), "photograph"),
     "text": (b"words", "expected an image"),
     "zip": (b"PK\3\4", "NumPy arrays"),
+    "bomb": (bomb(), "4294967280 bytes"),
 }
 
 

@@ -22,6 +22,7 @@ from sam_rlx.errors import InvalidArgumentError
 LABELS_KEY = "sam_rlx objects"
 _MAX_LABELS = 1000
 _MAX_NAME = 200
+_MAX_UNPACKED = 1 << 31  # bytes of the arrays of an archive
 
 Size: TypeAlias = tuple[int, int]  # H, W
 
@@ -130,6 +131,10 @@ def described(where: str, said: dict[str, Any]) -> tuple[str | None, Color | Non
 def read_arrays(name: str, contents: bytes, images: OpenImages) -> list[SavedObject]:
     """Return the objects of the current image from an NPZ archive with ``masks``."""
     try:
+        with zipfile.ZipFile(streams.BytesIO(contents)) as packed:
+            unpacked = sum(entry.file_size for entry in packed.infolist())
+        if unpacked > _MAX_UNPACKED:
+            raise ValueError(f"{unpacked} bytes")
         with np.load(streams.BytesIO(contents), allow_pickle=False) as archive:
             found = {key: archive[key] for key in ("masks", "names", "scores", "colors")}
     except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, TypeError) as error:
