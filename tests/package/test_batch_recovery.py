@@ -39,7 +39,7 @@ def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _row(index: int) -> dict[str, Any]:
-    return {"index": index, "item": str(index), "masks": [], "error": None}
+    return {"index": index, "item": str(index), "path": None, "masks": [], "error": None}
 
 
 def _interrupted(blocks: Blocks, block: int, *indices: int) -> None:
