@@ -523,7 +523,7 @@ class Front {
     event.preventDefault();
   }
 
-  // Without a mouse: move a cross, whose preview is seen, and click there.
+  // Without a mouse: move a cross, and click there.
   aim(left, top, { u, v }) {
     const { scale } = this;
     const { x, y } = this.aimed || { x: (u - this.left) / scale, y: (v - this.top) / scale };
@@ -772,7 +772,7 @@ class Front {
       button.hidden = video || !one || one.candidates < 2;
       button.classList.toggle("on", !!one && one.candidate === at);
     });
-    this.all.hidden = video;
+    this.all.hidden = this.save.hidden = video;
     this.all.classList.toggle("on", !!this.layers);
     this.lines.classList.toggle("on", this.outline);
     this.tags.classList.toggle("on", this.labels);
