@@ -7,7 +7,9 @@
 
 namespace py = pybind11;
 
-PYBIND11_MODULE(core_module, m) {
+// Free-threaded Python keeps its lock off: what a call may change is behind a BusyFlag, a mutex or
+// an atomic, and the rest never changes.
+PYBIND11_MODULE(core_module, m, py::mod_gil_not_used()) {
   m.doc() = "The compiled core of sam_rlx. Use the classes of sam_rlx instead.";
   sam_rlx::install_fork_handler();
   sam_rlx::register_errors(m);

@@ -1,13 +1,20 @@
 #include "bindings/gil.h"
 
 #include <chrono>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 namespace sam_rlx {
 namespace {
 
-PyObject* poll_hook = nullptr;  // the GIL guards it
+std::mutex poll_hook_mutex;  // free-threaded Python has no lock that would guard it
+PyObject* poll_hook = nullptr;
+
+PyObject* new_reference_to_poll_hook() {
+  const std::lock_guard lock(poll_hook_mutex);
+  return Py_XNewRef(poll_hook);
+}
 
 }  // namespace
 
@@ -22,14 +29,21 @@ void sleep_forever() noexcept {
 
 void set_poll_hook(PyObject* hook) {
   Py_XINCREF(hook);
-  Py_XDECREF(std::exchange(poll_hook, hook));
+  {
+    const std::lock_guard lock(poll_hook_mutex);
+    std::swap(poll_hook, hook);
+  }
+  Py_XDECREF(hook);
 }
 
 void poll_python_signals() {
   call_python([]() -> PyObject* {
     if (PyErr_CheckSignals() != 0) return nullptr;
-    if (poll_hook != nullptr) return PyObject_CallNoArgs(poll_hook);
-    Py_RETURN_NONE;
+    PyObject* const hook = new_reference_to_poll_hook();
+    if (hook == nullptr) Py_RETURN_NONE;
+    PyObject* const result = PyObject_CallNoArgs(hook);
+    Py_DECREF(hook);
+    return result;
   });
 }
 

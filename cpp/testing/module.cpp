@@ -11,7 +11,7 @@
 
 namespace py = pybind11;
 
-PYBIND11_MODULE(_testing, m) {
+PYBIND11_MODULE(_testing, m, py::mod_gil_not_used()) {
   m.doc() = "Opens ops and layers to the tests. Never in a wheel.";
   sam_rlx::install_fork_handler();
   sam_rlx::register_errors(m);
