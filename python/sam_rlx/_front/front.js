@@ -2,6 +2,7 @@
 // Used as it is by notebooks (as the `_esm` of a widget) and by the page. No build, no imports.
 // The messages are described in python/sam_rlx/_interactive/__init__.py.
 
+const NOTHING = { objects: [], current: null };
 const BUSY_AFTER = 500; // ms
 const DRAG = 4; // CSS pixels from which a press is a drag
 const LONG = 500; // ms from which a touch is a right click
@@ -42,10 +43,10 @@ background:var(--soft);cursor:pointer;max-width:100%}
 .chip.on{border-color:var(--accent);box-shadow:0 0 0 1px var(--accent)}
 .chip i{width:11px;height:11px;border-radius:6px;flex:none}
 .chip b{font-weight:400;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;max-width:170px}
-.chip small{opacity:.65}
 .chip button{min-width:18px;min-height:18px;border:0;background:none;padding:0;line-height:1}
 .chip input{min-height:20px;width:110px;padding:0 4px}
-.hint{opacity:.65;padding:0 2px}}
+.hint{padding:0 2px}
+:is(.hint,small){opacity:.65}}
 `;
 
 const u32 = ([r, g, b], alpha) =>
@@ -55,6 +56,19 @@ const bytes = (part) =>
   part instanceof ArrayBuffer
     ? new Uint8Array(part)
     : new Uint8Array(part.buffer, part.byteOffset, part.byteLength);
+
+const newCanvas = (width = 1, height = 1) =>
+  Object.assign(document.createElement("canvas"), { width, height });
+const around = (a, b) =>
+  [Math.min(a.x, b.x), Math.min(a.y, b.y), Math.max(a.x, b.x), Math.max(a.y, b.y)];
+const now = () => performance.now();
+const clip = (value, low, high) => Math.min(Math.max(value, low), high);
+const light = (button, on) => button.classList.toggle("on", on);
+
+const take = (event) => {
+  event.preventDefault();
+  event.stopPropagation();
+};
 
 const modified = (event) =>
   event.shiftKey || event.ctrlKey || event.altKey || event.metaKey;
@@ -81,9 +95,7 @@ function painted(head, bits, color, fill, edge, reach) {
   const width = x1 - x0;
   const height = y1 - y0;
   if (width < 1 || height < 1) return null;
-  const canvas = document.createElement("canvas");
-  canvas.width = width;
-  canvas.height = height;
+  const canvas = newCanvas(width, height);
   const context = canvas.getContext("2d");
   const pixels = context.createImageData(width, height);
   const out = new Uint32Array(pixels.data.buffer);
@@ -111,10 +123,10 @@ async function inflate(part) {
 class Front {
   id = Math.random().toString(36).slice(2);
   seq = 0;
-  waiting = new Map(); // seq -> time of what is not answered
+  waiting = new Map(); // seq -> time, until answered
   image = null; // head of the image
   bitmap = null;
-  state = { objects: [], current: null };
+  state = NOTHING;
   bits = new Map(); // id of a mask -> {head, bits}
   paints = new Map(); // id of a mask -> {key, paint}
   layers = null;
@@ -149,7 +161,7 @@ class Front {
     this.listen();
     this.resize();
     this.show();
-    this.readyAt = performance.now();
+    this.readyAt = now();
     this.send("ready");
   }
 
@@ -166,11 +178,9 @@ class Front {
   }
 
   button(parent, text, title, action) {
-    const button = this.make("button", "", parent, {
-      type: "button", textContent: text, title, ariaLabel: title,
+    return this.make("button", "", parent, {
+      type: "button", textContent: text, title, ariaLabel: title, onclick: action,
     });
-    button.addEventListener("click", action);
-    return button;
   }
 
   build() {
@@ -192,47 +202,48 @@ class Front {
   }
 
   buildBar(bar) {
+    const button = (...values) => this.button(bar, ...values);
     const sep = () => this.make("span", "sep", bar);
-    this.undo = this.button(bar, "↶", "undo (Ctrl+Z)", () => this.send("undo"));
-    this.redo = this.button(bar, "↷", "redo (Ctrl+Y)", () => this.send("redo"));
+    this.undo = button("↶", "undo (Ctrl+Z)", () => this.send("undo"));
+    this.redo = button("↷", "redo (Ctrl+Y)", () => this.send("redo"));
     sep();
-    this.commit = this.button(bar, "✓ next", "keep this object, begin another (Enter)", () =>
+    this.commit = button("✓ next", "keep this object, begin another (Enter)", () =>
       this.send("commit"),
     );
-    this.remove = this.button(bar, "delete", "delete this object (Delete)", () =>
+    this.remove = button("delete", "delete this object (Delete)", () =>
       this.send("delete"),
     );
     this.choices = [0, 1, 2].map((at) =>
-      this.button(bar, "abc"[at], `answer ${at + 1} to the click (Shift+${at + 1}, C)`, () =>
+      button("abc"[at], `answer ${at + 1} to the click (Shift+${at + 1}, C)`, () =>
         this.send("candidate", { index: at }),
       ),
     );
     sep();
-    this.all = this.button(bar, "everything", "find everything, then click masks (E)", () =>
+    this.all = button("everything", "find everything, then click masks (E)", () =>
       this.everything(),
     );
-    this.lines = this.button(bar, "outline", "outlines only (O)", () => {
+    this.lines = button("outline", "outlines only (O)", () => {
       this.outline = !this.outline;
       this.compose();
       this.show();
     });
     this.slider = this.make("input", "opacity", bar, {
       type: "range", min: 0, max: 1, step: 0.05, value: this.opacity, title: "opacity",
+      oninput: () => {
+        this.opacity = +this.slider.value;
+        this.compose();
+      },
     });
-    this.slider.addEventListener("input", () => {
-      this.opacity = +this.slider.value;
-      this.compose();
-    });
-    this.tags = this.button(bar, "names", "show names (L)", () => {
+    this.tags = button("names", "show names (L)", () => {
       this.labels = !this.labels;
       this.draw();
       this.show();
     });
-    this.button(bar, "fit", "whole image (0)", () => this.fit());
+    button("fit", "whole image (0)", () => this.fit());
     this.queue = sep();
-    this.previous = this.button(bar, "◀", "previous image (PageUp)", () => this.turn(-1));
+    this.previous = button("◀", "previous image (PageUp)", () => this.turn(-1));
     this.count = this.make("span", "hint", bar);
-    this.following = this.button(bar, "▶", "next image (PageDown)", () => this.turn(1));
+    this.following = button("▶", "next image (PageDown)", () => this.turn(1));
     this.save = this.make("select", "save", bar, { title: "export" });
     for (const [value, text] of [
       ["", "export…"], ["coco", "COCO"], ["png", "PNG of each"], ["labels", "label image"],
@@ -249,9 +260,7 @@ class Front {
     this.words = this.make("input", "words", row, {
       type: "text", placeholder: "what to find, such as: red circle", maxLength: 500,
       ariaLabel: "text",
-    });
-    this.words.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") this.find();
+      onkeydown: ({ key }) => { if (key === "Enter") this.find(); },
     });
     this.threshold = this.make("input", "", row, {
       type: "number", min: 0, max: 1, step: 0.05, value: 0.5, title: "least score",
@@ -259,7 +268,7 @@ class Front {
     this.button(row, "find", "find what the text names", () => this.find());
     this.likes = [1, 0].map((label) =>
       this.button(row, label ? "+ example" : "− example",
-        label ? "drag a box around what is meant" : "drag a box around what is not meant", () => {
+        `drag a box around what is ${label ? "" : "not "}meant`, () => {
           this.example = this.example === label ? null : label;
           this.show();
         }),
@@ -275,18 +284,16 @@ class Front {
   buildVideo(row) {
     this.video = row;
     this.player = this.button(row, "▶", "play (Space)", () => this.play(!this.playing));
-    this.seek = this.make("input", "seek", row, { type: "range", min: 0, value: 0, title: "frame" });
-    this.seek.addEventListener("input", () => {
-      this.play(false);
-      this.goto(+this.seek.value);
+    this.seek = this.make("input", "seek", row, {
+      type: "range", min: 0, value: 0, title: "frame",
+      oninput: () => {
+        this.play(false);
+        this.goto(+this.seek.value);
+      },
     });
     this.counter = this.make("span", "hint", row);
-    this.forward = this.button(row, "track ⟶", "track from here to the end (T)", () =>
-      this.send("propagate", { frame: this.frame, reverse: false }),
-    );
-    this.back = this.button(row, "⟵", "track from here to the beginning", () =>
-      this.send("propagate", { frame: this.frame, reverse: true }),
-    );
+    this.forward = this.button(row, "track ⟶", "track from here to the end (T)", () => this.track(false));
+    this.back = this.button(row, "⟵", "track from here to the beginning", () => this.track(true));
     this.halt = this.button(row, "stop", "stop tracking (Esc)", () => this.send("stop"));
   }
 
@@ -308,10 +315,7 @@ class Front {
       this.fingers.delete(event.pointerId));
     on(canvas, "pointerleave", () => this.leave());
     on(canvas, "wheel", (event) => this.wheel(event), { passive: false });
-    on(canvas, "contextmenu", (event) => {
-      event.preventDefault();
-      event.stopPropagation();
-    });
+    on(canvas, "contextmenu", take);
     on(canvas, "keydown", (event) => this.key(event));
     on(canvas, "keyup blur", () => { this.spaceDown = false; });
     // A notebook would take these for its own.
@@ -357,9 +361,19 @@ class Front {
 
   point(event) {
     const box = this.canvas.getBoundingClientRect();
-    const u = event.clientX - box.left;
-    const v = event.clientY - box.top;
+    return this.at(event.clientX - box.left, event.clientY - box.top);
+  }
+
+  at(u, v) {
     return { u, v, x: (u - this.left) / this.scale, y: (v - this.top) / this.scale };
+  }
+
+  get one() {
+    return this.state.objects[this.state.current];
+  }
+
+  get isVideo() {
+    return this.image?.kind === "video";
   }
 
   inside({ x, y }) {
@@ -379,8 +393,8 @@ class Front {
     const pan = event.button === 1 || this.spaceDown;
     if (!pan && !this.inside(at)) return;
     this.canvas.setPointerCapture(event.pointerId);
-    this.drag = { at, to: at, pan, label: event.button === 2 || modified(event) ? 0 : 1, moved: false,
-      left: this.left, top: this.top, since: performance.now() };
+    this.drag = { at, to: at, pan, label: event.button === 2 || modified(event) ? 0 : 1,
+      left: this.left, top: this.top, since: now() };
     this.hoverAt = this.aimed = null;
   }
 
@@ -391,13 +405,9 @@ class Front {
     if (drag) {
       drag.to = at;
       if (Math.hypot(at.u - drag.at.u, at.v - drag.at.v) > DRAG) drag.moved = true;
-      if (drag.pan && drag.moved) {
-        this.left = drag.left + at.u - drag.at.u;
-        this.top = drag.top + at.v - drag.at.v;
-        this.fitted = false;
-      }
-      this.draw();
-      return;
+      if (drag.pan && drag.moved)
+        this.shift(drag.left + at.u - drag.at.u, drag.top + at.v - drag.at.v);
+      return this.draw();
     }
     this.aimed = null;
     if (this.layers) return this.highlight(at);
@@ -421,15 +431,13 @@ class Front {
     if (!drag || drag.pan) return;
     this.hover = null;
     if (drag.moved) {
-      const clip = (value, end) => Math.min(Math.max(value, 0), end);
-      const { at } = drag;
       const to = this.point(event);
-      const x = clip(to.x, this.image.width);
-      const y = clip(to.y, this.image.height);
-      const box = [Math.min(at.x, x), Math.min(at.y, y), Math.max(at.x, x), Math.max(at.y, y)];
+      const x = clip(to.x, 0, this.image.width);
+      const y = clip(to.y, 0, this.image.height);
+      const box = around(drag.at, { x, y });
       if (box[2] - box[0] > 0 && box[3] - box[1] > 0) this.boxed(box);
     } else {
-      const long = event.pointerType === "touch" && performance.now() - drag.since > LONG;
+      const long = event.pointerType === "touch" && now() - drag.since > LONG;
       this.clicked(drag.at, long ? 0 : drag.label);
     }
     this.draw();
@@ -462,23 +470,25 @@ class Front {
   }
 
   where() {
-    return this.image?.kind === "video" ? { frame: this.frame } : {};
+    return this.isVideo ? { frame: this.frame } : {};
   }
 
   wheel(event) {
-    const focused = this.root.getRootNode().activeElement === this.canvas;
-    if (!this.image || !(event.ctrlKey || focused)) return;
-    event.preventDefault();
-    event.stopPropagation();
+    const { activeElement } = this.root.getRootNode();
+    if (!this.image || !(event.ctrlKey || activeElement === this.canvas)) return;
+    take(event);
     this.zoom(Math.exp(-event.deltaY * 0.0015), this.point(event));
   }
 
   zoom(factor, { u, v }) {
     const old = this.scale;
-    this.scale = Math.min(Math.max(old * factor, this.whole() * 0.9), 40);
-    this.left = u - ((u - this.left) / old) * this.scale;
-    this.top = v - ((v - this.top) / old) * this.scale;
-    this.fitted = false;
+    this.scale = clip(old * factor, this.whole() * 0.9, 40);
+    const part = this.scale / old;
+    this.shift(u - (u - this.left) * part, v - (v - this.top) * part);
+  }
+
+  shift(left, top) {
+    Object.assign(this, { left, top, fitted: false });
     this.draw();
   }
 
@@ -493,7 +503,7 @@ class Front {
       Delete: () => this.remove.click(), Backspace: () => this.remove.click(),
       c: () => this.nextCandidate(), e: () => this.everything(),
       o: () => this.lines.click(), l: () => this.tags.click(),
-      i: () => this.hit(1), x: () => this.hit(0),
+      i: () => this.clicked(this.aimed, 1), x: () => this.clicked(this.aimed, 0),
       "+": () => this.zoom(1.25, center), "=": () => this.zoom(1.25, center),
       "-": () => this.zoom(0.8, center), 0: () => this.fit(),
       PageDown: () => this.turn(1), PageUp: () => this.turn(-1),
@@ -512,12 +522,7 @@ class Front {
     } else if (pan[key]) {
       const [x, y] = pan[key];
       if (shiftKey) this.aim(x, y, center);
-      else {
-        this.left += x;
-        this.top += y;
-        this.fitted = false;
-        this.draw();
-      }
+      else this.shift(this.left + x, this.top + y);
     } else if (key === "Tab") return;
     else keys[key]?.();
     event.preventDefault();
@@ -525,9 +530,9 @@ class Front {
 
   // Without a mouse: move a cross, and click there.
   aim(left, top, { u, v }) {
-    const { scale } = this;
-    const { x, y } = this.aimed || { x: (u - this.left) / scale, y: (v - this.top) / scale };
-    const to = { x: x - left / 4 / scale, y: y - top / 4 / scale };
+    const { x, y } = this.aimed || this.at(u, v);
+    const step = 4 * this.scale;
+    const to = { x: x - left / step, y: y - top / step };
     if (!this.inside(to)) return;
     this.aimed = to;
     this.hoverAt = { ...to, label: 1 };
@@ -535,11 +540,9 @@ class Front {
     this.draw();
   }
 
-  hit(label) {
-    if (this.aimed) this.clicked(this.aimed, label);
-  }
-
-  clicked({ x, y }, label) {
+  clicked(at, label) {
+    if (!at) return;
+    const { x, y } = at;
     if (this.layers) this.send("pick", { x, y });
     else this.send("click", { x, y, label, ...this.where() });
   }
@@ -555,8 +558,8 @@ class Front {
   }
 
   nextCandidate() {
-    const one = this.state.objects[this.state.current];
-    if (one && one.candidates > 1)
+    const { one } = this;
+    if (one?.candidates > 1)
       this.send("candidate", { index: (one.candidate + 1) % one.candidates });
   }
 
@@ -575,7 +578,7 @@ class Front {
     if (!text && !this.examples.length) return;
     this.send("text", {
       text, threshold: +this.threshold.value,
-      boxes: this.examples.map((one) => one.box), box_labels: this.examples.map((one) => one.label),
+      boxes: this.examples.map(({ box }) => box), box_labels: this.examples.map(({ label }) => label),
     });
   }
 
@@ -584,7 +587,7 @@ class Front {
   send(type, fields = {}) {
     const seq = ++this.seq;
     if (this.gone) return seq;
-    if (!["leave", "bye", "stop"].includes(type)) this.waiting.set(seq, performance.now());
+    if (!["leave", "bye", "stop"].includes(type)) this.waiting.set(seq, now());
     this.model.send({ type, view: this.id, seq, ...fields });
     return seq;
   }
@@ -593,7 +596,7 @@ class Front {
     if (head.to && head.to !== this.id) return;
     const mine = head.answer && head.answer.view === this.id;
     if (mine) this.waiting.delete(head.answer.seq);
-    if (this.gone) this.gone = false;
+    this.gone = false;
     const handler = this[`on_${head.type}`];
     if (!handler || (!this.image && !["image", "status", "error"].includes(head.type))) return;
     if (mine || head.type !== "error") this.failed = "";
@@ -607,7 +610,7 @@ class Front {
     this.paints.clear();
     this.frames.clear();
     this.hover = null;
-    this.state = { objects: [], current: null };
+    this.state = NOTHING;
     if (!old || old.width !== head.width || old.height !== head.height) this.fitted = true;
     this.texts.hidden = !head.texts;
     this.video.hidden = head.kind !== "video";
@@ -638,14 +641,13 @@ class Front {
   }
 
   on_hover(head, [bits]) {
-    const one = this.state.objects[this.state.current];
-    const color = one ? one.color : [255, 255, 255];
+    const color = this.one?.color || [255, 255, 255];
     const stale = head.frame !== undefined && head.frame !== this.frame;
     this.hover = stale || !this.hoverSeq ? null
       : painted(head.mask, bits, color, 0.3, 1, this.reach(head.mask.size[0]));
     if (this.hover) this.hover.size = head.mask.size;
     this.blend();
-    this.painted = { seq: head.answer.seq, at: performance.now() };
+    this.painted = { seq: head.answer.seq, at: now() };
     this.ask();
   }
 
@@ -684,7 +686,7 @@ class Front {
   // ---- video
 
   goto(frame, force = false) {
-    frame = Math.min(Math.max(frame, 0), (this.image?.frames ?? 1) - 1);
+    frame = clip(frame, 0, (this.image?.frames ?? 1) - 1);
     if (frame === this.frame && !force) return;
     this.frame = frame;
     this.hover = null;
@@ -742,13 +744,17 @@ class Front {
     this.show();
   }
 
+  track(reverse) {
+    this.send("propagate", { frame: this.frame, reverse });
+  }
+
   // ---- what is seen
 
   tick() {
     if (devicePixelRatio !== this.ratio) this.resize();
-    // What was sent first may wait behind a running cell; what is sent later need not.
-    if (!this.image && !this.gone && performance.now() - this.readyAt > 2000) {
-      this.readyAt = performance.now();
+    // The first one may wait behind a running cell; a later one need not.
+    if (!this.image && !this.gone && now() - this.readyAt > 2000) {
+      this.readyAt = now();
       this.waiting.delete(this.send("ready", { again: true })); // not always answered
     }
     const slow = this.isSlow();
@@ -757,26 +763,23 @@ class Front {
   }
 
   isSlow() {
-    const now = performance.now();
-    return [...this.waiting.values()].some((time) => now - time > BUSY_AFTER);
+    return [...this.waiting.values()].some((time) => now() - time > BUSY_AFTER);
   }
 
   show() {
-    const { state, image } = this;
-    const one = state.objects[state.current];
-    const video = image?.kind === "video";
+    const { state, image, one, isVideo: video } = this;
     this.undo.disabled = !state.can_undo;
     this.redo.disabled = !state.can_redo;
     this.commit.disabled = this.remove.disabled = !one;
     this.choices.forEach((button, at) => {
       button.hidden = video || !one || one.candidates < 2;
-      button.classList.toggle("on", !!one && one.candidate === at);
+      light(button, one?.candidate === at);
     });
     this.all.hidden = this.save.hidden = video;
-    this.all.classList.toggle("on", !!this.layers);
-    this.lines.classList.toggle("on", this.outline);
-    this.tags.classList.toggle("on", this.labels);
-    this.likes.forEach((button, at) => button.classList.toggle("on", this.example === 1 - at));
+    light(this.all, !!this.layers);
+    light(this.lines, this.outline);
+    light(this.tags, this.labels);
+    this.likes.forEach((button, at) => light(button, this.example === 1 - at));
     this.clear.hidden = !this.examples.length;
     const many = !video && image?.count > 1;
     for (const part of [this.queue, this.previous, this.following, this.count]) part.hidden = !many;
@@ -803,10 +806,10 @@ class Front {
   listObjects() {
     const { objects, current } = this.state;
     if (this.list.querySelector("input")) return; // a name is edited
-    // Chips that stay the same stay: a double click needs the one of its first click.
+    // Equal chips stay: a double click needs that of its first click.
     const key = JSON.stringify(objects.map((one) => [one.id, one.name, one.color, one.score]));
     if (key === this.listed) {
-      objects.forEach((_, at) => this.list.children[at].classList.toggle("on", at === current));
+      objects.forEach((_, at) => light(this.list.children[at], at === current));
       return;
     }
     this.listed = key;
@@ -819,6 +822,8 @@ class Front {
     objects.forEach((one, index) => {
       const chip = this.make("span", index === current ? "chip on" : "chip", this.list, {
         title: `${one.name}: click to choose${index < 9 ? ` (${index + 1})` : ""}, double click to rename`,
+        onclick: () => index === this.state.current || this.send("select", { index }),
+        ondblclick: () => this.rename(name, one, index),
       });
       const swatch = this.make("i", "", chip);
       swatch.style.background = css(one.color);
@@ -828,10 +833,6 @@ class Front {
         event.stopPropagation();
         this.send("delete", { index });
       });
-      chip.addEventListener("click", () => {
-        if (index !== this.state.current) this.send("select", { index });
-      });
-      chip.addEventListener("dblclick", () => this.rename(name, one, index));
     });
   }
 
@@ -856,9 +857,8 @@ class Front {
 
   whole() {
     if (!this.image) return 1;
-    return Math.min(
-      this.canvas.clientWidth / this.image.width, this.canvas.clientHeight / this.image.height,
-    );
+    const { clientWidth, clientHeight } = this.canvas;
+    return Math.min(clientWidth / this.image.width, clientHeight / this.image.height);
   }
 
   fit() {
@@ -893,11 +893,10 @@ class Front {
 
   // Draw all masks into one canvas, which a hover finds ready.
   compose() {
-    const { image } = this;
+    const { image, isVideo: video } = this;
     if (!image) return;
-    const video = image.kind === "video";
     const [width, height] = video ? image.preview : image.grid;
-    const canvas = (this.composed ||= document.createElement("canvas"));
+    const canvas = (this.composed ||= newCanvas());
     if (canvas.width !== width || canvas.height !== height) {
       canvas.width = width;
       canvas.height = height;
@@ -933,20 +932,26 @@ class Front {
     }
   }
 
+  // Let a canvas take pixels of the image.
+  toImage(context) {
+    const step = this.scale * this.ratio;
+    context.setTransform(step, 0, 0, step, this.left * this.ratio, this.top * this.ratio);
+    context.imageSmoothingEnabled = step < 2;
+  }
+
   // Draw what lies under a hover and over it.
   draw() {
-    const { image, ratio, scale } = this;
+    const { image, ratio } = this;
     const under = this.sheet("under");
     const over = this.sheet("over");
     if (image && this.bitmap) {
       const { width, height } = image;
-      under.setTransform(scale * ratio, 0, 0, scale * ratio, this.left * ratio, this.top * ratio);
-      under.imageSmoothingEnabled = scale * ratio < 2;
+      this.toImage(under);
       under.drawImage(this.bitmap, 0, 0, width, height);
       if (this.layers) under.drawImage(this.layers.canvas, 0, 0, width, height);
       if (this.composed) {
         const step = image.step || 1;
-        const [w, h] = image.kind === "video" ? [width, height]
+        const [w, h] = this.isVideo ? [width, height]
           : [this.composed.width * step, this.composed.height * step];
         under.drawImage(this.composed, 0, 0, w, h);
       }
@@ -959,7 +964,7 @@ class Front {
 
   // A cleared canvas as large as the visible one.
   sheet(name) {
-    const canvas = (this[name] ||= document.createElement("canvas"));
+    const canvas = (this[name] ||= newCanvas());
     canvas.width = this.canvas.width; // which clears it
     canvas.height = this.canvas.height;
     return canvas.getContext("2d");
@@ -967,15 +972,14 @@ class Front {
 
   // Draw what is ready, and the hover.
   blend() {
-    const { context, canvas, image, ratio, scale } = this;
+    const { context, canvas, image } = this;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, canvas.width, canvas.height);
     context.drawImage(this.under, 0, 0);
     if (this.hover && image) {
       const { canvas: mask, x, y, size } = this.hover;
       const [a, b] = [image.width / size[0], image.height / size[1]];
-      context.setTransform(scale * ratio, 0, 0, scale * ratio, this.left * ratio, this.top * ratio);
-      context.imageSmoothingEnabled = scale * ratio < 2;
+      this.toImage(context);
       context.drawImage(mask, x * a, y * b, mask.width * a, mask.height * b);
       context.setTransform(1, 0, 0, 1, 0, 0);
     }
@@ -985,26 +989,22 @@ class Front {
   rectangle(context, [x0, y0, x1, y1], color, dashes = []) {
     const { scale, left, top } = this;
     const rest = [x0 * scale + left, y0 * scale + top, (x1 - x0) * scale, (y1 - y0) * scale];
-    context.setLineDash([]);
-    context.strokeStyle = "#000a";
-    context.lineWidth = 3.5;
-    context.strokeRect(...rest);
-    context.setLineDash(dashes);
-    context.strokeStyle = color;
-    context.lineWidth = 1.75;
-    context.strokeRect(...rest);
+    for (const [strokeStyle, lineWidth, dash] of [["#000a", 3.5, []], [color, 1.75, dashes]]) {
+      Object.assign(context, { strokeStyle, lineWidth });
+      context.setLineDash(dash);
+      context.strokeRect(...rest);
+    }
     context.setLineDash([]);
   }
 
   drawPrompts(context) {
-    const { scale, left, top, drag, state } = this;
-    const one = state.objects[state.current];
+    const { scale, left, top, drag, one } = this;
     const here = (mark, at) => mark[at] === undefined || mark[at] === this.frame;
-    for (const box of one ? one.boxes.filter((each) => here(each, 4)) : [])
+    for (const box of one?.boxes.filter((each) => here(each, 4)) || [])
       this.rectangle(context, box, css(one.color));
     for (const { box, label } of this.examples)
       this.rectangle(context, box, label ? "#ffd60a" : "#f03e3e", [5, 3]);
-    for (const [x, y, label] of one ? one.points.filter((each) => here(each, 3)) : []) {
+    for (const [x, y, label] of one?.points.filter((each) => here(each, 3)) || []) {
       context.beginPath();
       context.arc(x * scale + left, y * scale + top, 5, 0, 7);
       context.fillStyle = label ? "#39d353" : "#f03e3e";
@@ -1019,18 +1019,15 @@ class Front {
       this.rectangle(context, [x - arm, y, x + arm, y], "#fff");
       this.rectangle(context, [x, y - arm, x, y + arm], "#fff");
     }
-    if (drag && drag.moved && !drag.pan) {
-      const { at, to } = drag;
-      this.rectangle(context, [Math.min(at.x, to.x), Math.min(at.y, to.y), Math.max(at.x, to.x),
-        Math.max(at.y, to.y)], "#fff", [4, 3]);
-    }
+    if (drag?.moved && !drag.pan)
+      this.rectangle(context, around(drag.at, drag.to), "#fff", [4, 3]);
   }
 
   drawNames(context) {
     const { scale, left, top, image } = this;
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
-    for (const { one, head } of image.kind === "video" ? this.frameMasks() : this.imageMasks()) {
+    for (const { one, head } of this.isVideo ? this.frameMasks() : this.imageMasks()) {
       const [x0, y0, x1, y1] = head.box;
       if (x1 <= x0) continue;
       const [a, b] = [image.width / head.size[0], image.height / head.size[1]];
@@ -1038,7 +1035,7 @@ class Front {
       const width = context.measureText(one.name).width + 10;
       if ((x1 - x0) * a * scale * 3 < width) continue; // too small to be named
       const middle = ((x0 + x1) / 2) * a * scale + left;
-      const from = Math.max(0, Math.min(middle - width / 2, this.canvas.clientWidth - width));
+      const from = clip(middle - width / 2, 0, Math.max(this.canvas.clientWidth - width, 0));
       const [red, green, blue] = one.color;
       context.fillStyle = css(one.color, 0.92);
       context.beginPath();
@@ -1053,8 +1050,7 @@ class Front {
 
   layerCanvas(chosen) {
     const { labels, size } = this.layers;
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = size;
+    const canvas = newCanvas(...size);
     const context = canvas.getContext("2d");
     const pixels = context.createImageData(...size);
     const out = new Uint32Array(pixels.data.buffer);
