@@ -45,7 +45,7 @@ class FrameCache {
     const auto position = position_of(frames_, index);
     return position == frames_.end() ? nullptr : position->get();
   }
-  // Replaces one with the same number, or else of the one whose last use is longest ago.
+  // Replaces one with the same number, or else the one whose last use is longest ago.
   void adopt(EncodedFramePtr frame) {
     auto position = position_of(frames_, frame->index);
     if (position == frames_.end() && frames_.size() == kFrames) --position;

@@ -84,7 +84,7 @@ class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
     def __torch_function__(
         cls, func: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Call a function of PyTorch, which asks for this, with tensors in place of arrays."""
+        """Call a function of PyTorch, which asks for this, with tensors instead of arrays."""
         return func(*_torch_values(args), **_torch_values(kwargs or {}))
 
     def __getattr__(self, name: str) -> Any:
@@ -256,11 +256,11 @@ class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
 
 
 def _torch_values(value: Any) -> Any:
-    """Return arguments with tensors that share their memory in place of `TensorArray`s."""
+    """Return arguments with tensors instead of `TensorArray`s; they share memory where they can."""
     if isinstance(value, TensorArray):
         plain = np.asarray(value)
-        whole = plain if plain.flags.writeable and min(plain.strides, default=0) >= 0 else None
-        return sys.modules["torch"].from_numpy(np.array(plain) if whole is None else whole)
+        can_share = plain.flags.writeable and min(plain.strides, default=0) >= 0
+        return sys.modules["torch"].from_numpy(plain if can_share else np.array(plain))
     if type(value) in (list, tuple):
         return type(value)(map(_torch_values, value))
     if type(value) is dict:
