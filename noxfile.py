@@ -203,6 +203,12 @@ def wheel(session: nox.Session) -> None:
     session.run("python", "tests/nightly/wheel_trial.py", *session.posargs)
 
 
+@nox.session(venv_backend="none")
+def readme(session: nox.Session) -> None:
+    """Run the README's two commands in bare Debian folders (root, debootstrap)."""
+    session.run("python3", "tests/nightly/readme_trial.py", *session.posargs)
+
+
 @nox.session
 def interactive(session: nox.Session) -> None:
     """Run the browser tests of the widget, the heavy ones included; needs chromium on PATH."""

@@ -7,59 +7,17 @@ Example: ``python tests/nightly/wheel_trial.py --folder build/trial --suite trix
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from bare_debian import BARE, debian, fresh, inside, run
+
 ROOT = Path(__file__).parents[2]
-BARE = "python3,python3-venv,ca-certificates"
 COMPILER = "g++,python3-dev,ccache,patchelf"
 LARGEST = 4_000_000  # bytes of the wheel
-TRUST = Path("/etc/ssl/certs/ca-certificates.crt")
-
-
-def run(*command: str | Path, **options: object) -> None:
-    """Run a command and show it."""
-    words = [str(word) for word in command]
-    print("+", *words, flush=True)
-    subprocess.run(words, check=True, **options)  # type: ignore[call-overload]
-
-
-def debian(folder: Path, suite: str, packages: str) -> None:
-    """Make a Debian folder with some packages, unless it is there."""
-    if not (folder / "usr" / "bin" / "python3").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        run("debootstrap", "--variant=minbase", f"--include={packages}", suite, folder)
-    # Certificates and names of this machine's network.
-    for path in (TRUST, Path("/etc/resolv.conf"), Path("/etc/hosts")):
-        if path.is_file():
-            shutil.copy(path, folder / path.relative_to("/"))
-
-
-def inside(folder: Path, script: str) -> None:
-    """Run a shell script in a Debian folder, in its folder ``/work``."""
-    proc = folder / "proc"
-    mounted = os.path.ismount(proc)
-    if not mounted:
-        run("mount", "-t", "proc", "proc", proc)
-    known = ["PATH=/usr/bin:/bin", "HOME=/root", f"PIP_CERT={TRUST}"]
-    # pip builds in a folder of another name each time.
-    known += ["CCACHE_DIR=/ccache", "CCACHE_BASEDIR=/tmp", "CCACHE_NOHASHDIR=1"]
-    try:
-        run("chroot", folder, "env", "-i", *known, "bash", "-euc", f"cd /work\n{script}")
-    finally:
-        if not mounted:
-            run("umount", proc)
-
-
-def fresh(folder: Path) -> Path:
-    """Empty the folder ``/work`` of a Debian folder."""
-    work = folder / "work"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    return work
+# pip builds in a folder of another name each time.
+CCACHE = {"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/tmp", "CCACHE_NOHASHDIR": "1"}
 
 
 def build(builder: Path, wheels: Path) -> None:
@@ -72,7 +30,7 @@ tools/bin/pip install -q auditwheel
 CMAKE_CXX_COMPILER_LAUNCHER=ccache tools/bin/pip wheel -q --no-deps -w raw sam_rlx-*.tar.gz
 tools/bin/auditwheel repair -w repaired raw/sam_rlx-*.whl
 """
-    inside(builder, script)
+    inside(builder, script, **CCACHE)
     nano = ROOT / "packages" / "sam-rlx-nano"
     run(sys.executable, "-m", "build", "-q", "--wheel", "--outdir", wheels, nano)
     for path in (work / "repaired").glob("*.whl"):
