@@ -141,6 +141,14 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def mutations(session: nox.Session) -> None:
+    """Look which seeded faults the default test run finds: ``nox -s mutations -- FOLDER``."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    session.install(*BUILD_REQUIREMENTS, *extras["test"], *extras["parity"])
+    session.run("python", "tests/nightly/mutations.py", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Run the examples of README, docs and docstrings."""
     session.install("-e", ".[test]")

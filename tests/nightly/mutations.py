@@ -1,0 +1,289 @@
+"""Seed faults into a copy of the sources, and look which of them the default test run finds.
+
+    python tests/nightly/mutations.py FOLDER [--faults 12] [--seed 1] [--tests OTHER_TREE]
+
+Run it in an environment that has the package's requirements: the copy is installed there. Each
+fault is switched on by the variable `SAM_RLX_FAULT`, so that one build holds all of them. A first
+run without a fault tells which files of tests reach which fault; then each fault meets these
+files, the quickest first, until one fails. `--tests` gives the faults that were not found to the
+tests of another tree too: what these find, and the first ones do not, is lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+AREAS = {
+    "core": ("cpp/core", "cpp/ops", "cpp/layers"),
+    "loading": ("cpp/checkpoint", "cpp/loading"),
+    "predictors": ("cpp/predictors", "cpp/models"),
+    "compat": ("python/sam_rlx/compat",),
+    "apps": tuple(
+        f"python/sam_rlx/{name}"
+        for name in ("apps", "cli", "_batch", "_interactive", "_serve", "_parity", "_video")
+    ),
+}
+
+SWITCH_H = '#pragma once\n#ifdef __cplusplus\nextern "C"\n#endif\nint sam_rlx_fault(int fault);\n'
+SWITCH_CPP = r"""
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+extern "C" int sam_rlx_fault(int fault) {
+  static const char* const chosen = std::getenv("SAM_RLX_FAULT");
+  static const int number = chosen == nullptr ? 0 : std::atoi(chosen);
+  static const char* const log = std::getenv("SAM_RLX_FAULT_LOG");
+  if (log == nullptr) return number == fault ? 1 : 0;
+  static std::mutex mutex;
+  static std::map<int, std::string> last;
+  const char* const test = std::getenv("PYTEST_CURRENT_TEST");
+  std::string file = test == nullptr ? "" : test;
+  file = file.substr(0, file.find("::"));
+  const std::lock_guard lock(mutex);
+  if (!file.empty() && last[fault] != file) {
+    last[fault] = file;
+    if (std::FILE* const out = std::fopen(log, "a")) {
+      std::fprintf(out, "%d %s\n", fault, file.c_str());
+      std::fclose(out);
+    }
+  }
+  return number == fault ? 1 : 0;
+}
+"""
+SWITCH_PY = """
+import os
+
+_CHOSEN = int(os.environ.get("SAM_RLX_FAULT", "0"))
+_LOG = os.environ.get("SAM_RLX_FAULT_LOG")
+_last = {}
+
+
+def fault(number):
+    if _LOG is not None:
+        file = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
+        if file and _last.get(number) != file:
+            _last[number] = file
+            with open(_LOG, "a") as log:
+                log.write(f"{number} {file}\\n")
+    return int(number == _CHOSEN)
+"""
+
+IF = re.compile(
+    r"^(\s+(?:\} else )?if \()(.+)(\) (?:\{|return\b[^;]*;|continue;|break;|throw .*))$"
+)
+LOOP = re.compile(r"^(\s+for \(.+; \w+)( < .+; .+\) .*)$")
+NUMBER = re.compile(r"(?<=[=+\-*/(] )(\d+)(?=[;), ])")
+FIXED = re.compile(r"//|constexpr|case |static|template|<\d|\[|enum|^\s*\.|\{\d|::k[A-Z]")
+
+
+def cpp_faults(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, kind and the changed line with `@` for the number of the fault."""
+    for index, line in enumerate(text.splitlines()):
+        if (found := IF.match(line)) and _is_condition(found[2]):
+            switched = f"static_cast<bool>({found[2]}) != (sam_rlx_fault(@) != 0)"
+            yield index, "condition negated", f"{found[1]}{switched}{found[3]}"
+        elif found := LOOP.match(line):
+            yield index, "last turn left out", f"{found[1]} + sam_rlx_fault(@){found[2]}"
+        elif (" = " in line or "return " in line) and not FIXED.search(line):
+            for number in NUMBER.finditer(line):
+                changed = f"({number[1]} + sam_rlx_fault(@))"
+                yield index, "number + 1", line[: number.start()] + changed + line[number.end() :]
+
+
+def _is_condition(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0 and not re.search(r"[^=!<>]=[^=]|;|constexpr", text)
+
+
+def python_faults(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield as `cpp_faults` does."""
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            part, form, kind = node.test, "(bool({}) != _fault(@))", "condition negated"
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+            part, form, kind = node.right, "(({}) + _fault(@))", "number + 1"
+            if not isinstance(part, ast.Constant) or not isinstance(part.value, int):
+                continue
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Lt | ast.Gt):
+            part, form, kind = node.comparators[0], "(({}) + _fault(@))", "number + 1"
+            if not isinstance(part, ast.Constant):
+                continue
+        else:
+            continue
+        if part.lineno == part.end_lineno:
+            line = lines[part.lineno - 1].encode()
+            start, end = part.col_offset, part.end_col_offset
+            changed = form.format(line[start:end].decode())
+            yield part.lineno - 1, kind, (line[:start] + changed.encode() + line[end:]).decode()
+
+
+def choose(tree: Path, count: int, seed: int) -> list[dict[str, object]]:
+    """Choose faults of each area, no two of them near each other, and write them."""
+    faults: list[dict[str, object]] = []
+    for area, folders in AREAS.items():
+        files = [
+            path
+            for folder in folders
+            for suffix in ("cpp", "py")
+            for path in sorted((tree / folder).rglob(f"*.{suffix}"))
+        ]
+        candidates = [
+            (path, *fault)
+            for path in files
+            for fault in (python_faults if path.suffix == ".py" else cpp_faults)(path.read_text())
+        ]
+        random.Random(f"{seed} {area}").shuffle(candidates)
+        taken: set[tuple[Path, int]] = set()
+        for path, line, kind, changed in candidates:
+            if len(taken) < count and not any(
+                (path, line + near) in taken for near in range(-8, 9)
+            ):
+                taken.add((path, line))
+                entry = {"number": len(faults) + 1, "area": area, "line": line + 1, "kind": kind}
+                faults.append({**entry, "path": str(path.relative_to(tree)), "new": changed})
+    for fault in faults:
+        path = tree / str(fault["path"])
+        lines = path.read_text().splitlines()
+        index = int(str(fault["line"])) - 1
+        fault["old"] = lines[index]
+        lines[index] = str(fault["new"]).replace("@", str(fault["number"]))
+        path.write_text("\n".join(lines) + "\n")
+    return faults
+
+
+def add_switches(tree: Path, faults: list[dict[str, object]]) -> None:
+    """Give the copy the functions that ask for the fault."""
+    (tree / "fault.h").write_text(SWITCH_H)
+    shape = tree / "cpp/core/shape.cpp"
+    shape.write_text(shape.read_text() + SWITCH_CPP)
+    (tree / "python/sam_rlx/_fault.py").write_text(SWITCH_PY)
+    for name in {str(fault["path"]) for fault in faults if str(fault["path"]).endswith(".py")}:
+        path = tree / name
+        text = path.read_text()
+        body = ast.parse(text).body
+        first = next(node for node in body if not isinstance(node, ast.Expr))
+        while isinstance(first, ast.ImportFrom) and first.module == "__future__":
+            first = body[body.index(first) + 1]
+        lines = text.splitlines()
+        lines.insert(first.lineno - 1, "from sam_rlx._fault import fault as _fault")
+        path.write_text("\n".join(lines) + "\n")
+
+
+def pytest(tree: Path, *arguments: str, **variables: str) -> int:
+    """Run pytest in a tree: its exit status."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(
+        command, cwd=tree, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, check=False
+    ).returncode
+
+
+def measured(report: Path) -> tuple[dict[str, float], list[str]]:
+    """Read seconds of each file of tests, and the tests that fail, of a JUnit report."""
+    seconds: dict[str, float] = defaultdict(float)
+    failed = []
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        file = case.get("classname", "").replace(".", "/") + ".py"
+        seconds[file] += float(case.get("time", "0"))
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(f"{file}::{case.get('name')}")
+    return dict(seconds), failed
+
+
+def first_run(tree: Path, work: Path, label: str) -> tuple[dict[int, set[str]], dict, list[str]]:
+    """Run the default tests without a fault: files that reach each fault, seconds, failures."""
+    log, report = work / f"{label}.log", work / f"{label}.xml"
+    if not report.exists():
+        log.unlink(missing_ok=True)
+        pytest(tree, f"--junitxml={report}", SAM_RLX_FAULT_LOG=str(log))
+    reached: dict[int, set[str]] = defaultdict(set)
+    for line in log.read_text().splitlines():
+        number, _, file = line.partition(" ")
+        reached[int(number)].add(file)
+    return reached, *measured(report)
+
+
+def killer(
+    tree: Path, number: int, files: list[str], failed: list[str], limit: float
+) -> str | None:
+    """Return the first file of tests that fails with a fault."""
+    start = time.monotonic()
+    for file in files:
+        skipped = [f"--deselect={test}" for test in failed if test.startswith(file)]
+        status = pytest(
+            tree, "-x", "-n0", "--timeout=300", file, *skipped, SAM_RLX_FAULT=str(number)
+        )
+        if status not in (0, 5):
+            return file
+        if time.monotonic() - start > limit:
+            return None
+    return None
+
+
+def main() -> None:
+    """Seed the faults, and meet each one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--faults", type=int, default=12, help="in each area")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tests", type=Path, help="a tree whose tests meet what was not found")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for one fault")
+    args = parser.parse_args()
+    work = args.folder.resolve()
+    tree = work / "tree"
+    if not tree.exists():
+        tree.mkdir(parents=True)
+        files = subprocess.run(
+            ["git", "-C", str(ROOT), "archive", "HEAD"], stdout=subprocess.PIPE, check=True
+        )
+        subprocess.run(["tar", "-x", "-C", str(tree)], input=files.stdout, check=True)
+        faults = choose(tree, args.faults, args.seed)
+        add_switches(tree, faults)
+        (work / "faults.json").write_text(json.dumps(faults, indent=1))
+    faults = json.loads((work / "faults.json").read_text())
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run(
+        [*install, "-e", str(tree)],
+        env={**os.environ, "CXXFLAGS": f"-include {tree / 'fault.h'}"},
+        check=True,
+    )
+    reached, seconds, failed = first_run(tree, work, "default")
+    other = None if args.tests is None else first_run(args.tests.resolve(), work, "other")
+    lost = 0
+    for fault in faults:
+        number = fault["number"]
+        order = sorted(reached[number], key=lambda file: seconds.get(file, 0))
+        found = killer(tree, number, order, failed, args.limit)
+        line = f"{number} {fault['area']} {fault['path']}:{fault['line']} {fault['kind']}: "
+        line += found or f"not found ({len(order)} files reach it)"
+        if found is None and other is not None:
+            order = sorted(other[0][number], key=lambda file: other[1].get(file, 0))
+            before = killer(args.tests.resolve(), number, order, other[2], args.limit)
+            lost += before is not None
+            line += f"; the other tests: {before or 'not found'}"
+        print(line, flush=True)
+    print(f"{len(faults)} faults, {lost} lost")
+    raise SystemExit(1 if lost else 0)
+
+
+if __name__ == "__main__":
+    main()
