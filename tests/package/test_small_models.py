@@ -92,7 +92,6 @@ def test_the_published_tree_has_no_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.source_tree
-@pytest.mark.slow
 def test_the_package_of_the_weights_holds_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
