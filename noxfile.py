@@ -38,6 +38,13 @@ def parity(session: nox.Session) -> None:
     session.run("pytest", *session.posargs)
 
 
+@nox.session
+def full(session: nox.Session) -> None:
+    """Run all tests and the exhaustive ones: an hour or two, and 16 GB of memory for some."""
+    session.install("-e", ".[test,parity,docs,ray]", *BUILD_REQUIREMENTS)
+    session.run("pytest", "--full", "--times", *session.posargs)
+
+
 def configure_preset(session: nox.Session, preset: str) -> Path:
     """Configure a CMake preset: the build folder."""
     session.install(*BUILD_REQUIREMENTS)
@@ -110,8 +117,7 @@ def asan(session: nox.Session) -> None:
         "PYTHONMALLOC": "malloc",  # each object in a block of its own
         "PYTHONPATH": str(stage),
     }
-    # Slow tests take too long with the instruments: they run when they are named.
-    chosen = session.posargs or [*SANITIZED_TESTS, "-m", "not slow"]
+    chosen = session.posargs or SANITIZED_TESTS
     session.run("python", "-m", "pytest", *chosen, env=env | preload)
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+from support import cases, tiny
 from support import images as image_source
-from support import tiny
 from support.parity import Parity
+from support.times import Times
 
 # The same examples on every machine, however slow or busy it is. `--hypothesis-profile explore`
 # draws others.
@@ -51,6 +52,11 @@ REFERENCE_PACKAGES = (
     "open_clip",
 )
 
+# Each takes longer than a share of a process, as --times tells: they start first.
+LONG_FILES = frozenset(())
+
+FULL_GIB = 15.0  # of the 16 GB of a machine the system keeps some
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sam_rlx")
@@ -64,8 +70,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--full",
         action="store_true",
-        help="also run the whole ViT-L and ViT-H: minutes, and 16 GB of memory",
+        help="also run the tests marked slow, and with 16 GB of memory those marked full",
     )
+    group.addoption(
+        "--times",
+        action="store_true",
+        help="print where the time goes, by folder and by file",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--times"):
+        config.pluginmanager.register(Times())
+    cases.full = config.getoption("--full")
 
 
 # Without it, in a trial of a wheel, files that need it are not even read: their imports would fail.
@@ -89,11 +106,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("checkpoint") and folder is None:
             item.add_marker(pytest.mark.skip(reason="needs --checkpoint-dir"))
-        if item.get_closest_marker("full") and not config.getoption("--full"):
-            item.add_marker(pytest.mark.skip(reason="needs --full"))
-    # Long files first: one that starts last keeps a single process busy while the others are done.
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+        if item.get_closest_marker("full") and memory_gib() < FULL_GIB:
+            item.add_marker(pytest.mark.skip(reason="needs 16 GB of memory"))
+    if not config.getoption("--full"):
+        left_out = [item for item in items if is_exhaustive(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not is_exhaustive(item)]
+    # One that starts last keeps a single process busy while the others are done.
+    items.sort(key=lambda item: item.path.name not in LONG_FILES)
+
+
+def is_exhaustive(item: pytest.Item) -> bool:
+    """Whether only --full runs it."""
+    return any(item.get_closest_marker(name) for name in ("slow", "full"))
+
+
+def memory_gib() -> float:
+    """Memory of this machine; none is known where the system does not tell."""
+    if not hasattr(os, "sysconf"):
+        return 0.0
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
 
 
 @pytest.fixture(scope="session")

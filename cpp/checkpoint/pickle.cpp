@@ -17,6 +17,8 @@ using Kind = PickleValue::Kind;
 constexpr std::size_t kMaxSize = std::size_t{64} << 20;
 constexpr std::size_t kMaxValues = 1'000'000;
 constexpr std::size_t kMaxMarks = 1000;
+constexpr std::size_t kMaxGlobal = 256;
+constexpr const char* kShortGlobal = "a global's name of at most 256 bytes";
 
 // The pickle machine: a stack of values, marks into it, and a memo.
 class Machine {
@@ -382,10 +384,9 @@ class Machine {
   }
 
   std::string take_line() {
-    constexpr std::size_t kLongest = 256;
     std::string line;
     for (char next = reader_.take<char>(); next != '\n'; next = reader_.take<char>()) {
-      if (line.size() == kLongest) refuse("a global's name of at most 256 bytes", "a longer one");
+      if (line.size() == kMaxGlobal) refuse(kShortGlobal, "a longer one");
       line += next;
     }
     return line;
@@ -414,7 +415,10 @@ class Machine {
       refuse("a global to call", "another value");
     }
     pop();
-    check_getattr(callee, arguments);
+    if (callee.is(Kind::kGlobal) && is_getattr(callee.text)) {
+      push_member(callee, arguments);
+      return;
+    }
     if (callee.text == "collections.OrderedDict" && arguments.items.empty()) {
       push(Kind::kDict).text = callee.text;
       return;
@@ -431,15 +435,19 @@ class Machine {
     return id.size() > 1 && id[1]->is(Kind::kGlobal) ? id[1]->text : "an object";
   }
 
-  // Some versions of Python pickle a member of an enumeration as getattr(Class, "NAME").
-  void check_getattr(const PickleValue& callee, const PickleValue& arguments) {
-    if (!is_getattr(callee.text) || !callee.is(Kind::kGlobal)) return;
+  // Some versions of Python pickle a member of an enumeration as getattr(Class, "NAME"), and a class
+  // within a class as getattr(Outer, "Class"): a global by its path, with the same rule.
+  void push_member(const PickleValue& callee, const PickleValue& arguments) {
     const auto& items = arguments.items;
     const bool member = items.size() == 2 && items[0]->is(Kind::kGlobal) &&
                         items[1]->is(Kind::kString) && !items[1]->text.starts_with("_") &&
                         items[1]->text.find('.') == std::string_view::npos;
     if (!member) refuse_global(callee.text);
     open_getattr_ = false;
+    if (items[0]->text.size() + items[1]->text.size() > kMaxGlobal) {
+      refuse(kShortGlobal, "a longer one");
+    }
+    push_global(items[0]->text, items[1]->text);
   }
 
   // Attributes of an OrderedDict (PyTorch's _metadata) are nobody's. A plain dict has none.

@@ -11,7 +11,7 @@ namespace sam_rlx {
 // So is a path through attributes between double underscores ("f.__globals__").
 bool could_run_code(std::string_view global);
 
-// The getattr of Python 2 and 3: refused too, but for getattr(Class, "NAME").
+// The getattr of Python 2 and 3: refused too, but for getattr(Class, "NAME"), a global by its path.
 bool is_getattr(std::string_view global);
 
 }  // namespace sam_rlx

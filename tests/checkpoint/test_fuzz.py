@@ -10,8 +10,7 @@ import sam_rlx.errors
 from hypothesis import strategies as st
 from support import checkpoint_files as files
 from support import gguf_files, sam3cpp_files
-
-pytestmark = pytest.mark.slow
+from support.cases import share
 
 CORPUS = {
     path.stem: path.read_bytes() for path in Path(__file__).parents[1].glob("data/corpus/*.bin")
@@ -91,7 +90,7 @@ def mutate(content, mutations):
 
 
 @hypothesis.given(st.sampled_from(sorted(CORPUS)), MUTATIONS)
-@hypothesis.settings(max_examples=2500, **SETTINGS)
+@hypothesis.settings(max_examples=share(2500), **SETTINGS)
 def test_mutated_files(attempt, seed, mutations):
     attempt(mutate(CORPUS[seed], mutations))
 
@@ -111,7 +110,7 @@ HEADERS = st.dictionaries(st.sampled_from(["w", "module.w", "__metadata__"]), EN
 
 
 @hypothesis.given(HEADERS, st.binary(max_size=16), st.none() | NUMBERS)
-@hypothesis.settings(max_examples=1000, **SETTINGS)
+@hypothesis.settings(max_examples=share(1000), **SETTINGS)
 def test_structured_safetensors(attempt, header, data, length):
     attempt(files.safetensors_bytes(json.dumps(header).encode(), data, length))
 
@@ -136,7 +135,7 @@ GGUF_KEYS = st.sampled_from(["sam.naming", "sam.conv_1x1", "sam.config", "genera
     st.dictionaries(GGUF_KEYS, GGUF_VALUES, max_size=3),
     st.none() | st.tuples(NUMBERS, NUMBERS),
 )
-@hypothesis.settings(max_examples=1500, **SETTINGS)
+@hypothesis.settings(max_examples=share(1500), **SETTINGS)
 def test_structured_gguf(attempt, tensors, metadata, counts):
     attempt(gguf_files.gguf_bytes(tensors, metadata, counts=counts))
 
@@ -164,7 +163,7 @@ GGML_TENSORS = st.builds(
     st.dictionaries(st.sampled_from(["w", "hiera.patch_embed.weight"]), GGML_TENSORS, max_size=2),
     st.binary(max_size=24) | st.just(sam3cpp_files.tokenizer_bytes(["a"], [("a", "a")])),
 )
-@hypothesis.settings(max_examples=1000, **SETTINGS)
+@hypothesis.settings(max_examples=share(1000), **SETTINGS)
 def test_structured_ggml(attempt, family, settings, tensors, tail):
     attempt(sam3cpp_files.ggml_bytes(family, settings, tensors, tail=tail))
 
@@ -217,7 +216,7 @@ DICTS = st.dictionaries(TEXTS, TENSOR_CALLS | PICKLES, max_size=3)
 
 
 @hypothesis.given(DICTS | PICKLES, st.booleans())
-@hypothesis.settings(max_examples=1500, **SETTINGS)
+@hypothesis.settings(max_examples=share(1500), **SETTINGS)
 def test_structured_pickles(attempt, value, legacy):
     storages = files.Storages({"0": bytes(24)}, {"0": 6})
     if legacy:
@@ -232,7 +231,7 @@ FIELDS = st.lists(st.tuples(st.integers(0, 120), st.sampled_from("HIQ"), NUMBERS
 @hypothesis.given(
     st.booleans(), st.sampled_from([b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"]), FIELDS
 )
-@hypothesis.settings(max_examples=1000, **SETTINGS)
+@hypothesis.settings(max_examples=share(1000), **SETTINGS)
 def test_structured_zip_records(attempt, zip64, record, fields):
     storages = files.Storages()
     entries = files.torch_entries({"w": 1}, storages, folder="a")

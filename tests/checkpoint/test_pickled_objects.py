@@ -37,6 +37,16 @@ class Outer:
         X = "x"
 
 
+class OldOuter:
+    class Phase(enum.Enum):
+        """Pickled as Python 3.11 pickled members before its fourth patch."""
+
+        WARMUP = 1
+
+        def __reduce_ex__(self, protocol):
+            return getattr, (type(self), self.name)
+
+
 @dataclasses.dataclass
 class Config:
     lr: float = 1e-3
@@ -109,6 +119,7 @@ def plain_objects():
         "Fraction": fractions.Fraction(1, 3),
         "UUID": uuid.UUID(int=5),
         "enum": [Phase.WARMUP, Flags.A | Flags.B, Outer.Inner.X],
+        "enum of Python 3.11.2": OldOuter.Phase.WARMUP,
         "dataclass": Config(),
         "slots": Slots(),
         "class": Config,

@@ -122,10 +122,23 @@ def test_getattr_is_taken_for_the_member_of_an_enumeration(read, refuse):
         (Global("train", "Phase"), "__class__"),
         (Global("train", "Phase"), "a.b"),
         (Global("train", "Phase"), "A", None),
-        (MEMBER, "A"),
+        (Call(Global("train", "make"), ()), "A"),
+        (GETATTR, "A"),
     ):
-        assert "builtins.getattr, which" in refuse(archive({"phase": Call(GETATTR, arguments)}))
+        assert "builtins.getattr" in refuse(archive({"phase": Call(GETATTR, arguments)}))
     assert "builtins.getattr, which" in refuse(archive({"a": MEMBER, "b": GETATTR}))
+
+
+def test_members_of_a_class_within_a_class_are_held_to_the_rule_of_globals(read, refuse):
+    nested = Call(GETATTR, (Call(GETATTR, (Global("train", "Outer"), "Phase")), "WARMUP"))
+    either = Call(Global("_operator", "or_"), (nested, nested))
+    assert len(read(archive({"phase": nested, "both": either})).skipped) == 2
+    hidden = Call(GETATTR, (Call(GETATTR, (Global("numpy", "ma"), "core")), "loads"))
+    assert "global numpy.ma.core.loads, which could run" in refuse(archive({"a": hidden}))
+    long = Global("train", "Outer")
+    for _ in range(40):
+        long = Call(GETATTR, (long, "a" * 8))
+    assert "a global's name of at most 256 bytes" in refuse(archive({"a": long}))
 
 
 OPAQUE = {

@@ -14,9 +14,10 @@ import pytest
 import sam_rlx
 from numpy.typing import NDArray
 from sam_rlx import io
+from support.cases import quick
 from support.jupyter import Canvas, JupyterServer, NotebookPage, shared_folder, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
 POINT, OTHER, THIRD = (346.5, 185.5), (295.5, 190.5), (335.5, 44.5)
@@ -98,7 +99,7 @@ def opened(chrome: Any, server: JupyterServer, path: str, ratio: int) -> Noteboo
     return NotebookPage(context.new_page(), server, name, path)
 
 
-@pytest.mark.parametrize(("path", "ratio"), [("lab/tree", 1), ("notebooks", 2)])
+@pytest.mark.parametrize(("path", "ratio"), quick([("lab/tree", 1), ("notebooks", 2)], 0))
 def test_gestures_are_the_predictors_and_the_notebook_stays(
     chrome: Any,
     server: JupyterServer,
@@ -141,7 +142,7 @@ Path("awake").touch()
 """
 
 
-@pytest.mark.parametrize("path", ["lab/tree", pytest.param("notebooks", marks=pytest.mark.full)])
+@pytest.mark.parametrize("path", quick(["lab/tree", "notebooks"], 0))
 def test_a_click_beside_a_sleeping_cell(chrome: Any, server: JupyterServer, path: str) -> None:
     for left in ("asleep", "answered", "waited", "awake"):
         (server.work / left).unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.jupyter import Canvas, JupyterServer, NotebookPage
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 MODELS = """import numpy as np, sam_rlx
 from pathlib import Path

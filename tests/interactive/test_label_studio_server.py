@@ -27,7 +27,7 @@ from support.jupyter import browser, wait_for
 from .test_label_studio import decoded
 
 pytestmark = [
-    pytest.mark.full,
+    pytest.mark.slow,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(
         importlib.util.find_spec("label_studio") is None, reason="Label Studio: nox -s label_studio"

@@ -22,7 +22,7 @@ from sam_rlx import io
 from support.jupyter import Canvas, browser, wait_for
 
 pytestmark = [
-    pytest.mark.full,
+    pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("marimo") is None, reason="marimo: nox -s marimo"),
 ]

@@ -15,7 +15,7 @@ from support.jupyter import wait_for
 
 from .test_serve_page import Tab, address  # noqa: F401  a fixture
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 COINS = ((346.5, 185.5), (335.5, 44.5), (55.5, 50.5), (215.5, 185.5))
 NAMES = ["größte Münze", "硬币 2", "a/b\\c", "object 4"]

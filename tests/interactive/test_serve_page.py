@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import HANG_SECONDS
+from support.cases import quick
 from support.jupyter import PATIENCE, Canvas, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 COINS = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
 POINT, OTHER, THIRD = (346.5, 185.5), (295.5, 190.5), (335.5, 44.5)
@@ -98,7 +99,7 @@ class Tab:
             np.testing.assert_array_equal(mask, found.masks[one["candidate"]])
 
 
-@pytest.fixture(params=[1, 2], ids=["ratio 1", "ratio 2"])
+@pytest.fixture(params=quick([1, 2], 1), ids=["ratio 1", "ratio 2"])
 def tab(chrome: Any, address: str, request: pytest.FixtureRequest) -> Iterator[Tab]:
     context = chrome.new_context(
         device_scale_factor=request.param, viewport={"width": 1000, "height": 900}

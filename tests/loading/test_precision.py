@@ -1,6 +1,7 @@
 """Models in other precisions than float32: which layers, how close, and that nothing else moves."""
 
 import importlib
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
+from support.cases import quick
 from support.ops import ISAS, THREADS
 
 ROOT = Path(__file__).parents[2]
@@ -38,10 +40,11 @@ def test_an_unknown_precision_is_refused(tiny_checkpoint):
 BOUNDS = {"int8": 0.98, "bfloat16": 0.99, "packaged": 0.98}
 
 
-@pytest.mark.slow
 @pytest.mark.parity  # the scenes are made with PyTorch
-@pytest.mark.parametrize("name", ["sam-nano", "sam2-nano", "sam3-nano"])
-@pytest.mark.parametrize("precision", BOUNDS)
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    quick(itertools.product(("sam-nano", "sam2-nano", "sam3-nano"), BOUNDS), 0, 4, 8),
+)
 def test_masks_are_those_of_float32(benchmark, tmp_path, name, precision):
     images = [*benchmark.photographs(["coins"]), *benchmark.scenes(3)]
     trained = benchmark.TRAINED / f"{name}.safetensors"

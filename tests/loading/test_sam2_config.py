@@ -1,6 +1,7 @@
 """Sizes of SAM 2 checkpoints: from metadata, else from the tensors."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +12,19 @@ from support import tiny_sam2
 
 def save(path, config, metadata=None, version="2.1"):
     """Write a checkpoint whose tensors have the right shapes."""
-    from safetensors.numpy import save_file
-
     shapes = {
         **tiny_sam2.image_encoder_shapes(config),
         **tiny_sam2.heads_shapes(config, version),
     }
-    # float16 zeros: a quarter of the time to write, and never read here
-    save_file({k: np.zeros(v, np.float16) for k, v in shapes.items()}, path, metadata=metadata)
+    header, begin = {"__metadata__": metadata} if metadata else {}, 0
+    for name, shape in shapes.items():
+        end = begin + 2 * math.prod(shape)
+        header[name] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + begin)  # zeros, which are not written
     return str(path)
 
 
@@ -29,7 +35,7 @@ def check(found, config):
     np.testing.assert_allclose(found["pixel_std"], (0.229, 0.224, 0.225), rtol=1e-6)
 
 
-@pytest.mark.parametrize("variant", ["hiera_t", "hiera_s", "hiera_b+"])
+@pytest.mark.parametrize("variant", tiny_sam2.VARIANTS)
 @pytest.mark.parametrize("version", ["2.0", "2.1"])
 def test_released_sizes_come_from_the_tensors(testing, tmp_path, variant, version):
     config = tiny_sam2.VARIANTS[variant]
@@ -38,14 +44,6 @@ def test_released_sizes_come_from_the_tensors(testing, tmp_path, variant, versio
     assert (found["variant"], found["version"]) == (variant, version)
     check(found, config)
     assert testing.sam2_config(path, variant)["variant"] == variant
-
-
-@pytest.mark.slow
-def test_the_largest_release(testing, tmp_path):
-    config = tiny_sam2.VARIANTS["hiera_l"]
-    found = testing.sam2_config(save(tmp_path / "bare.safetensors", config))
-    assert found["variant"] == "hiera_l"
-    check(found, config)
 
 
 def test_other_sizes_come_from_metadata(testing, tmp_path):

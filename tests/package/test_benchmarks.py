@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from support import HANG_SECONDS
+from support.cases import quick
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.source_tree]
+pytestmark = [pytest.mark.bench, pytest.mark.source_tree]
 
 
 @pytest.fixture
@@ -59,9 +60,12 @@ def check_rows(found, shown, engines, workloads):
 
 
 @pytest.mark.parity
-def test_run_measures_ours_beside_pytorch(testing, tmp_path):
-    """One workload of each family; the others are compared in this process, below."""
-    engines, workloads = ["sam_rlx", "pytorch"], ["encoder", "memory-attention", "sam3-text"]
+@pytest.mark.parametrize(
+    "workloads", quick([["memory-attention"], ["encoder", "memory-attention", "sam3-text"]], 0)
+)
+def test_run_measures_ours_beside_pytorch(testing, tmp_path, workloads):
+    """One workload; all are compared in this process, below."""
+    engines = ["sam_rlx", "pytorch"]
     found, shown = run_quickly(tmp_path, engines, workloads)
     check_rows(found, shown, engines, workloads)
     assert found["peak_gflops"] > 0
@@ -70,6 +74,7 @@ def test_run_measures_ours_beside_pytorch(testing, tmp_path):
 
 
 @pytest.mark.parity
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "packages"),
     [
@@ -88,6 +93,7 @@ def test_other_engines_run_sam2(tmp_path, engine, packages):
 
 
 @pytest.mark.parity
+@pytest.mark.slow
 def test_run_measures_reduced_precision(tmp_path):
     engines = ["pytorch", "pytorch-bfloat16", "sam_rlx-int8", "sam_rlx-bfloat16"]
     if all(importlib.util.find_spec(name) for name in ("onnxruntime", "onnx")):
@@ -129,6 +135,16 @@ def rows_of(name, engines):
         values = task.sample(result[1] if task.timed else result)
         rows.append(row(engine, [1.0], sampled(values)))
     return rows
+
+
+@pytest.mark.parity
+def test_reduced_precisions_compute_something_else(importable):
+    import report
+
+    engines = ["pytorch", "pytorch-bfloat16", "sam_rlx-int8", "sam_rlx-bfloat16"]
+    rows = rows_of("encoder", engines)
+    for other in rows[1:]:
+        assert report.disagreement(other, rows) > report.AGREEMENT
 
 
 COMPARED = ["decode-1", "everything", "hiera-large", "video-1", "video-3"]
@@ -194,6 +210,7 @@ def test_arithmetic_is_what_pytorch_counts(importable, monkeypatch, name):
 
 
 @pytest.mark.parity
+@pytest.mark.slow
 def test_video_memory():
     shown = script("video_memory.py", *("--frames", "52", "--image-size", "32", "--threads", "1"))
     rows = [line.split(" | ") for line in shown.splitlines() if " MB" in line]
@@ -209,6 +226,7 @@ def test_video_memory_with_a_text():
 
 
 @pytest.mark.parity
+@pytest.mark.slow
 def test_video_parity():
     pytest.importorskip("support.upstream_sam3", reason="needs sam3")
     models = ("--models", "sam2-tiny", "sam3-tiny")
@@ -223,6 +241,7 @@ def test_video_parity():
 
 
 @pytest.mark.parity
+@pytest.mark.slow
 def test_text_video():
     shown = script("text_video.py", *("--quick", "--objects", "2", "--warmup", "1"))
     assert shown.count("a frame with 2 objects and 1 frames before it") == 2
@@ -381,11 +400,17 @@ def test_roofline(importable):
     for name, most in (*((name, 1.0) for name in ENCODERS), ("sam3-encoder", 1.03)):
         share = 2e-9 * roofline.own(table[name]).products / table[name].gflop()
         assert 0.95 < share < most, name  # SAM 3's images also make what texts share
+
+
+@pytest.mark.parity
+@pytest.mark.slow
+def test_table_of_the_roofline():
     shown = script("roofline.py", *("--quick", "--rounds", "1", "--workloads", "hiera-tiny"))
     assert re.search(r"^\| hiera-tiny tiny \|( [\d.]+ \|){7}( \d+ % \|){2}$", shown, re.M), shown
 
 
 @pytest.mark.parity
+@pytest.mark.slow
 def test_precision():
     model = BENCHMARKS.parent / "training/checkpoints/sam2-nano.safetensors"
     options = ("--count", "1", "--precisions", "Q8_0", "int8", "--rounds", "1")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 import sam_rlx
+from support.cases import quick
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.source_tree]
+pytestmark = [pytest.mark.bench, pytest.mark.source_tree]
 
 
 @pytest.fixture
@@ -41,16 +42,14 @@ def test_run_prints_its_tables_without_pytorch(without_pytorch, monkeypatch, tmp
         assert f"Not measured: {reason}" in shown
 
 
+@pytest.mark.parametrize("variant", quick(["tiny", "vit_b"], 0))
 @pytest.mark.parametrize("name", ["encoder", "hiera-tiny"])
-def test_ours_is_measured_without_pytorch(without_pytorch, monkeypatch, tmp_path, name):
+def test_ours_is_measured_without_pytorch(without_pytorch, monkeypatch, tmp_path, name, variant):
     import workloads
     from rivals import export
 
     monkeypatch.setattr(workloads, "BUILD", tmp_path)
-    for variant in ("tiny", "vit_b"):
-        workload = workloads.all_workloads(variant, variant == "tiny")[name]
-        export.write_weights(workload)
-        assert [path.suffix for path in tmp_path.glob(f"{workload.weights.stem}*")] == [
-            ".safetensors"
-        ]
-        assert sam_rlx.load_model(workload.ours).family == workload.family
+    workload = workloads.all_workloads(variant, variant == "tiny")[name]
+    export.write_weights(workload)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".safetensors"]
+    assert sam_rlx.load_model(workload.ours).family == workload.family

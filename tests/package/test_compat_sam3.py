@@ -6,6 +6,7 @@ import sam_rlx
 from PIL import Image
 from sam_rlx.compat.sam3 import build_sam3_image_model
 from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
+from support.cases import quick
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
@@ -71,7 +72,7 @@ class Both:
         expected.hold("masks_logits", ours["masks_logits"])
 
 
-@pytest.mark.parametrize("name", ["odd 303x384", "tall 451x300"])
+@pytest.mark.parametrize("name", quick(["odd 303x384", "tall 451x300"], 1))
 def test_a_session(processor, network, images, name):
     """All methods in an order that shows what each keeps and forgets."""
     both = Both(processor, network, 0.02)

@@ -122,7 +122,6 @@ def _family(model: sam_rlx.Model) -> str:
     return model.family
 
 
-@pytest.mark.slow
 def test_a_model_passes_through_spawn(model: sam_rlx.Model) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(_family, (model,)) == "sam"

@@ -1,26 +1,18 @@
-"""Where code may go: include edges between the folders of cpp/, sizes of files and functions."""
+"""Where code may go: include edges between the folders of cpp/."""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.long_files import cpp_functions
 
 pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).parents[2]
 CPP = ROOT / "cpp"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-MAX_FILE, MAX_FUNCTION = 400, 60
-# A file is split where a second concept begins. A longer one says here why it is one concept.
-LONG_FILES = {
-    "cpp/checkpoint/pickle.cpp": "one machine, an opcode a case",
-    "python/sam_rlx/video.py": "one class, more than half of it docstrings",
-    "tests/package/test_compat_arguments.py": "one table: what upstream takes and refuses",
-}
 
 MODELS = ("models/sam", "models/sam2", "models/sam3")
 # What each folder may include besides itself. Folders that a prefix matches share its row.
@@ -126,64 +118,6 @@ def test_no_family_is_asked_for_by_its_name() -> None:
     assert not found
 
 
-FILES = sorted(
-    [
-        *SOURCES,
-        *(
-            path
-            for folder in ("python", "tests", "training", "benchmarks")
-            for path in (ROOT / folder).rglob("*.py")
-        ),
-    ]
-)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_files_and_functions_are_short(path: Path) -> None:
-    text = path.read_text()
-    is_long = text.count("\n") > MAX_FILE
-    assert is_long == (path.relative_to(ROOT).as_posix() in LONG_FILES)
-    lengths = _python_functions(text) if path.suffix == ".py" else _cpp_functions(text)
-    long = {name: length for name, length in lengths if length > MAX_FUNCTION}
-    assert not long
-
-
-def _python_functions(text: str) -> Iterator[tuple[str, int]]:
-    """Yield name and lines of the body of each function, its docstring not counted."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0]
-            start = first.lineno
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                start = (first.end_lineno or start) + 1
-            yield node.name, (node.end_lineno or start) - start + 1
-
-
-HIDDEN = re.compile(
-    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|#[^\n]*|\'(?:\\.|[^\'\\])\'', re.DOTALL
-)
-CONTAINER = re.compile(r"\b(namespace|struct|class|enum|union)\b[^()]*$")
-
-
-def _cpp_functions(text: str) -> Iterator[tuple[str, int]]:
-    """Yield heading and lines of the body of each outermost block with a parameter list."""
-    code = HIDDEN.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-    depth, start, heading, begin = 0, 0, "", 0
-    for position, character in enumerate(code):
-        if character == "{":
-            found = code[begin:position].strip()
-            if depth:
-                depth += 1
-            elif "(" in found and not CONTAINER.search(found):
-                depth, start, heading = 1, position, found
-        elif character == "}" and depth:
-            depth -= 1
-            if depth == 0:
-                yield heading, code[start:position].count("\n") - 1
-        if character in "{};" and not depth:
-            begin = position + 1
-
-
 def test_the_measure_of_functions_works() -> None:
     code = """
 namespace a {
@@ -200,4 +134,4 @@ void h(T x,
 }
 }  // namespace a
 """
-    assert [length for _, length in _cpp_functions(code)] == [2, 0]
+    assert [length for _, length in cpp_functions(code)] == [2, 0]

@@ -9,11 +9,12 @@ import pytest
 import sam_rlx
 from sam_rlx._gguf import conversion
 from support import packed_files, tiny
+from support.cases import quick
 
 pytest.importorskip("torch", reason="needs the reference packages")
 parity = pytest.importorskip("sam_rlx.parity")
 pytest.importorskip("gguf")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 # The widths of ViT-B; one block with windows, one global. The grid of 8 is no multiple of 3.
 WIDE = tiny.SamConfig(img_size=128, depth=2, window_size=3, global_attn_indexes=(1,))
@@ -31,7 +32,7 @@ def source(tmp_path_factory):
     return tiny.save_safetensors(path, weights, WIDE), weights
 
 
-@pytest.mark.parametrize("kind", packed_files.K_TYPES)
+@pytest.mark.parametrize("kind", quick(packed_files.K_TYPES, 0))
 def test_rows_of_whole_blocks(source, tmp_path, kind):
     path, weights = source
     assert all(weights[name].shape[1] % 256 == 0 for name in MATRICES)

@@ -57,7 +57,6 @@ def test_wrong_arguments_of_a_loaded_model(nano, options, message):
         parity.check(nano, IMAGE, **options)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reference", ["meta", "transformers"])
 def test_weights_of_another_network(tmp_path, nano, reference):
     pytest.importorskip("transformers")
@@ -73,7 +72,6 @@ def test_weights_of_another_network(tmp_path, nano, reference):
         parity.check(nano, IMAGE, reference=reference, reference_checkpoint=other, stages="image")
 
 
-@pytest.mark.slow
 def test_one_of_several_models_in_a_file(tmp_path, capsys):
     weights = {key: torch.from_numpy(value) for key, value in weights_of("sam-nano").items()}
     average = {key: value.clone() for key, value in weights.items()}
@@ -102,7 +100,6 @@ def save_average(folder, weights):
     return save(folder / "average.safetensors", "sam-nano", arrays)
 
 
-@pytest.mark.slow
 def test_weights_with_nan_differ_and_can_be_reported(tmp_path):
     weights = weights_of("sam-nano")
     weights["image_encoder.blocks.7.mlp.lin1.bias"][3] = np.nan

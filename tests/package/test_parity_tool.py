@@ -16,11 +16,12 @@ from sam_rlx import InvalidArgumentError, cli
 from sam_rlx._parity import networks, sam3_network
 from sam_rlx._parity.layers import in_our_layout
 from sam_rlx._parity.measure import Bounds, LayerJudge, compare_masks
+from support.cases import quick
 from support.trained import trained
 
 pytest.importorskip("torch", reason="needs the reference packages")
 parity = pytest.importorskip("sam_rlx.parity")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 
 def scaled(weights, name):
@@ -114,7 +115,7 @@ def damaged(folder, name, damage, tensor):
     return folder / "damaged.safetensors"
 
 
-@pytest.mark.parametrize(("name", "damage", "tensor", "layer"), DAMAGES)
+@pytest.mark.parametrize(("name", "damage", "tensor", "layer"), quick(DAMAGES, 2, 12, 15))
 def test_a_damaged_layer_is_named(tmp_path, name, damage, tensor, layer):
     path = damaged(tmp_path, name, damage, tensor)
     report = parity.check(path, reference_checkpoint=trained(name), stages=["image", "point"])
@@ -188,13 +189,16 @@ OTHER_DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "damage", "tensor", "stage", "layer"), OTHER_DAMAGES)
+@pytest.mark.parametrize(
+    ("name", "damage", "tensor", "stage", "layer"), quick(OTHER_DAMAGES, 8, 14)
+)
 def test_other_damages_are_named(tmp_path, name, damage, tensor, stage, layer):
     path = damaged(tmp_path, name, damage, tensor)
     report = parity.check(path, reference_checkpoint=trained(name), stages=[stage])
     assert report.first_difference == layer, str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tensor", "begin"),
     [
@@ -209,6 +213,7 @@ def test_a_damaged_layer_of_the_detector_is_named(tmp_path, tensor, begin):
     assert report.first_difference.startswith(f"detector.{begin}"), str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "tensor", "layer"),
     [
@@ -228,17 +233,20 @@ def test_a_damaged_layer_of_the_memory_is_named(tmp_path, name, tensor, layer):
 
 @pytest.mark.parametrize(
     ("name", "norm", "stage", "layer"),
-    [
-        ("sam-nano", "image_encoder.blocks.3.norm1", "image", "image_encoder.blocks.3"),
-        ("sam2-nano", f"{SAM2_TRUNK}.5.norm1", "image", f"{SAM2_TRUNK}.5"),
-        ("sam2-nano", f"sam_{DECODER}.1.norm3", "point", f"sam_{DECODER}.1.queries"),
-        (
-            "sam3-nano",
-            "transformer.encoder.layers.1.norm1",
-            "text",
-            "detector.transformer.encoder.layers.1",
-        ),
-    ],
+    quick(
+        [
+            ("sam-nano", "image_encoder.blocks.3.norm1", "image", "image_encoder.blocks.3"),
+            ("sam2-nano", f"{SAM2_TRUNK}.5.norm1", "image", f"{SAM2_TRUNK}.5"),
+            ("sam2-nano", f"sam_{DECODER}.1.norm3", "point", f"sam_{DECODER}.1.queries"),
+            (
+                "sam3-nano",
+                "transformer.encoder.layers.1.norm1",
+                "text",
+                "detector.transformer.encoder.layers.1",
+            ),
+        ],
+        0,
+    ),
 )
 def test_another_epsilon_of_a_norm_is_named(monkeypatch, name, norm, stage, layer):
     """No file has it, so the reference gets another one."""

@@ -7,12 +7,13 @@ import safetensors
 import safetensors.numpy
 from sam_rlx import InvalidArgumentError, _core, cli
 from sam_rlx._parity import choice, references, transformers_references
+from support.cases import quick
 from support.trained import trained
 
 pytest.importorskip("torch", reason="needs PyTorch")
 pytest.importorskip("transformers", reason="needs transformers")
 parity = pytest.importorskip("sam_rlx.parity")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 CALLS = {
     "sam-nano": ["point", "box", "mask"],
@@ -47,15 +48,18 @@ def test_the_packaged_models_are_the_same(name):
 
 @pytest.mark.parametrize(
     ("name", "tensor", "layer"),
-    [
-        ("sam-nano", "image_encoder.blocks.7.mlp.lin1.bias", "image_encoder.blocks.7"),
-        ("sam2-nano", "image_encoder.neck.convs.0.conv.bias", "image_encoder.neck.2"),
-        (
-            "sam3-nano",
-            "detector.backbone.vision_backbone.trunk.blocks.2.attn.qkv.bias",
-            "detector.backbone.vision_backbone.trunk.blocks.2",
-        ),
-    ],
+    quick(
+        [
+            ("sam-nano", "image_encoder.blocks.7.mlp.lin1.bias", "image_encoder.blocks.7"),
+            ("sam2-nano", "image_encoder.neck.convs.0.conv.bias", "image_encoder.neck.2"),
+            (
+                "sam3-nano",
+                "detector.backbone.vision_backbone.trunk.blocks.2.attn.qkv.bias",
+                "detector.backbone.vision_backbone.trunk.blocks.2",
+            ),
+        ],
+        1,
+    ),
 )
 def test_a_damaged_layer_is_named(tmp_path, name, tensor, layer):
     weights = safetensors.numpy.load_file(trained(name))

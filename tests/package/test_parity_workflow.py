@@ -14,10 +14,11 @@ import junitparser
 import pytest
 import yaml
 from support import HANG_SECONDS
+from support.cases import quick
 
 pytest.importorskip("torch", reason="needs the reference packages")
 parity = pytest.importorskip("sam_rlx.parity")
-pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.source_tree]
+pytestmark = [pytest.mark.parity, pytest.mark.source_tree]
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "parity.md"
@@ -56,7 +57,7 @@ def test_the_workflow_installs_what_the_extras_name():
     assert set(names.split(",")) == {"cli", "parity"} <= set(extras)
 
 
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("name", quick(MASKS, 2))
 def test_the_workflow_runs(tmp_path, name):
     lines = [line for line in commands() if not line.startswith(INSTALL)]
     assert lines

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support import parity as rules
-from support import tiny
+from support import times, tiny
 
 
 def reference(rng, shape=(4, 5)):
@@ -128,3 +128,21 @@ def test_images_have_awkward_shapes(images, image_files):
     assert all(p.dtype == np.uint8 and p.ndim == 3 and p.shape[2] == 3 for p in images.values())
     assert any(shape[1] == 1 for shape in shapes)
     assert all(path.stat().st_size > 0 for path in image_files.values())
+
+
+def test_times_are_summed_by_folder_and_file():
+    phases = [("a/b/x.py::one", "setup", 1.0), ("a/b/x.py::one", "call", 2.0)]
+    phases += [("a/b/y.py::two[3]", "call", 0.5), ("a/c/z.py::three", "teardown", 4.0)]
+    reports = [
+        SimpleNamespace(nodeid=nodeid, when=when, cpu=cpu, duration=2 * cpu)
+        for nodeid, when, cpu in phases
+    ]
+    rows = [tuple(line.split()) for line in times.table(reports) if line]
+    assert rows[1:] == [
+        ("7.5", "15.0", "2", "all"),
+        ("4.0", "8.0", "0", "a/c"),
+        ("3.5", "7.0", "2", "a/b"),
+        ("4.0", "8.0", "0", "a/c/z.py"),
+        ("3.0", "6.0", "1", "a/b/x.py"),
+        ("0.5", "1.0", "1", "a/b/y.py"),
+    ]

@@ -8,6 +8,8 @@ from typing import Any
 
 from sam_rlx import _core
 
+from support import cases
+
 
 class Polls:
     """Polls so far; raises KeyboardInterrupt at the one with number `stop_at`, from 1."""
@@ -44,13 +46,13 @@ def is_interrupted(call: Callable[[], Any], stop_at: int) -> bool:
 
 
 def chosen_polls(count: int) -> list[int]:
-    """Return polls of a call that has `count` of them: the ends, and every sixth between.
+    """Return polls of a call that has `count` of them: the ends, and every `step`-th between.
 
     Each poll costs a call. The nightly job ``video_operations`` draws others.
     """
-    return sorted(
-        {stop_at for stop_at in (1, 2, count - 1, count) if stop_at > 0} | {*range(1, count, 6)}
-    )
+    step = 6 if cases.full else 41
+    ends = {stop_at for stop_at in (1, 2, count - 1, count) if stop_at > 0}
+    return sorted(ends | {*range(1, count, step)})
 
 
 def interrupts(call: Callable[[], Any], restore: Callable[[], Any]) -> Iterator[int]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support import tiny
+from support.cases import quick
 from support.trained import trained
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
@@ -114,8 +115,7 @@ def test_trace(parity, testing, tiny_checkpoint, images, name, prompt):
     check(parity, testing, model, tiny_checkpoint, image, PROMPTS[prompt], multimask)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("prompt", ["point", "points and box"])
+@pytest.mark.parametrize("prompt", quick(["point", "points and box"], 1))
 def test_trace_of_trained_weights(parity, testing, images, prompt):
     checkpoint = trained("sam-nano")
     image, multimask = images["wide 400x600"], prompt == "point"

@@ -9,7 +9,7 @@ import sam_rlx
 from support import tiny
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 CLICKS = {"point_coords": np.array([[250.0, 130.0], [40.0, 390.0]]), "point_labels": [1, 0]}
 FILES = {
@@ -18,9 +18,10 @@ FILES = {
     "vit_h": "sam_vit_h_4b8939.pth",
 }
 full = pytest.mark.full
-# The released size in float64 takes minutes: with --full. Here a quarter of its positions.
+# The released size in float64 takes minutes: with --full. Here a sixteenth of its positions.
 CASES = [
-    pytest.param("vit_b", 512, id="vit_b-512"),
+    pytest.param("vit_b", 256, id="vit_b-256"),
+    pytest.param("vit_b", 512, id="vit_b-512", marks=pytest.mark.slow),
     *(pytest.param(name, 1024, id=name, marks=full) for name in tiny.VARIANTS),
 ]
 

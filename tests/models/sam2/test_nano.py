@@ -8,7 +8,7 @@ from support.trained import trained
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam2 = pytest.importorskip("support.upstream_sam2")
 upstream_video = pytest.importorskip("support.upstream_video")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 CHECKPOINT = trained("sam2-nano")
 CLICKS = {"point_coords": np.array([[360.0, 190.0], [40.0, 40.0]]), "point_labels": [1, 0]}
@@ -108,6 +108,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 def test_clips(parity):
     """Two objects, one of them hidden for a while, then removed; a correction; backwards."""
     predictor = upstream_video.build_nano(add_all_frames_to_correct_as_cond=True)

@@ -6,6 +6,7 @@ import sam_rlx
 from PIL import Image
 from sam_rlx.compat.sam3 import build_sam3_image_model
 from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
+from support.cases import quick
 from support.trained import trained
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
@@ -13,7 +14,7 @@ upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3"
 nano = pytest.importorskip("support.upstream_sam3_nano", reason="needs sam3")
 parts = pytest.importorskip("support.sam3_detector", reason="needs sam3")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 CHECKPOINT = trained("sam3-nano")
 TEXTS = ["red circle", "a small blue object", "yellow ring"]
@@ -75,7 +76,7 @@ def agree(ours, theirs):
     return len(ours["scores"])
 
 
-@pytest.mark.parametrize("name", ["square", "wide"])
+@pytest.mark.parametrize("name", quick(["square", "wide"], 1))
 def test_processor(network, name):
     """Texts, boxes that refine them, and a box alone, at the default threshold."""
     image = Image.fromarray(IMAGES[name])

@@ -8,7 +8,7 @@ from support.trained import trained
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 text_clips = pytest.importorskip("support.text_clips", reason="needs sam3")
 oracle = pytest.importorskip("support.upstream_sam3_masklets", reason="needs sam3")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 RED, BLUE = (215, 40, 35), (40, 60, 210)
 LEAVES, CROSSES, RETURNS, ENTERS = range(4)
@@ -70,6 +70,7 @@ def test_objects_enter_leave_cross_and_return(models):
     assert shown(found, ENTERS) == list(range(6, 20))
 
 
+@pytest.mark.slow
 def test_a_removed_object(models):
     """It is gone, the others stay; a click then corrects one of them."""
     steps = [

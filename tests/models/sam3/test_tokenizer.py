@@ -18,6 +18,7 @@ from sam_rlx import _core
 from sam_rlx._parity import sam3_network
 from sam_rlx._text import mojibake
 from support import prompts
+from support.cases import quick
 
 START, END = 49406, 49407
 TABLES = Path(__file__).parents[2] / "data" / "tokenizer" / "make_tables.py"
@@ -77,26 +78,26 @@ def test_examples(text, ids):
 
 
 @pytest.mark.parity
-@pytest.mark.slow
-def test_ten_thousand_prompts(reference):
-    texts = list(prompts.draw(10_000, seed=7))
+@pytest.mark.parametrize("count", quick([1000, 10_000], 0))
+def test_many_prompts(reference, count):
+    texts = list(prompts.draw(count, seed=7))
     expected = reference(texts)
     same_ids(ours(texts), expected, texts)
     # The prompts are what they are meant to be: short and long, empty, repaired, unescaped.
-    assert 100 < np.sum(expected[:, 31] == END) < 8000
-    assert 100 < np.sum(expected[:, 1] == END) < 8000
-    assert sum(mojibake.fix_encoding(text) != text for text in texts) > 1000
-    assert np.unique(expected).size > 2000
+    assert 0.01 * count < np.sum(expected[:, 31] == END) < 0.8 * count
+    assert 0.01 * count < np.sum(expected[:, 1] == END) < 0.8 * count
+    assert sum(mojibake.fix_encoding(text) != text for text in texts) > 0.1 * count
+    assert np.unique(expected).size > 0.2 * count
 
 
 @pytest.mark.parity
-@pytest.mark.slow
-def test_every_character(reference):
+@pytest.mark.parametrize("step", quick([11, 1], 0))
+def test_characters(reference, step):
     """Each that Python's Unicode and upstream's know, alone and between letters."""
     known = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) != "Cn"]
     known = [c for c in known if not 0x3400 <= ord(c) < 0xD7A4 or ord(c) % 97 == 0]
     known = [c for c in known if ord(c) < 0x20000 or ord(c) % 997 == 0]
-    texts = [c if i % 2 else f"a{c}b" for i, c in enumerate(known)]
+    texts = [c if i % 2 else f"a{c}b" for i, c in enumerate(known[::step])]
     same_ids(ours(texts, 16), reference(texts, 16), texts)
 
 

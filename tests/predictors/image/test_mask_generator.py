@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny
+from support.cases import quick
 from support.trained import trained
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
@@ -107,8 +108,7 @@ def test_masks_of_the_reference_vary(reference, images):
     assert len({tuple(record["bbox"]) for record in records}) > 5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("image", ["wide 400x600", "tall 451x300"])
+@pytest.mark.parametrize("image", quick(["wide 400x600", "tall 451x300"], 0))
 def test_trained_weights_give_the_same_records_in_the_same_order(images, image):
     options = {"points_per_side": 8, "pred_iou_thresh": 0.5, "stability_score_thresh": 0.75}
     with upstream.stable_nms():

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import sam_rlx
 
-pytestmark = pytest.mark.slow
-
 STAYS, LEAVES = 0, 1
 SEEN, HIDDEN = 6, 7
 RED = (215, 40, 35)

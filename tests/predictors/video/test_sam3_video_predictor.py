@@ -11,7 +11,7 @@ upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3"
 upstream_video = pytest.importorskip("support.upstream_video")
 oracle = pytest.importorskip("support.upstream_sam3_video", reason="needs sam3")
 torch = pytest.importorskip("torch", reason="needs the reference packages")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 WIDE = np.zeros(HW, np.bool_)
 WIDE[20:50, 10:70] = True

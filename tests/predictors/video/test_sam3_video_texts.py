@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import InvalidArgumentError, StateError, UnsupportedError
+from support.cases import quick
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
 upstream_video = pytest.importorskip("support.upstream_video")
 text_clips = pytest.importorskip("support.text_clips", reason="needs sam3")
 oracle = pytest.importorskip("support.upstream_sam3_masklets", reason="needs sam3")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 HW = (72, 96)
 TEXT = "person"
@@ -101,7 +102,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("seed", [7, 44])
+@pytest.mark.parametrize("seed", quick([7, 44], 1))
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_session(models, script, seed):
     check(models, seed, SCRIPTS[script], **FREE)

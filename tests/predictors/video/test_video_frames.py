@@ -19,7 +19,7 @@ upstream_video = pytest.importorskip("support.upstream_video")
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
 oracle = pytest.importorskip("support.upstream_sam3_video", reason="needs sam3")
 video_parity = pytest.importorskip("support.video_parity", reason="needs sam3")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 COUNT = 8
 

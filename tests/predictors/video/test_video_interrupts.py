@@ -12,8 +12,6 @@ from nightly import video_operations as operations
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor
 from support.interrupts import chosen_polls, interrupts, is_interrupted, polls
 
-pytestmark = pytest.mark.slow
-
 FRAMES = np.stack([operations.paint(t) for t in range(5)])
 BOX = {"box": [14, 19, 46, 51]}
 POINT = {"point_coords": [[95, 68]], "point_labels": [1]}

@@ -8,7 +8,7 @@ from support.video_scripts import ALL, BACK, CLICK, HW, MASK
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_video = pytest.importorskip("support.upstream_video")
-pytestmark = [pytest.mark.parity, pytest.mark.slow]
+pytestmark = pytest.mark.parity
 
 SEED = 0
 
