@@ -1,5 +1,7 @@
 """A parity report: what was compared, as a table, as JSON, as JUnit and as a page."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
