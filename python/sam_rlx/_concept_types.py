@@ -1,5 +1,7 @@
 """What a `ConceptPredictor` gives."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 

@@ -1,5 +1,7 @@
 """What predictors of images share: the current image, others that are kept, their embeddings."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

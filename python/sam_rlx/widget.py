@@ -1,10 +1,12 @@
 """Widgets for notebooks: click what to segment. Needs the extra ``jupyter``."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,16 +21,15 @@ from sam_rlx._interactive.session import Session
 from sam_rlx._interactive.sources import encoded, shrunk
 from sam_rlx._interactive.tracks import Track
 from sam_rlx._interactive.video_session import VideoSession
-from sam_rlx.errors import MissingExtraError
+from sam_rlx._packages import missing
+from sam_rlx._public import public_names
 from sam_rlx.model import Model
 
 try:
     import anywidget
     import traitlets
 except ImportError as error:
-    raise MissingExtraError(
-        f"widget: expected the package anywidget (pip install anywidget), found {error}"
-    ) from error
+    raise missing("widget", "anywidget", error) from error
 
 __all__ = ["SegmentWidget", "VideoWidget"]
 
@@ -257,7 +258,11 @@ class SegmentWidget(_Widget):
         """
         return arrays(self._session.annotated(self.index))
 
-    def save(self, path: str | os.PathLike[str], format: str = "coco") -> Path:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        format: Literal["coco", "png", "labels", "npz", "polygons"] = "coco",
+    ) -> Path:
         """Write a file, as the menu "export" does.
 
         Parameters
@@ -375,3 +380,6 @@ class VideoWidget(_Widget):
     def stop(self) -> None:
         """End tracking after the current frame."""
         self._session.on_stop()
+
+
+__dir__ = public_names(__name__)

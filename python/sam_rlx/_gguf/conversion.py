@@ -1,5 +1,7 @@
 """Checkpoints of any kind become GGUF files."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections import Counter

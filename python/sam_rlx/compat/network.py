@@ -1,7 +1,10 @@
 """What programs ask of upstream's networks about where and how they run."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
+from sam_rlx._public import public_names
 from sam_rlx.errors import UnsupportedError
 
 _FLOAT32 = ("float32", "torch.float32", "torch.float", "<class 'numpy.float32'>")
@@ -88,3 +91,6 @@ class Network(OnCpu):
             check_device(target)
         check_device(device)
         return self
+
+
+__dir__ = public_names(__name__)

@@ -1,5 +1,7 @@
 """What upstream's two generators of masks share: any arguments that upstream computes with."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -1,10 +1,13 @@
 """Upstream's ``SamPredictor``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import (
     ArgumentAttributeError,
     ArgumentRuntimeError,
@@ -263,3 +266,6 @@ class SamPredictor:
         self.features = None
         with self._turns:
             self._encoded.reset()
+
+
+__dir__ = public_names(__name__)

@@ -1,10 +1,13 @@
 """Sessions by requests: ``sam3.model.sam3_video_predictor``."""
 
+from __future__ import annotations
+
 import os
 import uuid
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,
     ablation_options,
@@ -181,3 +184,6 @@ class Sam3VideoPredictor:
     def shutdown(self) -> None:
         """Forget all sessions."""
         self._ALL_INFERENCE_STATES.clear()
+
+
+__dir__ = public_names(__name__)
