@@ -85,6 +85,9 @@ class BatchResult:
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"<BatchResult {self.out}, {self.items} items, {len(self.failures)} failed>"
+
 
 def run(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],

@@ -15,6 +15,7 @@ from sam_rlx import _core, _options
 from sam_rlx import _embedding_file as embedding_file
 from sam_rlx._arrays import as_num_threads, as_number, as_rgb
 from sam_rlx._embeddings import encoded_image
+from sam_rlx._printable import with_model
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx.errors import InvalidArgumentError
@@ -271,6 +272,12 @@ class MaskGenerator:
         if max_region_area:
             self._core.max_region_area = max_region_area
         self._exclusive = _core.Exclusive("MaskGenerator")
+
+    def __repr__(self) -> str:
+        side = self._arguments[1]["points_per_side"]
+        points = "own points" if side is None else f"{side} x {side} points"
+        crops = [f"crop layers: {self._layers}"] if self._layers else []
+        return with_model(self, self._model, points, *crops)
 
     def __reduce__(self) -> tuple[Any, ...]:
         area = self._core.max_region_area

@@ -29,6 +29,11 @@ class Best(NamedTuple):
     index: Any
     iou_prediction: Any
 
+    def __repr__(self) -> str:
+        if isinstance(self.index, int):
+            return f"Best(index={self.index}, iou_prediction={self.iou_prediction:.3f})"
+        return f"<Best of {len(self.index)} prompt sets>"
+
 
 @dataclass(frozen=True, eq=False)
 class MaskPrediction:

@@ -50,6 +50,9 @@ class Tokenizer:
     def __init__(self, context_length: int = 32) -> None:
         self._context_length = as_integer("context_length", context_length, 1)
 
+    def __repr__(self) -> str:
+        return f"<Tokenizer {self.context_length} ids a text, {self.vocab_size} ids>"
+
     @property
     def context_length(self) -> int:
         """Ids per text."""

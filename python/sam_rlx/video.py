@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _core, _options
 from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
+from sam_rlx._printable import with_model
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._video import files, text_prompts
@@ -121,6 +122,12 @@ class VideoPredictor:
         self._session = Session(self._core, source)
         self._text_options = text_prompts.checked_options(phrase_options or {}, source is None)
         self._exclusive = _core.Exclusive("VideoPredictor")
+
+    def __repr__(self) -> str:
+        count, hw = self.num_frames, self.orig_hw
+        frames = "frames" if count is None else f"{count} frames"
+        size = "" if hw is None else f" of {hw[0]} x {hw[1]}"
+        return with_model(self, self._model, f"{frames}{size}", f"{len(self.obj_ids)} objects")
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UnsupportedError(

@@ -22,6 +22,7 @@ from sam_rlx._interactive.sources import encoded, shrunk
 from sam_rlx._interactive.tracks import Track
 from sam_rlx._interactive.video_session import VideoSession
 from sam_rlx._packages import missing
+from sam_rlx._printable import with_model
 from sam_rlx._public import public_names
 from sam_rlx.model import Model
 
@@ -47,6 +48,7 @@ class _Widget(anywidget.AnyWidget):
 
     def __init__(self, model: Model, source: Any, *, num_threads: int | None = None) -> None:
         super().__init__()
+        self._model = model
         self._session = self._kind(
             model, source, send=self._to_views, changed=self._changed, num_threads=num_threads
         )
@@ -82,6 +84,13 @@ class _Widget(anywidget.AnyWidget):
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         data["image/jpeg"] = encoded(shrunk(self.preview(), _SHOWN), "JPEG", 80)
         return data, metadata
+
+    def __repr__(self) -> str:
+        return with_model(self, self._model, self._about())
+
+    def _about(self) -> str:
+        """Return in a few words what the widget shows."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """End the work of the widget and take it off its pages."""
@@ -161,6 +170,10 @@ class SegmentWidget(_Widget):
 
     def __init__(self, model: Model, images: Any, *, num_threads: int | None = None) -> None:
         super().__init__(model, images, num_threads=num_threads)
+
+    def _about(self) -> str:
+        height, width = self.image.shape[:2]
+        return f"image {self.index} of {height} x {width}, {len(self.objects)} objects"
 
     # ---------------------------------------------------------------- what there is
 
@@ -323,6 +336,9 @@ class VideoWidget(_Widget):
 
     def __init__(self, model: Model, clip: Any, *, num_threads: int | None = None) -> None:
         super().__init__(model, clip, num_threads=num_threads)
+
+    def _about(self) -> str:
+        return f"{self.num_frames} frames, {len(self.objects)} objects"
 
     @property
     def objects(self) -> list[Track]:

@@ -16,12 +16,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import _safetensors, generator
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._nearest import did_you_mean
 from sam_rlx._public import _Filled
+from sam_rlx.compat.segment_anything import modeling
 
 ROOT = Path(__file__).parents[2]
 SCREEN = 24  # lines
@@ -64,11 +66,10 @@ def _sentence(text: str) -> str:
     return found[0]
 
 
-def _lines_to_the_sentence(value: Any, width: int) -> int:
+def _lines_to_the_sentence(value: Any, lines: list[str], width: int) -> int:
     """Return how many lines `help` prints on a terminal before the first sentence ends."""
     wanted = _sentence(inspect.getdoc(value) or "")
     shown = ""
-    lines = pydoc.plain(pydoc.render_doc(value)).splitlines()
     folded = [part for line in lines for part in (textwrap.wrap(line, width) or [""])]
     for number, line in enumerate(folded, 1):
         shown = " ".join(f"{shown} {line.strip(' |')}".split())
@@ -80,9 +81,10 @@ def _lines_to_the_sentence(value: Any, width: int) -> int:
 def test_help_fits_a_screen() -> None:
     count = 0
     for name, value in _callables():
-        assert "numpy._typing" not in pydoc.render_doc(value), name
+        text = pydoc.plain(pydoc.render_doc(value))
+        assert "numpy._typing" not in text, name
         for width in (80, 120):
-            assert _lines_to_the_sentence(value, width) <= SCREEN, name
+            assert _lines_to_the_sentence(value, text.splitlines()[:SCREEN], width) <= SCREEN, name
         count += 1
     assert count > 250
 
@@ -213,3 +215,56 @@ def test_arguments_that_are_words_are_listed() -> None:
     assert _words(sam_rlx.convert, "dtype") == set(gguf_conversion.DTYPES)
     assert _words(sam_rlx.MaskGenerator.__init__, "output_mode") == set(generator.OUTPUT_MODES)
     assert _words(sam_rlx.ImagePredictor.__init__, "resize") == {"float", "integer"}
+
+
+IMAGE = np.zeros((6, 9, 3), np.uint8)
+
+
+def _sam2() -> sam_rlx.Model:
+    return sam_rlx.load_model("sam2-nano")
+
+
+def test_objects_tell_model_and_image_in_one_line(model: sam_rlx.Model, tmp_path: Path) -> None:
+    predictor = sam_rlx.ImagePredictor(model, num_threads=1)
+    assert repr(predictor) == f"<ImagePredictor sam {model.variant}, no image>"
+    predictor.set_images([IMAGE, IMAGE])
+    of_image = f"<ImagePredictor sam {model.variant}, image of 6 x 9, 2 images kept>"
+    assert repr(predictor) == of_image
+    found = predictor.predict(box=np.ones((2, 4)))
+    assert repr(found.best()) == "<Best of 2 prompt sets>"
+    assert "2 x 3 masks of 6 x 9" in repr(found)
+    generator_ = sam_rlx.MaskGenerator(model, points_per_side=4, crop_n_layers=1)
+    assert repr(generator_) == (
+        f"<MaskGenerator sam {model.variant}, 4 x 4 points, crop layers: 1>"
+    )
+    assert repr(sam_rlx.Tokenizer()) == "<Tokenizer 32 ids a text, 49408 ids>"
+    written = sam_rlx.convert(model.source, tmp_path / "a.safetensors")
+    assert repr(written).startswith(f"<Written {tmp_path / 'a.safetensors'}, ")
+    assert "\n" not in repr(written)
+    raw = sam_rlx.RawDetections(
+        *(np.zeros(3, np.float32), np.zeros((3, 4), np.float32), -1.5),
+        *(np.zeros((3, 8, 8), np.float32), np.zeros((8, 8), np.float32)),
+    )
+    assert repr(raw) == "<RawDetections 3 queries, masks of 8 x 8, presence -1.50>"
+
+
+def test_videos_and_widgets_tell_what_they_show() -> None:
+    widget = pytest.importorskip("sam_rlx.widget", reason="needs the extra jupyter")
+    model = _sam2()
+    video = sam_rlx.VideoPredictor(model, [IMAGE, IMAGE])
+    assert repr(video) == "<VideoPredictor sam2 sam2-nano, 2 frames, 0 objects>"
+    assert repr(sam_rlx.VideoPredictor(model)).endswith("0 frames, 0 objects>")
+    shown = widget.SegmentWidget(model, [IMAGE])
+    assert repr(shown) == "<SegmentWidget sam2 sam2-nano, image 0 of 6 x 9, 0 objects>"
+    shown.close()
+    clip = widget.VideoWidget(model, [IMAGE, IMAGE])
+    assert repr(clip) == "<VideoWidget sam2 sam2-nano, 2 frames, 0 objects>"
+    clip.close()
+
+
+def test_drop_in_classes_tell_their_model(model: sam_rlx.Model) -> None:
+    module = sam_rlx.compat.segment_anything
+    sam = modeling.Sam(model)
+    assert repr(sam) == f"<Sam sam {model.variant}>"
+    assert repr(module.SamPredictor(sam)) == f"<SamPredictor sam {model.variant}>"
+    assert repr(module.SamAutomaticMaskGenerator(sam)).startswith("<SamAutomaticMaskGenerator sam ")

@@ -58,6 +58,10 @@ class Written:
     source_nbytes: int = 0
     changes: dict[tuple[str, str], int] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(self.dtypes.items()))
+        return f"<Written {self.path}, {self.nbytes / 1e6:,.1f} MB, tensors: {counts}>"
+
     @property
     def rounded(self) -> dict[tuple[str, str], int]:
         """Those of `changes` whose new format does not hold every number of the old one."""

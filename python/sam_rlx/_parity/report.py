@@ -75,6 +75,9 @@ class Report:
         """Whether all layers, masks and scores are within their bounds."""
         return all(entry.same for entry in self.entries)
 
+    def __repr__(self) -> str:
+        return f"<Report {self.family} {self.variant}, {self.reference}: {self.verdict}>"
+
     def __str__(self) -> str:
         lines = [
             f"{self.checkpoint}: {self.family} {self.variant}, {self.precision}, against "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from sam_rlx._printable import with_model
 from sam_rlx._public import public_names
 from sam_rlx.errors import UnsupportedError
+from sam_rlx.model import Model
 
 _FLOAT32 = ("float32", "torch.float32", "torch.float", "<class 'numpy.float32'>")
 
@@ -46,7 +48,17 @@ class OnCpu:
         raise UnsupportedError("device: expected 'cpu', found 'cuda'")
 
 
-class Network(OnCpu):
+class WithModel:
+    """Something that has a `model`, which is one of ours or has one, or a `predictor` with one."""
+
+    def __repr__(self) -> str:
+        found: Any = vars(self).get("predictor", self)
+        while not isinstance(found, Model):
+            found = found.model
+        return with_model(self, found)
+
+
+class Network(WithModel, OnCpu):
     """Methods of PyTorch's modules that change nothing here: a network runs on the CPU in float32.
 
     Attributes

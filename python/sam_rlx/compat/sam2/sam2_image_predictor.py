@@ -11,7 +11,7 @@ from sam_rlx import _core
 from sam_rlx._arrays import as_rgb
 from sam_rlx._public import public_names
 from sam_rlx.compat.errors import ArgumentIndexError, ArgumentRuntimeError, require
-from sam_rlx.compat.network import CPU, Device
+from sam_rlx.compat.network import CPU, Device, WithModel
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
@@ -24,7 +24,7 @@ CorePredictor = _core.ImagePredictor
 Masks = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
 
-class SAM2ImagePredictor:
+class SAM2ImagePredictor(WithModel):
     """Masks for prompts on one image or several, with upstream's methods.
 
     Several threads may predict: they wait for each other. Upstream's attributes of its state can be

@@ -14,7 +14,7 @@ from sam_rlx import _core
 from sam_rlx._arrays import as_rgb
 from sam_rlx._public import public_names
 from sam_rlx.compat.errors import ArgumentTypeError, expects, require
-from sam_rlx.compat.network import CPU
+from sam_rlx.compat.network import CPU, WithModel
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.compat.turns import Turns
@@ -69,7 +69,7 @@ def _restored(
     return EncodedImage(image, model)
 
 
-class Sam3Processor:
+class Sam3Processor(WithModel):
     """Texts and boxes on images, with upstream's methods and states.
 
     Parameters

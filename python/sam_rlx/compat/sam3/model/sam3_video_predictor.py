@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from sam_rlx._public import public_names
+from sam_rlx.compat.network import WithModel
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,
     ablation_options,
@@ -19,7 +20,7 @@ _HUB_ID = "facebook/sam3"
 Answer = dict[str, Any]
 
 
-class Sam3VideoPredictor:
+class Sam3VideoPredictor(WithModel):
     """Upstream's dispatcher of requests, which are dictionaries as its answers are.
 
     Sessions are held by the class: all predictors know those of the others.
