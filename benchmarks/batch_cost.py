@@ -71,7 +71,7 @@ def predicted(count: int, seconds: float, workers: int, block: int, load: float)
 def _run(words: list[str], out: Path, **env: str) -> list[float]:
     """Run a batch; return its seconds, and those until each new row was there."""
     start = time.monotonic()
-    process = batches.started(batches.command(*words, "--out", out), **env)
+    process = batches.started(batches.command(*words, "--output", out), **env)
     batches.wait_for(lambda: (out / "parts").is_dir() and batches.rows_begun(out), process)
     first = time.monotonic() - start
     if process.wait() != 0:

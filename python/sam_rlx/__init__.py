@@ -1,7 +1,10 @@
 """Segment Anything on ordinary CPUs."""
 
+from typing import TYPE_CHECKING
+
 import sam_rlx._openmp  # noqa: F401  # first: it loads the extension
 from sam_rlx._concept_types import ConceptPrediction, RawDetections
+from sam_rlx._public import loader, public_names
 from sam_rlx._video.types import VideoFrame
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.conversion import convert
@@ -51,3 +54,21 @@ __all__ = [
 ]
 
 __version__: str = build_info()["version"]
+
+# Public modules besides those of the classes above, and what they cannot be loaded without.
+_PARTS = {
+    "batch": None,
+    "compat": None,
+    "errors": None,
+    "frames": None,
+    "io": None,
+    "parity": None,
+    "viz": None,
+    "widget": "anywidget",
+}
+
+if TYPE_CHECKING:
+    from sam_rlx import batch, compat, errors, frames, io, parity, viz, widget  # noqa: F401
+else:
+    __getattr__ = loader(__name__, _PARTS)
+__dir__ = public_names(__name__, _PARTS)

@@ -1,5 +1,7 @@
 """What a `ConceptPredictor` gives."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -36,6 +38,13 @@ class RawDetections:
     presence_logit_dec: float
     pred_masks: NDArray[np.float32]
     semantic_seg: NDArray[np.float32]
+
+    def __repr__(self) -> str:
+        queries, height, width = self.pred_masks.shape
+        return (
+            f"<RawDetections {queries} queries, masks of {height} x {width}, "
+            f"presence {self.presence_logit_dec:.2f}>"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +89,10 @@ class ConceptPrediction:
         height, width = self.masks.shape[1:]
         counts = ", ".join(
             f"{int((self.labels == label).sum())} {shown(text)}"
-            for label, text in enumerate(self.phrases)
+            for label, text in enumerate(self.phrases[:6])
         )
-        return f"<ConceptPrediction {len(self.scores)} masks of {height} x {width}: {counts}>"
+        more = ", ..." if len(self.phrases) > 6 else ""
+        return f"<ConceptPrediction {len(self.scores)} masks of {height} x {width}: {counts}{more}>"
 
     def _repr_png_(self) -> bytes | None:
         """Show a notebook the masks, with their texts and scores."""

@@ -1,5 +1,7 @@
 """What predictors of images share: the current image, others that are kept, their embeddings."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from sam_rlx import _options as options
 from sam_rlx import _saved_arrays as saved_arrays
 from sam_rlx._arrays import as_hw, as_images, as_integer, as_num_threads, as_rgb
 from sam_rlx._core import Exclusive
+from sam_rlx._printable import with_model
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.model import Model
 
@@ -64,6 +67,12 @@ class ImageEmbeddings:
         self._arguments = {"num_threads": num_threads, "resize": resize}
         self._exclusive = Exclusive(self._CORE.__name__)
         self._encoded: list[Any] = []  # what `_current` gives, of each image
+
+    def __repr__(self) -> str:
+        hw = self.orig_hw
+        image = "no image" if hw is None else f"image of {hw[0]} x {hw[1]}"
+        kept = [f"{self.num_images} images kept"] if self.num_images else []
+        return with_model(self, self._model, image, *kept)
 
     @property
     def model(self) -> Model:

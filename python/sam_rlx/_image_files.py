@@ -1,5 +1,7 @@
 """Reading image files with Pillow (extra ``image``)."""
 
+from __future__ import annotations
+
 import io
 import os
 import warnings
@@ -17,7 +19,7 @@ from sam_rlx._pages import choose_page
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 # A path, or a binary file that is open.
-ImageFile: TypeAlias = "str | os.PathLike[str] | Any"
+ImageFile: TypeAlias = str | os.PathLike[str] | Any
 
 _SAMPLE_FORMAT = 339  # 2: signed integers
 

@@ -1,5 +1,7 @@
 """Masks that are drawn in image files. Needs Pillow (extra ``image``)."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,9 +1,37 @@
-"""Packages that sam_rlx can do without, imported where they are needed."""
+"""Packages that sam_rlx can do without: imported where they are needed, or how to install them."""
 
 import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from sam_rlx.errors import MissingExtraError
+
+# Packages by their names on the index, and the extras that bring them; the first is the smallest.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "pillow": ("image", "cli", "batch", "serve", "jupyter"),
+    "av": ("video", "cli"),
+    "huggingface-hub": ("hub",),
+    "pyarrow": ("batch", "ray"),
+    "ray[data]": ("ray",),
+    "starlette": ("serve",),
+    "uvicorn": ("serve",),
+    "websockets": ("serve",),
+    "anywidget": ("jupyter",),
+    "torch": ("parity",),
+    "torchvision": ("parity",),
+    "segment-anything": ("parity",),
+    "rf-sam-2": ("parity",),
+    "sam3": ("parity",),
+    "open_clip_torch": ("parity",),
+    "transformers": ("parity",),
+}
+
+# The extras of the command that runs, the one of all that it needs first.
+_of_command: ContextVar[tuple[str, ...]] = ContextVar("extras of the command", default=())
 
 
 def optional(where: str, module: str, package: str) -> Any:
@@ -16,8 +44,7 @@ def optional(where: str, module: str, package: str) -> Any:
     module : str
         What is imported.
     package : str
-        Its name on the index. The error names it, and not an extra of sam_rlx: an extra is
-        installed otherwise from a checkout than from the index.
+        Its name on the index.
 
     Raises
     ------
@@ -27,6 +54,50 @@ def optional(where: str, module: str, package: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
-            f"{where}: expected the package {package} (pip install {package}), found {error}"
-        ) from error
+        raise missing(where, package, error) from error
+
+
+def missing(where: str, package: str, found: object) -> MissingExtraError:
+    """Return the error for a package that is not there: it tells what installs the extra."""
+    return MissingExtraError(
+        f"{where}: expected the package {package} ({install_command(package)}), found {found}"
+    )
+
+
+@contextmanager
+def needed_by_command(name: str) -> Iterator[None]:
+    """Let errors in the block name the extra of a command, which brings all that it needs."""
+    own = (name,) if any(name in extras for extras in EXTRAS.values()) else ()
+    token = _of_command.set((*own, "cli"))
+    try:
+        yield
+    finally:
+        _of_command.reset(token)
+
+
+def install_command(package: str) -> str:
+    """Return the command that installs a package, by the extra that brings it.
+
+    It is that of the tool which made the environment: pip, uv, pipx, or uvx and ``pipx run``, which
+    make one for each call.
+    """
+    extras = EXTRAS.get(package, ())
+    if not extras:
+        return f"pip install {package}"
+    wanted = next((extra for extra in _of_command.get() if extra in extras), extras[0])
+    return _form().format(f'"sam_rlx[{wanted}]"')
+
+
+def _form() -> str:
+    """Return how an extra comes into this environment, by what its maker leaves there."""
+    prefix, settings = Path(sys.prefix), Path(sys.prefix, "pyvenv.cfg")
+    parts = {*prefix.parts, *Path(sys.argv[0] if sys.argv else "").parts}
+    if (prefix / "pipx_metadata.json").is_file() or "pipx" in parts:
+        return "pipx install --force {}" if "venvs" in parts else "pipx run --spec {} sam-rlx"
+    if (prefix / "uv-receipt.toml").is_file() or {"uv", "tools"} <= parts:
+        return "uv tool install {}"
+    if any(part.startswith(("archive-v", "environments-v")) for part in parts):
+        return "uvx --from {} sam-rlx"
+    if settings.is_file() and "\nuv = " in settings.read_text(encoding="utf-8"):
+        return "uv pip install {}"
+    return "pip install {}"

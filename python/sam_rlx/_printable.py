@@ -11,6 +11,12 @@ def shown(value: Any) -> str:
         return f"a value of {type(value).__name__} without a text"
 
 
+def with_model(owner: object, model: Any, *parts: str) -> str:
+    """Return the text of an object that runs a model, and what it works on."""
+    name = f"{type(owner).__name__} {model.family} {model.variant}"
+    return f"<{', '.join([name, *parts])}>"
+
+
 def printable(text: str, keep: str = "") -> str:
     r"""Write what a terminal could obey or cannot show as backslash escapes.
 

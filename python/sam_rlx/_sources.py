@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sam_rlx import _core
 from sam_rlx import _hub as hub
+from sam_rlx._nearest import did_you_mean
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 # Names of the small models, which are names of variants too.
@@ -74,7 +75,7 @@ def local_path(name: str) -> Path | None:
         return None
     raise FileNotFoundError(
         f"load_model: expected an existing file or directory, one of {list(PACKAGED)} or a hub "
-        f"id 'owner/name', found {name!r}"
+        f"id 'owner/name', found {name!r}{did_you_mean(name, PACKAGED)}"
     )
 
 

@@ -1,5 +1,7 @@
 """Many images and clips: masks in Parquet files, by all cores of this machine or on Ray."""
 
+from __future__ import annotations
+
 import importlib
 import inspect
 import os
@@ -21,10 +23,11 @@ from sam_rlx._batch.job import Job, Task
 from sam_rlx._batch.journal import Blocks
 from sam_rlx._files import as_path
 from sam_rlx._progress import Progress, terminal_bar
+from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
-from sam_rlx.model import build_info
+from sam_rlx.model import Isa, build_info
 
 __all__ = ["BatchResult", "Failure", "read", "run"]
 
@@ -82,15 +85,18 @@ class BatchResult:
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"<BatchResult {self.out}, {self.items} items, {len(self.failures)} failed>"
+
 
 def run(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
     model: str | os.PathLike[str] | None = None,
-    precision: str | None = None,
+    precision: Literal["float32", "bfloat16", "int8"] | None = None,
     key: str | None = None,
-    isa: str | None = None,
+    isa: Isa | None = None,
     images: str | os.PathLike[str] | None = None,
     lists: Sequence[str] = (),
     point_coords: ArrayLike | None = None,
@@ -368,3 +374,6 @@ class _Batch:
             if row["error"] is not None
         ]
         return BatchResult(self._out, parts, len(self._items), self._done_before, failures, seconds)
+
+
+__dir__ = public_names(__name__)

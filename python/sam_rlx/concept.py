@@ -1,5 +1,7 @@
 """Everything that a text names on an image, with SAM 3."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -17,6 +19,7 @@ from sam_rlx._arrays import (
 from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
 from sam_rlx._embeddings import Encoded, ImageEmbeddings, encoded_image
 from sam_rlx._progress import Progress, reporter
+from sam_rlx._public import public_names
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -310,3 +313,6 @@ def _raw(raw: dict[str, Any]) -> RawDetections:
         pred_masks=raw["masks"],
         semantic_seg=raw["semantic_seg"][0],
     )
+
+
+__dir__ = public_names(__name__)

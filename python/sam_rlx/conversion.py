@@ -1,8 +1,11 @@
 """Checkpoints in other kinds of files, with other names and number formats."""
 
+from __future__ import annotations
+
 import os
 import re
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from sam_rlx import _safetensors as safetensors
 from sam_rlx._arrays import as_integer
@@ -10,18 +13,25 @@ from sam_rlx._files import as_path
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import Written
 from sam_rlx._progress import Progress
+from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = ["Written", "convert"]
+
+# Number formats of GGUF; the first three are also those of safetensors.
+Dtype: TypeAlias = Literal[
+    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",
+    "MXFP4", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K",
+]  # fmt: skip
 
 
 def convert(
     source: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    names: str | None = None,
-    dtype: str | None = None,
+    names: Literal["meta", "transformers"] | None = None,
+    dtype: Dtype | None = None,
     key: str | None = None,
     num_threads: int | None = None,
     progress: Progress | None = None,
@@ -36,8 +46,8 @@ def convert(
         What its name ends in tells the kind: ``.safetensors``, ``.gguf``, or nothing for a folder
         that ``from_pretrained`` of transformers loads (``config.json``, ``model.safetensors`` and
         ``preprocessor_config.json``). Each file appears when it is complete.
-    names : str, optional
-        Names of the tensors: ``"meta"`` or ``"transformers"``. Default: a ``.safetensors`` file
+    names : {"meta", "transformers"}, optional
+        Names of the tensors. Default: a ``.safetensors`` file
         keeps the names of the source, whatever they are. A folder has transformers' names, a GGUF
         file short forms of Meta's.
     dtype : str, optional
@@ -133,3 +143,6 @@ def _same_file(source: Path, output: Path) -> bool:
     if source.is_dir():
         source = source / "model.safetensors"
     return output.exists() and source.exists() and source.samefile(output)
+
+
+__dir__ = public_names(__name__)

@@ -1,6 +1,7 @@
 """Errors and warnings of the library. The text has the form ``where: expected X, found Y``."""
 
 from sam_rlx._printable import printable
+from sam_rlx._public import public_names
 
 
 class SamRlxError(Exception):
@@ -47,3 +48,6 @@ class TruncationWarning(UserWarning):
 
 class MediaWarning(UserWarning):
     """An image or video is read in a way that may not be meant: its range, pages or end."""
+
+
+__dir__ = public_names(__name__)

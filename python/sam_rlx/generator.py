@@ -1,10 +1,12 @@
 """Everything mode: masks for all objects of an image."""
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +15,9 @@ from sam_rlx import _core, _options
 from sam_rlx import _embedding_file as embedding_file
 from sam_rlx._arrays import as_num_threads, as_number, as_rgb
 from sam_rlx._embeddings import encoded_image
+from sam_rlx._printable import with_model
 from sam_rlx._progress import Progress, reporter
+from sam_rlx._public import public_names
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 
@@ -179,8 +183,8 @@ class MaskGenerator:
         comes out.
     mask_threshold : float, optional
         Logit above which a pixel belongs to a mask. Default: the model's, 0.
-    output_mode : str
-        ``"binary_mask"``, ``"uncompressed_rle"`` or ``"coco_rle"``: form of `segmentation`.
+    output_mode : {"binary_mask", "uncompressed_rle", "coco_rle"}
+        Form of `MaskRecord.segmentation`.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
 
@@ -218,7 +222,7 @@ class MaskGenerator:
         multimask_output: bool = True,
         use_m2m: bool = False,
         mask_threshold: float | None = None,
-        output_mode: str = "binary_mask",
+        output_mode: Literal["binary_mask", "uncompressed_rle", "coco_rle"] = "binary_mask",
         num_threads: int | None = None,
     ) -> None:
         if not isinstance(model, Model):
@@ -268,6 +272,12 @@ class MaskGenerator:
         if max_region_area:
             self._core.max_region_area = max_region_area
         self._exclusive = _core.Exclusive("MaskGenerator")
+
+    def __repr__(self) -> str:
+        side = self._arguments[1]["points_per_side"]
+        points = "own points" if side is None else f"{side} x {side} points"
+        crops = [f"crop layers: {self._layers}"] if self._layers else []
+        return with_model(self, self._model, points, *crops)
 
     def __reduce__(self) -> tuple[Any, ...]:
         area = self._core.max_region_area
@@ -359,3 +369,6 @@ def _as_grids(point_grids: Sequence[ArrayLike], layers: int) -> list[NDArray[np.
         if not ((grid >= 0.0) & (grid <= 1.0)).all():
             raise InvalidArgumentError(f"point_grids[{index}]: expected values in 0 to 1")
     return grids
+
+
+__dir__ = public_names(__name__)

@@ -1,5 +1,7 @@
 """Prompts on single images: clicks, boxes and masks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -9,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core, _embedding_file
 from sam_rlx._arrays import Prompts, as_prompts
 from sam_rlx._embeddings import ImageEmbeddings
+from sam_rlx._public import public_names
 from sam_rlx.errors import StateError
 from sam_rlx.model import Model
 
@@ -25,6 +28,11 @@ class Best(NamedTuple):
 
     index: Any
     iou_prediction: Any
+
+    def __repr__(self) -> str:
+        if isinstance(self.index, int):
+            return f"Best(index={self.index}, iou_prediction={self.iou_prediction:.3f})"
+        return f"<Best of {len(self.index)} prompt sets>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,3 +247,6 @@ def _restored(
     predictor._restore(current)
     predictor._encoded = list(encoded)
     return predictor
+
+
+__dir__ = public_names(__name__)

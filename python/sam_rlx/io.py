@@ -1,5 +1,7 @@
 """Images and results on disk. Images need Pillow (extra ``image``)."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +19,7 @@ from sam_rlx._image_files import pillow as pillow
 from sam_rlx._image_files import read_image as read_image
 from sam_rlx._mask_files import read_mask as read_mask
 from sam_rlx._own_files import EXIF_SOFTWARE, PNG_MARK, mark_npz
+from sam_rlx._public import public_names
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = [
@@ -191,3 +194,6 @@ def write_npz(path: str | os.PathLike[str], **arrays: Any) -> None:
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
         mark_npz(file)
+
+
+__dir__ = public_names(__name__)

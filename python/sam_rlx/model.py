@@ -1,16 +1,24 @@
 """Models: checkpoint files and names become an immutable ``Model``."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_integer
+from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint, local_path, packaged_name
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 __all__ = ["Model", "build_info", "load_model"]
+
+# Instruction sets, those of other processors too.
+Isa: TypeAlias = Literal[
+    "generic", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon"
+]
 
 
 class Model:
@@ -30,10 +38,10 @@ class Model:
         self._arguments = dict(arguments or {})
         self._absolute = os.path.abspath(source)  # noqa: PTH100  (no link is followed)
 
-    def __copy__(self) -> "Model":
+    def __copy__(self) -> Model:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Model":
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,8 +170,8 @@ def load_model(
     source: str | os.PathLike[str],
     *,
     variant: str | None = None,
-    precision: str | None = None,
-    isa: str | None = None,
+    precision: Literal["float32", "bfloat16", "int8"] | None = None,
+    isa: Isa | None = None,
     image_size: int | None = None,
     strict: bool = True,
     prefer: str | None = None,
@@ -187,7 +195,7 @@ def load_model(
     variant : str, optional
         Expected variant, such as ``"vit_b"``. Found from the tensors if not given; a
         contradiction is an error.
-    precision : str, optional
+    precision : {"float32", "bfloat16", "int8"}, optional
         How the large linear layers hold their weights and compute, whatever the file holds.
         ``"float32"``, the default for float files. ``"bfloat16"`` halves the weights in memory;
         arithmetic is float32, except on processors with AVX-512 BF16 or AMX, where inputs are
@@ -344,3 +352,6 @@ def list_tensors(
     """
     check_key(key)
     return _core.list_tensors(os.fspath(path), key)
+
+
+__dir__ = public_names(__name__)

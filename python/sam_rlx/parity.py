@@ -4,6 +4,8 @@
 the first layer that differs.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +26,7 @@ from sam_rlx._parity.references import Reference
 from sam_rlx._parity.report import Report
 from sam_rlx._parity.stages import Ours, Outcome
 from sam_rlx._progress import Progress
+from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model, load_model
@@ -46,7 +49,7 @@ def check(
     clip: Any = None,
     reference: choice.Choice = "auto",
     reference_checkpoint: str | os.PathLike[str] | None = None,
-    precision: str = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
     stages: Literal["all"] | Sequence[str] = "all",
     text: str = stage_module.TEXT,
     tolerance: float | None = None,
@@ -329,3 +332,6 @@ def _package_version(name: str) -> str:
         return f"{name} {metadata.version(name)}"
     except metadata.PackageNotFoundError:
         return name
+
+
+__dir__ = public_names(__name__)

@@ -1,5 +1,7 @@
 """Texts become the numbers that SAM 3's text encoder reads."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Sequence
 from functools import cache
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_integer
+from sam_rlx._public import public_names
 from sam_rlx.errors import InvalidArgumentError, TruncationWarning
 
 _MERGES = Path(__file__).with_name("assets") / "clip-merges.bin"
@@ -46,6 +49,9 @@ class Tokenizer:
 
     def __init__(self, context_length: int = 32) -> None:
         self._context_length = as_integer("context_length", context_length, 1)
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer {self.context_length} ids a text, {self.vocab_size} ids>"
 
     @property
     def context_length(self) -> int:
@@ -108,3 +114,6 @@ def _kind(value: object) -> str:
 
 def _shortened(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:40]}...")
+
+
+__dir__ = public_names(__name__)

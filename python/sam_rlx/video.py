@@ -1,5 +1,7 @@
 """Objects through a video: prompts on any frame, masks on all of them."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
@@ -8,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _core, _options
 from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
+from sam_rlx._printable import with_model
 from sam_rlx._progress import Progress, reporter
+from sam_rlx._public import public_names
 from sam_rlx._video import files, text_prompts
 from sam_rlx._video.frames import open_frames
 from sam_rlx._video.session import Session
@@ -119,6 +123,12 @@ class VideoPredictor:
         self._text_options = text_prompts.checked_options(phrase_options or {}, source is None)
         self._exclusive = _core.Exclusive("VideoPredictor")
 
+    def __repr__(self) -> str:
+        count, hw = self.num_frames, self.orig_hw
+        frames = "frames" if count is None else f"{count} frames"
+        size = "" if hw is None else f" of {hw[0]} x {hw[1]}"
+        return with_model(self, self._model, f"{frames}{size}", f"{len(self.obj_ids)} objects")
+
     def __reduce__(self) -> tuple[Any, ...]:
         raise UnsupportedError(
             "VideoPredictor: expected save() and load(), or one predictor for each process, found "
@@ -160,7 +170,7 @@ class VideoPredictor:
         box: ArrayLike | None = None,
         mask: ArrayLike | None = None,
         clear_old_points: bool = True,
-    ) -> "VideoPredictor":
+    ) -> VideoPredictor:
         """Say on one frame where an object is; `frame` then shows what the model makes of it.
 
         On a frame that the object was tracked on already, the prompt corrects the mask there.
@@ -235,7 +245,7 @@ class VideoPredictor:
         frame_index: int | None = None,
         boxes: ArrayLike | None = None,
         box_labels: ArrayLike | None = None,
-    ) -> "VideoPredictor":
+    ) -> VideoPredictor:
         """Name what to look for on all frames, with SAM 3; everything of that kind is followed.
 
         Each text is followed as if it were the only one: texts do not influence each other,
@@ -562,3 +572,6 @@ class VideoPredictor:
         files.restore(path, video._session, saved)
         video._core.commit()
         return video
+
+
+__dir__ = public_names(__name__)

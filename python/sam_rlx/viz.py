@@ -3,6 +3,8 @@
 Captions need Pillow; all else needs NumPy only.
 """
 
+from __future__ import annotations
+
 import colorsys
 from collections.abc import Iterable
 from typing import Any, TypeAlias
@@ -14,6 +16,7 @@ from sam_rlx import _core
 from sam_rlx._arrays import as_bools, as_integer, as_items, as_number, as_rgb
 from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._printable import shown
+from sam_rlx._public import public_names
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = ["color", "overlay", "overlay_concepts", "overlay_records"]
@@ -258,3 +261,6 @@ def _as_masks(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.bool_]]:
         if mask.shape != hw:
             raise InvalidArgumentError(f"masks[{index}]: expected shape {hw}, found {mask.shape}")
     return layers
+
+
+__dir__ = public_names(__name__)

@@ -1,10 +1,12 @@
 """Widgets for notebooks: click what to segment. Needs the extra ``jupyter``."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,16 +21,16 @@ from sam_rlx._interactive.session import Session
 from sam_rlx._interactive.sources import encoded, shrunk
 from sam_rlx._interactive.tracks import Track
 from sam_rlx._interactive.video_session import VideoSession
-from sam_rlx.errors import MissingExtraError
+from sam_rlx._packages import missing
+from sam_rlx._printable import with_model
+from sam_rlx._public import public_names
 from sam_rlx.model import Model
 
 try:
     import anywidget
     import traitlets
 except ImportError as error:
-    raise MissingExtraError(
-        f"widget: expected the package anywidget (pip install anywidget), found {error}"
-    ) from error
+    raise missing("widget", "anywidget", error) from error
 
 __all__ = ["SegmentWidget", "VideoWidget"]
 
@@ -46,6 +48,7 @@ class _Widget(anywidget.AnyWidget):
 
     def __init__(self, model: Model, source: Any, *, num_threads: int | None = None) -> None:
         super().__init__()
+        self._model = model
         self._session = self._kind(
             model, source, send=self._to_views, changed=self._changed, num_threads=num_threads
         )
@@ -81,6 +84,13 @@ class _Widget(anywidget.AnyWidget):
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         data["image/jpeg"] = encoded(shrunk(self.preview(), _SHOWN), "JPEG", 80)
         return data, metadata
+
+    def __repr__(self) -> str:
+        return with_model(self, self._model, self._about())
+
+    def _about(self) -> str:
+        """Return in a few words what the widget shows."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """End the work of the widget and take it off its pages."""
@@ -160,6 +170,10 @@ class SegmentWidget(_Widget):
 
     def __init__(self, model: Model, images: Any, *, num_threads: int | None = None) -> None:
         super().__init__(model, images, num_threads=num_threads)
+
+    def _about(self) -> str:
+        height, width = self.image.shape[:2]
+        return f"image {self.index} of {height} x {width}, {len(self.objects)} objects"
 
     # ---------------------------------------------------------------- what there is
 
@@ -257,7 +271,11 @@ class SegmentWidget(_Widget):
         """
         return arrays(self._session.annotated(self.index))
 
-    def save(self, path: str | os.PathLike[str], format: str = "coco") -> Path:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        format: Literal["coco", "png", "labels", "npz", "polygons"] = "coco",
+    ) -> Path:
         """Write a file, as the menu "export" does.
 
         Parameters
@@ -319,6 +337,9 @@ class VideoWidget(_Widget):
     def __init__(self, model: Model, clip: Any, *, num_threads: int | None = None) -> None:
         super().__init__(model, clip, num_threads=num_threads)
 
+    def _about(self) -> str:
+        return f"{self.num_frames} frames, {len(self.objects)} objects"
+
     @property
     def objects(self) -> list[Track]:
         """The objects: `number`, `name`, `color`, and `prompts` by frame."""
@@ -375,3 +396,6 @@ class VideoWidget(_Widget):
     def stop(self) -> None:
         """End tracking after the current frame."""
         self._session.on_stop()
+
+
+__dir__ = public_names(__name__)

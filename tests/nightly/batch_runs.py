@@ -106,7 +106,7 @@ class Run:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the command, or start it again."""
-        words = batches.command(self.inputs, "--out", self.out, "--box", self.box)
+        words = batches.command(self.inputs, "--output", self.out, "--box", self.box)
         words += ["--engine", self.engine, "--block", str(BLOCK), "--threads", "1"]
         words += ["--workers", str(self.workers), *self.options]
         if self.cores is not None:

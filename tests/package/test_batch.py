@@ -220,29 +220,29 @@ def test_what_the_command_prints_and_returns(
 ) -> None:
     words = ("batch", "--model", tiny_checkpoint, "--workers", 1, "--threads", 1)
     image, out = sorted(folder.glob("image-*.png"))[0], tmp_path / "out"
-    given = (image, folder / "broken.jpg", "--box", "5,5,40,40", "--out", out)
+    given = (image, folder / "broken.jpg", "--box", "5,5,40,40", "--output", out)
     code, printed, told = run_cli(*words, *given, "--json", "-")
     assert code == 1
     summary = json.loads(printed)
     assert (summary["items"], summary["done_before"]) == (2, 0)
     assert [failure["item"] for failure in summary["failures"]] == ["broken"]
     assert "1 of 2 images done" in told
-    code, printed, _ = run_cli(*words, image, "--box", "5,5,40,40", "--out", tmp_path / "good")
+    code, printed, _ = run_cli(*words, image, "--box", "5,5,40,40", "--output", tmp_path / "good")
     assert code == 0
     assert printed.startswith("1 of 1 image done")
     for wrong in (
-        ("--out", out),
+        ("--output", out),
         (image,),
-        (image, "--out", out, "--text", "cup", "--point", "1,1"),
-        (image, "--out", out, "--threshold", "2"),
-        (image, "--out", folder),
-        (image, "--out", tmp_path / "x", "--point", "1,1", "--points-per-side", 4),
+        (image, "--output", out, "--text", "cup", "--point", "1,1"),
+        (image, "--output", out, "--threshold", "2"),
+        (image, "--output", folder),
+        (image, "--output", tmp_path / "x", "--point", "1,1", "--points-per-side", 4),
     ):
         assert run_cli(*words, *wrong)[0] == 2, wrong
-    code, _, told = run_cli(*words, image, "--box", "5,5,40,41", "--out", tmp_path / "good")
+    code, _, told = run_cli(*words, image, "--box", "5,5,40,41", "--output", tmp_path / "good")
     assert code == 1
     assert "expected the same inputs or prompts" in told
-    assert run_cli(*words, tmp_path / "absent.json", "--out", tmp_path / "x")[0] == 1
+    assert run_cli(*words, tmp_path / "absent.json", "--output", tmp_path / "x")[0] == 1
 
 
 def _coco(annotations: list[dict[str, Any]], ids: tuple[int, ...] = (1, 2)) -> str:

@@ -153,7 +153,6 @@ def test_help_has_an_example(run: Callable[..., tuple], command: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["fly"],
         ["segment"],
         ["segment", "PHOTO", "--output", "x.png"],

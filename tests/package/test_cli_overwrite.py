@@ -67,7 +67,7 @@ SEGMENT = ["segment", "photo.jpg", *BOX, "--model", "{sam}"]
 EVERYTHING = ["everything", "photo.jpg", "--points-per-side", "2", "--model", "{sam}",
               "--pred-iou-thresh", "0", "--stability-score-thresh", "0"]  # fmt: skip
 TRACK = ["track", "{clip}", "--box", "5,5,40,40", "--model", "{sam2}", "--max-frames", "1"]
-BATCH = ["batch", "photo.jpg", "--out", "batch", "--model", "{sam2}", "--points-per-side", "1",
+BATCH = ["batch", "photo.jpg", "--output", "batch", "--model", "{sam2}", "--points-per-side", "1",
          "--workers", "1"]  # fmt: skip
 PARITY = ["parity", "{sam}"]
 ROWS = [

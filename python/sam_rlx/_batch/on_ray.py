@@ -4,7 +4,6 @@ Ray shares blocks out and starts actors again. What is done, and how often an it
 in the journals of the job's folder, which all machines must see.
 """
 
-import importlib
 import json
 import logging
 import os
@@ -18,7 +17,8 @@ from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.local import ItemsOf, Report, raised
 from sam_rlx._batch.work import BlockWorker
-from sam_rlx.errors import MissingExtraError, StateError
+from sam_rlx._packages import optional
+from sam_rlx.errors import StateError
 from sam_rlx.model import build_info
 
 # CPUs beside those of the actors: tasks that read, and that gather results, wait for ever for
@@ -33,12 +33,7 @@ def ray(module: str = "ray") -> Any:
     """Return a module of Ray; `MissingExtraError` without it."""
     # Ray asks its maker's server for updates and tells it that it is used, unless it is told so.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            'batch: expected the package ray with its data (pip install "ray[data]"), found none'
-        ) from error
+    return optional("batch", module, "ray[data]")
 
 
 class BlockActor:

@@ -1,5 +1,7 @@
 """Checkpoints of any kind become GGUF files."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections import Counter
@@ -55,6 +57,10 @@ class Written:
     skipped: list[str]
     source_nbytes: int = 0
     changes: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(self.dtypes.items()))
+        return f"<Written {self.path}, {self.nbytes / 1e6:,.1f} MB, tensors: {counts}>"
 
     @property
     def rounded(self) -> dict[tuple[str, str], int]:

@@ -1,5 +1,7 @@
 """Distances between our results and the reference's, and what they may be."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -11,17 +11,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from sam_rlx.errors import MissingExtraError
+from sam_rlx._packages import missing
 
 # The declarations of torchvision's operators live as long as the object.
 _declared: list[Any] = []
-
-
-def _install(package: str, error: ImportError) -> MissingExtraError:
-    return MissingExtraError(
-        f"parity: expected PyTorch and {package} (in a checkout: pip install '.[parity]'), "
-        f"found {error}"
-    )
 
 
 def import_torch(package: str) -> Any:
@@ -46,7 +39,7 @@ def import_torch(package: str) -> Any:
             importlib.import_module("torchvision")
             _replace_operators(torch)
     except ImportError as error:
-        raise _install(package, error) from error
+        raise missing("parity", package, error) from error
     return torch
 
 
@@ -78,7 +71,7 @@ def _import(package: str, modules: dict[str, str]) -> SimpleNamespace:
         with running(torch):
             found = {name: importlib.import_module(path) for name, path in modules.items()}
     except ImportError as error:
-        raise _install(package, error) from error
+        raise missing("parity", package, error) from error
     return SimpleNamespace(torch=torch, **found)
 
 
@@ -94,7 +87,7 @@ def sam2() -> SimpleNamespace:
     """Import Meta's SAM 2: the modules that its networks and predictors stand in."""
     prefix = "sam2.modeling"
     return _import(
-        "sam2",
+        "rf-sam-2",
         {
             "attention": f"{prefix}.memory_attention",
             "memory": f"{prefix}.memory_encoder",
@@ -155,7 +148,7 @@ def transformers() -> SimpleNamespace:
             "transformers.models.sam2_video.modeling_sam2_video"
         )
     except ImportError as error:
-        raise _install("transformers>=5.24", error) from error
+        raise missing("parity", "transformers", error) from error
     package.transformers.logging.set_verbosity_error()
     return package
 

@@ -1,5 +1,7 @@
 """A parity report: what was compared, as a table, as JSON, as JUnit and as a page."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
@@ -72,6 +74,9 @@ class Report:
     def same(self) -> bool:
         """Whether all layers, masks and scores are within their bounds."""
         return all(entry.same for entry in self.entries)
+
+    def __repr__(self) -> str:
+        return f"<Report {self.family} {self.variant}, {self.reference}: {self.verdict}>"
 
     def __str__(self) -> str:
         lines = [

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from sam_rlx._packages import missing
 from sam_rlx._parity import packages
 from sam_rlx._parity.networks import (
     Config,
@@ -13,7 +14,6 @@ from sam_rlx._parity.networks import (
     _high_resolution_decoder,
     load_weights,
 )
-from sam_rlx.errors import MissingExtraError
 from sam_rlx.model import Model
 
 # Arguments of Meta's class for texts on videos, as its builder of the release gives them.
@@ -45,10 +45,8 @@ def vocabulary() -> Path:
     """Return the file of CLIP's vocabulary, which the package open_clip carries."""
     spec = importlib.util.find_spec("open_clip")
     if spec is None or spec.origin is None:
-        raise MissingExtraError(
-            "parity: expected the package open_clip_torch, which has the vocabulary of SAM 3's "
-            "tokenizer (the extra `parity`), found none"
-        )
+        # It has the vocabulary of SAM 3's tokenizer.
+        raise missing("parity", "open_clip_torch", "none")
     return Path(spec.origin).parent / "bpe_simple_vocab_16e6.txt.gz"
 
 

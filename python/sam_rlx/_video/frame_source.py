@@ -1,5 +1,7 @@
 """What a source of frames is."""
 
+from __future__ import annotations
+
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np

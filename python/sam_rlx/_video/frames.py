@@ -1,5 +1,7 @@
 """Where the frames of a video come from. Clips need PyAV (extra ``video``)."""
 
+from __future__ import annotations
+
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

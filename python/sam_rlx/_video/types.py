@@ -1,5 +1,7 @@
 """What the video predictor takes and gives."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias

@@ -1,12 +1,15 @@
 """The command ``sam-rlx``."""
 
 import argparse
+import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from sam_rlx._nearest import did_you_mean
+from sam_rlx._packages import needed_by_command
 from sam_rlx.cli import (
     batch,
     convert,
@@ -30,17 +33,22 @@ _PIPE = _SIGNAL + 13  # of SIGPIPE
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all sub-commands."""
+    return _parsers()[0]
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of all, and those of the commands."""
     parser = argparse.ArgumentParser(
         prog="sam-rlx",
         description="Segment images with Meta's Segment Anything models on this CPU.",
         epilog="example: sam-rlx demo --output demo.png",
     )
     parser.add_argument("--version", action="version", version=f"sam-rlx {_version()}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     modules = (segment, everything, track, batch, serve, info, convert, quantize, parity, demo)
     for module in modules:
         module.add_parser(commands)
-    return parser
+    return parser, commands.choices
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        Arguments without the program's name. Default: those of this process.
+        Arguments without the program's name. Default: those of this process. None at all print
+        the help, as ``--help`` does.
 
     Returns
     -------
@@ -60,9 +69,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         The parser itself raises ``SystemExit`` with 2, or with 0 after ``--help`` and
         ``--version``.
     """
-    args = _parsed(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words:
+        build_parser().print_help()
+        return _DONE
+    args = _parsed(words)
     try:
-        with termination_unwinds():
+        with termination_unwinds(), needed_by_command(args.command):
             args.run(args)
     except UsageError as error:
         return _fail(args.command, error, _USAGE)
@@ -84,15 +97,42 @@ def _version() -> str:
     return __version__
 
 
-def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments. Images may stand before and behind options."""
-    parser = build_parser()
-    args, rest = parser.parse_known_args(argv)
-    if rest and (not hasattr(args, "images") or any(word.startswith("-") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments. Images, and an output, may stand before and behind options."""
+    parser, commands = _parsers()
+    _refuse_unknown(parser, commands, words)
+    args, rest = parser.parse_known_args(words)
+    taken = not any(word.startswith("-") for word in rest)
+    if rest and taken and hasattr(args, "images"):
         args.images = [*args.images, *rest]
+    elif len(rest) == 1 and taken and getattr(args, "output", rest) is None:
+        args.output = Path(rest[0])
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return args
+
+
+def _refuse_unknown(
+    parser: argparse.ArgumentParser,
+    commands: Mapping[str, argparse.ArgumentParser],
+    words: Sequence[str],
+) -> None:
+    """End with an error that names the nearest command or option, if one is unknown.
+
+    It comes before those of argparse: what is missing may stand there with another spelling.
+    """
+    name = words[0]
+    if name.startswith("-"):
+        return
+    if name not in commands:
+        parser.error(f"expected a command, found {name!r}{did_you_mean(name, commands)}")
+    command = commands[name]
+    options = command._option_string_actions
+    for word in itertools.takewhile(lambda word: word != "--", words[1:]):
+        option = word.partition("=")[0]
+        is_value = not option.startswith("--") or " " in option
+        if not is_value and not any(known.startswith(option) for known in options):
+            command.error(f"expected a known option, found {option}{did_you_mean(option, options)}")
 
 
 def _close_stdout() -> None:

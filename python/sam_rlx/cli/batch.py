@@ -13,10 +13,10 @@ from sam_rlx.cli.common import Unfulfilled, UsageError
 from sam_rlx.errors import InvalidArgumentError
 
 _EXAMPLES = """examples:
-  sam-rlx batch photos/ --out results/ --model sam2.1_hiera_tiny.pt
-  sam-rlx batch coco.json --images train2017/ --out results/ --model sam_vit_b_01ec64.pth
-  sam-rlx batch 'clips/*.mp4' --point 210,350 --out results/
-  sam-rlx batch table.parquet --text "yellow taxi" --model sam3.pt --engine ray --out results/
+  sam-rlx batch photos/ --output results/ --model sam2.1_hiera_tiny.pt
+  sam-rlx batch coco.json --images train2017/ --output results/ --model sam_vit_b_01ec64.pth
+  sam-rlx batch 'clips/*.mp4' --point 210,350 --output results/
+  sam-rlx batch table.parquet --text "yellow taxi" --model sam3.pt --engine ray --output results/
 """
 _SHOWN = 20  # failures
 
@@ -71,7 +71,9 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where the images are that documents and tables name (default: beside them)",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of results")
+    parser.add_argument(
+        *common.OUTPUT, type=Path, required=True, metavar="DIR", help="folder of results"
+    )
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
     try:
         result = batch.run(
             [*args.images, *args.prompts],
-            args.out,
+            args.output,
             model=args.model,
             precision=args.precision,
             key=args.key,

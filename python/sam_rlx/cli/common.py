@@ -16,6 +16,8 @@ from sam_rlx._progress import bars_aside, terminal_clock
 from sam_rlx.image import MaskPrediction
 from sam_rlx.model import Model, load_model
 
+# The option of results, and its short form.
+OUTPUT = ("--output", "--out")
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 
 

@@ -1,7 +1,6 @@
 """``sam-rlx convert``: a checkpoint in another kind of file."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from sam_rlx import _safetensors as safetensors
@@ -35,11 +34,8 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
     add_key_argument(parser)
-    parser.add_argument(
-        "output",
-        metavar="OUT",
-        type=Path,
-        help="the file to write, .safetensors or .gguf, or a folder",
+    quantize.add_output_arguments(
+        parser, "OUT", "the file to write, .safetensors or .gguf, or a folder"
     )
     parser.add_argument(
         "--names",
@@ -58,6 +54,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
+    quantize.take_output(args)
     _check(args)
     source = quantize.find_source(args)
     try:

@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
     )
     common.add_model_arguments(parser)
     parser.add_argument(
-        "--output",
+        *common.OUTPUT,
         type=Path,
         default=Path("sam_rlx_demo.png"),
         metavar="FILE",
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     common.refuse_foreign("--output", args.output, overwrite=args.overwrite)
     image = io.read_image(IMAGE)
     start = time.perf_counter()
-    model = load_model(args.model, precision=args.precision)
+    model = load_model(args.model, precision=args.precision, key=args.key)
     loaded = time.perf_counter()
     predictor = ImagePredictor(model, num_threads=args.threads)
     predictor.set_image(image)

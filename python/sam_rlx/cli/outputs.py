@@ -16,6 +16,7 @@ from sam_rlx import io
 from sam_rlx._own_files import JSON_MARK
 from sam_rlx.cli.common import (
     IMAGE_SUFFIXES,
+    OUTPUT,
     UsageError,
     is_same_file,
     refuse_foreign,
@@ -29,7 +30,7 @@ _MASK_NAME = re.compile(r"mask_\d{3,}\.png")
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that name result files, and ``--dry``."""
     parser.add_argument(
-        "--output",
+        *OUTPUT,
         type=Path,
         metavar="DIR|FILE",
         help="image file (.png, .jpg, .webp) for the overlay; or a directory, which gets "

@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("checkpoint", metavar="FILE", help="checkpoint, hub id or packaged model")
+    parser.add_argument("checkpoint", metavar="MODEL", help="checkpoint, hub id or packaged model")
     common.add_key_argument(parser)
     parser.add_argument(
         "--image",
@@ -48,7 +48,7 @@ def add_parser(commands: Any) -> None:
         "installed)",
     )
     parser.add_argument(
-        "--reference-checkpoint", metavar="FILE", help="weights of the reference (default: FILE)"
+        "--reference-checkpoint", metavar="FILE", help="weights of the reference (default: MODEL)"
     )
     parser.add_argument(
         "--precision",

@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
     common.add_key_argument(parser)
-    parser.add_argument("output", metavar="OUT.gguf", type=Path, help="the file to write")
+    add_output_arguments(parser, "OUT.gguf", "the file to write")
     parser.add_argument(
         "--type",
         required=True,
@@ -44,6 +44,21 @@ def add_parser(commands: Any) -> None:
     )
     add_common_arguments(parser)
     parser.set_defaults(run=run)
+
+
+def add_output_arguments(parser: argparse.ArgumentParser, metavar: str, text: str) -> None:
+    """Add the output by its place, and as the option that other commands have."""
+    kind: dict[str, Any] = {"type": Path, "metavar": metavar}
+    parser.add_argument("output", nargs="?", help=text, **kind)
+    parser.add_argument(*common.OUTPUT, dest="output_option", help="the same", **kind)
+
+
+def take_output(args: argparse.Namespace) -> None:
+    """Make one output of the two that `add_output_arguments` adds."""
+    if (args.output is None) == (args.output_option is None):
+        found = "none" if args.output is None else "both"
+        raise UsageError(f"expected an output, by its place or by --output, found {found}")
+    args.output = args.output or args.output_option
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +76,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
+    take_output(args)
     if args.output.suffix != ".gguf":
         raise UsageError(f"expected an output file that ends in .gguf, found {args.output}")
     try:

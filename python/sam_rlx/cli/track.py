@@ -91,7 +91,7 @@ def add_parser(commands: Any) -> None:
         "--max-frames", type=common.positive, metavar="N", help="stop after so many frames"
     )
     parser.add_argument(
-        "--output",
+        *common.OUTPUT,
         type=Path,
         metavar="DIR|FILE",
         help="video file (.mp4) with the masks drawn in; or a directory, which gets overlay.mp4, "

@@ -1,1 +1,13 @@
 """Drop-in modules: a program written for an upstream package changes one import."""
+
+from typing import TYPE_CHECKING
+
+from sam_rlx._public import loader, public_names
+
+_PARTS = dict.fromkeys(("sam2", "sam3", "segment_anything"))
+
+if TYPE_CHECKING:
+    from sam_rlx.compat import sam2, sam3, segment_anything  # noqa: F401
+else:
+    __getattr__ = loader(__name__, _PARTS)
+__dir__ = public_names(__name__, _PARTS)

@@ -1,8 +1,13 @@
 """What programs ask of upstream's networks about where and how they run."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
+from sam_rlx._printable import with_model
+from sam_rlx._public import public_names
 from sam_rlx.errors import UnsupportedError
+from sam_rlx.model import Model
 
 _FLOAT32 = ("float32", "torch.float32", "torch.float", "<class 'numpy.float32'>")
 
@@ -43,7 +48,17 @@ class OnCpu:
         raise UnsupportedError("device: expected 'cpu', found 'cuda'")
 
 
-class Network(OnCpu):
+class WithModel:
+    """Something that has a `model`, which is one of ours or has one, or a `predictor` with one."""
+
+    def __repr__(self) -> str:
+        found: Any = vars(self).get("predictor", self)
+        while not isinstance(found, Model):
+            found = found.model
+        return with_model(self, found)
+
+
+class Network(WithModel, OnCpu):
     """Methods of PyTorch's modules that change nothing here: a network runs on the CPU in float32.
 
     Attributes
@@ -88,3 +103,6 @@ class Network(OnCpu):
             check_device(target)
         check_device(device)
         return self
+
+
+__dir__ = public_names(__name__)

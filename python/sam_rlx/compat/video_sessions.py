@@ -1,5 +1,7 @@
 """Sessions of upstream's video predictors: names and shapes. The order of calls is the core's."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass

@@ -4,3 +4,7 @@ Where upstream gives tensors, these classes give arrays with the methods ``cpu``
 ``numpy`` and ``to``. The only device is ``"cpu"``. A config is found in the checkpoint: the config
 file that upstream asks for is only compared with it.
 """
+
+from sam_rlx._public import public_names
+
+__dir__ = public_names(__name__)

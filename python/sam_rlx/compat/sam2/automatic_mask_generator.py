@@ -1,11 +1,14 @@
 """Upstream's ``SAM2AutomaticMaskGenerator``: ``sam2.automatic_mask_generator``."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
@@ -68,7 +71,7 @@ class SAM2AutomaticMaskGenerator(Everything):
         self.predictor = SAM2ImagePredictor(model, max_hole_area=area, max_sprinkle_area=area)
 
     @classmethod
-    def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2AutomaticMaskGenerator":
+    def from_pretrained(cls, model_id: str, **kwargs: Any) -> SAM2AutomaticMaskGenerator:
         """Load a model from the hub (extra ``hub``); `kwargs` go to it and to the generator."""
         return cls(build_sam2_hf(model_id, **kwargs), **kwargs)
 
@@ -95,3 +98,6 @@ class SAM2AutomaticMaskGenerator(Everything):
             ]
             found.append(fields)
         return found
+
+
+__dir__ = public_names(__name__)

@@ -1,10 +1,13 @@
 """Models by upstream's names: ``sam2.build_sam``."""
 
+from __future__ import annotations
+
 import json
 import os
 from typing import Any
 
 from sam_rlx import _core
+from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.compat.network import check_device
 from sam_rlx.compat.sam2.config_file import ModelSettings, read_settings
@@ -157,3 +160,6 @@ def build_sam2_video_predictor(
 def build_sam2_video_predictor_hf(model_id: str, **kwargs: Any) -> SAM2VideoPredictor:
     """Load a model from the hub (extra ``hub``)."""
     return build_sam2_video_predictor(None, model_id, **kwargs)
+
+
+__dir__ = public_names(__name__)

@@ -1,13 +1,13 @@
 """Values of upstream's YAML configs and of Hydra's overrides, as Hydra reads them."""
 
-import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError
+from sam_rlx._packages import optional
+from sam_rlx.errors import InvalidArgumentError
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}$")
@@ -15,13 +15,7 @@ _REFERENCE = re.compile(r"\$\{([\w.]+)\}$")
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read the fields below ``model``, by their names joined by dots."""
-    try:
-        yaml: Any = importlib.import_module("yaml")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{path}: expected the package PyYAML (pip install pyyaml), which reads configs, "
-            "found none"
-        ) from error
+    yaml = optional(str(path), "yaml", "pyyaml")
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

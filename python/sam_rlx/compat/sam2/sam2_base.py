@@ -1,5 +1,8 @@
 """What upstream's predictors take: ``sam2.modeling.sam2_base``."""
 
+from __future__ import annotations
+
+from sam_rlx._public import public_names
 from sam_rlx.compat.network import Network
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
@@ -23,3 +26,6 @@ class SAM2Base(Network):
             raise UnsupportedError(f"model: expected family sam2, found {model.family}")
         self.model = model
         self.image_size = model.img_size
+
+
+__dir__ = public_names(__name__)

@@ -1,5 +1,7 @@
 """Upstream's ``SAM2ImagePredictor``: ``sam2.sam2_image_predictor``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -7,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_rgb
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import ArgumentIndexError, ArgumentRuntimeError, require
-from sam_rlx.compat.network import CPU, Device
+from sam_rlx.compat.network import CPU, Device, WithModel
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
@@ -21,7 +24,7 @@ CorePredictor = _core.ImagePredictor
 Masks = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
 
-class SAM2ImagePredictor:
+class SAM2ImagePredictor(WithModel):
     """Masks for prompts on one image or several, with upstream's methods.
 
     Several threads may predict: they wait for each other. Upstream's attributes of its state can be
@@ -72,7 +75,7 @@ class SAM2ImagePredictor:
         self._is_image_set = self._is_batch = False
 
     @classmethod
-    def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2ImagePredictor":
+    def from_pretrained(cls, model_id: str, **kwargs: Any) -> SAM2ImagePredictor:
         """Load a model from the hub (extra ``hub``); `kwargs` go to it and to the predictor."""
         return cls(build_sam2_hf(model_id, **kwargs), **kwargs)
 
@@ -307,3 +310,6 @@ def _image(image: Any) -> Any:
     raise NotImplementedError(
         f"image: expected an array or a PIL image, found {type(image).__name__}"
     )
+
+
+__dir__ = public_names(__name__)

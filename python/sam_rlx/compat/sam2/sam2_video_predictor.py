@@ -1,10 +1,13 @@
 """Upstream's ``SAM2VideoPredictor``: ``sam2.sam2_video_predictor``."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.video_frames import open_video
 from sam_rlx.compat.segment_anything.tensor import as_tensor
@@ -39,7 +42,7 @@ class SAM2VideoPredictor(VideoSessions, SAM2Base):
         self.add_all_frames_to_correct_as_cond = add_all_frames_to_correct_as_cond
 
     @classmethod
-    def from_pretrained(cls, model_id: str, **kwargs: Any) -> "SAM2VideoPredictor":
+    def from_pretrained(cls, model_id: str, **kwargs: Any) -> SAM2VideoPredictor:
         """Load a model from the hub (extra ``hub``)."""
         from sam_rlx.compat.sam2.build_sam import build_sam2_video_predictor_hf
 
@@ -154,3 +157,6 @@ class SAM2VideoPredictor(VideoSessions, SAM2Base):
 
 class SAM2VideoPredictorVOS(SAM2VideoPredictor):
     """Upstream's predictor for whole data sets, which is compiled there; here nothing differs."""
+
+
+__dir__ = public_names(__name__)

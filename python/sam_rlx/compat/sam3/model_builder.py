@@ -1,8 +1,11 @@
 """Models by upstream's names: ``sam3.model_builder``."""
 
+from __future__ import annotations
+
 import os
 from typing import Any
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,
@@ -158,3 +161,6 @@ def build_sam3_video_predictor(
             f"gpus_to_use: expected None or an empty sequence, found {gpus_to_use!r}"
         )
     return Sam3VideoPredictor(*model_args, **model_kwargs)
+
+
+__dir__ = public_names(__name__)

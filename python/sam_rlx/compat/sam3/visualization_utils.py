@@ -4,7 +4,8 @@ Those that draw on a figure need matplotlib, which is no dependency of this pack
 draws on arrays without it. What reads upstream's data sets is not offered.
 """
 
-import importlib
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,21 +15,18 @@ from numpy.typing import NDArray
 
 from sam_rlx import io, viz
 from sam_rlx._arrays import as_rgb
+from sam_rlx._packages import optional
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import expects, require
 from sam_rlx.compat.tensors import like, numbers
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError
+from sam_rlx.errors import InvalidArgumentError
 
 _ALPHA = 0.6
 
 
-def _pyplot() -> Any:
-    try:
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise MissingExtraError(
-            "visualization_utils: expected the package matplotlib (pip install matplotlib), found "
-            "none; sam_rlx.viz draws on arrays without it"
-        ) from error
+def _matplotlib(module: str) -> Any:
+    """Return a module of matplotlib; `MissingExtraError` without it."""
+    return optional("visualization_utils", f"matplotlib.{module}", "matplotlib")
 
 
 def _color(index: int) -> tuple[float, float, float]:
@@ -149,7 +147,7 @@ def show_box(box: Any, ax: Any) -> None:
     """Draw a box (x0, y0, x1, y1) on axes of matplotlib."""
     x0, y0, x1, y1 = np.asarray(box, np.float64).tolist()
     style = {"edgecolor": "green", "facecolor": (0, 0, 0, 0), "lw": 2}
-    ax.add_patch(_pyplot().Rectangle((x0, y0), x1 - x0, y1 - y0, **style))
+    ax.add_patch(_matplotlib("pyplot").Rectangle((x0, y0), x1 - x0, y1 - y0, **style))
 
 
 def show_points(coords: Any, labels: Any, ax: Any, marker_size: float = 375) -> None:
@@ -163,14 +161,14 @@ def show_points(coords: Any, labels: Any, ax: Any, marker_size: float = 375) -> 
 
 def plot_mask(mask: Any, color: Any = "r", ax: Any = None) -> None:
     """Draw a mask (H, W) with a color of matplotlib on axes, or on the current ones."""
-    ax = _pyplot().gca() if ax is None else ax
-    red, green, blue = importlib.import_module("matplotlib.colors").to_rgb(color)
+    ax = _matplotlib("pyplot").gca() if ax is None else ax
+    red, green, blue = _matplotlib("colors").to_rgb(color)
     ax.imshow(np.asarray(mask)[..., None] * np.array([red, green, blue, 0.5], np.float32))
 
 
 def plot_results(img: Any, results: Mapping[str, Any]) -> None:
     """Draw what a state of `Sam3Processor` found on its PIL image, in a figure."""
-    plt = _pyplot()
+    plt = _matplotlib("pyplot")
     plt.figure(figsize=(12, 8))
     plt.imshow(img)
     scores = np.asarray(results["scores"])
@@ -201,7 +199,7 @@ def visualize_formatted_frame_output(
     them, or is one such dict. `points_list` and `points_labels_list` hold the points (N, 2) and
     labels of each set; `prompt_info` has no effect.
     """
-    plt = _pyplot()
+    plt = _matplotlib("pyplot")
     sets = [outputs_list] if isinstance(outputs_list, dict) else list(outputs_list)
     image = load_frame(video_frames[frame_idx])
     figure = plt.figure(figsize=figsize)
@@ -224,3 +222,6 @@ def __getattr__(name: str) -> Any:
         f"visualization_utils: expected a helper of upstream's notebooks, found "
         f"{name}: drawing on arrays is in sam_rlx.viz"
     )
+
+
+__dir__ = public_names(__name__)

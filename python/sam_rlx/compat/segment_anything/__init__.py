@@ -6,6 +6,7 @@ is ``"cpu"``. Left out: training, random weights (a checkpoint is required), ``S
 ``ResizeLongestSide.apply_image_torch``, which reads height and width from the wrong axes upstream.
 """
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.segment_anything.automatic_mask_generator import SamAutomaticMaskGenerator
 from sam_rlx.compat.segment_anything.build_sam import (
     build_sam,
@@ -27,3 +28,5 @@ __all__ = [
     "build_sam_vit_l",
     "sam_model_registry",
 ]
+
+__dir__ = public_names(__name__)

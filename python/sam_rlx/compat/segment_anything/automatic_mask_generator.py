@@ -1,5 +1,7 @@
 """Upstream's ``SamAutomaticMaskGenerator``."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx._public import public_names
 from sam_rlx.compat.segment_anything.everything import Everything, whole_area
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.compat.segment_anything.predictor import SamPredictor, as_uint8
@@ -111,3 +114,6 @@ class SamAutomaticMaskGenerator(Everything):
                 mask_data["boxes"][index] = boxes[index]
         mask_data.filter(keep)
         return mask_data
+
+
+__dir__ = public_names(__name__)

@@ -1,8 +1,11 @@
 """Models by upstream's names."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import load_model
@@ -45,3 +48,5 @@ sam_model_registry: dict[str, Callable[..., Sam]] = {
     "vit_b": build_sam_vit_b,
     "nano": build_sam_nano,
 }
+
+__dir__ = public_names(__name__)

@@ -1,5 +1,7 @@
 """What upstream's two generators of masks share: any arguments that upstream computes with."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_integer
 from sam_rlx.compat.errors import ArgumentAssertionError, require
+from sam_rlx.compat.network import WithModel
 from sam_rlx.compat.segment_anything.utils import amg
 from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError
@@ -26,7 +29,7 @@ _NUMBERS = (
 )
 
 
-class Everything:
+class Everything(WithModel):
     """The attributes of a generator of upstream's, and masks by what they are at that time.
 
     Upstream's generators check two things of their arguments and compute with all others: real

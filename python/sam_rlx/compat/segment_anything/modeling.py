@@ -1,5 +1,7 @@
 """The class ``Sam``: one model behind upstream's batched interface."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import ArgumentRuntimeError
 from sam_rlx.compat.network import Network
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
@@ -232,3 +235,6 @@ def same_count(count: int, logits: NDArray[np.float32], *prompts: Any) -> tuple[
         several = (None if x is None else np.repeat(x, len(logits), axis=0) for x in prompts)
         return (*several, logits)
     return (*prompts, np.repeat(logits, count, axis=0))
+
+
+__dir__ = public_names(__name__)

@@ -1,10 +1,13 @@
 """Upstream's ``SamPredictor``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import (
     ArgumentAttributeError,
     ArgumentRuntimeError,
@@ -12,7 +15,7 @@ from sam_rlx.compat.errors import (
     expects,
     require,
 )
-from sam_rlx.compat.network import Device
+from sam_rlx.compat.network import Device, WithModel
 from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
 from sam_rlx.compat.segment_anything.modeling import Sam, decode
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
@@ -46,7 +49,7 @@ def as_uint8(image: Any) -> NDArray[np.uint8]:
     return image
 
 
-class SamPredictor:
+class SamPredictor(WithModel):
     """Masks for prompts on one image, with upstream's methods.
 
     Several threads may predict: they wait for each other. The attributes can be set, as programs do
@@ -263,3 +266,6 @@ class SamPredictor:
         self.features = None
         with self._turns:
             self._encoded.reset()
+
+
+__dir__ = public_names(__name__)

@@ -1,5 +1,8 @@
 """The helpers of upstream's ``sam2.utils.amg``: those of ``segment_anything.utils.amg``."""
 
+from __future__ import annotations
+
+from sam_rlx._public import public_names
 from sam_rlx.compat.segment_anything.utils.amg import (
     MaskData,
     area_from_rle,
@@ -39,3 +42,5 @@ __all__ = [
     "uncrop_masks",
     "uncrop_points",
 ]
+
+__dir__ = public_names(__name__)

@@ -4,11 +4,14 @@ Those that are about PyTorch's kernels or load whole videos as tensors are left 
 told in an error.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
 from sam_rlx import _core
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import expects, require
 from sam_rlx.compat.tensors import like, numbers
 
@@ -60,3 +63,6 @@ def __getattr__(name: str) -> Any:
         f"sam_rlx.compat.sam2.utils.misc: expected mask_to_box, fill_holes_in_mask_scores or "
         f"concat_points, found {name}: what upstream has for PyTorch alone is not offered"
     )
+
+
+__dir__ = public_names(__name__)

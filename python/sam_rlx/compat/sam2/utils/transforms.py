@@ -1,10 +1,13 @@
 """Coordinates and masks between an image and the network: ``sam2.utils.transforms``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
 from sam_rlx import _core
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import expects, require
 from sam_rlx.compat.tensors import like, numbers
 from sam_rlx.errors import UnsupportedError
@@ -80,3 +83,6 @@ class SAM2Transforms:
         cleaned = _core.remove_small_mask_regions(flat, *areas, float(self.mask_threshold))
         enlarged = _core.postprocess_masks(cleaned, (int(orig_hw[0]), int(orig_hw[1])))
         return like(enlarged.reshape(*logits.shape[:-2], *enlarged.shape[-2:]), masks)
+
+
+__dir__ = public_names(__name__)

@@ -3,11 +3,14 @@
 All take arrays or CPU tensors (..., 4) and give back the same kind.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import expects, require
 from sam_rlx.compat.tensors import like, numbers
 
@@ -120,3 +123,6 @@ def generalized_box_iou(boxes1: Any, boxes2: Any) -> Any:
     hull = width * height
     with np.errstate(divide="ignore", invalid="ignore"):
         return like(inter / union - (hull - union) / hull, boxes1, boxes2)
+
+
+__dir__ = public_names(__name__)

@@ -1,10 +1,13 @@
 """Clicks on SAM 3's images: ``sam3.model.sam1_task_predictor``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
 
 Embeddings = tuple[NDArray[np.float32], ...]
@@ -34,3 +37,6 @@ class SAM3InteractiveImagePredictor(SAM2ImagePredictor):
     ) -> None:
         """Take features of `Sam3Processor` with the sizes (H, W) of their images."""
         self._hold([features for features, _ in encoded], [size for _, size in encoded], is_batch)
+
+
+__dir__ = public_names(__name__)

@@ -1,7 +1,10 @@
 """What upstream's processor takes: ``sam3.model.sam3_image``."""
 
+from __future__ import annotations
+
 from typing import Any
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.network import Network
 from sam_rlx.compat.sam2.sam2_image_predictor import Masks
 from sam_rlx.compat.sam3.model.sam1_task_predictor import SAM3InteractiveImagePredictor
@@ -87,3 +90,6 @@ class Sam3Image(Network):
         features = state["backbone_out"]["sam2_backbone_out"]
         predictor.set_encoded(list(zip(features, sizes, strict=True)), is_batch)
         return predictor
+
+
+__dir__ = public_names(__name__)

@@ -1,5 +1,7 @@
 """Upstream's ``Sam3Processor``: ``sam3.model.sam3_image_processor``."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,8 +12,9 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_rgb
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import ArgumentTypeError, expects, require
-from sam_rlx.compat.network import CPU
+from sam_rlx.compat.network import CPU, WithModel
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.compat.turns import Turns
@@ -43,10 +46,10 @@ class EncodedImage:
         self.image = image
         self._model = model
 
-    def __copy__(self) -> "EncodedImage":
+    def __copy__(self) -> EncodedImage:
         return self
 
-    def __deepcopy__(self, _memo: Any) -> "EncodedImage":
+    def __deepcopy__(self, _memo: Any) -> EncodedImage:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -66,7 +69,7 @@ def _restored(
     return EncodedImage(image, model)
 
 
-class Sam3Processor:
+class Sam3Processor(WithModel):
     """Texts and boxes on images, with upstream's methods and states.
 
     Parameters
@@ -293,3 +296,6 @@ def _as_bytes(image: Any) -> NDArray[np.uint8]:
         if image.dtype.kind == "f":
             image = (image.astype(np.float32) * _BYTES).astype(np.uint8)
     return as_rgb(image)
+
+
+__dir__ = public_names(__name__)

@@ -1,10 +1,13 @@
 """SAM 3's tracker with clicks, boxes and masks: ``sam3.model.sam3_tracking_predictor``."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
 
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import ArgumentRuntimeError
 from sam_rlx.compat.network import Network
 from sam_rlx.compat.sam2.video_frames import open_video
@@ -242,3 +245,6 @@ class Sam3TrackerPredictor(VideoSessions, Network):
 def _shown(found: Result) -> Shown:
     frame, obj_ids, masks = found
     return frame, obj_ids, None, masks
+
+
+__dir__ = public_names(__name__)

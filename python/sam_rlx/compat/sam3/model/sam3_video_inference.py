@@ -1,5 +1,7 @@
 """Upstream's video model: ``sam3.model.sam3_video_inference``."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -9,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import ArgumentIndexError, require
 from sam_rlx.compat.network import Network
 from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
@@ -349,3 +352,6 @@ def _boxes_cxcywh(boxes_xywh: ArrayLike) -> NDArray[np.float64]:
 def ablation_options() -> dict[str, int]:
     """Return the options of a model without `apply_temporal_disambiguation`."""
     return dict(_ABLATION)
+
+
+__dir__ = public_names(__name__)

@@ -1,10 +1,14 @@
 """Sessions by requests: ``sam3.model.sam3_video_predictor``."""
 
+from __future__ import annotations
+
 import os
 import uuid
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from sam_rlx._public import public_names
+from sam_rlx.compat.network import WithModel
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,
     ablation_options,
@@ -16,7 +20,7 @@ _HUB_ID = "facebook/sam3"
 Answer = dict[str, Any]
 
 
-class Sam3VideoPredictor:
+class Sam3VideoPredictor(WithModel):
     """Upstream's dispatcher of requests, which are dictionaries as its answers are.
 
     Sessions are held by the class: all predictors know those of the others.
@@ -181,3 +185,6 @@ class Sam3VideoPredictor:
     def shutdown(self) -> None:
         """Forget all sessions."""
         self._ALL_INFERENCE_STATES.clear()
+
+
+__dir__ = public_names(__name__)

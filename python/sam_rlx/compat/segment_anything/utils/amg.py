@@ -1,5 +1,7 @@
 """The helpers of upstream's ``utils.amg`` that programs import, on NumPy arrays."""
 
+from __future__ import annotations
+
 from collections.abc import ItemsView, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
@@ -9,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._printable import shown
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import expects, require
 from sam_rlx.errors import InvalidArgumentError
 
@@ -51,7 +54,7 @@ class MaskData:
                 self._stats[key] = value[indices]
 
     @expects("another MaskData with entries of the same types")
-    def cat(self, new_stats: "MaskData") -> None:
+    def cat(self, new_stats: MaskData) -> None:
         """Append the entries of another object."""
         for key, value in new_stats.items():
             if self._stats.get(key) is None:
@@ -215,3 +218,6 @@ def batched_mask_to_box(masks: ArrayLike) -> NDArray[np.int64]:
     for index in np.ndindex(pixels.shape[:-2]):
         boxes[index] = _core.mask_to_box(pixels[index])
     return boxes
+
+
+__dir__ = public_names(__name__)

@@ -1,7 +1,10 @@
 """``SamOnnxModel`` is for ``torch.onnx.export``: there is nothing here that it could export."""
 
+from __future__ import annotations
+
 from typing import Any
 
+from sam_rlx._public import public_names
 from sam_rlx.errors import UnsupportedError
 
 
@@ -17,3 +20,6 @@ class SamOnnxModel:
             "SamOnnxModel: expected SamPredictor, which runs the decoder without ONNX, found a "
             "module for torch.onnx.export, which needs PyTorch and upstream's segment_anything"
         )
+
+
+__dir__ = public_names(__name__)

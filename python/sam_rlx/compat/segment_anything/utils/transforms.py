@@ -1,11 +1,14 @@
 """Upstream's ``ResizeLongestSide``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
+from sam_rlx._public import public_names
 from sam_rlx.compat.errors import expects
 from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 
@@ -55,3 +58,6 @@ class ResizeLongestSide:
         """Return (H, W) after the resize, each rounded half up."""
         scale = long_side_length / max(oldh, oldw)
         return int(oldh * scale + 0.5), int(oldw * scale + 0.5)
+
+
+__dir__ = public_names(__name__)
