@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper, UnsupportedOperation
 from pathlib import Path
 
 from sam_rlx.cli import (
@@ -60,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The parser itself raises ``SystemExit`` with 2, or with 0 after ``--help`` and
         ``--version``.
     """
+    if argv is None:
+        _prepare_streams()
     args = _parsed(argv)
     try:
         with termination_unwinds():
@@ -76,6 +79,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(args.command, "interrupted", _INTERRUPTED)
     return _DONE
+
+
+def _prepare_streams() -> None:
+    """Read and write UTF-8, whatever the code page of Windows' console; begin without a stderr.
+
+    Services and programs without a console have none. The environment variable
+    ``PYTHONIOENCODING`` chooses another encoding.
+    """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if os.environ.get("PYTHONIOENCODING"):
+        return
+    for stream, errors in (
+        (sys.stdin, "surrogateescape"),
+        (sys.stdout, "backslashreplace"),
+        (sys.stderr, "backslashreplace"),
+    ):
+        # What has been read from already keeps its encoding.
+        with suppress(UnsupportedOperation):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _version() -> str:
