@@ -9,6 +9,7 @@
 #include <limits>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #if defined(SAM_RLX_STD_THREADS)
 #include "core/thread_pool.h"
@@ -194,9 +195,38 @@ int region_size(int threads, int asked) noexcept {
   return std::min(asked, *std::max_element(recent.begin(), recent.end()));
 }
 
+// Of the calling thread's last region: so many threads wait for its next one.
+thread_local int team_size = 1;
+
+// Threads that the system starts now, beside those that there are, `wanted` at most.
+int startable(int wanted) noexcept {
+  std::mutex gate;
+  std::vector<std::thread> threads;
+  try {
+    const std::lock_guard lock(gate);  // all are there at once
+    threads.reserve(static_cast<std::size_t>(wanted));
+    for (int i = 0; i < wanted; ++i) {
+      threads.emplace_back([&gate] { const std::lock_guard wait(gate); });
+    }
+  } catch (const std::exception&) {
+    // A limit on threads or memory.
+  }
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size());
+}
+
+// The size of a region of `size` threads where the system may refuse some, as it does where the
+// processes of a container are limited: GNU OpenMP would end the process.
+int permitted_size(int size) noexcept {
+  const int grown = size - team_size;
+  if (grown > 0) size = team_size + startable(grown);
+  team_size = size;
+  return size;
+}
+
 void run_region(SharedLoop& shared, int threads, int asked) {
   RegionBarrier barrier;
-#pragma omp parallel num_threads(region_size(threads, asked))
+#pragma omp parallel num_threads(permitted_size(region_size(threads, asked)))
   {
     const int thread = omp_get_thread_num();
     const int team = std::min(threads, omp_get_num_threads());
@@ -244,8 +274,11 @@ void install_fork_handler() {
 #endif
 #elif defined(__linux__) && !defined(__clang__)
   // LLVM's OpenMP, of Clang, prepares a fork itself; after a hard pause its child would abort.
-  static const int status =
-      pthread_atfork([] { omp_pause_resource_all(omp_pause_hard); }, nullptr, nullptr);
+  const auto end_threads = [] {
+    omp_pause_resource_all(omp_pause_hard);
+    team_size = 1;
+  };
+  static const int status = pthread_atfork(end_threads, nullptr, nullptr);
   static_cast<void>(status);
 #endif
 }

@@ -1,5 +1,7 @@
 #include "layers/fold.h"
 
+// Eigen's blocks of a product, 128 kB each by default, are more than the stack of a small thread.
+#define EIGEN_STACK_ALLOCATION_LIMIT 4096
 #include <Eigen/Core>
 
 #include "core/error.h"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_hw, as_rgb
-from sam_rlx._files import as_path
+from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._packages import optional
 from sam_rlx._pages import choose_page
 from sam_rlx.errors import InvalidArgumentError, MediaWarning

@@ -86,7 +86,7 @@ def terminal_clock(text: str) -> Iterator[None]:
         yield
 
 
-def bars_aside(file: TextIO) -> AbstractContextManager[None]:
+def bars_aside(file: TextIO | None) -> AbstractContextManager[None]:
     """Take the bars off the terminal while the block prints on `file`."""
     tqdm = sys.modules.get("tqdm")
     if tqdm is None or not getattr(tqdm.tqdm, "_instances", None):
@@ -98,7 +98,8 @@ def bars_aside(file: TextIO) -> AbstractContextManager[None]:
 def _tqdm() -> Any:
     """Return the module that draws bars, or None where nobody sees them or there is no module."""
     notebook = in_notebook()
-    if not notebook and not sys.stderr.isatty():
+    terminal = sys.stderr is not None and sys.stderr.isatty()  # a program without a console: None
+    if not notebook and not terminal:
         return None
     widgets = notebook and importlib.util.find_spec("ipywidgets") is not None
     try:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._files import as_path, atomic_write
+from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 from sam_rlx.model import Model
 

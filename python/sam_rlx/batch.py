@@ -21,7 +21,7 @@ from sam_rlx._batch import parquet, sources
 from sam_rlx._batch.items import Item, Prompt
 from sam_rlx._batch.job import Job, Task
 from sam_rlx._batch.journal import Blocks
-from sam_rlx._files import as_path
+from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._progress import Progress, terminal_bar
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint

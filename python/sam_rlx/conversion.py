@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 from sam_rlx import _safetensors as safetensors
 from sam_rlx._arrays import as_integer
-from sam_rlx._files import as_path
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import Written
+from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._progress import Progress
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint

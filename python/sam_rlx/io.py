@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_bools, as_items
-from sam_rlx._files import as_path, atomic_write
 from sam_rlx._image_files import open_image as open_image
 from sam_rlx._image_files import pillow as pillow
 from sam_rlx._image_files import read_image as read_image
+from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._mask_files import read_mask as read_mask
 from sam_rlx._own_files import EXIF_SOFTWARE, PNG_MARK, mark_npz
 from sam_rlx._public import public_names

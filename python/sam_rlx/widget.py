@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import viz
-from sam_rlx._files import as_path, atomic_write
 from sam_rlx._front import FRONT
 from sam_rlx._interactive.document import Segment
 from sam_rlx._interactive.export import ExportedFile, arrays, coco_document
@@ -21,6 +20,7 @@ from sam_rlx._interactive.session import Session
 from sam_rlx._interactive.sources import encoded, shrunk
 from sam_rlx._interactive.tracks import Track
 from sam_rlx._interactive.video_session import VideoSession
+from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._packages import missing
 from sam_rlx._printable import with_model
 from sam_rlx._public import public_names

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,13 +17,13 @@ import numpy as np
 import pytest
 import sam_rlx
 from nightly import many_writers
-from sam_rlx._files import NewFile, atomic_write
+from sam_rlx._internal.files.atomic import NewFile, atomic_write
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.frames import ClipFrames
 
 WRITE_AND_WAIT = """
 import sys
-from sam_rlx._files import atomic_write
+from sam_rlx._internal.files.atomic import atomic_write
 with atomic_write(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()
@@ -52,12 +53,20 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def drafts(folder: Path) -> list[str]:
+    """Return the names of temporary files that have a lock beside them."""
+    found = {name.removesuffix(".tmp") for name in names(folder) if name.endswith(".tmp")}
+    locks = {name.removesuffix(".lock") for name in names(folder) if name.endswith(".lock")}
+    assert found == locks
+    return sorted(found)
+
+
 def test_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     files = [NewFile(path) for _ in range(3)]
     for index, new in enumerate(files):
         new.file.write(bytes([index]) * (1000 + index))
-    assert len(names(tmp_path)) == 3
+    assert len(drafts(tmp_path)) == 3
     for index in (1, 2, 0):
         files[index].commit()
         files[index].discard()
@@ -88,18 +97,80 @@ def test_what_a_killed_writer_left_is_removed_and_a_live_one_is_kept(tmp_path: P
     with other_writer(path) as killed:
         killed.kill()
         killed.wait()
-        assert len(names(tmp_path)) == 2
+        (stale,) = drafts(tmp_path)
     with other_writer(path) as living:
-        assert len(names(tmp_path)) == 2  # the new one removed the stale one
-        (kept,) = set(names(tmp_path)) - {"a.npz"}
+        (kept,) = drafts(tmp_path)
+        assert kept != stale  # the new one removed the stale one
         (tmp_path / ".b.npz.0123456789abcdef.sam_rlx.tmp").write_bytes(b"of another target")
         with atomic_write(path) as file:
             file.write(b"mine")
-        assert kept in names(tmp_path)
+        assert drafts(tmp_path) == [kept]
         living.communicate("")
         assert living.returncode == 0
     assert path.read_bytes() == b"half"
     assert names(tmp_path) == ["a.npz"]
+
+
+def test_a_lock_that_a_killed_writer_left_alone_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".b.npz.0123456789abcdef.sam_rlx.lock").touch()
+    with atomic_write(tmp_path / "a") as file:
+        file.write(b"x")
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_target_that_a_scanner_has_open_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows replaces no file that another program has open."""
+    busy, replace = [3], os.replace
+
+    def refusing(source: Path, target: Path) -> None:
+        if busy[0]:
+            busy[0] -= 1
+            raise PermissionError(13, "in use by another process", str(source))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refusing)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with atomic_write(tmp_path / "a") as file:
+        file.write(b"x")
+    assert names(tmp_path) == ["a"]
+    busy[0] = 100
+    with (
+        pytest.raises(PermissionError, match=r"in use.*'.*/a'"),
+        atomic_write(tmp_path / "a") as file,
+    ):
+        file.write(b"y")
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("locks", ["none", "of bytes"])
+def test_writers_without_posix_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: str
+) -> None:
+    """Where nobody can tell whether a writer lives, its files stay; Windows locks bytes."""
+    taken: list[int] = []
+
+    def locking(number: int, mode: int, count: int) -> None:
+        assert (mode, count, os.lseek(number, 0, os.SEEK_CUR)) == (2, 1, 0)
+        if os.fstat(number).st_ino in taken:
+            raise OSError(13, "Permission denied")
+        taken.append(os.fstat(number).st_ino)
+
+    monkeypatch.setattr("sam_rlx._internal.files.locks.flock", None)
+    if locks == "of bytes":
+        monkeypatch.setattr("sam_rlx._internal.files.locks.locking", locking)
+        monkeypatch.setattr("sam_rlx._internal.files.locks.LK_NBLCK", 2, raising=False)
+    living = NewFile(tmp_path / "a")
+    (tmp_path / ".b.0123456789abcdef.sam_rlx.tmp").touch()
+    (tmp_path / ".b.0123456789abcdef.sam_rlx.lock").touch()
+    with atomic_write(tmp_path / "c") as file:
+        file.write(b"x")
+    left = [name for name in drafts(tmp_path) if name.startswith(".b.")]
+    assert len(left) == (locks == "none")
+    living.commit()
+    assert [name for name in names(tmp_path) if not name.startswith(".b.")] == ["a", "c"]
 
 
 def test_a_series_of_files_removes_what_any_of_them_left(tmp_path: Path) -> None:
@@ -277,7 +348,7 @@ def test_rates_that_are_none(tmp_path: Path, rate: object) -> None:
 SLOW_COMMAND = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from sam_rlx import _files as files
+from sam_rlx._internal.files import atomic as files
 from sam_rlx import cli, io
 
 def write_json(path, document):

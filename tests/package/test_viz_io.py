@@ -11,7 +11,7 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import _core, io, viz
-from sam_rlx._files import atomic_write
+from sam_rlx._internal.files.atomic import atomic_write
 
 
 def _disc(height: int = 80, width: int = 120, x: float = 60, y: float = 40) -> np.ndarray:

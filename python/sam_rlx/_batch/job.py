@@ -1,6 +1,5 @@
 """What a batch does with each item, and the folder that its results are in."""
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 from sam_rlx import io
 from sam_rlx._batch.items import Item
+from sam_rlx._internal.files.locks import lock
 from sam_rlx.errors import InvalidArgumentError, StateError
 
 Task = Literal["everything", "prompts", "text"]
@@ -117,13 +117,11 @@ def opened(out: Path, described: Mapping[str, Any]) -> Iterator[None]:
     """
     out.mkdir(parents=True, exist_ok=True)
     _refuse_foreign(out)
-    with (out / _LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+    with (out / _LOCK).open("a") as file:
+        if lock(file) is False:
             raise StateError(
                 f"{out}: expected a folder that no other batch works in, found one in use"
-            ) from error
+            )
         _check(out, described)
         yield
 

@@ -1,14 +1,15 @@
 """The default engine: worker processes on this machine."""
 
+import errno
 import json
-import os
-import selectors
+import queue
 import subprocess
 import sys
+import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeAlias
 
 from sam_rlx import errors
 from sam_rlx._batch.items import Item
@@ -20,24 +21,38 @@ from sam_rlx.model import build_info
 # Called with the index of an item that is done, and its error or None.
 Report = Callable[[int, str | None], None]
 ItemsOf = Callable[[int], Sequence[Item]]
+# A worker, and a line that it has written; an empty one at its end.
+Heard: TypeAlias = "queue.SimpleQueue[tuple[_Worker, bytes]]"
+
+# Seconds after which a wait begins anew: Windows tells of Ctrl-C between two waits.
+_WAIT = 0.5
 
 
 class _Worker:
     """One process, and the block that it works on."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, heard: Heard) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sam_rlx._batch.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         self.block: int | None = None
-        self._rest = b""
+        # A thread for each pipe: Windows waits for several sockets, but not for several pipes.
+        threading.Thread(target=self._listen, args=(heard,), daemon=True).start()
         self._send(job.to_json())
+
+    def _listen(self, heard: Heard) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.endswith(b"\n"):  # a worker that is killed leaves a part of its last line
+                    heard.put((self, line))
+        heard.put((self, b""))
 
     def _send(self, order: dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # its end is seen when it is read from
+        with _broken_pipe():  # its end is seen when it is read from
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
             self.process.stdin.flush()
 
@@ -46,21 +61,11 @@ class _Worker:
         self.block = block
         self._send({"block": block, "items": [item.to_json() for item in items]})
 
-    def answers(self) -> list[dict[str, Any]] | None:
-        """Return the answers that have come, None at its end."""
-        assert self.process.stdout is not None
-        data = os.read(self.process.stdout.fileno(), 1 << 16)
-        if not data:
-            return None
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [json.loads(line) for line in lines]
-
     def end(self) -> None:
         """End it: what it has begun is taken back."""
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
+        assert self.process.stdin is not None
+        with _broken_pipe():
+            self.process.stdin.close()
 
     def wait(self, seconds: float) -> None:
         """Wait for its end; kill it if that takes too long."""
@@ -69,6 +74,16 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+@contextmanager
+def _broken_pipe() -> Iterator[None]:
+    """Pass over the error of a pipe whose reader has gone; Windows calls it a wrong argument."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EINVAL):
+            raise
 
 
 class LocalEngine:
@@ -86,7 +101,7 @@ class LocalEngine:
         self._job = job
         self._count = workers
         self._workers: list[_Worker] = []
-        self._selector = selectors.DefaultSelector()
+        self._heard: Heard = queue.SimpleQueue()
         self._deaths: Counter[int | None] = Counter()
 
     def run(self, blocks: Sequence[int], items_of: ItemsOf, report: Report) -> None:
@@ -103,39 +118,40 @@ class LocalEngine:
             for _ in range(min(self._count, len(self._pending))):
                 self._start()
             while self._workers:
-                for key, _ in self._selector.select():
-                    self._hear(key.data, report)
+                worker, line = self._next_line()
+                if worker in self._workers:  # else it was not needed any more
+                    self._hear(worker, line, report)
         finally:
             for worker in self._workers:
                 worker.end()
             for worker in self._workers:
                 worker.wait(10.0)
-            self._selector.close()
+
+    def _next_line(self) -> tuple[_Worker, bytes]:
+        while True:
+            with suppress(queue.Empty):
+                return self._heard.get(timeout=_WAIT)
 
     def _start(self) -> None:
-        worker = _Worker(self._job)
-        self._workers.append(worker)
-        self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+        self._workers.append(_Worker(self._job, self._heard))
 
     def _remove(self, worker: _Worker) -> None:
-        self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
         self._workers.remove(worker)
         worker.end()
         worker.wait(10.0)
 
-    def _hear(self, worker: _Worker, report: Report) -> None:
-        answers = worker.answers()
-        if answers is None:
+    def _hear(self, worker: _Worker, line: bytes, report: Report) -> None:
+        if not line:
             self._replace(worker)
             return
-        for answer in answers:
-            if "fatal" in answer:
-                raise raised(answer)
-            if "item" in answer:
-                report(answer["item"], answer["error"])
-            else:
-                worker.block = None
-                self._next(worker)
+        answer = json.loads(line)
+        if "fatal" in answer:
+            raise raised(answer)
+        if "item" in answer:
+            report(answer["item"], answer["error"])
+        else:
+            worker.block = None
+            self._next(worker)
 
     def _next(self, worker: _Worker) -> None:
         if self._pending:

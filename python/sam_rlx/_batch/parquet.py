@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sam_rlx._files import atomic_write
+from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._packages import optional
 from sam_rlx.errors import InvalidArgumentError
 

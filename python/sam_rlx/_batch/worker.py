@@ -11,7 +11,8 @@ import queue
 import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 from sam_rlx._batch.items import Item
@@ -64,7 +65,9 @@ def main() -> None:
     # Ctrl-C goes to all processes of a terminal. The one that started this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print is no answer
+    # What libraries print is no answer.
+    with Path(os.devnull).open("w") if sys.stderr is None else nullcontext(sys.stderr) as aside:
+        os.dup2(aside.fileno(), sys.stdout.fileno())
     worker = _Worker(answers)
     threading.Thread(target=worker.listen, daemon=True).start()
     try:

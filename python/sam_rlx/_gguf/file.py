@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._files import atomic_write
+from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx.errors import InternalError
 
 _ALIGNMENT = 32

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sam_rlx._files import atomic_write
+from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._parity.measure import Layer, Masks
 from sam_rlx._parity.pages import html_page, junit_text
 from sam_rlx._parity.schema import FORMAT

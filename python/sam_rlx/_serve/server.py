@@ -11,6 +11,11 @@ from sam_rlx._serve.guard import MAX_BODY
 
 _GRACE = 3  # seconds that open requests have when the server ends
 _BACKLOG = 128
+# A server that begins anew takes its port at once. On Windows SO_REUSEADDR would let any other
+# program take the port of a server that runs.
+_PORT_OPTION: int | None = getattr(
+    socket, "SO_EXCLUSIVEADDRUSE", getattr(socket, "SO_REUSEADDR", None)
+)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -18,7 +23,8 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if _PORT_OPTION is not None:
+            listener.setsockopt(socket.SOL_SOCKET, _PORT_OPTION, 1)
         listener.bind((host, port))
         listener.listen(_BACKLOG)
     except BaseException:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import TextIOWrapper, UnsupportedOperation
 from pathlib import Path
 
 from sam_rlx._nearest import did_you_mean
@@ -69,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The parser itself raises ``SystemExit`` with 2, or with 0 after ``--help`` and
         ``--version``.
     """
+    if argv is None:
+        _prepare_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if not words:
         build_parser().print_help()
@@ -89,6 +92,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(args.command, "interrupted", _INTERRUPTED)
     return _DONE
+
+
+def _prepare_streams() -> None:
+    """Read and write UTF-8, whatever the code page of Windows' console; begin without a stderr.
+
+    Services and programs without a console have none. The environment variable
+    ``PYTHONIOENCODING`` chooses another encoding.
+    """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if os.environ.get("PYTHONIOENCODING"):
+        return
+    for stream, errors in (
+        (sys.stdin, "surrogateescape"),
+        (sys.stdout, "backslashreplace"),
+        (sys.stderr, "backslashreplace"),
+    ):
+        # What has been read from already keeps its encoding.
+        with suppress(UnsupportedOperation):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _version() -> str:

@@ -32,9 +32,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def tell(line: str, file: TextIO | None = None) -> None:
     """Print one line, on stdout by default. Names in it may come from files: they are escaped."""
-    stream = file or sys.stdout
-    with bars_aside(stream):
-        print(printable(line), file=stream, flush=True)
+    _print(printable(line), file or sys.stdout)
 
 
 def complain(command: str, reason: object) -> None:
@@ -42,8 +40,16 @@ def complain(command: str, reason: object) -> None:
     if isinstance(reason, OSError) and reason.strerror and reason.filename is not None:
         reason = f"{reason.strerror}: {str(reason.filename)!r}"  # without a number
     text = printable(str(reason), keep="\n")
-    with bars_aside(sys.stderr):
-        print(f"sam-rlx {command}: {text}", file=sys.stderr)
+    _print(f"sam-rlx {command}: {text}", sys.stderr)
+
+
+def _print(text: str, stream: TextIO | None) -> None:
+    """Print text; what the stream's encoding lacks becomes escapes. Without a stream: nothing."""
+    if stream is None:  # a program without a console
+        return
+    encoding = stream.encoding or "utf-8"
+    with bars_aside(stream):
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 
 
 class UsageError(Exception):

@@ -1,0 +1,1 @@
+"""Helpers of the library: nothing here is public."""

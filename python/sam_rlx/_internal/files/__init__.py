@@ -1,0 +1,1 @@
+"""Files: how they are written, found and named."""
