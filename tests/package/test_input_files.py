@@ -9,10 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sam_rlx
 from PIL import Image
 from sam_rlx import io
+from sam_rlx._interactive.saved import parsed
 from sam_rlx._internal.files import hints, inputs, suffixes
 from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.frames import open_frames
 
 
 def _image(path: Path, form: str = "PNG") -> Path:
@@ -209,3 +212,23 @@ def test_odd_files_are_told(start: bytes, words: str) -> None:
     found = hints.odd_file(start)
     assert words in found
     assert bool(words) == bool(found)
+
+
+def test_odd_files_are_told_by_every_reader(tmp_path: Path) -> None:
+    page = tmp_path / "file"
+    page.write_bytes(b"<!DOCTYPE html><html><title>Sign in</title></html>")
+    readers = {
+        sam_rlx.CheckpointError: sam_rlx.load_model,
+        InvalidArgumentError: io.read_image,
+    }
+    for error, read in readers.items():
+        with pytest.raises(error, match="a web page, not the file itself"):
+            read(page)
+    for read in (open_frames, lambda path: parsed("file", path.read_bytes())):
+        with pytest.raises(InvalidArgumentError, match="a web page, not the file itself"):
+            read(page)
+    for read in (sam_rlx.load_model, io.read_image, open_frames):
+        with pytest.raises(FileNotFoundError, match="download it first"):
+            read("https://example.org/a.bin")
+        with pytest.raises(FileNotFoundError):
+            read("~nobody-of-that-name.bin")
