@@ -96,8 +96,9 @@ class ImageEmbeddings:
         Parameters
         ----------
         image : ndarray or PIL image
-            RGB uint8 (H, W, 3). Also: float in [0, 1], uint16, grey (H, W), RGBA (alpha is
-            dropped), channels first, any strides. An EXIF orientation is not applied.
+            RGB uint8 (H, W, 3). Also: float in [0, 1] (0.001 beyond is taken for rounding),
+            uint16, grey (H, W), RGBA (alpha is dropped), channels first, any strides. An EXIF
+            orientation is not applied.
 
         Raises
         ------

@@ -7,12 +7,14 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_hw, as_rgb
+from sam_rlx._internal.files import hints
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._packages import optional
 from sam_rlx._pages import choose_page
@@ -21,7 +23,21 @@ from sam_rlx.errors import InvalidArgumentError, MediaWarning
 # A path, or a binary file that is open.
 ImageFile: TypeAlias = str | os.PathLike[str] | Any
 
+# What is read: formats of pixels that a decoder in this process reads. Pillow knows others: it
+# hands PostScript to a program, and some containers to whatever is inside of them.
+_FORMATS = frozenset(
+    (
+        *("PNG", "JPEG", "MPO", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM"),
+        *("HEIF", "JXL", "PSD", "TGA", "ICO", "CUR", "ICNS", "DDS", "FITS", "QOI", "SGI", "PCX"),
+        *("DCX", "SUN", "IM", "MSP", "XBM", "XPM", "BLP", "FTEX", "FLI", "PIXAR", "SPIDER", "GBR"),
+    )
+)
+_PILLOWS = "PIL."
 _SAMPLE_FORMAT = 339  # 2: signed integers
+# The code stream of JPEG 2000: its two first markers, and where the bits of a value are from there.
+_CODE_STREAM = b"\xff\x4f\xff\x51"
+_BITS_AT = 42
+_HEADERS = 1 << 16  # bytes in which the code stream begins
 
 
 def pillow(module: str) -> Any:
@@ -38,12 +54,14 @@ def read_image(
     """Read an image file as RGB, upright.
 
     An EXIF orientation is applied, so that pixels are where viewers show them. Alpha is dropped;
-    16-bit images are reduced to 8 bits: 0 to 65535 become 0 to 255. Floats are read as 0 to 1.
+    16-bit images are reduced to 8 bits: 0 to 65535 become 0 to 255. Floats are read as 0 to 1, and
+    what lies beyond by rounding, up to 0.001, as 0 and 1.
 
     Parameters
     ----------
     path : str, path or binary file
-        Any format that Pillow reads.
+        A format of pixels: PNG, JPEG, WebP, GIF, BMP, TIFF, AVIF, JPEG 2000, PPM and others that
+        Pillow decodes by itself. PostScript is none: it is a program.
     stretch : bool or (low, high)
         For files of another range, such as 12 bits in 16, signed or float rasters. True: the lowest
         and highest value become 0 and 255. A pair: these values do, and what is beyond is clipped.
@@ -115,9 +133,9 @@ def open_image(source: ImageFile) -> Iterator[Any]:
         raise InvalidArgumentError(
             f"{name}: expected an image in a file that is open as binary, found text"
         )
-    with nullcontext(source) if is_file else as_path(source).open("rb") as file:
+    with nullcontext(source) if is_file else _opened(as_path(source)) as file:
         try:
-            with images.open(file) as image:
+            with images.open(file, formats=_formats(images)) as image:
                 as_hw("size", (image.height, image.width))
                 yield image
         except (MemoryError, MediaWarning):
@@ -137,12 +155,35 @@ def open_image(source: ImageFile) -> Iterator[Any]:
             raise InvalidArgumentError(f"{name}: expected an image, found {words}{hint}") from error
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        if hints.is_url(path):
+            raise hints.not_found("image", path, "a file") from None
+        raise
+
+
+def _formats(images: Any) -> list[str]:
+    """Return the formats that are read: `_FORMATS`, and what a user has registered at Pillow."""
+    images.init()
+    return [
+        name
+        for name, (opener, _) in images.OPEN.items()
+        if name in _FORMATS or not opener.__module__.startswith(_PILLOWS)
+    ]
+
+
 def _hint(file: Any) -> str:
-    """Return what helps with a file that Pillow does not know."""
+    """Return what helps with a file that is no image."""
     if not file.seekable():
         return ""
     file.seek(0)
-    start = file.read(32)
+    start = file.read(hints.START)
+    if start.startswith((b"%!PS", b"\xc5\xd0\xd3\xc6")):
+        return ": PostScript is a program, which is not run; convert it to PNG"
+    if odd := hints.odd_file(start):
+        return f": {odd}"
     if start[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
         return ": a TIFF file; the package tifffile reads more of them: give the array"
     if start[4:8] == b"ftyp" and start[8:12] in (b"heic", b"heix", b"heim", b"heis", b"mif1"):
@@ -165,4 +206,16 @@ def _loses_bits(image: Any) -> bool:
     """Tell whether Pillow keeps only the upper 8 of 16 bits: it has no such colour mode."""
     if image.mode not in ("RGB", "RGBA", "RGBX", "CMYK", "LA"):
         return False
+    if image.format == "JPEG2000":
+        return _bits_of_jpeg_2000(image.fp) > 8
     return any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
+
+
+def _bits_of_jpeg_2000(file: Any) -> int:
+    """Return the bits of the values of a JPEG 2000 file; 8 if it does not say."""
+    position = file.tell()
+    file.seek(0)
+    head = file.read(_HEADERS)
+    file.seek(position)
+    at = head.find(_CODE_STREAM) + _BITS_AT
+    return (head[at] & 0x7F) + 1 if _BITS_AT <= at < len(head) else 8

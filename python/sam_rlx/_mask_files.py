@@ -37,7 +37,7 @@ def read_mask(
     Parameters
     ----------
     path : str, path or binary file
-        Any format that Pillow reads.
+        As for `read_image`.
     label : int or (red, green, blue), optional
         The object is what has this label, whatever else is there.
     threshold : float, optional

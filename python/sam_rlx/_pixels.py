@@ -15,6 +15,8 @@ IMAGE = (
 _WAY_OUT = "io.read_image(file, stretch=True) maps the values that are used to 0 to 255"
 _USED_SHARE = 0.1  # an image that uses less of the range is nearly black or flat
 _MAX_UINT16 = 65535
+# How far a float may lie beyond [0, 1]: a quarter of a step of 8 bits, which changes no pixel.
+_ROUNDING = 1e-3
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
@@ -65,8 +67,8 @@ def to_uint8(image: NDArray[Any], stretch: Any = False) -> NDArray[np.uint8]:
     Parameters
     ----------
     image : ndarray
-        uint8, which stays; uint16 (divided by 257); float in [0, 1] (times 255). With `stretch`
-        any numbers.
+        uint8, which stays; uint16 (divided by 257); float in [0, 1] (times 255), or beyond it by
+        rounding, up to 0.001. With `stretch` any numbers.
     stretch : bool or (low, high)
         True: the lowest and highest finite value become 0 and 255. A pair: these do, and what is
         beyond is clipped. NaN becomes 0.
@@ -95,13 +97,14 @@ def to_uint8(image: NDArray[Any], stretch: Any = False) -> NDArray[np.uint8]:
             found = f"{found} with values {image.min()} to {image.max()}; {_WAY_OUT}"
         raise InvalidArgumentError(f"image: expected {IMAGE}, found {found}")
     low, high = image.min(), image.max()
-    if not (low >= 0.0 and high <= 1.0):
+    if not (low >= -_ROUNDING and high <= 1.0 + _ROUNDING):
         raise InvalidArgumentError(
             f"image: expected float values in [0, 1], found {_range(image)}; {_WAY_OUT}"
         )
     _warn_of_small_range(image, 1.0, "float")
     scaled: NDArray[np.float32] = image.astype(np.float32) * np.float32(255.0)
-    return np.rint(scaled).astype(np.uint8)
+    whole: NDArray[np.float32] = np.rint(scaled)
+    return whole.clip(0.0, 255.0).astype(np.uint8)
 
 
 def from_mode_i(image: NDArray[Any]) -> NDArray[Any]:

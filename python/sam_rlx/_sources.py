@@ -6,8 +6,10 @@ from pathlib import Path
 
 from sam_rlx import _core
 from sam_rlx import _hub as hub
+from sam_rlx._internal.files import hints
+from sam_rlx._internal.files.inputs import home
 from sam_rlx._nearest import did_you_mean
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
 # Names of the small models, which are names of variants too.
 PACKAGED = ("sam-nano", "sam2-nano", "sam3-nano")
@@ -68,15 +70,24 @@ def local_path(name: str) -> Path | None:
     """Return the file or directory behind `name`, or None if it is a hub id."""
     if name in PACKAGED:
         return _packaged_file(name)
-    path = Path(name).expanduser()
+    path = home(name)
     if name and path.exists():
+        _refuse_odd(path)
         return path
     if hub.is_hub_id(name):
         return None
-    raise FileNotFoundError(
-        f"load_model: expected an existing file or directory, one of {list(PACKAGED)} or a hub "
-        f"id 'owner/name', found {name!r}{did_you_mean(name, PACKAGED)}"
-    )
+    expected = f"an existing file or directory, one of {list(PACKAGED)} or a hub id 'owner/name'"
+    raise hints.not_found("load_model", name, expected, did_you_mean(name, PACKAGED))
+
+
+def _refuse_odd(path: Path) -> None:
+    """Raise `CheckpointError` for a file that is none of any program, such as a web page."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        odd = hints.odd_file(file.read(hints.START))
+    if odd:
+        raise CheckpointError(f"{path}: expected a safetensors, GGUF or PyTorch file, found {odd}")
 
 
 def _packaged_folders() -> list[Path]:

@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 import warnings
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import sam_rlx
@@ -165,9 +167,58 @@ def test_16_bits_a_colour_are_told_where_pillow_loses_them(tmp_path: Path, highe
         io.read_image(path, stretch=True)
 
 
+@pytest.mark.parametrize("kind", ["rgb48le", "rgba64le"])
+def test_16_bits_of_jpeg_2000_are_told(tmp_path: Path, kind: str) -> None:
+    """Pillow keeps the upper 8 bits of two, three and four colours."""
+    encoder = av.CodecContext.create("jpeg2000", "w")
+    encoder.width, encoder.height, encoder.pix_fmt = 32, 24, kind
+    encoder.time_base = Fraction(1, 25)
+    for highest in (4000, 65535):
+        frame = av.VideoFrame(32, 24, kind)
+        row = frame.planes[0].line_size // 2
+        values = np.linspace(0, highest, 24 * row).astype(np.uint16)
+        frame.planes[0].update(values.tobytes())
+        path = tmp_path / f"{highest}.jp2"
+        path.write_bytes(b"".join(bytes(packet) for packet in encoder.encode(frame)))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            io.read_image(path)
+        assert any("16-bit colours" in str(one.message) for one in told) == (highest == 4000)
+
+
+def test_no_file_starts_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostScript under any name, also where Pillow would hand it to Ghostscript."""
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(a))
+    data = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+    (tmp_path / "a.png").write_bytes(data)
+    for read in (io.read_image, io.read_mask, io.read_image):
+        with pytest.raises(sam_rlx.InvalidArgumentError, match="PostScript is a program"):
+            read(tmp_path / "a.png")
+    assert not started
+
+
+def test_formats_that_a_user_registers_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Own(ImageFile.ImageFile):
+        format = "OWN"
+
+        def _open(self) -> None:
+            self.fp.read(4)
+            self._size, self._mode = (3, 2), "RGB"
+            self.tile = [ImageFile._Tile("raw", (0, 0, 3, 2), 4, ("RGB", 0, 1))]
+
+    monkeypatch.setitem(Image.OPEN, "OWN", (Own, lambda start: start.startswith(b"OWN!")))
+    (tmp_path / "a.own").write_bytes(b"OWN!" + bytes(range(18)))
+    np.testing.assert_array_equal(io.read_image(tmp_path / "a.own").ravel(), np.arange(18))
+
+
 @pytest.mark.parametrize(
     ("start", "said"),
     [
+        (b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS pointer"),
+        (b"<!doctype html><title>Sign in", "a web page, not the file itself"),
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "pillow_heif.register_heif_opener"),
         (b"#?RADIANCE\n", "scale it to 0 to 1, and give the array"),
         (b"\x76\x2f\x31\x01\2\0\0\0", "scale it to 0 to 1, and give the array"),
@@ -179,6 +230,8 @@ def test_what_helps_with_files_of_other_kinds(tmp_path: Path, start: bytes, said
     path.write_bytes(start + bytes(64))
     with pytest.raises(sam_rlx.InvalidArgumentError, match=said):
         io.read_image(path)
+    with pytest.raises(FileNotFoundError, match="download it first"):
+        io.read_image("https://example.org/a.png")
 
 
 def test_alphas_of_a_palette_are_dropped(tmp_path: Path) -> None:
@@ -194,8 +247,8 @@ def test_alphas_of_a_palette_are_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("image", "found"),
     [
-        (np.array([[0, np.nextafter(np.float32(1), np.float32(2))]], np.float32), "0 to 1.0000001"),
-        (np.array([[0.0, np.nextafter(1.0, 2.0)]]), "0 to 1.0000000000000002"),
+        (np.array([[0, 1.0015]], np.float32), "0 to 1.0015"),
+        (np.array([[-0.0015, 0.5]]), "-0.0015 to 0.5"),
         (np.array([[0.0, np.nan, 1.0]]), "1 of 3 values that are NaN or infinity beside 0 to 1"),
         (np.array([[np.inf, 0.5]]), "1 of 2 values that are NaN or infinity beside 0.5 to 0.5"),
         (np.full((2, 2), np.nan), "only NaN or infinity"),
@@ -208,6 +261,15 @@ def test_a_range_that_is_refused_is_named(image: np.ndarray, found: str) -> None
         as_rgb(image)
     assert f"found {found}" in str(caught.value)
     assert "stretch=True" in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_rounding_beyond_the_range_is_taken(dtype: type) -> None:
+    """As a resampling leaves it: the pixels are those of the clipped image."""
+    image = np.linspace(0, 1, 600).reshape(20, 30).astype(dtype)
+    beyond = image.copy()
+    beyond[0, 0], beyond[-1, -1] = -9e-4, 1 + 9e-4
+    np.testing.assert_array_equal(as_rgb(beyond), as_rgb(image))
 
 
 def test_nan_is_black_when_values_are_stretched(tmp_path: Path) -> None:

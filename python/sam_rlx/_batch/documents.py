@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._batch.items import Prompt
+from sam_rlx._internal.files import hints
 from sam_rlx.errors import InvalidArgumentError
 
 _IMAGE_SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".webp")
@@ -61,7 +62,8 @@ def read(path: Path, images: Path | None) -> Document:
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{path}: expected JSON, found {error}") from error
+        found = hints.odd_file(path.read_bytes()[: hints.START]) or error
+        raise InvalidArgumentError(f"{path}: expected JSON, found {found}") from error
     base = path.resolve().parent if images is None else images
     try:
         if isinstance(document, dict) and isinstance(document.get("images"), list):

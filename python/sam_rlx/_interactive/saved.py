@@ -15,6 +15,7 @@ from sam_rlx._image_files import open_image
 from sam_rlx._interactive import fields
 from sam_rlx._interactive.document import Color, Document, Segment
 from sam_rlx._interactive.masks import PackedMask
+from sam_rlx._internal.files import hints
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
@@ -166,4 +167,6 @@ def parsed(name: str, text: str | bytes) -> Any:
     try:
         return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{name}: expected JSON, found {error}") from error
+        start = (text.encode() if isinstance(text, str) else text)[: hints.START]
+        found = hints.odd_file(start) or error
+        raise InvalidArgumentError(f"{name}: expected JSON, found {found}") from error

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_frame_index
+from sam_rlx._internal.files import hints
 from sam_rlx._packages import optional
 from sam_rlx._video.clip_index import (
     ClipIndex,
@@ -97,7 +98,15 @@ class ClipFrames:
             raise
         except Exception as error:
             self.close()
-            raise self._fail(expected, str(error) or type(error).__name__) from error
+            found = self._odd() or str(error) or type(error).__name__
+            raise self._fail(expected, found) from error
+
+    def _odd(self) -> str:
+        """Return what the file is, if it is none of a decoder's, such as a web page."""
+        if isinstance(self._source, bytes):
+            return hints.odd_file(self._source[: hints.START])
+        with self._source.open("rb") as file:
+            return hints.odd_file(file.read(hints.START))
 
     def _open(self) -> Any:
         # "file:" keeps FFmpeg from reading a name with a colon as an address.

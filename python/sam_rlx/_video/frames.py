@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_frame_index, as_rgb
+from sam_rlx._internal.files import hints
 from sam_rlx._pixels import as_array
 from sam_rlx._video.clip_frames import ClipFrames
 from sam_rlx._video.frame_source import EndOfFrames, FrameKind, FrameSource
@@ -84,7 +85,7 @@ def _open_file(source: Path | bytes) -> FrameSource:
         if source.is_dir():
             return FolderFrames(source)
         if not source.exists():
-            raise FileNotFoundError(f"frames: expected a file or folder, found none at {source}")
+            raise hints.not_found("frames", source, "a file or folder")
     if is_image(source):
         return PageFrames(source)
     clip = ClipFrames(source)
