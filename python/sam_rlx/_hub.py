@@ -1,5 +1,6 @@
 """Checkpoints from the Hugging Face hub (extra ``hub``). The cache is the hub's own."""
 
+import errno
 import json
 import os
 import re
@@ -75,8 +76,8 @@ class _Repository:
             raise _OfflineError from error
         except errors.EntryNotFoundError:
             return None
-        except errors.HfHubHTTPError as error:
-            raise self._error(error) from error
+        except Exception as error:
+            raise self._told(error) from error
 
     def cached_or_none(self, filename: str) -> Path | None:
         """Return a file, or None if there is none or it cannot be asked for."""
@@ -96,10 +97,10 @@ class _Repository:
                     self.repo_id, revision=self.options["revision"], token=self.options["token"]
                 )
             )
-        except errors.HfHubHTTPError as error:
-            raise self._error(error) from error
-        except (OSError, getattr(errors, "HTTPError", OSError)) as error:
+        except errors.OfflineModeIsEnabled as error:
             raise _OfflineError from error
+        except Exception as error:
+            raise self._told(error) from error
 
     def cached_names(self) -> list[str]:
         """List the files of the revision that are in the cache."""
@@ -120,10 +121,20 @@ class _Repository:
             for file in found.files
         )
 
-    def _error(self, error: Exception) -> HubError:
-        """Return our error for one of the hub's."""
+    def _told(self, error: Exception) -> Exception:
+        """Return our error for what a request ended in.
+
+        That is whatever its package, the one below it and their parsers stumble on when a server or
+        a proxy misbehaves: classes of their own, OSError, ValueError, KeyError and others. An error
+        of this machine's disk or of its memory stays what it is.
+        """
         from huggingface_hub import errors
 
+        is_of_machine = isinstance(error, OSError) and error.errno in _OF_MACHINE
+        if isinstance(error, MemoryError) or (
+            is_of_machine and not isinstance(error, errors.HfHubHTTPError)
+        ):
+            return error
         revision = self.options["revision"]
         if isinstance(error, errors.GatedRepoError):
             text = (
@@ -137,8 +148,17 @@ class _Repository:
         elif isinstance(error, errors.RevisionNotFoundError):
             text = f"expected revision {revision!r}, found no such revision"
         else:
-            text = f"expected a file from the hub, found {error}"
+            words = str(error).strip() or type(error).__name__
+            text = f"expected a file from the hub, found {words}"
         return HubError(f"{self.repo_id}: {text}")
+
+
+# Errors of a disk, which a file of the cache is written to.
+_OF_MACHINE = {
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EIO", "EMFILE", "ENFILE")
+    if hasattr(errno, name)
+}
 
 
 class _OfflineError(Exception):
@@ -277,9 +297,9 @@ def _part_names(repository: _Repository, path: Path) -> list[str]:
         return []
     where = f"{repository.repo_id}: {path.name}"
     try:
-        shards = json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()
-        names = sorted(set(shards))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        index = json.loads(path.read_text(encoding="utf-8"))
+        names = sorted(set(index["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{where}: expected an index of shards, found another file"
         ) from error
