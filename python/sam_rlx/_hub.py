@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,18 +68,16 @@ class _Repository:
         hub = _huggingface_hub()
         from huggingface_hub import errors
 
-        try:
-            return Path(
-                hub.hf_hub_download(self.repo_id, filename, library_name="sam_rlx", **self.options)
-            )
-        except errors.LocalEntryNotFoundError as error:
-            # The hub's package tries for half a minute, which no other file needs to repeat.
-            self.options["local_files_only"] = True
-            raise _OfflineError from error
-        except errors.EntryNotFoundError:
-            return None
-        except Exception as error:
-            raise self._told(error) from error
+        options = {"library_name": "sam_rlx", **self.options}
+        with self._asking():
+            try:
+                return Path(hub.hf_hub_download(self.repo_id, filename, **options))
+            except errors.LocalEntryNotFoundError as error:
+                # The hub's package tries for half a minute, which no other file needs to repeat.
+                self.options["local_files_only"] = True
+                raise _OfflineError from error
+            except errors.EntryNotFoundError:
+                return None
 
     def cached_or_none(self, filename: str) -> Path | None:
         """Return a file, or None if there is none or it cannot be asked for."""
@@ -89,18 +89,9 @@ class _Repository:
     def names(self) -> list[str]:
         """List the files of the repository."""
         hub = _huggingface_hub()
-        from huggingface_hub import errors
-
-        try:
-            return list(
-                hub.list_repo_files(
-                    self.repo_id, revision=self.options["revision"], token=self.options["token"]
-                )
-            )
-        except errors.OfflineModeIsEnabled as error:
-            raise _OfflineError from error
-        except Exception as error:
-            raise self._told(error) from error
+        options = {name: self.options[name] for name in ("revision", "token")}
+        with self._asking():
+            return list(hub.list_repo_files(self.repo_id, **options))
 
     def cached_names(self) -> list[str]:
         """List the files of the revision that are in the cache."""
@@ -108,10 +99,11 @@ class _Repository:
         from huggingface_hub import errors
 
         revision = self.options["revision"] or "main"
-        try:
-            cache = hub.scan_cache_dir(self.options["cache_dir"])
-        except errors.CacheNotFound:
-            return []
+        with self._asking():
+            try:
+                cache = hub.scan_cache_dir(self.options["cache_dir"])
+            except errors.CacheNotFound:
+                return []
         return sorted(
             file.file_path.relative_to(found.snapshot_path).as_posix()
             for repository in cache.repos
@@ -121,20 +113,27 @@ class _Repository:
             for file in found.files
         )
 
-    def _told(self, error: Exception) -> Exception:
-        """Return our error for what a request ended in.
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Tell what a request ends in as `HubError`.
 
-        That is whatever its package, the one below it and their parsers stumble on when a server or
-        a proxy misbehaves: classes of their own, OSError, ValueError, KeyError and others. An error
-        of this machine's disk or of its memory stays what it is.
+        That is whatever the hub's package, the one below it and their parsers stumble on when a
+        server or a proxy misbehaves: classes of their own, OSError, ValueError and others. An error
+        of this machine's disk or memory stays what it is.
         """
+        try:
+            yield
+        except (_OfflineError, MemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+                raise
+            raise self._error(error) from error
+
+    def _error(self, error: Exception) -> HubError:
+        """Return our error for one of the hub's."""
         from huggingface_hub import errors
 
-        is_of_machine = isinstance(error, OSError) and error.errno in _OF_MACHINE
-        if isinstance(error, MemoryError) or (
-            is_of_machine and not isinstance(error, errors.HfHubHTTPError)
-        ):
-            return error
         revision = self.options["revision"]
         if isinstance(error, errors.GatedRepoError):
             text = (

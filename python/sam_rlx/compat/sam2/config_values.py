@@ -57,7 +57,9 @@ def _document(yaml: Any, path: Path) -> Any:
     except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(f"{path}: expected YAML, found {error}") from error
     except (RecursionError, OverflowError) as error:
-        raise InvalidArgumentError(f"{path}: expected YAML, found {type(error).__name__}") from error
+        raise InvalidArgumentError(
+            f"{path}: expected YAML, found {type(error).__name__}"
+        ) from error
 
 
 def _check_depth(text: bytes) -> None:
