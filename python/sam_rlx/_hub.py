@@ -1,8 +1,11 @@
 """Checkpoints from the Hugging Face hub (extra ``hub``). The cache is the hub's own."""
 
+import errno
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,18 +68,16 @@ class _Repository:
         hub = _huggingface_hub()
         from huggingface_hub import errors
 
-        try:
-            return Path(
-                hub.hf_hub_download(self.repo_id, filename, library_name="sam_rlx", **self.options)
-            )
-        except errors.LocalEntryNotFoundError as error:
-            # The hub's package tries for half a minute, which no other file needs to repeat.
-            self.options["local_files_only"] = True
-            raise _OfflineError from error
-        except errors.EntryNotFoundError:
-            return None
-        except errors.HfHubHTTPError as error:
-            raise self._error(error) from error
+        options = {"library_name": "sam_rlx", **self.options}
+        with self._asking():
+            try:
+                return Path(hub.hf_hub_download(self.repo_id, filename, **options))
+            except errors.LocalEntryNotFoundError as error:
+                # The hub's package tries for half a minute, which no other file needs to repeat.
+                self.options["local_files_only"] = True
+                raise _OfflineError from error
+            except errors.EntryNotFoundError:
+                return None
 
     def cached_or_none(self, filename: str) -> Path | None:
         """Return a file, or None if there is none or it cannot be asked for."""
@@ -88,18 +89,9 @@ class _Repository:
     def names(self) -> list[str]:
         """List the files of the repository."""
         hub = _huggingface_hub()
-        from huggingface_hub import errors
-
-        try:
-            return list(
-                hub.list_repo_files(
-                    self.repo_id, revision=self.options["revision"], token=self.options["token"]
-                )
-            )
-        except errors.HfHubHTTPError as error:
-            raise self._error(error) from error
-        except (OSError, getattr(errors, "HTTPError", OSError)) as error:
-            raise _OfflineError from error
+        options = {name: self.options[name] for name in ("revision", "token")}
+        with self._asking():
+            return list(hub.list_repo_files(self.repo_id, **options))
 
     def cached_names(self) -> list[str]:
         """List the files of the revision that are in the cache."""
@@ -107,10 +99,11 @@ class _Repository:
         from huggingface_hub import errors
 
         revision = self.options["revision"] or "main"
-        try:
-            cache = hub.scan_cache_dir(self.options["cache_dir"])
-        except errors.CacheNotFound:
-            return []
+        with self._asking():
+            try:
+                cache = hub.scan_cache_dir(self.options["cache_dir"])
+            except errors.CacheNotFound:
+                return []
         return sorted(
             file.file_path.relative_to(found.snapshot_path).as_posix()
             for repository in cache.repos
@@ -119,6 +112,23 @@ class _Repository:
             if revision in found.refs or found.commit_hash.startswith(revision)
             for file in found.files
         )
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Tell what a request ends in as `HubError`.
+
+        That is whatever the hub's package, the one below it and their parsers stumble on when a
+        server or a proxy misbehaves: classes of their own, OSError, ValueError and others. An error
+        of this machine's disk or memory stays what it is.
+        """
+        try:
+            yield
+        except (_OfflineError, MemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+                raise
+            raise self._error(error) from error
 
     def _error(self, error: Exception) -> HubError:
         """Return our error for one of the hub's."""
@@ -137,8 +147,17 @@ class _Repository:
         elif isinstance(error, errors.RevisionNotFoundError):
             text = f"expected revision {revision!r}, found no such revision"
         else:
-            text = f"expected a file from the hub, found {error}"
+            words = str(error).strip() or type(error).__name__
+            text = f"expected a file from the hub, found {words}"
         return HubError(f"{self.repo_id}: {text}")
+
+
+# Errors of a disk, which a file of the cache is written to.
+_OF_MACHINE = {
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EIO", "EMFILE", "ENFILE")
+    if hasattr(errno, name)
+}
 
 
 class _OfflineError(Exception):
@@ -277,9 +296,9 @@ def _part_names(repository: _Repository, path: Path) -> list[str]:
         return []
     where = f"{repository.repo_id}: {path.name}"
     try:
-        shards = json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()
-        names = sorted(set(shards))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        index = json.loads(path.read_text(encoding="utf-8"))
+        names = sorted(set(index["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{where}: expected an index of shards, found another file"
         ) from error

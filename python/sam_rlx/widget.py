@@ -18,7 +18,7 @@ from sam_rlx._interactive.export import ExportedFile, arrays, coco_document
 from sam_rlx._interactive.image_session import ImageSession
 from sam_rlx._interactive.session import Session
 from sam_rlx._interactive.sources import encoded, shrunk
-from sam_rlx._interactive.tracks import Track
+from sam_rlx._interactive.tracks import Track, unique_names
 from sam_rlx._interactive.video_session import VideoSession
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._packages import missing
@@ -40,7 +40,8 @@ _SHOWN = 640  # longest side of the image that a stored notebook shows
 class _Widget(anywidget.AnyWidget):
     """A session in a notebook: messages instead of traits, but for `revision`."""
 
-    _esm = FRONT
+    # As text: anywidget watches a file, and its signal would hold every widget for ever.
+    _esm = FRONT.read_text(encoding="utf-8")
     revision = traitlets.Int(0, read_only=True).tag(sync=True)
 
     _session: Session
@@ -52,7 +53,10 @@ class _Widget(anywidget.AnyWidget):
         self._session = self._kind(
             model, source, send=self._to_views, changed=self._changed, num_threads=num_threads
         )
-        self.on_msg(lambda _, head, buffers: self._session.receive(head, buffers or ()))
+        self.on_msg(self._receive)
+
+    def _receive(self, _: Any, head: Any, buffers: Sequence[Any] | None) -> None:
+        self._session.receive(head, buffers or ())
 
     def open(self) -> None:
         """Meet the front end."""
@@ -93,9 +97,14 @@ class _Widget(anywidget.AnyWidget):
         raise NotImplementedError
 
     def close(self) -> None:
-        """End the work of the widget and take it off its pages."""
+        """End the work of the widget, take it off its pages, and free its images and predictors.
+
+        Objects, masks and `save` stay; gestures raise `StateError`.
+        """
         self._session.close()
+        self.on_msg(self._receive, remove=True)
         super().close()
+        self.unobserve_all()
 
     # ---------------------------------------------------------------- gestures
 
@@ -351,10 +360,13 @@ class VideoWidget(_Widget):
         return self._session.count
 
     def masks(self, frame: int) -> dict[str, NDArray[np.bool_]]:
-        """Return the masks bool (H, W) that are known on a frame, by the names of the objects."""
+        """Return the masks bool (H, W) that are known on a frame, by the names of the objects.
+
+        Of objects with one name the later ones have their number behind it: ``"cat (2)"``.
+        """
         known = self._session.masks(frame)
-        tracks = self._session.tracks
-        return {one.name: known[one.number].to_mask() for one in tracks if one.number in known}
+        names = unique_names(self._session.tracks)
+        return {name: known[at].to_mask() for at, name in names.items() if at in known}
 
     def preview(self, frame: int | None = None) -> NDArray[np.uint8]:
         """Return a frame with its masks, uint8 (H, W, 3); by default the first with masks."""

@@ -19,7 +19,7 @@ from sam_rlx._interactive.clicks import PREVIEW
 from sam_rlx._interactive.image_session import ImageSession
 from sam_rlx._interactive.masks import PackedMask
 from sam_rlx._interactive.worker import Worker
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
 POINT, OTHER, BOX = (346, 185), (295, 190), [315, 153, 380, 214]
@@ -362,7 +362,8 @@ def test_clicks_are_never_dropped_and_of_hovers_the_newest_wins() -> None:
     assert ended.wait(60)
     assert done == [*(("click", number) for number in range(5)), ("hover", 4)]
     worker.close()
-    assert worker.submit(lambda: None).cancelled()
+    with pytest.raises(StateError, match="closed"):
+        worker.submit(lambda: None)
 
 
 def test_hovers_beside_a_cell_that_predicts(

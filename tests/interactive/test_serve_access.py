@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,8 +102,14 @@ def test_sockets_are_refused_with_a_code(idle_client: TestClient, headers: dict[
         assert next(iter(headers)).lower() in refused.value.reason
 
 
+def _limited(engine: Engine, **limits: float) -> Any:
+    """Return an application with other limits, on the models of an engine."""
+    changed = replace(engine.limits, **limits)  # type: ignore[arg-type]
+    return create_app(Engine(engine.models, num_threads=1, limits=changed), TOKEN, None)
+
+
 def test_large_and_slow_bodies_are_refused(idle_engine: Engine) -> None:
-    app = create_app(idle_engine, TOKEN, None, max_body=1000)
+    app = _limited(idle_engine, body_bytes=1000)
     client = TestClient(app, base_url=f"http://{HOST}", headers={"Token": TOKEN})
     assert client.post("/api/generate", content=b"x" * 1001).status_code == 413
 
@@ -112,7 +119,7 @@ def test_large_and_slow_bodies_are_refused(idle_engine: Engine) -> None:
 
     assert client.post("/api/generate", content=parts()).status_code == 413
     assert client.post("/api/generate", content=b"x" * 1000).status_code == 400
-    slow = create_app(idle_engine, TOKEN, None, body_seconds=0.0)
+    slow = _limited(idle_engine, body_seconds=0.0)
     client = TestClient(slow, base_url=f"http://{HOST}", headers={"Token": TOKEN})
     assert client.post("/api/generate", content=b"{}").status_code == 408
 

@@ -1,14 +1,15 @@
 """The objects of an image and their history: values that never change, so undo is exact."""
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._interactive import fields
+from sam_rlx._interactive.limits import MAX_OBJECTS, MAX_UNDO, MAX_UNDO_BYTES
 from sam_rlx._interactive.masks import PackedMask
-
-_MAX_UNDO = 300
 
 Box: TypeAlias = tuple[float, float, float, float]
 Color: TypeAlias = tuple[int, int, int]
@@ -92,6 +93,7 @@ class Document:
     def added(self, *segments: Segment, current: bool = True) -> "Document":
         """Return this with objects behind the others."""
         objects = (*self.objects, *segments)
+        fields.at_most("objects", len(objects), MAX_OBJECTS)
         number = max([self.next_number, *(one.number + 1 for one in segments)])
         return Document(objects, len(objects) - 1 if current else None, number)
 
@@ -116,12 +118,17 @@ class Document:
 
 @dataclass
 class History:
-    """Documents, one behind the other. `base` is what "cancel" goes back to."""
+    """Documents, one behind the other. `base` is what "cancel" goes back to.
+
+    The oldest ones are forgotten when they are too many, or the masks too large that they alone
+    have.
+    """
 
     document: Document = field(default_factory=Document)
     base: Document = field(default_factory=Document)
-    _before: list[Document] = field(default_factory=list)
+    _before: deque[Document] = field(default_factory=deque)
     _after: list[Document] = field(default_factory=list)
+    _bytes: deque[int] = field(default_factory=deque)  # that each of `_before` alone has
 
     @property
     def can_undo(self) -> bool:
@@ -136,8 +143,7 @@ class History:
     def put(self, document: Document) -> None:
         """Go on to a document; if its objects are other ones this can be undone."""
         if document.objects != self.document.objects:
-            self._before.append(self.document)
-            del self._before[:-_MAX_UNDO]
+            self._keep(self.document, document)
             self._after.clear()
         self.document = document
 
@@ -150,9 +156,20 @@ class History:
         if self._before:
             self._after.append(self.document)
             self.document = self._before.pop()
+            self._bytes.pop()
 
     def redo(self) -> None:
         """Take back the last `undo`, if there is one."""
         if self._after:
-            self._before.append(self.document)
-            self.document = self._after.pop()
+            document = self._after.pop()
+            self._keep(self.document, document)
+            self.document = document
+
+    def _keep(self, before: Document, after: Document) -> None:
+        shared = {mask for one in after.objects for mask in one.candidates}
+        alone = {mask for one in before.objects for mask in one.candidates} - shared
+        self._before.append(before)
+        self._bytes.append(sum(mask.bits.nbytes for mask in alone))
+        while len(self._before) > MAX_UNDO or sum(self._bytes) > MAX_UNDO_BYTES:
+            self._before.popleft()
+            self._bytes.popleft()

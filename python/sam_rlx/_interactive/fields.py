@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sam_rlx._interactive.limits import MAX_POINTS
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
@@ -82,8 +83,10 @@ def numbers(values: Any, name: str, count: int) -> tuple[float, ...]:
     return tuple(number({name: item}, name, -_FAR, _FAR) for item in items)
 
 
-def items(values: Mapping[str, Any], name: str, read: Callable[[Any, str], Any]) -> list[Any]:
-    """Return a list, each entry read by `read`; an absent one is empty."""
+def items(
+    values: Mapping[str, Any], name: str, read: Callable[[Any, str], Any], most: int = MAX_POINTS
+) -> list[Any]:
+    """Return a list of at most so many, each entry read by `read`; an absent one is empty."""
     found = values.get(name)
     if found is None:
         return []
@@ -91,7 +94,14 @@ def items(values: Mapping[str, Any], name: str, read: Callable[[Any, str], Any])
         found = getattr(found, "tolist", lambda: None)()
     if not isinstance(found, (list, tuple)):
         raise InvalidArgumentError(f"{name}: expected a list, found {shown(values.get(name))}")
+    at_most(name, len(found), most)
     return [read(entry, f"{name}[{at}]") for at, entry in enumerate(found)]
+
+
+def at_most(where: str, count: int, most: int) -> None:
+    """Refuse more than `most` of something."""
+    if count > most:
+        raise InvalidArgumentError(f"{where}: expected at most {most}, found {count}")
 
 
 def text(values: Mapping[str, Any], name: str, longest: int = _MAX_TEXT) -> str:

@@ -12,6 +12,7 @@ from sam_rlx._interactive.document import Document, Segment
 from sam_rlx._interactive.export import ExportedFile, export
 from sam_rlx._interactive.image_state import ImageState
 from sam_rlx._interactive.layer import Layer
+from sam_rlx._interactive.limits import MAX_POINTS, MAX_POINTS_PER_SIDE
 from sam_rlx._interactive.masks import PackedMask
 from sam_rlx._interactive.saved import OpenImages, with_saved
 from sam_rlx._interactive.saved_documents import read_saved
@@ -40,6 +41,8 @@ class ImageSession(ImageState):
         Instead of the predictors' `set_image`: takes the image (H, W, 3) and whether it is for
         texts, returns the `image_embeddings` of an `ImagePredictor` or `ConceptPredictor`. Called
         in the thread of the session.
+    during : callable, optional
+        As for `Session`.
     """
 
     handlers: ClassVar[dict[str, str]] = {
@@ -51,6 +54,8 @@ class ImageSession(ImageState):
         )
     }
 
+    after_close: ClassVar[frozenset[str]] = frozenset(("export",))
+
     # ---------------------------------------------------------------- gestures
 
     def do_click(self, values: Mapping[str, Any], view: str | None, answer: Answer) -> None:
@@ -59,6 +64,7 @@ class ImageSession(ImageState):
         document = self._with_current()
         one = document.selected
         assert one is not None
+        fields.at_most("click: points of an object", len(one.points) + 1, MAX_POINTS)
         self._answer_prompts(
             document,
             {"points": (*one.points, point), "labels": (*one.labels, label)},
@@ -205,6 +211,9 @@ class ImageSession(ImageState):
         if not values.get("on", True):
             self._set_layer(None, answer)
             return
+        options = values.get("options") or {}
+        if view is not None:
+            options = _asked(options)
         self._stop = False
 
         def progress(done: int, total: int) -> None:
@@ -213,7 +222,7 @@ class ImageSession(ImageState):
             self.status("finding everything", done / max(total, 1))
 
         with self._working("finding everything"):
-            records = self._clicks.everything(dict(values.get("options") or {}), progress)
+            records = self._clicks.everything(dict(options), progress)
         self._set_layer(Layer.of(records, preview_hw(self.hw)), answer)
 
     def do_pick(self, values: Mapping[str, Any], view: str | None, answer: Answer) -> None:
@@ -299,3 +308,13 @@ class ImageSession(ImageState):
             height, width = self.sources.read(index).shape[:2]
             self._sizes[index] = (height, width)
         return self._sizes[index]
+
+
+def _asked(options: Any) -> dict[str, Any]:
+    """Return the options of everything mode that a view may choose."""
+    if not isinstance(options, Mapping) or not set(options) <= {"points_per_side"}:
+        raise InvalidArgumentError("options: expected points_per_side alone, found others")
+    if not options:
+        return {}
+    name = "points_per_side"
+    return {name: fields.integer(options, name, 1, MAX_POINTS_PER_SIDE)}

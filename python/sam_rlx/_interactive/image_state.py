@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from sam_rlx._interactive.document import Document, History, Segment
 from sam_rlx._interactive.export import Annotated
 from sam_rlx._interactive.layer import Layer
 from sam_rlx._interactive.masks import PackedMask
-from sam_rlx._interactive.session import Answer, Send, Session
+from sam_rlx._interactive.session import Answer, Send, Session, still
 from sam_rlx._interactive.sources import ImageSource, encoded
+from sam_rlx._interactive.worker import During
 from sam_rlx.errors import StateError
 from sam_rlx.model import Model
 
@@ -33,11 +35,12 @@ class ImageState(Session):
         changed: Callable[[int], None] | None = None,
         num_threads: int | None = None,
         encode: Encode | None = None,
+        during: During = nullcontext,
     ) -> None:
-        super().__init__(send, changed)
+        super().__init__(send, changed, during)
         self.model = model
         self.sources = images if isinstance(images, ImageSource) else ImageSource(images)
-        self._clicks = Clicks(model, num_threads, encode)
+        self._clicks_or_none: Clicks | None = Clicks(model, num_threads, encode)
         self._histories = [History() for _ in range(len(self.sources))]
         self._sizes: dict[int, tuple[int, int]] = {}
         self._layer: Layer | None = None
@@ -47,7 +50,7 @@ class ImageState(Session):
         self._counter = itertools.count(1)
         self._shown: tuple[int, bytes] | None = None  # index and file of the image that views see
         self.index = 0
-        self._image = self.sources.read(0)
+        self._image: NDArray[np.uint8] | None = self.sources.read(0)
         self._sizes[0] = self.hw
         self.run(self._encode)
 
@@ -55,13 +58,23 @@ class ImageState(Session):
 
     @property
     def image(self) -> NDArray[np.uint8]:
-        """The current image, (H, W, 3)."""
-        return self._image
+        """The current image, (H, W, 3); `StateError` after `close`."""
+        return still(self._image)
 
     @property
     def hw(self) -> tuple[int, int]:
         """Height and width of the current image."""
-        return self._image.shape[0], self._image.shape[1]
+        return self.image.shape[0], self.image.shape[1]
+
+    @property
+    def _clicks(self) -> Clicks:
+        return still(self._clicks_or_none)
+
+    def forget(self) -> None:
+        """Let go of images, predictors and the layer; objects and names stay."""
+        with self._lock:
+            self._image = self._clicks_or_none = self._layer = self._shown = None
+            self.sources.close()
 
     @property
     def document(self) -> Document:
@@ -94,7 +107,7 @@ class ImageState(Session):
     def on_hover(self, head: Mapping[str, Any], view: str, answer: Answer) -> None:
         """Send a view the mask that a click would give, at the size of a preview."""
         point, label = fields.position(head), fields.label(head)
-        if self._clicks.image is not self._image:
+        if self._clicks.image is not self.image:
             raise StateError("hover: expected an encoded image, found none")
         one = self.document.selected or Segment(0, "", (0, 0, 0))
         start = one.start
@@ -112,7 +125,7 @@ class ImageState(Session):
 
     def _send_image(self, view: str | None, answer: Answer) -> None:
         if self._shown is None or self._shown[0] != self.index:
-            self._shown = (self.index, encoded(self._image))
+            self._shown = (self.index, encoded(self.image))
         height, width = self.hw
         small = preview_hw(self.hw)
         grid = (-(-height // self._step), -(-width // self._step))
@@ -188,7 +201,7 @@ class ImageState(Session):
 
     def _encode(self) -> None:
         with self._working("encoding"):
-            self._clicks.set_image(self._image)
+            self._clicks.set_image(self.image)
 
     def _working(self, text: str) -> "_Working":
         return _Working(self, text)

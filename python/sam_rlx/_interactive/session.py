@@ -3,14 +3,17 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import nullcontext
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from sam_rlx._interactive.worker import Worker
+from sam_rlx._interactive import fields
+from sam_rlx._interactive.limits import MAX_VIEWS, MAX_WAITING, MAX_WAITING_BYTES
+from sam_rlx._interactive.worker import During, Worker
 from sam_rlx._printable import shown
-from sam_rlx.errors import InvalidArgumentError, SamRlxError
+from sam_rlx.errors import InvalidArgumentError, SamRlxError, StateError
 
 _LOG = logging.getLogger("sam_rlx")
 _MAX_NAME = 100  # letters of a view's name
@@ -19,6 +22,14 @@ _POLL = 0.2  # seconds between looks at signals while a caller waits
 # (head, buffers, view): hands a message to one view, or to all with None.
 Send = Callable[[dict[str, Any], list[bytes], "str | None"], None]
 Answer = dict[str, Any] | None
+_Part = TypeVar("_Part")
+
+
+def still(part: _Part | None) -> _Part:
+    """Return a part of a session that is open; `StateError` once it is forgotten."""
+    if part is None:
+        raise StateError("widget: expected an open one, found a closed one")
+    return part
 
 
 class Session:
@@ -30,20 +41,26 @@ class Session:
         ``send(head, buffers, view)``, called from any thread; it must not block for long.
     changed : callable, optional
         ``changed(revision)``, after what has changed was sent.
+    during : callable, optional
+        As for `Worker`.
     """
 
     # By type of message: the method that does it in the thread of the session.
     handlers: ClassVar[dict[str, str]] = {}
+    # Those that work after `close` too.
+    after_close: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
         self,
         send: Send | None = None,
         changed: Callable[[int], None] | None = None,
+        during: During = nullcontext,
     ) -> None:
         self._send_to_host = send
         self._changed = changed
         self._lock = threading.RLock()
-        self._worker = Worker("sam_rlx session")
+        self._worker = Worker("widget", during)
+        self._waiting_bytes = 0  # of files
         self._views: set[str] = set()
         self._status: tuple[str, float | None] = ("", None)
         self.revision = 0
@@ -51,13 +68,23 @@ class Session:
     # ---------------------------------------------------------------- from hosts
 
     def receive(self, head: Any, buffers: Sequence[Any] = ()) -> None:
-        """Take a message of a view. Returns at once; never raises for what a message says."""
+        """Take a message of a view. Returns at once; never raises for what a message says.
+
+        A session that is closed says nothing.
+        """
+        if self._worker.is_closed:
+            return
         try:
             kind, view, answer = self._checked(head)
-        except InvalidArgumentError as error:
+            self._check_room(kind, buffers)
+            self._take(kind, head, buffers, view, answer)
+        except (InvalidArgumentError, StateError) as error:
             asks = head.get("view") if isinstance(head, Mapping) else None
             self.send({"type": "error", "text": str(error)}, [], asks or None)
-            return
+
+    def _take(
+        self, kind: str, head: Any, buffers: Sequence[Any], view: str, answer: Answer
+    ) -> None:
         if kind == "bye":
             self._views.discard(view)
             self._worker.drop(("hover", view))
@@ -66,6 +93,7 @@ class Session:
         elif kind == "ready":
             if head.get("again") and view in self._views:
                 return
+            fields.at_most("views", len(self._views), MAX_VIEWS)
             self._views.add(view)
             self._guarded(lambda: self.on_ready(view, answer), view, answer)
         elif kind == "stop":
@@ -74,8 +102,8 @@ class Session:
             hover = partial(self.on_hover, head, view, answer)
             self._worker.preview(("hover", view), partial(self._guarded, hover, view, answer))
         else:
-            files = {"contents": bytes(buffers[0])} if buffers else {}
-            self._enqueue(kind, {**head, **files}, view, answer)
+            contents = bytes(buffers[0]) if buffers else b""
+            self._enqueue(kind, {**head, "contents": contents}, view, answer)
 
     def _checked(self, head: Any) -> tuple[str, str, Answer]:
         if not isinstance(head, Mapping):
@@ -94,7 +122,27 @@ class Session:
 
     def _enqueue(self, kind: str, head: Mapping[str, Any], view: str, answer: Answer) -> None:
         work = getattr(self, self.handlers[kind])
-        self.run(lambda: work(head, view, answer), view, answer)
+        count = len(head["contents"])
+        with self._lock:
+            self._waiting_bytes += count
+
+        def taken() -> None:
+            with self._lock:
+                self._waiting_bytes -= count
+            work(head, view, answer)
+
+        self.run(taken, view, answer)
+
+    def _check_room(self, kind: str, buffers: Sequence[Any]) -> None:
+        """Refuse what a view asks for while too much of it waits."""
+        if kind not in self.handlers:
+            return
+        count = self._waiting_bytes + (len(buffers[0]) if buffers else 0)
+        if len(self._worker) >= MAX_WAITING or count > MAX_WAITING_BYTES:
+            raise InvalidArgumentError(
+                f"{kind}: expected at most {MAX_WAITING} requests and {MAX_WAITING_BYTES} bytes "
+                "that wait, found more"
+            )
 
     def run(self, work: Callable[[], Any], view: str | None = None, answer: Answer = None) -> None:
         """Do work in the thread of the session, and tell a view, or all of them, if it fails."""
@@ -122,10 +170,11 @@ class Session:
     def call(self, kind: str, **fields: Any) -> Any:
         """Do what a message of this type does, and wait for it.
 
-        Raises what the work raises. Ctrl-C ends the wait, not the work.
+        Raises what the work raises; `StateError` after `close`, but for what is made of results.
+        Ctrl-C ends the wait, not the work.
         """
         work = getattr(self, self.handlers[kind])
-        if self._worker.is_own_thread:
+        if self._worker.is_own_thread or (self._worker.is_closed and kind in self.after_close):
             return work(fields, None, None)
         return self.wait(self._worker.submit(lambda: work(fields, None, None)))
 
@@ -137,18 +186,27 @@ class Session:
             except FutureTimeoutError:
                 if future.done():  # the work itself timed out
                     raise
+            except CancelledError:
+                raise StateError(
+                    "widget: expected an open one, found one that was closed"
+                ) from None
 
     def close(self) -> None:
-        """End the work of the session; views get no more answers."""
+        """End the work of the session; views get no more answers.
+
+        What was made stays; images, predictors and the host's callables are let go of.
+        """
         self.on_stop()
-        self._worker.close()
+        self._send_to_host = self._changed = None
+        self._worker.close(self.forget)
 
     # ---------------------------------------------------------------- to views
 
     def send(self, head: dict[str, Any], buffers: list[bytes], view: str | None) -> None:
         """Hand a message to the host. It says to whom, since a host may hand it to every view."""
-        if self._send_to_host is not None:
-            self._send_to_host({**head, "to": view}, buffers, view)
+        send_to_host = self._send_to_host
+        if send_to_host is not None:
+            send_to_host({**head, "to": view}, buffers, view)
 
     def status(self, text: str, part: float | None = None) -> None:
         """Say to all views what is done; "" when nothing is."""
@@ -162,8 +220,9 @@ class Session:
 
     def publish(self) -> None:
         """Count a change, after what it gave was sent."""
-        if self._changed is not None:
-            self._changed(self.revision)
+        changed = self._changed
+        if changed is not None:
+            changed(self.revision)
 
     # ---------------------------------------------------------------- of subclasses
 
@@ -177,4 +236,8 @@ class Session:
 
     def on_stop(self) -> None:
         """Stop long work after its current step."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Let go of what is needed for new results only."""
         raise NotImplementedError

@@ -47,6 +47,10 @@ class ImageSource:
     def __len__(self) -> int:
         return len(self._items)
 
+    def close(self) -> None:
+        """Forget the images; their names stay."""
+        self._items = [Path(self.name(index)) for index in range(len(self))]
+
     def name(self, index: int) -> str:
         """Return the name of a file, or a number."""
         item = self._items[index]

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sam_rlx import viz
 from sam_rlx._interactive import fields
 from sam_rlx._interactive.clicks import Clicks, preview_hw, prompts_of
+from sam_rlx._interactive.limits import MAX_OBJECTS, MAX_POINTS, MAX_UNDO
 from sam_rlx._interactive.masks import PackedMask
-from sam_rlx._interactive.session import Answer, Send, Session
+from sam_rlx._interactive.session import Answer, Send, Session, still
 from sam_rlx._interactive.sources import encoded, shrunk
-from sam_rlx._interactive.tracks import FramePrompts, Track, described, sampled
+from sam_rlx._interactive.tracks import FramePrompts, Track, clip_head, described, sampled
 from sam_rlx._video.frames import FrameSource, open_frames
 from sam_rlx._video.types import VideoFrame
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
@@ -62,8 +63,10 @@ class VideoSession(Session):
             raise InvalidArgumentError("frames: expected a known length, found an iterator")
         self.model = model
         self.count = source.count
-        self._source: FrameSource = source
-        self._video = VideoPredictor(model, source, num_threads=num_threads)
+        self._source: FrameSource | None = source
+        self._predictor: VideoPredictor | None = VideoPredictor(
+            model, source, num_threads=num_threads
+        )
         self._num_threads = num_threads
         self._clicks: Clicks | None = None
         self._clicks_frame = -1
@@ -91,7 +94,16 @@ class VideoSession(Session):
 
     def read(self, frame: int) -> NDArray[np.uint8]:
         """Return a frame (H, W, 3)."""
-        return self._source.read(frame)
+        return still(self._source).read(frame)
+
+    @property
+    def _video(self) -> VideoPredictor:
+        return still(self._predictor)
+
+    def forget(self) -> None:
+        """Let go of frames and predictors; objects and masks stay."""
+        with self._lock:
+            self._source = self._predictor = self._clicks = None
 
     def masks(self, frame: int) -> dict[int, PackedMask]:
         """Return the masks that are known on a frame, by number of the object."""
@@ -111,6 +123,7 @@ class VideoSession(Session):
         frame = self._frame(values)
         track = self._with_current()
         given = track.prompts.get(frame, FramePrompts())
+        fields.at_most("click: points of an object", len(given.points) + 1, MAX_POINTS)
         changed = replace(given, points=(*given.points, point), labels=(*given.labels, label))
         self._prompt(track, frame, changed, answer)
 
@@ -128,6 +141,7 @@ class VideoSession(Session):
     def _with_current(self) -> Track:
         if self._current is not None:
             return self._tracks[self._current]
+        fields.at_most("objects", len(self._tracks) + 1, MAX_OBJECTS)
         return Track(self._next, f"object {self._next}", viz.color(self._next))
 
     def _prompt(self, track: Track, frame: int, prompts: FramePrompts, answer: Answer) -> None:
@@ -181,6 +195,7 @@ class VideoSession(Session):
 
     def _remember(self) -> None:
         self._undo.append((self._tracks, self._current))
+        del self._undo[:-MAX_UNDO]
         self._redo.clear()
 
     def _become(self, state: _State, answer: Answer) -> None:
@@ -327,23 +342,7 @@ class VideoSession(Session):
 
     def on_ready(self, view: str, answer: Answer) -> None:
         """Send a view the size of the video and all objects; it asks for frames."""
-        height, width = self.hw
-        small = preview_hw(self.hw)
-        head = {
-            "type": "image",
-            "kind": "video",
-            "index": 0,
-            "count": 1,
-            "name": "video",
-            "width": width,
-            "height": height,
-            "preview": [small[1], small[0]],
-            "grid": [small[1], small[0]],
-            "step": 1,
-            "frames": self.count,
-            "texts": False,
-            "answer": answer,
-        }
+        head = {**clip_head(self.hw, self.count), "answer": answer}
         with self._lock:
             self.send(head, [], view)
             self.send(self._state(None), [], view)

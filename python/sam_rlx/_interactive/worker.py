@@ -1,10 +1,18 @@
 """One thread that does the work of a session."""
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+from sam_rlx._interactive.limits import MAX_VIEWS
+from sam_rlx.errors import StateError
+
+# Makes what the thread runs in.
+During = Callable[[], AbstractContextManager[None]]
 
 # Seconds without work after which the thread ends; the next work starts another one. Threads of
 # OpenMP belong to the thread that started them, so it does not end after each piece of work.
@@ -16,33 +24,46 @@ class Worker:
 
     What `submit` is given is never dropped. Of what `preview` is given under one key the newest
     waits. `start` is given an iterator, which goes on by a step while nothing else waits.
+
+    Parameters
+    ----------
+    name : str
+        Of the thread.
+    during : callable, optional
+        Returns a context manager, in which the thread works.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, during: During = nullcontext) -> None:
         self._name = name
+        self._during = during
+        self._process = os.getpid()
         self._changed = threading.Condition()
         self._work: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._previews: dict[Hashable, Callable[[], None]] = {}
         self._steps: Iterator[None] | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._then: Callable[[], None] = lambda: None
 
     def submit(self, work: Callable[[], Any]) -> "Future[Any]":
-        """Do `work` after all that was submitted before."""
+        """Do `work` after all that was submitted before; `StateError` after `close`."""
+        self._check_process()
         future: Future[Any] = Future()
         with self._changed:
             if self._closed:
-                future.cancel()
-                return future
+                raise StateError(f"{self._name}: expected an open one, found a closed one")
             self._work.append((work, future))
             self._wake()
         return future
 
     def preview(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do `work`, if no other work comes under the same key before its turn."""
+        self._check_process()
         with self._changed:
             self._previews.pop(key, None)
             self._previews[key] = work
+            if len(self._previews) > MAX_VIEWS:
+                del self._previews[next(iter(self._previews))]
             self._wake()
 
     def drop(self, key: Hashable) -> None:
@@ -52,24 +73,50 @@ class Worker:
 
     def start(self, steps: Iterator[None]) -> None:
         """Take the steps of an iterator while nothing else waits, instead of an earlier one."""
+        self._check_process()
         with self._changed:
             self._steps = steps
             self._wake()
+
+    def __len__(self) -> int:
+        return len(self._work)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def _check_process(self) -> None:
+        """Refuse the child of a fork: it has no thread, and perhaps a lock that nobody gives."""
+        if os.getpid() != self._process:
+            raise StateError(
+                f"{self._name}: expected the process that made it, found a fork of that one"
+            )
 
     @property
     def is_own_thread(self) -> bool:
         """Whether the caller runs in the thread of this worker."""
         return threading.current_thread() is self._thread
 
-    def close(self) -> None:
-        """Forget what waits. The thread ends after its current work."""
-        with self._changed:
+    def close(self, then: Callable[[], None] = lambda: None) -> None:
+        """Forget what waits. The thread ends after its current work, and does `then` at last."""
+        if os.getpid() != self._process:
             self._closed = True
+            then()
+            return
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            is_idle = self._thread is None
+            self._then = then
             while self._work:
                 self._work.popleft()[1].cancel()
             self._previews.clear()
             self._steps = None
             self._changed.notify_all()
+        if is_idle:
+            then()
 
     def _wake(self) -> None:
         if self._closed:
@@ -80,8 +127,11 @@ class Worker:
         self._changed.notify_all()
 
     def _run(self) -> None:
-        while (work := self._next()) is not None:
-            work()
+        with self._during():
+            while (work := self._next()) is not None:
+                work()
+        if self._closed:
+            self._then()
 
     def _next(self) -> Callable[[], None] | None:
         """Wait for work; None when the thread ends."""

@@ -86,6 +86,8 @@ def _marked(
             labels.append(fields.label(mark))
         else:
             boxes.append(fields.box(mark.get("data"), "data"))
+    fields.at_most("marks", len(points), engine.limits.points)
+    fields.at_most("marks", len(boxes), engine.limits.boxes)
     if not points and not boxes:
         return []
     shapes = []
@@ -103,6 +105,7 @@ def _found(
     texts = [part.strip() for part in text.replace(".", ",").split(",") if part.strip()]
     if not texts:
         raise InvalidArgumentError("text_prompt: expected words, found none")
+    fields.at_most("text_prompt", len(texts), engine.limits.texts)
     threshold = fields.number(params, "conf_threshold", 0.0, 1.0, 0.5)
     found = engine.find(name, source, texts, threshold)
     shapes = []

@@ -1,8 +1,8 @@
 """Models that many requests share: one image is encoded at a time, and kept by its content."""
 
 import hashlib
-import io as streams
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,23 +12,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io
+from sam_rlx._serve import stopping
+from sam_rlx._serve.images import read_upright
+from sam_rlx._serve.limits import LIMITS, BusyError, Limits
 from sam_rlx.concept import ConceptPredictor
-from sam_rlx.errors import InvalidArgumentError, SamRlxError, UnsupportedError
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model
 
 CACHE_BYTES = 1 << 30
-_QUEUE_SECONDS = 120.0
+_POLL = 0.5  # seconds between looks at whether who waits is still there
 
 # The bytes of an image file, or RGB uint8 (H, W, 3).
 Source: TypeAlias = bytes | NDArray[np.uint8]
 # Called with how many images are encoded before this one.
 Waiting: TypeAlias = Callable[[int], None]
-
-
-class BusyError(SamRlxError, RuntimeError):
-    """An image has waited too long for its turn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +79,19 @@ class Cache:
 
 
 class Queue:
-    """Turns in the order in which they are asked for, one at a time."""
+    """Turns in the order in which they are asked for, one at a time.
 
-    def __init__(self, seconds: float = _QUEUE_SECONDS) -> None:
+    Parameters
+    ----------
+    seconds : float
+        How long who asks waits.
+    most : int
+        How many wait.
+    """
+
+    def __init__(self, seconds: float = LIMITS.queue_seconds, most: int = LIMITS.queue) -> None:
         self._seconds = seconds
+        self._most = most
         self._changed = threading.Condition()
         self._tickets: deque[object] = deque()
 
@@ -93,9 +100,19 @@ class Queue:
 
     @contextmanager
     def turn(self, waiting: Waiting | None = None) -> Iterator[None]:
-        """Wait for a turn and have it while the block runs; `BusyError` after too long."""
+        """Wait for a turn and have it while the block runs.
+
+        Raises
+        ------
+        BusyError
+            Too many wait, or the turn did not come in time.
+        StoppedError
+            The `Stop` of this thread was set meanwhile.
+        """
         ticket = object()
         with self._changed:
+            if len(self._tickets) > self._most:
+                raise BusyError(f"queue: expected at most {self._most} images, found more")
             self._tickets.append(ticket)
         try:
             self._wait(ticket, waiting)
@@ -106,25 +123,27 @@ class Queue:
                 self._changed.notify_all()
 
     def _wait(self, ticket: object, waiting: Waiting | None) -> None:
-        before = self._before(ticket, len(self._tickets))
-        while before > 0:
-            if waiting is not None:
+        end = time.monotonic() + self._seconds
+        told = 0
+        while (before := self._before(ticket, told, end)) > 0:
+            if waiting is not None and before != told:
                 waiting(before)
-            before = self._before(ticket, before)
+            told = before
 
-    def _before(self, ticket: object, known: int) -> int:
-        """Return how many come before a ticket, once they are fewer than `known`."""
-
-        def moved() -> bool:
-            return self._tickets.index(ticket) < known
-
+    def _before(self, ticket: object, told: int, end: float) -> int:
+        """Return how many come before a ticket, some time later if they are as many as told."""
+        stopping.poll()
         with self._changed:
-            if not self._changed.wait_for(moved, self._seconds):
-                raise BusyError(
-                    f"encode: expected a turn within {self._seconds:g} s, found {known} images "
-                    "before this one"
-                )
-            return self._tickets.index(ticket)
+            before = self._tickets.index(ticket)
+            if before > 0 and before == told:
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise BusyError(
+                        f"queue: expected a turn within {self._seconds:g} s, found {before} images "
+                        "before this one"
+                    )
+                self._changed.wait(min(left, _POLL))
+        return before
 
 
 class Engine:
@@ -138,6 +157,8 @@ class Engine:
         As for `ImagePredictor`.
     cache_bytes : int
         What encoded images may take.
+    limits : Limits
+        Of images and the queue.
     """
 
     def __init__(
@@ -145,11 +166,15 @@ class Engine:
         models: Mapping[str, Model],
         num_threads: int | None = None,
         cache_bytes: int = CACHE_BYTES,
+        limits: Limits = LIMITS,
     ) -> None:
         self.models = dict(models)
         self.num_threads = num_threads
+        self.limits = limits
         self.cache = Cache(cache_bytes)
-        self.queue = Queue()
+        self.queue = Queue(limits.queue_seconds, limits.queue)
+        # Files are decoded one at a time too: each takes memory for its pixels.
+        self.decodes = Queue(limits.queue_seconds, limits.queue)
         self.num_encoded = 0
         self._clicks = {
             name: _Kind(ImagePredictor, model, num_threads) for name, model in models.items()
@@ -205,11 +230,15 @@ class Engine:
             # Another request may have brought the same image meanwhile.
             if (found := self.cache.get(key)) is not None:
                 return found
-            pixels = io.read_image(streams.BytesIO(source)) if isinstance(source, bytes) else source
+            pixels = self._decoded(source) if isinstance(source, bytes) else source
             found = Encoded(key, (pixels.shape[0], pixels.shape[1]), kind.encode(pixels))
             self.num_encoded += 1
             self.cache.put(found)
             return found
+
+    def _decoded(self, contents: bytes) -> NDArray[np.uint8]:
+        with self.decodes.turn():
+            return read_upright(contents, self.limits.pixels)
 
 
 class _Kind:

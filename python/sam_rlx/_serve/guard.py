@@ -7,9 +7,12 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from starlette.exceptions import HTTPException
+
+from sam_rlx._serve.connections import VISIT, Visit
+from sam_rlx._serve.limits import LIMITS, Budget, BusyError, Limits
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -17,8 +20,6 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MAX_BODY = 100 * 1000 * 1000
-_BODY_SECONDS = 60.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Only this says nothing that needs a token.
 _OPEN = "/health"
@@ -47,10 +48,10 @@ class Guard:
         ``Authorization``.
     hosts : set of str, or None
         Allowed names in the header ``Host``, without port.
-    max_body : int
-        Bytes of a body.
-    body_seconds : float
-        In which it must have come.
+    limits : Limits
+        Of bodies.
+    budget : Budget, optional
+        What bodies may take, with all else that clients hold.
     """
 
     def __init__(
@@ -58,14 +59,14 @@ class Guard:
         app: App,
         token: str,
         hosts: frozenset[str] | None,
-        max_body: int = MAX_BODY,
-        body_seconds: float = _BODY_SECONDS,
+        limits: Limits = LIMITS,
+        budget: Budget | None = None,
     ) -> None:
         self._app = app
         self._token = token.encode()
         self._hosts = hosts
-        self._max_body = max_body
-        self._body_seconds = body_seconds
+        self._limits = limits
+        self._budget = budget or Budget(limits.held_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
@@ -77,28 +78,36 @@ class Guard:
         if refusal is not None:
             await _refuse(scope, receive, send, 403, refusal)
             return
-        if scope["type"] == "http":
-            length = headers.get("content-length", b"0")
-            if not length.isdigit() or int(length) > self._max_body:
-                await _refuse(scope, receive, send, 413, self._too_large)
-                return
-            receive = self._limited(receive)
-        await self._app(scope, receive, send)
-
-    @property
-    def _too_large(self) -> str:
-        return f"body: expected at most {self._max_body} bytes, found more"
+        visit: Visit | None = scope.get("state", {}).get(VISIT)
+        try:
+            if visit is not None and not _is_open(scope):
+                visit.admit()
+        except BusyError as error:
+            await _refuse(scope, receive, send, 503, str(error))
+            return
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+            return
+        length = headers.get("content-length", b"0")
+        if not length.isdigit() or len(length) > 15 or int(length) > self._limits.body_bytes:
+            await _refuse(scope, receive, send, 413, _too_large(self._limits))
+            return
+        body = _Body(receive, self._limits, self._budget)
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            body.close()
 
     def _refusal(self, scope: Scope, headers: dict[str, bytes]) -> str | None:
         """Return why a request is refused, or None. Takes a token off the path."""
         host = headers.get("host", b"").decode("latin-1").lower()
-        name = urlsplit(f"//{host}").hostname if _is_plain(host) else None
+        name = _parts(f"//{host}").hostname if _is_plain(host) else None
         if name is None or (self._hosts is not None and name not in self._hosts):
             return "host: expected the address that sam-rlx serve printed, found another name"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin.decode("latin-1").lower()).netloc != host:
+        if origin is not None and _parts(origin.decode("latin-1").lower()).netloc != host:
             return "origin: expected a page of this server, found one of another site"
-        if scope["path"] == _OPEN and scope["type"] == "http":
+        if _is_open(scope):
             return None
         if not self._has_token(scope, headers):
             return "token: expected the one in the address that sam-rlx serve printed, found none"
@@ -123,28 +132,59 @@ class Guard:
     def _is_token(self, value: bytes) -> bool:
         return secrets.compare_digest(value, self._token)
 
-    def _limited(self, receive: Receive) -> Receive:
-        """Return `receive` with limits of size and time until the body is there."""
-        left, complete = self._max_body, False
-        end = asyncio.get_running_loop().time() + self._body_seconds
 
-        async def limited() -> Message:
-            nonlocal left, complete
-            if complete:
-                return await receive()
-            wait = end - asyncio.get_running_loop().time()
-            try:
-                message = await asyncio.wait_for(receive(), max(wait, 0.0))
-            except TimeoutError as error:
-                text = f"body: expected it within {self._body_seconds:g} s, found a part"
-                raise HTTPException(408, text) from error
-            left -= len(message.get("body", b""))
-            complete = not message.get("more_body", False)
-            if left < 0:
-                raise HTTPException(413, self._too_large)
-            return message
+class _Body:
+    """The body of a request: it comes within limits of size and time."""
 
-        return limited
+    def __init__(self, receive: Receive, limits: Limits, budget: Budget) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._budget = budget
+        self._end = asyncio.get_running_loop().time() + limits.body_seconds
+        self._taken = 0
+        self._is_complete = False
+
+    async def receive(self) -> Message:
+        """Receive a part of it, and what comes behind it."""
+        if self._is_complete:
+            return await self._receive()
+        wait = self._end - asyncio.get_running_loop().time()
+        try:
+            message = await asyncio.wait_for(self._receive(), max(wait, 0.0))
+        except TimeoutError as error:
+            text = f"body: expected it within {self._limits.body_seconds:g} s, found a part"
+            raise HTTPException(408, text) from error
+        self._is_complete = not message.get("more_body", False)
+        part = len(message.get("body", b""))
+        if self._taken + part > self._limits.body_bytes:
+            raise HTTPException(413, _too_large(self._limits))
+        try:
+            self._budget.take(part)
+        except BusyError as error:
+            raise HTTPException(503, str(error)) from error
+        self._taken += part
+        return message
+
+    def close(self) -> None:
+        """Give its bytes back."""
+        self._budget.give(self._taken)
+
+
+def _too_large(limits: Limits) -> str:
+    return f"body: expected at most {limits.body_bytes} bytes, found more"
+
+
+def _is_open(scope: Scope) -> bool:
+    return bool(scope["path"] == _OPEN and scope["type"] == "http")
+
+
+def _parts(address: str) -> SplitResult:
+    """Return the parts of an address; none of what is no address."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return urlsplit("")
+    return parts
 
 
 def _is_plain(host: str) -> bool:

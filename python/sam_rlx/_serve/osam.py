@@ -19,7 +19,6 @@ from sam_rlx._serve.engine import Engine
 from sam_rlx._serve.images import image_bytes, png_text
 from sam_rlx.errors import InvalidArgumentError
 
-_MAX_TEXTS = 20
 _MAX_ANNOTATIONS = 1000
 
 
@@ -40,9 +39,10 @@ def generate(engine: Engine, request: Mapping[str, Any]) -> dict[str, Any]:
 def _clicked(
     engine: Engine, name: str, source: bytes, prompt: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    points = fields.items(prompt, "points", lambda entry, at: fields.numbers(entry, at, 2))
+    most = engine.limits.points
+    points = fields.items(prompt, "points", lambda entry, at: fields.numbers(entry, at, 2), most)
     labels = fields.items(
-        prompt, "point_labels", lambda entry, at: fields.integer({at: entry}, at, 0, 3)
+        prompt, "point_labels", lambda entry, at: fields.integer({at: entry}, at, 0, 3), most
     )
     if len(points) != len(labels) or not points:
         raise InvalidArgumentError(
@@ -69,8 +69,9 @@ def _found(
     engine: Engine, name: str, source: bytes, prompt: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     texts = fields.items(prompt, "texts", lambda entry, at: fields.text({at: entry}, at))
-    if not 0 < len(texts) <= _MAX_TEXTS:
-        raise InvalidArgumentError(f"texts: expected 1 to {_MAX_TEXTS}, found {len(texts)}")
+    if not texts:
+        raise InvalidArgumentError("texts: expected one or more, found none")
+    fields.at_most("texts", len(texts), engine.limits.texts)
     threshold = fields.number(prompt, "score_threshold", 0.0, 1.0, 0.1)
     most = fields.integer(prompt, "max_annotations", 1, _MAX_ANNOTATIONS, 100)
     found = engine.find(name, source, texts, threshold)

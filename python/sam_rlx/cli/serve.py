@@ -90,17 +90,18 @@ def run(args: argparse.Namespace) -> None:
     optional("serve", "starlette", "starlette")
     optional("serve", "uvicorn", "uvicorn")
     optional("serve", "websockets", "websockets")
-    from sam_rlx._serve import app, engine, guard, label_studio, server
+    from sam_rlx._serve import app, engine, guard, label_studio, server, stopping
 
     if args.label_studio is not None:
-        label_studio.origin_of(args.label_studio)
+        label_studio.check_address(args.label_studio)
     listener = server.listen(args.host, args.port)
     with listener:
         models = _load(args)
         token = args.token or secrets.token_urlsafe(24)
         engine_ = engine.Engine(models, args.threads, args.cache * _MEBI)
         hosts = guard.allowed_hosts(args.host)
-        application = app.create_app(engine_, token, hosts, args.label_studio)
+        stop = stopping.Stop()
+        application = app.create_app(engine_, token, hosts, args.label_studio, stop)
         port = listener.getsockname()[1]
 
         def ready() -> None:
@@ -111,7 +112,7 @@ def run(args: argparse.Namespace) -> None:
             common.tell("Ctrl-C ends the server")
 
         try:
-            server.run(application, listener, ready)
+            server.run(application, listener, ready, stop)
         except KeyboardInterrupt as stop:
             if type(stop) is not KeyboardInterrupt:  # another signal
                 raise
