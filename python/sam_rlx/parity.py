@@ -150,7 +150,9 @@ def check(
     )
 
 
-def _model(checkpoint: Any, precision: str, key: str | None) -> Model:
+def _model(
+    checkpoint: Any, precision: Literal["float32", "bfloat16", "int8"], key: str | None
+) -> Model:
     if not isinstance(checkpoint, Model):
         given = None if precision == "float32" else precision
         return load_model(checkpoint, precision=given, key=key)

@@ -30,7 +30,7 @@ def not_found(
 
 
 def odd_file(start: bytes) -> str:
-    """Return what the first bytes of a file are that is none of a model, an image, a clip, ...
+    """Return what a file is by its first bytes, if it cannot be a model, an image or a clip.
 
     Parameters
     ----------
