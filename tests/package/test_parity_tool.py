@@ -293,8 +293,13 @@ def test_files_of_a_report(tmp_path, capsys):
 
 
 def test_the_schema_is_one_and_refuses(tmp_path):
+    """The report is of a model that is loaded already."""
     jsonschema.Draft202012Validator.check_schema(parity.SCHEMA)
-    report = parity.check("sam-nano", np.zeros((20, 30, 3), np.uint8), stages=["image"]).to_dict()
+    model = sam_rlx.load_model("sam-nano")
+    found = parity.check(model, np.full((40, 60, 3), 128, np.uint8), stages=["image"])
+    assert found.same, str(found)
+    assert found.masks == ()
+    report = found.to_dict()
     validator = jsonschema.Draft202012Validator(parity.SCHEMA)
     assert validator.is_valid(report)
     for damage in ({"same": "yes"}, {"format": "other"}, {"family": "sam4"}, {"more": 1}):
@@ -323,6 +328,7 @@ def test_a_clip(tmp_path, capsys):
         frame[np.hypot(x - 50 - 3 * t, y - 45) < 21] = 200, 80, 40
         Image.fromarray(frame).save(tmp_path / f"{t}.png")
     command = ["parity", "sam2-nano", "--clip", str(tmp_path), "--stage", "video"]
+    command += ["--tolerance", "1e-3"]  # float64 is not needed
     report = tmp_path / "report.json"
     assert cli.main([*command, "--json", str(report)]) == 0, capsys.readouterr().out
     (calls,) = json.loads(report.read_text(encoding="utf-8"))["masks"]
@@ -358,12 +364,13 @@ def test_the_plugin_runs_a_test_for_each_stage(tmp_path):
     (tmp_path / "test_checkpoint.py").write_text(PLUGIN)
     image = np.random.default_rng(0).integers(0, 256, (50, 70, 3), np.uint8)
     Image.fromarray(image).save(tmp_path / "cup.png")
-    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "0", "-p", "no:cacheprovider"]
     command += ["--strict-markers", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     names = {"test_parity[image]", "test_parity[point]", "test_own_image[box]"}
     names |= {f"test_all_stages[{stage}]" for stage in SAM2_STAGES} | {"test_without_a_marker"}
-    passed = {line.split("::")[-1].strip() for line in done.stdout.splitlines() if "PASSED" in line}
+    lines = [line for line in done.stdout.splitlines() if "PASSED" in line]
+    passed = {line.split("::")[-1].split()[0] for line in lines}
     assert passed == names, done.stdout + done.stderr
 
 
@@ -393,10 +400,3 @@ def test_judgement():
     assert compare_masks(("s", "i"), (mask, scores), (other, scores), Bounds()).iou == 0
     assert not compare_masks(("s", "i"), (mask, scores), (mask[:1], scores[:1]), Bounds()).same
     assert not compare_masks(("s", "i"), (mask, scores), (mask, scores + 1), Bounds()).same
-
-
-def test_the_model_may_be_loaded_already():
-    model = sam_rlx.load_model("sam-nano")
-    report = parity.check(model, np.full((40, 60, 3), 128, np.uint8), stages=["image"])
-    assert report.same, str(report)
-    assert report.masks == ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sam_rlx
+from support.cases import quick
 
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
 MODELS = ["sam-nano", "sam2-nano", "sam3-nano"]
@@ -23,8 +25,10 @@ def click(testing, model, image, threads, precision=None):
     return testing.click_loops(path, image, 200.0, 150.0, threads, precision=precision)
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8", "bfloat16"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "precision"),
+    quick(itertools.product(MODELS, ("float32", "int8", "bfloat16")), 0, 4, 8),
+)
 def test_threads_follow_from_the_work(testing, image, model, precision):
     least = testing.min_thread_work
     first = None
@@ -43,7 +47,7 @@ def test_threads_follow_from_the_work(testing, image, model, precision):
         np.testing.assert_array_equal(logits, first[1])
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", quick(MODELS, 1))
 def test_more_threads_than_a_click_has_work_for_change_nothing(testing, image, model):
     """The threads that 64 wake are those that the work is enough for."""
     few, _ = click(testing, model, image, 64)

@@ -25,9 +25,7 @@ def checkpoint(request, tmp_path_factory):
     return tiny_sam2.save_safetensors(path, tiny_sam2.TINY, weights), request.param
 
 
-def run_upstream(network, image, prompts, multimask):
-    predictor = upstream_sam2.image_predictor(network)
-    predictor.set_image(image)
+def run_upstream(predictor, prompts, multimask):
     masks, scores, low_res = predictor.predict(
         **prompts, multimask_output=multimask, return_logits=True
     )
@@ -40,24 +38,37 @@ def ours_of(prompts):
     return {k: v[0] if k == "mask_input" else v for k, v in prompts.items()}
 
 
-@pytest.mark.parametrize("multimask", [True, False])
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize(
-    "chosen", ["wide 400x600", "odd 303x384", "one column 120x1", "as large as the input"]
-)
-def test_predict(parity, checkpoint, images, chosen, prompt, multimask):
+CHOSEN = ["wide 400x600", "odd 303x384", "one column 120x1", "as large as the input"]
+
+
+@pytest.fixture(scope="module", params=CHOSEN)
+def predictors(request, parity, checkpoint, images):
+    """Predictors that have encoded an image: upstream's in float32 and float64, and ours by ISA."""
     path, version = checkpoint
     side = tiny_sam2.TINY.image_size
     cut = {"as large as the input": images["square 512x512"][100 : 100 + side, 200 : 200 + side]}
-    image, prompts = {**images, **cut}[chosen], PROMPTS[prompt]
-    network = network_of(version)
-    single = run_upstream(network, image, prompts, multimask)
+    image, network = {**images, **cut}[request.param], network_of(version)
+    single = upstream_sam2.image_predictor(network)
+    single.set_image(image)
     with upstream.float64():
-        exact = run_upstream(upstream.double(network), image, prompts, multimask)
-    names = ("image_embed", "high_res_0", "high_res_1", "logits", "iou_predictions", "low_res")
-    for isa in parity.isas:
-        predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(path, isa=isa))
+        exact = upstream_sam2.image_predictor(upstream.double(network))
+        exact.set_image(image)
+    ours = {isa: sam_rlx.ImagePredictor(sam_rlx.load_model(path, isa=isa)) for isa in parity.isas}
+    for predictor in ours.values():
         predictor.set_image(image)
+    return single, exact, ours
+
+
+@pytest.mark.parametrize("multimask", [True, False])
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_predict(parity, predictors, prompt, multimask):
+    one, other, ours_by_isa = predictors
+    prompts = PROMPTS[prompt]
+    single = run_upstream(one, prompts, multimask)
+    with upstream.float64():
+        exact = run_upstream(other, prompts, multimask)
+    names = ("image_embed", "high_res_0", "high_res_1", "logits", "iou_predictions", "low_res")
+    for isa, predictor in ours_by_isa.items():
         found = predictor.predict(
             **ours_of(prompts), multimask_output=multimask, return_logits=True
         )

@@ -1,5 +1,6 @@
 """`ImagePredictor` and `MaskGenerator` on SAM 3's click model beside upstream's `predict_inst`."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny_sam3
+from support.cases import quick
 from support.click_prompts import PROMPTS
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
@@ -43,9 +45,18 @@ def run_ours(model, image, prompts, multimask, **options):
     return (*embeddings, found.masks, found.iou_predictions, found.low_res_masks)
 
 
-@pytest.mark.parametrize("multimask", [True, False])
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("chosen", ["wide 400x600", "square 512x512", "one column 120x1"])
+# All of one image; of the others one more each by default.
+CASES = list(
+    itertools.product(
+        ("wide 400x600", "square 512x512", "one column 120x1"), PROMPTS, (True, False)
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "prompt", "multimask"),
+    quick(CASES, *range(len(PROMPTS) * 2), len(PROMPTS) * 2 + 2, len(PROMPTS) * 4 + 3),
+)
 def test_predict(parity, network, checkpoint, images, chosen, prompt, multimask):
     image, prompts = images[chosen], PROMPTS[prompt]
     single = clicks.predict_inst(network, image, prompts, multimask)
