@@ -77,7 +77,7 @@ def ours(order: dict[str, Any]) -> dict[str, Any]:
         sam_rlx.load_model(workload.ours),
         num_threads=order["threads"],
         resize="integer",
-        phrase_options={"new_det_thresh_without_masklets": False, **options(order)},
+        text_options={"new_det_thresh_without_masklets": False, **options(order)},
     )
     session.add_text(TEXT)
     *frames, last = clip(workload, order["warmup"] + 1)

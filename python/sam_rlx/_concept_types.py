@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._printable import shown
+from sam_rlx._synonyms import also
 
 # A text, or its ids.
 Text: TypeAlias = str | tuple[int, ...]
@@ -47,6 +48,7 @@ class RawDetections:
         )
 
 
+@also(phrases="texts")
 @dataclass(frozen=True, eq=False)
 class ConceptPrediction:
     """N instances: those of the first text, then those of the second, and so on.
@@ -62,8 +64,8 @@ class ConceptPrediction:
     scores : ndarray (N,), float32
         0 to 1, above the threshold.
     labels : ndarray (N,), int64
-        Index of the instance's text in `phrases`.
-    phrases : tuple
+        Index of the instance's text in `texts`.
+    texts : tuple
         The texts of the call as they were given: str, or tuples of ids. ``"visual"`` where
         there was none.
     low_res_masks : ndarray (N, S, S), float32
@@ -76,22 +78,27 @@ class ConceptPrediction:
     boxes: NDArray[np.float32]
     scores: NDArray[np.float32]
     labels: NDArray[np.int64]
-    phrases: tuple[Text, ...]
+    texts: tuple[Text, ...]
     low_res_masks: NDArray[np.float32]
     raw: tuple[RawDetections, ...] | None = None
 
     @property
     def names(self) -> tuple[Text, ...]:
         """The text of each instance."""
-        return tuple(self.phrases[label] for label in self.labels)
+        return tuple(self.texts[label] for label in self.labels)
+
+    @property
+    def phrases(self) -> tuple[Text, ...]:
+        """The same as `texts`."""
+        return self.texts
 
     def __repr__(self) -> str:
         height, width = self.masks.shape[1:]
         counts = ", ".join(
             f"{int((self.labels == label).sum())} {shown(text)}"
-            for label, text in enumerate(self.phrases[:6])
+            for label, text in enumerate(self.texts[:6])
         )
-        more = ", ..." if len(self.phrases) > 6 else ""
+        more = ", ..." if len(self.texts) > 6 else ""
         return f"<ConceptPrediction {len(self.scores)} masks of {height} x {width}: {counts}{more}>"
 
     def _repr_png_(self) -> bytes | None:

@@ -16,14 +16,16 @@ _INTERVAL = 0.5
 
 
 @contextmanager
-def reporter(progress: bool | Progress | None, unit: str, *, text: str = "") -> Iterator[Any]:
+def reporter(
+    progress: bool | Progress | None, unit: str, *, scale: bool = False, text: str = ""
+) -> Iterator[Any]:
     """Give what the argument `progress` of a public method asks for: a callable, or None.
 
     Parameters
     ----------
     progress : bool or callable
         A callable is given as it is. True: that of `terminal_bar`.
-    unit, text : str
+    unit, scale, text
         As for `terminal_bar`.
     """
     if callable(progress):
@@ -31,7 +33,7 @@ def reporter(progress: bool | Progress | None, unit: str, *, text: str = "") -> 
     elif not progress:
         yield None
     else:
-        with terminal_bar(unit, text=text) as report:
+        with terminal_bar(unit, scale=scale, text=text) as report:
             yield report
 
 

@@ -113,7 +113,8 @@ def _read_as_written(value: Any) -> None:
             hints = function.__annotations__
             hints.update({k: _Written(v) for k, v in hints.items() if isinstance(v, str)})
         described: Any = value
-        if value.__code__.co_argcount + value.__code__.co_kwonlyargcount > _MAX_LINES:
+        code = inspect.unwrap(value).__code__
+        if code.co_argcount + code.co_kwonlyargcount > _MAX_LINES:
             described.__signature__ = _Filled.from_callable(value)
 
 

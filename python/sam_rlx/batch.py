@@ -7,7 +7,6 @@ import inspect
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,9 +21,10 @@ from sam_rlx._batch.items import Item, Prompt
 from sam_rlx._batch.job import Job, Task
 from sam_rlx._batch.journal import Blocks
 from sam_rlx._internal.files.atomic import as_path
-from sam_rlx._progress import Progress, terminal_bar
+from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
+from sam_rlx._synonyms import also
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
 from sam_rlx.model import Isa, build_info
@@ -58,13 +58,14 @@ class Failure:
     error: str
 
 
+@also(out="output")
 @dataclass(frozen=True)
 class BatchResult:
     """What a batch has come to.
 
     Attributes
     ----------
-    out : Path
+    output : Path
         The folder.
     parts : list of Path
         Parquet files with a row for each item, in the order of the inputs.
@@ -78,20 +79,26 @@ class BatchResult:
         Of this run.
     """
 
-    out: Path
+    output: Path
     parts: list[Path]
     items: int
     done_before: int = 0
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def out(self) -> Path:
+        """The same as `output`."""
+        return self.output
+
     def __repr__(self) -> str:
-        return f"<BatchResult {self.out}, {self.items} items, {len(self.failures)} failed>"
+        return f"<BatchResult {self.output}, {self.items} items, {len(self.failures)} failed>"
 
 
+@also(out="output", box="boxes")
 def run(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     *,
     model: str | os.PathLike[str] | None = None,
     precision: Literal["float32", "bfloat16", "int8"] | None = None,
@@ -127,7 +134,7 @@ def run(
         ``path``, or ``image`` or ``bytes`` with the contents of files; ``points``, ``labels``,
         ``boxes`` and ``text`` if there are any), COCO documents (boxes are prompts) and JSON lists
         of views with named points. Clips are files with the suffix of a video.
-    out : str or path
+    output : str or path
         Folder of results: a new one, or one of the same batch, which goes on. It gets
         ``parts/part-0000000.parquet`` and so on, and ``masks/ITEM/NAME.png``.
     model : str or path, optional
@@ -197,7 +204,7 @@ def run(
     task = _task(replace(plan, items=items), texts, options)
     count = None if workers is None else as_integer("workers", workers, 1)
     job = Job(
-        out=os.path.abspath(as_path(out)),  # noqa: PTH100
+        out=os.path.abspath(as_path(output)),  # noqa: PTH100
         model=str(find_checkpoint(model or _default_model(task)).absolute()),
         task=task,
         load={"precision": precision, "key": key, "isa": isa},
@@ -214,17 +221,18 @@ def run(
         batch = _Batch(job, items, size)
         if retry_failed:
             batch.forget_failures()
-        with _reporter(progress) as report:
+        with reporter(progress, "image") as report:
             batch.run(engine, count, report)
         return batch.result(time.monotonic() - start)
 
 
-def read(out: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+@also(out="output")
+def read(output: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """Read the rows of a batch, in the order of its inputs.
 
     Parameters
     ----------
-    out : str or path
+    output : str or path
         The folder of `run`.
 
     Yields
@@ -241,7 +249,7 @@ def read(out: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     MissingExtraError
         pyarrow is not installed.
     """
-    folder = as_path(out) / "parts"
+    folder = as_path(output) / "parts"
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts:
         raise FileNotFoundError(f"batch: expected rows in {folder}, found none")
@@ -305,12 +313,6 @@ def _block_size(block: int | None, items: int) -> int:
     if block is not None:
         return as_integer("block", block, 1)
     return min(_MAX_BLOCK, max(1, items // _MAX_BLOCK))
-
-
-def _reporter(progress: bool | Progress) -> Any:
-    if callable(progress):
-        return nullcontext(progress)
-    return terminal_bar("image") if progress else nullcontext(None)
 
 
 class _Batch:

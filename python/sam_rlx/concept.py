@@ -20,6 +20,7 @@ from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
 from sam_rlx._embeddings import Encoded, ImageEmbeddings, encoded_image
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
+from sam_rlx._synonyms import also
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -97,6 +98,7 @@ class ConceptPredictor(ImageEmbeddings):
     def _restore(self, encoded: _core.ConceptImage | None) -> None:
         self._core.set_concept_image(encoded)
 
+    @also(box="boxes")
     def predict(
         self,
         image: Any = None,
@@ -111,7 +113,7 @@ class ConceptPredictor(ImageEmbeddings):
         threshold: float = 0.5,
         return_logits: bool = False,
         raw: bool = False,
-        progress: bool | Progress | None = None,
+        progress: bool | Progress = False,
     ) -> ConceptPrediction:
         """Find all instances of what the prompts describe.
 
@@ -148,7 +150,7 @@ class ConceptPredictor(ImageEmbeddings):
             True: `masks` holds float32 logits instead of bool.
         raw : bool
             True: also give all that the network computes, in `ConceptPrediction.raw`.
-        progress : bool or callable, optional
+        progress : bool or callable
             A callable gets (texts done, texts in all) after each text. True shows a bar on a
             terminal and in Jupyter if ``tqdm`` is installed, else nothing.
 
@@ -257,7 +259,7 @@ class ConceptPredictor(ImageEmbeddings):
             boxes=_joined(found, "boxes"),
             scores=_joined(found, "scores"),
             labels=np.repeat(np.arange(len(found)), counts),
-            phrases=texts,
+            texts=texts,
             low_res_masks=low_res,
             raw=raw or None,
         )

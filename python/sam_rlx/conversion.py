@@ -12,7 +12,7 @@ from sam_rlx._arrays import as_integer
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import Written
 from sam_rlx._internal.files.atomic import as_path
-from sam_rlx._progress import Progress
+from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
@@ -34,7 +34,7 @@ def convert(
     dtype: Dtype | None = None,
     key: str | None = None,
     num_threads: int | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress = False,
 ) -> Written:
     """Write a checkpoint as another kind of file.
 
@@ -47,9 +47,8 @@ def convert(
         that ``from_pretrained`` of transformers loads (``config.json``, ``model.safetensors`` and
         ``preprocessor_config.json``). Each file appears when it is complete.
     names : {"meta", "transformers"}, optional
-        Names of the tensors. Default: a ``.safetensors`` file
-        keeps the names of the source, whatever they are. A folder has transformers' names, a GGUF
-        file short forms of Meta's.
+        Names of the tensors. Default: a ``.safetensors`` file keeps the names of the source,
+        whatever they are. A folder has transformers' names, a GGUF file short forms of Meta's.
     dtype : str, optional
         Number format. Of ``.safetensors`` and folders: ``"F32"``, ``"F16"`` or ``"BF16"`` for all
         floats; by default numbers keep their bits, and packed ones become float32, which holds
@@ -58,8 +57,9 @@ def convert(
         Which of several models in the source, as for `load_model`.
     num_threads : int, optional
         Default: all cores available.
-    progress : callable, optional
-        Called with bytes written and bytes to write after each tensor.
+    progress : bool or callable
+        A callable gets (bytes written, bytes to write) after each tensor. True shows a bar on a
+        terminal and in Jupyter if ``tqdm`` is installed, else nothing.
 
     Returns
     -------
@@ -93,39 +93,45 @@ def convert(
     threads = 0 if num_threads is None else as_integer("num_threads", num_threads, 1)
     if _same_file(path, target):
         raise InvalidArgumentError(f"output: expected another file than the source, found {target}")
-    if target.suffix == ".gguf":
-        if names not in (None, "meta"):
-            raise InvalidArgumentError(f"names: expected None or 'meta' for GGUF, found {names!r}")
-        return gguf_conversion.to_gguf(
-            path,
-            target,
-            dtype or "F32",
-            may_grow=dtype is not None,
-            key=key,
-            num_threads=threads,
-            progress=progress,
+    _check_names(target, names)
+    with reporter(progress, "B", scale=True) as report:
+        if target.suffix == ".gguf":
+            return gguf_conversion.to_gguf(
+                path,
+                target,
+                dtype or "F32",
+                may_grow=dtype is not None,
+                key=key,
+                num_threads=threads,
+                progress=report,
+            )
+        if target.suffix == ".safetensors":
+            return safetensors.to_file(
+                path,
+                target,
+                names=names,
+                dtype=dtype,
+                key=key,
+                num_threads=threads,
+                progress=report,
+            )
+        return safetensors.to_folder(
+            path, target, dtype=dtype, key=key, num_threads=threads, progress=report
         )
+
+
+def _check_names(target: Path, names: str | None) -> None:
+    """Refuse an output of no known kind, and names that its kind does not have."""
     if target.suffix == ".safetensors":
-        return safetensors.to_file(
-            path,
-            target,
-            names=names,
-            dtype=dtype,
-            key=key,
-            num_threads=threads,
-            progress=progress,
-        )
-    if not is_folder_name(target):
+        return
+    is_gguf = target.suffix == ".gguf"
+    if not is_gguf and not is_folder_name(target):
         raise InvalidArgumentError(
             f"output: expected .safetensors, .gguf or a folder, found {target}"
         )
-    if names not in (None, "transformers"):
-        raise InvalidArgumentError(
-            f"names: expected None or 'transformers' for a folder, found {names!r}"
-        )
-    return safetensors.to_folder(
-        path, target, dtype=dtype, key=key, num_threads=threads, progress=progress
-    )
+    only, kind = ("meta", "GGUF") if is_gguf else ("transformers", "a folder")
+    if names not in (None, only):
+        raise InvalidArgumentError(f"names: expected None or {only!r} for {kind}, found {names!r}")
 
 
 def is_folder_name(path: Path) -> bool:

@@ -12,6 +12,7 @@ from sam_rlx import _core, _embedding_file
 from sam_rlx._arrays import Prompts, as_prompts
 from sam_rlx._embeddings import ImageEmbeddings
 from sam_rlx._public import public_names
+from sam_rlx._synonyms import also
 from sam_rlx.errors import StateError
 from sam_rlx.model import Model
 
@@ -162,6 +163,7 @@ class ImagePredictor(ImageEmbeddings):
         else:
             self._core.set_image_embeddings(*encoded_image)
 
+    @also(boxes="box")
     def predict(
         self,
         *,

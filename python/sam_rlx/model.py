@@ -11,6 +11,7 @@ from sam_rlx import _core
 from sam_rlx._arrays import as_integer
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint, local_path, packaged_name
+from sam_rlx._synonyms import also
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 __all__ = ["Model", "build_info", "load_model"]
@@ -145,6 +146,11 @@ class Model:
         return self._core.img_size
 
     @property
+    def image_size(self) -> int:
+        """The same as `img_size`, by the name of `load_model`'s argument."""
+        return self.img_size
+
+    @property
     def mask_side(self) -> int:
         """Side of `mask_input` and of low-resolution masks, in pixels."""
         return self._core.mask_side
@@ -166,6 +172,7 @@ class Model:
         return {key: list(names) for key, names in self._core.report.items()}
 
 
+@also(img_size="image_size")
 def load_model(
     source: str | os.PathLike[str],
     *,

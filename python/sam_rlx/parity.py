@@ -25,9 +25,10 @@ from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, co
 from sam_rlx._parity.references import Reference
 from sam_rlx._parity.report import Report
 from sam_rlx._parity.stages import Ours, Outcome
-from sam_rlx._progress import Progress
+from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
+from sam_rlx._synonyms import also
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model, load_model
 
@@ -42,6 +43,7 @@ Key = tuple[str, str]  # image and stage
 _EXACT_MEMORY = 3.5
 
 
+@also(model="checkpoint", frames="clip")
 def check(
     checkpoint: str | os.PathLike[str] | Model,
     images: Any = None,
@@ -55,7 +57,7 @@ def check(
     tolerance: float | None = None,
     num_threads: int | None = None,
     key: str | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress = False,
 ) -> Report:
     """Run a checkpoint through the reference and through ours, and compare.
 
@@ -92,8 +94,9 @@ def check(
         Of ours. Default: the cores this process may use.
     key : str, optional
         Which of several models in the checkpoint, as `load_model` takes it.
-    progress : callable, optional
-        Called with steps done and steps to do.
+    progress : bool or callable
+        A callable gets (steps done, steps to do) after each. True shows a bar on a terminal and in
+        Jupyter if ``tqdm`` is installed, else nothing.
 
     Returns
     -------
@@ -123,13 +126,14 @@ def check(
     network = kind(model, _reference_weights(model, reference_checkpoint))
     exact = bound is None and _exact_fits(network)
     layered = [stage for _, stage in inputs if stage not in stage_module.MASKS_ALONE]
-    meter = _Meter(2 * len(inputs) + (len(layered) if exact else 0), progress)
-
-    ours_side = Ours(model, num_threads)
-    ours = {key: meter.step(ours_side.run(key[1], pixels, text)) for key, pixels in inputs.items()}
-    del ours_side
-    single = _run_reference(network, ours, inputs, text, meter, exact=False)
-    wide = _run_reference(network, ours, inputs, text, meter, exact=True) if exact else None
+    steps = 2 * len(inputs) + (len(layered) if exact else 0)
+    with reporter(progress, "stage") as report:
+        meter = _Meter(steps, report)
+        own = Ours(model, num_threads)
+        ours = {key: meter.step(own.run(key[1], pixels, text)) for key, pixels in inputs.items()}
+        del own
+        single = _run_reference(network, ours, inputs, text, meter, exact=False)
+        wide = _run_reference(network, ours, inputs, text, meter, exact=True) if exact else None
     bounds = _bounds(model, bound)
     layers, skipped = _compare_layers(network, ours, single, wide, bounds)
     masks = _compare_masks(ours, single, bounds)

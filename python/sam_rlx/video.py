@@ -13,6 +13,7 @@ from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
 from sam_rlx._printable import with_model
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
+from sam_rlx._synonyms import also
 from sam_rlx._video import files, text_prompts
 from sam_rlx._video.frames import open_frames
 from sam_rlx._video.session import Session
@@ -66,7 +67,7 @@ class VideoPredictor:
         Pillow's bicubic filter. Folders: the same, for SAM 3 Pillow's bilinear filter. Video files:
         FFmpeg's bilinear filter, for SAM 3 OpenCV's bicubic one. "float", "integer": as for
         `ImagePredictor`.
-    phrase_options : mapping, optional
+    text_options : mapping, optional
         For texts: arguments of upstream's video model by their names, instead of the released
         values, such as ``score_threshold_detection`` (0.5), ``new_det_thresh`` (0.7),
         ``hotstart_delay`` (15), ``max_num_objects`` (10000; of one text),
@@ -87,6 +88,7 @@ class VideoPredictor:
         The package that decodes the frames is not installed.
     """
 
+    @also(phrase_options="text_options")
     def __init__(
         self,
         model: Model,
@@ -99,7 +101,7 @@ class VideoPredictor:
         history: int | None = 64,
         memory_selection: bool | None = None,
         resize: Literal["video", "float", "integer"] = "video",
-        phrase_options: Mapping[str, Any] | None = None,
+        text_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(model, Model):
             found = type(model).__name__
@@ -120,7 +122,7 @@ class VideoPredictor:
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
         self._core.num_frames = None if source is None else source.count
         self._session = Session(self._core, source)
-        self._text_options = text_prompts.checked_options(phrase_options or {}, source is None)
+        self._text_options = text_prompts.checked_options(text_options or {}, source is None)
         self._exclusive = _core.Exclusive("VideoPredictor")
 
     def __repr__(self) -> str:
@@ -160,6 +162,7 @@ class VideoPredictor:
 
     # ---------------------------------------------------------------- prompts
 
+    @also(boxes="box")
     def add_prompt(
         self,
         frame_index: int,
@@ -238,6 +241,7 @@ class VideoPredictor:
             self._core.commit()
         return self
 
+    @also(box="boxes")
     def add_text(
         self,
         text: str | Sequence[str] | None = None,

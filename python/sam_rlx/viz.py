@@ -17,6 +17,7 @@ from sam_rlx._arrays import as_bools, as_integer, as_items, as_number, as_rgb
 from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._printable import shown
 from sam_rlx._public import public_names
+from sam_rlx._synonyms import also
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = ["color", "overlay", "overlay_concepts", "overlay_records"]
@@ -40,6 +41,7 @@ def color(identity: int) -> tuple[int, int, int]:
     return round(255 * red), round(255 * green), round(255 * blue)
 
 
+@also(box="boxes")
 def overlay(
     image: Any,
     masks: ArrayLike | Iterable[ArrayLike],
@@ -144,6 +146,7 @@ def overlay_records(
     return overlay(image, masks, identities=[number for number, _ in numbered], opacity=opacity)
 
 
+@also(box="boxes")
 def overlay_concepts(
     image: Any,
     found: ConceptPrediction,

@@ -24,6 +24,7 @@ from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._packages import missing
 from sam_rlx._printable import with_model
 from sam_rlx._public import public_names
+from sam_rlx._synonyms import also
 from sam_rlx.model import Model
 
 try:
@@ -325,7 +326,7 @@ class VideoWidget(_Widget):
     ----------
     model : Model
         Of SAM 2, or of SAM 3 with the tracker.
-    clip : path, folder, array (T, H, W, 3) or sequence of images
+    frames : path, folder, array (T, H, W, 3) or sequence of images
         As for `VideoPredictor`, of known length.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
@@ -343,8 +344,9 @@ class VideoWidget(_Widget):
     _session: VideoSession
     _kind = VideoSession
 
-    def __init__(self, model: Model, clip: Any, *, num_threads: int | None = None) -> None:
-        super().__init__(model, clip, num_threads=num_threads)
+    @also(clip="frames")
+    def __init__(self, model: Model, frames: Any, *, num_threads: int | None = None) -> None:
+        super().__init__(model, frames, num_threads=num_threads)
 
     def _about(self) -> str:
         return f"{self.num_frames} frames, {len(self.objects)} objects"
@@ -359,33 +361,39 @@ class VideoWidget(_Widget):
         """Number of frames."""
         return self._session.count
 
-    def masks(self, frame: int) -> dict[str, NDArray[np.bool_]]:
+    @also(frame="frame_index")
+    def masks(self, frame_index: int) -> dict[str, NDArray[np.bool_]]:
         """Return the masks bool (H, W) that are known on a frame, by the names of the objects.
 
         Of objects with one name the later ones have their number behind it: ``"cat (2)"``.
         """
-        known = self._session.masks(frame)
+        known = self._session.masks(frame_index)
         names = unique_names(self._session.tracks)
         return {name: known[at].to_mask() for at, name in names.items() if at in known}
 
-    def preview(self, frame: int | None = None) -> NDArray[np.uint8]:
+
+    @also(frame="frame_index")
+    def preview(self, frame_index: int | None = None) -> NDArray[np.uint8]:
         """Return a frame with its masks, uint8 (H, W, 3); by default the first with masks."""
-        if frame is None:
-            frame = next(iter(self._session.known_frames()), 0)
-        known = self._session.masks(frame)
+        if frame_index is None:
+            frame_index = next(iter(self._session.known_frames()), 0)
+        known = self._session.masks(frame_index)
         numbers = sorted(known)
         masks = [known[number].to_mask() for number in numbers]
-        return viz.overlay(self._session.read(frame), masks, identities=numbers)
+        return viz.overlay(self._session.read(frame_index), masks, identities=numbers)
 
-    def click(self, frame: int, x: float, y: float, label: int = 1) -> None:
+    @also(frame="frame_index")
+    def click(self, frame_index: int, x: float, y: float, label: int = 1) -> None:
         """Click on a frame at (x, y), in pixels: label 1 inside of the object, 0 outside."""
-        self._session.call("click", frame=frame, x=x, y=y, label=label)
+        self._session.call("click", frame=frame_index, x=x, y=y, label=label)
 
-    def box(self, frame: int, x0: float, y0: float, x1: float, y1: float) -> None:
+    @also(frame="frame_index")
+    def box(self, frame_index: int, x0: float, y0: float, x1: float, y1: float) -> None:
         """Drag a box around an object on a frame."""
-        self._session.call("box", frame=frame, box=[x0, y0, x1, y1])
+        self._session.call("box", frame=frame_index, box=[x0, y0, x1, y1])
 
-    def propagate(self, frame: int | None = None, *, reverse: bool = False) -> None:
+    @also(frame="start_frame")
+    def propagate(self, start_frame: int | None = None, *, reverse: bool = False) -> None:
         """Track all objects, from a frame on; by default from the first prompt. Waits for the end.
 
         `stop`, a view's button and Ctrl-C end it after the current frame.
@@ -398,7 +406,7 @@ class VideoWidget(_Widget):
             else:
                 future.set_exception(error)
 
-        self._session.call("propagate", frame=frame, reverse=reverse, ended=ended)
+        self._session.call("propagate", frame=start_frame, reverse=reverse, ended=ended)
         try:
             self._session.wait(future)
         except KeyboardInterrupt:

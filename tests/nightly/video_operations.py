@@ -44,7 +44,7 @@ def digest(value: Any) -> Any:
     """Return what tells two answers apart."""
     if isinstance(value, sam_rlx.VideoFrame):
         masks = {k: hashlib.sha256(m.tobytes()).hexdigest() for k, m in value.masks.items()}
-        return value.frame_index, masks, dict(value.scores), dict(value.phrases)
+        return value.frame_index, masks, dict(value.scores), dict(value.texts)
     if isinstance(value, list):
         return [digest(entry) for entry in value]
     return None

@@ -50,7 +50,7 @@ def test_texts(run: Callable[..., tuple], checkpoint: Path, tmp_path: Path) -> N
         document["annotations"], found.labels, found.scores, strict=True
     ):
         assert entry["category_id"] == label + 1
-        assert entry["phrase"] == found.phrases[label]
+        assert entry["phrase"] == found.texts[label]
         assert entry["score"] == pytest.approx(score)
     with np.load(npz) as arrays:
         np.testing.assert_array_equal(arrays["masks"], found.masks)

@@ -53,11 +53,11 @@ def run(
 def test_track(
     run: Callable[..., tuple[int, str, str]], checkpoint: Path, moving: Path, tmp_path: Path
 ) -> None:
-    session = sam_rlx.VideoPredictor(sam_rlx.load_model(checkpoint), moving, phrase_options=OPTIONS)
+    session = sam_rlx.VideoPredictor(sam_rlx.load_model(checkpoint), moving, text_options=OPTIONS)
     session.add_prompt(0, "click", point_coords=[[20, 28]], point_labels=[1])
     session.add_text("person").add_text("cat")
     expected = list(session.propagate())
-    assert {p for frame in expected for p in frame.phrases.values()} == {"person", "cat"}
+    assert {p for frame in expected for p in frame.texts.values()} == {"person", "cat"}
 
     click = ["--object", "click", "--point", "20,28"]
     code, out, err = run(*click, *WORDS, "--output", tmp_path / "out")
@@ -72,9 +72,9 @@ def test_track(
             entry = next(found)
             assert entry["object"] == str(obj_id)
             assert document["images"][entry["image_id"] - 1]["frame_index"] == frame.frame_index
-            assert names[entry["category_id"]] == frame.phrases.get(obj_id, "object")
-            assert entry.get("phrase") == frame.phrases.get(obj_id)
-            score = entry["score" if obj_id in frame.phrases else "object_score"]
+            assert names[entry["category_id"]] == frame.texts.get(obj_id, "object")
+            assert entry.get("phrase") == frame.texts.get(obj_id)
+            score = entry["score" if obj_id in frame.texts else "object_score"]
             assert score == pytest.approx(frame.scores[obj_id])
             path = tmp_path / "out" / "masks" / f"{obj_id}_{frame.frame_index:05d}.png"
             assert np.array_equal(io.read_image(path)[..., 0] > 0, mask)

@@ -77,4 +77,4 @@ def test_the_output_of_quantize(run_cli: Run, tmp_path: Path, words: list[str]) 
 def test_one_output_is_needed(run_cli: Run, words: list[str]) -> None:
     code, _, errors = run_cli("quantize", "sam-nano", "--type", "Q4_0", *words)
     assert code == 2
-    assert "expected an output, by its position or by --output, found" in errors
+    assert "expected OUT or --output, found" in errors

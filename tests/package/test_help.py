@@ -23,6 +23,7 @@ from sam_rlx import _safetensors, generator
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._nearest import did_you_mean
 from sam_rlx._public import _Filled
+from sam_rlx._synonyms import also
 from sam_rlx.compat.segment_anything import modeling
 
 ROOT = Path(__file__).parents[2]
@@ -268,3 +269,44 @@ def test_drop_in_classes_tell_their_model(model: sam_rlx.Model) -> None:
     assert repr(sam) == f"<Sam sam {model.variant}>"
     assert repr(module.SamPredictor(sam)) == f"<SamPredictor sam {model.variant}>"
     assert repr(module.SamAutomaticMaskGenerator(sam)).startswith("<SamAutomaticMaskGenerator sam ")
+
+
+def test_other_names_of_arguments() -> None:
+    @also(colour="color")
+    def paint(color: str, width: int = 1) -> tuple[str, int]:
+        """Paint."""
+        return color, width
+
+    assert paint("red") == paint(color="red") == paint(colour="red") == ("red", 1)
+    assert str(inspect.signature(paint)) == "(color: 'str', width: 'int' = 1) -> 'tuple[str, int]'"
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="color: expected it once, found it as"):
+        paint(color="red", colour="blue")
+
+
+def test_the_same_thing_has_the_same_name(model: sam_rlx.Model) -> None:
+    predictor = sam_rlx.ImagePredictor(model, num_threads=1)
+    predictor.set_image(IMAGE)
+    box = [1, 1, 5, 4]
+    one, other = predictor.predict(box=box), predictor.predict(boxes=box)
+    assert one.low_res_masks.tobytes() == other.low_res_masks.tobytes()
+    assert model.image_size == model.img_size
+    fields: dict[str, Any] = {"frame_index": 0, "masks": {}, "scores": {}}
+    frame = sam_rlx.VideoFrame(**fields, phrases={1: "cup"})
+    assert frame.texts == frame.phrases == {1: "cup"}
+    result = sam_rlx.batch.BatchResult(out=Path("a"), parts=[], items=0)
+    assert result.output == result.out == Path("a")
+    drawn = [sam_rlx.viz.overlay(IMAGE, [], **{name: box}) for name in ("box", "boxes")]
+    assert drawn[0].tobytes() == drawn[1].tobytes()
+
+
+@pytest.mark.source_tree
+def test_the_page_lists_every_other_name() -> None:
+    page = (ROOT / "docs" / "coming_from.md").read_text()
+    rows = {tuple(re.findall(r"`(.+?)`", line)[:2]) for line in page.splitlines() if "|" in line}
+    count = 0
+    for _, value in _callables():
+        for made in (value, vars(value).get("__init__") if inspect.isclass(value) else None):
+            names = getattr(made, "__synonyms__", {})
+            assert {(name, other) for other, name in names.items()} <= rows
+            count += len(names)
+    assert count > 15

@@ -162,7 +162,7 @@ def test_integers_have_a_largest_value() -> None:
 def test_wrong_options_of_texts_are_refused(options: dict[str, Any], text: str) -> None:
     frame = [[[0, 0, 0]] * 8] * 8
     session = sam_rlx.VideoPredictor(
-        sam_rlx.load_model("sam3-nano"), frames=[frame], phrase_options=options
+        sam_rlx.load_model("sam3-nano"), frames=[frame], text_options=options
     )
     with pytest.raises(sam_rlx.InvalidArgumentError, match=text):
         session.add_text("a cup")

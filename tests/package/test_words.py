@@ -45,9 +45,8 @@ WRONG_LIMIT = re.compile(r"\b(kMost[A-Z]|_?MOST_)\w*")
 # Names that users write: options, attributes of results, keys of files.
 PUBLIC = re.compile(r"phrase_options|\bphrases\b|[\"(, ]phrase[\"=]")
 PUBLIC_FILES = re.compile(
-    r"(python/sam_rlx/(_concept_types|concept|video|_video/\w+|_parity/stages|cli/\w+)"
-    r"|python/sam_rlx/compat/sam3/model/sam3_video_inference|docs/text_prompts|benchmarks/rivals/\w+"
-    r"|tests/.*)\.(py|md)"
+    r"(python/sam_rlx/(_concept_types|video|_video/types|cli/\w+)|docs/coming_from|tests/.*)"
+    r"\.(py|md)"
 )
 
 

@@ -66,7 +66,7 @@ def check(
     run = oracle.run64 if wide_borders else oracle.run
     expected = run(video, frames, oracle.play(steps))
     session = sam_rlx.VideoPredictor(
-        model, frames, resize="integer", history=None, phrase_options={**ANY, **options}
+        model, frames, resize="integer", history=None, text_options={**ANY, **options}
     )
     ours = play(session, steps, frames.shape[1:3])
     assert [frame.frame_index for frame in ours] == [frame for frame, _ in expected]

@@ -154,7 +154,7 @@ class Ours:
                 num_threads=self._threads,
                 fill_hole_area=0,
                 # As upstream: where nothing is followed yet, any finding is a new object.
-                phrase_options={**VIDEO_TEXT, "new_det_thresh_without_masklets": False},
+                text_options={**VIDEO_TEXT, "new_det_thresh_without_masklets": False},
             )
             session.add_text(text)
             found = [(frame.masks, frame.scores) for frame in session.propagate()]

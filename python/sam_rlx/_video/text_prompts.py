@@ -25,7 +25,7 @@ def checked_options(options: Mapping[str, Any], streaming: bool) -> dict[str, An
     """Return the options of upstream's video model, with those that differ here."""
     if _FORGET in options and not streaming:
         raise InvalidArgumentError(
-            f"phrase_options: expected {_FORGET} with pushed frames only, found frames"
+            f"text_options: expected {_FORGET} with pushed frames only, found frames"
         )
     checked = {**_DEFAULTS, **(_STREAM if streaming else {}), **options}
     as_integer(_FORGET, checked.get(_FORGET, 0), 0)

@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx._arrays import as_prompts
 from sam_rlx._pixels import as_array
 from sam_rlx._printable import shown
+from sam_rlx._synonyms import also
 from sam_rlx._video.frames import FrameKind
 from sam_rlx.errors import InvalidArgumentError
 
 
+@also(phrases="texts")
 @dataclass(frozen=True, eq=False)
 class VideoFrame:
     """Masks of one frame.
@@ -33,7 +35,7 @@ class VideoFrame:
         clicked; it is here only where it is seen.
     logits : dict, optional
         By object: float32 (H, W), on request.
-    phrases : dict
+    texts : dict
         By object that a text named: the text.
     """
 
@@ -41,7 +43,12 @@ class VideoFrame:
     masks: dict[Hashable, NDArray[np.bool_]]
     scores: dict[Hashable, float]
     logits: dict[Hashable, NDArray[np.float32]] | None = None
-    phrases: dict[Hashable, str] = field(default_factory=dict)
+    texts: dict[Hashable, str] = field(default_factory=dict)
+
+    @property
+    def phrases(self) -> dict[Hashable, str]:
+        """The same as `texts`."""
+        return self.texts
 
     def __repr__(self) -> str:
         names = ", ".join(
@@ -58,7 +65,7 @@ class VideoFrame:
             return None
         masks = list(self.masks.values())
         captions = [
-            f"{self.phrases[obj_id]} {obj_id}" if obj_id in self.phrases else str(obj_id)
+            f"{self.texts[obj_id]} {obj_id}" if obj_id in self.texts else str(obj_id)
             for obj_id in self.masks
         ]
         return png(masks, masks[0].shape, captions)
@@ -134,5 +141,5 @@ def to_frame(
     for text, (numbers, pixels, probabilities) in found:
         frame.masks.update(zip(numbers, pixels, strict=True))
         frame.scores.update(zip(numbers, probabilities, strict=True))
-        frame.phrases.update(dict.fromkeys(numbers, text))
+        frame.texts.update(dict.fromkeys(numbers, text))
     return frame

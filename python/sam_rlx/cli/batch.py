@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> None:
 def _tell(args: argparse.Namespace, result: Any) -> None:
     failures = [vars(failure) for failure in result.failures]
     document = JSON_MARK | {
-        "out": str(result.out),
+        "out": str(result.output),
         "parts": [str(path) for path in result.parts],
         "items": result.items,
         "done_before": result.done_before,
@@ -156,7 +156,7 @@ def _tell(args: argparse.Namespace, result: Any) -> None:
     done = result.items - len(failures)
     line = (
         f"{done} of {common.counted(result.items, 'image')} done, {result.done_before} of them "
-        f"before, in {result.seconds:.1f} s: {result.out / 'parts'}"
+        f"before, in {result.seconds:.1f} s: {result.output / 'parts'}"
     )
     common.tell(line, sys.stderr if args.json == "-" else None)
     if failures:

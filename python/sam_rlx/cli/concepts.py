@@ -120,7 +120,7 @@ class ConceptFinder:
         return self._found(image, found, say)
 
     def _found(self, image: NDArray[np.uint8], found: ConceptPrediction, say: Say) -> Found:
-        texts = [str(text) for text in found.phrases]
+        texts = [str(text) for text in found.texts]
         counts = [int(np.count_nonzero(found.labels == label)) for label in range(len(texts))]
         for count, text in zip(counts, texts, strict=True):
             say(f"found {count} of {text!r}")

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     _check(args)
     source = quantize.find_source(args)
     try:
-        with terminal_bar("B", scale=True) as progress:
+        with terminal_bar("B", scale=True, text="reading") as progress:
             written = convert(
                 source,
                 args.output,

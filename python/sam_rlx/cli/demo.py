@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sam_rlx import io, viz
+from sam_rlx._progress import terminal_clock
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
 from sam_rlx.image import ImagePredictor
@@ -48,10 +49,12 @@ def run(args: argparse.Namespace) -> None:
     common.refuse_foreign("--output", args.output, overwrite=args.overwrite)
     image = io.read_image(IMAGE)
     start = time.perf_counter()
-    model = load_model(args.model, precision=args.precision, key=args.key)
+    with terminal_clock("loading"):
+        model = load_model(args.model, precision=args.precision, key=args.key)
     loaded = time.perf_counter()
     predictor = ImagePredictor(model, num_threads=args.threads)
-    predictor.set_image(image)
+    with terminal_clock("encoding"):
+        predictor.set_image(image)
     encoded = time.perf_counter()
     result = predictor.predict(point_coords=[POINT], point_labels=[1])
     decoded = time.perf_counter()

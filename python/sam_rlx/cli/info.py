@@ -8,6 +8,7 @@ from typing import Any
 
 from sam_rlx import _core
 from sam_rlx import model as models
+from sam_rlx._progress import terminal_clock
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.cli import common
 from sam_rlx.errors import SamRlxError
@@ -42,17 +43,8 @@ def run(args: argparse.Namespace) -> None:
     """Run the command."""
     found: dict[str, Any] = {"build": models.build_info()}
     if args.model is not None:
-        path = os.fspath(find_checkpoint(args.model))
-        try:
-            found["model"] = _facts(models.load_model(args.model, key=args.key), args.key)
-        except SamRlxError as error:
-            try:
-                found["file"] = _core.inspect_checkpoint(path, args.key)
-            except SamRlxError:
-                raise error from None  # nothing can be read: the first reason says why
-            found["reason"] = str(error)
-        else:
-            found["file"] = _core.inspect_checkpoint(path, args.key)
+        with terminal_clock("reading"):
+            found |= _read(args.model, args.key)
     if args.json:
         print(json.dumps(found, indent=1))
         return
@@ -63,6 +55,19 @@ def run(args: argparse.Namespace) -> None:
         _print_model(found["model"], found["file"])
     elif "file" in found:
         _print_file(args.model, found["file"], found["reason"])
+
+
+def _read(source: str, key: str | None) -> dict[str, Any]:
+    """Return what is known of a checkpoint: its file, and its model or why it does not load."""
+    path = os.fspath(find_checkpoint(source))
+    try:
+        model = _facts(models.load_model(source, key=key), key)
+    except SamRlxError as error:
+        try:
+            return {"file": _core.inspect_checkpoint(path, key), "reason": str(error)}
+        except SamRlxError:
+            raise error from None  # nothing can be read: the first reason says why
+    return {"model": model, "file": _core.inspect_checkpoint(path, key)}
 
 
 def _facts(model: models.Model, key: str | None) -> dict[str, Any]:

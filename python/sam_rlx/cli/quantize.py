@@ -47,7 +47,7 @@ def add_parser(commands: Any) -> None:
 
 
 def add_output_arguments(parser: argparse.ArgumentParser, metavar: str, text: str) -> None:
-    """Add the output by its position, and as the option that other commands have."""
+    """Add the output as a word, and as the option that other commands have."""
     kind: dict[str, Any] = {"type": Path, "metavar": metavar}
     parser.add_argument("output", nargs="?", help=text, **kind)
     parser.add_argument(*common.OUTPUT, dest="output_option", help="the same", **kind)
@@ -57,7 +57,7 @@ def take_output(args: argparse.Namespace) -> None:
     """Make one output of the two that `add_output_arguments` adds."""
     if (args.output is None) == (args.output_option is None):
         found = "none" if args.output is None else "both"
-        raise UsageError(f"expected an output, by its position or by --output, found {found}")
+        raise UsageError(f"expected OUT or --output, found {found}")
     args.output = args.output or args.output_option
 
 
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
 def write_gguf(args: argparse.Namespace, dtype: str, *, may_grow: bool) -> None:
     """Write the GGUF file of the arguments and say what is in it."""
     source = find_source(args)
-    with terminal_bar("B", scale=True) as progress:
+    with terminal_bar("B", scale=True, text="quantizing") as progress:
         written = gguf_conversion.to_gguf(
             source,
             args.output,

@@ -189,7 +189,7 @@ def run(args: argparse.Namespace) -> None:
     if prompts.texts and not model.supports_text:
         raise UsageError(f"--text: expected a checkpoint of SAM 3 as --model, found {args.model}")
     session = VideoPredictor(
-        model, source, num_threads=args.threads, phrase_options=_text_options(args.threshold)
+        model, source, num_threads=args.threads, text_options=_text_options(args.threshold)
     )
     with terminal_clock("encoding"):
         for (frame, name), group in prompts.objects.items():

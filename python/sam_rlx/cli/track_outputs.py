@@ -121,8 +121,8 @@ class TrackOutputs:
         )
         for name, (obj_id, mask) in zip(names, frame.masks.items(), strict=True):
             category, fields = 1, {"object": name, "object_score": frame.scores[obj_id]}
-            if obj_id in frame.phrases:
-                text = frame.phrases[obj_id]
+            if obj_id in frame.texts:
+                text = frame.texts[obj_id]
                 category = 1 + self.categories.index(text)
                 fields = {"object": name, "phrase": text, "score": frame.scores[obj_id]}
             annotation = io.coco_annotation(mask, **fields)
@@ -165,8 +165,8 @@ class TrackOutputs:
 def _captions(frame: VideoFrame) -> list[str]:
     """Return what is written on each mask: its name, or its text, number and score."""
     return [
-        f"{frame.phrases[obj_id]} {obj_id} {frame.scores[obj_id]:.2f}"
-        if obj_id in frame.phrases
+        f"{frame.texts[obj_id]} {obj_id} {frame.scores[obj_id]:.2f}"
+        if obj_id in frame.texts
         else str(obj_id)
         for obj_id in frame.masks
     ]

@@ -66,7 +66,7 @@ def part(found: sam_rlx.ConceptPrediction, label: int) -> sam_rlx.ConceptPredict
         boxes=found.boxes[rows],
         scores=found.scores[rows],
         labels=np.zeros(rows.sum(), np.int64),
-        phrases=(found.phrases[label],),
+        texts=(found.texts[label],),
         low_res_masks=found.low_res_masks[rows],
     )
 
@@ -115,7 +115,7 @@ def test_texts_do_not_meet(predictor: sam_rlx.ConceptPredictor, model: sam_rlx.M
     fresh = sam_rlx.ConceptPredictor(model, 1)
     fresh._core.set_concept_image(predictor._core.concept_image)
     for label in (0, 3, 31, 32, 35, 36):
-        same(part(found, label), fresh.predict(text=found.phrases[label], **prompts))
+        same(part(found, label), fresh.predict(text=found.texts[label], **prompts))
 
 
 def test_image_here_or_before(
@@ -219,7 +219,7 @@ def test_ids_in_place_of_words(predictor: sam_rlx.ConceptPredictor) -> None:
     words = predictor.predict(text=["a cat", "cat 1"], threshold=LOW)
     found = predictor.predict(text=ids, threshold=LOW)
     same(found, words)
-    assert found.phrases == tuple(tuple(row) for row in ids.tolist())
+    assert found.texts == tuple(tuple(row) for row in ids.tolist())
     alone = predictor.predict(text=[49406, 320, 2368, 49407], threshold=LOW)
     same(alone, part(words, 0))
 
@@ -228,7 +228,7 @@ def test_points_and_boxes_alone_are_the_word_visual(predictor: sam_rlx.ConceptPr
     for prompts in ({"boxes": BOX}, {"point_coords": [30, 40], "point_labels": 0}):
         found = predictor.predict(**prompts, threshold=LOW)
         same(found, predictor.predict(text="visual", **prompts, threshold=LOW))
-        assert found.phrases == ("visual",)
+        assert found.texts == ("visual",)
 
 
 def test_labels_are_positive_by_default(predictor: sam_rlx.ConceptPredictor) -> None:

@@ -80,7 +80,7 @@ def test_prompts(judges, model, images, name):
         expected, threshold = concepts.ground(judges(name), **prompts)
         found = predictor.predict(threshold=threshold, **prompts)
         check(expected, found)
-        assert found.phrases == (prompts.get("text", "visual"),)
+        assert found.texts == (prompts.get("text", "visual"),)
         assert found.masks.shape[1:] == image.shape[:2]
 
 
@@ -169,7 +169,7 @@ def test_raw_outputs(judges, model, images, parity):
             ours = np.asarray(getattr(raw, name), np.float32)
             parity.close(ours, exact[name], single[name], name, [each[name] for each in more])
         kept = 1 / (1 + np.exp(-raw.pred_logits)) / (1 + np.exp(-raw.presence_logit_dec)) > 0.3
-        label = found.phrases.index(text)
+        label = found.texts.index(text)
         np.testing.assert_array_equal(
             found.low_res_masks[found.labels == label], raw.pred_masks[kept]
         )

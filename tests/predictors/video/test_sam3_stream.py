@@ -25,7 +25,7 @@ def follow():
 
     def run(forget_unseen_after, obj_id=None):
         options = {"forget_unseen_after": forget_unseen_after}
-        session = sam_rlx.VideoPredictor(model, phrase_options=options).add_text("red circle")
+        session = sam_rlx.VideoPredictor(model, text_options=options).add_text("red circle")
         frames, alive = [], []
         for t in range(SEEN + HIDDEN + 2):
             frames.append(session.push(paint(t)))

@@ -114,7 +114,7 @@ def test_session(models, script, seed):
 def session(models, frames=None, seed=26, **options):
     options = {
         "resize": "integer",
-        "phrase_options": {**text_clips.ANY, **oracle.OPTIONS},
+        "text_options": {**text_clips.ANY, **oracle.OPTIONS},
         **options,
     }
     return sam_rlx.VideoPredictor(models(seed)[0], frames, **options)
@@ -132,7 +132,7 @@ def same(a, b):
 
 def of_text(frames, text):
     """Results of one text, its objects numbered from 0."""
-    objects = sorted({k for f in frames for k, named in f.phrases.items() if named == text})
+    objects = sorted({k for f in frames for k, named in f.texts.items() if named == text})
     number = {obj: i for i, obj in enumerate(objects)}
     return [
         (f.frame_index, {number[k]: m.tobytes() for k, m in f.masks.items() if k in number})
@@ -148,7 +148,7 @@ def test_texts_do_not_influence_each_other(models):
         assert of_text(found, text) == of_text(alone, text)
         assert any(masks for _, masks in of_text(found, text))
     names = [name for frame in found for name in frame.masks]
-    assert all(set(frame.phrases.values()) <= {TEXT, "cat"} for frame in found)
+    assert all(set(frame.texts.values()) <= {TEXT, "cat"} for frame in found)
     assert len(both.obj_ids) == len(set(both.obj_ids)) > 2
     assert set(both.obj_ids) & set(names)
 
@@ -163,7 +163,7 @@ def test_clicked_objects_are_as_they_would_be_alone(models):
     for x, y in zip(with_text, without, strict=True):
         assert np.array_equal(x.masks[5], y.masks[5])
         assert x.scores[5] == y.scores[5]
-        assert 5 not in x.phrases
+        assert 5 not in x.texts
     assert min(set(both.obj_ids) - {5}) > 5
 
 
@@ -236,7 +236,7 @@ def test_the_limit_for_new_objects_holds_on_the_first_frame(models):
     assert scores
     for limit in (min(scores) - 0.01, max(scores) + 0.01):
         options = {**oracle.OPTIONS, "new_det_thresh": limit}
-        found = session(models, frames, seed=44, phrase_options=options).add_text(TEXT)
+        found = session(models, frames, seed=44, text_options=options).add_text(TEXT)
         assert list(found.frame(0).scores.values()) == [s for s in scores if s >= limit]
 
 
@@ -270,11 +270,11 @@ def test_what_is_refused(models, tmp_path):
     with pytest.raises(StateError, match="expected a frame that was tracked"):
         one.add_prompt(9, obj, point_coords=[[3, 3]], point_labels=[1])
     with pytest.raises(InvalidArgumentError, match="option"):
-        session(models, clip(), phrase_options={"hot": 1}).add_text(TEXT)
+        session(models, clip(), text_options={"hot": 1}).add_text(TEXT)
     with pytest.raises(InvalidArgumentError, match="with pushed frames only"):
-        session(models, clip(), phrase_options={"forget_unseen_after": 1})
+        session(models, clip(), text_options={"forget_unseen_after": 1})
     with pytest.raises(InvalidArgumentError, match="forget_unseen_after: expected"):
-        session(models, phrase_options={"forget_unseen_after": -1})
+        session(models, text_options={"forget_unseen_after": -1})
     with pytest.raises(InvalidArgumentError, match="last frame"):
         session(models).add_text(TEXT, boxes=[[1, 1, 9, 9]])
     with warnings.catch_warnings():

@@ -51,7 +51,7 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
     model : Model
         Of SAM 3, with the tracker.
     **options
-        Arguments of upstream's class, as `sam_rlx.VideoPredictor` takes them in `phrase_options`.
+        Arguments of upstream's class, as `sam_rlx.VideoPredictor` takes them in `text_options`.
 
     Attributes
     ----------
