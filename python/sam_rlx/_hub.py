@@ -297,6 +297,11 @@ def _part_names(repository: _Repository, path: Path) -> list[str]:
     where = f"{repository.repo_id}: {path.name}"
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(index, dict) and index.get("error") and "weight_map" not in index:
+            raise CheckpointError(
+                f"{where}: expected an index of shards, found an error of the hub: "
+                f"{str(index['error'])[:200]}"
+            )
         names = sorted(set(index["weight_map"].values()))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -61,12 +63,7 @@ def read_mask(
     """
     if label is not None and threshold is not None:
         raise InvalidArgumentError("label: expected it without threshold, found both")
-    with open_image(path) as opened:
-        choose_page(opened, page, name_of(path))
-        lossy = opened.format in _LOSSY or (
-            opened.format == "WEBP" and not _is_lossless_webp(opened)
-        )
-        image = pillow("ImageOps").exif_transpose(opened)
+    with _upright(path, page) as (image, is_lossy):
         if label is not None:
             return _of_label(image, label)
         if threshold is not None:
@@ -74,7 +71,39 @@ def read_mask(
         alpha = _alpha(image)
         if alpha is not None:
             return _cut_out(image, alpha)
-        return _bright(image) if lossy else _drawn(image)
+        return _bright(image) if is_lossy else _drawn(image)
+
+
+def read_labels(path: ImageFile) -> tuple[NDArray[Any], dict[Any, Any]]:
+    """Read labels as `read_mask` does, for any number of objects.
+
+    Returns
+    -------
+    labels : ndarray (H, W)
+        0 for the background; numbers of any type, colours as one integer each. A cut-out or a lossy
+        file of black and white has the label 1.
+    info : dict
+        What Pillow tells of the file besides.
+    """
+    with _upright(path, None) as (image, is_lossy):
+        alpha = _alpha(image)
+        if alpha is not None:
+            return _cut_out(image, alpha).astype(np.uint8), image.info
+        if is_lossy:
+            return _bright(image).astype(np.uint8), image.info
+        labels, found = _distinct(image)
+        return np.where(labels == _background(image, found), 0, labels), image.info
+
+
+@contextmanager
+def _upright(path: ImageFile, page: int | None) -> Iterator[tuple[Any, bool]]:
+    """Open an image file; a PIL image as it is to be seen, and whether the file is a lossy one."""
+    with open_image(path) as opened:
+        choose_page(opened, page, name_of(path))
+        is_lossy = opened.format in _LOSSY or (
+            opened.format == "WEBP" and not _is_lossless_webp(opened)
+        )
+        yield pillow("ImageOps").exif_transpose(opened), is_lossy
 
 
 def _is_lossless_webp(image: Any) -> bool:
@@ -154,11 +183,17 @@ def _bright(image: Any) -> NDArray[np.bool_]:
     return np.ascontiguousarray(values >= _HALF)
 
 
-def _drawn(image: Any) -> NDArray[np.bool_]:
+def _distinct(image: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the labels of an image, and each of them once."""
     labels = _labels(image)
     found = np.unique(labels)
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         raise InvalidArgumentError("mask: expected labels, found NaN or infinity")
+    return labels, found
+
+
+def _drawn(image: Any) -> NDArray[np.bool_]:
+    labels, found = _distinct(image)
     background = _background(image, found)
     objects = found[found != background]
     if len(objects) > 1:

@@ -10,7 +10,8 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._internal.files.marks import mark_npz
 from sam_rlx._internal.files.targets import check_target
-from sam_rlx.errors import CheckpointError, InvalidArgumentError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, SamRlxError
 from sam_rlx.model import Model
 
 _MAX_RANK = 5
@@ -28,6 +29,8 @@ _MAX_HEADER = 4096  # bytes, of an array
 _CHUNK = 1 << 20
 # Members that another program has compressed may be so much larger than the file.
 _MAX_INFLATION = 100
+# Bytes of all arrays of a file of masks, which compress to less than a hundredth.
+MAX_UNPACKED = 1 << 31
 # What `numpy.save` writes before the values of a plain array.
 _HEADER = re.compile(
     rb"\{'descr': '([<|][biuf][1248]|<U[1-9]\d{0,5})', 'fortran_order': (False|True), "
@@ -104,41 +107,72 @@ def read(
         It is damaged or something else.
     """
     name = as_path(path)
-    with name.open("rb") as file:
-        try:
-            arrays = _read(file, {"format": Field("U", 0), **schema})
-            _check_complete(arrays, formats, schema)
-        except CheckpointError as error:
-            raise CheckpointError(f"{name}: {error}") from None
-        except Exception as error:
-            # A disk that fails is no damaged file; a position outside of the file is EINVAL.
-            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-                raise
-            words = str(error) or type(error).__name__
-            raise CheckpointError(f"{name}: expected {what}, found {words}") from error
+    with name.open("rb") as file, _telling(str(name), what):
+        arrays = _read(file, {"format": Field("U", 0), **schema})
+        if "format" not in arrays:
+            raise ValueError("no format")
+        found = scalar(arrays["format"])
+        if found not in formats:
+            raise CheckpointError(f"expected format {formats[0]!r}, found {found!r}")
+        _check_complete(arrays, schema)
     return arrays
 
 
-def _check_complete(
-    arrays: Mapping[str, NDArray[Any]], formats: tuple[str, ...], schema: Schema
-) -> None:
-    if "format" not in arrays:
-        raise ValueError("no format")
-    found = scalar(arrays["format"])
-    if found not in formats:
-        raise CheckpointError(f"expected format {formats[0]!r}, found {found!r}")
+def read_masks(file: BinaryIO, name: str, what: str, schema: Schema) -> dict[str, NDArray[Any]]:
+    """Read an NPZ archive of anybody that is open, `name` and `what` it is being for errors.
+
+    Its arrays may take `MAX_UNPACKED` bytes. Those that are not in the schema are not read.
+    `InvalidArgumentError` if it is damaged or something else.
+    """
+    with _telling(name, what, InvalidArgumentError):
+        arrays = _read(file, schema, MAX_UNPACKED)
+        _check_complete(arrays, schema)
+    return arrays
+
+
+def read_array(file: BinaryIO, name: str, what: str, field: Field) -> NDArray[Any]:
+    """Read one array as `numpy.save` writes it; as `read_masks` otherwise."""
+    with _telling(name, what, InvalidArgumentError):
+        return _read_array("array", field, file, _size(file))
+
+
+@contextmanager
+def _telling(name: str, what: str, kind: type[SamRlxError] = CheckpointError) -> Iterator[None]:
+    """Tell whatever fails on damaged bytes as an error of a kind."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(f"{name}: {error}") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        # A disk that fails is no damaged file; a position outside of the file is EINVAL.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
+        words = str(error) or type(error).__name__
+        raise kind(f"{name}: expected {what}, found {words}") from error
+
+
+def _size(file: BinaryIO) -> int:
+    """Return the bytes of a file, which is then at its beginning."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return size
+
+
+def _check_complete(arrays: Mapping[str, NDArray[Any]], schema: Schema) -> None:
     names = [key for key, field in schema.items() if isinstance(key, str) and field.required]
     missing = [name for name in names if name not in arrays]
     if missing:
         raise ValueError(f"no {', '.join(missing)}")
 
 
-def _read(file: BinaryIO, schema: Schema) -> dict[str, NDArray[Any]]:
-    size = os.fstat(file.fileno()).st_size
+def _read(file: BinaryIO, schema: Schema, most: int | None = None) -> dict[str, NDArray[Any]]:
+    size = _size(file)
     arrays: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        _check_sizes(members, size)
+        _check_sizes(members, size, most)
         for member in members:
             name = member.filename.removesuffix(".npy")
             field = _field(name, schema)
@@ -158,11 +192,14 @@ def _field(name: str, schema: Schema) -> Field | None:
     return next((schema[pattern] for pattern in patterns if pattern.fullmatch(name)), None)
 
 
-def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
-    """Check what the directory states of all members against the size of the file."""
+def _check_sizes(members: list[zipfile.ZipInfo], size: int, most: int | None) -> None:
+    """Check what the directory states of all members against the size of the file, or `most`."""
     if sum(member.compress_size for member in members) > size:
         raise ValueError("members that are larger than the file")
-    if sum(member.file_size for member in members) > _MAX_INFLATION * size:
+    total = sum(member.file_size for member in members)
+    if most is not None and total > most:
+        raise ValueError(f"arrays of {total} bytes, of which at most {most} are taken")
+    if most is None and total > _MAX_INFLATION * size:
         raise ValueError(f"members that are over {_MAX_INFLATION} times as large as the file")
     for member in members:
         is_stored = member.compress_type == zipfile.ZIP_STORED

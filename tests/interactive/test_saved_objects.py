@@ -186,6 +186,54 @@ def test_palettes_and_16_bits_are_labels(session: ImageSession) -> None:
         session.call("undo")
 
 
+def _file(image: Image.Image, form: str, **options: Any) -> bytes:
+    file = streams.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def test_label_files_are_read_as_masks_are(session: ImageSession) -> None:
+    """What is one object for `io.read_mask` is the same one object here."""
+    mask = np.zeros((41, 57), bool)
+    mask[8:30, 16:40] = True
+    grey = Image.fromarray(mask.astype(np.uint8) * 255)
+    turned = Image.Exif()
+    turned[0x0112] = 6  # what is stored is turned to the left
+    stored = Image.fromarray(np.ascontiguousarray(np.rot90(mask)).astype(np.uint8))
+    colours = np.where(mask[..., None], np.uint8([9, 0, 7]), np.uint8(0))
+    cut_out = np.dstack([np.full((41, 57, 3), 9, np.uint8), np.asarray(grey)])
+    files = {
+        "lossy": _file(grey, "JPEG", quality=60),
+        "turned": _file(stored, "PNG", exif=turned),
+        "float": _file(Image.fromarray(mask.astype(np.float32) * 3), "TIFF"),
+        "colours": _file(Image.fromarray(colours), "PNG"),
+        "cut-out": _file(Image.fromarray(cut_out), "PNG"),
+    }
+    for name, contents in files.items():
+        assert (sam_rlx.io.read_mask(streams.BytesIO(contents)) == mask).all(), name
+        session.call("load", name=name, contents=contents)
+        (one,) = session.document.objects
+        assert (one.mask == mask).all(), name
+        session.call("undo")
+
+
+def test_label_arrays_are_loaded(session: ImageSession) -> None:
+    labels = np.zeros((41, 57), np.int64, order="F")
+    labels[3:9, 4:8], labels[20:, 30:] = 300, 7
+    for array, count in ((labels, 2), (labels > 0, 1), (labels.astype(">i2").astype("<i2"), 2)):
+        session.call("load", name="labels.npy", contents=npy(array))
+        assert len(session.document.objects) == count
+        assert (session.document.objects[0].mask == ((labels == 7) | (array == 1))).all()
+        session.call("undo")
+
+
+def test_of_a_stack_of_labels_the_first_page_is_read_with_a_warning(session: ImageSession) -> None:
+    pages = [Image.fromarray(np.full((41, 57), k, np.uint8)) for k in (1, 2)]
+    contents = _file(pages[0], "TIFF", save_all=True, append_images=pages[1:])
+    with pytest.raises(sam_rlx.MediaWarning, match="2 pages"):
+        session.call("load", name="labels.tif", contents=contents)
+
+
 def bomb() -> bytes:
     """Return a small archive that says to be large."""
     file = streams.BytesIO()
@@ -202,6 +250,14 @@ def png(pixels: np.ndarray) -> bytes:
     return file.getvalue()
 
 
+def npy(array: np.ndarray) -> bytes:
+    file = streams.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+PHOTOGRAPH = np.random.default_rng(1).permutation(41 * 57).reshape(41, 57, 1) * np.ones(3, int)
+PHOTOGRAPH = (PHOTOGRAPH >> [8, 0, 0] & 255).astype(np.uint8)
 A = {"id": 9, "file_name": "a.png"}
 MASK = counts([0, 3])
 WRONG = {
@@ -226,7 +282,10 @@ WRONG = {
     "name": (coco([{**MASK, "name": 3}]), "name: expected a text"),
     "entry": (coco([MASK], images=[A, 3]), r"images\[1\]"),
     "absent": (coco([], images=[{**A, "file_name": k} for k in "xyzuvw"]), "x, y, z, u, v, ..."),
-    "photograph": (png(np.zeros((41, 57, 3), np.uint8)), "label image"),
+    "photograph": (png(PHOTOGRAPH), "found 2336.*photograph"),
+    "negative": (npy(np.array([[-1, 1]] * 41).repeat(57, 1)[:, :57]), "labels from 0 on, found -1"),
+    "fractions": (npy(np.full((41, 57), 0.5)), "integers"),
+    "cut": (npy(np.ones((41, 57), np.uint8))[:-9], "2328 bytes"),
     "labels": (png(np.zeros((41, 58), np.uint8)), "found 58 x 41"),
     "many": (png(np.arange(41 * 57, dtype=np.uint16).reshape(41, 57)), "photograph"),
     "text": (b"words", "expected an image"),

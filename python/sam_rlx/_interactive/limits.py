@@ -7,6 +7,5 @@ MAX_WAITING_BYTES = 200_000_000  # of files in them
 MAX_VIEWS = 1000
 MAX_UNDO = 300  # changes
 MAX_UNDO_BYTES = 1 << 28  # of masks that only an undo brings back
-MAX_UNPACKED_BYTES = 1 << 30  # arrays of a file of objects
 MAX_LABELS = 1000  # of a label image
 MAX_POINTS_PER_SIDE = 64  # of everything mode, where a view asks for them

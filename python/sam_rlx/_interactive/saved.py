@@ -2,7 +2,6 @@
 
 import io as streams
 import json
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,20 +9,26 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx import _saved_arrays as saved_arrays
 from sam_rlx import viz
-from sam_rlx._image_files import open_image
 from sam_rlx._interactive import fields
 from sam_rlx._interactive.document import Color, Document, Segment
+from sam_rlx._interactive.limits import MAX_LABELS
 from sam_rlx._interactive.masks import PackedMask
 from sam_rlx._internal.files import hints
+from sam_rlx._mask_files import read_labels
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 # A key of a label image's text, which has names, colours and scores by label.
 LABELS_KEY = "sam_rlx objects"
-_MAX_LABELS = 1000
 _MAX_NAME = 200
-_MAX_UNPACKED = 1 << 31  # bytes of the arrays of an archive
+_ARRAYS: saved_arrays.Schema = {
+    "masks": saved_arrays.Field("b", 3),
+    "names": saved_arrays.Field("U", 1),
+    "scores": saved_arrays.Field("fiu", 1),
+    "colors": saved_arrays.Field("iu", 2),
+}
 
 Size: TypeAlias = tuple[int, int]  # H, W
 
@@ -80,23 +85,26 @@ def with_saved(document: Document, saved: Sequence[SavedObject]) -> Document:
 def read_label_image(name: str, contents: bytes, images: OpenImages) -> list[SavedObject]:
     """Return the objects of the current image: what has one label other than 0 is one of them.
 
-    Masks that lay over each other come back as they are seen: without what was hidden.
+    Labels are what `io.read_mask` takes for them. Masks that lay over each other come back as they
+    are seen: without what was hidden.
     """
-    with open_image(streams.BytesIO(contents)) as opened:
-        values = np.asarray(opened)
-        said = opened.info.get(LABELS_KEY)
-    if values.ndim != 2 or values.dtype.kind not in "uib":
-        raise InvalidArgumentError(
-            f"{name}: expected a label image, with one number for each pixel, found colours or "
-            "fractions"
-        )
+    if contents.startswith(b"\x93NUMPY"):
+        what = "a label image: integers (H, W)"
+        field = saved_arrays.Field("biu", 2)
+        values = saved_arrays.read_array(streams.BytesIO(contents), name, what, field)
+        said = None
+    else:
+        values, info = read_labels(streams.BytesIO(contents))
+        said = info.get(LABELS_KEY)
     images.check(name, images.current, (values.shape[0], values.shape[1]))
-    labels = [int(label) for label in np.unique(values) if label != 0]
-    if len(labels) > _MAX_LABELS:
+    labels = [label.item() for label in np.unique(values) if label != 0]
+    if len(labels) > MAX_LABELS:
         raise InvalidArgumentError(
-            f"{name}: expected at most {_MAX_LABELS} labels, found {len(labels)}: "
+            f"{name}: expected at most {MAX_LABELS} labels, found {len(labels)}: "
             "is it a photograph?"
         )
+    if labels and labels[0] < 0:
+        raise InvalidArgumentError(f"{name}: expected labels from 0 on, found {labels[0]}")
     described = _described(name, said)
     return [_named(f"{name}: label {k}", values == k, described.get(str(k), {})) for k in labels]
 
@@ -131,25 +139,14 @@ def described(where: str, said: dict[str, Any]) -> tuple[str | None, Color | Non
 
 def read_arrays(name: str, contents: bytes, images: OpenImages) -> list[SavedObject]:
     """Return the objects of the current image from an NPZ archive with ``masks``."""
-    try:
-        with zipfile.ZipFile(streams.BytesIO(contents)) as packed:
-            unpacked = sum(entry.file_size for entry in packed.infolist())
-        if unpacked > _MAX_UNPACKED:
-            raise ValueError(f"{unpacked} bytes")
-        with np.load(streams.BytesIO(contents), allow_pickle=False) as archive:
-            found = {key: archive[key] for key in ("masks", "names", "scores", "colors")}
-    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, TypeError) as error:
-        raise InvalidArgumentError(
-            f"{name}: expected NumPy arrays masks, names, scores and colors, found {error}"
-        ) from error
-    masks, names, scores, colors = found.values()
-    count = len(masks) if masks.ndim else 0
-    shapes = (masks.ndim, masks.dtype.kind, names.shape, names.dtype.kind)
-    if shapes != (3, "b", (count,), "U") or scores.shape != (count,) or colors.shape != (count, 3):
+    what = "NumPy arrays masks, names, scores and colors"
+    found = saved_arrays.read_masks(streams.BytesIO(contents), name, what, _ARRAYS)
+    masks, names, scores, colors = (found[str(key)] for key in _ARRAYS)
+    count = len(masks)
+    if len(names) != count or len(scores) != count or colors.shape != (count, 3):
         raise InvalidArgumentError(
             f"{name}: expected masks bool (N, H, W), names (N,), scores (N,) and colors (N, 3), "
-            f"found masks {masks.dtype} {masks.shape}, {names.shape}, {scores.shape} and "
-            f"{colors.shape}"
+            f"found masks {masks.shape}, {names.shape}, {scores.shape} and {colors.shape}"
         )
     images.check(name, images.current, (masks.shape[1], masks.shape[2]))
     return [

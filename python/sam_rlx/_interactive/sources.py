@@ -49,7 +49,10 @@ class ImageSource:
 
     def close(self) -> None:
         """Forget the images; their names stay."""
-        self._items = [Path(self.name(index)) for index in range(len(self))]
+        self._items = [
+            item if isinstance(item, Path) else Path(self.name(index))
+            for index, item in enumerate(self._items)
+        ]
 
     def name(self, index: int) -> str:
         """Return the name of a file, or a number."""

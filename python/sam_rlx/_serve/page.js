@@ -152,7 +152,7 @@ class Page {
 
   // Open images, and load what lies beside them.
   async open(all) {
-    const saved = all.filter((file) => /\.(json|npz)$/i.test(file.name));
+    const saved = all.filter((file) => /\.(json|np[yz])$/i.test(file.name));
     const files = all.filter((file) => !saved.includes(file));
     if (!files.length) return this.load(saved);
     if (!this.fits(files)) return;

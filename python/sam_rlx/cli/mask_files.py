@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io
+from sam_rlx import _saved_arrays, io
 from sam_rlx._mask_logits import mask_logits
 from sam_rlx.cli.common import UsageError
 from sam_rlx.errors import InvalidArgumentError
@@ -18,6 +17,14 @@ HELP = (
     "mask of an object: an image of it alone (white on black, one label, or a cut-out); a file of "
     "--npz, whose best mask is taken; or a .npy file of logits or of a mask"
 )
+
+_NUMBERS = _saved_arrays.Field("biuf", range(6))
+_ARRAYS: _saved_arrays.Schema = {
+    "iou_predictions": _saved_arrays.Field("f", range(6), required=False),
+    "scores": _saved_arrays.Field("f", range(6), required=False),
+    "low_res_masks": _saved_arrays.Field("f", range(2, 6), required=False),
+    "masks": _saved_arrays.Field("biuf", range(2, 6), required=False),
+}
 
 
 @dataclass(frozen=True)
@@ -78,9 +85,11 @@ def read(path: Path) -> MaskFile:
             if start.startswith(b"PK"):
                 return _from_npz(path, file)
             if start.startswith(b"\x93NUMPY"):
-                return _from_array(path, np.load(file, allow_pickle=False))
+                return _from_array(
+                    path, _saved_arrays.read_array(file, "array", "numbers", _NUMBERS)
+                )
         return MaskFile(path, mask=io.read_mask(path))
-    except (InvalidArgumentError, ValueError, KeyError, EOFError, BadZipFile) as error:
+    except (InvalidArgumentError, ValueError, KeyError) as error:
         words = str(error).removeprefix(f"{path}: ")
         raise UsageError(
             f"--mask: expected an image of a mask, a file of --npz, or logits as .npy in {path}, "
@@ -102,16 +111,16 @@ def _from_array(path: Path, array: NDArray[Any]) -> MaskFile:
 
 def _from_npz(path: Path, file: BinaryIO) -> MaskFile:
     """Return the best mask of a file that ``--npz`` wrote."""
-    with np.load(file, allow_pickle=False) as arrays:
-        scores = arrays["iou_predictions" if "iou_predictions" in arrays else "scores"]
-        if scores.size == 0:
-            raise ValueError("expected at least one mask, found none")
-        best = int(scores.argmax())
-        parts = {
-            name: arrays[name].reshape(-1, *arrays[name].shape[-2:])[best]
-            for name in ("low_res_masks", "masks")
-            if name in arrays
-        }
+    arrays = _saved_arrays.read_masks(file, "archive", "masks", _ARRAYS)
+    scores = arrays["iou_predictions" if "iou_predictions" in arrays else "scores"]
+    if scores.size == 0:
+        raise ValueError("expected at least one mask, found none")
+    best = int(scores.argmax())
+    parts = {}
+    for name in ("low_res_masks", "masks"):
+        if name in arrays:
+            stack = arrays[name].reshape(scores.size, *arrays[name].shape[-2:])
+            parts[name] = stack[best]
     if not parts:
         raise KeyError("masks")
     return MaskFile(
