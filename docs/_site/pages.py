@@ -5,6 +5,7 @@ import importlib
 import os
 import re
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,15 @@ def _all_pages() -> Iterator[tuple[str, str]]:
     yield from _reference_pages()
     yield from _command_pages()
     for name, page in ROOT_PAGES.items():
-        text = (ROOT / name).read_text(encoding="utf-8")
+        text = _of_checkout((ROOT / name).read_text(encoding="utf-8"))
         yield f"project/{page}.md", on_site(text, ROOT, DOCS / "project")
+
+
+def _of_checkout(text: str) -> str:
+    """Return Markdown whose links into the repository on the web lead to this checkout's files."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    repository = re.escape(project["urls"]["Repository"])
+    return re.sub(rf"\]\({repository}/(?:blob|raw)/main/", "](", text)
 
 
 def on_site(text: str, source: Path, target: Path) -> str:

@@ -21,7 +21,8 @@ from sam_rlx import io
 from .conftest import TOKEN
 
 ROOT = Path(__file__).parents[2]
-COINS = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
+ASSETS = Path(sam_rlx.__file__).parent / "assets"
+COINS = ASSETS / "coins.jpg"
 
 
 def _blocks() -> dict[str, str]:
@@ -37,7 +38,7 @@ def _blocks() -> dict[str, str]:
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copy(COINS, tmp_path)
+    shutil.copy(ASSETS / "coffee.jpg", tmp_path / "cup.jpg")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -65,11 +66,15 @@ def base(engine: Any) -> Iterator[str]:
 @pytest.mark.source_tree
 @pytest.mark.usefixtures("workplace")
 def test_the_program_for_osam_runs(base: str) -> None:
-    names: dict[str, Any] = {"BASE": base, "TOKEN": TOKEN}
-    exec(_blocks()["osam"], names)
+    """With what the server printed, as its reader writes it there."""
+    printed = f'BASE, TOKEN = "{base}", "{TOKEN}"'
+    program, count = re.subn(r"^BASE, TOKEN = .*$", printed, _blocks()["osam"], flags=re.MULTILINE)
+    assert count == 1
+    names: dict[str, Any] = {}
+    exec(program, names)
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
-    predictor.set_image(io.read_image(COINS))
-    best = predictor.predict(point_coords=[[346, 185]], point_labels=[1]).best()
+    predictor.set_image(io.read_image("cup.jpg"))
+    best = predictor.predict(point_coords=[[300, 60]], point_labels=[1]).best()
     assert names["found"][0]["score"] == pytest.approx(best.iou_prediction)
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import json
 import pkgutil
 import re
 import shlex
+import shutil
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import cli, io
@@ -52,72 +57,130 @@ def test_links_lead_to_files(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-def test_readme_and_quickstart_examples_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "python").symlink_to(ROOT / "python")
-    monkeypatch.chdir(tmp_path)
-    for page in (ROOT / "README.md", ROOT / "docs" / "quickstart.md"):
-        names: dict[str, object] = {}
-        for block in _blocks(page, "python"):
-            exec(compile(block, page.name, "exec"), names)
-    written = {path.name for path in tmp_path.iterdir()}
-    assert {"coin.png", "coins.npz", "everything.png"} <= written
+def test_links_of_the_readme_lead_to_files_from_anywhere() -> None:
+    """The package index shows the README too: its links name the repository, and files in it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    repository = project["urls"]["Repository"]
+    count = 0
+    for mark, target in re.findall(r"(!?)\[[^\]]*\]\(([^)#\s]+)", (ROOT / "README.md").read_text()):
+        assert target.startswith("https://"), target
+        if target.startswith(repository):
+            start = f"{repository}/{'raw' if mark else 'blob'}/main/"
+            assert target.startswith(start), target
+            assert (ROOT / target.removeprefix(start)).is_file(), target
+            count += 1
+    assert count > 20
+    assert all(url.startswith("https://") for url in project["urls"].values())
 
 
-def test_examples_of_the_widget_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("anywidget", reason="the extra jupyter is not installed")
-    (tmp_path / "python").symlink_to(ROOT / "python")
-    monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "jupyter.md"
-    names: dict[str, object] = {}
-    for block in _blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)
-    assert (tmp_path / "coins.json").exists()
-
-
-def test_video_examples_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sam2_checkpoint: Path, clip: Path
-) -> None:
-    (tmp_path / "sam2.1_hiera_tiny.pt").write_bytes(sam2_checkpoint.read_bytes())
-    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
-    monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "video.md"
-    names: dict[str, object] = {}
-    for block in _blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)
-    for block in _blocks(page, "sh"):
-        for line in block.splitlines():
-            assert cli.main(shlex.split(line)[1:]) == 0
-    assert (tmp_path / "tracked" / "overlay.mp4").exists()
-    assert {path.name for path in tmp_path.glob("*.*")} >= {"masks.json", "session.npz"}
-
-
-@pytest.mark.parity
-def test_text_prompt_examples_run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.fixture(scope="session")
+def stand_ins(
+    tmp_path_factory: pytest.TempPathFactory,
+    tiny_checkpoint: Path,
+    sam2_checkpoint: Path,
     clip: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
-    concepts.save(tmp_path / "sam3.pt", concepts.image_model(clicks=True))
-    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
-    (tmp_path / "street.jpg").write_bytes(demo.IMAGE.read_bytes())
-    monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "text_prompts.md"
-    names: dict[str, object] = {}
-    for block in _blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)
-    for block in _blocks(page, "sh"):
-        for line in block.splitlines():
-            _ran(line, capsys)
-    assert (tmp_path / "found" / "overlay.png").exists()
-    assert {path.name for path in tmp_path.glob("*.*")} >= {
-        "found.png",
-        "found.json",
-        "tracked.mp4",
+) -> Path:
+    """A folder with all files that a page may tell its reader to have: small ones, large names."""
+    folder = tmp_path_factory.mktemp("stand_ins")
+    assets = demo.IMAGE.parent
+    files = {
+        "sam_vit_b_01ec64.pth": tiny_checkpoint,
+        "sam2.1_hiera_tiny.pt": sam2_checkpoint,
+        "sam3.pt": assets / "sam3-nano.gguf",
+        "clip.mp4": clip,
+        "cup.jpg": assets / "coffee.jpg",
+        "photo.jpg": assets / "coffee.jpg",
+        "street.jpg": demo.IMAGE,
+        "photos/cup.jpg": assets / "coffee.jpg",
+        "photos/street.jpg": demo.IMAGE,
     }
+    (folder / "photos").mkdir()
+    for name, source in files.items():
+        (folder / name).write_bytes(source.read_bytes())
+    (folder / "sam2.1_hiera_tiny_q8_0.ggml").write_bytes(sam3cpp_files.tiny_sam2_bytes())
+    image = io.read_image(demo.IMAGE)
+    for name in ("sam_vit_b_01ec64.pth", "sam2.1_hiera_tiny.pt", "sam3.pt"):
+        model = sam_rlx.load_model(folder / name)
+        predictors = {"clicks": sam_rlx.ImagePredictor(model)}
+        if model.supports_text:
+            predictors["texts"] = sam_rlx.ConceptPredictor(model)
+        for kind, predictor in predictors.items():
+            predictor.set_image(image)
+            arrays = predictor.image_embeddings
+            np.savez(folder / f"{model.family}_{kind}.npz", *arrays, hw=image.shape[:2])
+    return folder
+
+
+def _lay_out(page: Path, stand_ins: Path, folder: Path) -> None:
+    """Give the reader's folder what the blocks of a page name, and nothing else."""
+    named = " ".join(text for _, text in BLOCK.findall(page.read_text()))
+    for source in stand_ins.iterdir():
+        if re.search(rf"(?<![\w/]){re.escape(source.name)}(?!\w)", named):
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, folder / source.name)
+
+
+def _program(page: Path) -> str:
+    """Return the Python blocks of a page as one program, each line where it is on the page.
+
+    A block whose first line says what it needs, beyond the package, is left out.
+    """
+    text = page.read_text()
+    lines = [""] * len(text.splitlines())
+    for match in BLOCK.finditer(text):
+        assert match[1] != "py", "a block that is not run begins with '# needs'"
+        if match[1] != "python" or match[2].startswith("# needs "):
+            continue
+        first = text.count("\n", 0, match.start(2))
+        block = match[2].splitlines()
+        lines[first : first + len(block)] = block
+    return "\n".join(lines)
+
+
+def _written(page: Path) -> set[str]:
+    """Return the names of the files that a page's program writes."""
+    return set(re.findall(r'(?:write_image|save|save_embedding)\("([\w.]+)"', _program(page)))
+
+
+# What a page's program needs beyond the extra `cli`.
+EXTRAS = {"jupyter.md": "anywidget", "batch.md": "pyarrow", "parity.md": "torch"}
+SLOW = ("parity.md",)
+RUN = [
+    pytest.param(
+        page,
+        id=page.name,
+        marks=[pytest.mark.parity, pytest.mark.slow] if page.name in SLOW else [],
+    )
+    for page in PAGES
+    if _program(page).strip()
+]
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_python_of_a_page_runs_as_its_reader_has_it(
+    page: Path, stand_ins: Path, tmp_path: Path, run_python: Callable[..., Any]
+) -> None:
+    """All blocks in order, in a process of their own and a folder with the files they name."""
+    extra = EXTRAS.get(page.name)
+    if extra is not None and importlib.util.find_spec(extra) is None:
+        pytest.skip(f"needs {extra}")
+    _lay_out(page, stand_ins, tmp_path)
+    ran = run_python("-c", _program(page), cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert _written(page) <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_what_a_block_needs_is_not_installed_with_the_package() -> None:
+    """A block is left out for another package or a server, and for no other reason."""
+    needs = {
+        first.removeprefix("# needs ")
+        for page in PAGES
+        for kind, text in BLOCK.findall(page.read_text())
+        if kind == "python" and (first := text.splitlines()[0]).startswith("# needs ")
+    }
+    other = ("segment_anything", "sam2", "sam3", "transformers", "ultralytics", "PyTorch", "Spark")
+    other += ("supervision", "a running `sam-rlx serve`")
+    assert [need for need in needs if not need.startswith(other)] == []
 
 
 def test_readme_commands_are_complete() -> None:
@@ -137,26 +200,9 @@ def test_the_readme_demo_runs(tmp_path: Path, run_python: Callable[..., object])
 
 
 @pytest.fixture
-def workplace(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tiny_checkpoint: Path,
-    sam2_checkpoint: Path,
-    clip: Path,
-) -> Path:
-    """The current folder, with the files that the pages name: small models under large names."""
-    assets = demo.IMAGE.parent
-    files = {
-        "sam_vit_b_01ec64.pth": tiny_checkpoint,
-        "sam2.1_hiera_tiny.pt": sam2_checkpoint,
-        "sam3.pt": assets / "sam3-nano.gguf",
-        "clip.mp4": clip,
-        "cup.jpg": assets / "coffee.jpg",
-        "street.jpg": demo.IMAGE,
-    }
-    for name, source in files.items():
-        (tmp_path / name).write_bytes(source.read_bytes())
-    (tmp_path / "sam2.1_hiera_tiny_q8_0.ggml").write_bytes(sam3cpp_files.tiny_sam2_bytes())
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Path) -> Path:
+    """The current folder, with all files that the pages name."""
+    shutil.copytree(stand_ins, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -188,9 +234,6 @@ def test_commands_of_the_readme_run(workplace: Path, capsys: pytest.CaptureFixtu
 def test_commands_of_the_quickstart_run(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("cup.jpg", "street.jpg"):
-        (workplace / "photos").mkdir(exist_ok=True)
-        (workplace / "photos" / name).write_bytes((workplace / name).read_bytes())
     printed = _run_commands(ROOT / "docs" / "quickstart.md", capsys)
     assert "2 of 2 images done" in printed
     assert (workplace / "results" / "cup" / "masks.json").exists()
@@ -198,28 +241,25 @@ def test_commands_of_the_quickstart_run(
 
 def test_commands_for_batches_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow")
-    (workplace / "photos").mkdir()
-    for name in ("cup.jpg", "street.jpg"):
-        (workplace / "photos" / name).write_bytes((workplace / name).read_bytes())
-    page = ROOT / "docs" / "batch.md"
-    assert _run_commands(page, capsys).count("2 of 2 images done") == 3
-    for block in _blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), {})
-    assert "street" in capsys.readouterr().out
+    assert _run_commands(ROOT / "docs" / "batch.md", capsys).count("2 of 2 images done") == 3
     assert (workplace / "boxes" / "masks" / "cup" / "0.png").exists()
 
 
-def test_what_other_packages_users_write_here_runs(
-    workplace: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("coming_from.md", ["cup/masks.json"]),
+        ("index.md", ["overlay.png"]),
+        ("text_prompts.md", ["found/overlay.png", "found.json", "tracked.mp4"]),
+        ("video.md", ["tracked/overlay.mp4", "masks.json"]),
+    ],
+)
+def test_commands_of_a_page_run(
+    name: str, written: list[str], workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Blocks of upstream's code are marked ``py``, ours ``python``."""
-    page = ROOT / "docs" / "coming_from.md"
-    names: dict[str, object] = {}
-    for block in _blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)
-    assert len(_blocks(page, "py")) == 5
-    _run_commands(page, capsys)
-    assert (workplace / "cup" / "masks.json").exists()
+    _run_commands(ROOT / "docs" / name, capsys)
+    for path in written:
+        assert (workplace / path).stat().st_size > 0, path
 
 
 def test_commands_for_checkpoints_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,27 +67,6 @@ def test_texts(bridge: ModuleType, both: tuple[Any, sam_rlx.Model, Any, Any]) ->
     for ours, theirs in zip(predictor.image_embeddings, embeddings["texts"], strict=True):
         assert ours.shape == theirs.shape
         assert np.abs(ours - theirs).max() < 1e-3 * np.abs(ours).max()
-
-
-def test_the_page_runs(bridge: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its blocks for the machine without a GPU, on files that the other machine writes."""
-    sources = {"sam_vit_b_01ec64.pth": "sam-nano", "sam2.1_hiera_tiny.pt": "sam2-nano"}
-    sources["sam3.pt"] = "sam3-nano"
-    image = sam_rlx.io.read_image(bridge.IMAGE)
-    for file, name in sources.items():
-        model = sam_rlx.load_model(name)
-        (tmp_path / file).write_bytes(Path(model.source).read_bytes())
-        embeddings = bridge.Bridge(model, "cpu").encode(image)
-        for kind, arrays in embeddings.items():
-            np.savez(tmp_path / f"{model.family}_{kind}.npz", *arrays, hw=image.shape[:2])
-    monkeypatch.chdir(tmp_path)
-    text = (BENCHMARKS.parent / "docs" / "gpu_encoder.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, "gpu_encoder.md", "exec"), names)
-    assert len(blocks) == 2
-    assert len(names["found"].masks)
 
 
 def test_masks_that_differ_are_told(bridge: ModuleType) -> None:

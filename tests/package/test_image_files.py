@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io as bytes_io
-import re
 import subprocess
 import sys
 import warnings
@@ -399,19 +398,6 @@ def test_hidden_files_and_others_are_no_frames(tmp_path: Path) -> None:
     source = FolderFrames(tmp_path)
     assert source.count == 3
     assert [path.name for path in source._files] == ["8.jpeg", "9.JPG", "10.jpg"]
-
-
-@pytest.mark.source_tree
-def test_the_examples_of_the_documentation_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Path(__file__).parents[2] / "docs" / "images.md"
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(compile(block, page.name, "exec"), names)
 
 
 @pytest.mark.source_tree
