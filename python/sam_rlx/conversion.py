@@ -9,6 +9,7 @@ from sam_rlx._arrays import as_integer
 from sam_rlx._files import as_path
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import Written
+from sam_rlx._internal.files.targets import check_target
 from sam_rlx._progress import Progress
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
@@ -83,6 +84,8 @@ def convert(
     threads = 0 if num_threads is None else as_integer("num_threads", num_threads, 1)
     if _same_file(path, target):
         raise InvalidArgumentError(f"output: expected another file than the source, found {target}")
+    if target.suffix in (".gguf", ".safetensors"):
+        check_target(target, ("GGUF" if target.suffix == ".gguf" else "safetensors",))
     if target.suffix == ".gguf":
         if names not in (None, "meta"):
             raise InvalidArgumentError(f"names: expected None or 'meta' for GGUF, found {names!r}")
