@@ -97,6 +97,7 @@ void register_model(py::module_& m) {
       .def_property_readonly("precision", &Model::precision)
       .def_property_readonly("isa", [](const Model& x) { return x.kernels().name; })
       .def_property_readonly("num_parameters", &Model::num_parameters)
+      .def_property_readonly("weights_hash", &Model::weights_hash)
       .def_property_readonly("img_size", [](const Model& x) { return x.info().img_size; })
       .def_property_readonly("mask_side", [](const Model& x) { return x.info().mask_side; })
       .def_property_readonly("mask_threshold",

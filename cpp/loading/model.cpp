@@ -6,6 +6,7 @@
 #include "kernels/select.h"
 #include "loading/open.h"
 #include "loading/replace_fields.h"
+#include "loading/weight_hash.h"
 
 namespace sam_rlx {
 std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOptions& options) {
@@ -29,6 +30,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
         if (!options.precision) how.packed = network.config.packed_layers();
         model->report_ = load_parameters(network, state_dict, how);
         model->num_parameters_ = count_parameters(network);
+        model->weights_hash_ = hash_weights(network);
         fold_and_pack(network, kernels, {precision, network.config.reduced_layers()});
       },
       model->network_);

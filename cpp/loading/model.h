@@ -49,6 +49,8 @@ class Model {
   // "int8", or the format that most numbers of a GGUF file's blocks have: "Q4_K".
   std::string precision() const;
   std::int64_t num_parameters() const { return num_parameters_; }
+  // Tells fine-tunes of one structure apart; see WeightHasher.
+  const std::string& weights_hash() const { return weights_hash_; }
 
  private:
   Model(const KernelTable& kernels, const Family& family, const NetworkConfig& config)
@@ -64,6 +66,7 @@ class Model {
   WeightFormat precision_ = WeightFormat::kFloat32;
   LoadReport report_;
   std::int64_t num_parameters_ = 0;
+  std::string weights_hash_;
 };
 
 }  // namespace sam_rlx

@@ -240,10 +240,14 @@ class ImageEmbeddings:
         Parameters
         ----------
         path : str or path
-            Used as it is; no suffix is added. The file appears complete or not at all.
+            Ends in ``.npz``, or in nothing that says another kind of file. No suffix is added. The
+            file appears complete or not at all.
 
         Raises
         ------
+        InvalidArgumentError
+            The suffix is one of another kind, or there is a file of another kind that this library
+            has not written.
         StateError
             No image is set, or the predictor is in use by another thread.
         """
@@ -261,8 +265,8 @@ class ImageEmbeddings:
         FileNotFoundError
             There is no such file.
         CheckpointError
-            The file is damaged, of another kind of predictor, or made by another kind of model.
-            Weights of equal structure cannot be told apart.
+            The file is damaged, of another kind of predictor, or made with other weights; files of
+            the first versions do not tell weights of equal structure apart.
         StateError
             The predictor is in use by another thread.
         """

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._internal.files.marks import mark_npz
 from sam_rlx._internal.files.targets import check_target
+from sam_rlx._printable import printable
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, SamRlxError
 from sam_rlx.model import Model
 
@@ -66,8 +67,15 @@ class Field:
 # never required.
 Schema = Mapping[str | re.Pattern[str], Field]
 
-# What identifies the kind of a model.
-IDENTITY: Schema = {"family": Field("U", 0), "variant": Field("U", 0), "img_size": Field("i", 0)}
+# What identifies a model: its kind, and a hash of its weights with the name of their file. Files of
+# the first versions have no hash.
+IDENTITY: Schema = {
+    "family": Field("U", 0),
+    "variant": Field("U", 0),
+    "img_size": Field("i", 0),
+    "weights": Field("U", 0, required=False),
+    "checkpoint": Field("U", 0, required=False),
+}
 
 
 def write(
@@ -267,18 +275,33 @@ def scalar(array: NDArray[Any]) -> str | int | float:
 
 
 def identity(model: Model) -> dict[str, Any]:
-    """Return what identifies the kind of a model, for `write`."""
+    """Return what identifies a model, for `write`: the fields of `IDENTITY`."""
     if not isinstance(model, Model):
         found = type(model).__name__
         raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
-    return {str(name): getattr(model, str(name)) for name in IDENTITY}
+    return {
+        "family": model.family,
+        "variant": model.variant,
+        "img_size": model.img_size,
+        "weights": model.core.weights_hash,
+        "checkpoint": printable(os.path.basename(model.source)),  # noqa: PTH119
+    }
 
 
 def check_identity(
     path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, Any]
 ) -> None:
-    """Raise `CheckpointError` when a file is of another kind of model."""
-    for key, value in expected.items():
+    """Raise `CheckpointError` when a file is of another model."""
+    for key in ("family", "variant", "img_size"):
         found = scalar(arrays[key])
-        if found != value:
-            raise CheckpointError(f"{path}: expected {key} {value!r}, found {found!r}")
+        if found != expected[key]:
+            raise CheckpointError(f"{path}: expected {key} {expected[key]!r}, found {found!r}")
+    if "weights" not in arrays:
+        return
+    weights = scalar(arrays["weights"])
+    if weights != expected["weights"]:
+        source = scalar(arrays["checkpoint"]) if "checkpoint" in arrays else "another file"
+        raise CheckpointError(
+            f"{path}: expected a file made with the weights of {expected['checkpoint']} "
+            f"({expected['weights']}), found one of the weights of {source} ({weights})"
+        )

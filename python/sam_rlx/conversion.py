@@ -12,6 +12,7 @@ from sam_rlx._arrays import as_integer
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import Written
 from sam_rlx._internal.files.atomic import as_path
+from sam_rlx._internal.files.targets import check_target
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
@@ -93,6 +94,8 @@ def convert(
     threads = 0 if num_threads is None else as_integer("num_threads", num_threads, 1)
     if _same_file(path, target):
         raise InvalidArgumentError(f"output: expected another file than the source, found {target}")
+    if target.suffix in (".gguf", ".safetensors"):
+        check_target(target, ("GGUF" if target.suffix == ".gguf" else "safetensors",))
     _check_names(target, names)
     with reporter(progress, "B", scale=True) as report:
         if target.suffix == ".gguf":

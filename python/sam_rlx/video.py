@@ -520,12 +520,15 @@ class VideoPredictor:
         Parameters
         ----------
         path : str or path
-            Used as it is; no suffix is added. The file appears complete or not at all.
+            Ends in ``.npz``, or in nothing that says another kind of file. No suffix is added. The
+            file appears complete or not at all.
 
         Raises
         ------
         InvalidArgumentError
-            The name of an object is no plain Python value: str, int, float, bool, None, bytes, or a
+            It is the video, or a frame of the folder, that this session reads; its suffix is one of
+            another kind; there is a file of another kind that this library has not written; or
+            the name of an object is no plain Python value: str, int, float, bool, None, bytes, or a
             tuple of these.
         UnsupportedError
             There is a text.
@@ -536,7 +539,9 @@ class VideoPredictor:
             self._core.begin()
             state = files.state_of(self._session)
             self._core.commit()
-        files.write(path, self._model, state, {**self._options, "resize": self._resize})
+        options = {**self._options, "resize": self._resize}
+        source = self._session.source
+        files.write(path, self._model, state, options, () if source is None else source.files)
 
     @classmethod
     def load(
@@ -569,7 +574,7 @@ class VideoPredictor:
         FileNotFoundError
             There is no such file.
         CheckpointError
-            The file is damaged, of another kind, or made by another kind of model.
+            The file is damaged, of another kind, or made with other weights.
         """
         saved = files.read(path, model, frames is None)
         video = cls(model, frames, num_threads=num_threads, **saved.options)

@@ -21,6 +21,7 @@ from sam_rlx._interactive.sources import encoded, shrunk
 from sam_rlx._interactive.tracks import Track, unique_names
 from sam_rlx._interactive.video_session import VideoSession
 from sam_rlx._internal.files.atomic import as_path, atomic_write
+from sam_rlx._internal.files.targets import check_target
 from sam_rlx._packages import missing
 from sam_rlx._printable import with_model
 from sam_rlx._public import public_names
@@ -291,13 +292,21 @@ class SegmentWidget(_Widget):
         Parameters
         ----------
         path : str or path
-            Appears complete or not at all.
+            Ends as the format does (``.json``, ``.zip``, ``.png``, ``.npz``), or in nothing that
+            says another kind of file. Appears complete or not at all.
         format : {"coco", "png", "labels", "npz", "polygons"}
             COCO's JSON, with the objects of all images; a ZIP of a PNG for each object; one PNG
             with a number for each object; NumPy arrays; JSON with outlines.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The suffix is one of another kind, or there is an image of this widget, or a file of
+            another kind that this library has not written.
         """
         file: ExportedFile = self._session.call("export", format=format)
         target = as_path(path)
+        check_target(target, (file.kind,), self._session.sources.files)
         with atomic_write(target) as stream:
             stream.write(file.contents)
         return target
@@ -370,7 +379,6 @@ class VideoWidget(_Widget):
         known = self._session.masks(frame_index)
         names = unique_names(self._session.tracks)
         return {name: known[at].to_mask() for at, name in names.items() if at in known}
-
 
     @also(frame="frame_index")
     def preview(self, frame_index: int | None = None) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
@@ -68,3 +69,60 @@ def test_an_embedding_is_no_image_file(tiny_checkpoint: Path, tmp_path: Path) ->
         predictor.save_embedding(tmp_path / "a.jpg")
     predictor.save_embedding(tmp_path / "a.emb")
     predictor.save_embedding(tmp_path / "a.emb")
+
+
+def test_a_session_never_replaces_what_it_reads(
+    sam2_checkpoint: Path, clip: Path, tmp_path: Path
+) -> None:
+    model = sam_rlx.load_model(sam2_checkpoint)
+    source = tmp_path / "clip"  # a suffix would be refused before
+    source.write_bytes(clip.read_bytes())
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    for number in (1001, 1003):
+        Image.new("RGB", (16, 12), "red").save(frames / f"shot_{number}.png")
+    (tmp_path / "link").symlink_to(frames / "shot_1003.png")
+    for given, target in ((source, source), (frames, tmp_path / "link")):
+        video = sam_rlx.VideoPredictor(model, given, num_threads=1)
+        with pytest.raises(InvalidArgumentError, match="expected another file than the input"):
+            video.save(target)
+    assert source.read_bytes() == clip.read_bytes()
+    video.save(tmp_path / "a.npz")
+    video.save(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("kind", ["embedding", "session"])
+def test_files_belong_to_the_weights_that_made_them(
+    kind: str, sam2_checkpoint: Path, tmp_path: Path
+) -> None:
+    """A fine-tune of the same structure: the error names both."""
+    weights = safetensors.numpy.load_file(sam2_checkpoint)
+    name = next(name for name in weights if name.startswith("image_encoder."))
+    weights[name] = weights[name] + np.float32(1e-3)
+    other_file = tmp_path / "tuned.safetensors"
+    with safetensors.safe_open(sam2_checkpoint, "np") as opened:
+        safetensors.numpy.save_file(weights, other_file, opened.metadata())
+    model, other = sam_rlx.load_model(sam2_checkpoint), sam_rlx.load_model(other_file)
+    again = sam_rlx.load_model(sam2_checkpoint)
+    path = tmp_path / "a.npz"
+    image = np.zeros((20, 30, 3), np.uint8)
+
+    def load(model: sam_rlx.Model) -> None:
+        if kind == "session":
+            sam_rlx.VideoPredictor.load(path, model, num_threads=1)
+        else:
+            sam_rlx.ImagePredictor(model, num_threads=1).load_embedding(path)
+
+    if kind == "session":
+        video = sam_rlx.VideoPredictor(model, num_threads=1)
+        video.push(image)
+        video.save(path)
+    else:
+        predictor = sam_rlx.ImagePredictor(model, num_threads=1)
+        predictor.set_image(image)
+        predictor.save_embedding(path)
+    load(again)
+    with pytest.raises(
+        sam_rlx.CheckpointError, match=rf"weights of tuned\.safetensors .*{sam2_checkpoint.name}"
+    ):
+        load(other)

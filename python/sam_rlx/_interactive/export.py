@@ -14,6 +14,7 @@ from sam_rlx import _core, io
 from sam_rlx._interactive.document import Segment
 from sam_rlx._interactive.saved import LABELS_KEY
 from sam_rlx._interactive.sources import encoded
+from sam_rlx._internal.files.suffixes import WRITTEN
 from sam_rlx.errors import InvalidArgumentError
 
 
@@ -33,6 +34,11 @@ class ExportedFile:
     name: str
     mime: str
     contents: bytes
+
+    @property
+    def kind(self) -> str:
+        """Its kind, of `suffixes.WRITTEN`."""
+        return next(kind for kind, ends in WRITTEN.items() if self.name.endswith(ends))
 
 
 def export(form: str, current: Annotated, every: Sequence[Annotated]) -> ExportedFile:

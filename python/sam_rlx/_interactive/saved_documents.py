@@ -16,6 +16,7 @@ from sam_rlx._interactive.saved import (
     read_arrays,
     read_label_image,
 )
+from sam_rlx._internal.files.inputs import key_of
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
@@ -152,7 +153,7 @@ def _matched(names: Sequence[str], images: OpenImages) -> list[int | None]:
 
 
 def _base(name: str) -> str:
-    return name.replace("\\", "/").rpartition("/")[2]
+    return key_of(name).rpartition("/")[2]
 
 
 def _told(

@@ -2,6 +2,7 @@
 
 import io as streams
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from numpy.typing import NDArray
 
 from sam_rlx import io
 from sam_rlx._arrays import as_rgb
-from sam_rlx.errors import InvalidArgumentError
+from sam_rlx._internal.files.hints import not_found
+from sam_rlx._internal.files.suffixes import images_of
+from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
-# What is taken from a folder.
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".ppm")
 _SMALL = 1 << 20  # pixels up to which an image is sent without loss
 
 
@@ -47,6 +48,11 @@ class ImageSource:
     def __len__(self) -> int:
         return len(self._items)
 
+    @property
+    def files(self) -> list[Path]:
+        """The files among the images."""
+        return [item for item in self._items if isinstance(item, Path)]
+
     def close(self) -> None:
         """Forget the images; their names stay."""
         self._items = [
@@ -70,21 +76,22 @@ def _item(image: Any) -> Any:
         return as_rgb(image)
     path = Path(image)
     if not path.is_file():
-        raise FileNotFoundError(f"images: expected a file, found none at {path}")
+        raise not_found("images", path, "a file")
     return path
 
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        raise FileNotFoundError(f"images: expected a file or folder, found none at {path}")
+        raise not_found("images", path, "a file or folder")
     if not path.is_dir():
         return [path]
-    found = sorted(
-        file for file in path.iterdir() if file.suffix.lower() in _SUFFIXES and file.is_file()
-    )
-    if not found:
-        raise FileNotFoundError(f"images: expected images in the folder {path}, found none")
-    return found
+    try:
+        listing = images_of(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"images: {error}") from error
+    if listing.passed_over:
+        warnings.warn(f"images: passed over {listing.passed_over}", MediaWarning, stacklevel=6)
+    return listing.files
 
 
 def encoded(image: NDArray[np.uint8], kind: str | None = None, quality: int = 90) -> bytes:

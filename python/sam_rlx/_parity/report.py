@@ -10,7 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sam_rlx._internal.files.atomic import atomic_write
+from sam_rlx._internal.files.atomic import as_path, atomic_write
+from sam_rlx._internal.files.targets import check_target
 from sam_rlx._parity.measure import Layer, Masks
 from sam_rlx._parity.pages import html_page, junit_text
 from sam_rlx._parity.schema import FORMAT
@@ -147,15 +148,18 @@ class Report:
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
         """Write `to_dict` as a JSON file."""
+        check_target(as_path(path), ("JSON",))
         with atomic_write(path) as file:
             file.write(json.dumps(self.to_dict(), indent=1, allow_nan=False).encode() + b"\n")
 
     def write_junit(self, path: str | os.PathLike[str]) -> None:
         """Write a JUnit file: one test case for each layer and each call."""
+        check_target(as_path(path), ("XML",))
         with atomic_write(path) as file:
             file.write(junit_text(self.to_dict()).encode())
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
         """Write one page with the table, and both masks and their difference as inputs."""
+        check_target(as_path(path), ("HTML",))
         with atomic_write(path) as file:
             file.write(html_page(self.to_dict(), self.images).encode())

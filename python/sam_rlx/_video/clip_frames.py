@@ -3,7 +3,7 @@
 import io
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +22,7 @@ from sam_rlx._video.clip_index import (
     index_packets,
     starts_as,
 )
-from sam_rlx._video.frame_source import FrameKind
+from sam_rlx._video.frame_source import FrameKind, numbered
 from sam_rlx._video.orientation import Orientation, orientation
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
@@ -77,6 +77,15 @@ class ClipFrames:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._forget_decoder()
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The video file, if there is one."""
+        return () if isinstance(self._source, bytes) else (self._source,)
+
+    def name(self, index: int) -> str:
+        """Return the number of frame `index`."""
+        return numbered(index)
 
     @property
     def rate(self) -> float:

@@ -1,6 +1,7 @@
 """Video files that appear complete or not at all. Needs PyAV (extra ``video``)."""
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
 from types import TracebackType
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from sam_rlx._arrays import as_number
 from sam_rlx._internal.files.atomic import NewFile, as_path
 from sam_rlx._internal.files.marks import NAME
+from sam_rlx._internal.files.targets import check_target
 from sam_rlx._packages import optional
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
@@ -30,21 +32,30 @@ class ClipWriter:
         Ends in ``.mp4``.
     rate : float
         Frames per second.
+    inputs : iterable of paths
+        Files that are read, which it must not replace.
 
     Raises
     ------
     InvalidArgumentError
-        The suffix is another one, or the rate is no positive number.
+        The suffix is another one, the rate is no positive number, or there is an input or a file of
+        another kind that this library has not written.
     MissingExtraError
         PyAV is not installed.
     """
 
-    def __init__(self, path: str | os.PathLike[str], rate: float) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        rate: float,
+        inputs: Iterable[str | os.PathLike[str]] = (),
+    ) -> None:
         self._path = as_path(path)
         if self._path.suffix.lower() != ".mp4":
             raise InvalidArgumentError(
                 f"{self._path}: expected the suffix .mp4, found {self._path.suffix!r}"
             )
+        check_target(self._path, ("MP4",), inputs)
         self._av = optional("clip", "av", "av")
         self._rate = Fraction(as_number("rate", rate, 1e-3, 1e6)).limit_denominator(1001)
         self._new: NewFile | None = None

@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,9 +80,13 @@ def state_of(session: Session) -> dict[str, Any]:
 
 
 def write(
-    path: str | os.PathLike[str], model: Model, state: Mapping[str, Any], options: dict[str, Any]
+    path: str | os.PathLike[str],
+    model: Model,
+    state: Mapping[str, Any],
+    options: dict[str, Any],
+    inputs: Iterable[Path],
 ) -> None:
-    """Write what `state_of` gave, with the arguments of `VideoPredictor`."""
+    """Write what `state_of` gave, with the arguments of `VideoPredictor`; not over its inputs."""
     saved_arrays.write(
         path,
         {
@@ -91,6 +96,7 @@ def write(
             "resize": options["resize"],
             **state,
         },
+        inputs,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -25,5 +27,17 @@ class FrameSource(Protocol):
     def count(self) -> int | None:
         """Number of frames, None if it is not known."""
 
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that are read; none of images in memory."""
+
+    def name(self, index: int) -> str:
+        """Return the name of frame `index` for its results: that of its file, or the number."""
+
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index` as RGB (H, W, 3)."""
+
+
+def numbered(index: int) -> str:
+    """Return the name of a frame that has no file of its own."""
+    return f"{index:05d}"

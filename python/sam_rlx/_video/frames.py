@@ -16,7 +16,7 @@ from sam_rlx._arrays import as_frame_index, as_rgb
 from sam_rlx._internal.files import hints
 from sam_rlx._pixels import as_array
 from sam_rlx._video.clip_frames import ClipFrames
-from sam_rlx._video.frame_source import EndOfFrames, FrameKind, FrameSource
+from sam_rlx._video.frame_source import EndOfFrames, FrameKind, FrameSource, numbered
 from sam_rlx._video.image_frames import FolderFrames, PageFrames, is_gif, is_image
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -125,12 +125,17 @@ class SequenceFrames:
     """Images in memory, or anything with a length that gives them by number."""
 
     kind: FrameKind = "images"
+    files: Sequence[Path] = ()
 
     def __init__(self, frames: Any) -> None:
         self._frames = frames
         self.count: int | None = len(frames)
         if not self.count:
             raise InvalidArgumentError("frames: expected at least one, found none")
+
+    def name(self, index: int) -> str:
+        """Return the number of frame `index`."""
+        return numbered(index)
 
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`."""
@@ -142,6 +147,7 @@ class IteratorFrames:
     """Images that come one after the other; of those only the last one is kept."""
 
     kind: FrameKind = "images"
+    files: Sequence[Path] = ()
     count: int | None = None
 
     def __init__(self, frames: Iterator[Any]) -> None:
@@ -149,6 +155,10 @@ class IteratorFrames:
         # The next one and its number, until it has become `_last`: it is not lost when that fails.
         self._given: deque[tuple[int, Any]] = deque()
         self._last: tuple[int, NDArray[np.uint8]] | None = None
+
+    def name(self, index: int) -> str:
+        """Return the number of frame `index`."""
+        return numbered(index)
 
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`, which is the last one or comes later."""

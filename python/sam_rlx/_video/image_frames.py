@@ -3,6 +3,7 @@
 import io
 import re
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_frame_index, as_rgb
 from sam_rlx._image_files import open_image, pillow, read_image
+from sam_rlx._internal.files.inputs import unique_names
+from sam_rlx._internal.files.suffixes import images_of
 from sam_rlx._pages import full_pages
-from sam_rlx._video.frame_source import FrameKind
+from sam_rlx._video.frame_source import FrameKind, numbered
 from sam_rlx.errors import InvalidArgumentError
 
-_IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
-_SAME_KIND = {".jpeg": ".jpg", ".tiff": ".tif"}
+_SAME_KIND = {".jpeg": ".jpg", ".jpe": ".jpg", ".jfif": ".jpg", ".tiff": ".tif"}
 _MOTION_JPEG = {".mjpeg", ".mjpg"}
 _SIGNATURE_BYTES = 12
 
@@ -67,6 +69,15 @@ class PageFrames:
     def _file(self) -> Any:
         return io.BytesIO(self._source) if isinstance(self._source, bytes) else self._source
 
+    @property
+    def files(self) -> Sequence[Path]:
+        """The file, if there is one."""
+        return () if isinstance(self._source, bytes) else (self._source,)
+
+    def name(self, index: int) -> str:
+        """Return the number of page `index`."""
+        return numbered(index)
+
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return page `index`."""
         as_frame_index(index, len(self._pages))
@@ -106,25 +117,34 @@ def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:
 class FolderFrames:
     """A folder of images, in the order of the numbers in their names.
 
-    Hidden files (also ``._name`` of macOS) and files that are no images are left out. A folder
-    with images of several kinds, or with several images of one number, such as frames beside their
-    masks, is refused: which of them are the frames cannot be known.
+    Hidden files (also ``._name`` of macOS), files that are no images, and masks and overlays of
+    this library are left out, and told in `passed_over`. A folder with images of several kinds, or
+    with several images of one number, such as frames beside their masks, is refused: which of them
+    are the frames cannot be known.
     """
 
     kind: FrameKind = "folder"
 
     def __init__(self, folder: Path) -> None:
-        files = [
-            path
-            for path in folder.iterdir()
-            if path.suffix.lower() in _IMAGES and not path.name.startswith(".")
-        ]
-        if not files:
-            raise InvalidArgumentError(f"frames: expected images in {folder}, found none")
-        self._files = sorted(files, key=_natural)
+        try:
+            listing = images_of(folder)
+        except FileNotFoundError as error:
+            raise InvalidArgumentError(f"frames: {error}") from error
+        self.passed_over = listing.passed_over
+        self._files = sorted(listing.files, key=_natural)
+        self._names = unique_names(self._files)
         self.count: int | None = len(self._files)
         _refuse_several_kinds(folder, self._files)
         _refuse_equal_numbers(folder, self._files)
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The images."""
+        return self._files
+
+    def name(self, index: int) -> str:
+        """Return the name of the file of frame `index`, without its suffix."""
+        return self._names[index]
 
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return image `index`."""

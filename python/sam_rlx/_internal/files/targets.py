@@ -55,8 +55,12 @@ def check_target(
         Files that are read, such as the clip of a session; of a folder also its files.
     """
     check_suffix(path, kinds)
-    for source in map(Path, inputs):
-        if is_same_file(path, source):
+    try:
+        there = path.stat()
+    except OSError:
+        there = None
+    for source in inputs:
+        if _is_there(path, there, source):
             raise InvalidArgumentError(
                 f"{path}: expected another file than the input, found {source} as both"
             )
@@ -66,6 +70,15 @@ def check_target(
             f"{path}: expected a new file, or one of {' or '.join(kinds)}, found {found} that "
             "sam_rlx has not written: choose another name"
         )
+
+
+def _is_there(path: Path, there: os.stat_result | None, source: str | os.PathLike[str]) -> bool:
+    """Tell whether a file, or what is there, is an input: in a session of 100,000 frames fast."""
+    try:
+        found = os.stat(source)  # noqa: PTH116
+    except OSError:
+        return os.path.abspath(path) == os.path.abspath(source)  # noqa: PTH100
+    return there is not None and os.path.samestat(there, found)
 
 
 def check_suffix(path: Path, kinds: Iterable[str]) -> None:

@@ -1,0 +1,75 @@
+#include "loading/weight_hash.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace sam_rlx {
+namespace {
+
+// Odd numbers whose products spread the bits of a word.
+constexpr std::uint64_t kFirst = 0x9E3779B185EBCA87, kSecond = 0xC2B2AE3D27D4EB4F;
+constexpr std::size_t kLanes = 4;  // independent sums, so that their products overlap
+constexpr std::size_t kWord = sizeof(std::uint64_t);
+
+std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
+  return std::rotl(sum + word * kSecond, 31) * kFirst;
+}
+
+std::uint64_t word_at(const char* bytes, std::size_t count) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes, count);
+  return word;
+}
+
+}  // namespace
+
+void WeightHasher::parameter(const std::string& path, Tensor& value, const Shape& shape) {
+  add_name(path, shape);
+  if (!value.empty()) add(value.data(), sizeof(float) * static_cast<std::size_t>(value.numel()));
+}
+
+void WeightHasher::matrix_parameter(const std::string& path, Matrix matrix, const Shape& shape) {
+  if (!matrix.blocks) return parameter(path, matrix.value, shape);
+  add_name(path, shape);
+  const BlockRows& blocks = matrix.blocks;
+  state_ = mixed(state_, static_cast<std::uint64_t>(blocks.format));
+  add(blocks.bytes.get(), static_cast<std::size_t>(blocks.rows * blocks.row_bytes()));
+}
+
+void WeightHasher::add_name(const std::string& path, const Shape& shape) {
+  add(path.data(), path.size());
+  for (int i = 0; i < shape.rank(); ++i) {
+    state_ = mixed(state_, static_cast<std::uint64_t>(shape[i]));
+  }
+}
+
+void WeightHasher::add(const void* data, std::size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  state_ = mixed(state_, bytes);
+  std::array<std::uint64_t, kLanes> sums;
+  for (std::size_t i = 0; i < kLanes; ++i) sums[i] = state_ + i;
+  for (; bytes >= kLanes * kWord; bytes -= kLanes * kWord, at += kLanes * kWord) {
+    for (std::size_t i = 0; i < kLanes; ++i) sums[i] = mixed(sums[i], word_at(at + i * kWord, kWord));
+  }
+  for (; bytes > 0;) {
+    const std::size_t count = bytes < kWord ? bytes : kWord;
+    sums[0] = mixed(sums[0], word_at(at, count));
+    bytes -= count;
+    at += count;
+  }
+  for (const std::uint64_t sum : sums) state_ = mixed(state_, sum);
+}
+
+std::string WeightHasher::hex() const {
+  std::uint64_t value = state_;
+  value = (value ^ (value >> 33)) * kSecond;
+  value ^= value >> 29;
+  std::string digits(16, '0');
+  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, value >>= 4) {
+    *digit = "0123456789abcdef"[value & 15];
+  }
+  return digits;
+}
+
+}  // namespace sam_rlx
