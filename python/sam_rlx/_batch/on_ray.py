@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sam_rlx._batch.fatal import raised, told
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
-from sam_rlx._batch.local import ItemsOf, Report, raised
+from sam_rlx._batch.local import ItemsOf, Report
 from sam_rlx._batch.work import BlockWorker
 from sam_rlx.errors import MissingExtraError, StateError
 from sam_rlx.model import build_info
@@ -58,7 +59,7 @@ class BlockActor:
                 self._work = BlockWorker(Job.from_json(self._job))
             self._work.run(int(row["block"]), items, errors.__setitem__)
         except Exception as error:
-            answer.update(fatal=type(error).__name__, text=str(error))
+            answer.update(told(error))
         return {"answer": json.dumps({**answer, "items": list(errors.items())})}
 
 
