@@ -39,7 +39,8 @@ def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _row(index: int) -> dict[str, Any]:
-    return {"index": index, "item": str(index), "path": None, "masks": [], "error": None}
+    fields = {"path": None, "sha256": None, "masks": [], "error": None}
+    return {"index": index, "item": str(index), **fields}
 
 
 def _interrupted(blocks: Blocks, block: int, *indices: int) -> None:
@@ -192,7 +193,7 @@ def test_a_clip_goes_on_from_its_last_session(
         saved["sessions"] += 1
         raise _Killed
 
-    checkpoint = clips.ClipCheckpoint(tmp_path / "kept")
+    checkpoint = clips.ClipCheckpoint(tmp_path / "kept", "contents")
     for _ in range(3):
         with pytest.raises(_Killed):
             clips.track(item, job, model, checkpoint, killed)
@@ -200,7 +201,9 @@ def test_a_clip_goes_on_from_its_last_session(
         with (tmp_path / "kept" / "masks.jsonl").open("ab") as file:
             file.write(b'{"frame": 99, "masks": [{}]}\n{"fra')
     pieces = clips.track(item, job, model, checkpoint, killed)
-    whole = clips.track(item, job, model, clips.ClipCheckpoint(tmp_path / "other"), lambda: None)
+    whole = clips.track(
+        item, job, model, clips.ClipCheckpoint(tmp_path / "other", "contents"), lambda: None
+    )
     assert saved["sessions"] == 3
     assert pieces == whole
     assert (whole["height"], whole["width"], whole["frames"]) == (48, 64, 7)
