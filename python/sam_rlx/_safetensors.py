@@ -14,7 +14,7 @@ from sam_rlx import _core
 from sam_rlx import _number_formats as number_formats
 from sam_rlx._files import atomic_write
 from sam_rlx._gguf.conversion import Written
-from sam_rlx._own_files import SAFETENSORS_MARK
+from sam_rlx._internal.files.marks import SAFETENSORS_MARK
 from sam_rlx._progress import Progress
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 

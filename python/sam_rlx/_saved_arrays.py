@@ -10,7 +10,7 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._files import as_path, atomic_write
+from sam_rlx._internal.files.marks import mark_npz
+from sam_rlx._internal.files.targets import check_target
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 from sam_rlx.model import Model
 
@@ -65,10 +67,17 @@ Schema = Mapping[str | re.Pattern[str], Field]
 IDENTITY: Schema = {"family": Field("U", 0), "variant": Field("U", 0), "img_size": Field("i", 0)}
 
 
-def write(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write arrays as NPZ. The file appears complete or not at all."""
-    with atomic_write(path) as file:
+def write(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, Any],
+    inputs: Iterable[str | os.PathLike[str]] = (),
+) -> None:
+    """Write arrays as NPZ. The file appears complete or not at all, and replaces no input."""
+    target = as_path(path)
+    check_target(target, ("NPZ",), inputs)
+    with atomic_write(target) as file:
         np.savez(file, **arrays)
+        mark_npz(file)
 
 
 def read(

@@ -1,6 +1,5 @@
 """Images and results on disk. Images need Pillow (extra ``image``)."""
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_bools, as_items
-from sam_rlx._files import as_path, atomic_write
+from sam_rlx._files import as_path
 from sam_rlx._image_files import open_image as open_image
 from sam_rlx._image_files import pillow as pillow
 from sam_rlx._image_files import read_image as read_image
+from sam_rlx._internal.files.results import write_arrays, write_document
+from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx._mask_files import read_mask as read_mask
-from sam_rlx._own_files import EXIF_SOFTWARE, PNG_MARK, mark_npz
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = [
@@ -29,8 +29,6 @@ __all__ = [
     "write_masks",
     "write_npz",
 ]
-
-_WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 
 def write_image(
@@ -48,38 +46,12 @@ def write_image(
     Raises
     ------
     InvalidArgumentError
-        The suffix is another one.
+        The suffix is another one, or there is a file of another kind that this library has not
+        written.
     MissingExtraError
         Pillow is not installed.
     """
-    images = pillow("Image")
-    name = as_path(path)
-    form = _WRITABLE.get(name.suffix.lower())
-    if form is None:
-        raise InvalidArgumentError(
-            f"{name}: expected a suffix of {list(_WRITABLE)}, found {name.suffix!r}"
-        )
-    if not isinstance(pixels, np.ndarray):
-        raise InvalidArgumentError(f"pixels: expected an array, found {type(pixels).__name__}")
-    if pixels.dtype == np.bool_:
-        pixels = pixels.astype(np.uint8) * np.uint8(255)
-    options: dict[str, Any]
-    if form == "PNG":
-        options = {"pnginfo": pillow("PngImagePlugin").PngInfo()}
-        options["pnginfo"].add_text(*PNG_MARK)
-    else:
-        options = {"quality": 92, "exif": images.Exif()}
-        options["exif"][EXIF_SOFTWARE] = PNG_MARK[1]
-    with atomic_write(name) as file:
-        try:
-            images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
-        except (TypeError, ValueError, KeyError, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the disk
-                raise
-            raise InvalidArgumentError(
-                f"pixels: expected uint8 or bool (H, W) or (H, W, 3) that {form} can hold, found "
-                f"shape {pixels.shape} of {pixels.dtype}: {error}"
-            ) from error
+    write_pixels(path, pixels)
 
 
 def write_masks(
@@ -168,26 +140,38 @@ def coco_document(
 
 
 def write_json(path: str | os.PathLike[str], document: Any) -> None:
-    """Write `document` as UTF-8 JSON. The file appears complete or not at all."""
-    try:
-        text = json.dumps(document, indent=1)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(
-            f"document: expected what JSON can hold, found {error}"
-        ) from error
-    with atomic_write(path) as file:
-        file.write((text + "\n").encode("utf-8"))
+    """Write `document` as UTF-8 JSON. The file appears complete or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in ``.json``, or in nothing that says another kind of file.
+    document : dict, list, str, number, bool or None
+        What ``json`` can write.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The document is something else, the suffix is one of another kind, or there is a file of
+        another kind that this library has not written.
+    """
+    write_document(path, document)
 
 
 def write_npz(path: str | os.PathLike[str], **arrays: Any) -> None:
-    """Write named arrays as compressed NPZ. The file appears complete or not at all."""
-    for name, array in arrays.items():
-        try:
-            dtype = np.asarray(array).dtype
-        except ValueError as error:  # ragged lists
-            raise InvalidArgumentError(f"{name}: expected an array, found {error}") from error
-        if dtype.hasobject:  # NumPy would pickle it
-            raise InvalidArgumentError(f"{name}: expected numbers or text, found {dtype}")
-    with atomic_write(path) as file:
-        np.savez_compressed(file, **arrays)
-        mark_npz(file)
+    """Write named arrays as compressed NPZ. The file appears complete or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in ``.npz``, or in nothing that says another kind of file. No suffix is added.
+    **arrays : array
+        Numbers or text.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is something else, the suffix is one of another kind, or there is a file of another
+        kind that this library has not written.
+    """
+    write_arrays(path, arrays)

@@ -277,6 +277,7 @@ def test_words_become_items(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(errors.InvalidArgumentError, match=words):
             sources.expand([str(tmp_path / "bad.json")])
     for name in ("table.csv", "lines.jsonl", "list.txt"):
+        (tmp_path / name).touch()
         with pytest.raises(errors.InvalidArgumentError, match="expected an image, a clip"):
             sources.expand([str(tmp_path / name)])
     (tmp_path / "bad.parquet").write_text("no table")

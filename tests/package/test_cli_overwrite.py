@@ -15,7 +15,7 @@ import safetensors.numpy
 from gguf import GGUFWriter
 from PIL import Image
 from sam_rlx import io
-from sam_rlx._own_files import is_own_file
+from sam_rlx._internal.files.marks import is_own_file
 from sam_rlx._parity.report import Report
 from sam_rlx.cli import demo
 

@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Suffixes of video files. A file that is named with another one is taken for an image.
-CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".flv")
-
 
 @dataclass(frozen=True)
 class Prompt:

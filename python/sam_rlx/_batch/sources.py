@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sam_rlx._batch import columns, documents
-from sam_rlx._batch.items import CLIP_SUFFIXES, Item
+from sam_rlx._batch.items import Item
 from sam_rlx._batch.parquet import ImageTable
-from sam_rlx._input_files import SUFFIXES, files_of, read_list, unique_names
+from sam_rlx._internal.files.inputs import files_of, item_names, split
+from sam_rlx._internal.files.suffixes import PassedOver, is_clip
 from sam_rlx.errors import InvalidArgumentError
 
-# Tables and lists that do not belong to the inputs, so that their names say what is wrong.
 _LARGE_GROUP = 64_000_000  # bytes
+# Tables and lists that do not belong to the inputs, so that their names say what is wrong.
 _TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
 
 
@@ -47,6 +48,7 @@ class _Found:
         self.names: list[str | None] = []
         self.notes: list[str] = []
         self.has_views = self.has_prompts = self.has_texts = False
+        self.passed_over = PassedOver()
         self._paths: set[str] = set()
 
     def add_file(self, path: Path) -> None:
@@ -55,7 +57,7 @@ class _Found:
         if absolute in self._paths:
             return
         self._paths.add(absolute)
-        self.add(Item(0, "", absolute, is_clip=_is_clip(path)), None)
+        self.add(Item(0, "", absolute, is_clip=is_clip(path)), None)
 
     def add(self, item: Item, name: str | None) -> None:
         """Add an item, with the name that its source gives it."""
@@ -64,13 +66,11 @@ class _Found:
 
     def plan(self) -> Plan:
         """Return the items with numbers and names."""
-        # A name that a source gives has no folder, least of all that of this process.
-        given = [Path("/", name) if name else None for name in self.names]
-        paths = [path or Path(item.path) for item, path in zip(self.items, given, strict=True)]
-        names = unique_names(paths)
+        names = item_names(self.names, [item.path for item in self.items])
         numbered = enumerate(zip(self.items, names, strict=True))
         items = [replace(item, index=index, name=name) for index, (item, name) in numbered]
-        return Plan(items, self.has_views, self.has_prompts, self.has_texts, self.notes)
+        notes = [*([f"passed over: {self.passed_over}"] if self.passed_over else []), *self.notes]
+        return Plan(items, self.has_views, self.has_prompts, self.has_texts, notes)
 
 
 def expand(words: Sequence[str], lists: Sequence[str] = (), images: Path | None = None) -> Plan:
@@ -94,37 +94,16 @@ def expand(words: Sequence[str], lists: Sequence[str] = (), images: Path | None 
         A folder, pattern or list has nothing, or a table or document does not exist.
     """
     found = _Found()
-    plain: list[str] = []
-    listed = list(lists)
-    for word in words:
-        if word.startswith("@") and not Path(word).exists():
-            listed.append(word[1:])
-        else:
-            plain.append(word)
-    for name in listed:
-        plain += read_list(name)
-    if not plain:
+    plain, lines = split(words, lists)
+    if not plain and not lines:
         raise InvalidArgumentError("inputs: expected files, folders or lists, found none")
-    for word in plain:
-        path = Path(word).expanduser()
-        if path.is_dir():
-            _add_folder(found, path)
-            continue
-        for file in files_of(word)[0]:
+    # A line of a list that leads nowhere is a row with an error; a word is a slip of the pen.
+    for word, must in (*((word, True) for word in plain), *((line, False) for line in lines)):
+        given = files_of(word, below=True, clips=True, must=must)
+        found.passed_over.update(given.passed_over)
+        for file in given.files:
             _add(found, file, images)
     return found.plan()
-
-
-def _add_folder(found: _Found, folder: Path) -> None:
-    before = len(found.items)
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122
-            if not name.startswith(".") and suffix in (*SUFFIXES, *CLIP_SUFFIXES):
-                found.add_file(Path(parent, name))
-    if len(found.items) == before:
-        raise FileNotFoundError(f"expected images in the folder {folder}, found none")
 
 
 def _add(found: _Found, path: Path, images: Path | None) -> None:
@@ -139,7 +118,7 @@ def _add(found: _Found, path: Path, images: Path | None) -> None:
             found.notes.append(f"{path}: {document.left_out}")
         for each in document.images:
             absolute = os.path.abspath(each.path)  # noqa: PTH100
-            clip = _is_clip(each.path)
+            clip = is_clip(each.path)
             item = Item(0, "", absolute, None, clip, each.hw, each.prompts, error=each.error)
             found.add(item, each.name)
     elif suffix in _TEXT_SUFFIXES:
@@ -149,10 +128,6 @@ def _add(found: _Found, path: Path, images: Path | None) -> None:
         )
     else:
         found.add_file(path)
-
-
-def _is_clip(path: Path) -> bool:
-    return path.suffix.lower() in CLIP_SUFFIXES
 
 
 def _add_table(found: _Found, path: Path, images: Path | None) -> None:
@@ -197,5 +172,5 @@ def _rows(
             if not file:
                 raise InvalidArgumentError(f"{where}: expected a path, found {file!r}")
             path = os.path.abspath(documents.named_file(base, file))  # noqa: PTH100
-            clip = _is_clip(Path(path))
+            clip = is_clip(Path(path))
             yield Item(0, "", path, None, clip, None, prompts, texts, error), name

@@ -14,7 +14,7 @@ from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
 from sam_rlx._batch.parquet import write_rows
-from sam_rlx._input_files import file_name
+from sam_rlx._internal.files.inputs import file_name
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import load_model
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._own_files import NAME
+from sam_rlx._internal.files.marks import NAME
 
 Images = Mapping[tuple[str, str], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_number
 from sam_rlx._files import NewFile, as_path
-from sam_rlx._own_files import NAME
+from sam_rlx._internal.files.marks import NAME
 from sam_rlx._packages import optional
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 

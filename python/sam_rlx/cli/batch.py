@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx import io
-from sam_rlx._own_files import JSON_MARK
+from sam_rlx._internal.files.marks import JSON_MARK
 from sam_rlx.cli import clicks, common, concepts, generator_options
 from sam_rlx.cli.common import Unfulfilled, UsageError
 from sam_rlx.errors import InvalidArgumentError

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _options, io
-from sam_rlx._own_files import is_own_file, is_own_image
+from sam_rlx._internal.files.marks import is_own_file, is_own_image
+from sam_rlx._internal.files.targets import is_same_file as is_same_file
 from sam_rlx._printable import printable
 from sam_rlx._progress import bars_aside, terminal_clock
 from sam_rlx.image import MaskPrediction
@@ -151,14 +152,6 @@ def add_overwrite_argument(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also write over files that sam-rlx has not written",
     )
-
-
-def is_same_file(a: Path, b: Path) -> bool:
-    """Whether two paths lead to one file, also through links."""
-    try:
-        return a.samefile(b)
-    except OSError:  # one of them does not exist
-        return a.resolve() == b.resolve()
 
 
 class Speaker(Protocol):

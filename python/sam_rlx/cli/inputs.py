@@ -1,12 +1,14 @@
 """Which images a command works on: files, folders, patterns and lists of files."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sam_rlx._input_files import files_of, read_list
-from sam_rlx._input_files import unique_names as unique_names
+from sam_rlx._internal.files.inputs import files_of, split
+from sam_rlx._internal.files.inputs import unique_names as unique_names
+from sam_rlx._internal.files.suffixes import PassedOver
 from sam_rlx.cli.common import UsageError
 
 
@@ -29,10 +31,13 @@ class Inputs:
     several : bool
         Whether results are sorted by input: more than one word, a folder, a pattern or a list,
         however many images those give.
+    passed_over : PassedOver
+        What folders and patterns have besides.
     """
 
     files: list[Input]
     several: bool
+    passed_over: PassedOver
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,24 +71,20 @@ def expand(words: Sequence[str], lists: Sequence[str] = ()) -> Inputs:
         A folder, a pattern or a list has no image. A named file that does not exist is no error
         here: its turn comes.
     """
-    listed = list(lists)
-    plain = []
-    for word in words:
-        if word.startswith("@") and not Path(word).exists():
-            listed.append(word[1:])
-        else:
-            plain.append(word)
-    if not plain and not listed:
+    plain, lines = split(words, lists)
+    if not plain and not lines and not lists:
         raise UsageError("expected IMAGE or --list, found none")
-    several = len(plain) > 1 or bool(listed)
-    for name in listed:
-        plain += read_list(name)
-    paths: dict[Path, Path] = {}
-    for word in plain:
-        found, alone = files_of(word)
-        several = several or not alone
-        for path in found:
-            paths.setdefault(path.resolve(), path)
+    several = len(plain) > 1 or bool(lines)
+    paths: dict[str, Path] = {}
+    passed_over = PassedOver()
+    for word in (*plain, *lines):
+        given = files_of(word)
+        several = several or not given.alone
+        passed_over.update(given.passed_over)
+        for path in given.files:
+            # Not `resolve`, which refuses a link to itself.
+            paths.setdefault(os.path.realpath(path), path)
     files = list(paths.values())
     names = unique_names(files)
-    return Inputs([Input(*pair) for pair in zip(files, names, strict=True)], several)
+    named = [Input(*pair) for pair in zip(files, names, strict=True)]
+    return Inputs(named, several, passed_over)

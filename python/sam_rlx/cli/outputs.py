@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
-from sam_rlx._own_files import JSON_MARK
+from sam_rlx._internal.files.marks import JSON_MARK
 from sam_rlx.cli.common import (
     IMAGE_SUFFIXES,
     UsageError,

@@ -7,7 +7,7 @@ from typing import Any
 
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import PackedGrowsError, Written
-from sam_rlx._own_files import is_own_file
+from sam_rlx._internal.files.marks import is_own_file
 from sam_rlx._progress import terminal_bar
 from sam_rlx._safetensors import FOLDER_FILES
 from sam_rlx._sources import find_checkpoint

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io, viz
-from sam_rlx._input_files import file_name as file_name
-from sam_rlx._own_files import JSON_MARK
+from sam_rlx._internal.files.inputs import file_name as file_name
+from sam_rlx._internal.files.marks import JSON_MARK
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.types import VideoFrame
 from sam_rlx.cli import common

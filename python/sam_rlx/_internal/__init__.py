@@ -1,0 +1,1 @@
+"""Helpers of the library. Not part of the public interface."""

@@ -1,0 +1,1 @@
+"""Files: which ones are inputs, how results are named and recognised, what may be written over."""

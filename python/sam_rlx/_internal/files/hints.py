@@ -1,0 +1,79 @@
+"""What helps with a file that is not what its name says: one list for images, clips, models, ..."""
+
+import json
+import os
+import re
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/+[^/]", re.IGNORECASE)
+_LETTERS = re.compile(rb"[\s\xef\xbb\xbf]*")
+_SHOWN = 120  # letters of a server's words
+_MAX_KEYS = 6  # of such an error; documents of others have more
+START = 4096  # bytes that `odd_file` looks at
+
+
+def is_url(name: str | os.PathLike[str]) -> bool:
+    """Tell whether a name is an address, also one that has become a path (``https:/host/a``)."""
+    return bool(_URL.match(os.fspath(name)))
+
+
+def not_found(where: str, name: str | os.PathLike[str], expected: str) -> FileNotFoundError:
+    """Return the error for a name without a file; an address is told to be one."""
+    if is_url(name):
+        return FileNotFoundError(
+            f"{where}: expected {expected}, found the address {os.fspath(name)!r}: download it "
+            "first, and give the name of the file"
+        )
+    return FileNotFoundError(f"{where}: expected {expected}, found none at {os.fspath(name)!r}")
+
+
+def odd_file(start: bytes) -> str:
+    """Return what the first bytes of a file are that is none of a model, an image, a clip, ...
+
+    Parameters
+    ----------
+    start : bytes
+        The first `START` bytes, or all of a smaller file.
+
+    Returns
+    -------
+    str
+        Such as ``"a Git LFS pointer, not the file itself: git lfs pull"``; "" for anything else.
+    """
+    text = start[len(_LETTERS.match(start)[0]) :]  # type: ignore[index]
+    lower = text[:64].lower()
+    if not start:
+        return "an empty file"
+    if text.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer, not the file itself: git lfs pull brings it"
+    if lower.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
+        return "a web page, not the file itself: download the file that the page links to"
+    if lower.startswith((b"<?xml", b"<error", b"<svg")):
+        return _of_xml(text)
+    if text.startswith(b"{"):
+        return _of_json(text)
+    return ""
+
+
+def _of_xml(text: bytes) -> str:
+    if b"<svg" in text:
+        return "an SVG drawing, which has no pixels: convert it to PNG"
+    code = re.search(rb"<Error>.*?<Code>([^<]{1,80})</Code>", text, re.DOTALL | re.IGNORECASE)
+    if code is not None:
+        words = code[1].decode("utf-8", "replace")
+        return f"an error of a server ({words}), not the file itself: download it again"
+    if b"<net " in text:
+        return "the XML of an OpenVINO model"
+    return "an XML file"
+
+
+def _of_json(text: bytes) -> str:
+    """Return the error that a server has sent instead of the file, "" for other JSON."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    for key in ("error", "message", "detail", "errors"):
+        if isinstance(found, dict) and len(found) <= _MAX_KEYS and found.get(key):
+            words = str(found[key])[:_SHOWN]
+            return f"an error of a server ({words}), not the file itself: download it again"
+    return ""

@@ -1,0 +1,48 @@
+"""Writing documents and arrays: complete or not at all, and nothing of another kind replaced."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sam_rlx._files import as_path, atomic_write
+from sam_rlx._internal.files.marks import mark_npz
+from sam_rlx._internal.files.targets import check_target
+from sam_rlx.errors import InvalidArgumentError
+
+
+def write_document(path: str | os.PathLike[str], document: Any) -> None:
+    """Write UTF-8 JSON; parameters and errors are those of `io.write_json`."""
+    target = as_path(path)
+    check_target(target, ("JSON",))
+    try:
+        text = json.dumps(document, indent=1)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"document: expected what JSON can hold, found {error}"
+        ) from error
+    with atomic_write(target) as file:
+        file.write((text + "\n").encode("utf-8"))
+
+
+def write_arrays(
+    path: str | os.PathLike[str], arrays: Mapping[str, Any], *, origin: str = ""
+) -> None:
+    """Write a compressed NPZ file; parameters and errors are those of `io.write_npz`.
+
+    Its mark has the `marks.origin`, if there is one.
+    """
+    target = as_path(path)
+    check_target(target, ("NPZ",))
+    for name, array in arrays.items():
+        try:
+            dtype = np.asarray(array).dtype
+        except ValueError as error:  # ragged lists
+            raise InvalidArgumentError(f"{name}: expected an array, found {error}") from error
+        if dtype.hasobject:  # NumPy would pickle it
+            raise InvalidArgumentError(f"{name}: expected numbers or text, found {dtype}")
+    with atomic_write(target) as file:
+        np.savez_compressed(file, **arrays)
+        mark_npz(file, origin)

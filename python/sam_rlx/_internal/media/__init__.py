@@ -1,0 +1,1 @@
+"""Images and clips as files."""
