@@ -32,6 +32,8 @@ __all__ = ["BatchResult", "Failure", "read", "run"]
 
 _ENGINES = {"local": "local", "ray": "on_ray"}
 _MAX_BLOCK = 64
+# Columns of a row that tell what it is of, and whether it has masks.
+_DESCRIBING = ("index", "item", "path", "sha256", "error")
 _UNUSED = "points and boxes for all images are not used: each image has its own prompts"
 # What `options` may have: all that the results of everything mode depend on.
 _GENERATOR_OPTIONS = {
@@ -372,9 +374,9 @@ class _Batch:
             self._blocks.remove_journals(block)
 
     def _rows(self, block: int) -> list[dict[str, Any]] | None:
-        """Return the rows of a block; None if it has none, or others."""
+        """Return the rows of a block, without masks; None if it has none, or others."""
         try:
-            rows = parquet.read_rows(self._blocks.part(block))
+            rows = parquet.read_rows(self._blocks.part(block), _DESCRIBING, verify=True)
         except (FileNotFoundError, StateError):
             return None
         items = self.items_of(block)
@@ -408,9 +410,11 @@ class _Batch:
         if len(kept) == len(rows):
             self._failures[block] = _failures(rows)
             return
+        indices = {row["index"] for row in kept}
         journal = self._blocks.journal(block)
-        for row in kept:
-            journal.done(row)
+        for row in parquet.read_rows(part):
+            if row["index"] in indices:
+                journal.done(row)
         journal.close()
         part.unlink()
 
@@ -442,7 +446,7 @@ class _Batch:
         failures = []
         for block, part in enumerate(parts):
             found = self._failures.get(block)
-            failures += _failures(parquet.read_rows(part)) if found is None else found
+            failures += _failures(parquet.read_rows(part, _DESCRIBING)) if found is None else found
         return BatchResult(self._out, parts, len(self._items), self._done_before, failures, seconds)
 
 

@@ -143,15 +143,17 @@ def test_failures_can_be_done_again(
     images: list[Path], tmp_path: Path, tiny_checkpoint: Path
 ) -> None:
     late = tmp_path / "late.png"
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"{images[0]}\n{late}\n")
     given: dict[str, Any] = {"model": tiny_checkpoint, "block": 2, "workers": 1, **BOX}
     out = tmp_path / "out"
-    first = batch.run([images[0], late], out, **given)
+    first = batch.run(f"@{listed}", out, **given)
     assert [failure.item for failure in first.failures] == ["late"]
     late.write_bytes(images[1].read_bytes())
-    assert len(batch.run([images[0], late], out, **given).failures) == 1
-    again = batch.run([images[0], late], out, retry_failed=True, **given)
+    assert len(batch.run(f"@{listed}", out, **given).failures) == 1
+    again = batch.run(f"@{listed}", out, retry_failed=True, **given)
     assert not again.failures
-    batch.run([images[0], late], tmp_path / "whole", **given)
+    batch.run(f"@{listed}", tmp_path / "whole", **given)
     assert batches.digests(out) == batches.digests(tmp_path / "whole")
 
 

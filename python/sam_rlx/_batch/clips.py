@@ -128,7 +128,8 @@ def track(
     kept : callable
         Called when a session is on disk.
     """
-    if not (_texts(item, job) if job.task == "text" else item.prompts):
+    wanted = _texts(item, job) if job.task == "text" else item.prompts
+    if not wanted and () not in (item.prompts, item.texts):
         raise InvalidArgumentError(
             f"{item.path}: expected prompts or texts for a video, found none"
         )
@@ -136,6 +137,8 @@ def track(
     first = source.read(0)
     hw = (first.shape[0], first.shape[1])
     check_size(item, hw)
+    if not wanted:
+        return {"height": hw[0], "width": hw[1], "frames": source.count, "masks": []}
     video, last, masks = _opened(item, job, model, checkpoint, source, hw)
     try:
         if last < 0 or source.count is None or last + 1 < source.count:

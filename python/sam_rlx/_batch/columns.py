@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sam_rlx._batch.documents import whole
@@ -70,18 +71,22 @@ class Columns:
 
     def prompts(self, row: Mapping[str, Any]) -> tuple[Prompt, ...] | None:
         """Return the objects of a row: none for empty lists; None if it says nothing about any."""
-        points, labels, boxes = (
-            row.get(self.of.get(name, "")) for name in ("points", "labels", "boxes")
-        )
+        points, labels, boxes = (row.get(name) for name in self._names)
         if self.corners and row[self.corners[0]] is not None:
             boxes = [row[name] for name in self.corners]
         if points is None and boxes is None:
             return None
+        if not points:
+            points = labels = None
+        elif labels is not None:
+            labels = _whole(self._names[1], labels)
+        return tuple(objects(points, labels, boxes or None, self._names))
+
+    @cached_property
+    def _names(self) -> tuple[str, str, str]:
+        """Names of points, labels and boxes."""
         of = self.of
-        called = (of.get("points", ""), of.get("labels", "labels"), of.get("boxes", "box"))
-        if points and labels is not None:
-            labels = _whole(called[1], labels)
-        return tuple(objects(points or None, labels if points else None, boxes or None, called))
+        return of.get("points", ""), of.get("labels", ""), of.get("boxes", "box of four columns")
 
     def texts(self, row: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return the texts of a row; None if it says nothing about any."""

@@ -2,7 +2,7 @@
 
 import json
 import math
-import unicodedata
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._batch.items import Prompt
+from sam_rlx._internal.files.inputs import existing
 from sam_rlx.errors import InvalidArgumentError
 
 _SHOWN = 5  # annotations
@@ -22,7 +23,7 @@ class Named:
 
     Attributes
     ----------
-    path : Path
+    path : str
     hw : (H, W) or None
         The size that the prompts are for.
     prompts : tuple of Prompt or None
@@ -33,7 +34,7 @@ class Named:
         What is wrong with its entries.
     """
 
-    path: Path
+    path: str
     hw: tuple[int, int] | None
     prompts: tuple[Prompt, ...] | None
     name: str | None = None
@@ -98,20 +99,10 @@ def read(path: Path, images: Path | None) -> Document:
     )
 
 
-def named_file(base: Path, name: str) -> Path:
-    r"""Return the file that a table or document names, below a folder.
-
-    Names may have ``\\`` between their parts, and another Unicode form of a letter than the disk.
-    """
-    path = base / name
-    if (name.isascii() and "\\" not in name) or path.exists():
-        return path
-    joined = base / name.replace("\\", "/")
-    found = Path(joined.anchor)
-    for part in joined.parts[bool(joined.anchor) :]:
-        forms = (part, *(unicodedata.normalize(form, part) for form in ("NFC", "NFD")))
-        found /= next((form for form in forms if (found / form).exists()), part)
-    return found if found.exists() else path
+def named_file(base: Path, name: str) -> str:
+    """Return the file that a table or document names, below a folder; see `existing`."""
+    path = os.path.join(base, name)  # noqa: PTH118  # fast for millions
+    return path if name.isascii() and "\\" not in name else str(existing(Path(path)))
 
 
 def _coco(document: Mapping[str, Any], base: Path) -> Document:
@@ -142,7 +133,7 @@ def _coco(document: Mapping[str, Any], base: Path) -> Document:
 
 
 def _image(
-    fields: Mapping[str, Any], path: Path, prompts: tuple[Prompt, ...] | None, error: str | None
+    fields: Mapping[str, Any], path: str, prompts: tuple[Prompt, ...] | None, error: str | None
 ) -> Named:
     try:
         hw = None if fields.get("height") is None else _size(fields)
@@ -200,10 +191,10 @@ def _named_points(entries: Any) -> tuple[Prompt, ...]:
     )
 
 
-def _view_file(base: Path, name: str) -> Path:
+def _view_file(base: Path, name: str) -> str:
     """Return the file of a view, whose name may lack its suffix."""
     tried = [named_file(base, f"{name}{suffix}") for suffix in _IMAGE_SUFFIXES]
-    return next((path for path in tried if path.is_file()), tried[0])
+    return next((path for path in tried if Path(path).is_file()), tried[0])
 
 
 def _size(fields: Mapping[str, Any]) -> tuple[int, int]:

@@ -4,12 +4,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.parquet import read_bytes, utf8
+from sam_rlx._internal.files import marks
 from sam_rlx.errors import InvalidArgumentError
 
 
@@ -17,8 +17,7 @@ def digest(item: Item) -> str:
     """Return the SHA-256 of the contents of an item: of its file, or its bytes in a table."""
     if item.row is not None:
         return hashlib.sha256(read_bytes(item.path, *item.row)).hexdigest()
-    with Path(item.path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return marks.digest(Path(item.path))
 
 
 def is_of(row: Mapping[str, Any], item: Item) -> bool:
@@ -69,6 +68,6 @@ def plan_hash(items: Sequence[Item], folder: str) -> str:
     plan = hashlib.sha256()
     start = len(folder.rstrip(os.sep))
     for item in items:
-        moved = replace(item, path=item.path[start:])
-        plan.update(json.dumps(moved.to_json(), sort_keys=True).encode())
+        below = {**item.to_json(), "path": item.path[start:]}
+        plan.update(json.dumps(below, sort_keys=True).encode())
     return plan.hexdigest()

@@ -58,6 +58,8 @@ class Item:
         What to look for; None if its source says nothing about that.
     error : str or None
         What is wrong with its prompts: it gets a row with this error.
+    folder : str
+        Of its masks, if that is not its name: for a name that differs from another in capitals.
     """
 
     index: int
@@ -69,6 +71,7 @@ class Item:
     prompts: tuple[Prompt, ...] | None = None
     texts: tuple[str, ...] | None = None
     error: str | None = None
+    folder: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that ``json`` can write."""

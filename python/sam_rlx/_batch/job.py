@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import hashlib
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from sam_rlx import io
 from sam_rlx._batch import identity
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.parquet import utf8
+from sam_rlx._internal.files.marks import digest
 from sam_rlx.errors import InvalidArgumentError, StateError
 
 Task = Literal["everything", "prompts", "text"]
@@ -91,7 +91,7 @@ def manifest(job: Job, items: Sequence[Item], block: int, version: str) -> dict[
     return {
         "format": _FORMAT,
         "version": version,
-        "checkpoint": _digest(Path(job.model)),
+        "checkpoint": digest(Path(job.model)),
         **fields,
         "texts": list(job.texts),
         "items": len(items),
@@ -99,17 +99,6 @@ def manifest(job: Job, items: Sequence[Item], block: int, version: str) -> dict[
         "block": block,
         _FOLDER: utf8(folder),
     }
-
-
-def _digest(path: Path) -> str:
-    """Return the hash of a checkpoint: of a file, or of the files in a folder."""
-    digest = hashlib.sha256()
-    if path.is_dir():
-        for file in sorted(entry for entry in path.iterdir() if entry.is_file()):
-            digest.update(f"{file.name} {_digest(file)}\n".encode())
-        return digest.hexdigest()
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @contextmanager

@@ -73,11 +73,22 @@ def utf8(text: str | None) -> str | None:
     return text if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(
+    path: Path, columns: Sequence[str] | None = None, *, verify: bool = False
+) -> list[dict[str, Any]]:
     """Read rows of results.
 
     pyarrow gets no Python file, and starts no threads: one that lets go of a Python object while
     the interpreter ends aborts the process.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : sequence of str, optional
+        Some of the columns. Default: all.
+    verify : bool
+        True: the other columns are read too, to see whether they are damaged.
 
     Raises
     ------
@@ -85,11 +96,13 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         The file is damaged, or has other columns.
     """
     pa, parquet = pyarrow(), pyarrow("pyarrow.parquet")
+    chosen = schema().names if columns is None else list(columns)
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             found = file.schema_arrow
             if found.equals(schema()):
-                rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()
+                table = file.read(columns=None if verify else chosen, use_threads=False)
+                rows: list[dict[str, Any]] = table.select(chosen).to_pylist()
                 return rows
     except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk, not the contents
@@ -192,34 +205,30 @@ class ImageTable:
 
 
 class _Contents:
-    """The bytes in one column of a row group, read forwards: a few rows are in memory at a time."""
+    """The bytes in a column, read forwards in each row group: few rows are in memory at a time."""
 
-    def __init__(self, path: str, group: int, column: str) -> None:
+    def __init__(self, path: str, column: str) -> None:
         parquet = pyarrow("pyarrow.parquet")
-        # Pages are read when they are due: by default a whole group is, which is held unpacked too.
+        # Pages are read when they are due. By default a whole row group is, which also stays.
         self._file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
-        kind = self._file.schema_arrow.field(column).type
-        leaf = f"{column}.bytes" if pyarrow().types.is_struct(kind) else column
-        self._values = self._iterated(group, leaf)
+        is_struct = pyarrow().types.is_struct(self._file.schema_arrow.field(column).type)
+        self._leaf = f"{column}.bytes" if is_struct else column
+        self._group = -1
         self._next = 0
         self._last: Any = None
 
-    def _iterated(self, group: int, leaf: str) -> Iterator[Any]:
-        for batch in self._file.iter_batches(
-            batch_size=1, row_groups=[group], columns=[leaf], use_threads=False
-        ):
-            yield from batch.column(0)
-
-    def is_past(self, row: int) -> bool:
-        """Whether a row cannot be read any more."""
-        return row < self._next - 1
-
-    def read(self, row: int) -> Any:
-        """Return the value of a row that is not past; None beyond the last one."""
+    def read(self, group: int, row: int) -> Any:
+        """Return the value of a row; None beyond the last one."""
+        if group != self._group or row < self._next - 1:
+            self._last = None
+            self._batches = self._file.iter_batches(
+                batch_size=1, row_groups=[group], columns=[self._leaf], use_threads=False
+            )
+            self._group, self._next = group, 0
         while self._next <= row:
-            self._last = next(self._values, None)
+            self._last = next(self._batches, None)
             self._next += 1
-        value = None if self._last is None else self._last.as_py()
+        value = None if self._last is None else self._last.column(0)[0].as_py()
         return value.get("bytes") if isinstance(value, dict) else value
 
 
@@ -229,14 +238,14 @@ _open: dict[tuple[Any, ...], _Contents] = {}
 def read_bytes(path: str, group: int, row: int, column: str) -> bytes:
     """Return the contents of one image of a table.
 
-    Rows of one group are best asked for in order: the group that was read last stays open.
+    Rows of one group are best asked for in order. The file that was read last stays open.
     """
     status = Path(path).stat()
-    key = (path, status.st_mtime_ns, status.st_size, group, column)
-    if key not in _open or _open[key].is_past(row):
+    key = (path, status.st_mtime_ns, status.st_size, column)
+    if key not in _open:
         _open.clear()
-        _open[key] = _Contents(path, group, column)
-    data = _open[key].read(row)
+        _open[key] = _Contents(path, column)
+    data = _open[key].read(group, row)
     if not data:
         raise InvalidArgumentError(f"{path}: expected bytes in row {row}, found none")
     return bytes(data)

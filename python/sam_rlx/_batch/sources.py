@@ -8,7 +8,7 @@ from pathlib import Path
 from sam_rlx._batch import columns, documents
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.parquet import ImageTable
-from sam_rlx._internal.files.inputs import files_of, item_names, split
+from sam_rlx._internal.files.inputs import files_of, item_names, split, unique
 from sam_rlx._internal.files.suffixes import PassedOver, is_clip
 from sam_rlx.errors import InvalidArgumentError
 
@@ -67,8 +67,13 @@ class _Found:
     def plan(self) -> Plan:
         """Return the items with numbers and names."""
         names = item_names(self.names, [item.path for item in self.items])
-        numbered = enumerate(zip(self.items, names, strict=True))
-        items = [replace(item, index=index, name=name) for index, (item, name) in numbered]
+        folded = [name.casefold() for name in names]
+        items = [
+            replace(item, index=index, name=name, folder="" if folder == plain else folder)
+            for index, (item, name, plain, folder) in enumerate(
+                zip(self.items, names, folded, unique(folded), strict=True)
+            )
+        ]
         notes = [*([f"passed over: {self.passed_over}"] if self.passed_over else []), *self.notes]
         return Plan(items, self.has_views, self.has_prompts, self.has_texts, notes)
 
@@ -140,8 +145,8 @@ def _add_table(found: _Found, path: Path, images: Path | None) -> None:
     if table.holds_bytes and table.largest_group > _LARGE_GROUP:
         megabytes = table.largest_group // 10**6
         found.notes.append(
-            f"{path}: a row group has {megabytes} MB, of which each worker needs twice the memory: "
-            "smaller row groups need less"
+            f"{path}: a row group has {megabytes} MB, and each worker needs more than twice that: "
+            "smaller row groups need less memory"
         )
     for item, name in _rows(table, chosen, images):
         found.add(item, name)
@@ -156,12 +161,11 @@ def _rows(
     for group, row, fields in table.rows(sorted(wanted)):
         given = (fields[key] for key in columns.NAMES if fields.get(key) is not None)
         name = next(map(str, given), None)
-        where = f"{table.path}: row {row} of group {group}"
         prompts, texts, error = None, None, None
         try:
             prompts, texts = chosen.prompts(fields), chosen.texts(fields)
         except InvalidArgumentError as wrong:
-            error = f"{where}: {wrong}"
+            error = f"{table.path}: row {row} of group {group}: {wrong}"
         if table.holds_bytes:
             path = os.path.abspath(table.path)  # noqa: PTH100
             name = name or fields.get(label or "") or f"{table.path.stem}-{group}-{row}"
@@ -170,7 +174,9 @@ def _rows(
         else:
             file = fields[table.column]
             if not file:
-                raise InvalidArgumentError(f"{where}: expected a path, found {file!r}")
+                raise InvalidArgumentError(
+                    f"{table.path}: row {row} of group {group}: expected a path, found {file!r}"
+                )
             path = os.path.abspath(documents.named_file(base, file))  # noqa: PTH100
-            clip = is_clip(Path(path))
+            clip = is_clip(path)
             yield Item(0, "", path, None, clip, None, prompts, texts, error), name

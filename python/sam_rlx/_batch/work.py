@@ -115,7 +115,7 @@ class BlockWorker:
 
     def _write_masks(self, item: Item, found: dict[str, Any]) -> None:
         """Write a PNG for each mask. An error here is one of the disk, and ends the job."""
-        folder = self._out / "masks" / file_name(item.name)
+        folder = self._out / "masks" / file_name(item.folder or item.name)
         used: set[str] = set()
         for number, each in enumerate(found["masks"]):
             name = file_name(each["object"])
@@ -123,9 +123,9 @@ class BlockWorker:
                 name = f"{name}_{each['frame']:05d}"
             elif self._job.task == "text":
                 name = f"{name}_{number:03d}"
-            if name in used:  # annotations may share an id
+            if name.casefold() in used:  # equal ids, or a file system without capitals
                 name = f"{name}-{number}"
-            used.add(name)
+            used.add(name.casefold())
             counts = _core.rle_from_string(each["counts"].encode("ascii"))
             mask = _core.rle_decode(counts, (found["height"], found["width"]))
             io.write_image(folder / f"{name}.png", mask)
