@@ -299,7 +299,9 @@ def as_marks(
         )
     if not np.isfinite(array).all():
         raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or infinity")
-    marks = np.ones(len(array), np.int32) if labels is None else as_array(label_name, labels)
+    if labels is None:
+        return Marks(np.ascontiguousarray(array), np.ones(len(array), np.int32))
+    marks = as_array(label_name, labels)
     if marks.dtype.kind not in "biu" or np.size(marks) != len(array) or marks.ndim > 1:
         raise InvalidArgumentError(
             f"{label_name}: expected {len(array)} labels, found shape {marks.shape} of "

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,18 +14,20 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from sam_rlx import _options
-from sam_rlx._arrays import as_integer, as_marks
+from sam_rlx._arrays import as_integer
+from sam_rlx._batch import identity, parquet, sources
 from sam_rlx._batch import job as jobs
-from sam_rlx._batch import parquet, sources
-from sam_rlx._batch.items import Item, Prompt
+from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job, Task
-from sam_rlx._batch.journal import Blocks
+from sam_rlx._batch.journal import Blocks, parts_in
+from sam_rlx._batch.prompts import objects
+from sam_rlx._batch.summary import first_line
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
 from sam_rlx._synonyms import also
-from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.generator import MaskGenerator
 from sam_rlx.model import Isa, build_info
 
@@ -33,6 +35,9 @@ __all__ = ["BatchResult", "Failure", "read", "run"]
 
 _ENGINES = {"local": "local", "ray": "on_ray"}
 _MAX_BLOCK = 64
+# Columns of a row that tell what it is of, and whether it has masks.
+_DESCRIBING = ("index", "item", "path", "sha256", "error")
+_UNUSED = "points and boxes for all images are not used: each image has its own prompts"
 # What `options` may have: all that the results of everything mode depend on.
 _GENERATOR_OPTIONS = {
     *inspect.signature(MaskGenerator).parameters,
@@ -77,6 +82,9 @@ class BatchResult:
         Those without a result, of this and of earlier runs.
     seconds : float
         Of this run.
+    notes : list of str
+        What was passed over in the inputs: empty boxes, columns that are not read, files of folders
+        that are no images.
     """
 
     output: Path
@@ -85,6 +93,7 @@ class BatchResult:
     done_before: int = 0
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
 
     @property
     def out(self) -> Path:
@@ -120,6 +129,7 @@ def run(
     keep_every: int = 100,
     retry_failed: bool = False,
     progress: bool | Progress = False,
+    tell: Callable[[str], None] | None = None,
 ) -> BatchResult:
     """Segment many images and clips, and go on where an earlier run was interrupted.
 
@@ -131,11 +141,13 @@ def run(
     ----------
     inputs : str, path or sequence
         Files, folders with all below them, patterns, ``"@list.txt"``, Parquet tables (a column
-        ``path``, or ``image`` or ``bytes`` with the contents of files; ``points``, ``labels``,
-        ``boxes`` and ``text`` if there are any), COCO documents (boxes are prompts) and JSON lists
-        of views with named points. Clips are files with the suffix of a video.
+        ``path``, or ``image`` or ``bytes`` with the contents of files; prompts in ``points`` and
+        ``labels``, ``boxes`` or ``x0, y0, x1, y1``, ``text``), COCO documents (boxes are prompts)
+        and JSON lists of views with named points. Clips are files with the suffix of a video.
+        In a row an empty list asks for no masks, and null for those of `point_coords` and so on.
     output : str or path
-        Folder of results: a new one, or one of the same batch, which goes on. It gets
+        Folder of results: a new one, or one of the same batch, which goes on: images that were
+        replaced since, and files of rows that are damaged, are done again. It gets
         ``parts/part-0000000.parquet`` and so on, and ``masks/ITEM/NAME.png``.
     model : str or path, optional
         As for `sam_rlx.load_model`. Default: ``"sam3-nano"`` for texts, else ``"sam2-nano"``.
@@ -172,6 +184,9 @@ def run(
         True: items that had an error in an earlier run are done again.
     progress : bool or callable
         True: a bar on a terminal; or called as ``progress(done, total)``.
+    tell : callable, optional
+        Called with a line about what will be done, such as ``"501 images, boxes, sam2-nano"``, and
+        then with each of `BatchResult.notes`.
 
     Returns
     -------
@@ -196,11 +211,10 @@ def run(
     parquet.pyarrow()
     start = time.monotonic()
     words = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
-    folder = None if images is None else Path(images)
+    folder = None if images is None else _images_folder(images)
     plan = sources.expand([os.fspath(word) for word in words], lists, folder)
     texts = (text,) if isinstance(text, str) else tuple(text or ())
-    shared = _shared_prompts(point_coords, point_labels, boxes)
-    items = [item if item.prompts else replace(item, prompts=shared) for item in plan.items]
+    items, unused = _with_shared(plan.items, point_coords, point_labels, boxes)
     task = _task(replace(plan, items=items), texts, options)
     count = None if workers is None else as_integer("workers", workers, 1)
     job = Job(
@@ -215,15 +229,20 @@ def run(
         keep_every=as_integer("keep_every", keep_every, 1),
         threads=_threads(count, num_threads),
     )
+    notes = [*plan.notes, *([_UNUSED] if unused else [])]
+    if tell is not None:
+        for line in (first_line(job, items), *notes):
+            tell(line)
     size = _block_size(block, len(items))
     described = jobs.manifest(job, items, size, build_info()["version"])
-    with jobs.opened(Path(job.out), described):
+    with jobs.opened(Path(job.out), described) as before:
         batch = _Batch(job, items, size)
-        if retry_failed:
-            batch.forget_failures()
+        batch.check(before, retry_failed=bool(retry_failed))
+        if before is not None:
+            jobs.keep_folder(Path(job.out), described)
         with reporter(progress, "image") as report:
             batch.run(engine, count, report)
-        return batch.result(time.monotonic() - start)
+        return replace(batch.result(time.monotonic() - start), notes=notes)
 
 
 @also(out="output")
@@ -238,9 +257,10 @@ def read(output: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     Yields
     ------
     dict
-        ``index, item, path, height, width, frames, masks, error``. Each of ``masks`` has ``frame,
-        object, counts`` (COCO's run-length code of a mask of ``height`` x ``width``), ``area, bbox,
-        score``; in everything mode also ``stability_score, point_coords, crop_box``.
+        ``index, item, path, sha256`` (of the contents) ``, height, width, frames, masks, error``.
+        Each of ``masks`` has ``frame, object, counts`` (COCO's run-length code of a mask of
+        ``height`` x ``width``), ``area, bbox, score``; in everything mode also
+        ``stability_score, point_coords, crop_box``.
 
     Raises
     ------
@@ -250,7 +270,7 @@ def read(output: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         pyarrow is not installed.
     """
     folder = as_path(output) / "parts"
-    parts = sorted(folder.glob("part-*.parquet"))
+    parts = parts_in(folder) if folder.is_dir() else []
     if not parts:
         raise FileNotFoundError(f"batch: expected rows in {folder}, found none")
     for part in parts:
@@ -261,21 +281,29 @@ def _default_model(task: Task) -> str:
     return "sam3-nano" if task == "text" else "sam2-nano"
 
 
-def _shared_prompts(
-    point_coords: ArrayLike | None, point_labels: ArrayLike | None, boxes: ArrayLike | None
-) -> tuple[Prompt, ...]:
-    """Return the prompts for items without any."""
-    points = as_marks(("point_coords", "point_labels"), point_coords, point_labels, 2)
-    frames = as_marks(("boxes", "box_labels"), boxes, None, 4)
-    found = [] if frames is None else [tuple(row) for row in frames.values.tolist()]
-    if points is None:
-        return tuple(Prompt(str(number), box=box) for number, box in enumerate(found))
-    if len(found) > 1:
-        raise InvalidArgumentError(
-            f"boxes: expected several alone, or one beside points, found {len(found)} with points"
-        )
-    pairs = tuple((x, y) for x, y in points.values.tolist())
-    return (Prompt("0", pairs, tuple(points.labels.tolist()), found[0] if found else None),)
+def _images_folder(images: str | os.PathLike[str]) -> Path:
+    folder = as_path(images)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"images: expected a folder, found none at {folder}")
+    return folder
+
+
+def _with_shared(
+    items: Sequence[Item],
+    point_coords: ArrayLike | None,
+    point_labels: ArrayLike | None,
+    boxes: ArrayLike | None,
+) -> tuple[list[Item], bool]:
+    """Return the items, with shared prompts where their source says nothing about prompts.
+
+    The second value tells whether there are shared prompts that no item has.
+    """
+    names = ("point_coords", "point_labels", "boxes")
+    shared = tuple(objects(point_coords, point_labels, boxes, names))
+    if not shared:
+        return list(items), False
+    found = [item if item.prompts is not None else replace(item, prompts=shared) for item in items]
+    return found, all(item.prompts is not None for item in items)
 
 
 def _task(plan: sources.Plan, texts: Sequence[str], options: Any) -> Task:
@@ -324,25 +352,79 @@ class _Batch:
         self._size = size
         self._out = Path(job.out)
         self._blocks = Blocks(self._out, -(-len(items) // size))
-        for block in self._blocks.leftovers():
-            self._blocks.remove_journals(block)
         self._done_before = 0
+        self._failures: dict[int, list[Failure]] = {}  # of blocks that were done before
 
     def items_of(self, block: int) -> Sequence[Item]:
         """Return the items of a block."""
         return self._items[block * self._size : (block + 1) * self._size]
 
-    def forget_failures(self) -> None:
-        """Remove blocks with failures; the rows of others in them are kept in a journal."""
-        for part in self._blocks.parts():
-            rows = parquet.read_rows(part)
-            if any(row["error"] is not None for row in rows):
-                journal = self._blocks.journal(rows[0]["index"] // self._size)
-                for row in rows:
-                    if row["error"] is None:
-                        journal.done(row)
-                journal.close()
-                part.unlink()
+    def check(self, before: str | None, *, retry_failed: bool) -> None:
+        """Look through the rows that there are: what does not fit is done again.
+
+        That is a file that is damaged or has other rows, an image that was replaced, and, with
+        `retry_failed`, one that had an error. Other rows of their blocks are kept in a journal.
+
+        Parameters
+        ----------
+        before : str, optional
+            The folder that the inputs were below, if it is another one now: all rows must be of
+            the same contents then.
+        retry_failed : bool
+            Whether errors of earlier runs are done again.
+        """
+        self._blocks.refuse_foreign()
+        if before is not None:
+            self._refuse_other_contents(before)
+        for block in range(self._blocks.count):
+            self._check(block, verified=before is not None, retry_failed=retry_failed)
+        for block in self._blocks.leftovers():
+            self._blocks.remove_journals(block)
+
+    def _rows(self, block: int) -> list[dict[str, Any]] | None:
+        """Return the rows of a block, without masks; None if it has none, or others."""
+        try:
+            rows = parquet.read_rows(self._blocks.part(block), _DESCRIBING, verify=True)
+        except (FileNotFoundError, StateError):
+            return None
+        items = self.items_of(block)
+        fits = len(rows) == len(items) and all(map(identity.is_of, rows, items))
+        return rows if fits else None
+
+    def _refuse_other_contents(self, before: str) -> None:
+        for block in range(self._blocks.count):
+            for row, item in zip(self._rows(block) or (), self.items_of(block), strict=False):
+                if not identity.is_same(item, row, 0):
+                    raise StateError(
+                        f"{self._out}: expected the files that were below {before}, found other "
+                        f"contents in {item.path}; another folder begins anew"
+                    )
+
+    def _check(self, block: int, *, verified: bool, retry_failed: bool) -> None:
+        part = self._blocks.part(block)
+        if not part.exists():
+            return
+        rows = self._rows(block)
+        if rows is None:
+            part.unlink()
+            return
+        since = part.stat().st_mtime_ns
+        kept = [
+            row
+            for row, item in zip(rows, self.items_of(block), strict=True)
+            if not (retry_failed and row["error"] is not None)
+            and (verified or identity.is_same(item, row, since))
+        ]
+        if len(kept) == len(rows):
+            self._failures[block] = _failures(rows)
+            return
+        indices = {row["index"] for row in kept}
+        journal = self._blocks.journal(block)
+        for row in parquet.read_rows(part):
+            if row["index"] in indices:
+                journal.done(row)
+        journal.close()
+        part.unlink()
 
     def run(self, engine: str, workers: int | None, progress: Progress | None) -> None:
         """Do the blocks that are not done."""
@@ -369,13 +451,17 @@ class _Batch:
     def result(self, seconds: float) -> BatchResult:
         """Return what there is."""
         parts = self._blocks.parts()
-        failures = [
-            Failure(row["item"], row["path"], row["error"])
-            for part in parts
-            for row in parquet.read_rows(part, ("item", "path", "error"))
-            if row["error"] is not None
-        ]
+        failures = []
+        for block, part in enumerate(parts):
+            found = self._failures.get(block)
+            failures += _failures(parquet.read_rows(part, _DESCRIBING)) if found is None else found
         return BatchResult(self._out, parts, len(self._items), self._done_before, failures, seconds)
+
+
+def _failures(rows: Sequence[Mapping[str, Any]]) -> list[Failure]:
+    """Return which rows have an error."""
+    failed = [row for row in rows if row["error"] is not None]
+    return [Failure(row["item"], row["path"], row["error"]) for row in failed]
 
 
 __dir__ = public_names(__name__)

@@ -268,15 +268,10 @@ def test_words_become_items(folder: Path, tmp_path: Path) -> None:
         ("{}", "found dict"),
         ("[1]", "found"),
         ("[{}]", "no 'view'"),
-        ('[{"view": "a", "width": 1, "height": 0, "points": []}]', "a size of 1 x 0"),
         ("[", "expected JSON"),
         ('{"images": [{}]}', "no 'file_name'"),
         (_coco([{"image_id": 9}]), "0 images with the id 9 of annotation 5"),
         (_coco([{}], ids=(1, 1)), "2 images with the id 1 of annotation 5"),
-        (_coco([{"bbox": [1, 2, math.nan, 3]}]), r"bbox \[1, 2, nan, 3\] of annotation 5"),
-        (_coco([{"bbox": None}]), "bbox None of annotation 5"),
-        (_view(label=0.5), "0.5 for a whole number"),
-        (_view(frame="3"), "'3' for a number"),
     ):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(errors.InvalidArgumentError, match=words):
@@ -288,6 +283,26 @@ def test_words_become_items(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_text("no table")
     with pytest.raises(errors.InvalidArgumentError, match="expected a Parquet file"):
         sources.expand([str(tmp_path / "bad.parquet")])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (_coco([{"bbox": [1, 2, math.nan, 3]}]), r"found [1, 2, nan, 3] in annotation 5"),
+        (_coco([{"bbox": None}]), "found None in annotation 5"),
+        (_coco([{}, {"bbox": None, "image_id": 2}]), "found None in annotation 5"),
+        (_view(label=0.5), "0.5 for a whole number"),
+        (_view(frame="3"), "'3' for a number"),
+        ('[{"view": "a", "width": 1, "height": 0, "points": []}]', "a size of 1 x 0"),
+    ],
+)
+def test_an_entry_that_is_wrong_is_an_error_of_its_image(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "document.json").write_text(text)
+    wrong = [item.error for item in sources.expand([str(tmp_path / "document.json")]).items]
+    assert [error for error in wrong if error and words in error], wrong
+    assert len([error for error in wrong if error]) == 1
 
 
 def test_inputs_that_are_about_prompts_never_ask_for_everything(

@@ -39,7 +39,8 @@ def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _row(index: int) -> dict[str, Any]:
-    return {"index": index, "item": str(index), "path": None, "masks": [], "error": None}
+    fields = {"path": None, "sha256": None, "masks": [], "error": None}
+    return {"index": index, "item": str(index), **fields}
 
 
 def _interrupted(blocks: Blocks, block: int, *indices: int) -> None:
@@ -142,15 +143,17 @@ def test_failures_can_be_done_again(
     images: list[Path], tmp_path: Path, tiny_checkpoint: Path
 ) -> None:
     late = tmp_path / "late.png"
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"{images[0]}\n{late}\n")
     given: dict[str, Any] = {"model": tiny_checkpoint, "block": 2, "workers": 1, **BOX}
     out = tmp_path / "out"
-    first = batch.run([images[0], late], out, **given)
+    first = batch.run(f"@{listed}", out, **given)
     assert [failure.item for failure in first.failures] == ["late"]
     late.write_bytes(images[1].read_bytes())
-    assert len(batch.run([images[0], late], out, **given).failures) == 1
-    again = batch.run([images[0], late], out, retry_failed=True, **given)
+    assert len(batch.run(f"@{listed}", out, **given).failures) == 1
+    again = batch.run(f"@{listed}", out, retry_failed=True, **given)
     assert not again.failures
-    batch.run([images[0], late], tmp_path / "whole", **given)
+    batch.run(f"@{listed}", tmp_path / "whole", **given)
     assert batches.digests(out) == batches.digests(tmp_path / "whole")
 
 
@@ -192,7 +195,7 @@ def test_a_clip_goes_on_from_its_last_session(
         saved["sessions"] += 1
         raise _Killed
 
-    checkpoint = clips.ClipCheckpoint(tmp_path / "kept")
+    checkpoint = clips.ClipCheckpoint(tmp_path / "kept", "contents")
     for _ in range(3):
         with pytest.raises(_Killed):
             clips.track(item, job, model, checkpoint, killed)
@@ -200,7 +203,9 @@ def test_a_clip_goes_on_from_its_last_session(
         with (tmp_path / "kept" / "masks.jsonl").open("ab") as file:
             file.write(b'{"frame": 99, "masks": [{}]}\n{"fra')
     pieces = clips.track(item, job, model, checkpoint, killed)
-    whole = clips.track(item, job, model, clips.ClipCheckpoint(tmp_path / "other"), lambda: None)
+    whole = clips.track(
+        item, job, model, clips.ClipCheckpoint(tmp_path / "other", "contents"), lambda: None
+    )
     assert saved["sessions"] == 3
     assert pieces == whole
     assert (whole["height"], whole["width"], whole["frames"]) == (48, 64, 7)

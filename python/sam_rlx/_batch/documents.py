@@ -2,27 +2,44 @@
 
 import json
 import math
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sam_rlx._batch.items import Prompt
 from sam_rlx._internal.files import hints
+from sam_rlx._internal.files.inputs import existing
 from sam_rlx.errors import InvalidArgumentError
 
+_SHOWN = 5  # annotations
 _IMAGE_SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".webp")
 
 
 @dataclass(frozen=True)
 class Named:
-    """An image that a document names."""
+    """An image that a document names.
 
-    path: Path
+    Attributes
+    ----------
+    path : str
+    hw : (H, W) or None
+        The size that the prompts are for.
+    prompts : tuple of Prompt or None
+        None if the document is not about prompts.
+    name : str or None
+        What the document calls it.
+    error : str or None
+        What is wrong with its entries.
+    """
+
+    path: str
     hw: tuple[int, int] | None
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[Prompt, ...] | None
     name: str | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,11 +53,14 @@ class Document:
         Whether each of its points asks for a PNG.
     has_prompts : bool
         Whether it is about prompts, also where none of them can be used.
+    left_out : str or None
+        Which of its entries are not used.
     """
 
     images: list[Named]
     are_views: bool
     has_prompts: bool
+    left_out: str | None = None
 
 
 def read(path: Path, images: Path | None) -> Document:
@@ -67,7 +87,7 @@ def read(path: Path, images: Path | None) -> Document:
     base = path.resolve().parent if images is None else images
     try:
         if isinstance(document, dict) and isinstance(document.get("images"), list):
-            return Document(list(_coco(document, base)), False, bool(document.get("annotations")))
+            return _coco(document, base)
         if isinstance(document, list) and document:
             return Document([_view(view, base) for view in document], True, True)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -81,22 +101,58 @@ def read(path: Path, images: Path | None) -> Document:
     )
 
 
-def _coco(document: Mapping[str, Any], base: Path) -> Iterator[Named]:
+def named_file(base: Path, name: str) -> str:
+    """Return the file that a table or document names, below a folder; see `existing`."""
+    path = os.path.join(base, name)  # noqa: PTH118  # fast for millions
+    return path if name.isascii() and "\\" not in name else str(existing(Path(path)))
+
+
+def _coco(document: Mapping[str, Any], base: Path) -> Document:
     counts = Counter(image.get("id") for image in document["images"])
     boxes: dict[Any, list[Prompt]] = {}
-    for annotation in document.get("annotations") or []:
-        name, image = str(annotation["id"]), annotation["image_id"]
+    errors: dict[Any, str] = {}
+    empty = []
+    annotations = document.get("annotations")
+    for number, annotation in enumerate(annotations or []):
+        name, image = str(annotation.get("id", number)), annotation["image_id"]
         if counts[image] != 1:
             raise ValueError(f"{counts[image]} images with the id {image!r} of annotation {name}")
-        prompt = _annotation(name, annotation["bbox"])
-        if prompt is not None:
+        try:
+            prompt = _annotation(name, annotation.get("bbox"))
+        except ValueError as error:
+            errors.setdefault(image, str(error))
+            continue
+        if prompt is None:
+            empty.append(name)
+        else:
             boxes.setdefault(image, []).append(prompt)
+    images = []
     for image in document["images"]:
-        yield Named(
-            base / image["file_name"],
-            None if image.get("height") is None else _size(image),
-            tuple(boxes.get(image.get("id"), ())),
-        )
+        key = image.get("id")
+        prompts = None if annotations is None else tuple(boxes.get(key, ()))
+        images.append(_image(image, named_file(base, image["file_name"]), prompts, errors.get(key)))
+    return Document(images, False, annotations is not None, _left_out(empty))
+
+
+def _image(
+    fields: Mapping[str, Any], path: str, prompts: tuple[Prompt, ...] | None, error: str | None
+) -> Named:
+    try:
+        hw = None if fields.get("height") is None else _size(fields)
+    except (KeyError, ValueError) as wrong:
+        return Named(path, None, prompts, error=error or f"expected its size, found {wrong}")
+    return Named(path, hw, prompts, error=error)
+
+
+def _left_out(empty: list[str]) -> str | None:
+    """Return words about annotations with an empty box."""
+    if not empty:
+        return None
+    more = ", ..." if len(empty) > _SHOWN else ""
+    return (
+        f"{len(empty)} with a box of width or height 0 left out: annotation "
+        f"{', '.join(empty[:_SHOWN])}{more}"
+    )
 
 
 def _annotation(name: str, values: Any) -> Prompt | None:
@@ -104,7 +160,9 @@ def _annotation(name: str, values: Any) -> Prompt | None:
     try:
         x, y, width, height = (_number(value) for value in values)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"bbox {values!r} of annotation {name}") from error
+        raise ValueError(
+            f"expected a bbox [x, y, width, height], found {values!r} in annotation {name}"
+        ) from error
     if width <= 0 or height <= 0:
         return None
     return Prompt(name, box=(x, y, x + width, y + height))
@@ -112,25 +170,33 @@ def _annotation(name: str, values: Any) -> Prompt | None:
 
 def _view(view: Mapping[str, Any], base: Path) -> Named:
     name = str(view["view"])
+    path = _view_file(base, name)
+    try:
+        return Named(path, _size(view), _named_points(view["points"]), name)
+    except (KeyError, TypeError, ValueError) as error:
+        words = f"no {error}" if isinstance(error, KeyError) else str(error)
+        return Named(path, None, (), name, f"expected width, height and points, found {words}")
+
+
+def _named_points(entries: Any) -> tuple[Prompt, ...]:
     points: dict[tuple[str, int], list[tuple[float, float, int]]] = {}
-    for point in view["points"]:
+    for point in entries:
         label = whole(point.get("label", 1))
         if label not in (0, 1):
             raise ValueError(f"the label {label}")
         bone = str(point["bone"] if "bone" in point else point["name"])
         marks = points.setdefault((bone, whole(point.get("frame", 0))), [])
         marks.append((_number(point["x"]), _number(point["y"]), label))
-    prompts = tuple(
+    return tuple(
         Prompt(bone, tuple((x, y) for x, y, _ in marks), tuple(m[2] for m in marks), None, frame)
         for (bone, frame), marks in points.items()
     )
-    return Named(_view_file(base, name), _size(view), prompts, name)
 
 
-def _view_file(base: Path, name: str) -> Path:
+def _view_file(base: Path, name: str) -> str:
     """Return the file of a view, whose name may lack its suffix."""
-    tried = [base / f"{name}{suffix}" for suffix in _IMAGE_SUFFIXES]
-    return next((path for path in tried if path.is_file()), base / name)
+    tried = [named_file(base, f"{name}{suffix}") for suffix in _IMAGE_SUFFIXES]
+    return next((path for path in tried if Path(path).is_file()), tried[0])
 
 
 def _size(fields: Mapping[str, Any]) -> tuple[int, int]:

@@ -18,8 +18,8 @@ from sam_rlx.generator import MaskGenerator
 from sam_rlx.image import ImagePredictor
 from sam_rlx.model import Model
 
-# Objects in one call of the decoder.
-_MAX_PROMPTS = 64
+# Objects in one call of the decoder, and bytes of their masks.
+_MAX_PROMPTS, _MAX_BYTES = 64, 1 << 26
 Masks = list[dict[str, Any]]
 
 
@@ -67,7 +67,7 @@ def check_size(item: Item, found: tuple[int, int]) -> None:
 def check_prompts(item: Item, hw: tuple[int, int]) -> None:
     """Raise `InvalidArgumentError` for a prompt that is not on the image."""
     height, width = hw
-    for prompt in item.prompts:
+    for prompt in item.prompts or ():
         outside = [(x, y) for x, y in prompt.points if not (0 <= x < width and 0 <= y < height)]
         if outside:
             x, y = outside[0]
@@ -135,10 +135,12 @@ class _Prompts:
         self._predictor.set_image(image)
         by_number: dict[int, dict[str, Any]] = {}
         numbered = sorted(enumerate(item.prompts), key=lambda pair: _form(pair[1]))
-        for _, same in groupby(numbered, key=lambda pair: _form(pair[1])):
+        for form, same in groupby(numbered, key=lambda pair: _form(pair[1])):
             group = list(same)
-            for first in range(0, len(group), _MAX_PROMPTS):
-                some = group[first : first + _MAX_PROMPTS]
+            masks = 3 if _is_ambiguous(form) else 1
+            size = max(1, min(_MAX_PROMPTS, _MAX_BYTES // (masks * image[..., 0].size)))
+            for first in range(0, len(group), size):
+                some = group[first : first + size]
                 found = self._predict([prompt for _, prompt in some])
                 by_number.update(zip((number for number, _ in some), found, strict=True))
         return [by_number[number] for number in range(len(item.prompts))]
@@ -152,7 +154,7 @@ class _Prompts:
             arguments["point_labels"] = np.array([prompt.labels for prompt in prompts])
         if has_box:
             arguments["box"] = np.array([prompt.box for prompt in prompts])
-        ambiguous = points == 1 and not has_box
+        ambiguous = _is_ambiguous((points, has_box))
         result = self._predictor.predict(**arguments, multimask_output=ambiguous)
         best = result.best()
         return [
@@ -167,6 +169,11 @@ def _form(prompt: Prompt) -> tuple[int, bool]:
     return len(prompt.points), prompt.box is not None
 
 
+def _is_ambiguous(form: tuple[int, bool]) -> bool:
+    """Tell whether prompts of a form get three masks each, of which the best is taken."""
+    return form == (1, False)
+
+
 class _Texts:
     """All instances of texts."""
 
@@ -175,7 +182,7 @@ class _Texts:
         self._texts, self._threshold = job.texts, job.threshold
 
     def find(self, item: Item, image: NDArray[np.uint8]) -> Masks:
-        texts = list(item.texts or self._texts)
+        texts = list(self._texts if item.texts is None else item.texts)
         if not texts:
             return []
         found = self._predictor.predict(image, text=texts, threshold=self._threshold)

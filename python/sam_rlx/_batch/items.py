@@ -1,7 +1,7 @@
 """What a batch works on: images and clips, each with its prompts."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -26,6 +26,13 @@ class Prompt:
     box: tuple[float, float, float, float] | None = None
     frame: int = 0
 
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Prompt":
+        """Return the prompt of a dict of its attributes."""
+        points = tuple((x, y) for x, y in fields["points"])
+        box = None if fields["box"] is None else tuple(fields["box"])
+        return cls(**{**fields, "points": points, "labels": tuple(fields["labels"]), "box": box})
+
 
 @dataclass(frozen=True)
 class Item:
@@ -45,10 +52,14 @@ class Item:
         Whether it is a video.
     hw : (H, W) or None
         The size that the prompts were made for.
-    prompts : tuple of Prompt
-        What to segment.
-    texts : tuple of str
-        What to look for.
+    prompts : tuple of Prompt or None
+        What to segment; None if its source says nothing about that.
+    texts : tuple of str or None
+        What to look for; None if its source says nothing about that.
+    error : str or None
+        What is wrong with its prompts: it gets a row with this error.
+    folder : str
+        Of its masks, if that is not its name: for a name that differs from another in capitals.
     """
 
     index: int
@@ -57,28 +68,23 @@ class Item:
     row: tuple[int, int, str] | None = None
     is_clip: bool = False
     hw: tuple[int, int] | None = None
-    prompts: tuple[Prompt, ...] = ()
-    texts: tuple[str, ...] = ()
+    prompts: tuple[Prompt, ...] | None = None
+    texts: tuple[str, ...] | None = None
+    error: str | None = None
+    folder: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that ``json`` can write."""
-        return asdict(self)
+        prompts = None if self.prompts is None else [vars(prompt) for prompt in self.prompts]
+        return {**vars(self), "prompts": prompts}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Item":
         """Return the item of a dict of `to_json`."""
-        prompts = tuple(
-            Prompt(
-                given["name"],
-                tuple((x, y) for x, y in given["points"]),
-                tuple(given["labels"]),
-                None if given["box"] is None else tuple(given["box"]),
-                given["frame"],
-            )
-            for given in fields["prompts"]
-        )
         others = {
             key: None if fields[key] is None else tuple(fields[key])
             for key in ("row", "hw", "texts")
         }
+        given = fields["prompts"]
+        prompts = None if given is None else tuple(map(Prompt.from_json, given))
         return cls(**{**fields, **others, "prompts": prompts})

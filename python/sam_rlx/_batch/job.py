@@ -1,21 +1,25 @@
 """What a batch does with each item, and the folder that its results are in."""
 
-import hashlib
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from sam_rlx import io
+from sam_rlx._batch import identity
 from sam_rlx._batch.items import Item
+from sam_rlx._batch.parquet import utf8
 from sam_rlx._internal.files.locks import lock
+from sam_rlx._internal.files.marks import digest
 from sam_rlx.errors import InvalidArgumentError, StateError
 
 Task = Literal["everything", "prompts", "text"]
-_FORMAT = "sam_rlx.batch.1"
+_FORMAT = "sam_rlx.batch.2"
 _MANIFEST, _LOCK = "manifest.json", "lock"
+_FOLDER = "folder"  # of inputs, in a manifest
 # Fields of a manifest in the words of a caller.
 _WORDS = {
     "version": "version of sam_rlx",
@@ -76,39 +80,32 @@ class Job:
 
 
 def manifest(job: Job, items: Sequence[Item], block: int, version: str) -> dict[str, Any]:
-    """Return what identifies the results of a job."""
-    plan = hashlib.sha256()
-    for item in items:
-        plan.update(json.dumps(item.to_json(), sort_keys=True).encode())
+    """Return what identifies the results of a job, and the folder that its inputs are below."""
     fields = job.to_json()
     for name in ("out", "model", "threads", "keep_every"):  # change no result
         del fields[name]
+    folder = identity.folder_of(items)
     return {
         "format": _FORMAT,
         "version": version,
-        "checkpoint": _digest(Path(job.model)),
+        "checkpoint": digest(Path(job.model)),
         **fields,
         "texts": list(job.texts),
         "items": len(items),
-        "plan": plan.hexdigest(),
+        "plan": identity.plan_hash(items, folder),
         "block": block,
+        _FOLDER: utf8(folder),
     }
 
 
-def _digest(path: Path) -> str:
-    """Return the hash of a checkpoint: of a file, or of the files in a folder."""
-    digest = hashlib.sha256()
-    if path.is_dir():
-        for file in sorted(entry for entry in path.iterdir() if entry.is_file()):
-            digest.update(f"{file.name} {_digest(file)}\n".encode())
-        return digest.hexdigest()
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
-
-
 @contextmanager
-def opened(out: Path, described: Mapping[str, Any]) -> Iterator[None]:
+def opened(out: Path, described: Mapping[str, Any]) -> Iterator[str | None]:
     """Take the folder of a job for this process; make it, or see that it holds the same job.
+
+    Yields
+    ------
+    str or None
+        The folder that the inputs were below when the job began, if it is another one now.
 
     Raises
     ------
@@ -118,12 +115,30 @@ def opened(out: Path, described: Mapping[str, Any]) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
     _refuse_foreign(out)
     with (out / _LOCK).open("a") as file:
-        if lock(file) is False:
-            raise StateError(
-                f"{out}: expected a folder that no other batch works in, found one in use"
-            )
-        _check(out, described)
-        yield
+        _take(file, out)
+        path = out / _MANIFEST
+        before = _check(path, described) if path.exists() else None
+        if before is None:
+            io.write_json(path, dict(described))
+        yield before
+
+
+def keep_folder(out: Path, described: Mapping[str, Any]) -> None:
+    """Note that the inputs of a job are below another folder now."""
+    io.write_json(out / _MANIFEST, dict(described))
+
+
+def _take(file: TextIO, out: Path) -> None:
+    """Lock a file. A file system without locks gets a warning."""
+    held = lock(file)
+    if held is False:
+        raise StateError(f"{out}: expected a folder that no other batch works in, found one in use")
+    if held is None:
+        warnings.warn(
+            f"{out}: expected a file system with locks, found none: nothing keeps two batches from "
+            "working in one folder here",
+            stacklevel=2,
+        )
 
 
 def _refuse_foreign(out: Path) -> None:
@@ -134,28 +149,32 @@ def _refuse_foreign(out: Path) -> None:
         raise InvalidArgumentError(
             f"{out}: expected an empty folder or one of a batch, found {others[0]} in it"
         )
+    if (out / _LOCK).is_dir():
+        raise StateError(f"{out / _LOCK}: expected a file of a batch, found a folder")
 
 
-def _check(out: Path, described: Mapping[str, Any]) -> None:
-    path = out / _MANIFEST
-    if not path.exists():
-        io.write_json(path, dict(described))
-        return
+def _check(path: Path, described: Mapping[str, Any]) -> str | None:
+    """Return the folder of a manifest's inputs if it is another one, None if it is the same."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError, IsADirectoryError) as error:
         raise StateError(f"{path}: expected the manifest of a batch, found {error}") from error
+    if not isinstance(found, dict):
+        raise StateError(f"{path}: expected the manifest of a batch, found {_short(found)}")
     wanted = json.loads(json.dumps(described))
-    for key in wanted:
-        if not isinstance(found, dict) or found.get(key) != wanted[key]:
-            before = found.get(key) if isinstance(found, dict) else found
-            differ = f"{_short(before)}, found {_short(wanted[key])}"
+    folders = found.get(_FOLDER), wanted.pop(_FOLDER)
+    for key, value in wanted.items():
+        if found.get(key) != value:
+            differ = f"{_short(found.get(key))}, found {_short(value)}"
             if key in _HASHES:
                 differ = "found others"
+            if key == "plan" and folders[0] != folders[1]:
+                differ += f"; the paths were below {folders[0]}, now they are below {folders[1]}"
             raise StateError(
-                f"{out}: expected the same {_WORDS.get(key, key)} as when this batch began, "
-                f"{differ}; another folder begins anew"
+                f"{path.parent}: expected the same {_WORDS.get(key, key)} as when this batch "
+                f"began, {differ}; another folder begins anew"
             )
+    return None if folders[0] == folders[1] else str(folders[0])
 
 
 def _short(value: Any) -> str:

@@ -1,21 +1,33 @@
 """What happened to the items of a block: rows that are done, and attempts that are not.
 
 Each attempt at a block appends lines of JSON to a file of its own. A line is written before an item
-is begun, and its row after it, so that whatever ends the process leaves all rows but the last. An
-item that was begun three times, and neither came to a row nor was stopped on purpose, has ended its
-process each time.
+is begun, and its row after it, so that whatever ends the process leaves all rows but the last. Each
+line ends in a checksum; one that is damaged is passed over. An item that was begun three times, and
+neither came to a row nor was stopped on purpose, has ended its process each time.
 """
 
 import json
+import re
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sam_rlx.errors import StateError
+
 # An item that was begun so often is not begun again.
 MAX_ATTEMPTS = 3
 _DIGITS = 7
+_PART = re.compile(rf"part-(\d{{{_DIGITS},}})\.parquet")
+_JOURNAL = re.compile(rf"(\d{{{_DIGITS},}})-(\d{{{_DIGITS},}})\.jsonl")
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """Return the rows of all blocks that are done, in order."""
+    found = [path for path in folder.iterdir() if _PART.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(path.stem.rpartition("-")[2]))
 
 
 class Blocks:
@@ -31,10 +43,8 @@ class Blocks:
 
     def __init__(self, out: Path, count: int) -> None:
         self.count = count
-        self._parts = out / "parts"
-        self._journals = out / "journal"
-        self._parts.mkdir(exist_ok=True)
-        self._journals.mkdir(exist_ok=True)
+        self._parts = _folder(out / "parts")
+        self._journals = _folder(out / "journal")
 
     def part(self, block: int) -> Path:
         """Return the path of the rows of a block."""
@@ -42,7 +52,18 @@ class Blocks:
 
     def parts(self) -> list[Path]:
         """Return the rows of all blocks that are done, in order."""
-        return sorted(self._parts.glob("part-*.parquet"))
+        return parts_in(self._parts)
+
+    def refuse_foreign(self) -> None:
+        """Raise `StateError` for a file among the rows that is of no block."""
+        own = {self.part(block).name for block in range(self.count)}
+        for path in sorted(self._parts.iterdir()):
+            is_own = path.name in own and path.is_file()
+            if not is_own and not path.name.startswith("."):
+                raise StateError(
+                    f"{path}: expected rows of the {self.count} blocks of this batch, found a file "
+                    "of something else: move it away"
+                )
 
     def pending(self) -> list[int]:
         """Return the blocks that are not done."""
@@ -51,7 +72,13 @@ class Blocks:
 
     def journals(self, block: int) -> list[Path]:
         """Return the journals of all attempts at a block, in order."""
-        return sorted(self._journals.glob(f"{block:0{_DIGITS}d}-*.jsonl"))
+        return [path for number, path in self._attempts() if number == block]
+
+    def _attempts(self) -> list[tuple[int, Path]]:
+        """Return block and journal of each attempt, in order."""
+        found = ((_JOURNAL.fullmatch(path.name), path) for path in self._journals.iterdir())
+        numbers = [(int(m[1]), int(m[2]), path) for m, path in found if m and path.is_file()]
+        return [(block, path) for block, _, path in sorted(numbers)]
 
     def journal(self, block: int) -> "Journal":
         """Begin an attempt at a block."""
@@ -66,7 +93,7 @@ class Blocks:
 
     def forgive(self) -> None:
         """Take back all attempts that have not ended: this process has stopped them itself."""
-        for path in sorted(self._journals.glob("*.jsonl")):
+        for _, path in self._attempts():
             begun: set[int] = set()
             for entry in _entries(path):
                 if "start" in entry:
@@ -79,9 +106,9 @@ class Blocks:
 
     def leftovers(self) -> list[int]:
         """Return the blocks that have both rows and journals: the process ended in between."""
-        done = {path.stem.rpartition("-")[2] for path in self.parts()}
-        found = {path.stem.partition("-")[0] for path in self._journals.glob("*.jsonl")}
-        return [int(name) for name in sorted(done & found)]
+        done = set(self.parts())
+        found = {block for block, _ in self._attempts()}
+        return sorted(block for block in found if self.part(block) in done)
 
     def remove_journals(self, block: int) -> None:
         """Forget the attempts at a block that is done."""
@@ -150,16 +177,22 @@ class Journal:
             self._current = None
 
 
+def _folder(path: Path) -> Path:
+    """Make a folder of the job."""
+    if path.exists() and not path.is_dir():
+        raise StateError(f"{path}: expected a folder of a batch, found a file")
+    path.mkdir(exist_ok=True)
+    return path
+
+
 def _line(entry: dict[str, Any]) -> bytes:
-    return json.dumps(entry).encode() + b"\n"
+    text = json.dumps(entry).encode()
+    return b"%s %08x\n" % (text, zlib.crc32(text))
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines of a journal. A process may have ended within one."""
-    for line in path.read_bytes().split(b"\n")[:-1]:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            yield entry
+    """Yield what stands in a journal. A process may have ended within a line."""
+    for line in path.read_bytes().split(b"\n"):
+        text, _, checksum = line.rpartition(b" ")
+        if text and checksum == b"%08x" % zlib.crc32(text):
+            yield json.loads(text)

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -9,9 +10,10 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from sam_rlx import errors
+from sam_rlx._batch.fatal import raised
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.journal import MAX_ATTEMPTS
@@ -28,15 +30,37 @@ Heard: TypeAlias = "queue.SimpleQueue[tuple[_Worker, bytes]]"
 _WAIT = 0.5
 
 
+# What a worker process runs. `sys.path` is complete before the first import of its own.
+_START = "import sys; sys.path[:] = {path!a}; from sam_rlx._batch.worker import main; main()"
+
+
+def _command() -> list[str]:
+    """Return the command of a worker, which imports from where this process does.
+
+    The current folder is left out, as files there may have the names of modules: those of a folder
+    of images are not code. This package itself is found also there, after everything else.
+    """
+    package = str(Path(__file__).parents[2])
+    path = [entry for entry in sys.path if Path(entry).is_absolute() and not _is_current(entry)]
+    if package not in path:
+        path.append(package)
+    names = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s"}
+    flags = [option for name, option in names.items() if getattr(sys.flags, name)]
+    return [sys.executable, "-P", *flags, "-c", _START.format(path=path)]
+
+
+def _is_current(folder: str) -> bool:
+    try:
+        return os.path.samefile(folder, ".")  # noqa: PTH121  # also through links
+    except OSError:
+        return False
+
+
 class _Worker:
     """One process, and the block that it works on."""
 
     def __init__(self, job: Job, heard: Heard) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "sam_rlx._batch.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        self.process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.block: int | None = None
         # A thread for each pipe: Windows waits for several sockets, but not for several pipes.
         threading.Thread(target=self._listen, args=(heard,), daemon=True).start()
@@ -175,17 +199,6 @@ class LocalEngine:
         if block is not None:
             self._pending.appendleft(block)
         self._start()
-
-
-def raised(answer: dict[str, Any]) -> Exception:
-    """Return the error that a worker has met."""
-    kinds = {**vars(errors), "OSError": OSError, "MemoryError": MemoryError}
-    kinds["FileNotFoundError"] = FileNotFoundError
-    kind = kinds.get(answer["fatal"])
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        return kind(answer["text"])
-    found = f"{answer['fatal']}: {answer['text']}"
-    return InternalError(f"batch: expected a worker to go on, found {found}")
 
 
 def run(

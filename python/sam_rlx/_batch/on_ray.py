@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sam_rlx._batch.fatal import raised, told
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
-from sam_rlx._batch.local import ItemsOf, Report, raised
+from sam_rlx._batch.local import ItemsOf, Report
 from sam_rlx._batch.work import BlockWorker
 from sam_rlx._packages import optional
 from sam_rlx.errors import StateError
@@ -53,7 +54,7 @@ class BlockActor:
                 self._work = BlockWorker(Job.from_json(self._job))
             self._work.run(int(row["block"]), items, errors.__setitem__)
         except Exception as error:
-            answer.update(fatal=type(error).__name__, text=str(error))
+            answer.update(told(error))
         return {"answer": json.dumps({**answer, "items": list(errors.items())})}
 
 

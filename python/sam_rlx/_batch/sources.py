@@ -4,15 +4,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from sam_rlx._batch import documents
-from sam_rlx._batch.items import Item, Prompt
+from sam_rlx._batch import columns, documents
+from sam_rlx._batch.items import Item
 from sam_rlx._batch.parquet import ImageTable
-from sam_rlx._internal.files.inputs import files_of, item_names, split
+from sam_rlx._internal.files.inputs import files_of, item_names, split, unique
 from sam_rlx._internal.files.suffixes import PassedOver, is_clip
 from sam_rlx.errors import InvalidArgumentError
 
+_LARGE_GROUP = 64_000_000  # bytes
 # Tables and lists that do not belong to the inputs, so that their names say what is wrong.
 _TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
 
@@ -29,15 +29,15 @@ class Plan:
         Whether some come from a list of views, which asks for PNG files.
     has_prompts, has_texts : bool
         Whether some come from a document or table that has such, though perhaps none for any image.
-    passed_over : PassedOver
-        What folders and patterns have besides.
+    notes : list of str
+        What is passed over, and what is better known before a long run.
     """
 
     items: list[Item]
     has_views: bool
     has_prompts: bool = False
     has_texts: bool = False
-    passed_over: PassedOver = field(default_factory=PassedOver)
+    notes: list[str] = field(default_factory=list)
 
 
 class _Found:
@@ -46,6 +46,7 @@ class _Found:
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.names: list[str | None] = []
+        self.notes: list[str] = []
         self.has_views = self.has_prompts = self.has_texts = False
         self.passed_over = PassedOver()
         self._paths: set[str] = set()
@@ -66,9 +67,15 @@ class _Found:
     def plan(self) -> Plan:
         """Return the items with numbers and names."""
         names = item_names(self.names, [item.path for item in self.items])
-        numbered = enumerate(zip(self.items, names, strict=True))
-        items = [replace(item, index=index, name=name) for index, (item, name) in numbered]
-        return Plan(items, self.has_views, self.has_prompts, self.has_texts, self.passed_over)
+        folded = [name.casefold() for name in names]
+        items = [
+            replace(item, index=index, name=name, folder="" if folder == plain else folder)
+            for index, (item, name, plain, folder) in enumerate(
+                zip(self.items, names, folded, unique(folded), strict=True)
+            )
+        ]
+        notes = [*([f"passed over: {self.passed_over}"] if self.passed_over else []), *self.notes]
+        return Plan(items, self.has_views, self.has_prompts, self.has_texts, notes)
 
 
 def expand(words: Sequence[str], lists: Sequence[str] = (), images: Path | None = None) -> Plan:
@@ -107,18 +114,17 @@ def expand(words: Sequence[str], lists: Sequence[str] = (), images: Path | None 
 def _add(found: _Found, path: Path, images: Path | None) -> None:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        table = ImageTable(path)
-        found.has_prompts |= not {"points", "boxes"}.isdisjoint(table.names)
-        found.has_texts |= "text" in table.names
-        for item, name in _rows(table, images):
-            found.add(item, name)
+        _add_table(found, path, images)
     elif suffix == ".json":
         document = documents.read(path, images)
         found.has_views |= document.are_views
         found.has_prompts |= document.has_prompts
+        if document.left_out is not None:
+            found.notes.append(f"{path}: {document.left_out}")
         for each in document.images:
             absolute = os.path.abspath(each.path)  # noqa: PTH100
-            item = Item(0, "", absolute, None, is_clip(each.path), each.hw, each.prompts)
+            clip = is_clip(each.path)
+            item = Item(0, "", absolute, None, clip, each.hw, each.prompts, error=each.error)
             found.add(item, each.name)
     elif suffix in _TEXT_SUFFIXES:
         raise InvalidArgumentError(
@@ -129,58 +135,48 @@ def _add(found: _Found, path: Path, images: Path | None) -> None:
         found.add_file(path)
 
 
-_NAMES = ("name", "id", "item")
+def _add_table(found: _Found, path: Path, images: Path | None) -> None:
+    table = ImageTable(path)
+    chosen = columns.choose(table)
+    found.has_prompts |= chosen.has_prompts
+    found.has_texts |= "text" in chosen.of
+    if chosen.other:
+        found.notes.append(f"{path}: columns that are not read: {', '.join(chosen.other)}")
+    if table.holds_bytes and table.largest_group > _LARGE_GROUP:
+        megabytes = table.largest_group // 10**6
+        found.notes.append(
+            f"{path}: a row group has {megabytes} MB, and each worker needs more than twice that: "
+            "smaller row groups need less memory"
+        )
+    for item, name in _rows(table, chosen, images):
+        found.add(item, name)
 
 
-def _rows(table: ImageTable, images: Path | None) -> Iterator[tuple[Item, str | None]]:
+def _rows(
+    table: ImageTable, chosen: columns.Columns, images: Path | None
+) -> Iterator[tuple[Item, str | None]]:
     base = table.path.resolve().parent if images is None else images
-    columns = (*_NAMES, "points", "labels", "boxes", "text")
-    for group, row, fields in table.rows(columns):
-        name = next((str(fields[key]) for key in _NAMES if fields.get(key) is not None), None)
-        where = f"{table.path}: row {row} of group {group}"
-        prompts, texts = _prompts(where, fields), _texts(where, fields)
+    label = table.path_column
+    wanted = {*columns.NAMES, *chosen.read, *((label,) if label else ())}
+    for group, row, fields in table.rows(sorted(wanted)):
+        given = (fields[key] for key in columns.NAMES if fields.get(key) is not None)
+        name = next(map(str, given), None)
+        prompts, texts, error = None, None, None
+        try:
+            prompts, texts = chosen.prompts(fields), chosen.texts(fields)
+        except InvalidArgumentError as wrong:
+            error = f"{table.path}: row {row} of group {group}: {wrong}"
         if table.holds_bytes:
-            path, position = os.path.abspath(table.path), (group, row, table.column)  # noqa: PTH100
-            name = name or f"{table.path.stem}-{group}-{row}"
-            yield Item(0, "", path, position, False, None, prompts, texts), name
+            path = os.path.abspath(table.path)  # noqa: PTH100
+            name = name or fields.get(label or "") or f"{table.path.stem}-{group}-{row}"
+            position = (group, row, table.column)
+            yield Item(0, "", path, position, False, None, prompts, texts, error), name
         else:
-            given = fields[table.column]
-            if not given:
-                raise InvalidArgumentError(f"{where}: expected a path, found {given!r}")
-            path = os.path.abspath(base / given)  # noqa: PTH100
+            file = fields[table.column]
+            if not file:
+                raise InvalidArgumentError(
+                    f"{table.path}: row {row} of group {group}: expected a path, found {file!r}"
+                )
+            path = os.path.abspath(documents.named_file(base, file))  # noqa: PTH100
             clip = is_clip(path)
-            yield Item(0, "", path, None, clip, None, prompts, texts), name
-
-
-def _prompts(where: str, fields: dict[str, Any]) -> tuple[Prompt, ...]:
-    """Return what the columns points, labels and boxes of a row describe."""
-    prompts = []
-    points = fields.get("points") or []
-    labels = fields.get("labels") or [1] * len(points)
-    try:
-        if len(labels) != len(points):
-            raise ValueError(f"{len(points)} points and {len(labels)} labels")
-        if points:
-            pairs = tuple((float(x), float(y)) for x, y in points)
-            prompts.append(
-                Prompt("points", pairs, tuple(documents.whole(label) for label in labels))
-            )
-        for number, (x0, y0, x1, y1) in enumerate(fields.get("boxes") or []):
-            box = (float(x0), float(y0), float(x1), float(y1))
-            prompts.append(Prompt(f"box-{number}", box=box))
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"{where}: expected points [[x, y], ...], labels and boxes [[x0, y0, x1, y1], ...], "
-            f"found {error}"
-        ) from error
-    return tuple(prompts)
-
-
-def _texts(where: str, fields: dict[str, Any]) -> tuple[str, ...]:
-    text = fields.get("text")
-    if text is None:
-        return ()
-    texts = [text] if isinstance(text, str) else text
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-        raise InvalidArgumentError(f"{where}: expected text or a list of texts, found {text!r}")
-    return tuple(texts)
+            yield Item(0, "", path, None, clip, None, prompts, texts, error), name

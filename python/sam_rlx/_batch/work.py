@@ -1,18 +1,21 @@
 """The work on one block, the same for every engine."""
 
+import shutil
 import stat
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sam_rlx import _core, io
-from sam_rlx._batch import clips, finders
+from sam_rlx._batch import clips, fatal, finders
+from sam_rlx._batch.identity import digest, is_of, is_same
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
 from sam_rlx._batch.parquet import write_rows
 from sam_rlx._internal.files.inputs import file_name
-from sam_rlx.errors import InvalidArgumentError, MissingExtraError
+from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import load_model
 
 # Called with the index of each item that has a row, and its error or None.
@@ -51,11 +54,11 @@ class BlockWorker:
             rows = []
             for item in items:
                 row = journal.rows.get(item.index)
-                if row is None:
+                if row is None or not (is_of(row, item) and is_same(item, row, 0)):
                     row = self._row(journal, item)
                     journal.done(row)
                     if item.is_clip:
-                        self._checkpoint(item).remove()
+                        shutil.rmtree(self._clip(item), ignore_errors=True)
                     report(item.index, row["error"])
                 rows.append(row)
             write_rows(self._blocks.part(block), rows)
@@ -75,40 +78,44 @@ class BlockWorker:
             return _error_row(
                 item, f"expected a result, found {MAX_ATTEMPTS} attempts that ended the process"
             )
+        if item.error is not None:
+            return _error_row(item, _described(item, item.error))
         journal.start(item.index)
+        found: dict[str, Any] = {}
         try:
-            found = self._found(journal, item)
-        except MissingExtraError:  # of every item
-            raise
+            found["sha256"] = self._digest(item)
+            found |= self._found(journal, item, found["sha256"])
         except Exception as error:
-            return _error_row(item, _described(item, error))
+            if fatal.ends_the_batch(error):
+                raise
+            text = _described(item, str(error) or type(error).__name__)
+            return {**_error_row(item, text), **found}
         if self._job.masks:
             self._write_masks(item, found)
         return {**_named(item), **found, "error": None}
 
-    def _found(self, journal: Journal, item: Item) -> dict[str, Any]:
-        """Return the fields of a row."""
+    def _digest(self, item: Item) -> str:
         if not stat.S_ISREG(Path(item.path).stat().st_mode):  # a pipe would never end
             raise InvalidArgumentError(f"{item.path}: expected a file, found something else")
+        return digest(item)
+
+    def _found(self, journal: Journal, item: Item, contents: str) -> dict[str, Any]:
+        """Return what was found in an item with these contents."""
         if item.is_clip:
-            return clips.track(
-                item,
-                self._job,
-                self._model,
-                self._checkpoint(item),
-                lambda: journal.kept(item.index),
-            )
+            checkpoint = clips.ClipCheckpoint(self._clip(item), contents)
+            kept = partial(journal.kept, item.index)
+            return clips.track(item, self._job, self._model, checkpoint, kept)
         image = finders.read_image(item)
         height, width = image.shape[:2]
         masks = self._finder.find(item, image)
         return {"height": height, "width": width, "frames": 1, "masks": masks}
 
-    def _checkpoint(self, item: Item) -> clips.ClipCheckpoint:
-        return clips.ClipCheckpoint(self._out / "clips" / f"{item.index:09d}")
+    def _clip(self, item: Item) -> Path:
+        return self._out / "clips" / f"{item.index:09d}"
 
     def _write_masks(self, item: Item, found: dict[str, Any]) -> None:
         """Write a PNG for each mask. An error here is one of the disk, and ends the job."""
-        folder = self._out / "masks" / file_name(item.name)
+        folder = self._out / "masks" / file_name(item.folder or item.name)
         used: set[str] = set()
         for number, each in enumerate(found["masks"]):
             name = file_name(each["object"])
@@ -116,9 +123,9 @@ class BlockWorker:
                 name = f"{name}_{each['frame']:05d}"
             elif self._job.task == "text":
                 name = f"{name}_{number:03d}"
-            if name in used:  # annotations may share an id
+            if name.casefold() in used:  # equal ids, or a file system without capitals
                 name = f"{name}-{number}"
-            used.add(name)
+            used.add(name.casefold())
             counts = _core.rle_from_string(each["counts"].encode("ascii"))
             mask = _core.rle_decode(counts, (found["height"], found["width"]))
             io.write_image(folder / f"{name}.png", mask)
@@ -128,13 +135,13 @@ def _named(item: Item) -> dict[str, Any]:
     return {"index": item.index, "item": item.name, "path": item.path}
 
 
-def _described(item: Item, error: Exception) -> str:
+def _described(item: Item, text: str) -> str:
     """Return the words of an error, with the file or the row of a table that it is about."""
-    text = str(error) or type(error).__name__
     where = item.path if item.row is None else f"{item.path}: {item.name}"
     return text if where in text else f"{where}: {text.removeprefix(f'{item.path}: ')}"
 
 
 def _error_row(item: Item, text: str) -> dict[str, Any]:
-    empty: dict[str, Any] = {"height": None, "width": None, "frames": None, "masks": []}
+    sizes = dict.fromkeys(("sha256", "height", "width", "frames"))
+    empty: dict[str, Any] = {**sizes, "masks": []}
     return {**_named(item), **empty, "error": text}

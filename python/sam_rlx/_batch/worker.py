@@ -1,4 +1,4 @@
-"""A worker process of the local engine: ``python -m sam_rlx._batch.worker``.
+"""A worker process of the local engine.
 
 It reads lines of JSON from its standard input: the job, then blocks; it answers on what was its
 standard output. When its input ends while it works, whoever started it has gone or does not want
@@ -15,6 +15,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from sam_rlx._batch.fatal import told
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.work import BlockWorker
@@ -57,7 +58,7 @@ class _Worker:
     def fail(self, error: BaseException) -> None:
         """Tell of an error that ends the job."""
         with suppress(OSError):
-            self._tell({"fatal": type(error).__name__, "text": str(error)})
+            self._tell(told(error))
 
 
 def main() -> None:
@@ -75,7 +76,3 @@ def main() -> None:
     except Exception as error:
         worker.fail(error)
         raise SystemExit(1) from None
-
-
-if __name__ == "__main__":
-    main()

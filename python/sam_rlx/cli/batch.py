@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def run(args: argparse.Namespace) -> None:
             keep_every=args.keep_every or 100,
             retry_failed=args.retry_failed,
             progress=True,
+            tell=partial(common.tell, file=sys.stderr),
         )
     except InvalidArgumentError as error:  # of arguments; those of images are in the result
         raise UsageError(str(error)) from error
@@ -146,6 +148,7 @@ def _tell(args: argparse.Namespace, result: Any) -> None:
         "done_before": result.done_before,
         "failures": failures,
         "seconds": result.seconds,
+        "notes": result.notes,
     }
     if args.json == "-":
         print(json.dumps(document))

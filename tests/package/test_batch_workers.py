@@ -1,0 +1,41 @@
+"""Worker processes of a batch: what they import, and what they say when they cannot go on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sam_rlx._batch import local
+
+
+def _run(*, cwd: Path) -> int:
+    """Start a worker that gets no orders, and wait for its end."""
+    return subprocess.run(local._command(), cwd=cwd, input=b"", timeout=300, check=False).returncode
+
+
+def test_a_worker_imports_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of images may have files with the names of modules. Also through a link to it."""
+    images, ran = tmp_path / "images", tmp_path / "ran"
+    images.mkdir()
+    for name in ("queue", "selectors", "numpy", "av"):
+        (images / f"{name}.py").write_text(f"open({str(ran)!r}, 'w')\nraise SystemExit(9)\n")
+    (tmp_path / "link").symlink_to(images)
+    monkeypatch.chdir(images)
+    for entry in (".", "", str(images), str(tmp_path / "link")):
+        monkeypatch.setattr(sys, "path", [entry, *sys.path])
+    assert _run(cwd=images) == 3
+    assert not ran.exists()
+
+
+def test_a_worker_imports_from_where_its_caller_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("käse", "first"):
+        monkeypatch.syspath_prepend(str(tmp_path / name))
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "queue.py").write_text("raise SystemExit(9)\n")
+    assert _run(cwd=Path.cwd()) == 9
