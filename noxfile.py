@@ -155,6 +155,13 @@ def mutations(session: nox.Session) -> None:
 
 
 @nox.session
+def compilers(session: nox.Session) -> None:
+    """Build with GCC 11, Clang 16 and conda-forge's flags, and compare masks: equal bits."""
+    session.install(*BUILD_REQUIREMENTS, "numpy", "pillow")
+    session.run("python", "tests/nightly/compilers.py", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Run the examples of README, docs and docstrings."""
     session.install("-e", ".[test]")

@@ -12,7 +12,7 @@ namespace {
 
 // transformers' configs of SAM 2's heads, in SAM 3 too. The second key of a field is that of older
 // versions.
-constexpr KeyRow kHuggingFaceHeads[] = {
+constexpr KeyRow kHeadNames[] = {
     {"mask_decoder.transformer.num_heads", "mask_decoder_config.num_attention_heads"},
     {"mask_decoder.transformer.attention_downsample_rate",
      "mask_decoder_config.attention_downsample_rate"},
@@ -153,7 +153,7 @@ void read_heads(const StateDict& state_dict, const HeadsNames& names, sam2::Head
 }
 
 void read_heads_settings(const HuggingFaceConfig& folder, sam2::HeadsConfig& heads) {
-  folder.read(heads, kHuggingFaceHeads, folder.kind().heads);
+  folder.read(heads, kHeadNames, folder.kind().heads);
 }
 
 Json feature_sizes(std::int64_t grid) {
@@ -197,7 +197,7 @@ void write_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& he
     fixed("layers of the object pointer", kHeadDepth,
           heads.base.use_mlp_for_obj_ptr_proj ? kHeadDepth : 1);
   }
-  folder.write(heads, kHuggingFaceHeads, folder.kind().heads);
+  folder.write(heads, kHeadNames, folder.kind().heads);
   check_heads_settings(folder, heads);
   if (heads.memory) {
     folder.set(folder.kind().heads + std::string("rope_parameters.rope_type"),

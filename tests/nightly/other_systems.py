@@ -45,7 +45,11 @@ def sources() -> list[Path]:
 def kernels(target: str) -> dict[Path, tuple[str, ...]]:
     """Return the files of instruction sets that a target has, and their flags."""
     own = ISAS[target.partition("-")[0]]
-    return {ROOT / f"cpp/kernels/{isa}/kernels.cpp": flags for isa, flags in own.items()}
+    return {
+        path: flags
+        for isa, flags in own.items()
+        for path in sorted((ROOT / "cpp" / "kernels" / isa).glob("*.cpp"))
+    }
 
 
 def eigen() -> Path:

@@ -1,7 +1,9 @@
 """What keeps an instruction set inside of its object file.
 
 A function that the linker may share between objects (weak), an initializer that runs when the
-library is loaded, or a second exported name could run AVX code on a processor without it.
+library is loaded, or an exported name that other code calls could run AVX code on a processor
+without it. An instruction set has one object with its table, whose one exported function hands it
+over, and perhaps objects of parts: these export the functions of `parts.h`, for that table alone.
 """
 
 import platform
@@ -15,8 +17,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # Of editable installs. A sanitizer's build has more in each object.
 TREES = sorted(path.parent for path in ROOT.glob("build/cp*/CMakeCache.txt"))
-PATTERN = "CMakeFiles/sam_rlx_*.dir/cpp/kernels/*/kernels.cpp.o"
-OBJECTS = [path for tree in TREES for path in sorted(tree.glob(PATTERN))]
+PATTERN = "CMakeFiles/sam_rlx_*.dir/cpp/kernels/*/*.cpp.o"
+OBJECTS = [
+    path for tree in TREES for path in sorted(tree.glob(PATTERN)) if path.parent.name != "generic"
+]
 # What measures a core in benchmarks: in the extension for tests.
 CHAINS = [
     path for tree in TREES for path in sorted(tree.glob("CMakeFiles/*/cpp/testing/chains/*.o"))
@@ -42,20 +46,36 @@ def symbols(path):
     return [(line[17], line[19:]) for line in lines.splitlines()]
 
 
-def faults(path, isa, function="kernels"):
-    """Kinds of the symbols that an ISA's object file must not have."""
+def names_in(path, kinds):
+    """Names of an object's symbols of these types, without arguments."""
+    return [name.partition("(")[0] for kind, name in symbols(path) if kind in kinds]
+
+
+def faults(path, exported, others=()):
+    """Kinds of the symbols that an ISA's object file must not have.
+
+    `exported` are the functions that it may export, and `others` those of its parts.
+    """
     found = symbols(path)
-    exported = [name.partition("(")[0] for kind, name in found if kind in "TDBRGSC"]
     weak = [name for kind, name in found if kind in "wWvVu"]
     initializers = [name for _, name in found if INITIALIZER.search(name)]
-    needed = {name for kind, name in found if kind == "U"} - NEEDED
+    own = names_in(path, "TDBRGSC")
+    functions = names_in(path, "T")
     kinds = {
-        "exported": exported != [f"sam_rlx::{isa}_{function}"],
+        "exported": not own or own != functions or not set(own) <= set(exported),
         "weak": weak,
         "initializer": initializers,
-        "needed": needed,
+        "needed": set(names_in(path, "U")) - NEEDED - set(others),
     }
     return [kind for kind, wrong in kinds.items() if wrong]
+
+
+def parts(isa):
+    """Functions of an instruction set's objects that its table is made of."""
+    header = ROOT / "cpp" / "kernels" / isa / "parts.h"
+    if not header.exists():
+        return set()
+    return {f"sam_rlx::{name}" for name in re.findall(rf"void ({isa}_\w+)\(", header.read_text())}
 
 
 @pytest.mark.skipif(not TREES, reason="no build tree beside the sources")
@@ -67,16 +87,33 @@ def test_every_isa_of_this_processor_has_an_object(tree):
     assert {path.parent.name for path in tree.glob(PATTERN)} - {"generic"} == expected
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in OBJECTS if path.parent.name != "generic"], ids=lambda p: p.parent.name
-)
+@pytest.mark.parametrize("path", OBJECTS, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_isa_object(path):
-    assert faults(path, path.parent.name) == []
+    isa = path.parent.name
+    table = path.name == "kernels.cpp.o"
+    assert faults(path, {f"sam_rlx::{isa}_kernels"} if table else parts(isa), parts(isa)) == []
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda path: path.name)
+def test_each_part_is_in_one_object_and_only_its_table_calls_it(tree):
+    """A part that baseline code called would run on any processor."""
+    for isa in {path.parent.name for path in OBJECTS}:
+        own = [path for path in OBJECTS if tree in path.parents and path.parent.name == isa]
+        exported = [name for path in own for name in names_in(path, "T")]
+        assert sorted(exported) == sorted(parts(isa) | {f"sam_rlx::{isa}_kernels"})
+    includes = [
+        path.relative_to(ROOT).as_posix()
+        for kind in ("h", "cpp", "inl")
+        for path in (ROOT / "cpp").rglob(f"*.{kind}")
+        if "/parts.h" in path.read_text(encoding="utf-8")
+    ]
+    assert includes
+    assert all(re.fullmatch(r"cpp/kernels/avx512/\w+\.cpp", name) for name in includes)
 
 
 @pytest.mark.parametrize("path", CHAINS, ids=lambda path: path.name.partition(".")[0])
 def test_object_of_chains(path):
-    assert faults(path, path.name.partition(".")[0], "chains") == []
+    assert faults(path, {f"sam_rlx::{path.name.partition('.')[0]}_chains"}) == []
 
 
 @pytest.mark.skipif(not TREES, reason="no build tree beside the sources")
@@ -131,11 +168,12 @@ def compiled(folder, source):
 
 
 def test_a_good_object_has_no_fault(tmp_path):
-    assert faults(compiled(tmp_path, GOOD), "toy") == []
-    assert faults(compiled(tmp_path, GOOD), "avx2") == ["exported"]
+    path = compiled(tmp_path, GOOD)
+    assert faults(path, {"sam_rlx::toy_kernels"}) == []
+    assert faults(path, {"sam_rlx::avx2_kernels"}) == ["exported"]
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_object_is_noticed(tmp_path, case):
     fault, source = BAD[case]
-    assert fault in faults(compiled(tmp_path, GOOD + source), "toy")
+    assert fault in faults(compiled(tmp_path, GOOD + source), {"sam_rlx::toy_kernels"})

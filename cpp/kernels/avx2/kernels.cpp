@@ -22,7 +22,10 @@ constexpr int kPrefetchSteps = 0;         // 24 gained nothing: next-panel
 constexpr bool kThirdFromMemory = false;  // an instruction of AVX-512
 constexpr int kLastRows = kMr;
 
+// clang-format off
+#include "kernels/bodies/all.inl"
 #include "kernels/bodies/table.inl"
+// clang-format on
 
 }  // namespace
 

@@ -18,7 +18,6 @@ SAM_RLX_INLINE Vec gelu(Vec x) {
 // their own.
 struct TileArgs {
   const sam_rlx::GemmArgs* g;
-  bool packed;    // A in panels of kMr rows, and B in rows of kNr
   bool packed_b;  // B in panels of their own
   const float* a;
   const float* b;
@@ -34,7 +33,7 @@ struct TileArgs {
 };
 
 // Adds bias, activation and residual to a stored tile and writes it to C.
-void finish_tile(const TileArgs& t, const float* tile) noexcept {
+[[maybe_unused]] void finish_tile(const TileArgs& t, const float* tile) noexcept {
   const sam_rlx::GemmArgs& g = *t.g;
   for (Index i = 0; i < t.rows; ++i) {
     float* const c = g.c + (t.row + i) * g.c_row_stride + t.col;

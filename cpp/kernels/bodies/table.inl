@@ -1,20 +1,5 @@
-// All kernels and their table. Before it stand what base.inl of AVX2 has, dot4, and the constants
-// of the instruction set: kName, kBlockBytes and what gemm.inl and int8_gemm.inl name. Order
-// matters: each body uses what stands above it.
-// clang-format off
-#include "kernels/bodies/pack.inl"
-#include "kernels/bodies/gemm.inl"
-#include "kernels/bodies/bfloat16.inl"
-#include "kernels/bodies/quantize.inl"
-#include "kernels/bodies/int8_gemm.inl"
-#include "kernels/bodies/attention.inl"
-#include "kernels/bodies/elementwise.inl"
-#include "kernels/bodies/norm.inl"
-#include "kernels/bodies/softmax.inl"
-#include "kernels/bodies/depthwise.inl"
-#include "kernels/bodies/position_scores.inl"
-// clang-format on
-
+// The table, of kernels and constants that stand before it: kName, kBlockBytes and what all.inl
+// names.
 constexpr sam_rlx::KernelTable kTable{
     .name = kName,
     .lanes = kLanes,

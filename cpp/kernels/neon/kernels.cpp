@@ -28,7 +28,10 @@ constexpr int kPrefetchSteps = 0;
 constexpr bool kThirdFromMemory = false;
 constexpr int kLastRows = kMr;
 
+// clang-format off
+#include "kernels/bodies/all.inl"
 #include "kernels/bodies/table.inl"
+// clang-format on
 
 }  // namespace
 

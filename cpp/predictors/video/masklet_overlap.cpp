@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kNeverOccluded = -1;
 constexpr std::int64_t kAlwaysOccluded = 100000;  // removed by hot start
-constexpr std::int64_t kGrain = 1 << 12;
+constexpr std::int64_t kOverlapGrain = 1 << 12;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -89,7 +89,7 @@ void suppress_shrunk_masks_(Context& ctx, View masks, float shrink_threshold) {
 void keep_best_masklets_(Context& ctx, std::uint8_t* masks, std::int64_t positions,
                          std::span<const float> scores) {
   const auto count = static_cast<std::int64_t>(scores.size());
-  parallel_for({ctx.num_threads, positions, kGrain, 2 * count * kNumberWork},
+  parallel_for({ctx.num_threads, positions, kOverlapGrain, 2 * count * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    std::int64_t best = -1;

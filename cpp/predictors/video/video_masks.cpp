@@ -9,14 +9,14 @@ namespace sam_rlx {
 namespace {
 
 constexpr float kSuppressedLogit = -10.0F;
-constexpr std::int64_t kGrain = 1 << 12;
+constexpr std::int64_t kMaskGrain = 1 << 12;
 
 }  // namespace
 
 void apply_non_overlapping_constraints_(Context& ctx, View logits) {
   const std::int64_t count = logits.shape[0], positions = logits.shape[1] * logits.shape[2];
   if (count < 2) return;
-  parallel_for({ctx.num_threads, positions, kGrain, 2 * count * kNumberWork},
+  parallel_for({ctx.num_threads, positions, kMaskGrain, 2 * count * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    std::int64_t best = 0;

@@ -1,0 +1,26 @@
+#include <immintrin.h>
+
+#include "kernels/avx512/parts.h"
+#include "kernels/kernel_table.h"
+
+namespace {
+
+// Order matters: each body uses what stands above it.
+// clang-format off
+#include "kernels/avx512/products.inl"
+#include "kernels/avx512/gemm_calls.inl"
+#include "kernels/bodies/attention.inl"
+// clang-format on
+
+}  // namespace
+
+void sam_rlx::avx512_softmax_columns(const SoftmaxColumnsArgs& s) noexcept { softmax_columns(s); }
+
+void sam_rlx::avx512_attend_columns(const AttendColumnsArgs& args) noexcept {
+  attend_columns(args);
+}
+
+void sam_rlx::avx512_unpack_columns(const float* result, const float* sum, std::int64_t count,
+                                    std::int64_t dim, float* const* rows) noexcept {
+  unpack_columns(result, sum, count, dim, rows);
+}

@@ -1,0 +1,13 @@
+// The kernels beside products of floats and attention. Order matters: each body uses what stands
+// above it.
+// clang-format off
+#include "kernels/bodies/pack.inl"
+#include "kernels/bodies/bfloat16.inl"
+#include "kernels/bodies/quantize.inl"
+#include "kernels/bodies/int8_gemm.inl"
+#include "kernels/bodies/elementwise.inl"
+#include "kernels/bodies/norm.inl"
+#include "kernels/bodies/softmax.inl"
+#include "kernels/bodies/depthwise.inl"
+#include "kernels/bodies/position_scores.inl"
+// clang-format on
