@@ -47,7 +47,7 @@ def test_an_unknown_model_names_the_nearest(run_cli: Run, tmp_path: Path) -> Non
     words = ["segment", demo.IMAGE, "--point", "3,4", "--output", tmp_path / "a.png"]
     code, _, errors = run_cli(*words, "--model", "sam2_nano")
     assert code == 1
-    assert "found 'sam2_nano': did you mean sam2-nano?" in errors
+    assert "'sam2_nano': did you mean sam2-nano?" in errors
 
 
 def test_every_command_with_results_has_output_and_out() -> None:
