@@ -5,7 +5,7 @@ import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from sam_rlx._interactive.document import Segment
 from sam_rlx._interactive.saved import LABELS_KEY
 from sam_rlx._interactive.sources import encoded
 from sam_rlx.errors import InvalidArgumentError
+
+Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
 
 
 @dataclass(frozen=True, eq=False)
