@@ -12,7 +12,7 @@ from sam_rlx.errors import MissingExtraError
 
 # Packages by their names on the index, and the extras that bring them; the first is the smallest.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "pillow": ("image", "cli", "batch", "serve", "jupyter"),
+    "pillow": ("image", "cli", "batch", "ray", "serve", "jupyter", "parity"),
     "av": ("video", "cli"),
     "huggingface-hub": ("hub",),
     "pyarrow": ("batch", "ray"),
@@ -91,12 +91,12 @@ def install_command(package: str) -> str:
 def _form() -> str:
     """Return how an extra comes into this environment, by what its maker leaves there."""
     prefix, settings = Path(sys.prefix), Path(sys.prefix, "pyvenv.cfg")
-    parts = {*prefix.parts, *Path(sys.argv[0] if sys.argv else "").parts}
-    if (prefix / "pipx_metadata.json").is_file() or "pipx" in parts:
-        return "pipx install --force {}" if "venvs" in parts else "pipx run --spec {} sam-rlx"
-    if (prefix / "uv-receipt.toml").is_file() or {"uv", "tools"} <= parts:
+    paths = " ".join(Path(path).as_posix() for path in (sys.prefix, *sys.argv[:1]))
+    if "/pipx/venvs/" in paths or (prefix / "pipx_metadata.json").is_file():
+        return "pipx install --force {}" if "/venvs/" in paths else "pipx run --spec {} sam-rlx"
+    if "/uv/tools/" in paths or (prefix / "uv-receipt.toml").is_file():
         return "uv tool install {}"
-    if any(part.startswith(("archive-v", "environments-v")) for part in parts):
+    if "/archive-v" in paths or "/environments-v" in paths:  # folders of uv's cache
         return "uvx --from {} sam-rlx"
     if settings.is_file() and "\nuv = " in settings.read_text(encoding="utf-8"):
         return "uv pip install {}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import viz
 from sam_rlx._front import FRONT
 from sam_rlx._interactive.document import Segment
-from sam_rlx._interactive.export import ExportedFile, arrays, coco_document
+from sam_rlx._interactive.export import ExportedFile, Format, arrays, coco_document
 from sam_rlx._interactive.image_session import ImageSession
 from sam_rlx._interactive.session import Session
 from sam_rlx._interactive.sources import encoded, shrunk
@@ -90,13 +90,6 @@ class _Widget(anywidget.AnyWidget):
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         data["image/jpeg"] = encoded(shrunk(self.preview(), _SHOWN), "JPEG", 80)
         return data, metadata
-
-    def __repr__(self) -> str:
-        return with_model(self, self._model, self._about())
-
-    def _about(self) -> str:
-        """Return in a few words what the widget shows."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """End the work of the widget, take it off its pages, and free its images and predictors.
@@ -182,9 +175,9 @@ class SegmentWidget(_Widget):
     def __init__(self, model: Model, images: Any, *, num_threads: int | None = None) -> None:
         super().__init__(model, images, num_threads=num_threads)
 
-    def _about(self) -> str:
-        height, width = self.image.shape[:2]
-        return f"image {self.index} of {height} x {width}, {len(self.objects)} objects"
+    def __repr__(self) -> str:
+        image = "image {} of {} x {}".format(self.index, *self.image.shape[:2])
+        return with_model(self, self._model, image, f"{len(self.objects)} objects")
 
     # ---------------------------------------------------------------- what there is
 
@@ -282,11 +275,7 @@ class SegmentWidget(_Widget):
         """
         return arrays(self._session.annotated(self.index))
 
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        format: Literal["coco", "png", "labels", "npz", "polygons"] = "coco",
-    ) -> Path:
+    def save(self, path: str | os.PathLike[str], format: Format = "coco") -> Path:
         """Write a file, as the menu "export" does.
 
         Parameters
@@ -357,8 +346,10 @@ class VideoWidget(_Widget):
     def __init__(self, model: Model, frames: Any, *, num_threads: int | None = None) -> None:
         super().__init__(model, frames, num_threads=num_threads)
 
-    def _about(self) -> str:
-        return f"{self.num_frames} frames, {len(self.objects)} objects"
+    def __repr__(self) -> str:
+        return with_model(
+            self, self._model, f"{self.num_frames} frames, {len(self.objects)} objects"
+        )
 
     @property
     def objects(self) -> list[Track]:

@@ -23,7 +23,7 @@ def test_without_anywidget_the_error_says_what_to_install() -> None:
         "except sam_rlx.MissingExtraError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install anywidget" in done.stdout
+    assert 'pip install "sam_rlx[jupyter]"' in done.stdout
 
 
 def test_the_package_alone_loads_no_widget() -> None:

@@ -70,7 +70,7 @@ def test_missing_packages_are_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert cli.main(["serve"]) == 1
-    assert "pip install uvicorn" in capsys.readouterr().err
+    assert 'pip install "sam_rlx[serve]"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

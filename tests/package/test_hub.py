@@ -165,7 +165,7 @@ def test_without_a_connection_the_hub_is_asked_once(install: Any) -> None:
 
 def test_without_the_extra_one_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MissingExtraError, match="pip install huggingface-hub"):
+    with pytest.raises(MissingExtraError, match=r'pip install "sam_rlx\[hub\]"'):
         sam_rlx.load_model("owner/name")
 
 

@@ -78,13 +78,13 @@ def test_an_extra_is_installed_by_what_made_the_environment(
 
 
 def test_the_extra_is_that_of_the_command() -> None:
-    assert install_command("pillow") == 'pip install "sam_rlx[image]"'
+    assert install_command("pillow").endswith('pip install "sam_rlx[image]"')
     for name, extra in (("demo", "cli"), ("track", "cli"), ("serve", "serve"), ("batch", "batch")):
         with needed_by_command(name):
-            assert install_command("pillow") == f'pip install "sam_rlx[{extra}]"'
+            assert install_command("pillow").endswith(f'pip install "sam_rlx[{extra}]"')
     with needed_by_command("parity"):
-        assert install_command("torch") == 'pip install "sam_rlx[parity]"'
-        assert install_command("huggingface-hub") == 'pip install "sam_rlx[hub]"'
+        assert install_command("torch").endswith('pip install "sam_rlx[parity]"')
+        assert install_command("huggingface-hub").endswith('pip install "sam_rlx[hub]"')
     assert install_command("matplotlib") == "pip install matplotlib"
 
 
@@ -119,6 +119,7 @@ COMMANDS = [
     (["segment", COINS, "--point", "346,185", "--output", "o.png"], "cli"),
     (["everything", COINS, "--output", "o.png"], "cli"),
     (["demo", "--output", "o.png"], "cli"),
+    (["parity", "sam-nano"], "parity"),
     (["track", "clip.mp4", "--point", "3,4", "--output", "o.mp4"], "cli"),
     (["serve"], "serve"),
     (["batch", "x", "--output", "o"], "batch"),
@@ -140,7 +141,7 @@ print([main(words) for words in {[words for words, _ in COMMANDS]!r}])
     assert done.stdout == f"{[1] * len(COMMANDS)}\n"
     for line, (words, extra) in zip(done.stderr.splitlines(), COMMANDS, strict=True):
         assert line.startswith(f"sam-rlx {words[0]}: "), line
-        assert f'(pip install "sam_rlx[{extra}]"), found' in line
+        assert f'pip install "sam_rlx[{extra}]"), found' in line
     assert [path.name for path in tmp_path.iterdir()] == ["clip.mp4"]
 
 
@@ -159,8 +160,9 @@ assert "ImagePredictor" in pydoc.render_doc(sam_rlx)
     done = run_python("-c", ALONE + code)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert 'io: expected the package pillow (pip install "sam_rlx[image]"), found' in lines[0]
-    assert 'widget: expected the package anywidget (pip install "sam_rlx[jupyter]")' in lines[1]
+    assert "io: expected the package pillow (" in lines[0]
+    assert 'pip install "sam_rlx[image]"), found' in lines[0]
+    assert 'pip install "sam_rlx[jupyter]"), found' in lines[1]
 
 
 @pytest.mark.source_tree

@@ -5,7 +5,7 @@ import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from sam_rlx._interactive.saved import LABELS_KEY
 from sam_rlx._interactive.sources import encoded
 from sam_rlx._internal.files.suffixes import WRITTEN
 from sam_rlx.errors import InvalidArgumentError
+
+Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
 
 
 @dataclass(frozen=True, eq=False)
