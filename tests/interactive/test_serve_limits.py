@@ -175,10 +175,10 @@ def reads_nothing(live: Live) -> socket.socket:
     given = live.socket()
     given.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     key = base64.b64encode(bytes(16)).decode()
-    given.sendall(
-        f"GET /session?token={TOKEN} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n"
-        f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-    )
+    heads = ("Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade")
+    heads = (*heads, f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13")
+    lines = (f"GET /session?token={TOKEN} HTTP/1.1", *heads, "", "")
+    given.sendall("\r\n".join(lines).encode())
     given.recv(4)
 
     def send(head: dict[str, Any], *buffers: bytes) -> None:
