@@ -186,6 +186,8 @@ class Session:
             except FutureTimeoutError:
                 if future.done():  # the work itself timed out
                     raise
+                if self._worker.is_closed:
+                    raise StateError("widget: expected an open one, found a closed one") from None
             except CancelledError:
                 raise StateError(
                     "widget: expected an open one, found one that was closed"

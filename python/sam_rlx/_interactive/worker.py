@@ -19,6 +19,10 @@ During = Callable[[], AbstractContextManager[None]]
 _IDLE = 20.0
 
 
+def _nothing() -> None:
+    pass
+
+
 class Worker:
     """Does work in the order in which it comes, in a thread of its own.
 
@@ -43,7 +47,7 @@ class Worker:
         self._steps: Iterator[None] | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._then: Callable[[], None] = lambda: None
+        self._then = _nothing
 
     def submit(self, work: Callable[[], Any]) -> "Future[Any]":
         """Do `work` after all that was submitted before; `StateError` after `close`."""
@@ -98,7 +102,7 @@ class Worker:
         """Whether the caller runs in the thread of this worker."""
         return threading.current_thread() is self._thread
 
-    def close(self, then: Callable[[], None] = lambda: None) -> None:
+    def close(self, then: Callable[[], None] = _nothing) -> None:
         """Forget what waits. The thread ends after its current work, and does `then` at last."""
         if os.getpid() != self._process:
             self._closed = True
@@ -110,13 +114,14 @@ class Worker:
             self._closed = True
             is_idle = self._thread is None
             self._then = then
+            self._during = nullcontext
             while self._work:
                 self._work.popleft()[1].cancel()
             self._previews.clear()
             self._steps = None
             self._changed.notify_all()
         if is_idle:
-            then()
+            self._end()
 
     def _wake(self) -> None:
         if self._closed:
@@ -130,8 +135,13 @@ class Worker:
         with self._during():
             while (work := self._next()) is not None:
                 work()
+                del work  # and with it what it was made for
         if self._closed:
-            self._then()
+            self._end()
+
+    def _end(self) -> None:
+        then, self._then = self._then, _nothing
+        then()
 
     def _next(self) -> Callable[[], None] | None:
         """Wait for work; None when the thread ends."""

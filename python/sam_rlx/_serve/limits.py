@@ -56,7 +56,7 @@ class Limits:
     """
 
     header_seconds: float = 10.0
-    strangers: int = 128
+    strangers: int = 512
     clients: int = 256
     stall_seconds: float = 30.0
     tabs: int = 32

@@ -75,6 +75,7 @@ class Uploads(ImageSource):
         """Forget the files; their names stay."""
         self._items = [b""] * len(self._items)
         self._share.close()
+        self._note = _pass
 
     def name(self, index: int) -> str:
         """Return the name of a file."""
@@ -97,6 +98,10 @@ class Uploads(ImageSource):
         if texts:
             self._note(f"{self.name(index)}: {'; '.join(texts)}")
         return pixels
+
+
+def _pass(text: str) -> None:
+    """Tell nobody."""
 
 
 def packed(head: Mapping[str, Any], buffers: Sequence[Any]) -> bytes:
@@ -178,8 +183,9 @@ class Tab:
             self._stop.set()
             for task in tasks:
                 task.cancel()
-            if self._session is not None:
-                self._session.close()
+            session, self._session = self._session, None
+            if session is not None:
+                session.close()
             self._share.close()
 
     def _keep(self, message: bytes) -> None:
@@ -274,7 +280,8 @@ class Tab:
         before, self._session = self._session, session
         if before is not None:
             before.close()
-        if self._stop.is_set:
+        if self._stop.is_set:  # the tab has gone meanwhile
+            self._session = None
             session.close()
         self._send({"type": "opened", "count": len(uploads)}, [])
 

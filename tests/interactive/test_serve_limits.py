@@ -1,0 +1,275 @@
+"""What a server's clients may use, over real sockets: who vanishes, waits or reads nothing."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import sam_rlx
+from PIL import Image
+from sam_rlx._serve import server
+from sam_rlx._serve.app import create_app
+from sam_rlx._serve.engine import Engine
+from sam_rlx._serve.limits import LIMITS, Limits
+from sam_rlx._serve.stopping import Stop
+from sam_rlx._serve.tabs import packed, unpacked
+from support import HANG_SECONDS
+from support.jupyter import wait_for
+from websockets.sync.client import ClientConnection, connect
+
+from .conftest import TOKEN, client_of
+
+
+class Live:
+    """A server on a port of this machine, in threads of this process."""
+
+    def __init__(self, model: sam_rlx.Model, limits: Limits) -> None:
+        self.engine = Engine({"sam-nano": model}, num_threads=1, limits=limits)
+        self.stop = Stop()
+        listener = server.listen("127.0.0.1", 0)
+        self.port = listener.getsockname()[1]
+        app = create_app(self.engine, TOKEN, frozenset(["127.0.0.1"]), stop=self.stop)
+        ready = threading.Event()
+        self.thread = threading.Thread(
+            target=server.run, args=(app, listener, ready.set, self.stop, limits), daemon=True
+        )
+        self.thread.start()
+        assert ready.wait(HANG_SECONDS)
+
+    def socket(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), HANG_SECONDS)
+
+    def ask(self, path: str, body: Any = None) -> int:
+        """Return the status of an answer."""
+        asking = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_SECONDS)
+        with contextlib.closing(asking):
+            text = None if body is None else json.dumps(body)
+            asking.request("GET" if body is None else "POST", path, text, {"Token": TOKEN})
+            answer = asking.getresponse()
+            answer.read()
+            return answer.status
+
+    def vanish(self, body: Any) -> None:
+        """Ask, and go without waiting for an answer."""
+        text = json.dumps(body).encode()
+        head = f"POST /api/generate HTTP/1.1\r\nHost: 127.0.0.1\r\nToken: {TOKEN}\r\n"
+        with self.socket() as asking:
+            asking.sendall(f"{head}Content-Length: {len(text)}\r\n\r\n".encode() + text)
+
+    def tab(self) -> ClientConnection:
+        address = f"ws://127.0.0.1:{self.port}/session?token={TOKEN}"
+        return connect(address, max_size=None, compression=None)
+
+
+@pytest.fixture
+def live(model: sam_rlx.Model, request: pytest.FixtureRequest) -> Iterator[Live]:
+    running = Live(model, replace(LIMITS, **getattr(request, "param", {})))
+    yield running
+    running.stop.set()
+    running.thread.join(HANG_SECONDS)
+    assert not running.thread.is_alive()
+
+
+def image_text(seed: int, side: int = 64) -> str:
+    """Return an image of its own for each seed, as base64."""
+    pixels = np.random.default_rng(seed).integers(0, 255, (side, side, 3), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG", compress_level=1)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def click(seed: int) -> dict[str, Any]:
+    prompt = {"points": [[20, 20]], "point_labels": [1]}
+    return {"model": "sam-nano", "image": image_text(seed), "prompt": prompt}
+
+
+def is_ended(given: socket.socket) -> bool:
+    given.setblocking(False)
+    try:
+        return given.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("live", [{"strangers": 20, "header_seconds": 1.5}], indirect=True)
+def test_strangers_do_not_lock_clients_out(live: Live) -> None:
+    drip = live.socket()
+    drip.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(live.socket()) for _ in range(60)]
+        assert live.ask("/") == 200
+        wait_for(lambda: sum(map(is_ended, held)) >= 40, "an end of the oldest connections")
+        ended = time.monotonic() + HANG_SECONDS
+
+        def is_cut() -> bool:  # a line of headers now and then does not help
+            assert time.monotonic() < ended
+            try:
+                drip.sendall(b"X: a\r\n")
+            except OSError:
+                return True
+            return is_ended(drip)
+
+        wait_for(is_cut, "an end of slow headers")
+        wait_for(lambda: all(map(is_ended, held)), "an end of silent connections")
+    drip.close()
+    assert live.ask("/") == 200
+
+
+@pytest.mark.parametrize("live", [{"clients": 3}], indirect=True)
+def test_connections_with_the_token_are_counted(live: Live) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(live.tab()).recv()
+        assert live.ask("/") == 503
+        assert live.ask("/health") == 200
+    wait_for(lambda: live.ask("/") == 200, "room for a client")
+
+
+def test_the_work_of_clients_that_vanish_is_not_done(live: Live) -> None:
+    assert live.ask("/api/generate", click(0)) == 200
+    for seed in range(2, 32):
+        live.vanish(click(seed))
+    assert live.ask("/api/generate", click(100)) == 200
+    wait_for(lambda: len(live.engine.queue) == 0, "an empty queue")
+    assert live.engine.num_encoded < 30
+
+
+@pytest.mark.slow
+def test_the_next_click_comes_in_time(live: Live) -> None:
+    """Beside 60 clients that vanish, 260 silent connections and a tab that reads nothing."""
+
+    def seconds(seed: int) -> float:
+        begin = time.monotonic()
+        assert live.ask("/api/generate", click(seed)) == 200
+        return time.monotonic() - begin
+
+    seconds(0)
+    alone = min(seconds(seed) for seed in range(1, 6))
+    with contextlib.ExitStack() as stack:
+        for _ in range(260):
+            stack.enter_context(live.socket())
+        stack.enter_context(reads_nothing(live))
+        later = []
+        for turn in range(5):
+            for seed in range(12):
+                live.vanish(click(1000 + 100 * turn + seed))
+            later.append(seconds(2000 + turn))
+    assert min(later) < alone + 0.2
+
+
+def reads_nothing(live: Live) -> socket.socket:
+    """Open a tab that asks for its image again and again, and reads none."""
+    given = live.socket()
+    given.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    key = base64.b64encode(bytes(16)).decode()
+    heads = ("Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade")
+    heads = (*heads, f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13")
+    lines = (f"GET /session?token={TOKEN} HTTP/1.1", *heads, "", "")
+    given.sendall("\r\n".join(lines).encode())
+    given.recv(4)
+
+    def send(head: dict[str, Any], *buffers: bytes) -> None:
+        message = packed(head, buffers)
+        size = len(message)
+        given.sendall(b"\x82\xff" + size.to_bytes(8, "big") + bytes(4) + message)
+
+    send({"type": "open", "names": ["a"]}, base64.b64decode(image_text(5, 700)))
+    with contextlib.suppress(OSError):
+        for seq in range(30):
+            send({"type": "ready", "view": "v", "seq": seq})
+    return given
+
+
+@pytest.mark.parametrize(
+    "live", [{"unread_bytes": 3_000_000}, {"stall_seconds": 1.0}], indirect=True
+)
+def test_a_tab_that_reads_nothing_is_ended(live: Live) -> None:
+    given = reads_nothing(live)
+
+    def is_gone() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            given.setblocking(False)
+            try:
+                given.send(b"\x89\x80\0\0\0\0")
+            except ConnectionError:
+                return True
+        return False
+
+    wait_for(is_gone, "an end of the tab")
+    given.close()
+    assert live.ask("/api/generate", click(7)) == 200
+
+
+def test_the_end_of_the_server_ends_computations(live: Live, monkeypatch: Any) -> None:
+    began = threading.Event()
+
+    def endless(*_: Any) -> Any:
+        began.set()
+        predictor = sam_rlx.ImagePredictor(live.engine.models["sam-nano"], num_threads=1)
+        pixels = np.zeros((64, 64, 3), np.uint8)
+        while True:  # until the core is told to stop
+            predictor.set_image(pixels)
+
+    monkeypatch.setattr(live.engine._clicks["sam-nano"], "encode", endless)
+    answers: list[int] = []
+    asking = threading.Thread(
+        target=lambda: answers.append(live.ask("/api/generate", click(0))), daemon=True
+    )
+    asking.start()
+    assert began.wait(HANG_SECONDS)
+    live.stop.set()
+    live.thread.join(HANG_SECONDS)
+    asking.join(HANG_SECONDS)
+    assert answers == [503]
+
+
+def test_large_json_is_refused_before_it_is_parsed(model: sam_rlx.Model) -> None:
+    engine = Engine({"sam-nano": model}, limits=replace(LIMITS, json_values=1000))
+    client = client_of(engine)
+    for body in (b'{"a": [' + b"1," * 1000 + b"1]}", b"[" * 2000, b'{"a": "' + b"\\n" * 20000):
+        answer = client.post("/api/generate", content=body)
+        assert answer.status_code == 400
+        assert "at most 1000 values" in answer.json()["error"]
+    long = {"model": "sam-nano", "image": "A" * 100_000}
+    assert "prompt" in client.post("/api/generate", json=long).json()["error"]
+
+
+def test_what_all_hold_together_is_bounded(model: sam_rlx.Model) -> None:
+    engine = Engine({"sam-nano": model}, limits=replace(LIMITS, held_bytes=100_000))
+    client = client_of(engine)
+    assert client.post("/api/generate", content=b"{" * 100_001).status_code == 503
+    assert client.post("/api/generate", content=b"{" * 99_000).status_code == 400
+    with client, client.websocket_connect("ws://127.0.0.1:8765/session") as tab:
+        tab.receive_bytes()
+        large = base64.b64decode(image_text(3, 150))  # 68 kB, and as many pixels
+        tab.send_bytes(packed({"type": "open", "names": ["a"]}, [large]))
+        assert "at most 100000 bytes of all" in unpacked(tab.receive_bytes())[0]["text"]
+        small = base64.b64decode(image_text(3, 60))
+        tab.send_bytes(packed({"type": "open", "names": ["a"]}, [small]))
+        while (head := unpacked(tab.receive_bytes())[0])["type"] != "opened":
+            assert head["type"] != "error"
+
+
+def test_images_of_many_pixels_are_refused_before_they_are_unpacked(model: sam_rlx.Model) -> None:
+    engine = Engine({"sam-nano": model}, limits=replace(LIMITS, pixels=4000))
+    client = client_of(engine)
+    answer = client.post("/api/generate", json=click(0))
+    assert answer.status_code == 400
+    assert "at most 4000 pixels, found 64 x 64" in answer.json()["error"]
+    with client, client.websocket_connect("ws://127.0.0.1:8765/session") as tab:
+        tab.receive_bytes()
+        tab.send_bytes(packed({"type": "open", "names": ["a"]}, [base64.b64decode(image_text(1))]))
+        assert "at most 4000 pixels" in unpacked(tab.receive_bytes())[0]["text"]
