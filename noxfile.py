@@ -171,7 +171,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def site(session: nox.Session) -> None:
     """Build the documentation site and open each of its pages in Chromium, if that is installed."""
-    session.install("-e", ".[docs,cli]", "playwright")
+    session.install("-e", ".[docs]", "playwright")
     session.run("sphinx-build", "-W", "-n", "docs", "build/site")
     if shutil.which("chromium") or "CHROMIUM" in os.environ:
         session.run("python", "tests/nightly/site_pages.py", "build/site")

@@ -1,6 +1,7 @@
 """Sphinx: ``sphinx-build -W -n docs build/site``.
 
-Pages of public names and of commands are made by `_site`, from the installed package.
+Pages of public names and of commands are made by `_site`, from the installed package. The notebooks
+are run when they are read.
 """
 
 import os
@@ -17,7 +18,7 @@ copyright = author
 version = release = metadata.version("sam_rlx")
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "numpydoc",
     "_site.names",
@@ -26,6 +27,14 @@ extensions = [
 exclude_patterns = ["_site", "_static"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
+
+nb_execution_mode = "force"
+nb_execution_in_temp = True  # they write files
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+# A widget needs a kernel: the page has the cell that makes it, and no scripts of other hosts.
+nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
+nb_ipywidgets_js = {}
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types stand in the docstrings

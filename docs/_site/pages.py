@@ -1,4 +1,4 @@
-"""Pages that are made: one for each public name and command, and those of the project's root."""
+"""Pages that are made: one for each public name, command, notebook and file of the root."""
 
 import argparse
 import importlib
@@ -16,7 +16,7 @@ from _site.public import Entry, commands, entries
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
-MADE = ("reference", "commands", "project")  # folders that are not in the repository
+MADE = ("reference", "commands", "project", "notebooks")  # folders that are not in the repository
 # Files of the root that are pages of the site too.
 ROOT_PAGES = {
     "README.md": "readme",
@@ -48,6 +48,7 @@ def write_pages() -> None:
 def _all_pages() -> Iterator[tuple[str, str]]:
     yield from _reference_pages()
     yield from _command_pages()
+    yield from _notebook_pages()
     for name, page in ROOT_PAGES.items():
         text = _of_checkout((ROOT / name).read_text(encoding="utf-8"))
         yield f"project/{page}.md", on_site(text, ROOT, DOCS / "project")
@@ -176,6 +177,17 @@ def _command_pages() -> Iterator[tuple[str, str]]:
     )
     names = "".join(f"   sam-rlx {name} <{name}>\n" for name in listed.choices)
     yield "commands/index.rst", f"{text}.. toctree::\n   :hidden:\n\n{names}"
+
+
+def _notebook_pages() -> Iterator[tuple[str, str]]:
+    found = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    for path in found:
+        yield f"notebooks/{path.name}", path.read_text(encoding="utf-8")
+    text = (
+        "Run when this site was made, on a CPU, with the models of the package. The files are in "
+        "the folder ``notebooks`` of the repository.\n\n"
+    )
+    yield "notebooks/index.rst", _title("Notebooks") + text + _toctree([p.stem for p in found])
 
 
 def _escaped(text: str) -> str:

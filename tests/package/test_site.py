@@ -43,7 +43,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # The kernels of the notebooks say how they are reached.
+    assert [line for line in done.stderr.splitlines() if "[IPKernelApp]" not in line] == []
     return folder
 
 
