@@ -14,8 +14,8 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import cli, io
-from sam_rlx._mask_logits import mask_logits
 from sam_rlx._internal.files.marks import is_own_file
+from sam_rlx._mask_logits import mask_logits
 from sam_rlx.cli import demo
 
 BOX = ["--box", "100,60,200,200"]
