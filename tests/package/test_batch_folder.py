@@ -240,6 +240,22 @@ def test_slips_of_the_pen_write_nothing(tmp_path: Path, run: Any) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_wrong_folder_of_images_makes_no_results(tmp_path: Path, run: Any) -> None:
+    """None of a document's images is there. With one, the others are errors."""
+    names = ["image-0000.png", "image-0001.png"]
+    batches.write_images(tmp_path / "photos", 2)
+    (tmp_path / "some").mkdir()
+    pq.write_table(pa.table({"path": [*names, None]}), tmp_path / "t.parquet")
+    (tmp_path / "list.txt").write_text(f"{tmp_path / 'a.png'}\n{tmp_path / 'b.png'}\n")
+    with pytest.raises(FileNotFoundError, match=r"found none of 2, such as .*a\.png"):
+        run(f"@{tmp_path / 'list.txt'}", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    shutil.copy(tmp_path / "photos" / names[0], tmp_path / "some")
+    result = run(tmp_path / "t.parquet", tmp_path / "out", images=tmp_path / "some")
+    assert [failure.item for failure in result.failures] == ["image-0001", "t-0-2"]
+    assert "row 2 of group 0: expected a path, found None" in result.failures[1].error
+
+
 def test_what_a_batch_says_first(tmp_path: Path, run: Any) -> None:
     batches.write_images(tmp_path / "photos", 2)
     (tmp_path / "photos" / "notes.txt").touch()

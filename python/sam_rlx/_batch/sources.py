@@ -171,12 +171,11 @@ def _rows(
             name = name or fields.get(label or "") or f"{table.path.stem}-{group}-{row}"
             position = (group, row, table.column)
             yield Item(0, "", path, position, False, None, prompts, texts, error), name
-        else:
-            file = fields[table.column]
-            if not file:
-                raise InvalidArgumentError(
-                    f"{table.path}: row {row} of group {group}: expected a path, found {file!r}"
-                )
+        elif file := fields[table.column]:
             path = os.path.abspath(documents.named_file(base, file))  # noqa: PTH100
-            clip = is_clip(path)
-            yield Item(0, "", path, None, clip, None, prompts, texts, error), name
+            yield Item(0, "", path, None, is_clip(path), None, prompts, texts, error), name
+        else:
+            error = f"{table.path}: row {row} of group {group}: expected a path, found {file!r}"
+            path = os.path.abspath(table.path)  # noqa: PTH100
+            name = name or f"{table.path.stem}-{group}-{row}"
+            yield Item(0, "", path, None, False, None, prompts, texts, error), name
