@@ -233,6 +233,7 @@ def run(
     if tell is not None:
         for line in (first_line(job, items), *notes):
             tell(line)
+    _refuse_nothing(items, Path(job.out))
     size = _block_size(block, len(items))
     described = jobs.manifest(job, items, size, build_info()["version"])
     with jobs.opened(Path(job.out), described) as before:
@@ -279,6 +280,15 @@ def read(output: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
 
 def _default_model(task: Task) -> str:
     return "sam3-nano" if task == "text" else "sam2-nano"
+
+
+def _refuse_nothing(items: Sequence[Item], out: Path) -> None:
+    """Raise `FileNotFoundError` for a new batch none of whose files is there."""
+    there = any(os.path.lexists(item.path) for item in items)
+    if items and not there and not jobs.is_begun(out):
+        raise FileNotFoundError(
+            f"inputs: expected images, found none of {len(items)}, such as {items[0].path}"
+        )
 
 
 def _images_folder(images: str | os.PathLike[str]) -> Path:
@@ -376,8 +386,9 @@ class _Batch:
         self._blocks.refuse_foreign()
         if before is not None:
             self._refuse_other_contents(before)
+            retry_failed = True  # what was not there may be where the files are now
         for block in range(self._blocks.count):
-            self._check(block, verified=before is not None, retry_failed=retry_failed)
+            self._check(block, moved=before is not None, retry_failed=retry_failed)
         for block in self._blocks.leftovers():
             self._blocks.remove_journals(block)
 
@@ -400,7 +411,7 @@ class _Batch:
                         f"contents in {item.path}; another folder begins anew"
                     )
 
-    def _check(self, block: int, *, verified: bool, retry_failed: bool) -> None:
+    def _check(self, block: int, *, moved: bool, retry_failed: bool) -> None:
         part = self._blocks.part(block)
         if not part.exists():
             return
@@ -413,7 +424,7 @@ class _Batch:
             row
             for row, item in zip(rows, self.items_of(block), strict=True)
             if not (retry_failed and row["error"] is not None)
-            and (verified or identity.is_same(item, row, since))
+            and (moved or identity.is_same(item, row, since))
         ]
         if len(kept) == len(rows):
             self._failures[block] = _failures(rows)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
+import os
 import signal
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import sam_rlx
 from sam_rlx import batch, errors
-from sam_rlx._batch import clips
+from sam_rlx._batch import clips, fatal
 from sam_rlx._batch.items import Item, Prompt
 from sam_rlx._batch.job import Job, opened
 from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
@@ -195,17 +199,16 @@ def test_a_clip_goes_on_from_its_last_session(
         saved["sessions"] += 1
         raise _Killed
 
-    checkpoint = clips.ClipCheckpoint(tmp_path / "kept", "contents")
-    for _ in range(3):
-        with pytest.raises(_Killed):
-            clips.track(item, job, model, checkpoint, killed)
-        # Masks that belong to no session: of a process that was ended between two sessions.
-        with (tmp_path / "kept" / "masks.jsonl").open("ab") as file:
-            file.write(b'{"frame": 99, "masks": [{}]}\n{"fra')
-    pieces = clips.track(item, job, model, checkpoint, killed)
-    whole = clips.track(
-        item, job, model, clips.ClipCheckpoint(tmp_path / "other", "contents"), lambda: None
-    )
+    with closing(clips.ClipCheckpoint(tmp_path / "kept", "contents")) as checkpoint:
+        for _ in range(3):
+            with pytest.raises(_Killed):
+                clips.track(item, job, model, checkpoint, killed)
+            # Masks that belong to no session: of a process that was ended between two sessions.
+            with (tmp_path / "kept" / "masks.jsonl").open("ab") as file:
+                file.write(b'{"frame": 99, "masks": [{}]}\n{"fra')
+        pieces = clips.track(item, job, model, checkpoint, killed)
+    with closing(clips.ClipCheckpoint(tmp_path / "other", "contents")) as checkpoint:
+        whole = clips.track(item, job, model, checkpoint, lambda: None)
     assert saved["sessions"] == 3
     assert pieces == whole
     assert (whole["height"], whole["width"], whole["frames"]) == (48, 64, 7)
@@ -219,6 +222,83 @@ def test_a_clip_goes_on_from_its_last_session(
     ]
     fields = ("frame", "object", "area", "score")
     assert [tuple(mask[key] for key in fields) for mask in whole["masks"]] == found
+
+
+def _lines(path: Path, count: int) -> None:
+    """Leave so many lines of a file, as a power cut does to what was not synced."""
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
+
+
+def _changed(folder: Path, pattern: str) -> None:
+    (path,) = folder.glob(pattern)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", ["lost masks", "changed masks", "session", "other clip"])
+def test_a_clip_whose_files_do_not_fit_begins_anew(
+    clip: Path, tmp_path: Path, sam2_checkpoint: Path, damage: str
+) -> None:
+    model = sam_rlx.load_model(sam2_checkpoint)
+    item = Item(0, "c", str(clip), is_clip=True, prompts=(Prompt("a", box=(5.0, 5.0, 30.0, 30.0)),))
+    job = Job(str(tmp_path), str(sam2_checkpoint), "prompts", keep_every=3)
+    kept = tmp_path / "kept"
+
+    def killed() -> None:
+        raise _Killed
+
+    with pytest.raises(_Killed), closing(clips.ClipCheckpoint(kept, "one")) as checkpoint:
+        clips.track(item, job, model, checkpoint, killed)
+    if damage == "lost masks":
+        _lines(kept / "masks.jsonl", 2)
+    elif damage == "changed masks":
+        _changed(kept, "masks.jsonl")
+    elif damage == "session":
+        _changed(kept, "session-*")
+    with closing(clips.ClipCheckpoint(kept, "two" if damage == "other clip" else "one")) as again:
+        found = clips.track(item, job, model, again, lambda: None)
+    with closing(clips.ClipCheckpoint(tmp_path / "other", "one")) as other:
+        assert found == clips.track(item, job, model, other, lambda: None)
+    assert [mask["frame"] for mask in found["masks"]] == list(range(7))
+
+
+def test_masks_are_on_the_disk_before_their_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    synced = lambda number: order.append(f"masks, {os.fstat(number).st_size > 0}")  # noqa: E731
+    monkeypatch.setattr(clips.os, "fsync", synced)
+    video = SimpleNamespace(save=lambda path: order.append(path.name))
+    with closing(clips.ClipCheckpoint(tmp_path, "contents")) as checkpoint:
+        checkpoint.open()
+        checkpoint.add(0, [])
+        checkpoint.save(0, video)
+    assert order[0] == "masks, True"
+    assert order[1].startswith("session-0000000-")
+
+
+def test_a_full_disk_in_a_clip_ends_the_batch(
+    clip: Path, tmp_path: Path, sam2_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clip has no row: with room on the disk it goes on."""
+    full = OSError(errno.EFBIG, "File too large", "session")
+
+    def save(self: object, path: Path) -> None:
+        raise full
+
+    prompts = (Prompt("a", box=(5.0, 5.0, 30.0, 30.0)),)
+    items = [Item(n, str(n), str(clip), is_clip=True, prompts=prompts) for n in range(2)]
+    worker = BlockWorker(Job(str(tmp_path), str(sam2_checkpoint), "prompts", keep_every=3))
+    Blocks(tmp_path, 1)
+    told: dict[int, Any] = {}
+    with monkeypatch.context() as patched:
+        patched.setattr(sam_rlx.VideoPredictor, "save", save)
+        with pytest.raises(fatal.ResultsError) as found:
+            worker.run(0, items, told.__setitem__)
+    assert (told, found.value.__cause__) == ({}, full)
+    worker.run(0, items, told.__setitem__)
+    assert told == {0: None, 1: None}
 
 
 def test_clips_and_images_in_one_batch(

@@ -140,22 +140,19 @@ def track(
     if not wanted:
         return {"height": hw[0], "width": hw[1], "frames": source.count, "masks": []}
     video, last, masks = _opened(item, job, model, checkpoint, source, hw)
-    try:
-        if last < 0 or source.count is None or last + 1 < source.count:
-            start = None if last < 0 else last + 1
-            for number, frame in enumerate(video.propagate(start_frame=start), 1):
-                found = [
-                    entry(mask, str(name), float(frame.scores.get(name, 0.0)), frame.frame_index)
-                    for name, mask in frame.masks.items()
-                ]
-                masks += found
-                checkpoint.add(frame.frame_index, found)
-                if job.task != "text" and number % job.keep_every == 0:
-                    checkpoint.save(frame.frame_index, video)
-                    with results():
-                        kept()
-    finally:
-        checkpoint.close()
+    if last < 0 or source.count is None or last + 1 < source.count:
+        start = None if last < 0 else last + 1
+        for number, frame in enumerate(video.propagate(start_frame=start), 1):
+            found = [
+                entry(mask, str(name), float(frame.scores.get(name, 0.0)), frame.frame_index)
+                for name, mask in frame.masks.items()
+            ]
+            masks += found
+            checkpoint.add(frame.frame_index, found)
+            if job.task != "text" and number % job.keep_every == 0:
+                checkpoint.save(frame.frame_index, video)
+                with results():
+                    kept()
     return {"height": hw[0], "width": hw[1], "frames": source.count, "masks": masks}
 
 

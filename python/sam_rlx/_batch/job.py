@@ -123,6 +123,11 @@ def opened(out: Path, described: Mapping[str, Any]) -> Iterator[str | None]:
         yield before
 
 
+def is_begun(out: Path) -> bool:
+    """Tell whether a folder has a batch."""
+    return (out / _MANIFEST).exists()
+
+
 def keep_folder(out: Path, described: Mapping[str, Any]) -> None:
     """Note that the inputs of a job are below another folder now."""
     io.write_json(out / _MANIFEST, dict(described))

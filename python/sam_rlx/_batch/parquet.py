@@ -12,6 +12,7 @@ from sam_rlx.errors import InvalidArgumentError, StateError
 _PATH_COLUMNS = ("path", "file_name", "image_path")
 _IMAGE_COLUMNS = (*_PATH_COLUMNS, "image", "bytes", "image_bytes")
 _BUFFER = 1 << 16  # bytes
+_NEVER_NULL = ("index", "item", "path", "masks")  # in results
 
 
 def pyarrow(module: str = "pyarrow") -> Any:
@@ -103,12 +104,13 @@ def read_rows(
             if found.equals(schema()):
                 table = file.read(columns=None if verify else chosen, use_threads=False)
                 rows: list[dict[str, Any]] = table.select(chosen).to_pylist()
-                return rows
+                if not (verify and any(table[name].null_count for name in _NEVER_NULL)):
+                    return rows
     except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk, not the contents
             raise
         raise StateError(f"{path}: expected rows of a batch, found {error}") from error
-    raise StateError(f"{path}: expected columns of a batch, found {found.names}")
+    raise StateError(f"{path}: expected rows of a batch, found other columns or nulls in them")
 
 
 class ImageTable:

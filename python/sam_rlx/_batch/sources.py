@@ -7,8 +7,9 @@ from pathlib import Path
 
 from sam_rlx._batch import columns, documents
 from sam_rlx._batch.items import Item
+from sam_rlx._batch.names import apart
 from sam_rlx._batch.parquet import ImageTable
-from sam_rlx._internal.files.inputs import files_of, item_names, split, unique
+from sam_rlx._internal.files.inputs import files_of, item_names, split
 from sam_rlx._internal.files.suffixes import PassedOver, is_clip
 from sam_rlx.errors import InvalidArgumentError
 
@@ -67,11 +68,10 @@ class _Found:
     def plan(self) -> Plan:
         """Return the items with numbers and names."""
         names = item_names(self.names, [item.path for item in self.items])
-        folded = [name.casefold() for name in names]
         items = [
-            replace(item, index=index, name=name, folder="" if folder == plain else folder)
-            for index, (item, name, plain, folder) in enumerate(
-                zip(self.items, names, folded, unique(folded), strict=True)
+            replace(item, index=index, name=name, folder="" if folder == name else folder)
+            for index, (item, name, folder) in enumerate(
+                zip(self.items, names, apart(names), strict=True)
             )
         ]
         notes = [*([f"passed over: {self.passed_over}"] if self.passed_over else []), *self.notes]
@@ -171,12 +171,11 @@ def _rows(
             name = name or fields.get(label or "") or f"{table.path.stem}-{group}-{row}"
             position = (group, row, table.column)
             yield Item(0, "", path, position, False, None, prompts, texts, error), name
-        else:
-            file = fields[table.column]
-            if not file:
-                raise InvalidArgumentError(
-                    f"{table.path}: row {row} of group {group}: expected a path, found {file!r}"
-                )
+        elif file := fields[table.column]:
             path = os.path.abspath(documents.named_file(base, file))  # noqa: PTH100
-            clip = is_clip(path)
-            yield Item(0, "", path, None, clip, None, prompts, texts, error), name
+            yield Item(0, "", path, None, is_clip(path), None, prompts, texts, error), name
+        else:
+            error = f"{table.path}: row {row} of group {group}: expected a path, found {file!r}"
+            path = os.path.abspath(table.path)  # noqa: PTH100
+            name = name or f"{table.path.stem}-{group}-{row}"
+            yield Item(0, "", path, None, False, None, prompts, texts, error), name

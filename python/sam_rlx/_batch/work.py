@@ -3,6 +3,7 @@
 import shutil
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from sam_rlx._batch.identity import digest, is_of, is_same
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
+from sam_rlx._batch.names import apart
 from sam_rlx._batch.parquet import write_rows
 from sam_rlx._internal.files.inputs import file_name
+from sam_rlx._internal.files.marks import is_own_image
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import load_model
 
@@ -89,10 +92,12 @@ class BlockWorker:
             if fatal.ends_the_batch(error):
                 raise
             text = _described(item, str(error) or type(error).__name__)
-            return {**_error_row(item, text), **found}
+            row = {**_error_row(item, text), **found}
+        else:
+            row = {**_named(item), **found, "error": None}
         if self._job.masks:
-            self._write_masks(item, found)
-        return {**_named(item), **found, "error": None}
+            self._write_masks(item, row)
+        return row
 
     def _digest(self, item: Item) -> str:
         if not stat.S_ISREG(Path(item.path).stat().st_mode):  # a pipe would never end
@@ -102,9 +107,9 @@ class BlockWorker:
     def _found(self, journal: Journal, item: Item, contents: str) -> dict[str, Any]:
         """Return what was found in an item with these contents."""
         if item.is_clip:
-            checkpoint = clips.ClipCheckpoint(self._clip(item), contents)
             kept = partial(journal.kept, item.index)
-            return clips.track(item, self._job, self._model, checkpoint, kept)
+            with closing(clips.ClipCheckpoint(self._clip(item), contents)) as checkpoint:
+                return clips.track(item, self._job, self._model, checkpoint, kept)
         image = finders.read_image(item)
         height, width = image.shape[:2]
         masks = self._finder.find(item, image)
@@ -113,22 +118,32 @@ class BlockWorker:
     def _clip(self, item: Item) -> Path:
         return self._out / "clips" / f"{item.index:09d}"
 
-    def _write_masks(self, item: Item, found: dict[str, Any]) -> None:
-        """Write a PNG for each mask. An error here is one of the disk, and ends the job."""
+    def _write_masks(self, item: Item, row: dict[str, Any]) -> None:
+        """Write a PNG for each mask. An error here is one of the disk, and ends the job.
+
+        Those of an earlier image, which was replaced, are removed.
+        """
         folder = self._out / "masks" / file_name(item.folder or item.name)
-        used: set[str] = set()
-        for number, each in enumerate(found["masks"]):
+        names = self._mask_names(item, row["masks"])
+        for name, each in zip(names, row["masks"], strict=True):
+            counts = _core.rle_from_string(each["counts"].encode("ascii"))
+            mask = _core.rle_decode(counts, (row["height"], row["width"]))
+            io.write_image(folder / f"{name}.png", mask)
+        for path in folder.glob("*.png"):
+            if path.stem not in names and is_own_image(path):
+                path.unlink()
+
+    def _mask_names(self, item: Item, masks: Sequence[dict[str, Any]]) -> list[str]:
+        """Return how the file of each mask is called."""
+        names = []
+        for number, each in enumerate(masks):
             name = file_name(each["object"])
             if item.is_clip:
                 name = f"{name}_{each['frame']:05d}"
             elif self._job.task == "text":
                 name = f"{name}_{number:03d}"
-            if name.casefold() in used:  # equal ids, or a file system without capitals
-                name = f"{name}-{number}"
-            used.add(name.casefold())
-            counts = _core.rle_from_string(each["counts"].encode("ascii"))
-            mask = _core.rle_decode(counts, (found["height"], found["width"]))
-            io.write_image(folder / f"{name}.png", mask)
+            names.append(name)
+        return apart(names)  # annotations may share an id
 
 
 def _named(item: Item) -> dict[str, Any]:
