@@ -1,7 +1,6 @@
 """``sam-rlx batch``: many images and clips, into Parquet files."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -146,7 +145,7 @@ def _tell(args: argparse.Namespace, result: Any) -> None:
         "seconds": result.seconds,
     }
     if args.json == "-":
-        print(json.dumps(document))
+        common.print_json(document)
     elif args.json is not None:
         io.write_json(args.json, document)
     for failure in result.failures[:_SHOWN]:

@@ -1,7 +1,6 @@
 """``sam-rlx info``: what a checkpoint holds, and what this build can do."""
 
 import argparse
-import json
 import os
 from collections import Counter
 from typing import Any
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
         else:
             found["file"] = _core.inspect_checkpoint(path, args.key)
     if args.json:
-        print(json.dumps(found, indent=1))
+        common.print_json(found, indent=1)
         return
     for key, value in found["build"].items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
