@@ -17,10 +17,10 @@ from sam_rlx._image_files import pillow as pillow
 from sam_rlx._image_files import read_image as read_image
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.files.results import write_arrays, write_document
+from sam_rlx._internal.formats import coco
 from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx._mask_files import read_mask as read_mask
 from sam_rlx._public import public_names
-from sam_rlx.errors import InvalidArgumentError
 
 __all__ = [
     "coco_annotation",
@@ -110,36 +110,37 @@ def coco_annotation(mask: NDArray[np.bool_], **fields: Any) -> dict[str, Any]:
 def coco_document(
     image: Mapping[str, Any],
     annotations: Sequence[Mapping[str, Any]],
-    categories: Sequence[str] = ("object",),
+    categories: Sequence[str | Mapping[str, Any]] = ("object",),
 ) -> dict[str, Any]:
     """Put annotations of one image into a COCO document.
+
+    Numbers that are given stay, and must fit each other.
 
     Parameters
     ----------
     image : mapping
-        ``file_name``, ``height`` and ``width``.
+        ``file_name``, ``height`` and ``width``; ``id`` if it is not 1.
     annotations : sequence of mappings
-        From `coco_annotation` or `MaskRecord.to_coco`.
-    categories : sequence of str
-        Names of the categories 1, 2, ...; annotations without a ``category_id`` have the first.
+        From `coco_annotation` or `MaskRecord.to_coco`. Those without ``id``, ``image_id`` or
+        ``category_id`` get the next free number, the image's, and the first category's.
+    categories : sequence of str or mappings
+        Names, which get the numbers 1, 2, ..., or COCO's dicts of ``id`` and ``name``.
 
     Returns
     -------
     dict
         ``images``, ``annotations`` (with ``id``, ``image_id``, ``category_id``, ``iscrowd``) and
         ``categories``; ``pycocotools`` reads it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An annotation is of another image or of a category that is not there, two have one number,
+        or a type is wrong.
     """
-    listed = as_items("annotations", annotations)
-    for where, found in (("image", image), *(("annotations", entry) for entry in listed)):
-        if not isinstance(found, Mapping):
-            raise InvalidArgumentError(f"{where}: expected a mapping, found {type(found).__name__}")
-    numbered = [
-        {"id": index + 1, "image_id": 1, "category_id": 1, "iscrowd": 0, **annotation}
-        for index, annotation in enumerate(listed)
-    ]
-    named = as_items("categories", categories)
-    names = [{"id": index + 1, "name": name} for index, name in enumerate(named)]
-    return {"images": [{"id": 1, **image}], "annotations": numbered, "categories": names}
+    return coco.document(
+        image, as_items("annotations", annotations), as_items("categories", categories)
+    )
 
 
 def write_json(path: str | os.PathLike[str], document: Any) -> None:

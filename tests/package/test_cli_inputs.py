@@ -104,10 +104,16 @@ def test_names_of_results_differ(paths: list[str], names: list[str]) -> None:
     assert inputs.unique_names(map(Path, paths)) == names
 
 
-def test_segment_sorts_results_by_input(run: Callable[..., tuple], folder: Path) -> None:
+def test_segment_sorts_results_by_input(
+    run: Callable[..., tuple], folder: Path, tiny_checkpoint: Path
+) -> None:
     words = [*BOX, "--output", "out", "--json", "all.json", "--npz", "arrays"]
     code, out, err = run("segment", "photos", "more/a.png", *words)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == (
+        f"sam-rlx segment: 3 images, box 5,5,30,30, {tiny_checkpoint}; passed over: "
+        "1 hidden file or folder (._a.png), 1 file of another kind (notes.txt), 1 folder (sub)\n"
+    )
     assert "3 of 3 images done" in out
     for name in ("photos_a", "more_a", "b"):
         written = sorted(path.name for path in (folder / "out" / name).iterdir())
@@ -122,8 +128,8 @@ def test_segment_sorts_results_by_input(run: Callable[..., tuple], folder: Path)
     # Results are those of the images alone.
     assert run("segment", "more/a.png", *BOX, "--output", "alone")[0] == 0
     for name in ("mask_000.png", "overlay.png"):
-        alone = (folder / "alone" / name).read_bytes()
-        assert alone == (folder / "out" / "more_a" / name).read_bytes()
+        alone, sorted_in = (folder / out / name for out in ("alone", "out/more_a"))
+        assert np.array_equal(Image.open(alone), Image.open(sorted_in))
 
 
 def test_everything_takes_several_with_one_model(
@@ -167,18 +173,66 @@ def test_results_stay_without_overwrite(run: Callable[..., tuple], folder: Path)
     words = ["photos", *BOX, "--output", "out"]
     assert run("segment", *words)[0] == 0
     kept = folder / "out" / "a" / "overlay.png"
-    kept.write_bytes(b"precious")
-    (folder / "out" / "b" / "overlay.png").unlink()
-    (folder / "out" / "b" / "masks.json").unlink()
-    (folder / "out" / "b" / "mask_000.png").unlink()
+    before = kept.stat().st_mtime_ns
+    for name in ("overlay.png", "masks.json", "mask_000.png"):
+        (folder / "out" / "b" / name).unlink()
     code, out, err = run("segment", *words)
     assert code == 1
-    assert kept.read_bytes() == b"precious"
+    assert kept.stat().st_mtime_ns == before
     assert (folder / "out" / "b" / "masks.json").exists()  # what was missing is made
     assert "photos/a.png: left" in out
     assert "1 of 2 images done, 1 left" in err
+    kept.write_bytes(b"precious")
+    code, _, err = run("segment", *words)
+    assert code == 2
+    assert "found no mark of what it was made from: choose another folder, or --overwrite" in err
+    assert kept.read_bytes() == b"precious"
     assert run("segment", *words, "--overwrite")[0] == 0
     assert kept.read_bytes() != b"precious"
+
+
+@pytest.mark.parametrize("results", [["--output", "out"], ["--npz", "out"], ["--masks", "out"]])
+def test_results_belong_to_an_image_and_to_arguments(
+    run: Callable[..., tuple], folder: Path, results: list[str]
+) -> None:
+    """Of another image, or other prompts, under the same name: none is taken for a result."""
+    words = ["segment", "photos", *results]
+    assert run(*words, *BOX)[0] == 0
+    (folder / "photos").rename(folder / "moved")
+    assert run("segment", "moved", *results, *BOX)[0] == 1  # the same images: left
+    before = {path: path.read_bytes() for path in (folder / "out").rglob("*") if path.is_file()}
+    for index, name in enumerate(("photos/a.png", "photos/b.JPG")):
+        _image(folder / name, 7 + index)
+    for given, found in (
+        ([*words, *BOX], "found another image"),
+        (["segment", "moved", *results, "--box", "9,9,20,20"], "found other prompts, options or"),
+        (["segment", "moved", *results, *BOX, "--multimask"], "found other prompts, options or"),
+    ):
+        code, _, err = run(*given, "--json", "new.json")
+        assert (code, found in err) == (2, True)
+        assert not (folder / "new.json").exists()
+    assert {path: path.read_bytes() for path in before} == before
+    assert run(*words, *BOX, "--overwrite", "--json", "new.json")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "[]", '{"info": {"software": "sam_rlx"}, "images": []}', "truncated"]
+)
+def test_damaged_results_are_named_or_made_again(
+    run: Callable[..., tuple], folder: Path, damage: str
+) -> None:
+    words = ["segment", "photos", *BOX, "--output", "out", "--json", "all.json"]
+    assert run(*words)[0] == 0
+    path = folder / "out" / "a" / "masks.json"
+    path.write_text(path.read_text()[:-30] if damage == "truncated" else damage)
+    code, _, err = run(*words)
+    if damage == "truncated":
+        assert code == 1  # the other one is left
+        assert len(json.loads(path.read_text())["annotations"]) == 1
+    else:
+        assert code == 2
+        assert "out/a/masks.json: expected results of photos/a.png" in err
+    assert len(json.loads((folder / "all.json").read_text())["images"]) == 2
 
 
 def test_an_interrupted_run_loses_nothing_finished(
@@ -233,6 +287,9 @@ def test_the_json_of_an_earlier_run_stays(run: Callable[..., tuple], folder: Pat
         (["--output", "x.png"], "--output: expected a directory for several images"),
         (["--npz", "x.npz"], "--npz: expected a directory for several images"),
         (["--json", "photos/a.png"], "--json: expected another file than the input"),
+        (["--json", "all.png"], "--json: all.png: expected a name that ends in .json"),
+        (["--masks", "m.png"], "--masks: expected a directory for several images"),
+        (["--npz", "m.json"], "--npz: expected a directory for several images"),
     ],
 )
 def test_wrong_outputs_of_several(

@@ -156,10 +156,10 @@ def test_a_list_that_is_none(run: Callable[..., tuple], photo: Path) -> None:
 def test_a_failed_write_leaves_no_half_set(
     run: Callable[..., tuple], photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, **_: object) -> None:
+    def full(path: Path, *_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(cli.outputs.io, "write_npz", full)
+    monkeypatch.setattr(cli.outputs, "write_arrays", full)
     code, _, err = run("segment", photo, *BOX, "--output", "out", "--npz", "a.npz")
     assert code == 1
     assert "No space left on device: 'a.npz'" in err

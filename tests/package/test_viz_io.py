@@ -12,6 +12,7 @@ import sam_rlx
 from PIL import Image
 from sam_rlx import _core, io, viz
 from sam_rlx._internal.files.atomic import atomic_write
+from sam_rlx._internal.formats import coco
 
 
 def _disc(height: int = 80, width: int = 120, x: float = 60, y: float = 40) -> np.ndarray:
@@ -193,3 +194,43 @@ def test_without_pillow_one_error_names_the_extra(
         io.read_image(tmp_path / "a.png")
     with pytest.raises(sam_rlx.MissingExtraError, match=r'pip install "sam_rlx\[image\]"'):
         io.write_image(tmp_path / "a.png", np.zeros((2, 2, 3), np.uint8))
+
+
+def test_numbers_of_a_document_fit_each_other() -> None:
+    """Given numbers stay, others are free ones; what cannot fit is refused."""
+    mask = np.zeros((8, 9), bool)
+    mask[2:5, 3:6] = True
+    image = {"id": 31, "file_name": "a.png", "height": 8, "width": 9}
+    entries = [io.coco_annotation(mask, **ids) for ids in ({"id": 1, "category_id": 7}, {}, {})]
+    found = io.coco_document(image, entries, [{"id": 7, "name": "leaf"}, "stem", "bud"])
+    assert [each["id"] for each in found["categories"]] == [7, 1, 2]
+    assert [each["id"] for each in found["annotations"]] == [1, 2, 3]
+    assert {each["image_id"] for each in found["annotations"]} == {31}
+    assert {each["category_id"] for each in found["annotations"]} == {7}
+    for ids, names, words in (
+        ({"image_id": 2}, ["leaf"], r"annotations\[0\].image_id: expected 31"),
+        ({"category_id": 3}, ["leaf"], r"annotations\[0\].category_id: expected one of \[1\]"),
+        ({}, [{"id": 1}], r"categories\[0\]: expected a name"),
+        ({}, [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}], "categories: expected ids that"),
+        ({"id": [1]}, ["leaf"], "annotations.id: expected a number"),
+    ):
+        with pytest.raises(sam_rlx.InvalidArgumentError, match=words):
+            io.coco_document(image, [io.coco_annotation(mask, **ids)], names)
+    twice = [io.coco_annotation(mask, id=4)] * 2
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="annotations: expected ids that differ"):
+        io.coco_document(image, twice)
+
+
+def test_documents_are_joined_by_names_of_categories() -> None:
+    mask = np.ones((3, 3), bool)
+    image = {"file_name": "a.png", "height": 3, "width": 3}
+    pairs = ((["cat"], 1), (["dog", "cat"], 2), (["dog"], 1))
+    documents = [
+        io.coco_document(image, [io.coco_annotation(mask, category_id=number)], names)
+        for names, number in pairs
+    ]
+    found = coco.joined(documents)
+    names = {each["id"]: each["name"] for each in found["categories"]}
+    assert [names[each["category_id"]] for each in found["annotations"]] == ["cat", "cat", "dog"]
+    assert [each["id"] for each in found["annotations"]] == [1, 2, 3]
+    assert [each["image_id"] for each in found["annotations"]] == [1, 2, 3]

@@ -15,6 +15,7 @@ from sam_rlx._interactive.document import Segment
 from sam_rlx._interactive.saved import LABELS_KEY
 from sam_rlx._interactive.sources import encoded
 from sam_rlx._internal.files.suffixes import WRITTEN
+from sam_rlx._internal.formats import coco
 from sam_rlx.errors import InvalidArgumentError
 
 Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
@@ -80,14 +81,12 @@ def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
     """Return one COCO document; categories are the names of the objects."""
     names = list(dict.fromkeys(one.text or one.name for image in images for one in image.objects))
     numbers = {name: number + 1 for number, name in enumerate(names)}
-    listed, annotations = [], []
-    for number, image in enumerate(images):
+    documents = []
+    for image in images:
         height, width = image.hw
-        listed.append({"id": number + 1, "file_name": image.name, "height": height, "width": width})
-        annotations += [
+        annotations = [
             io.coco_annotation(
                 one.mask,
-                image_id=number + 1,
                 category_id=numbers[one.text or one.name],
                 name=one.name,
                 color=list(one.color),
@@ -95,8 +94,9 @@ def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
             )
             for one in image.objects
         ]
-    document = io.coco_document({}, annotations, names or ("object",))
-    return {**document, "images": listed}
+        described = {"file_name": image.name, "height": height, "width": width}
+        documents.append(coco.document(described, annotations, names or ["object"]))
+    return coco.joined(documents)
 
 
 def _pngs(image: Annotated) -> bytes:

@@ -1,7 +1,6 @@
 """``sam-rlx batch``: many images and clips, into Parquet files."""
 
 import argparse
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -151,7 +150,7 @@ def _tell(args: argparse.Namespace, result: Any) -> None:
         "notes": result.notes,
     }
     if args.json == "-":
-        print(json.dumps(document))
+        common.print_json(document)
     elif args.json is not None:
         io.write_json(args.json, document)
     for failure in result.failures[:_SHOWN]:

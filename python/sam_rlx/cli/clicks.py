@@ -69,3 +69,13 @@ def check_boxes(boxes: Sequence[Sequence[float]], hw: tuple[int, int]) -> None:
                 f"--box: expected a part of {width} x {height} pixels, found "
                 f"{x0:g},{y0:g},{x1:g},{y1:g}"
             )
+
+
+def described(args: argparse.Namespace) -> str:
+    """Return the first of the points and boxes in words, with their number; "" without any."""
+    words = [
+        *(f"point {x:g},{y:g}" + ("" if label else " (label 0)") for x, y, label in args.point),
+        *(f"box {','.join(f'{value:g}' for value in box)}" for box in args.box),
+    ]
+    more = f" (the first of {len(words)} prompts)" if len(words) > 1 else ""
+    return words[0] + more if words else ""

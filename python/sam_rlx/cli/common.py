@@ -1,6 +1,8 @@
 """What the sub-commands share: argument types, models and messages."""
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,9 +13,12 @@ from numpy.typing import NDArray
 
 from sam_rlx import _options, io
 from sam_rlx._internal.files.marks import is_own_file, is_own_image
+from sam_rlx._internal.files.suffixes import PassedOver
+from sam_rlx._internal.files.targets import check_suffix
 from sam_rlx._internal.files.targets import is_same_file as is_same_file
 from sam_rlx._printable import printable
 from sam_rlx._progress import bars_aside, terminal_clock
+from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.image import MaskPrediction
 from sam_rlx.model import Model, load_model
 
@@ -151,6 +156,57 @@ def refuse_foreign(option: str, *paths: Path | None, overwrite: bool) -> None:
                 f"{option}: expected a new file, found {path}, which sam-rlx has not written: "
                 "choose another name, or --overwrite"
             )
+
+
+def check_kind(option: str, path: Path | None, kind: str) -> None:
+    """Raise `UsageError` if the name of a result says another kind of file."""
+    try:
+        if path is not None:
+            check_suffix(path, (kind,))
+    except InvalidArgumentError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+def refuse_twice(results: Iterable[Path | None]) -> None:
+    """Raise `UsageError` if two results of a command are one file."""
+    named = [path for path in results if path is not None]
+    for index, path in enumerate(named):
+        if any(is_same_file(path, other) for other in named[:index]):
+            raise UsageError(f"expected different files for the results, found {path} twice")
+
+
+class Sources:
+    """Files that a command reads, as many as there are: what is compared with each is quick."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths: dict[tuple[int, int] | str, Path] = {}
+        for path in paths:
+            self._paths.setdefault(_identity(path), path)
+
+    def same_as(self, result: Path) -> Path | None:
+        """Return the input that a result would replace, also through links, or None."""
+        return self._paths.get(_identity(result))
+
+
+def _identity(path: Path) -> tuple[int, int] | str:
+    try:
+        status = path.stat()
+    except OSError:  # there is none, or it is a link to itself
+        return os.path.realpath(path)
+    return status.st_dev, status.st_ino
+
+
+def print_json(document: Any, indent: int | None = None) -> None:
+    """Print JSON on stdout; an error if nobody can get it."""
+    if sys.stdout is None:
+        raise UsageError("JSON: expected an open stdout, found none")
+    print(json.dumps(document, indent=indent), flush=True)
+
+
+def announce(command: str, work: str, passed_over: PassedOver) -> None:
+    """Say on stderr what a command on several inputs will do, and what it has passed over."""
+    left = f"; passed over: {passed_over}" if passed_over else ""
+    tell(f"sam-rlx {command}: {work}{left}", sys.stderr)
 
 
 def add_overwrite_argument(parser: argparse.ArgumentParser) -> None:

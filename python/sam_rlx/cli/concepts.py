@@ -103,6 +103,18 @@ class ConceptFinder:
         self._packaged = model.variant in PACKAGED
         self._predictor = ConceptPredictor(model, num_threads=self._args.threads)
 
+    def task(self) -> str:
+        """Tell the first prompt and their number."""
+        texts = self._args.text
+        if not texts:
+            return f"examples: {clicks.described(self._args)}"
+        more = f" (the first of {len(texts)})" if len(texts) > 1 else ""
+        return f"text {texts[0]!r}{more}"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the prompts and the threshold."""
+        return {**self._prompts, "threshold": self._args.threshold}
+
     def plan(self) -> str:
         """Name the prompts."""
         return f"use {', '.join(self._prompts)}"
@@ -133,20 +145,19 @@ class ConceptFinder:
             )
             for mask, label, score in zip(found.masks, found.labels, found.scores, strict=True)
         ]
-        arrays = {
-            "masks": found.masks,
-            "boxes_xyxy": found.boxes,
-            "scores": found.scores,
-            "labels": found.labels,
-            "phrases": np.array(texts),
-            "low_res_masks": found.low_res_masks,
-        }
         examples = {key: value for key, value in self._prompts.items() if key != "text"}
         return Found(
-            viz.overlay_concepts(image, found, **examples),
-            list(found.masks),
+            lambda: viz.overlay_concepts(image, found, **examples),
+            lambda: found.masks,
             annotations,
-            arrays,
+            lambda: {
+                "masks": found.masks,
+                "boxes_xyxy": found.boxes,
+                "scores": found.scores,
+                "labels": found.labels,
+                "phrases": np.array(texts),
+                "low_res_masks": found.low_res_masks,
+            },
             ", ".join(f"{count} of {text!r}" for count, text in zip(counts, texts, strict=True)),
             "" if len(found.scores) else self._hint(),
             texts,

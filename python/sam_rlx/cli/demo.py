@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sam_rlx import io, viz
+from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx._progress import terminal_clock
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
@@ -68,5 +69,6 @@ def run(args: argparse.Namespace) -> None:
         f"click at {POINT}: {len(result.masks)} masks in {1000 * (decoded - encoded):.0f} ms, best "
         f"has predicted IoU {best.iou_prediction:.3f}, {100.0 * np.mean(mask):.1f} % of the image"
     )
-    io.write_image(args.output, viz.overlay(image, [mask], point_coords=[POINT], point_labels=[1]))
+    overlay = viz.overlay(image, [mask], point_coords=[POINT], point_labels=[1])
+    write_pixels(args.output, overlay, is_result=True)
     common.tell(f"wrote {args.output}")

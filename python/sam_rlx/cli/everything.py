@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sam_rlx.cli.common import UsageError
 from sam_rlx.cli.images import Say
 from sam_rlx.cli.outputs import Found
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.generator import MaskGenerator
+from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.model import Model
 
 _EXAMPLES = """examples:
@@ -65,6 +66,14 @@ class _EverythingFinder:
         except InvalidArgumentError as error:
             raise UsageError(str(error)) from error
 
+    def task(self) -> str:
+        """There is no prompt."""
+        return "everything"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the options."""
+        return self._options
+
     def plan(self) -> str:
         """Tell the number of points."""
         return f"ask {self._options['points_per_side'] ** 2} points"
@@ -74,18 +83,11 @@ class _EverythingFinder:
         start = time.perf_counter()
         records = self._generator.generate(image, progress=True)
         say(f"found {len(records)} masks in {time.perf_counter() - start:.2f} s")
-        masks = [record.mask() for record in records]
-        arrays = {
-            "masks": np.asarray(masks, np.bool_).reshape(-1, *image.shape[:2]),
-            "iou_predictions": np.asarray([r.predicted_iou for r in records], np.float32),
-            "stability_scores": np.asarray([r.stability_score for r in records], np.float32),
-            "boxes_xywh": np.asarray([r.bbox for r in records], np.float32).reshape(-1, 4),
-        }
         return Found(
-            viz.overlay_records(image, records),
-            masks,
+            lambda: viz.overlay_records(image, records),
+            lambda: (record.mask() for record in records),
             [record.to_coco() for record in records],
-            arrays,
+            lambda: _arrays(records, (image.shape[0], image.shape[1])),
             common.counted(len(records), "mask"),
             "" if records else self._hint(),
         )
@@ -97,3 +99,16 @@ class _EverythingFinder:
             f"found nothing: lower --pred-iou-thresh ({quality:g}) and --stability-score-thresh "
             f"({stability:g}) keep more masks, more --points-per-side find smaller objects"
         )
+
+
+def _arrays(records: Sequence[MaskRecord], hw: tuple[int, int]) -> dict[str, Any]:
+    masks = np.empty((len(records), *hw), np.bool_)
+    for mask, record in zip(masks, records, strict=True):
+        mask[:] = record.mask()
+    boxes = [record.to_coco()["bbox"] for record in records]
+    return {
+        "masks": masks,
+        "iou_predictions": np.asarray([r.predicted_iou for r in records], np.float32),
+        "stability_scores": np.asarray([r.stability_score for r in records], np.float32),
+        "boxes_xywh": np.asarray(boxes, np.float32).reshape(-1, 4),
+    }

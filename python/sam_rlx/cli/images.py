@@ -4,12 +4,14 @@ import argparse
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
+from sam_rlx._internal.files import marks
+from sam_rlx._internal.files.inputs import check_regular
 from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import common, inputs
 from sam_rlx.cli.common import Unfulfilled, UsageError
@@ -26,6 +28,12 @@ class Finder(Protocol):
 
     def check(self, hw: tuple[int, int]) -> None:
         """Raise `UsageError` for options that do not fit an image of this size."""
+
+    def task(self) -> str:
+        """Return what is asked for, in words: the first prompt, and how many there are."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Return all but model and image that results depend on, after `prepare`."""
 
     def prepare(self, model: Model) -> None:
         """Take the model; raise `UsageError` if it cannot do what is asked."""
@@ -55,6 +63,9 @@ def run(args: argparse.Namespace, finder: Finder, sources: Iterable[Path] = ()) 
     files = [each.path for each in found.files]
     outputs.check([*files, *lists, *sources, Path(args.model)], [each.name for each in found.files])
     if found.several:
+        number = common.counted(len(found.files), "image")
+        work = f"{number}, {finder.task()}, {args.model}"
+        common.announce(args.command, work, found.passed_over)
         _Several(args, finder, outputs).run(found.files)
     else:
         _run_one(args, finder, outputs, found.files[0])
@@ -90,13 +101,24 @@ class _Several:
 
     def run(self, files: list[Input]) -> None:
         """Do all images; raise `Unfulfilled` if any is not done, or nothing is found on all."""
-        self._finder.prepare(common.load(self._args, self._outputs))
+        model = common.load(self._args, self._outputs)
+        self._finder.prepare(model)
+        self._arguments = {
+            "command": self._args.command,
+            "model": [model.family, model.core.weights_hash, model.precision, model.img_size],
+            **self._finder.arguments(),
+        }
+        kept = {given for given in files if self._is_kept(given)}
         try:
             with terminal_bar("image") as progress:
                 for number, given in enumerate(files):
                     if progress is not None:
                         progress(number, len(files))
-                    self._guarded(given)
+                    if given in kept:
+                        self._kept += 1
+                        self._outputs.say(f"{given.path}: left, since it has its results")
+                    else:
+                        self._guarded(given)
         finally:
             if not self._args.dry:
                 self._outputs.finish()
@@ -113,6 +135,15 @@ class _Several:
         if len(self._hints) == len(files):
             raise Unfulfilled(self._hints[0])
 
+    def _is_kept(self, given: Input) -> bool:
+        """Tell whether an image has its results; `UsageError` if it has those of another one."""
+        if self._args.overwrite or not self._outputs.of(given.name).existing():
+            return False
+        try:
+            return self._outputs.has(given, marks.origin(given.path, self._arguments))
+        except OSError:  # of the image: told when its turn comes
+            return False
+
     def _guarded(self, given: Input) -> None:
         try:
             self._one(given)
@@ -123,23 +154,19 @@ class _Several:
             common.complain(self._args.command, f"{given.path}: {_without(given.path, error)}")
 
     def _one(self, given: Input) -> None:
-        existing = self._outputs.of(given.name).existing()
-        if existing is not None and not self._args.overwrite:
-            self._kept += 1
-            self._outputs.keep(given.name)
-            self._outputs.say(f"{given.path}: left, since there is {existing}")
-            return
         if self._args.dry:
             shown = self._outputs.shown(given.name)
             self._outputs.say(f"{given.path}: would {self._finder.plan()} and write {shown}")
             return
         start = time.perf_counter()
+        check_regular(given.path)
         image = io.read_image(given.path)
         height, width = image.shape[:2]
         self._finder.check((height, width))
         found = self._finder.find(image, _say_nothing)
         described = {"file_name": str(given.path), "height": height, "width": width}
-        self._outputs.write(given.name, found, described)
+        origin = marks.origin(given.path, self._arguments)
+        self._outputs.write(given.name, found, described, origin)
         self._done += 1
         if found.hint:
             self._hints.append(found.hint)

@@ -1,7 +1,6 @@
 """``sam-rlx info``: what a checkpoint holds, and what this build can do."""
 
 import argparse
-import json
 import os
 from collections import Counter
 from typing import Any
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
         with terminal_clock("reading"):
             found |= _read(args.model, args.key)
     if args.json:
-        print(json.dumps(found, indent=1))
+        common.print_json(found, indent=1)
         return
     for key, value in found["build"].items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value

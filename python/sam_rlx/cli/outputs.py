@@ -2,9 +2,10 @@
 
 import argparse
 import json
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
+from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.marks import JSON_MARK
+from sam_rlx._internal.files.results import write_arrays
+from sam_rlx._internal.files.suffixes import telling
+from sam_rlx._internal.formats import coco
+from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx.cli.common import (
     IMAGE_SUFFIXES,
     OUTPUT,
+    Sources,
     UsageError,
-    is_same_file,
+    check_kind,
+    print_json,
     refuse_foreign,
+    refuse_twice,
     remove_stale,
     tell,
 )
+from sam_rlx.cli.inputs import Input
 
 _MASK_NAME = re.compile(r"mask_\d{3,}\.png")
 
@@ -71,10 +81,13 @@ class Files:
     json: Path | None = None
     npz: Path | None = None
 
-    def existing(self) -> Path | None:
-        """Return a result that is there already, or None."""
-        single = (path for path in (self.overlay, self.json, self.npz) if path is not None)
-        return next((path for path in (*single, *self.mask_files()) if path.exists()), None)
+    def singles(self) -> list[Path]:
+        """Return the files that are asked for, but the masks."""
+        return [path for path in (self.overlay, self.json, self.npz) if path is not None]
+
+    def existing(self) -> list[Path]:
+        """Return the results that are there already."""
+        return [path for path in (*self.singles(), *self.mask_files()) if os.path.lexists(path)]
 
     def mask_files(self) -> list[Path]:
         """Return the masks that are in the directory already."""
@@ -82,13 +95,26 @@ class Files:
             return []
         return sorted(path for path in self.masks.iterdir() if _MASK_NAME.fullmatch(path.name))
 
-    def holds(self, path: Path) -> bool:
-        """Whether writing the results would replace a file."""
-        ours = [each for each in (self.overlay, self.json, self.npz) if each is not None]
-        return any(is_same_file(path, each) for each in (*ours, *self.mask_files()))
+    def are_made_from(self, source: Path, origin: str) -> bool:
+        """Tell whether all results are there, from this input and these arguments.
 
-    def write(self, found: "Found", described: dict[str, Any]) -> list[str]:
+        Raises `UsageError` if there are some from another one.
+        """
+        existing = self.existing()
+        for path in existing:
+            if found := marks.other_origin(origin, marks.origin_of(path)):
+                raise UsageError(
+                    f"{path}: expected results of {source} with these arguments, found {found}: "
+                    "choose another folder, or --overwrite"
+                )
+        # How many masks there are is known from the other files alone.
+        wanted = self.singles() or self.mask_files()[:1]
+        return bool(wanted) and set(wanted) <= set(existing)
+
+    def write(self, found: "Found", described: dict[str, Any], origin: str = "") -> list[str]:
         """Write what a command has found on an image. An error leaves no new file.
+
+        `origin` is part of the marks; see `marks.origin`.
 
         Returns
         -------
@@ -97,34 +123,36 @@ class Files:
         """
         new: list[Path] = []
         try:
-            return list(self._written(found, described, new))
+            return list(self._written(found, described, origin, new))
         except BaseException:
             for path in new:
                 path.unlink(missing_ok=True)
             raise
 
-    def _written(self, found: "Found", described: dict[str, Any], new: list[Path]) -> Iterator[str]:
+    def _written(
+        self, found: "Found", described: dict[str, Any], origin: str, new: list[Path]
+    ) -> Iterator[str]:
         def begun(path: Path) -> Path:
             if not path.exists():
                 new.append(path)
             return path
 
         if self.overlay is not None:
-            io.write_image(begun(self.overlay), found.overlay)
+            write_pixels(begun(self.overlay), found.overlay(), is_result=True, origin=origin)
             yield f"wrote {self.overlay}"
         if self.masks is not None:
             before = self.mask_files()
-            written = [self.masks / f"mask_{index:03d}.png" for index in range(len(found.masks))]
-            for path in written:
-                begun(path)
-            io.write_masks(self.masks, found.masks)
+            written = []
+            for index, mask in enumerate(found.masks()):
+                written.append(begun(self.masks / f"mask_{index:03d}.png"))
+                write_pixels(written[-1], mask, origin=origin)
             yield from (f"wrote {path}" for path in written)
             yield from remove_stale(self.masks, before, written)
         if self.npz is not None:
-            io.write_npz(begun(self.npz), **found.arrays)
+            write_arrays(begun(self.npz), found.arrays(), origin=origin)
             yield f"wrote {self.npz}"
         if self.json is not None:
-            io.write_json(begun(self.json), found.document(described))
+            io.write_json(begun(self.json), found.document(described, origin))
             yield f"wrote {self.json}"
 
 
@@ -134,31 +162,29 @@ class Found:
 
     Attributes
     ----------
-    overlay : ndarray (H, W, 3)
-        The image with the masks drawn in.
-    masks : list of bool (H, W)
-        For PNG files.
+    overlay, masks, arrays : callable
+        Make the image (H, W, 3) with the masks drawn in, the masks bool (H, W) one after the other,
+        and the arrays of an NPZ file. Each is called where a file of it is asked for.
     annotations, categories
         For COCO JSON.
-    arrays : dict
-        For NPZ.
     summary : str
         A few words, such as ``"3 masks"``.
     hint : str
         What may help, if nothing was found; else empty.
     """
 
-    overlay: NDArray[np.uint8]
-    masks: list[NDArray[np.bool_]]
+    overlay: Callable[[], NDArray[np.uint8]]
+    masks: Callable[[], Iterable[NDArray[np.bool_]]]
     annotations: list[dict[str, Any]]
-    arrays: dict[str, Any]
+    arrays: Callable[[], dict[str, Any]]
     summary: str
     hint: str = ""
     categories: Sequence[str] = ("object",)
 
-    def document(self, described: dict[str, Any]) -> dict[str, Any]:
+    def document(self, described: dict[str, Any], origin: str = "") -> dict[str, Any]:
         """Return the COCO document of the image."""
-        return JSON_MARK | io.coco_document(described, self.annotations, self.categories)
+        document = coco.document(described, self.annotations, self.categories)
+        return marks.json_mark(origin) | document
 
 
 class Outputs:
@@ -187,29 +213,31 @@ class Outputs:
         self._documents: list[dict[str, Any]] = []
 
     def _check_kinds(self) -> None:
-        """Raise `UsageError` for a file where a directory is needed, and for one file twice."""
+        """Raise `UsageError` for names of another kind of file, and for one file twice."""
         output = self._output
+        several = " for several images" if self.several else ""
         if output is not None and output.suffix and not output.is_dir():
             if self.several and _is_image(output):
-                raise UsageError(
-                    f"--output: expected a directory for several images, found {output}"
-                )
+                raise UsageError(f"--output: expected a directory{several}, found {output}")
             if not (self.several or _is_image(output)):
                 raise UsageError(
                     f"--output: expected a directory or a suffix of {list(IMAGE_SUFFIXES)}, "
                     f"found {output}"
                 )
-        if self.several and self._npz is not None and self._npz.suffix.lower() == ".npz":
-            raise UsageError(f"--npz: expected a directory for several images, found {self._npz}")
+        for option, folder in (
+            ("--output", output if self.several else None),
+            ("--masks", self._masks),
+            ("--npz", self._npz if self.several else None),
+        ):
+            if folder is not None and not folder.is_dir() and telling(folder.name):
+                raise UsageError(f"{option}: expected a directory{several}, found {folder}")
         if not self.several:
-            files = self.of("")
-            single = [files.overlay, files.json, files.npz, self._joint]
-            named = [path for path in single if path is not None]
-            for index, path in enumerate(named):
-                if any(is_same_file(path, other) for other in named[:index]):
-                    raise UsageError(
-                        f"expected different files for the results, found {path} twice"
-                    )
+            refuse_twice((*self.of("").singles(), self._joint))
+
+    def _check_suffixes(self) -> None:
+        npz = None if self.several else self._npz
+        for option, file, kind in (("--json", self._joint, "JSON"), ("--npz", npz, "NPZ")):
+            check_kind(option, file, kind)
 
     @property
     def _joint(self) -> Path | None:
@@ -241,11 +269,13 @@ class Outputs:
 
     def check(self, inputs: Iterable[Path], names: Iterable[str]) -> None:
         """Raise `UsageError` if a result would replace an input or foreign masks."""
-        sources = list(inputs)
+        sources = Sources(inputs)
         joint = self._joint
-        for path in sources:
-            if joint is not None and is_same_file(path, joint):
-                raise UsageError(f"--json: expected another file than the input, found {path}")
+        if joint is not None and (path := sources.same_as(joint)):
+            raise UsageError(f"--json: expected another file than the input, found {path}")
+        if not self.several:
+            self._check_inputs(sources, self.of(""))
+        self._check_suffixes()
         refuse_foreign("--json", joint, overwrite=self.overwrite)
         # With --output the images that are left have JSON of their own, which is taken in again.
         complete = not self.several or self.overwrite or self._output is not None
@@ -253,13 +283,34 @@ class Outputs:
             raise UsageError(f"--json: expected no file yet, found {joint}; see --overwrite")
         for name in names:
             files = self.of(name)
-            for path in sources:
-                if files.holds(path):
-                    raise UsageError(
-                        f"expected results in other files than the input, found {path} as both"
-                    )
+            self._check_inputs(sources, files)
             if not self.several:
                 self._check_foreign(files)
+
+    @staticmethod
+    def _check_inputs(sources: Sources, files: Files) -> None:
+        for result in files.existing():
+            if path := sources.same_as(result):
+                raise UsageError(
+                    f"expected results in other files than the input, found {path} as both"
+                )
+
+    def has(self, given: Input, origin: str) -> bool:
+        """Tell whether an image of several has all its results, and take them in if it has.
+
+        Raises `UsageError` if it has results of another input or other arguments.
+        """
+        files = self.of(given.name)
+        if not files.are_made_from(given.path, origin):
+            return False
+        if self._json is None:
+            return True
+        document = None if files.json is None else _document_of(files.json)
+        if document is None:
+            return False
+        document["images"][0]["file_name"] = str(given.path)
+        self._documents.append(document)
+        return True
 
     def _check_foreign(self, files: Files) -> None:
         for option, path in (("--output", files.overlay), ("--output", files.json),
@@ -272,24 +323,20 @@ class Outputs:
         """Print a message: on stdout, or on stderr when stdout carries JSON."""
         tell(text, sys.stderr if self._json == "-" else None)
 
-    def write(self, name: str, found: Found, described: dict[str, Any]) -> list[str]:
+    def write(
+        self, name: str, found: Found, described: dict[str, Any], origin: str = ""
+    ) -> list[str]:
         """Write the files of one image; return what was done, one line each."""
-        lines = self.of(name).write(found, described)
+        lines = self.of(name).write(found, described, origin)
         if self._json is not None:
             self._documents.append(found.document(described))
         return lines
 
-    def keep(self, name: str) -> None:
-        """Take an image that has results into the JSON of all images, from its own JSON."""
-        path = self.of(name).json
-        if self._json is not None and path is not None and path.is_file():
-            self._documents.append(json.loads(path.read_text(encoding="utf-8")))
-
     def finish(self) -> None:
         """Write the JSON of all images that are done."""
-        document = _joined(self._documents)
+        document = JSON_MARK | coco.joined(self._documents)
         if self._json == "-":
-            print(json.dumps(document))
+            print_json(document)
         elif self._joint is not None:
             io.write_json(self._joint, document)
             self.say(f"wrote {self._joint}")
@@ -299,15 +346,11 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
 
 
-def _joined(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return one COCO document of those of single images."""
-    images: list[dict[str, Any]] = []
-    annotations: list[dict[str, Any]] = []
-    for document in documents:
-        number = len(images) + 1
-        images += [{**document["images"][0], "id": number}]
-        for annotation in document["annotations"]:
-            ids = {"id": len(annotations) + 1, "image_id": number}
-            annotations.append({**annotation, **ids})
-    categories = documents[0]["categories"] if documents else [{"id": 1, "name": "object"}]
-    return JSON_MARK | {"images": images, "annotations": annotations, "categories": categories}
+def _document_of(path: Path) -> dict[str, Any] | None:
+    """Return the document of one image, None if it is damaged."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        coco.document(document["images"][0], document["annotations"], document["categories"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return dict(document)

@@ -1,7 +1,6 @@
 """``sam-rlx quantize``: a model as a smaller GGUF file."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def report(args: argparse.Namespace, written: Written) -> None:
             ],
             "skipped": written.skipped,
         }
-        print(json.dumps(document, indent=1))
+        common.print_json(document, indent=1)
         return
     counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(written.dtypes.items()))
     common.tell(f"wrote {written.path}: {written.nbytes / 1e6:,.1f} MB, tensors: {counts}")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import viz
+from sam_rlx._internal.files.marks import digest
 from sam_rlx._progress import terminal_clock
 from sam_rlx.cli import clicks, common, concepts, images, inputs, mask_files, outputs
 from sam_rlx.cli.common import UsageError
@@ -94,6 +95,16 @@ class _PromptFinder:
         """Take the model."""
         self._predictor = ImagePredictor(model, num_threads=self._args.threads)
 
+    def task(self) -> str:
+        """Tell the first prompt and their number."""
+        return clicks.described(self._args) or f"mask {self._args.mask}"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the prompts."""
+        args = self._args
+        mask = None if args.mask is None else digest(args.mask)
+        return {"point": args.point, "box": args.box, "mask": mask, "multimask": args.multimask}
+
     def plan(self) -> str:
         """Count the prompts."""
         given = (("point", self._args.point), ("box", self._args.box))
@@ -125,24 +136,22 @@ class _PromptFinder:
             first + int(np.argmax(scores[first : first + per_set]))
             for first in range(0, len(masks), per_set)
         ]
-        overlay = viz.overlay(
-            image,
-            [masks[index] for index in best],
-            point_coords=self._prompts.get("point_coords"),
-            point_labels=self._prompts.get("point_labels"),
-            boxes=self._args.box or None,
-        )
-        arrays = {
-            "masks": result.masks,
-            "iou_predictions": result.iou_predictions,
-            "low_res_masks": result.low_res_masks,
-        }
         filled = sum(bool(mask.any()) for mask in masks)
         return Found(
-            overlay,
-            masks,
+            lambda: viz.overlay(
+                image,
+                [masks[index] for index in best],
+                point_coords=self._prompts.get("point_coords"),
+                point_labels=self._prompts.get("point_labels"),
+                boxes=self._args.box or None,
+            ),
+            lambda: masks,
             common.annotations(masks, scores),
-            arrays,
+            lambda: {
+                "masks": result.masks,
+                "iou_predictions": result.iou_predictions,
+                "low_res_masks": result.low_res_masks,
+            },
             common.counted(filled, "mask"),
             "" if filled else _EMPTY,
         )

@@ -10,7 +10,7 @@ from typing import Any
 from sam_rlx import _options
 from sam_rlx._progress import terminal_bar, terminal_clock
 from sam_rlx._video.clip_writer import ClipWriter
-from sam_rlx._video.frames import ClipFrames, FrameSource, open_frames
+from sam_rlx._video.frames import ClipFrames, FolderFrames, FrameSource, open_frames
 from sam_rlx.cli import common, mask_files
 from sam_rlx.cli.clicks import check_boxes, check_points, parse_box, parse_point
 from sam_rlx.cli.common import Unfulfilled, UsageError
@@ -130,6 +130,14 @@ class _Prompts:
         """Return the files of ``--mask``."""
         return [group["mask"].path for group in self.objects.values() if "mask" in group]
 
+    def described(self) -> str:
+        """Return the first prompt in words, and the number of objects and texts."""
+        (_, name), group = next(iter(self.objects.items()), ((0, ""), {}))
+        number = len({name for _, name in self.objects}) + len(self.texts)
+        kinds = [kind for kind in ("point", "box", "mask") if group.get(kind)]
+        first = f"text {self.texts[0][1]!r}" if not group else f"{' and '.join(kinds)} of {name!r}"
+        return first + (f" (the first of {number})" if number > 1 else "")
+
     @property
     def first_frame(self) -> int:
         return min([frame for frame, _ in [*self.objects, *self.texts]])
@@ -174,12 +182,16 @@ def run(args: argparse.Namespace) -> None:
         [name for _, name in prompts.objects],
         prompts.mask_files(),
     )
+    args.model = args.model or _PACKAGED[bool(prompts.texts)]
     source = open_frames(args.video)
     # With texts results come late: their frames are decoded a second time, not out of order.
     shown = open_frames(args.video) if prompts.texts else source
+    outputs.refuse_frames(source)
+    if isinstance(source, FolderFrames):
+        work = f"{common.counted(len(source.files), 'frame')}, {prompts.described()}, {args.model}"
+        common.announce(args.command, work, source.passed_over)
     height, width = source.read(0).shape[:2]
     prompts.check(source.count, (height, width))
-    args.model = args.model or _PACKAGED[bool(prompts.texts)]
     model = common.load(args, outputs)
     if not model.supports_video:
         raise UsageError(
@@ -203,12 +215,14 @@ def run(args: argparse.Namespace) -> None:
         with ExitStack() as stack:
             writer = None
             if outputs.video is not None:
-                writer = stack.enter_context(ClipWriter(outputs.video, rate))
+                writer = stack.enter_context(ClipWriter(outputs.video, rate, source.files))
             frames = session.propagate(max_frames=args.max_frames)
             length = _length(prompts, args, source)
             progress = stack.enter_context(terminal_bar("frame"))
             for result in frames:
-                outputs.add(result, writer, shown.read(result.frame_index))
+                index = result.frame_index
+                file = source.files[index] if isinstance(source, FolderFrames) else None
+                outputs.add(result, writer, shown.read(index), source.name(index), file)
                 done += 1
                 if progress is not None:
                     progress(done, length or 0)

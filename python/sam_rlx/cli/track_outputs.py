@@ -1,7 +1,6 @@
 """Result files of ``sam-rlx track``: a video, masks by object and frame, and JSON."""
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Hashable, Iterable
@@ -14,12 +13,15 @@ from numpy.typing import NDArray
 from sam_rlx import io, viz
 from sam_rlx._internal.files.inputs import file_name as file_name
 from sam_rlx._internal.files.marks import JSON_MARK
+from sam_rlx._internal.files.suffixes import telling
 from sam_rlx._video.clip_writer import ClipWriter
+from sam_rlx._video.frames import FrameSource
 from sam_rlx._video.types import VideoFrame
 from sam_rlx.cli import common
 from sam_rlx.cli.common import UsageError
 
-_MASK_NAME = re.compile(r".+_\d{5,}\.png")
+_MASK_NAME = re.compile(r".+_.+\.png")  # of an object on a frame
+_NUMBER = re.compile(r"\d{5,}")
 UNNAMED = "1"  # what an object is called when there is no ``--object``
 
 
@@ -48,7 +50,12 @@ class TrackOutputs:
             self.json = self.json or str(directory / "masks.json")
         if not (self.video or self.masks or self.json):
             raise UsageError("expected one of --output, --json or --masks, found none")
+        named = None if self.json in (None, "-") else Path(str(self.json))
+        if self.masks is not None and not self.masks.is_dir() and telling(self.masks.name):
+            raise UsageError(f"--masks: expected a directory, found {self.masks}")
+        common.refuse_twice((self.video, named))
         self._refuse([args.video, *mask_files])
+        common.check_kind("--json", named, "JSON")
         given = list(objects)
         self.names = Names(given)
         self._refuse_foreign(args.overwrite)
@@ -59,6 +66,14 @@ class TrackOutputs:
         self.annotations: list[dict[str, Any]] = []
         self._before = _mask_files(self.masks)
         self._written: set[str] = set()
+        self._frames: set[str] = set()  # names of frames that this run has results of
+
+    def refuse_frames(self, source: FrameSource) -> None:
+        """Raise `UsageError` if a result would replace a frame of the video."""
+        frames = common.Sources(source.files)
+        for path in (self.video, *self._before):
+            if path is not None and (frame := frames.same_as(path)):
+                raise UsageError(f"expected results in other files than the input, found {frame}")
 
     def _refuse(self, sources: list[Path]) -> None:
         """Raise `UsageError` if a result would replace an input."""
@@ -87,16 +102,24 @@ class TrackOutputs:
 
     def _may_write(self, mask: Path) -> bool:
         """Whether a mask is called as one of this run: by an object, or by a number of texts."""
-        name = mask.stem.rpartition("_")[0]
         has_texts = len(self.categories) > 1
-        return name in map(file_name, self.names.all()) or (has_texts and name[:1].isdigit())
+        names = tuple(f"{file_name(name)}_" for name in self.names.all())
+        return mask.stem.startswith(names) or (has_texts and mask.stem[:1].isdigit())
 
     def say(self, text: str) -> None:
         """Print a message: on stdout, or on stderr when stdout carries JSON."""
         common.tell(text, sys.stderr if self.json == "-" else None)
 
-    def add(self, frame: VideoFrame, writer: ClipWriter | None, pixels: NDArray[np.uint8]) -> None:
-        """Write the masks of one frame."""
+    def add(
+        self,
+        frame: VideoFrame,
+        writer: ClipWriter | None,
+        pixels: NDArray[np.uint8],
+        frame_name: str,
+        file: Path | None = None,
+    ) -> None:
+        """Write the masks of one frame, under its name; `file` is the image that it comes from."""
+        self._frames.add(file_name(frame_name))
         names = [self.names.of(obj_id) for obj_id in frame.masks]
         masks = list(frame.masks.values())
         if writer is not None:
@@ -105,7 +128,7 @@ class TrackOutputs:
             writer.add(viz.overlay(pixels, masks, identities=identities, captions=captions))
         if self.masks is not None:
             for name, mask in zip(names, masks, strict=True):
-                path = self.masks / f"{file_name(name)}_{frame.frame_index:05d}.png"
+                path = self.masks / f"{file_name(name)}_{file_name(frame_name)}.png"
                 io.write_image(path, mask)
                 self._written.add(path.name)
         height, width = pixels.shape[:2]
@@ -113,7 +136,7 @@ class TrackOutputs:
         self.images.append(
             {
                 "id": number,
-                "file_name": f"{frame.frame_index:05d}",
+                "file_name": frame_name if file is None else file.name,
                 "frame_index": frame.frame_index,
                 "height": height,
                 "width": width,
@@ -139,7 +162,7 @@ class TrackOutputs:
             ],
         }
         if self.json == "-":
-            print(json.dumps(document))
+            common.print_json(document)
         elif self.json is not None:
             io.write_json(self.json, document)
         for path in (self.video, self.masks, None if self.json == "-" else self.json):
@@ -154,7 +177,14 @@ class TrackOutputs:
         if self._owns_masks:
             return self._before
         ours = {file_name(name) for name in self.names.all()}
-        return [path for path in self._before if path.stem.rpartition("_")[0] in ours]
+        return [path for path in self._before if self._is_of(path.stem, ours)]
+
+    def _is_of(self, stem: str, ours: set[str]) -> bool:
+        """Whether a mask is called as one of our objects on a frame, by number or by name."""
+        cuts = [at for at, letter in enumerate(stem) if letter == "_" and stem[:at] in ours]
+        return any(
+            stem[at + 1 :] in self._frames or _NUMBER.fullmatch(stem[at + 1 :]) for at in cuts
+        )
 
     @property
     def found_nothing(self) -> bool:

@@ -3,6 +3,7 @@
 import glob
 import hashlib
 import os
+import stat
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -147,6 +148,12 @@ def _is_of_batch(folder: Path, known: dict[Path, bool]) -> bool:
         above = folder.parent
         known[folder] = marks.is_batch(folder) or (above != folder and _is_of_batch(above, known))
     return known[folder]
+
+
+def check_regular(path: Path) -> None:
+    """Raise `InvalidArgumentError` for what a folder may have beside files: a pipe never ends."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise InvalidArgumentError(f"{path}: expected a file, found something else")
 
 
 # ------------------------------------------------------------------ names in documents
