@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
                 dtype=args.type,
                 key=args.key,
                 num_threads=args.threads or None,
-                progress=progress,
+                progress=progress or False,
             )
     except PackedGrowsError as error:
         raise UsageError(f"{error}; --type F32 writes it, other types are smaller") from error

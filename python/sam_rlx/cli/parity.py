@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
                 tolerance=args.tolerance,
                 num_threads=args.threads,
                 key=args.key,
-                progress=progress,
+                progress=progress or False,
             )
     except InvalidArgumentError as error:
         raise UsageError(str(error)) from error
