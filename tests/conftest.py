@@ -53,7 +53,17 @@ REFERENCE_PACKAGES = (
 )
 
 # Each takes longer than a share of a process, as --times tells: they start first.
-LONG_FILES = frozenset(())
+LONG_FILES = (
+    *("test_sam3_video_texts.py", "test_video_predictor.py", "test_sam3_video_predictor.py"),
+    *("test_browser.py", "test_parity_tool.py", "test_parity_workflow.py", "test_serve_page.py"),
+    *("test_video_interrupts.py", "test_parity_transformers.py", "test_benchmarks.py"),
+    *(
+        "test_compat_sam2_config.py",
+        "test_compat_sam2_video.py",
+        "test_docs.py",
+        "test_sam_heads.py",
+    ),
+)
 
 FULL_GIB = 15.0  # of the 16 GB of a machine the system keeps some
 
@@ -83,6 +93,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--times"):
         config.pluginmanager.register(Times())
     cases.full = config.getoption("--full")
+    if not cases.full:
+        # PyTorch's threads, which this sets, cost more than they bring: networks are tiny, and
+        # every core has a process of tests. Whole networks, of --full, need them.
+        os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 
 # Without it, in a trial of a wheel, files that need it are not even read: their imports would fail.
@@ -113,7 +127,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not is_exhaustive(item)]
     # One that starts last keeps a single process busy while the others are done.
-    items.sort(key=lambda item: item.path.name not in LONG_FILES)
+    rank = {name: position for position, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
 
 
 def is_exhaustive(item: pytest.Item) -> bool:

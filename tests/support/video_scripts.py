@@ -15,6 +15,12 @@ MASK[36:60, 58:84] = True
 ALL: Step = ("track", {})
 BACK: Step = ("track", {"reverse": True})
 
+# Those whose prompts are all on the first frame need few others.
+FEW_FRAMES = {
+    *("two clicks", "clicks added one by one", "clicks replaced", "box", "box, then clicks"),
+    *("mask", "empty mask", "click replaces mask", "mask replaces click"),
+    *("correction of a prompt", "object removed", "reset"),
+}
 SCRIPTS: dict[str, list[Step]] = {
     "one click": [CLICK, ALL],
     "two clicks": [("points", 0, 1, [[20, 28], [70, 50]], [1, 0]), ALL],

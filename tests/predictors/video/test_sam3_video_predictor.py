@@ -175,7 +175,8 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_session(parity, models, script):
-    check(parity, models, SCRIPTS[script])
+    frames = 4 if script in video_scripts.FEW_FRAMES else 8
+    check(parity, models, SCRIPTS[script], frames=frames)
 
 
 @pytest.mark.parametrize("script", ["one click", "correction of one of two objects"])
