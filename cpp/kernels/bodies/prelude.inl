@@ -25,14 +25,18 @@ template <int... I>
 struct MakeInts<0, I...> {
   using type = Ints<I...>;
 };
-template <class F, int... I>
-SAM_RLX_INLINE void for_each(F& f, Ints<I...>) {
-  (f(Int<I>{}), ...);
-}
-template <int N, class F>
-SAM_RLX_INLINE void for_each(F f) {
-  for_each(f, typename MakeInts<N>::type{});
-}
+// An object, not a function that calls another: each level of inlining takes time to compile.
+template <class Indices>
+struct ForEach;
+template <int... I>
+struct ForEach<Ints<I...>> {
+  template <class F>
+  SAM_RLX_INLINE void operator()(F&& f) const {
+    (f(Int<I>{}), ...);
+  }
+};
+template <int N>
+constexpr ForEach<typename MakeInts<N>::type> for_each{};
 
 constexpr Index smaller(Index a, Index b) { return a < b ? a : b; }
 constexpr Index larger(Index a, Index b) { return a > b ? a : b; }
