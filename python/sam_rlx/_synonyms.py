@@ -29,7 +29,7 @@ def also(**names: str) -> Callable[[_Target], _Target]:
 
     def decorate(target: _Target) -> _Target:
         if inspect.isclass(target):
-            target.__init__ = decorate(target.__init__)  # type: ignore[misc]
+            target.__init__ = decorate(target.__init__)  # type: ignore[method-assign]
             return target
 
         @functools.wraps(target)

@@ -94,7 +94,7 @@ def convert(
     if _same_file(path, target):
         raise InvalidArgumentError(f"output: expected another file than the source, found {target}")
     _check_names(target, names)
-    with reporter(progress, "B", scale=True) as report:
+    with reporter(progress, "B", scale=True, text="reading") as report:
         if target.suffix == ".gguf":
             return gguf_conversion.to_gguf(
                 path,
