@@ -97,7 +97,7 @@ def convert(
     if target.suffix in (".gguf", ".safetensors"):
         check_target(target, ("GGUF" if target.suffix == ".gguf" else "safetensors",))
     _check_names(target, names)
-    with reporter(progress, "B", scale=True) as report:
+    with reporter(progress, "B", scale=True, text="reading") as report:
         if target.suffix == ".gguf":
             return gguf_conversion.to_gguf(
                 path,

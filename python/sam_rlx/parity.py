@@ -158,7 +158,7 @@ def _model(
     checkpoint: Any, precision: Literal["float32", "bfloat16", "int8"], key: str | None
 ) -> Model:
     if not isinstance(checkpoint, Model):
-        given = None if precision == "float32" else precision
+        given: Any = None if precision == "float32" else precision
         return load_model(checkpoint, precision=given, key=key)
     if precision not in ("float32", checkpoint.precision):
         raise InvalidArgumentError(

@@ -105,3 +105,30 @@ def test_lines_and_bars_do_not_mix(
     assert any(line.startswith("2 of 2 images done") for line in lines)
     assert sum(line.startswith(str(demo.IMAGE)) for line in lines) == 1
     assert any("image/s" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["info", "sam-nano"], "reading 00:0"),
+        (["convert", "sam-nano", "{folder}/a.safetensors"], "reading"),
+        (["quantize", "sam-nano", "{folder}/a.gguf", "--type", "Q4_0"], "quantizing"),
+        (["demo", "--output", "{folder}/a.png"], "encoding 00:0"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_long_steps_of_commands_show_life_on_a_terminal_alone(
+    attach: Callable[[], Terminal],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    shown: str,
+) -> None:
+    terminal = attach()
+    command = [word.format(folder=tmp_path) for word in words]
+    assert cli.main(command) == 0
+    assert shown in terminal.getvalue()
+    quiet = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", quiet)
+    assert cli.main(command) == 0
+    assert quiet.getvalue() == ""

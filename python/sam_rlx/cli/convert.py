@@ -6,7 +6,6 @@ from typing import Any
 from sam_rlx import _safetensors as safetensors
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import PackedGrowsError
-from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import common, quantize
 from sam_rlx.cli.common import UsageError, add_key_argument
 from sam_rlx.conversion import convert, is_folder_name
@@ -58,16 +57,15 @@ def run(args: argparse.Namespace) -> None:
     _check(args)
     source = quantize.find_source(args)
     try:
-        with terminal_bar("B", scale=True, text="reading") as progress:
-            written = convert(
-                source,
-                args.output,
-                names=args.names,
-                dtype=args.type,
-                key=args.key,
-                num_threads=args.threads or None,
-                progress=progress or False,
-            )
+        written = convert(
+            source,
+            args.output,
+            names=args.names,
+            dtype=args.type,
+            key=args.key,
+            num_threads=args.threads or None,
+            progress=True,
+        )
     except PackedGrowsError as error:
         raise UsageError(f"{error}; --type F32 writes it, other types are smaller") from error
     quantize.report(args, written)

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sam_rlx._progress import terminal_bar
 from sam_rlx.cli import common
 from sam_rlx.cli.common import Unfulfilled, UsageError, tell
 from sam_rlx.errors import InvalidArgumentError
@@ -85,21 +84,20 @@ def run(args: argparse.Namespace) -> None:
 
     _check_outputs(args)
     try:
-        with terminal_bar("stage") as progress:
-            report = parity.check(
-                args.checkpoint,
-                args.image,
-                clip=args.clip,
-                reference=args.reference,
-                reference_checkpoint=args.reference_checkpoint,
-                precision=args.precision,
-                stages=args.stage or "all",
-                text=args.text,
-                tolerance=args.tolerance,
-                num_threads=args.threads,
-                key=args.key,
-                progress=progress or False,
-            )
+        report = parity.check(
+            args.checkpoint,
+            args.image,
+            clip=args.clip,
+            reference=args.reference,
+            reference_checkpoint=args.reference_checkpoint,
+            precision=args.precision,
+            stages=args.stage or "all",
+            text=args.text,
+            tolerance=args.tolerance,
+            num_threads=args.threads,
+            key=args.key,
+            progress=True,
+        )
     except InvalidArgumentError as error:
         raise UsageError(str(error)) from error
     for path, write in (
