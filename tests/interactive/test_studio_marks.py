@@ -149,9 +149,8 @@ def serving(answer: Callable[[socket.socket], None]) -> Iterator[str]:
                 given, _ = listener.accept()
             except OSError:
                 return
-            with given:
-                with suppress(OSError):
-                    answer(given)
+            with given, suppress(OSError):
+                answer(given)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
