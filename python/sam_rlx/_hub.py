@@ -297,16 +297,12 @@ def _part_names(repository: _Repository, path: Path) -> list[str]:
     where = f"{repository.repo_id}: {path.name}"
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(index, dict) and index.get("error") and "weight_map" not in index:
-            raise CheckpointError(
-                f"{where}: expected an index of shards, found an error of the hub: "
-                f"{str(index['error'])[:200]}"
-            )
         names = sorted(set(index["weight_map"].values()))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CheckpointError(
-            f"{where}: expected an index of shards, found another file"
-        ) from error
+        found = "another file"
+        if isinstance(error, KeyError) and index.get("error"):
+            found = f"an error of a server: {str(index['error'])[:200]}"
+        raise CheckpointError(f"{where}: expected an index of shards, found {found}") from error
     if not all(isinstance(name, str) and "/" not in name and "\\" not in name for name in names):
         raise CheckpointError(f"{where}: expected plain file names of shards, found {names[:3]}")
     return names

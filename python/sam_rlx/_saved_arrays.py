@@ -28,6 +28,7 @@ from sam_rlx.model import Model
 _MAX_RANK = 5
 _MAX_HEADER = 4096  # bytes, of an array
 _CHUNK = 1 << 20
+_MAX_WORDS = 300  # letters of an error of zipfile, which may show parts of the file
 # Members that another program has compressed may be so much larger than the file.
 _MAX_INFLATION = 100
 # Bytes of all arrays of a file of masks, which compress to less than a hundredth.
@@ -157,7 +158,7 @@ def _telling(name: str, what: str, kind: type[SamRlxError] = CheckpointError) ->
         # A disk that fails is no damaged file; a position outside of the file is EINVAL.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        words = str(error) or type(error).__name__
+        words = str(error)[:_MAX_WORDS] or type(error).__name__
         raise kind(f"{name}: expected {what}, found {words}") from error
 
 

@@ -227,3 +227,69 @@ def test_files_that_are_no_configs_are_refused(
 def test_other_overrides_are_refused(checkpoint: Path, override: str) -> None:
     with pytest.raises(sam_rlx.InvalidArgumentError, match="hydra_overrides_extra: expected"):
         build_sam2(None, checkpoint, hydra_overrides_extra=[override])
+
+
+def _nested(first: str, each: str, count: int, levels: int) -> str:
+    """Return a config whose aliases refer to each other."""
+    lines = ["model:", f"  a0: &a0 {first}"]
+    for level in range(1, levels):
+        inner = ", ".join(each.format(k=k, of=f"*a{level - 1}") for k in range(count))
+        brackets = "{%s}" if ":" in each or "<<" in each else "[%s]"
+        lines.append(f"  a{level}: &a{level} {brackets % inner}")
+    return "\n".join(lines)
+
+
+def _reference(number: int) -> str:
+    return f"'${{model.a{number}}}', "
+
+
+HOSTILE = {
+    "lists": _nested("[1, 1]", "{of}", 9, 12),
+    "dicts": _nested("{x: 1}", "k{k}: {of}", 9, 12),
+    "merges": _nested("{x: 1}", "<<: {of}", 1, 12).replace(
+        "<<: *a5", "<<: [" + "*a5, " * 9000 + "]"
+    ),
+    "references": "\n".join(
+        ["model:", *(f"  a{k}: [{_reference(k + 1) * 9}]" for k in range(12)), "  a12: 1"]
+    ),
+    "a circle": "model: &m\n  a: *m",
+    "a circle of lists": "model:\n  a: &a [[*a]]",
+    "deep": "model:\n  a: " + "[" * 20_000,
+    "deep blocks": "model:\n  a:\n    " + "- " * 20_000 + "1",
+    "large": "model:\n  a: " + "x" * 70_000,
+    "digits": "model:\n  a: " + "9" * 5000,
+    "digits in a text": "model:\n  a: '" + "9" * 5000 + "'",
+    "a date": "model:\n  a: 2026-02-31",
+    "an integer": "model:\n  a: !!int 'x'",
+    "a float": "model:\n  a: !!float 'x'",
+    "a time": "model:\n  a: !!timestamp 'x'",
+    "a boolean": "model:\n  a: !!bool 'x'",
+    "pairs": "model:\n  a: !!pairs [1]",
+    "a key": "model:\n  ? [1]\n  : 2",
+    "a class": "model:\n  a: !!python/object/apply:os.getcwd []",
+    "bytes": "model:\n  a: !!binary '\xe4'",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_configs_of_strangers_are_refused_at_once(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(HOSTILE[name], encoding="utf-8")
+    with pytest.raises(sam_rlx.InvalidArgumentError):
+        config_file.read_settings(path)
+
+
+def test_an_alias_is_expanded(write: Any) -> None:
+    text = "a: &size [7, 7]\nmodel:\n  x: *size\n  y:\n    <<: {z: 1e-6}\n    b: ${a}"
+    found = config_values.read_yaml(Path(write(text)))
+    assert found == {"x": [7, 7], "y.z": 1e-6, "y.b": [7, 7]}
+
+
+@pytest.mark.parametrize(
+    "value", ["9" * 5000, "[" * 5000, "[" + "9" * 5000 + "]", "1e" + "9" * 400]
+)
+def test_overrides_without_bounds_are_refused(value: str) -> None:
+    with pytest.raises(sam_rlx.InvalidArgumentError) as caught:
+        config_file.read_settings(None, [f"++model.image_size={value}"])
+    assert len(str(caught.value)) < 400

@@ -56,6 +56,8 @@ def _module(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleTyp
         found = files.get(filename, "EntryNotFoundError")
         if isinstance(found, Path):
             return str(found)
+        if isinstance(found, Exception):
+            raise found
         raise getattr(errors, str(found))(f"{found} for {filename}")
 
     def list_repo_files(repo_id: str, **options: Any) -> list[str]:
@@ -154,6 +156,52 @@ def test_failures_are_typed(
         sam_rlx.load_model("owner/name")
 
 
+class ForeignError(Exception):
+    """As those of the package below the hub's, which are of no class that we know."""
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ForeignError("the peer closed the connection"),
+        OSError("consistency check failed"),
+        ValueError("invalid pointer path"),
+        RecursionError("too deep"),
+        KeyError("etag"),
+        TimeoutError(),
+        ConnectionResetError(104, "reset"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_whatever_a_server_does_is_an_error_of_the_hub(install: Any, failure: Exception) -> None:
+    install(safetensors=failure)
+    with pytest.raises(HubError, match=r"owner/name: expected a file from the hub, found .+"):
+        sam_rlx.load_model("owner/name")
+    with pytest.raises(HubError, match="owner/name"):
+        sam_rlx.load_model("owner/name", filename="model.safetensors")
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "no space left"), MemoryError()])
+def test_an_error_of_the_machine_stays_one(install: Any, failure: Exception) -> None:
+    install(safetensors=failure)
+    with pytest.raises(type(failure)) as caught:
+        sam_rlx.load_model("owner/name")
+    assert caught.value is failure
+
+
+def test_a_list_that_breaks_is_an_error_of_the_hub(
+    install: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: Any, **__: Any) -> Any:
+        raise ForeignError("no HTTP")
+
+    install()
+    monkeypatch.setattr(sys.modules["huggingface_hub"], "list_repo_files", breaks)
+    with pytest.raises(HubError, match=r"owner/name: .* no HTTP"):
+        sam_rlx.load_model("owner/name")
+
+
 def test_without_a_connection_the_hub_is_asked_once(install: Any) -> None:
     missing = dict.fromkeys(("model.safetensors", "pytorch_model.bin"), "LocalEntryNotFoundError")
     calls = install(missing)
@@ -230,6 +278,19 @@ def test_shards_come_with_their_index(
     assert {"one.bin", "two.bin"} <= {call[1] for call in calls}
     install({name: path for name, path in files.items() if name != "two.bin"})
     with pytest.raises(CheckpointError, match=r"two\.bin"):
+        sam_rlx.load_model("owner/name")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 200_000, '{"error": "Repository not found"}', "9" * 5000, '{"weight_map": [1, "a"]}'],
+    ids=["deep", "error", "digits", "list"],
+)
+def test_an_answer_of_the_hub_that_is_no_index(install: Any, tmp_path: Path, text: str) -> None:
+    name = "model.safetensors.index.json"
+    install(_cached(tmp_path / "s", text.encode(), name))
+    words = "Repository not found" if "error" in text else "owner/name: .*an index of shards"
+    with pytest.raises(CheckpointError, match=words):
         sam_rlx.load_model("owner/name")
 
 

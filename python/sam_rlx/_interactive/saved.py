@@ -1,7 +1,6 @@
 """Objects of images from files: those that `export` writes, and COCO of other programs."""
 
 import io as streams
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ from sam_rlx import _saved_arrays as saved_arrays
 from sam_rlx import viz
 from sam_rlx._interactive import fields
 from sam_rlx._interactive.document import Color, Document, Segment
+from sam_rlx._interactive.json_reader import read_json
 from sam_rlx._interactive.limits import MAX_LABELS
 from sam_rlx._interactive.masks import PackedMask
 from sam_rlx._internal.files import hints
@@ -162,7 +162,7 @@ def read_arrays(name: str, contents: bytes, images: OpenImages) -> list[SavedObj
 def parsed(name: str, text: str | bytes) -> Any:
     """Return what JSON says."""
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        return read_json(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         start = (text.encode() if isinstance(text, str) else text)[: hints.START]
         found = hints.odd_file(start) or error

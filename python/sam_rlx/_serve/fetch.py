@@ -110,7 +110,8 @@ def _asked(
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         if answer.status in _REDIRECTS:
-            return answer.getheader("Location") or ""
+            # UTF-8, as browsers take it; the package reads headers as Latin-1.
+            return (answer.getheader("Location") or "").encode("latin-1").decode("utf-8", "replace")
         if answer.status != 200:
             raise OSError(f"HTTP Error {answer.status}: {answer.reason}")
         content = bytearray()
