@@ -27,6 +27,7 @@ STREET = (
 )
 HAWK = [129, 34, 324, 269]  # a box around it on the first frame of media/hawk.mp4
 HAWK_COLOR = 3
+SHOWN = (640, 394)
 
 
 def street() -> Image.Image:
@@ -39,7 +40,7 @@ def street() -> Image.Image:
         inside = [1] * len(prompt["point_coords"]) if "point_coords" in prompt else None
         result = predictor.predict(**prompt, point_labels=inside)
         masks.append(result.masks[result.best().index])
-    return Image.fromarray(viz.overlay(image, masks))
+    return Image.fromarray(viz.overlay(image, masks)).resize(SHOWN, Image.Resampling.LANCZOS)
 
 
 def hawk() -> list[Image.Image]:

@@ -64,6 +64,17 @@ def test_every_public_name_and_command_has_a_page(site: Path, public: ModuleType
 
 
 @pytest.mark.slow
+def test_notebooks_are_on_the_site_with_their_results(site: Path) -> None:
+    names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+    assert names
+    for name in names:
+        page = (site / "notebooks" / f"{name}.html").read_text()
+        assert 'class="output' in page, name
+        assert "_images/" in page, name
+        assert "Traceback" not in page, name
+
+
+@pytest.mark.slow
 def test_links_of_the_site_lead_somewhere(site: Path) -> None:
     files = {path.relative_to(site).as_posix() for path in site.rglob("*")}
     pages = {name: site_pages.read(site, name) for name in files if name.endswith(".html")}
