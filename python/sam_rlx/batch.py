@@ -77,7 +77,8 @@ class BatchResult:
         Of this run.
     notes : list of str
         What was passed over in the inputs: empty boxes, columns that are not read, files of folders
-        that are no images.
+        that are no images. And what of an earlier run was done again: files of rows that are
+        damaged, images that were replaced.
     """
 
     out: Path
@@ -215,14 +216,13 @@ def run(
     )
     _refuse_nothing(items, Path(job.out))
     notes = [*plan.notes, *([_UNUSED] if unused else [])]
-    if tell is not None:
-        for line in (first_line(job, items), *notes):
-            tell(line)
+    _tell(tell, [first_line(job, items), *notes])
     size = _block_size(block, len(items))
     described = jobs.manifest(job, items, size, build_info()["version"])
     with jobs.opened(Path(job.out), described) as before:
         course = Run(job, items, size)
         course.check(before, retry_failed=bool(retry_failed))
+        _tell(tell, course.notes())
         if before is not None:
             jobs.keep_folder(Path(job.out), described)
         with _reporter(progress) as report:
@@ -231,7 +231,13 @@ def run(
     seconds = time.monotonic() - start
     out = Path(job.out)
     return BatchResult(
-        out, course.parts(), len(items), course.done_before, failures, seconds, notes
+        out,
+        course.parts(),
+        len(items),
+        course.done_before,
+        failures,
+        seconds,
+        notes + course.notes(),
     )
 
 
@@ -268,6 +274,12 @@ def read(out: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
 
 def _default_model(task: Task) -> str:
     return "sam3-nano" if task == "text" else "sam2-nano"
+
+
+def _tell(tell: Callable[[str], None] | None, lines: Sequence[str]) -> None:
+    if tell is not None:
+        for line in lines:
+            tell(line)
 
 
 def _refuse_nothing(items: Sequence[Item], out: Path) -> None:

@@ -1,7 +1,8 @@
 """The course of a batch: which of its rows stay, and which blocks are done."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +16,8 @@ from sam_rlx.errors import StateError
 ENGINES = {"local": "local", "ray": "on_ray"}
 # Columns of a row that tell what it is of, and whether it has masks.
 _DESCRIBING = ("index", "item", "path", "sha256", "error")
+_DAMAGED = "files of rows, which are damaged or have others"
+_REPLACED = "images, whose files were replaced"
 Failed: TypeAlias = tuple[str, str, str]  # item, path and error
 
 
@@ -25,6 +28,8 @@ class Run:
     ----------
     done_before : int
         How many items had rows already when `run` began.
+    again : Counter
+        How many images, and files of rows, are done again, by the reason.
     """
 
     def __init__(self, job: Job, items: Sequence[Item], size: int) -> None:
@@ -34,6 +39,7 @@ class Run:
         self._out = Path(job.out)
         self._blocks = Blocks(self._out, -(-len(items) // size))
         self.done_before = 0
+        self.again: Counter[str] = Counter()
         self._failures: dict[int, list[Failed]] = {}  # of blocks that were done before
 
     def items_of(self, block: int) -> Sequence[Item]:
@@ -88,25 +94,35 @@ class Run:
             return
         rows = self._rows(block)
         if rows is None:
+            self.again[_DAMAGED] += 1
             part.unlink()
             return
         since = part.stat().st_mtime_ns
-        kept = [
-            row
-            for row, item in zip(rows, self.items_of(block), strict=True)
-            if not (retry_failed and row["error"] is not None)
-            and (moved or identity.is_same(item, row, since))
-        ]
-        if len(kept) == len(rows):
+        again = set()
+        for row, item in zip(rows, self.items_of(block), strict=True):
+            if not (moved or identity.is_same(item, row, since)):
+                self.again[_REPLACED] += 1
+                again.add(item.index)
+            elif retry_failed and row["error"] is not None:
+                again.add(item.index)
+        if again:
+            self._open(block, again)
+        else:
             self._failures[block] = _failures(rows)
-            return
-        indices = {row["index"] for row in kept}
+
+    def _open(self, block: int, again: Set[int]) -> None:
+        """Move the rows of a block into a journal, but for those that are done again."""
+        part = self._blocks.part(block)
         journal = self._blocks.journal(block)
         for row in parquet.read_rows(part):
-            if row["index"] in indices:
+            if row["index"] not in again:
                 journal.done(row)
         journal.close()
         part.unlink()
+
+    def notes(self) -> list[str]:
+        """Return what is done again, in words."""
+        return [f"done again, {reason}: {count}" for reason, count in self.again.items()]
 
     def run(self, engine: str, workers: int | None, progress: Progress | None) -> None:
         """Do the blocks that are not done."""
