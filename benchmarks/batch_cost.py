@@ -108,10 +108,12 @@ def simulate(args: argparse.Namespace) -> None:
     """Many workers that sleep: what sharing out, journals and files cost."""
     count = args.actors * args.each
     with tempfile.TemporaryDirectory() as folder:
-        site, inputs = Path(folder, "site"), Path(folder, "list.txt")
+        site, inputs = Path(folder, "site"), Path(folder, "photos")
         batches.write_hooks(site, FAKE)
-        inputs.write_text("".join(f"/photos/{index}.jpg\n" for index in range(count)))
-        words = ["--list", str(inputs), "--threads", "1", "--workers", str(args.actors)]
+        inputs.mkdir()
+        for index in range(count):
+            (inputs / f"{index}.jpg").touch()
+        words = [str(inputs), "--threads", "1", "--workers", str(args.actors)]
         words += ["--block", str(args.block), "--engine", args.engine]
         log = Path(folder, "log")
         env = {"PYTHONPATH": str(site), "BATCH_SECONDS": str(args.seconds), "BATCH_LOG": str(log)}

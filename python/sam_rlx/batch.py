@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import time
@@ -15,11 +14,12 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _options
 from sam_rlx._arrays import as_integer
-from sam_rlx._batch import identity, parquet, sources
 from sam_rlx._batch import job as jobs
+from sam_rlx._batch import parquet, sources
+from sam_rlx._batch.course import ENGINES, Run
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job, Task
-from sam_rlx._batch.journal import Blocks, parts_in
+from sam_rlx._batch.journal import parts_in
 from sam_rlx._batch.prompts import objects
 from sam_rlx._batch.summary import first_line
 from sam_rlx._internal.files.atomic import as_path
@@ -27,16 +27,13 @@ from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
 from sam_rlx._synonyms import also
-from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
 from sam_rlx.model import Isa, build_info
 
 __all__ = ["BatchResult", "Failure", "read", "run"]
 
-_ENGINES = {"local": "local", "ray": "on_ray"}
 _MAX_BLOCK = 64
-# Columns of a row that tell what it is of, and whether it has masks.
-_DESCRIBING = ("index", "item", "path", "sha256", "error")
 _UNUSED = "points and boxes for all images are not used: each image has its own prompts"
 # What `options` may have: all that the results of everything mode depend on.
 _GENERATOR_OPTIONS = {
@@ -84,7 +81,8 @@ class BatchResult:
         Of this run.
     notes : list of str
         What was passed over in the inputs: empty boxes, columns that are not read, files of folders
-        that are no images.
+        that are no images. And what of an earlier run was done again: files of rows that are
+        damaged, images that were replaced.
     """
 
     output: Path
@@ -206,8 +204,8 @@ def run(
     CheckpointError, UnsupportedError
         The model cannot be loaded, or does not do what is asked for.
     """
-    if engine not in _ENGINES:
-        raise InvalidArgumentError(f"engine: expected one of {list(_ENGINES)}, found {engine!r}")
+    if engine not in ENGINES:
+        raise InvalidArgumentError(f"engine: expected one of {list(ENGINES)}, found {engine!r}")
     parquet.pyarrow()
     start = time.monotonic()
     words = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
@@ -229,21 +227,31 @@ def run(
         keep_every=as_integer("keep_every", keep_every, 1),
         threads=_threads(count, num_threads),
     )
-    notes = [*plan.notes, *([_UNUSED] if unused else [])]
-    if tell is not None:
-        for line in (first_line(job, items), *notes):
-            tell(line)
     _refuse_nothing(items, Path(job.out))
+    notes = [*plan.notes, *([_UNUSED] if unused else [])]
+    _tell(tell, [first_line(job, items), *notes])
     size = _block_size(block, len(items))
     described = jobs.manifest(job, items, size, build_info()["version"])
     with jobs.opened(Path(job.out), described) as before:
-        batch = _Batch(job, items, size)
-        batch.check(before, retry_failed=bool(retry_failed))
+        course = Run(job, items, size)
+        course.check(before, retry_failed=bool(retry_failed))
+        _tell(tell, course.notes())
         if before is not None:
             jobs.keep_folder(Path(job.out), described)
         with reporter(progress, "image") as report:
-            batch.run(engine, count, report)
-        return replace(batch.result(time.monotonic() - start), notes=notes)
+            course.run(engine, count, report)
+        failures = [Failure(*failed) for failed in course.failures()]
+    seconds = time.monotonic() - start
+    out = Path(job.out)
+    return BatchResult(
+        out,
+        course.parts(),
+        len(items),
+        course.done_before,
+        failures,
+        seconds,
+        notes + course.notes(),
+    )
 
 
 @also(out="output")
@@ -280,6 +288,12 @@ def read(output: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
 
 def _default_model(task: Task) -> str:
     return "sam3-nano" if task == "text" else "sam2-nano"
+
+
+def _tell(tell: Callable[[str], None] | None, lines: Sequence[str]) -> None:
+    if tell is not None:
+        for line in lines:
+            tell(line)
 
 
 def _refuse_nothing(items: Sequence[Item], out: Path) -> None:
@@ -351,128 +365,6 @@ def _block_size(block: int | None, items: int) -> int:
     if block is not None:
         return as_integer("block", block, 1)
     return min(_MAX_BLOCK, max(1, items // _MAX_BLOCK))
-
-
-class _Batch:
-    """The items of a job in blocks, and what has become of them."""
-
-    def __init__(self, job: Job, items: Sequence[Item], size: int) -> None:
-        self._job = job
-        self._items = items
-        self._size = size
-        self._out = Path(job.out)
-        self._blocks = Blocks(self._out, -(-len(items) // size))
-        self._done_before = 0
-        self._failures: dict[int, list[Failure]] = {}  # of blocks that were done before
-
-    def items_of(self, block: int) -> Sequence[Item]:
-        """Return the items of a block."""
-        return self._items[block * self._size : (block + 1) * self._size]
-
-    def check(self, before: str | None, *, retry_failed: bool) -> None:
-        """Look through the rows that there are: what does not fit is done again.
-
-        That is a file that is damaged or has other rows, an image that was replaced, and, with
-        `retry_failed`, one that had an error. Other rows of their blocks are kept in a journal.
-
-        Parameters
-        ----------
-        before : str, optional
-            The folder that the inputs were below, if it is another one now: all rows must be of
-            the same contents then.
-        retry_failed : bool
-            Whether errors of earlier runs are done again.
-        """
-        self._blocks.refuse_foreign()
-        if before is not None:
-            self._refuse_other_contents(before)
-            retry_failed = True  # what was not there may be where the files are now
-        for block in range(self._blocks.count):
-            self._check(block, moved=before is not None, retry_failed=retry_failed)
-        for block in self._blocks.leftovers():
-            self._blocks.remove_journals(block)
-
-    def _rows(self, block: int) -> list[dict[str, Any]] | None:
-        """Return the rows of a block, without masks; None if it has none, or others."""
-        try:
-            rows = parquet.read_rows(self._blocks.part(block), _DESCRIBING, verify=True)
-        except (FileNotFoundError, StateError):
-            return None
-        items = self.items_of(block)
-        fits = len(rows) == len(items) and all(map(identity.is_of, rows, items))
-        return rows if fits else None
-
-    def _refuse_other_contents(self, before: str) -> None:
-        for block in range(self._blocks.count):
-            for row, item in zip(self._rows(block) or (), self.items_of(block), strict=False):
-                if not identity.is_same(item, row, 0):
-                    raise StateError(
-                        f"{self._out}: expected the files that were below {before}, found other "
-                        f"contents in {item.path}; another folder begins anew"
-                    )
-
-    def _check(self, block: int, *, moved: bool, retry_failed: bool) -> None:
-        part = self._blocks.part(block)
-        if not part.exists():
-            return
-        rows = self._rows(block)
-        if rows is None:
-            part.unlink()
-            return
-        since = part.stat().st_mtime_ns
-        kept = [
-            row
-            for row, item in zip(rows, self.items_of(block), strict=True)
-            if not (retry_failed and row["error"] is not None)
-            and (moved or identity.is_same(item, row, since))
-        ]
-        if len(kept) == len(rows):
-            self._failures[block] = _failures(rows)
-            return
-        indices = {row["index"] for row in kept}
-        journal = self._blocks.journal(block)
-        for row in parquet.read_rows(part):
-            if row["index"] in indices:
-                journal.done(row)
-        journal.close()
-        part.unlink()
-
-    def run(self, engine: str, workers: int | None, progress: Progress | None) -> None:
-        """Do the blocks that are not done."""
-        pending = self._blocks.pending()
-        left = sum(len(self.items_of(block)) for block in pending)
-        self._done_before = len(self._items) - left
-        if not pending:
-            return
-        done = self._done_before
-
-        def report(index: int, error: str | None) -> None:
-            nonlocal done
-            done += 1
-            if progress is not None:
-                progress(min(done, len(self._items)), len(self._items))
-
-        made = importlib.import_module(f"sam_rlx._batch.{_ENGINES[engine]}")
-        try:
-            made.run(self._job, workers, pending, self.items_of, report)
-        finally:
-            # Whoever gets here has ended the workers: nothing has failed that was begun.
-            self._blocks.forgive()
-
-    def result(self, seconds: float) -> BatchResult:
-        """Return what there is."""
-        parts = self._blocks.parts()
-        failures = []
-        for block, part in enumerate(parts):
-            found = self._failures.get(block)
-            failures += _failures(parquet.read_rows(part, _DESCRIBING)) if found is None else found
-        return BatchResult(self._out, parts, len(self._items), self._done_before, failures, seconds)
-
-
-def _failures(rows: Sequence[Mapping[str, Any]]) -> list[Failure]:
-    """Return which rows have an error."""
-    failed = [row for row in rows if row["error"] is not None]
-    return [Failure(row["item"], row["path"], row["error"]) for row in failed]
 
 
 __dir__ = public_names(__name__)

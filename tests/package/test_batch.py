@@ -226,6 +226,9 @@ def test_what_the_command_prints_and_returns(
     summary = json.loads(printed)
     assert (summary["items"], summary["done_before"]) == (2, 0)
     assert [failure["item"] for failure in summary["failures"]] == ["broken"]
+    assert told.startswith(
+        "2 images, boxes, sam_tiny.safetensors; first prompt: image-0000: 0: box"
+    )
     assert "1 of 2 images done" in told
     code, printed, _ = run_cli(*words, image, "--box", "5,5,40,40", "--output", tmp_path / "good")
     assert code == 0

@@ -100,6 +100,7 @@ def test_an_image_that_was_replaced_is_done_again(tmp_path: Path, run: Any) -> N
     os.utime(images[1], ns=(status.st_atime_ns, status.st_mtime_ns))
     result = run(images, tmp_path / "out", masks=True, **options)
     assert (result.done_before, result.failures) == (1, [])
+    assert result.notes == ["done again, images, whose files were replaced: 1"]
     again = batches.rows(tmp_path / "out")
     assert (again[0], again[2]) == (rows[0], rows[2])
     assert again[1]["masks"] == rows[0]["masks"] != rows[1]["masks"]

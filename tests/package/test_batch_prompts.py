@@ -53,6 +53,8 @@ def test_objects_of_a_row_are_those_of_other_surfaces(tmp_path: Path) -> None:
     assert item.prompts == (Prompt("0", ((7.0, 8.0),), (1,), BOX),)
     (item,) = _items(tmp_path, boxes=[[list(BOX), [1.0, 2.0, 3.0, 4.0]]])
     assert item.prompts == (Prompt("0", box=BOX), Prompt("1", box=(1.0, 2.0, 3.0, 4.0)))
+    (item,) = _items(tmp_path, points=[[[7, 8], [9, 9]]], labels=[[True, False]])
+    assert item.prompts == (Prompt("0", ((7.0, 8.0), (9.0, 9.0)), (1, 0)),)
     point["boxes"] = [[list(BOX)] * 2]
     (item,) = _items(tmp_path, **point)
     assert "expected several alone, or one beside points" in str(item.error)

@@ -34,8 +34,9 @@ def test_a_worker_imports_nothing_from_the_current_folder(
 def test_a_worker_imports_from_where_its_caller_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in ("käse", "first"):
-        monkeypatch.syspath_prepend(str(tmp_path / name))
+        monkeypatch.syspath_prepend(name)
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "queue.py").write_text("raise SystemExit(9)\n")
     assert _run(cwd=Path.cwd()) == 9

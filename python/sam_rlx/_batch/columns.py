@@ -104,7 +104,9 @@ class Columns:
 def _whole(name: str, labels: Any) -> Any:
     """Return labels as integers; tables may have them as floats."""
     try:
-        return [whole(one) for one in labels] if isinstance(labels, list) else whole(labels)
+        if isinstance(labels, list):
+            return [one if isinstance(one, bool) else whole(one) for one in labels]
+        return whole(labels)
     except ValueError as error:
         raise InvalidArgumentError(f"{name}: expected 1 or 0, found {error}") from error
 

@@ -12,6 +12,9 @@ from sam_rlx._batch.parquet import read_bytes, utf8
 from sam_rlx._internal.files import marks
 from sam_rlx.errors import InvalidArgumentError
 
+# Whether `st_ctime` is the time of the last change, which no program can set.
+_HAS_CHANGES = os.name == "posix"
+
 
 def digest(item: Item) -> str:
     """Return the SHA-256 of the contents of an item: of its file, or its bytes in a table."""
@@ -45,7 +48,7 @@ def is_same(item: Item, row: Mapping[str, Any], written_ns: int) -> bool:
     try:
         status = Path(item.path).stat()
         changed = max(status.st_mtime_ns, status.st_ctime_ns)
-        if changed < written_ns and row["path"] == utf8(item.path):
+        if _HAS_CHANGES and changed < written_ns and row["path"] == utf8(item.path):
             return True
         return bool(digest(item) == row["sha256"])
     except OSError:

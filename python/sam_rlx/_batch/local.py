@@ -41,7 +41,8 @@ def _command() -> list[str]:
     of images are not code. This package itself is found also there, after everything else.
     """
     package = str(Path(__file__).parents[2])
-    path = [entry for entry in sys.path if Path(entry).is_absolute() and not _is_current(entry)]
+    entries = [os.path.abspath(entry) for entry in sys.path if entry]  # noqa: PTH100
+    path = [entry for entry in entries if not _is_current(entry)]
     if package not in path:
         path.append(package)
     names = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s"}
