@@ -80,7 +80,7 @@ def local_path(name: str) -> Path | None:
 
 
 def _refuse_odd(path: Path) -> None:
-    """Raise `CheckpointError` for a file that is none of any program, such as a web page."""
+    """Raise `CheckpointError` for a file that no program reads as a model, such as a web page."""
     if not path.is_file():
         return
     with path.open("rb") as file:

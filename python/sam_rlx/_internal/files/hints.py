@@ -27,7 +27,7 @@ def not_found(where: str, name: str | os.PathLike[str], expected: str) -> FileNo
 
 
 def odd_file(start: bytes) -> str:
-    """Return what the first bytes of a file are that is none of a model, an image, a clip, ...
+    """Return what a file is that no program of ours reads, by its first bytes.
 
     Parameters
     ----------
