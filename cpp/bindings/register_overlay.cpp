@@ -11,6 +11,7 @@
 
 // What Python gets (see _core.pyi):
 //   overlay(image, masks, colors, opacity, line, boxes, box_colors, points, point_colors) -> image
+//   overlay_runs(image, run lengths of each mask, colors, opacity, line) -> image
 namespace sam_rlx {
 namespace {
 
@@ -40,7 +41,7 @@ py::array_t<std::uint8_t> overlay(const py::array& image, const std::vector<Mask
     if (masks[i].shape(0) != view.height || masks[i].shape(1) != view.width) {
       fail("mask", "the shape of the image", shape_of(masks[i], "mask").str());
     }
-    drawn.masks.push_back({pixels, colors[i]});
+    drawn.masks.push_back({.pixels = pixels, .color = colors[i]});
   }
   check_rows(boxes, 4, box_colors.size(), "boxes");
   for (std::size_t i = 0; i < box_colors.size(); ++i) {
@@ -58,9 +59,34 @@ py::array_t<std::uint8_t> overlay(const py::array& image, const std::vector<Mask
   return out;
 }
 
+py::array_t<std::uint8_t> overlay_runs(const py::array& image,
+                                       const std::vector<Array<std::uint32_t>>& counts,
+                                       const std::vector<Rgb>& colors, float opacity, double line) {
+  const ImageArray source(image);
+  const ImageView view = source.view();
+  if (counts.size() != colors.size()) {
+    fail("colors", std::to_string(counts.size()) + " colours", std::to_string(colors.size()));
+  }
+  if (!(line >= 1.0 && line <= 1024.0)) fail("line", "1 to 1024", std::to_string(line));
+  std::vector<Rle> runs;
+  runs.reserve(counts.size());
+  Overlay drawn{.opacity = opacity, .line = line};
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    runs.push_back(rle_from(counts[i], {view.height, view.width}));
+    drawn.masks.push_back({.runs = &runs[i], .color = colors[i]});
+  }
+  auto out = make_array<std::uint8_t>({view.height, view.width, 3});
+  std::uint8_t* const pixels = out.mutable_data();
+  const GilRelease release;
+  draw_overlay(view, drawn, pixels);
+  return out;
+}
+
 }  // namespace
 
 void register_overlay(py::module_& m) {
+  m.def("overlay_runs", overlay_runs, py::arg("image"), py::arg("counts"), py::arg("colors"),
+        py::arg("opacity"), py::arg("line"));
   m.def("overlay", overlay, py::arg("image"), py::arg("masks"), py::arg("colors"),
         py::arg("opacity"), py::arg("line"), py::arg("boxes"), py::arg("box_colors"),
         py::arg("points"), py::arg("point_colors"));

@@ -34,9 +34,13 @@ class MaskPainter {
  public:
   MaskPainter(const PaintedMask& mask, std::int64_t height, std::int64_t width,
               const Overlay& overlay)
-      : mask_(mask), height_(height), width_(width), opacity_(overlay.opacity) {
+      : mask_(mask), height_(height), width_(width), pitch_(width), opacity_(overlay.opacity) {
     radius_ = static_cast<std::int64_t>(std::ceil(overlay.line));
-    find_sides();
+    if (mask.runs != nullptr) {
+      take_sides(rle_box(*mask.runs), rle_area(*mask.runs) > 0);
+    } else {
+      find_sides();
+    }
     for (std::size_t c = 0; c < 3; ++c) {
       light_[c] = mask.color[c] + (255.0F - mask.color[c]) * 0.35F;
     }
@@ -46,11 +50,12 @@ class MaskPainter {
   // What is within the radius of a pixel of the mask: all that is drawn on.
   const Region& sides() const { return sides_; }
 
-  // Blends into rows [begin, end), which `band` (end - begin, width, 3) holds.
-  void paint(Span rows, float* band) {
+  // Blends into rows [begin, end), which `band` (end - begin, width, 3) holds. `decoded` is scratch.
+  void paint(Span rows, float* band, std::vector<std::uint8_t>& decoded) {
     const std::int64_t first = rows.begin;
     rows = {std::max(rows.begin, sides_.rows.begin), std::min(rows.end, sides_.rows.end)};
     if (rows.begin >= rows.end) return;
+    if (mask_.runs != nullptr) decode({rows, sides_.columns}, decoded);
     for (std::int64_t x = sides_.columns.begin; x < sides_.columns.end; x += kTile) {
       const Region tile{rows, {x, std::min(x + kTile, sides_.columns.end)}};
       float* const pixels = band + 3 * (width_ * (rows.begin - first) + x);
@@ -91,6 +96,44 @@ class MaskPainter {
     }
   }
 
+  void take_sides(const PixelBox& box, bool any) {
+    if (!any) return;
+    sides_ = widened({{box.y0, box.y1 + 1}, {box.x0, box.x1 + 1}}, radius_,
+                     {{0, height_}, {0, width_}});
+  }
+
+  // The pixels that count for a tile with these rows, from runs.
+  void decode(const Region& tile, std::vector<std::uint8_t>& out) {
+    const auto [rows, columns] = widened(tile, 2 * radius_, sides_);
+    first_row_ = rows.begin;
+    first_column_ = columns.begin;
+    pitch_ = columns.end - columns.begin;
+    out.assign(static_cast<std::size_t>(pitch_ * (rows.end - rows.begin)), 0);
+    mask_.pixels = out.data();
+    std::int64_t begin = 0;
+    bool set = false;
+    for (const std::uint32_t count : mask_.runs->counts) {
+      const std::int64_t end = begin + count;
+      // A run goes down a column and on at the top of the next one.
+      for (std::int64_t at = begin; set && at < end;) {
+        const std::int64_t x = at / height_, top = x * height_;
+        const std::int64_t stop = std::min(end, top + height_);
+        for (std::int64_t y = std::max(at - top, rows.begin); y < std::min(stop - top, rows.end);
+             ++y) {
+          out[static_cast<std::size_t>((y - first_row_) * pitch_ + x - first_column_)] = 1;
+        }
+        at = stop;
+      }
+      begin = end;
+      set = !set;
+    }
+  }
+
+  // A pixel of sides_, and those behind it in its row.
+  const std::uint8_t* at(std::int64_t y, std::int64_t x) const {
+    return mask_.pixels + (y - first_row_) * pitch_ + (x - first_column_);
+  }
+
   static std::uint64_t eight(const std::uint8_t* bytes) {
     std::uint64_t value;
     std::memcpy(&value, bytes, sizeof value);
@@ -110,9 +153,9 @@ class MaskPainter {
     const std::int64_t count = columns.end - columns.begin;
     bool any = false, all = true;
     for (std::int64_t y = rows.begin; y < rows.end; ++y) {
-      const std::uint8_t* const row = mask_.pixels + y * width_ + columns.begin;
+      const std::uint8_t* const pixels = at(y, columns.begin);
       std::int64_t set = 0;
-      for (std::int64_t i = 0; i < count; ++i) set += row[i] != 0 ? 1 : 0;
+      for (std::int64_t i = 0; i < count; ++i) set += pixels[i] != 0 ? 1 : 0;
       any = any || set > 0;
       all = all && set == count;
       if (any && !all) return Kind::kMixed;
@@ -133,7 +176,7 @@ class MaskPainter {
   void find_shares(const Region& tile) {
     const Region around = widened(tile, radius_, sides_);
     pad(around, [&](std::int64_t y, std::int64_t x) {
-      return mask_.pixels[y * width_ + x] != 0 ? 1.0F : 0.0F;
+      return *this->at(y, x) != 0 ? 1.0F : 0.0F;
     });
     average(around, once_);
     const std::int64_t pitch = around.columns.end - around.columns.begin;
@@ -199,7 +242,7 @@ class MaskPainter {
     const std::int64_t count = tile.columns.end - tile.columns.begin;
     const float* share = shares_.data();
     for (std::int64_t y = tile.rows.begin; y < tile.rows.end; ++y, pixels += 3 * width_) {
-      const std::uint8_t* const inside = mask_.pixels + y * width_ + tile.columns.begin;
+      const std::uint8_t* const inside = at(y, tile.columns.begin);
       for (std::int64_t x = 0; x < count; ++x, ++share) {
         const float border = std::clamp(2.0F - 4.0F * std::abs(*share - 0.5F), 0.0F, 1.0F);
         const float filling = inside[x] != 0 ? opacity_ : 0.0F;
@@ -215,6 +258,8 @@ class MaskPainter {
 
   PaintedMask mask_;
   std::int64_t height_, width_, radius_ = 0;
+  // Where mask_.pixels begin in the image, and how far its rows are apart.
+  std::int64_t first_row_ = 0, first_column_ = 0, pitch_;
   float opacity_;
   Region sides_;
   Rgb light_{};                             // of the outline
@@ -302,6 +347,7 @@ void draw_overlay(const ImageView& image, const Overlay& overlay, std::uint8_t* 
     points.push_back(reach_of(point, overlay.line, height, width));
   }
   std::vector<float> band(static_cast<std::size_t>(3 * kTile * width));
+  std::vector<std::uint8_t> decoded;
   for (std::int64_t y = 0; y < height; y += kTile) {
     const Span rows{y, std::min(y + kTile, height)};
     // Other columns stay as they are.
@@ -320,7 +366,7 @@ void draw_overlay(const ImageView& image, const Overlay& overlay, std::uint8_t* 
       std::copy(source + 3 * used.begin, source + 3 * used.end,
                 band.data() + 3 * (width * (row - y) + used.begin));
     }
-    for (MaskPainter& painter : painters) painter.paint(rows, band.data());
+    for (MaskPainter& painter : painters) painter.paint(rows, band.data(), decoded);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       float* const pixels = band.data() + 3 * width * (row - y);
       for (std::size_t i = 0; i < boxes.size(); ++i) {

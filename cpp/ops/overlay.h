@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "core/image.h"
+#include "ops/rle.h"
 
 namespace sam_rlx {
 
 // Red, green, blue: 0 to 255.
 using Rgb = std::array<float, 3>;
 
-// A mask (height, width) of bytes, 0 or not, and the colour of its object.
+// A mask (height, width) of bytes, 0 or not, or of runs; and the colour of its object.
 struct PaintedMask {
   const std::uint8_t* pixels = nullptr;
+  const Rle* runs = nullptr;  // of which the rows of one band are decoded at a time
   Rgb color{};
 };
 

@@ -387,4 +387,11 @@ def overlay(
     points: NDArray[np.float64],
     point_colors: Sequence[Sequence[float]],
 ) -> NDArray[np.uint8]: ...
+def overlay_runs(
+    image: NDArray[np.uint8],
+    counts: Sequence[NDArray[np.uint32]],
+    colors: Sequence[Sequence[float]],
+    opacity: float,
+    line: float,
+) -> NDArray[np.uint8]: ...
 def set_poll_hook(hook: Callable[[], object] | None) -> None: ...

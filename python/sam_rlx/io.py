@@ -17,6 +17,7 @@ from sam_rlx._image_files import pillow as pillow
 from sam_rlx._image_files import read_image as read_image
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.files.results import write_arrays, write_document
+from sam_rlx._internal.files.targets import check_folder
 from sam_rlx._internal.formats import coco
 from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx._mask_files import read_mask as read_mask
@@ -66,9 +67,15 @@ def write_masks(
     -------
     list of Path
         The files, in the order of `masks`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The folder is new and its name ends as files do, such as ``masks.png``.
     """
     paths = []
     folder = as_path(directory)
+    check_folder(folder)
     for index, mask in enumerate(as_items("masks", masks)):
         path = folder / f"mask_{index:03d}.png"
         write_image(path, mask)

@@ -100,7 +100,7 @@ def overlay(
     colors = [color(identity) for identity in numbers]
     corners, kinds = _as_marks("box", boxes, box_labels, 4, _BOX_COLORS)
     points, labels = _as_marks("point", point_coords, point_labels, 2, _POINT_COLORS)
-    line = max(2.0, min(height, width) / 220.0)
+    line = _line((height, width))
     drawn = _core.overlay(pixels, layers, colors, opacity, line, corners, kinds, points, labels)
     if captions is None:
         return drawn
@@ -135,15 +135,23 @@ def overlay_records(
     ndarray (H, W, 3), uint8
         A new image.
     """
+    pixels = as_rgb(image)
+    hw = (pixels.shape[0], pixels.shape[1])
     found = as_items("records", records)
     for index, record in enumerate(found):
-        if not (hasattr(record, "area") and hasattr(record, "mask")):
+        if not (hasattr(record, "area") and hasattr(record, "counts")):
             raise InvalidArgumentError(
                 f"records[{index}]: expected MaskRecord, found {type(record).__name__}"
             )
+        if tuple(record.size) != hw:
+            raise InvalidArgumentError(
+                f"records[{index}]: expected a mask of shape {hw}, found {tuple(record.size)}"
+            )
+    opacity = as_number("opacity", opacity, 0.0, 1.0)
     numbered = sorted(enumerate(found), key=lambda pair: -pair[1].area)
-    masks = [record.mask() for _, record in numbered]
-    return overlay(image, masks, identities=[number for number, _ in numbered], opacity=opacity)
+    counts = [record.counts for _, record in numbered]
+    colors = [color(number) for number, _ in numbered]
+    return _core.overlay_runs(pixels, counts, colors, opacity, _line(hw))
 
 
 @also(box="boxes")
@@ -198,6 +206,11 @@ def overlay_concepts(
         point_labels=point_labels,
         opacity=opacity,
     )
+
+
+def _line(hw: tuple[int, int]) -> float:
+    """Return how wide outlines are, in pixels."""
+    return max(2.0, min(hw) / 220.0)
 
 
 _Marks: TypeAlias = tuple[NDArray[np.float64], list[tuple[int, int, int]]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from sam_rlx._batch.items import Item, Prompt
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.journal import Blocks, Journal
 from sam_rlx._batch.work import BlockWorker
+from sam_rlx._internal.files import locks
 from support import batches
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
@@ -216,8 +216,8 @@ def test_a_drive_without_locks(done: Path, run: Any, monkeypatch: pytest.MonkeyP
     def none(*_: Any) -> None:
         raise OSError(errno.ENOTSUP, "no locks")
 
-    monkeypatch.setattr(fcntl, "flock", none)
-    with pytest.warns(UserWarning, match="expected a file system with locks, found no locks"):
+    monkeypatch.setattr(locks, "flock", none)
+    with pytest.warns(UserWarning, match="expected a file system with locks, found none"):
         assert run(done / "in", done / "out").done_before == 4
 
 

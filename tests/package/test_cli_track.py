@@ -181,3 +181,37 @@ def test_prompts_outside_are_refused(
     assert found == code
     assert text in err
     assert not (tmp_path / "out").exists()
+
+
+def test_frames_of_a_folder_give_results_their_names(
+    run: Callable[..., tuple], tmp_path: Path
+) -> None:
+    """Shots that begin at 1001 and have gaps: each mask belongs to the frame of its name."""
+    frames = tmp_path / "frames"
+    for number in (1001, 1003, 1010):
+        io.write_image(frames / f"shot_{number}.png", np.full((48, 64, 3), 9, np.uint8))
+    (frames / "notes.txt").write_text("x")
+    code, _, err = run(*POINT, "--object", "a_b", "--output", "out", video=frames)
+    assert code == 0
+    assert "3 frames, point of 'a_b', " in err
+    assert "passed over: 1 file of another kind (notes.txt)" in err
+    document = json.loads((tmp_path / "out" / "masks.json").read_text())
+    assert [image["file_name"] for image in document["images"]] == [
+        "shot_1001.png",
+        "shot_1003.png",
+    ]
+    written = sorted(path.name for path in (tmp_path / "out" / "masks").iterdir())
+    assert written == ["a_b_shot_1001.png", "a_b_shot_1003.png"]
+    # A second run with fewer frames takes the masks of the first one away.
+    assert run(*POINT, "--object", "a_b", "--output", "out", "--frame", 2, video=frames)[0] == 0
+    written = sorted(path.name for path in (tmp_path / "out" / "masks").iterdir())
+    assert written == ["a_b_shot_1010.png"]
+
+
+@pytest.mark.parametrize("words", [["--output", "o.mp4", "--json", "o.mp4"], ["--json", "o.png"],
+                                   ["--masks", "m.png"]])  # fmt: skip
+def test_names_of_other_kinds_of_files(
+    run: Callable[..., tuple], tmp_path: Path, words: list[str]
+) -> None:
+    assert run(*POINT, *words)[0] == 2
+    assert not list(tmp_path.iterdir())

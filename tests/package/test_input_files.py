@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io as streams
 import os
 import time
 import unicodedata
@@ -232,3 +233,18 @@ def test_odd_files_are_told_by_every_reader(tmp_path: Path) -> None:
             read("https://example.org/a.bin")
         with pytest.raises(FileNotFoundError):
             read("~nobody-of-that-name.bin")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "error"),
+    [
+        (None, FileNotFoundError),
+        (streams.TextIOWrapper(streams.BytesIO(b"\xff\xfe"), "utf-8"), InvalidArgumentError),
+    ],
+)
+def test_a_standard_input_that_is_no_list(
+    stdin: object, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", stdin)
+    with pytest.raises(error, match="--list"):
+        inputs.read_list("-")

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sam_rlx import viz
+import sam_rlx
+from sam_rlx import _core, viz
+from sam_rlx.generator import MaskRecord
 
 _POINTS = {1: (57, 211, 83), 0: (240, 62, 62), -1: (150, 150, 150)}
 _BOXES = {1: (255, 214, 10), 0: (240, 62, 62)}
@@ -121,3 +123,36 @@ def test_strided_images_and_masks() -> None:
     )
     counted = viz.overlay(image, mask.astype(np.uint8) * 7)
     np.testing.assert_array_equal(counted, viz.overlay(image, mask))
+
+
+@pytest.mark.parametrize("hw", [(40, 50), (33, 97), (300, 70), (1, 9), (9, 1)])
+def test_records_are_drawn_from_their_runs(hw: tuple[int, int]) -> None:
+    """As their masks are: of any form, also empty and full ones, in bands that cut them."""
+    rng = np.random.default_rng(sum(hw))
+    y, x = np.mgrid[: hw[0], : hw[1]]
+    masks = [
+        np.zeros(hw, bool),
+        np.ones(hw, bool),
+        rng.random(hw) < 0.5,
+        (y - hw[0] / 2) ** 2 + (x - hw[1] / 3) ** 2 < (min(hw) / 3) ** 2,
+        (y >= hw[0] - 2) & (x < 3),
+        (x >= hw[1] - 1),
+    ]
+    image = rng.integers(0, 256, (*hw, 3), np.uint8)
+    records = [
+        MaskRecord(
+            dict.fromkeys(("bbox", "predicted_iou", "point_coords", "stability_score", "crop_box"))
+            | {"counts": _core.rle_encode(mask), "size": hw, "area": int(mask.sum())}
+        )
+        for mask in masks
+    ]
+    order = sorted(range(len(masks)), key=lambda at: -records[at].area)
+    expected = viz.overlay(image, [masks[at] for at in order], identities=order, opacity=0.4)
+    np.testing.assert_array_equal(viz.overlay_records(image, records, opacity=0.4), expected)
+
+
+def test_records_of_another_image_are_refused() -> None:
+    fields = dict.fromkeys(("bbox", "predicted_iou", "point_coords", "stability_score", "crop_box"))
+    record = MaskRecord(fields | {"counts": np.array([6], np.uint32), "size": (2, 3), "area": 0})
+    with pytest.raises(sam_rlx.InvalidArgumentError, match=r"records\[0\]: expected a mask of"):
+        viz.overlay_records(np.zeros((3, 2, 3), np.uint8), [record])

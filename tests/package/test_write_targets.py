@@ -52,6 +52,13 @@ def test_files_of_other_kinds_stay(kind: str, tmp_path: Path) -> None:
     WRITERS[kind](name)
 
 
+def test_a_folder_is_not_called_as_a_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="expected the name of a folder"):
+        io.write_masks(tmp_path / "masks.png", [np.ones((3, 3), bool)])
+    assert not list(tmp_path.iterdir())
+    io.write_masks(tmp_path / "run.3", [np.ones((3, 3), bool)])
+
+
 def test_inputs_stay(tmp_path: Path) -> None:
     source, link = tmp_path / "a.json", tmp_path / "b.json"
     source.write_text("{}")

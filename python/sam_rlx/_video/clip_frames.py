@@ -111,7 +111,7 @@ class ClipFrames:
             raise self._fail(expected, found) from error
 
     def _odd(self) -> str:
-        """Return what the file is, if it is none of a decoder's, such as a web page."""
+        """Return what the file is, if no decoder reads it, such as a web page."""
         if isinstance(self._source, bytes):
             return hints.odd_file(self._source[: hints.START])
         with self._source.open("rb") as file:

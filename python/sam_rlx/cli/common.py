@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sam_rlx import _options, io
 from sam_rlx._internal.files.marks import is_own_file, is_own_image
 from sam_rlx._internal.files.suffixes import PassedOver
-from sam_rlx._internal.files.targets import check_suffix
+from sam_rlx._internal.files.targets import check_folder, check_suffix
 from sam_rlx._internal.files.targets import is_same_file as is_same_file
 from sam_rlx._printable import printable
 from sam_rlx._progress import bars_aside, terminal_clock
@@ -165,6 +165,15 @@ def check_kind(option: str, path: Path | None, kind: str) -> None:
             check_suffix(path, (kind,))
     except InvalidArgumentError as error:
         raise UsageError(f"{option}: {error}") from error
+
+
+def check_directory(option: str, path: Path | None, several: str = "") -> None:
+    """Raise `UsageError` if a folder of results would have the name of a file."""
+    try:
+        if path is not None:
+            check_folder(path)
+    except InvalidArgumentError as error:
+        raise UsageError(f"{option}: expected a directory{several}, found {path}") from error
 
 
 def refuse_twice(results: Iterable[Path | None]) -> None:

@@ -17,7 +17,6 @@ from sam_rlx import io
 from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.marks import JSON_MARK
 from sam_rlx._internal.files.results import write_arrays
-from sam_rlx._internal.files.suffixes import telling
 from sam_rlx._internal.formats import coco
 from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx.cli.common import (
@@ -25,6 +24,7 @@ from sam_rlx.cli.common import (
     OUTPUT,
     Sources,
     UsageError,
+    check_directory,
     check_kind,
     print_json,
     refuse_foreign,
@@ -229,8 +229,7 @@ class Outputs:
             ("--masks", self._masks),
             ("--npz", self._npz if self.several else None),
         ):
-            if folder is not None and not folder.is_dir() and telling(folder.name):
-                raise UsageError(f"{option}: expected a directory{several}, found {folder}")
+            check_directory(option, folder, several)
         if not self.several:
             refuse_twice((*self.of("").singles(), self._joint))
 

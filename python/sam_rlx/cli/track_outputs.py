@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sam_rlx import io, viz
 from sam_rlx._internal.files.inputs import file_name as file_name
 from sam_rlx._internal.files.marks import JSON_MARK
-from sam_rlx._internal.files.suffixes import telling
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.frames import FrameSource
 from sam_rlx._video.types import VideoFrame
@@ -51,8 +50,7 @@ class TrackOutputs:
         if not (self.video or self.masks or self.json):
             raise UsageError("expected one of --output, --json or --masks, found none")
         named = None if self.json in (None, "-") else Path(str(self.json))
-        if self.masks is not None and not self.masks.is_dir() and telling(self.masks.name):
-            raise UsageError(f"--masks: expected a directory, found {self.masks}")
+        common.check_directory("--masks", self.masks)
         common.refuse_twice((self.video, named))
         self._refuse([args.video, *mask_files])
         common.check_kind("--json", named, "JSON")

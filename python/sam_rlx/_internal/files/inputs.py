@@ -37,7 +37,7 @@ def read_list(name: str) -> list[str]:
 
     A line that begins with ``#`` is a comment, unless there is a file of that name.
     """
-    text = sys.stdin.read() if name == "-" else _contents(home(name))
+    text = _text_of(name)
     lines = [line.strip() for line in text.splitlines()]
     found = [line for line in lines if line and not (line[0] == "#" and not _exists(line))]
     if not found:
@@ -49,10 +49,15 @@ def _exists(name: str) -> bool:
     return "\0" not in name and os.path.lexists(name)
 
 
-def _contents(path: Path) -> str:
-    if not path.exists():
-        raise FileNotFoundError(f"--list: expected a text file, found none at {path}")
+def _text_of(name: str) -> str:
+    path = Path("stdin") if name == "-" else home(name)
     try:
+        if name == "-":
+            if sys.stdin is None:
+                raise FileNotFoundError("--list -: expected an open standard input, found none")
+            return sys.stdin.read()
+        if not path.exists():
+            raise FileNotFoundError(f"--list: expected a text file, found none at {path}")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(

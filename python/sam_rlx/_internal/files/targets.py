@@ -91,6 +91,15 @@ def check_suffix(path: Path, kinds: Iterable[str]) -> None:
         )
 
 
+def check_folder(path: Path) -> None:
+    """Raise `InvalidArgumentError` if a new folder would have the name of a file."""
+    if not path.is_dir() and suffixes.telling(path.name):
+        raise InvalidArgumentError(
+            f"{path}: expected the name of a folder, found one that ends in "
+            f"{suffixes.telling(path.name)!r}"
+        )
+
+
 def _other_kind(path: Path, kinds: tuple[str, ...]) -> str:
     """Return the kind of a file that is there, "" if it may be replaced."""
     if not path.is_file():
