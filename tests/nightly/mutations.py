@@ -1,12 +1,12 @@
 """Seed faults into a copy of the sources, and look which of them the default test run finds.
 
-    python tests/nightly/mutations.py FOLDER [--faults 12] [--seed 1] [--tests OTHER_TREE]
+    python tests/nightly/mutations.py FOLDER [--faults 12] [--seed 1] [--jobs 2]
 
 Run it in an environment that has the package's requirements: the copy is installed there. Each
-fault is switched on by the variable `SAM_RLX_FAULT`, so that one build holds all of them. A first
-run without a fault tells which files of tests reach which fault; then each fault meets these
-files, the quickest first, until one fails. `--tests` gives the faults that were not found to the
-tests of another tree too: what these find, and the first ones do not, is lost.
+fault is switched on by the variable `SAM_RLX_FAULT`, so that one build holds all of them. Runs of
+the default tests and of the slow ones, without a fault, tell which files of tests reach which
+fault; then each fault meets these files, the quickest first, until one fails. What only slow tests
+find is lost to the default run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -209,34 +211,40 @@ def measured(report: Path) -> tuple[dict[str, float], list[str]]:
     return dict(seconds), failed
 
 
-def first_run(tree: Path, work: Path, label: str) -> tuple[dict[int, set[str]], dict, list[str]]:
-    """Run the default tests without a fault: files that reach each fault, seconds, failures."""
+@dataclass
+class Suite:
+    """A choice of tests: which files reach each fault, their seconds, what fails without one."""
+
+    options: tuple[str, ...]
+    reached: dict[int, set[str]]
+    seconds: dict[str, float]
+    failed: list[str]
+
+    def killer(self, tree: Path, fault: int, limit: float) -> str | None:
+        """Return the first file of tests that fails with a fault, within a time."""
+        start = time.monotonic()
+        for file in sorted(self.reached[fault], key=lambda file: self.seconds.get(file, 0)):
+            left = [f"--deselect={test}" for test in self.failed if test.startswith(file)]
+            options = (*self.options, "-x", "-n0", "--timeout=60", file, *left)
+            if pytest(tree, *options, SAM_RLX_FAULT=str(fault)) not in (0, 5):
+                return file
+            if time.monotonic() - start > limit:
+                break
+        return None
+
+
+def first_run(tree: Path, work: Path, label: str, *options: str, processes: int) -> Suite:
+    """Run tests without a fault, unless that was done."""
     log, report = work / f"{label}.log", work / f"{label}.xml"
     if not report.exists():
-        log.unlink(missing_ok=True)
-        pytest(tree, f"--junitxml={report}", SAM_RLX_FAULT_LOG=str(log))
+        log.write_text("")
+        spread = (f"-n{processes}", f"--maxprocesses={processes}")
+        pytest(tree, *options, *spread, f"--junitxml={report}", SAM_RLX_FAULT_LOG=str(log))
     reached: dict[int, set[str]] = defaultdict(set)
     for line in log.read_text().splitlines():
         number, _, file = line.partition(" ")
         reached[int(number)].add(file)
-    return reached, *measured(report)
-
-
-def killer(
-    tree: Path, number: int, files: list[str], failed: list[str], limit: float
-) -> str | None:
-    """Return the first file of tests that fails with a fault."""
-    start = time.monotonic()
-    for file in files:
-        skipped = [f"--deselect={test}" for test in failed if test.startswith(file)]
-        status = pytest(
-            tree, "-x", "-n0", "--timeout=300", file, *skipped, SAM_RLX_FAULT=str(number)
-        )
-        if status not in (0, 5):
-            return file
-        if time.monotonic() - start > limit:
-            return None
-    return None
+    return Suite(options, reached, *measured(report))
 
 
 def main() -> None:
@@ -245,43 +253,39 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--faults", type=int, default=12, help="in each area")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tests", type=Path, help="a tree whose tests meet what was not found")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of tests at a time")
     parser.add_argument("--limit", type=float, default=600, help="seconds for one fault")
     args = parser.parse_args()
     work = args.folder.resolve()
     tree = work / "tree"
     if not tree.exists():
         tree.mkdir(parents=True)
-        files = subprocess.run(
-            ["git", "-C", str(ROOT), "archive", "HEAD"], stdout=subprocess.PIPE, check=True
-        )
+        archive = ["git", "-C", str(ROOT), "archive", "HEAD"]
+        files = subprocess.run(archive, stdout=subprocess.PIPE, check=True)
         subprocess.run(["tar", "-x", "-C", str(tree)], input=files.stdout, check=True)
         faults = choose(tree, args.faults, args.seed)
         add_switches(tree, faults)
         (work / "faults.json").write_text(json.dumps(faults, indent=1))
     faults = json.loads((work / "faults.json").read_text())
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
-    subprocess.run(
-        [*install, "-e", str(tree)],
-        env={**os.environ, "CXXFLAGS": f"-include {tree / 'fault.h'}"},
-        check=True,
-    )
-    reached, seconds, failed = first_run(tree, work, "default")
-    other = None if args.tests is None else first_run(args.tests.resolve(), work, "other")
-    lost = 0
-    for fault in faults:
-        number = fault["number"]
-        order = sorted(reached[number], key=lambda file: seconds.get(file, 0))
-        found = killer(tree, number, order, failed, args.limit)
-        line = f"{number} {fault['area']} {fault['path']}:{fault['line']} {fault['kind']}: "
-        line += found or f"not found ({len(order)} files reach it)"
-        if found is None and other is not None:
-            order = sorted(other[0][number], key=lambda file: other[1].get(file, 0))
-            before = killer(args.tests.resolve(), number, order, other[2], args.limit)
-            lost += before is not None
-            line += f"; the other tests: {before or 'not found'}"
-        print(line, flush=True)
-    print(f"{len(faults)} faults, {lost} lost")
+    flags = {"CXXFLAGS": f"-include {tree / 'fault.h'}"}
+    subprocess.run([*install, "-e", str(tree)], env={**os.environ, **flags}, check=True)
+    default = first_run(tree, work, "default", processes=args.jobs)
+    slow = first_run(tree, work, "slow", "--full", "-m", "slow", processes=args.jobs)
+
+    def meet(fault: dict[str, object]) -> bool:
+        number = int(str(fault["number"]))
+        found = default.killer(tree, number, args.limit)
+        late = None if found else slow.killer(tree, number, args.limit)
+        files = len(default.reached[number])
+        result = found or (f"lost: {late}" if late else f"not found, {files} files reach it")
+        where = f"{number:3} {fault['area']:10} {fault['path']}:{fault['line']}"
+        print(f"{where} {fault['kind']}: {result}", flush=True)
+        return late is not None
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        lost = sum(pool.map(meet, faults))
+    print(f"{len(faults)} faults, {lost} found by slow tests alone")
     raise SystemExit(1 if lost else 0)
 
 
