@@ -12,12 +12,15 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx._interactive import limits as session_limits
+from sam_rlx._saved_arrays import MAX_UNPACKED
 from sam_rlx._serve import server
 from sam_rlx._serve.app import create_app
 from sam_rlx._serve.engine import Engine
@@ -273,3 +276,41 @@ def test_images_of_many_pixels_are_refused_before_they_are_unpacked(model: sam_r
         tab.receive_bytes()
         tab.send_bytes(packed({"type": "open", "names": ["a"]}, [base64.b64decode(image_text(1))]))
         assert "at most 4000 pixels" in unpacked(tab.receive_bytes())[0]["text"]
+
+
+@pytest.mark.source_tree
+def test_the_docs_state_the_limits() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    lines = text.partition("### Limits")[2].partition("\n\n|")[2].partition("\n\n")[0].splitlines()
+    rows = dict([cell.strip() for cell in line.strip(" |").split("|")] for line in lines[2:])
+
+    def mb(count: int) -> str:
+        return f"{count // 1_000_000} MB"
+
+    at = LIMITS
+    assert list(rows.values()) == [
+        f"{at.header_seconds:g} s",
+        f"{mb(at.body_bytes)}, {at.body_seconds:g} s",
+        mb(at.held_bytes),
+        f"{at.strangers}",
+        f"{at.clients}",
+        f"{at.stall_seconds:g} s",
+        mb(at.unread_bytes),
+        f"{at.tabs}",
+        f"{at.images}",
+        f"{at.pixels // 1_000_000} million",
+        f"{at.queue}, {at.queue_seconds:g} s",
+        f"{at.json_values:,}",
+        f"{at.document_values:,}",
+        mb(MAX_UNPACKED),
+        f"{session_limits.MAX_LABELS}",
+        f"{at.points}",
+        f"{at.boxes}",
+        f"{at.texts}",
+        f"{at.tasks}",
+        f"{mb(at.body_bytes)}, {at.fetch_seconds:g} s in all",
+        f"{session_limits.MAX_OBJECTS:,}",
+        f"{session_limits.MAX_UNDO} changes, {mb(session_limits.MAX_UNDO_BYTES)} of masks",
+        f"{session_limits.MAX_POINTS_PER_SIDE}",
+    ]
+    assert at.points == session_limits.MAX_POINTS
