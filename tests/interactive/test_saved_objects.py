@@ -234,6 +234,16 @@ def test_of_a_stack_of_labels_the_first_page_is_read_with_a_warning(session: Ima
         session.call("load", name="labels.tif", contents=contents)
 
 
+def test_annotations_without_a_mask_are_passed_over(session: ImageSession) -> None:
+    box = {"bbox": [1, 2, 3, 4]}
+    contents = coco([box, MASK, {**box, "segmentation": []}])
+    with pytest.warns(sam_rlx.MediaWarning, match=r"2 annotations.*annotations\[0\], .*\[2\]"):
+        session.call("load", name="f.json", contents=contents)
+    assert len(session.document.objects) == 1
+    with pytest.raises(InvalidArgumentError, match=r"annotations\[0\]: expected a segmentation"):
+        session.call("load", name="f.json", contents=coco([box, box]))
+
+
 def bomb() -> bytes:
     """Return a small archive that says to be large."""
     file = streams.BytesIO()

@@ -36,7 +36,7 @@ Size: TypeAlias = tuple[int, int]  # H, W
 class SavedObject:
     """An object of a file; what the file does not say is None."""
 
-    mask: NDArray[np.bool_]
+    mask: PackedMask
     name: str | None = None
     color: Color | None = None
     score: float = 1.0
@@ -72,7 +72,7 @@ def with_saved(document: Document, saved: Sequence[SavedObject]) -> Document:
                 (one.name or "").strip()[:_MAX_NAME] or f"object {number + at}",
                 one.color or viz.color(number + at),
                 text=one.text,
-                candidates=(PackedMask.of(one.mask),),
+                candidates=(one.mask,),
                 scores=(one.score,),
             )
             for at, one in enumerate(saved)
@@ -118,7 +118,7 @@ def _described(name: str, text: Any) -> dict[str, Any]:
 def _named(where: str, mask: NDArray[np.bool_], said: Any) -> SavedObject:
     if not isinstance(said, dict):
         raise InvalidArgumentError(f"{where}: expected an object of JSON, found {shown(said)}")
-    return SavedObject(mask, *described(where, said))
+    return SavedObject(PackedMask.of(mask), *described(where, said))
 
 
 def described(where: str, said: dict[str, Any]) -> tuple[str | None, Color | None, float]:
