@@ -14,6 +14,11 @@ from sam_rlx._serve.stopping import Stop, poll
 
 _GRACE = 3  # seconds that open requests have when the server ends
 _BACKLOG = 512
+# A server that begins anew takes its port at once. On Windows SO_REUSEADDR would let any other
+# program take the port of a server that runs.
+_PORT_OPTION: int | None = getattr(
+    socket, "SO_EXCLUSIVEADDRUSE", getattr(socket, "SO_REUSEADDR", None)
+)
 _TICKS = 10  # of a tenth of a second, between two looks at the connections
 
 
@@ -25,9 +30,8 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # On Windows SO_REUSEADDR would let two programs have one port.
-        option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
-        listener.setsockopt(socket.SOL_SOCKET, option, 1)
+        if _PORT_OPTION is not None:
+            listener.setsockopt(socket.SOL_SOCKET, _PORT_OPTION, 1)
         listener.bind((host, port))
         listener.listen(_BACKLOG)
     except (TypeError, ValueError) as error:  # NUL, letters that no name has
