@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io as streams
 import json
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx._interactive.image_session import ImageSession
+from sam_rlx._interactive.saved import OpenImages
+from sam_rlx._interactive.saved_documents import read_saved
 from sam_rlx.errors import InvalidArgumentError
+from support.odd_json import ODD, changed
 
 from .test_image_session import View
 
@@ -326,3 +330,20 @@ def test_a_view_is_told(model: sam_rlx.Model, folder: Path) -> None:
     session.receive({**load, "seq": 3}, [])
     assert "expected a file" in view.wait("error", 3)[0]["text"]
     session.close()
+
+
+@pytest.mark.parametrize("odd", [ODD[::5], pytest.param(ODD, marks=pytest.mark.slow)])
+def test_documents_with_odd_values_are_refused(odd: list[Any]) -> None:
+    images = OpenImages(["a.png"], 0, lambda _: SHAPES["a.png"])
+    one = {"name": "a", "color": [1, 2, 3], "score": 0.5}
+    lines = {"segmentation": [[1, 1, 9, 1, 9, 9]]}
+    outlines = {**one, "polygons": lines["segmentation"]}
+    documents = [
+        json.loads(coco([{**one, **counts([0, 3])}, lines, lines])),
+        {"file_name": "a.png", "height": 41, "width": 57, "objects": [outlines]},
+    ]
+    for document in documents:
+        assert read_saved("f", json.dumps(document).encode(), images).objects[0]
+        for other in changed(document, odd):
+            with contextlib.suppress(InvalidArgumentError):
+                read_saved("f", json.dumps(other).encode(), images)
