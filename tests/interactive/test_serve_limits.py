@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,13 @@ class Live:
         self.stop = Stop()
         listener = server.listen("127.0.0.1", 0)
         self.port = listener.getsockname()[1]
-        app = create_app(self.engine, TOKEN, frozenset(["127.0.0.1"]), stop=self.stop)
+        hosts = frozenset(["127.0.0.1"])
+        self.guard = create_app(self.engine, TOKEN, hosts, stop=self.stop)
         ready = threading.Event()
         self.thread = threading.Thread(
-            target=server.run, args=(app, listener, ready.set, self.stop, limits), daemon=True
+            target=server.run,
+            args=(self.guard, listener, ready.set, self.stop, limits),
+            daemon=True,
         )
         self.thread.start()
         assert ready.wait(HANG_SECONDS)
@@ -139,6 +143,17 @@ def test_connections_with_the_token_are_counted(live: Live) -> None:
         assert live.ask("/") == 503
         assert live.ask("/health") == 200
     wait_for(lambda: live.ask("/") == 200, "room for a client")
+
+
+def test_a_client_that_goes_in_its_request_leaves_no_traceback(
+    live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    with live.socket() as asking:
+        head = f"POST /api/generate HTTP/1.1\r\nHost: 127.0.0.1\r\nToken: {TOKEN}\r\n"
+        asking.sendall(f"{head}Content-Length: 100\r\n\r\n".encode() + b"{")
+    assert live.ask("/") == 200
+    wait_for(lambda: live.guard._budget.used == 0, "an end of the request")
+    assert not caplog.records
 
 
 def test_the_work_of_clients_that_vanish_is_not_done(live: Live) -> None:

@@ -88,10 +88,7 @@ def read_label_image(name: str, contents: bytes, images: OpenImages) -> list[Sav
     are seen: without what was hidden.
     """
     if contents.startswith(b"\x93NUMPY"):
-        what = "a label image: integers (H, W)"
-        field = saved_arrays.Field("biu", 2)
-        values = saved_arrays.read_array(streams.BytesIO(contents), name, what, field)
-        said = None
+        values, said = _label_array(name, contents), None
     else:
         values, info = read_labels(streams.BytesIO(contents))
         said = info.get(LABELS_KEY)
@@ -106,6 +103,16 @@ def read_label_image(name: str, contents: bytes, images: OpenImages) -> list[Sav
         raise InvalidArgumentError(f"{name}: expected labels from 0 on, found {labels[0]}")
     described = _described(name, said)
     return [_named(f"{name}: label {k}", values == k, described.get(str(k), {})) for k in labels]
+
+
+def _label_array(name: str, contents: bytes) -> NDArray[Any]:
+    """Return the labels of a file of `numpy.save`."""
+    what = "a label image: integers (H, W)"
+    field = saved_arrays.Field("biuf", 2)
+    values = saved_arrays.read_array(streams.BytesIO(contents), name, what, field)
+    if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.floor(values))).all():
+        raise InvalidArgumentError(f"{name}: expected {what}, found fractions")
+    return values
 
 
 def _described(name: str, text: Any) -> dict[str, Any]:
