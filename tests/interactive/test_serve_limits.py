@@ -46,11 +46,8 @@ class Live:
         hosts = frozenset(["127.0.0.1"])
         self.guard = create_app(self.engine, TOKEN, hosts, stop=self.stop)
         ready = threading.Event()
-        self.thread = threading.Thread(
-            target=server.run,
-            args=(self.guard, listener, ready.set, self.stop, limits),
-            daemon=True,
-        )
+        run = partial(server.run, self.guard, listener, ready.set, self.stop, limits)
+        self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         assert ready.wait(HANG_SECONDS)
 
