@@ -307,6 +307,8 @@ class SegmentWidget(_Widget):
         document. Documents name their images, and the only image of one may have another name;
         labels and arrays belong to the current image. Of masks that overlap a label image keeps
         what is seen. After an error (another file, masks of another size) nothing has changed.
+
+        Annotations without a mask are passed over, with a `MediaWarning`.
         """
         target = as_path(path)
         contents = target.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io as streams
 import json
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx._interactive.image_session import ImageSession
+from sam_rlx._interactive.saved import OpenImages
+from sam_rlx._interactive.saved_documents import read_saved
 from sam_rlx.errors import InvalidArgumentError
+from support.odd_json import ODD, changed
 
 from .test_image_session import View
 
@@ -220,7 +224,7 @@ def test_label_files_are_read_as_masks_are(session: ImageSession) -> None:
 def test_label_arrays_are_loaded(session: ImageSession) -> None:
     labels = np.zeros((41, 57), np.int64, order="F")
     labels[3:9, 4:8], labels[20:, 30:] = 300, 7
-    for array, count in ((labels, 2), (labels > 0, 1), (labels.astype(">i2").astype("<i2"), 2)):
+    for array, count in ((labels, 2), (labels > 0, 1), (labels.astype(np.float32), 2)):
         session.call("load", name="labels.npy", contents=npy(array))
         assert len(session.document.objects) == count
         assert (session.document.objects[0].mask == ((labels == 7) | (array == 1))).all()
@@ -232,6 +236,16 @@ def test_of_a_stack_of_labels_the_first_page_is_read_with_a_warning(session: Ima
     contents = _file(pages[0], "TIFF", save_all=True, append_images=pages[1:])
     with pytest.raises(sam_rlx.MediaWarning, match="2 pages"):
         session.call("load", name="labels.tif", contents=contents)
+
+
+def test_annotations_without_a_mask_are_passed_over(session: ImageSession) -> None:
+    box = {"bbox": [1, 2, 3, 4]}
+    contents = coco([box, MASK, {**box, "segmentation": []}])
+    with pytest.warns(sam_rlx.MediaWarning, match=r"2 annotations.*annotations\[0\], .*\[2\]"):
+        session.call("load", name="f.json", contents=contents)
+    assert len(session.document.objects) == 1
+    with pytest.raises(InvalidArgumentError, match=r"annotations\[0\]: expected a segmentation"):
+        session.call("load", name="f.json", contents=coco([box, box]))
 
 
 def bomb() -> bytes:
@@ -316,3 +330,20 @@ def test_a_view_is_told(model: sam_rlx.Model, folder: Path) -> None:
     session.receive({**load, "seq": 3}, [])
     assert "expected a file" in view.wait("error", 3)[0]["text"]
     session.close()
+
+
+@pytest.mark.parametrize("odd", [ODD[::5], pytest.param(ODD, marks=pytest.mark.slow)])
+def test_documents_with_odd_values_are_refused(odd: list[Any]) -> None:
+    images = OpenImages(["a.png"], 0, lambda _: SHAPES["a.png"])
+    one = {"name": "a", "color": [1, 2, 3], "score": 0.5}
+    lines = {"segmentation": [[1, 1, 9, 1, 9, 9]]}
+    outlines = {**one, "polygons": lines["segmentation"]}
+    documents = [
+        json.loads(coco([{**one, **counts([0, 3])}, lines, lines])),
+        {"file_name": "a.png", "height": 41, "width": 57, "objects": [outlines]},
+    ]
+    for document in documents:
+        assert read_saved("f", json.dumps(document).encode(), images).objects[0]
+        for other in changed(document, odd):
+            with contextlib.suppress(InvalidArgumentError):
+                read_saved("f", json.dumps(other).encode(), images)

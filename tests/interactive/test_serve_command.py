@@ -65,6 +65,12 @@ def test_a_taken_port_is_an_error(serve: Serve, capsys: pytest.CaptureFixture[st
     assert "in use" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("host", ["a" * 70 + ".b", "\udcff", "256.1.1.1", "a\0b"])
+def test_what_is_no_address_is_an_error(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", "--port", "0", "--host", host]) == 1
+    assert capsys.readouterr().err.startswith("sam-rlx serve: ")
+
+
 def test_missing_packages_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx._serve.engine import BusyError, Cache, Encoded, Engine, Queue
+from sam_rlx._serve.stopping import Stop, StoppedError, poll
 from support import HANG_SECONDS
 
 from .conftest import predictor_of
@@ -69,6 +70,39 @@ def test_who_waits_too_long_is_told() -> None:
     with queue.turn(), pytest.raises(BusyError, match="1 images before"), queue.turn():
         pass
     assert len(queue) == 0
+
+
+def test_of_too_many_the_last_is_refused() -> None:
+    queue = Queue(most=0)
+    with queue.turn(), pytest.raises(BusyError, match="at most 0 images"), queue.turn():
+        pass
+    assert len(queue) == 0
+
+
+def test_who_goes_leaves_the_queue() -> None:
+    queue, stop = Queue(), Stop()
+
+    def waiting(_: int) -> None:
+        stop.set()
+
+    with queue.turn(), stop.ends_work(), pytest.raises(StoppedError), queue.turn(waiting):
+        pass
+    assert len(queue) == 0
+    with queue.turn():  # it was this thread's for the block only
+        pass
+
+
+def test_a_stop_ends_its_parts() -> None:
+    whole = Stop()
+    part = Stop(whole)
+    with part.ends_work():
+        with Stop().ends_work():
+            whole.set()
+            poll()
+        with pytest.raises(StoppedError):
+            poll()
+    poll()
+    assert part.is_set
 
 
 def test_an_image_is_encoded_once(

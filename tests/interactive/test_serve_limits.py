@@ -12,12 +12,16 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx._interactive import limits as session_limits
+from sam_rlx._saved_arrays import MAX_UNPACKED
 from sam_rlx._serve import server
 from sam_rlx._serve.app import create_app
 from sam_rlx._serve.engine import Engine
@@ -39,11 +43,11 @@ class Live:
         self.stop = Stop()
         listener = server.listen("127.0.0.1", 0)
         self.port = listener.getsockname()[1]
-        app = create_app(self.engine, TOKEN, frozenset(["127.0.0.1"]), stop=self.stop)
+        hosts = frozenset(["127.0.0.1"])
+        self.guard = create_app(self.engine, TOKEN, hosts, stop=self.stop)
         ready = threading.Event()
-        self.thread = threading.Thread(
-            target=server.run, args=(app, listener, ready.set, self.stop, limits), daemon=True
-        )
+        run = partial(server.run, self.guard, listener, ready.set, self.stop, limits)
+        self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         assert ready.wait(HANG_SECONDS)
 
@@ -136,6 +140,17 @@ def test_connections_with_the_token_are_counted(live: Live) -> None:
         assert live.ask("/") == 503
         assert live.ask("/health") == 200
     wait_for(lambda: live.ask("/") == 200, "room for a client")
+
+
+def test_a_client_that_goes_in_its_request_leaves_no_traceback(
+    live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    with live.socket() as asking:
+        head = f"POST /api/generate HTTP/1.1\r\nHost: 127.0.0.1\r\nToken: {TOKEN}\r\n"
+        asking.sendall(f"{head}Content-Length: 100\r\n\r\n".encode() + b"{")
+    assert live.ask("/") == 200
+    wait_for(lambda: live.guard._budget.used == 0, "an end of the request")
+    assert not caplog.records
 
 
 def test_the_work_of_clients_that_vanish_is_not_done(live: Live) -> None:
@@ -273,3 +288,41 @@ def test_images_of_many_pixels_are_refused_before_they_are_unpacked(model: sam_r
         tab.receive_bytes()
         tab.send_bytes(packed({"type": "open", "names": ["a"]}, [base64.b64decode(image_text(1))]))
         assert "at most 4000 pixels" in unpacked(tab.receive_bytes())[0]["text"]
+
+
+@pytest.mark.source_tree
+def test_the_docs_state_the_limits() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    lines = text.partition("### Limits")[2].partition("\n\n|")[2].partition("\n\n")[0].splitlines()
+    rows = dict([cell.strip() for cell in line.strip(" |").split("|")] for line in lines[2:])
+
+    def mb(count: int) -> str:
+        return f"{count // 1_000_000} MB"
+
+    at = LIMITS
+    assert list(rows.values()) == [
+        f"{at.header_seconds:g} s",
+        f"{mb(at.body_bytes)}, {at.body_seconds:g} s",
+        mb(at.held_bytes),
+        f"{at.strangers}",
+        f"{at.clients}",
+        f"{at.stall_seconds:g} s",
+        mb(at.unread_bytes),
+        f"{at.tabs}",
+        f"{at.images}",
+        f"{at.pixels // 1_000_000} million",
+        f"{at.queue}, {at.queue_seconds:g} s",
+        f"{at.json_values:,}",
+        f"{at.document_values:,}",
+        mb(MAX_UNPACKED),
+        f"{session_limits.MAX_LABELS}",
+        f"{at.points}",
+        f"{at.boxes}",
+        f"{at.texts}",
+        f"{at.tasks}",
+        f"{mb(at.body_bytes)}, {at.fetch_seconds:g} s in all",
+        f"{session_limits.MAX_OBJECTS:,}",
+        f"{session_limits.MAX_UNDO} changes, {mb(session_limits.MAX_UNDO_BYTES)} of masks",
+        f"{session_limits.MAX_POINTS_PER_SIDE}",
+    ]
+    assert at.points == session_limits.MAX_POINTS

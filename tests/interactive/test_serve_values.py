@@ -5,35 +5,16 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from sam_rlx._serve.app import create_app
 from sam_rlx._serve.engine import Engine
 from starlette.testclient import TestClient
+from support.odd_json import ODD, changed
 
 from .conftest import HOST, SESSION, TOKEN
 from .test_label_studio import CONFIG
-
-# Values that parsers and checks have stumbled on.
-ODD: list[Any] = [
-    *(None, True, 0, -1, 10**400, 1e999, float("nan"), "", "a", "\ud800", "\0", "9" * 5000),
-    *([], {}, [[]], [None], [[1]], {"a": 1}, [{}], [[1, 2, 3]], "[", "http://[::1", "\u2028"),
-]
-
-
-def changed(value: Any, odd: list[Any]) -> Iterator[Any]:
-    """Yield a value of JSON with one part after the other made odd."""
-    yield from odd
-    if isinstance(value, dict):
-        for key, part in value.items():
-            for other in changed(part, odd):
-                yield {**value, key: other}
-    elif isinstance(value, list):
-        for at, part in enumerate(value):
-            for other in changed(part, odd):
-                yield [*value[:at], other, *value[at + 1 :]]
 
 
 def _requests(image: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _damaged(contents: bytes, count: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("compressed", [True, False])
 def test_damaged_objects_are_refused(compressed: bool, count: int) -> None:
     contents = _objects(compressed)
-    assert len(read_saved("objects.npz", contents, IMAGES)[0][0]) == 2
+    assert len(read_saved("objects.npz", contents, IMAGES).objects[0]) == 2
     refused = []
     for changed in _damaged(contents, count):
         try:

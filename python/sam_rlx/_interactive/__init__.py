@@ -58,7 +58,8 @@ progress done, total (video), running
 frame    frame, masks [{object, ...mask head}]; buffers: JPEG bytes, then the bits of each mask
 masks    frame, masks: as frame, without the image, to all views: what has changed there
 file     name, mime; buffers[0]: the contents
-loaded   objects (how many), absent (names of the file's images that are not open)
+loaded   objects (how many), absent (names of the file's images that are not open), passed_over
+         (how many annotations have no mask)
 error    text
 ======== =========================================================================================
 

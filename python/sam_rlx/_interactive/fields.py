@@ -10,7 +10,13 @@ from sam_rlx.errors import InvalidArgumentError
 
 _MAX_TEXT = 500
 _MAX_NAME = 200
+_MAX_SHOWN = 200
 _FAR = 1e6  # positions beyond any image
+
+
+def _short(value: Any) -> str:
+    """Return a value as an error shows it."""
+    return shown(value)[:_MAX_SHOWN]
 
 
 def position(values: Mapping[str, Any]) -> tuple[float, float]:
@@ -29,7 +35,7 @@ def number(
     """Return a finite number from `low` to `high`."""
     value = values.get(name, default)
     if isinstance(value, bool) or not _is_real(value) or not low <= float(value) <= high:
-        raise InvalidArgumentError(f"{name}: expected {low:g} to {high:g}, found {shown(value)}")
+        raise InvalidArgumentError(f"{name}: expected {low:g} to {high:g}, found {_short(value)}")
     return float(value)
 
 
@@ -67,7 +73,7 @@ def box(values: Any, name: str = "box") -> tuple[float, float, float, float]:
     x0, y0, x1, y1 = corners
     if not (x0 < x1 and y0 < y1):
         raise InvalidArgumentError(
-            f"{name}: expected x0 < x1 and y0 < y1, found {shown(list(corners))}"
+            f"{name}: expected x0 < x1 and y0 < y1, found {_short(list(corners))}"
         )
     return x0, y0, x1, y1
 
@@ -79,7 +85,7 @@ def numbers(values: Any, name: str, count: int) -> tuple[float, ...]:
     except TypeError:
         items = []
     if len(items) != count:
-        raise InvalidArgumentError(f"{name}: expected {count} numbers, found {shown(values)}")
+        raise InvalidArgumentError(f"{name}: expected {count} numbers, found {_short(values)}")
     return tuple(number({name: item}, name, -_FAR, _FAR) for item in items)
 
 
@@ -93,7 +99,7 @@ def items(
     if not isinstance(found, (list, tuple)):
         found = getattr(found, "tolist", lambda: None)()
     if not isinstance(found, (list, tuple)):
-        raise InvalidArgumentError(f"{name}: expected a list, found {shown(values.get(name))}")
+        raise InvalidArgumentError(f"{name}: expected a list, found {_short(values.get(name))}")
     at_most(name, len(found), most)
     return [read(entry, f"{name}[{at}]") for at, entry in enumerate(found)]
 
@@ -109,7 +115,7 @@ def text(values: Mapping[str, Any], name: str, longest: int = _MAX_TEXT) -> str:
     value = values.get(name)
     if not isinstance(value, str) or len(value) > longest:
         raise InvalidArgumentError(
-            f"{name}: expected a text of at most {longest} letters, found {shown(value)}"
+            f"{name}: expected a text of at most {longest} letters, found {_short(value)}"
         )
     return value.strip()
 

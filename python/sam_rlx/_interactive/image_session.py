@@ -1,5 +1,6 @@
 """Objects of images by clicks, boxes and texts."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from sam_rlx._interactive.masks import PackedMask
 from sam_rlx._interactive.saved import OpenImages, with_saved
 from sam_rlx._interactive.saved_documents import read_saved
 from sam_rlx._interactive.session import Answer
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import InvalidArgumentError, MediaWarning, UnsupportedError
 
 _TEXT_THRESHOLD = 0.5
 
@@ -290,24 +291,36 @@ class ImageSession(ImageState):
         names = [self.sources.name(at) for at in range(len(self.sources))]
         with self._working("loading"):
             images = OpenImages(names, self.index, self._size_of)
-            saved, absent = read_saved(name, contents, images)
+            saved = read_saved(name, contents, images)
+        if saved.passed_over:
+            warnings.warn(_without_masks(name, saved.passed_over), MediaWarning, stacklevel=2)
         with self._lock:
-            for index, objects in saved.items():
+            for index, objects in saved.objects.items():
                 history = self._histories[index]
                 history.put(with_saved(history.document, objects))
                 history.settle()
         self._broadcast(answer)
         if view is not None:
-            found = sum(map(len, saved.values()))
-            head = {"type": "loaded", "objects": found, "absent": absent, "answer": answer}
+            head = {
+                "type": "loaded",
+                "objects": sum(map(len, saved.objects.values())),
+                "absent": saved.absent,
+                "passed_over": len(saved.passed_over),
+                "answer": answer,
+            }
             self.send(head, [], view)
-        return absent
+        return saved.absent
 
     def _size_of(self, index: int) -> tuple[int, int]:
         if index not in self._sizes:
             height, width = self.sources.read(index).shape[:2]
             self._sizes[index] = (height, width)
         return self._sizes[index]
+
+
+def _without_masks(name: str, passed_over: list[str]) -> str:
+    some = ", ".join(passed_over[:3]) + (", ..." if len(passed_over) > 3 else "")
+    return f"{name}: {len(passed_over)} annotations have no mask, and are passed over: {some}"
 
 
 def _asked(options: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ Size: TypeAlias = tuple[int, int]  # H, W
 class SavedObject:
     """An object of a file; what the file does not say is None."""
 
-    mask: NDArray[np.bool_]
+    mask: PackedMask
     name: str | None = None
     color: Color | None = None
     score: float = 1.0
@@ -73,7 +73,7 @@ def with_saved(document: Document, saved: Sequence[SavedObject]) -> Document:
                 (one.name or "").strip()[:_MAX_NAME] or f"object {number + at}",
                 one.color or viz.color(number + at),
                 text=one.text,
-                candidates=(PackedMask.of(one.mask),),
+                candidates=(one.mask,),
                 scores=(one.score,),
             )
             for at, one in enumerate(saved)
@@ -89,10 +89,7 @@ def read_label_image(name: str, contents: bytes, images: OpenImages) -> list[Sav
     are seen: without what was hidden.
     """
     if contents.startswith(b"\x93NUMPY"):
-        what = "a label image: integers (H, W)"
-        field = saved_arrays.Field("biu", 2)
-        values = saved_arrays.read_array(streams.BytesIO(contents), name, what, field)
-        said = None
+        values, said = _label_array(name, contents), None
     else:
         values, info = read_labels(streams.BytesIO(contents))
         said = info.get(LABELS_KEY)
@@ -109,6 +106,16 @@ def read_label_image(name: str, contents: bytes, images: OpenImages) -> list[Sav
     return [_named(f"{name}: label {k}", values == k, described.get(str(k), {})) for k in labels]
 
 
+def _label_array(name: str, contents: bytes) -> NDArray[Any]:
+    """Return the labels of a file of `numpy.save`."""
+    what = "a label image: integers (H, W)"
+    field = saved_arrays.Field("biuf", 2)
+    values = saved_arrays.read_array(streams.BytesIO(contents), name, what, field)
+    if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.floor(values))).all():
+        raise InvalidArgumentError(f"{name}: expected {what}, found fractions")
+    return values
+
+
 def _described(name: str, text: Any) -> dict[str, Any]:
     if not isinstance(text, str):
         return {}
@@ -119,7 +126,7 @@ def _described(name: str, text: Any) -> dict[str, Any]:
 def _named(where: str, mask: NDArray[np.bool_], said: Any) -> SavedObject:
     if not isinstance(said, dict):
         raise InvalidArgumentError(f"{where}: expected an object of JSON, found {shown(said)}")
-    return SavedObject(mask, *described(where, said))
+    return SavedObject(PackedMask.of(mask), *described(where, said))
 
 
 def described(where: str, said: dict[str, Any]) -> tuple[str | None, Color | None, float]:

@@ -1,12 +1,16 @@
 """Objects of images from JSON: COCO's, ours and other programs', and our outlines."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
+from sam_rlx._interactive import fields
+from sam_rlx._interactive.limits import MAX_OBJECTS
+from sam_rlx._interactive.masks import PackedMask
 from sam_rlx._interactive.saved import (
     OpenImages,
     SavedObject,
@@ -22,8 +26,24 @@ from sam_rlx.errors import InvalidArgumentError
 
 _MAX_LISTED = 5  # names of images in an error
 
-# Objects by the index of their image, and names of images of the file that are not open.
-Saved = tuple[dict[int, list[SavedObject]], list[str]]
+
+@dataclass(frozen=True)
+class Saved:
+    """What a file has.
+
+    Attributes
+    ----------
+    objects : dict of int to list of SavedObject
+        By the index of their image.
+    absent : list of str
+        Names of images of the file that are not open.
+    passed_over : list of str
+        Annotations without a mask, such as those with a box alone.
+    """
+
+    objects: dict[int, list[SavedObject]]
+    absent: list[str] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
 
 
 def read_saved(name: str, contents: bytes, images: OpenImages) -> Saved:
@@ -46,9 +66,9 @@ def read_saved(name: str, contents: bytes, images: OpenImages) -> Saved:
         of its images is open.
     """
     if contents.startswith(b"PK"):
-        return {images.current: read_arrays(name, contents, images)}, []
+        return Saved({images.current: read_arrays(name, contents, images)})
     if contents.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
-        return {images.current: read_label_image(name, contents, images)}, []
+        return Saved({images.current: read_label_image(name, contents, images)})
     document = parsed(name, contents)
     if isinstance(document, dict) and isinstance(document.get("objects"), list):
         return _outlined(name, document, images)
@@ -70,15 +90,22 @@ def _coco(name: str, document: dict[str, Any], images: OpenImages) -> Saved:
         if _entry(f"{name}: categories[{at}]", one)
     }
     saved: dict[int, list[SavedObject]] = {}
-    for at, one in enumerate(_list(name, document, "annotations")):
+    without = []
+    annotations = _list(name, document, "annotations")
+    for at, one in enumerate(annotations):
         where = f"{name}: annotations[{at}]"
         image = _key(_entry(where, one).get("image_id"))
         if image not in by_id:
             raise InvalidArgumentError(f"{where}: expected an image_id of images, found {image}")
         index = by_id[image]
-        if index is not None:
+        if not one.get("segmentation") and len(annotations) > 1:
+            without.append(where)
+        elif index is not None:
             saved.setdefault(index, []).append(_annotation(where, one, categories, index, images))
-    return _told(name, saved, listed, indices, images)
+            fields.at_most(f"{name}: objects of an image", len(saved[index]), MAX_OBJECTS)
+    if annotations and len(without) == len(annotations):
+        raise InvalidArgumentError(f"{without[0]}: expected a segmentation, found none in any")
+    return _told(name, Saved(saved, passed_over=without), listed, indices, images)
 
 
 def _annotation(
@@ -93,7 +120,7 @@ def _annotation(
     mask = _mask(where, one.get("segmentation"), index, images)
     # An object that a text found has its text for a category.
     text = category if name is not None and name != category else None
-    return SavedObject(mask, name or category, color, score, text)
+    return SavedObject(PackedMask.of(mask), name or category, color, score, text)
 
 
 def _mask(where: str, found: Any, index: int, images: OpenImages) -> NDArray[np.bool_]:
@@ -130,7 +157,7 @@ def _outlined(name: str, document: dict[str, Any], images: OpenImages) -> Saved:
             _outline(f"{name}: objects[{at}]", one, (size[0], size[1]))
             for at, one in enumerate(document["objects"])
         ]
-    return _told(name, saved, [document], indices, images)
+    return _told(name, Saved(saved), [document], indices, images)
 
 
 def _outline(where: str, one: Any, size: Size) -> SavedObject:
@@ -140,7 +167,7 @@ def _outline(where: str, one: Any, size: Size) -> SavedObject:
         mask = _core.polygons_to_mask(lines, size)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}: {error}") from None
-    return SavedObject(mask, *described(where, said))
+    return SavedObject(PackedMask.of(mask), *described(where, said))
 
 
 def _matched(names: Sequence[str], images: OpenImages) -> list[int | None]:
@@ -158,7 +185,7 @@ def _base(name: str) -> str:
 
 def _told(
     name: str,
-    saved: dict[int, list[SavedObject]],
+    saved: Saved,
     listed: Sequence[dict[str, Any]],
     indices: Sequence[int | None],
     images: OpenImages,
@@ -170,7 +197,7 @@ def _told(
         raise InvalidArgumentError(
             f"{name}: expected objects of {images.names[images.current]}, found those of {some}"
         )
-    return saved, absent
+    return replace(saved, absent=absent)
 
 
 def _entry(where: str, found: Any) -> dict[str, Any]:

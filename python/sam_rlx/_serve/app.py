@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any, TypeAlias
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
@@ -172,7 +172,10 @@ class _Posted:
 
     async def handle(self, request: Request) -> Response:
         """Answer a request."""
-        body = await request.body()
+        try:
+            body = await request.body()
+        except ClientDisconnect:  # nobody is there to be told
+            return _error(400, "body: expected all of it, found a part")
         stop = Stop(self._stop)
         watch = asyncio.create_task(_set_at_end(request, stop))
         try:

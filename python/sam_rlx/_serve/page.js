@@ -124,7 +124,8 @@ class Page {
     if (head.type === "note") return this.say((this.noted = head.text));
     if (head.type !== "loaded") return;
     const absent = head.absent.length ? `; not open: ${head.absent.slice(0, 5).join(", ")}` : "";
-    this.say(`Objects loaded: ${head.objects}${absent}`);
+    const rest = head.passed_over ? `; without a mask: ${head.passed_over}` : "";
+    this.say(`Objects loaded: ${head.objects}${absent}${rest}`);
   }
 
   welcome(head) {

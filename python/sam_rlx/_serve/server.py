@@ -23,7 +23,10 @@ _TICKS = 10  # of a tenth of a second, between two looks at the connections
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 takes a free one. `OSError` if it is taken."""
+    """Return a socket that listens; port 0 takes a free one.
+
+    `OSError` if it is taken, or `host` is no address of this machine.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -31,6 +34,9 @@ def listen(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, _PORT_OPTION, 1)
         listener.bind((host, port))
         listener.listen(_BACKLOG)
+    except (TypeError, ValueError) as error:  # NUL, letters that no name has
+        listener.close()
+        raise OSError(f"--host: expected an address, found {host[:100]!r}") from error
     except BaseException:
         listener.close()
         raise
