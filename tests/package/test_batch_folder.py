@@ -85,6 +85,15 @@ def test_other_images_of_the_same_names_are_another_job(copy: Path, run: Any) ->
         run(copy / "next day", copy / "out")
 
 
+def test_a_folder_that_was_filled_anew_is_another_job(copy: Path, run: Any) -> None:
+    run(copy / "in", copy / "out")  # where the copy is now
+    before = batches.digests(copy / "out")
+    batches.write_images(copy / "in", 4, (50, 60))
+    with pytest.raises(errors.StateError, match="found other contents in all of them"):
+        run(copy / "in", copy / "out")
+    assert batches.digests(copy / "out") == before
+
+
 def test_an_image_that_was_replaced_is_done_again(tmp_path: Path, run: Any) -> None:
     """Whatever its time and size say. The rows of others stay, and no mask of the old one."""
     images = batches.write_images(tmp_path / "in", 3)

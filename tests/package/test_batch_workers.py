@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sam_rlx._batch import local
+from sam_rlx._batch import local, on_ray
 
 
 def _run(*, cwd: Path) -> int:
@@ -40,3 +40,12 @@ def test_a_worker_imports_from_where_its_caller_does(
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "queue.py").write_text("raise SystemExit(9)\n")
     assert _run(cwd=Path.cwd()) == 9
+
+
+def test_ray_puts_no_folder_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default it puts the current folder and that of the script before all others."""
+    pytest.importorskip("ray", reason="needs ray")
+    monkeypatch.chdir(tmp_path)
+    config = on_ray._job_config()
+    assert config._runtime_env_has_working_dir()
+    assert list(reversed(config._py_driver_sys_path)) == local.search_path()

@@ -40,6 +40,7 @@ class Run:
         self._blocks = Blocks(self._out, -(-len(items) // size))
         self.done_before = 0
         self.again: Counter[str] = Counter()
+        self._compared = 0  # rows that know the contents they are of
         self._failures: dict[int, list[Failed]] = {}  # of blocks that were done before
 
     def items_of(self, block: int) -> Sequence[Item]:
@@ -64,8 +65,15 @@ class Run:
         if before is not None:
             self._refuse_other_contents(before)
             retry_failed = True  # what was not there may be where the files are now
-        for block in range(self._blocks.count):
-            self._check(block, moved=before is not None, retry_failed=retry_failed)
+        moved = before is not None
+        done = [block for block in range(self._blocks.count) if self._blocks.part(block).exists()]
+        found = {block: self._again(block, moved, retry_failed) for block in done}
+        self._refuse_all_replaced()
+        for block, again in found.items():
+            if again is None:
+                self._blocks.part(block).unlink()
+            elif again:
+                self._open(block, again)
         for block in self._blocks.leftovers():
             self._blocks.remove_journals(block)
 
@@ -88,27 +96,35 @@ class Run:
                         f"contents in {item.path}; another folder begins anew"
                     )
 
-    def _check(self, block: int, *, moved: bool, retry_failed: bool) -> None:
-        part = self._blocks.part(block)
-        if not part.exists():
-            return
+    def _again(self, block: int, moved: bool, retry_failed: bool) -> set[int] | None:
+        """Return which items of a block are done again; None for all, of a file that is damaged."""
         rows = self._rows(block)
         if rows is None:
             self.again[_DAMAGED] += 1
-            part.unlink()
-            return
-        since = part.stat().st_mtime_ns
+            return None
+        since = self._blocks.part(block).stat().st_mtime_ns
         again = set()
         for row, item in zip(rows, self.items_of(block), strict=True):
+            self._compared += row["sha256"] is not None
             if not (moved or identity.is_same(item, row, since)):
                 self.again[_REPLACED] += 1
                 again.add(item.index)
             elif retry_failed and row["error"] is not None:
                 again.add(item.index)
-        if again:
-            self._open(block, again)
-        else:
+        if not again:
             self._failures[block] = _failures(rows)
+        return again
+
+    def _refuse_all_replaced(self) -> None:
+        """Raise `StateError` if no row is of the image that is there now.
+
+        A folder that is filled anew each day with the same names would lose its earlier results.
+        """
+        if self.again[_REPLACED] == self._compared > 1:
+            raise StateError(
+                f"{self._out}: expected the images that its {self._compared} rows are of, found "
+                "other contents in all of them; another folder begins anew"
+            )
 
     def _open(self, block: int, again: Set[int]) -> None:
         """Move the rows of a block into a journal, but for those that are done again."""
@@ -122,7 +138,7 @@ class Run:
 
     def notes(self) -> list[str]:
         """Return what is done again, in words."""
-        return [f"done again, {reason}: {count}" for reason, count in self.again.items()]
+        return [f"done again, {reason}: {count}" for reason, count in self.again.items() if count]
 
     def run(self, engine: str, workers: int | None, progress: Progress | None) -> None:
         """Do the blocks that are not done."""

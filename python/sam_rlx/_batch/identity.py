@@ -70,7 +70,7 @@ def plan_hash(items: Sequence[Item], folder: str) -> str:
     """Return a hash of items and prompts that does not depend on where their folder is."""
     plan = hashlib.sha256()
     start = len(folder.rstrip(os.sep))
+    encode = json.JSONEncoder(sort_keys=True).encode
     for item in items:
-        below = {**item.to_json(), "path": item.path[start:]}
-        plan.update(json.dumps(below, sort_keys=True).encode())
+        plan.update(encode({**item.to_json(), "path": item.path[start:]}).encode())
     return plan.hexdigest()

@@ -34,8 +34,8 @@ _WAIT = 0.5
 _START = "import sys; sys.path[:] = {path!a}; from sam_rlx._batch.worker import main; main()"
 
 
-def _command() -> list[str]:
-    """Return the command of a worker, which imports from where this process does.
+def search_path() -> list[str]:
+    """Return where processes of a batch import from: where this one does.
 
     The current folder is left out, as files there may have the names of modules: those of a folder
     of images are not code. This package itself is found also there, after everything else.
@@ -43,11 +43,14 @@ def _command() -> list[str]:
     package = str(Path(__file__).parents[2])
     entries = [os.path.abspath(entry) for entry in sys.path if entry]  # noqa: PTH100
     path = [entry for entry in entries if not _is_current(entry)]
-    if package not in path:
-        path.append(package)
+    return path if package in path else [*path, package]
+
+
+def _command() -> list[str]:
+    """Return the command of a worker."""
     names = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s"}
     flags = [option for name, option in names.items() if getattr(sys.flags, name)]
-    return [sys.executable, "-P", *flags, "-c", _START.format(path=path)]
+    return [sys.executable, "-P", *flags, "-c", _START.format(path=search_path())]
 
 
 def _is_current(folder: str) -> bool:

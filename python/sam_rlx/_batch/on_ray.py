@@ -16,7 +16,7 @@ from typing import Any
 from sam_rlx._batch.fatal import raised, told
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
-from sam_rlx._batch.local import ItemsOf, Report
+from sam_rlx._batch.local import ItemsOf, Report, search_path
 from sam_rlx._batch.work import BlockWorker
 from sam_rlx._packages import optional
 from sam_rlx.errors import StateError
@@ -113,6 +113,17 @@ def _answers(job: Job, most: int, rows: list[dict[str, Any]]) -> Iterator[dict[s
         logger.setLevel(level)
 
 
+def _job_config() -> Any:
+    """Return a job whose processes import from where this one does.
+
+    Ray puts the current folder first for them, unless the job has a folder of its own.
+    """
+    config = ray("ray.job_config").JobConfig()
+    config._py_driver_sys_path = search_path()[::-1]  # each is put before those so far
+    config._runtime_env_has_working_dir = lambda: True
+    return config
+
+
 def _start(found: Any, arguments: dict[str, Any]) -> None:
     """Start Ray or connect to it. On a busy machine its parts wait too shortly for each other."""
     for left in reversed(range(_STARTS)):
@@ -142,6 +153,7 @@ def _connected(job: Job, workers: int | None) -> Iterator[int]:
     started = not found.is_initialized()
     if started:
         arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+        arguments["job_config"] = _job_config()
         if not os.environ.get("RAY_ADDRESS"):
             count = workers or max(1, build_info()["cores"] // job.threads)
             arguments.update(
