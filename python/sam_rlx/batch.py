@@ -13,12 +13,22 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from sam_rlx import _options
-from sam_rlx._arrays import as_integer, as_marks
+from sam_rlx._arrays import as_integer, as_marks, as_num_threads
 from sam_rlx._batch import job as jobs
 from sam_rlx._batch import parquet, sources
 from sam_rlx._batch.items import Item, Prompt
 from sam_rlx._batch.job import Job, Task
 from sam_rlx._batch.journal import Blocks
+from sam_rlx._internal.checks import (
+    as_choice,
+    as_flag,
+    as_items,
+    as_mapping,
+    as_optional_text,
+    as_path_text,
+    as_progress,
+    as_texts,
+)
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._progress import Progress, terminal_bar
 from sam_rlx._sources import find_checkpoint
@@ -30,6 +40,7 @@ __all__ = ["BatchResult", "Failure", "read", "run"]
 
 _ENGINES = {"local": "local", "ray": "on_ray"}
 _MAX_BLOCK = 64
+_MAX_INPUTS = 1 << 22
 # What `options` may have: all that the results of everything mode depend on.
 _GENERATOR_OPTIONS = {
     *inspect.signature(MaskGenerator).parameters,
@@ -178,27 +189,33 @@ def run(
     CheckpointError, UnsupportedError
         The model cannot be loaded, or does not do what is asked for.
     """
-    if engine not in _ENGINES:
-        raise InvalidArgumentError(f"engine: expected one of {list(_ENGINES)}, found {engine!r}")
+    as_choice("engine", engine, _ENGINES)
+    load = {"precision": precision, "key": key, "isa": isa}
+    load = {name: as_optional_text(name, value) for name, value in load.items()}
+    retry_failed, progress = as_flag("retry_failed", retry_failed), as_progress(progress)
+    masks = None if masks is None else as_flag("masks", masks)
+    options = as_mapping("options", options)
     parquet.pyarrow()
     start = time.monotonic()
-    words = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
-    folder = None if images is None else Path(images)
-    plan = sources.expand([os.fspath(word) for word in words], lists, folder)
-    texts = (text,) if isinstance(text, str) else tuple(text or ())
+    alone = isinstance(inputs, (str, os.PathLike))
+    given = [inputs] if alone else as_items("inputs", inputs, _MAX_INPUTS)
+    words = [as_path_text("inputs", word) for word in given]
+    folder = None if images is None else as_path(images)
+    plan = sources.expand(words, as_texts("lists", lists), folder)
+    texts = () if text is None else tuple(as_texts("text", text))
     shared = _shared_prompts(point_coords, point_labels, boxes)
     items = [item if item.prompts else replace(item, prompts=shared) for item in plan.items]
     task = _task(replace(plan, items=items), texts, options)
     count = None if workers is None else as_integer("workers", workers, 1)
     job = Job(
         out=os.path.abspath(as_path(out)),  # noqa: PTH100
-        model=str(find_checkpoint(model or _default_model(task)).absolute()),
+        model=str(find_checkpoint(_default_model(task) if model is None else model).absolute()),
         task=task,
-        load={"precision": precision, "key": key, "isa": isa},
-        options=dict(options or {}),
+        load=load,
+        options=options,
         texts=texts,
         threshold=_options.checked("concept", "sam3", {"threshold": threshold})["threshold"],
-        masks=plan.has_views if masks is None else bool(masks),
+        masks=plan.has_views if masks is None else masks,
         keep_every=as_integer("keep_every", keep_every, 1),
         threads=_threads(count, num_threads),
     )
@@ -289,7 +306,7 @@ def _threads(workers: int | None, num_threads: int | None) -> int:
     """Return the threads of each worker."""
     cores = build_info()["cores"]
     if num_threads is not None:
-        return as_integer("num_threads", num_threads, 1)
+        return as_num_threads(num_threads)
     share: int = cores // workers if workers else min(4, cores // 2)
     return max(1, share)
 

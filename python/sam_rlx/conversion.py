@@ -5,13 +5,16 @@ import re
 from pathlib import Path
 
 from sam_rlx import _safetensors as safetensors
-from sam_rlx._arrays import as_integer
+from sam_rlx._arrays import as_num_threads
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import Written
+from sam_rlx._internal.checks import as_optional_text
 from sam_rlx._internal.files.atomic import as_path
+from sam_rlx._printable import shown
 from sam_rlx._progress import Progress
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.model import check_key
 
 __all__ = ["Written", "convert"]
 
@@ -79,8 +82,12 @@ def convert(
     ('model.safetensors', ['F16'])
     """
     target = as_path(output)
+    names, dtype = as_optional_text("names", names), as_optional_text("dtype", dtype)
+    check_key(key)
+    if progress is not None and not callable(progress):
+        raise InvalidArgumentError(f"progress: expected a callable, found {shown(progress)}")
     path = find_checkpoint(source)
-    threads = 0 if num_threads is None else as_integer("num_threads", num_threads, 1)
+    threads = as_num_threads(num_threads)
     if _same_file(path, target):
         raise InvalidArgumentError(f"output: expected another file than the source, found {target}")
     if target.suffix == ".gguf":

@@ -17,6 +17,7 @@ from sam_rlx._image_files import read_image as read_image
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._mask_files import read_mask as read_mask
 from sam_rlx._own_files import EXIF_SOFTWARE, PNG_MARK, mark_npz
+from sam_rlx._pixels import as_array
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = [
@@ -61,6 +62,7 @@ def write_image(
         )
     if not isinstance(pixels, np.ndarray):
         raise InvalidArgumentError(f"pixels: expected an array, found {type(pixels).__name__}")
+    pixels = as_array("pixels", pixels)
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
     options: dict[str, Any]
@@ -73,7 +75,7 @@ def write_image(
     with atomic_write(name) as file:
         try:
             images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
-        except (TypeError, ValueError, KeyError, OSError) as error:
+        except (TypeError, ValueError, KeyError, OverflowError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # of the disk
                 raise
             raise InvalidArgumentError(
@@ -182,10 +184,7 @@ def write_json(path: str | os.PathLike[str], document: Any) -> None:
 def write_npz(path: str | os.PathLike[str], **arrays: Any) -> None:
     """Write named arrays as compressed NPZ. The file appears complete or not at all."""
     for name, array in arrays.items():
-        try:
-            dtype = np.asarray(array).dtype
-        except ValueError as error:  # ragged lists
-            raise InvalidArgumentError(f"{name}: expected an array, found {error}") from error
+        dtype = as_array(name, array).dtype
         if dtype.hasobject:  # NumPy would pickle it
             raise InvalidArgumentError(f"{name}: expected numbers or text, found {dtype}")
     with atomic_write(path) as file:
