@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from sam_rlx._internal.files.portable_names import portable_name
 from sam_rlx.errors import InvalidArgumentError
 
 # What is taken from a folder. A file that is named is read whatever its suffix.
@@ -102,7 +103,8 @@ def _parts(path: Path) -> dict[str, str]:
 def file_name(name: str) -> str:
     """Return how files of an object begin: other characters become the hexadecimal of their bytes.
 
-    Two names never give the same beginning. Long ones end in a hash.
+    So do parts that Windows refuses, see `portable_name`. Two names never give the same beginning.
+    Long ones end in a hash.
     """
     plain = "".join(
         c
@@ -110,6 +112,7 @@ def file_name(name: str) -> str:
         else "".join(f"%{byte:02X}" for byte in c.encode("utf-8", "surrogateescape"))
         for index, c in enumerate(name)
     )
+    plain = portable_name(plain)
     if len(plain.encode()) <= _MAX_NAME:
         return plain
     digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]

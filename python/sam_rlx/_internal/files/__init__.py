@@ -1,1 +1,1 @@
-"""Files: how they are written, found and named."""
+"""Files: which ones are inputs, how results are named and recognised, what may be written over."""
