@@ -23,7 +23,7 @@ _FARTHEST = 1e9
 MAX_NUMBERS = 1 << 28  # of a prompt: 4096 masks of 256 x 256
 _MAX_NUMBER = sys.float_info.max
 _MAX_INTEGER = 2**63 - 1  # of the core
-MAX_THREADS = 4096
+_MAX_THREADS = 4096
 
 
 def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
@@ -343,12 +343,18 @@ def clamped(boxes: Marks, hw: tuple[int, ...], where: str = "an image") -> Marks
     return Marks(values, boxes.labels)
 
 
-def as_integer(name: str, value: Any, low: int, high: float = _MAX_INTEGER) -> int:
-    """Return `value` as an int if it is an integer (no bool) from `low` to `high`."""
+def as_integer(
+    name: str, value: Any, low: int, high: float = math.inf, *, most: int = _MAX_INTEGER
+) -> int:
+    """Return `value` as an int if it is an integer (no bool) from `low` to `high`.
+
+    `most` is a limit that only an error of a larger value tells.
+    """
     integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not integer or not low <= value <= min(high, _MAX_INTEGER):
-        open_ended = not integer or (high >= _MAX_INTEGER and not value > high)
-        expected = f">= {low}" if open_ended else f"from {low} to {int(min(high, _MAX_INTEGER))}"
+    if not integer or not low <= value <= min(high, most):
+        beyond = integer and value > most
+        bounded = f"from {low} to {int(min(high, most))}"
+        expected = bounded if beyond or high != math.inf else f">= {low}"
         raise InvalidArgumentError(f"{name}: expected an int {expected}, found {shown(value)}")
     return int(value)
 
@@ -361,7 +367,7 @@ def as_frame_index(index: int, count: int) -> None:
 
 def as_num_threads(num_threads: int | None) -> int:
     """Return the core's thread count: 0, all cores this process may use, for None."""
-    return 0 if num_threads is None else as_integer("num_threads", num_threads, 1, MAX_THREADS)
+    return 0 if num_threads is None else as_integer("num_threads", num_threads, 1, most=_MAX_THREADS)
 
 
 def as_number(name: str, value: Any, low: float, high: float = math.inf) -> float:

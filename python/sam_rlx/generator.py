@@ -232,7 +232,7 @@ class MaskGenerator:
                 f"{'neither' if point_grids is None else 'both'}"
             )
         if points_per_side is not None:
-            as_integer("points_per_side", points_per_side, 1, _MAX_POINTS_PER_SIDE)
+            as_integer("points_per_side", points_per_side, 1, most=_MAX_POINTS_PER_SIDE)
         output_mode = as_choice("output_mode", output_mode, OUTPUT_MODES)
         if mask_threshold is not None:
             mask_threshold = as_number("mask_threshold", mask_threshold, -math.inf)

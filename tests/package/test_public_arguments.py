@@ -43,15 +43,15 @@ class Call:
             for each in given
             if each.kind in (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
         ]
-        self.places: list[int | str] = list(dict.fromkeys([*range(len(values)), *named, *rest]))
+        self.parts: list[int | str] = list(dict.fromkeys([*range(len(values)), *named, *rest]))
 
-    def run(self, place: int | str, value: Any) -> None:
+    def run(self, part: int | str, value: Any) -> None:
         """Call it with one value in the position of another, or by name."""
         values, named = list(self._values), dict(self._named)
-        if isinstance(place, int):
-            values[place] = value
+        if isinstance(part, int):
+            values[part] = value
         else:
-            named[place] = value
+            named[part] = value
         found = self.call(*values, **named)
         if isinstance(found, Iterator):
             next(found, None)
@@ -158,9 +158,9 @@ GROUPS = (image_calls, other_calls, concept_calls, video_calls)
 def bare(call: Call, folder: Path, start: int, stride: int) -> list[str]:
     """Return the errors that are not of the library, a stride through all odd values."""
     found = []
-    for place, name in enumerate(call.places):
+    for number, name in enumerate(call.parts):
         for index, (kind, value) in enumerate(odd_values()):
-            if (index + place + start) % stride or (name == "progress" and callable(value)):
+            if (index + number + start) % stride or (name == "progress" and callable(value)):
                 continue
             try:
                 call.run(name, value)

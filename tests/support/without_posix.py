@@ -24,7 +24,7 @@ MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog")
 OF_OS = (
     *("fork", "forkpty", "register_at_fork", "setsid", "killpg", "getpgid", "getuid", "geteuid"),
     *("getgid", "mkfifo", "openpty", "O_CLOEXEC", "O_NONBLOCK", "O_DIRECTORY", "O_NOFOLLOW"),
-    *("sched_getaffinity", "sysconf", "statvfs", "fchmod", "chown", "uname", "pread"),
+    *("sched_getaffinity", "sysconf", "statvfs", "fchmod", "chown", "pread"),
 )
 OF_SIGNAL = ("SIGKILL", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGALRM", "SIGCHLD", "setitimer")
 
