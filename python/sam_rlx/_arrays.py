@@ -23,7 +23,7 @@ _FARTHEST = 1e9
 MAX_NUMBERS = 1 << 28  # of a prompt: 4096 masks of 256 x 256
 _MAX_NUMBER = sys.float_info.max
 _MAX_INTEGER = 2**63 - 1  # of the core
-_MAX_THREADS = 4096
+MAX_THREADS = 4096
 
 
 def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
@@ -367,7 +367,7 @@ def as_frame_index(index: int, count: int) -> None:
 
 def as_num_threads(num_threads: int | None) -> int:
     """Return the core's thread count: 0, all cores this process may use, for None."""
-    return 0 if num_threads is None else as_integer("num_threads", num_threads, 1, most=_MAX_THREADS)
+    return 0 if num_threads is None else as_integer("num_threads", num_threads, 1, most=MAX_THREADS)
 
 
 def as_number(name: str, value: Any, low: float, high: float = math.inf) -> float:
