@@ -6,6 +6,7 @@
 #include "bindings/config_dict.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
+#include "checkpoint/mapped_file.h"
 #include "core/cores.h"
 #include "core/image.h"
 #include "kernels/kernel_table.h"
@@ -31,7 +32,7 @@ std::shared_ptr<const Model> load_model(const std::filesystem::path& path,
                                         std::optional<std::string> key,
                                         std::optional<std::string> fields) {
   const GilRelease release;
-  return Model::load(path.string(), {std::move(variant), std::move(precision), std::move(isa),
+  return Model::load(utf8_of(path), {std::move(variant), std::move(precision), std::move(isa),
                                      image_size, strict, std::move(key), std::move(fields)});
 }
 

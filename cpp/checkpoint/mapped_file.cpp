@@ -27,6 +27,15 @@ namespace {
 
 }  // namespace
 
+std::string utf8_of(const std::filesystem::path& path) {
+  const std::u8string text = path.u8string();
+  return {text.begin(), text.end()};
+}
+
+std::filesystem::path path_of(std::string_view utf8) {
+  return std::u8string(utf8.begin(), utf8.end());
+}
+
 #if defined(_WIN32)
 
 // No mapping here: the file is read into memory.
@@ -75,7 +84,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (fstat(descriptor.get(), &status) != 0) raise_os_error(path, errno);
   if (S_ISDIR(status.st_mode)) raise_os_error(path, EISDIR);
   if (!S_ISREG(status.st_mode)) {
-    fail<CheckpointError>(printable(path.string()), "a regular file", "another kind of file");
+    fail<CheckpointError>(printable(utf8_of(path)), "a regular file", "another kind of file");
   }
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;

@@ -3,8 +3,15 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
+#include <string_view>
 
 namespace sam_rlx {
+
+// A path as UTF-8 and back. On Windows path::string() and the constructor from std::string are of
+// the code page, which lacks most names.
+std::string utf8_of(const std::filesystem::path& path);
+std::filesystem::path path_of(std::string_view utf8);
 
 // A file mapped into memory for reading. The file must not shrink while it is mapped.
 //

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/mapped_file.h"
 #include "core/error.h"
 #include "kernels/select.h"
 #include "loading/open.h"
@@ -13,7 +14,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   const WeightFormat precision =
       options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
-  StateDict state_dict = open_checkpoint(path, {.key = options.key});
+  StateDict state_dict = open_checkpoint(path_of(path), {.key = options.key});
   const Family& family = to_meta_names(state_dict);
   check_whole(state_dict, family);
   NetworkConfig config = family.config_of(state_dict, options.variant);

@@ -9,6 +9,7 @@
 #include "checkpoint/ggml.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/json.h"
+#include "checkpoint/mapped_file.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/text.h"
 #include "checkpoint/torch_archive.h"
@@ -43,7 +44,7 @@ std::string list_names(const std::vector<fs::path>& paths) {
   if (paths.empty()) return "none";
   std::string text;
   for (std::size_t i = 0; i < paths.size() && i < kMax; ++i) {
-    text += (i == 0 ? "" : ", ") + printable(paths[i].filename().string());
+    text += (i == 0 ? "" : ", ") + printable(utf8_of(paths[i].filename()));
   }
   return paths.size() > kMax ? text + ", ..." : text;
 }
@@ -83,7 +84,7 @@ StateDict open_shards(std::string_view text, const fs::path& index, const std::s
                        shard.find_first_of("/\\:"sv) == std::string::npos &&
                        shard.find('\0') == std::string::npos && !is_index(shard);
     if (!plain) fail<CheckpointError>(where, "plain file names of shards", printable(shard));
-    StateDict part = open_file(index.parent_path() / shard, choice);
+    StateDict part = open_file(index.parent_path() / path_of(shard), choice);
     if (result.origin.container.empty()) result.origin = part.origin;
     result.merge(std::move(part));
   }
@@ -148,16 +149,16 @@ void restore_long_names(StateDict& state_dict) {
 // A file, and with it the others that it says it is the first of.
 StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile>& first) {
   std::vector<std::shared_ptr<const MappedFile>> files{first};
-  const std::string name = path.filename().string(), where = printable(path.string());
+  const std::string name = utf8_of(path.filename()), where = printable(utf8_of(path));
   const auto open_part = [&](std::int64_t part, std::int64_t count) -> GgufFile {
     const std::string suffix = part_suffix(0, count);
     if (!name.ends_with(suffix)) {
       fail<CheckpointError>(where, "a name that ends in " + suffix, printable(name));
     }
     const std::string stem = name.substr(0, name.size() - suffix.size());
-    const fs::path other = path.parent_path() / (stem + part_suffix(part, count));
+    const fs::path other = path.parent_path() / path_of(stem + part_suffix(part, count));
     files.push_back(std::make_shared<const MappedFile>(other));
-    return {files.back()->bytes(), printable(other.string())};
+    return {files.back()->bytes(), printable(utf8_of(other))};
   };
   StateDict result = read_gguf({first->bytes(), where}, open_part, family_names());
   result.files = std::move(files);
@@ -170,21 +171,21 @@ StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile
 StateDict open_file(const fs::path& path, const WrapperChoice& choice) {
   const auto file = std::make_shared<const MappedFile>(path);
   if (as_text(file->bytes()).starts_with("GGUF")) return open_gguf(path, file);
-  StateDict result = read_content(file->bytes(), printable(path.string()), choice);
+  StateDict result = read_content(file->bytes(), printable(utf8_of(path)), choice);
   result.files.push_back(file);
   apply_tensor_map(result, path);
   return result;
 }
 
 bool has_suffix(const fs::path& path, std::string_view suffix) {
-  return path.filename().string().ends_with(suffix);
+  return utf8_of(path.filename()).ends_with(suffix);
 }
 
 // Whether this is one of several GGUF files, but not their first: "x-00002-of-00003.gguf".
 bool is_later_part(const fs::path& path) {
   constexpr std::string_view kForm = "-00000-of-00000.gguf", kFirst = "-00001";  // 0: any digit
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const std::string name = path.filename().string();
+  const std::string name = utf8_of(path.filename());
   if (name.size() < kForm.size()) return false;
   const std::string_view end = std::string_view(name).substr(name.size() - kForm.size());
   const bool part = std::equal(end.begin(), end.end(), kForm.begin(), [&](char c, char form) {
@@ -195,14 +196,14 @@ bool is_later_part(const fs::path& path) {
 
 bool contains_text(const fs::path& path, std::string_view text) {
   const auto lower = [](unsigned char c) { return std::tolower(c); };
-  const std::string name = path.filename().string();
+  const std::string name = utf8_of(path.filename());
   return std::search(name.begin(), name.end(), text.begin(), text.end(), [&](char a, char b) {
            return lower(static_cast<unsigned char>(a)) == lower(static_cast<unsigned char>(b));
          }) != name.end();
 }
 
 bool is_companion(const fs::path& path) {
-  const std::string name = path.filename().string();
+  const std::string name = utf8_of(path.filename());
   return name.ends_with(kDeepSpeedOptimizer) ||
          std::any_of(std::begin(kCompanions), std::end(kCompanions),
                      [&](std::string_view begin) { return name.starts_with(begin); });
@@ -216,12 +217,12 @@ struct Candidates {
   explicit Candidates(const fs::path& folder) {
     for (const auto& item : fs::directory_iterator(folder)) {
       const fs::path& path = item.path();
-      if (item.is_directory() && path.filename().string().starts_with("checkpoint-")) {
+      if (item.is_directory() && utf8_of(path.filename()).starts_with("checkpoint-")) {
         training_steps.push_back(path);
       }
       distributed = distributed || has_suffix(path, kDistributed);
       if (!item.is_regular_file() || is_later_part(path) || is_companion(path)) continue;
-      if (is_index(path.filename().string())) indices.push_back(path);
+      if (is_index(utf8_of(path.filename()))) indices.push_back(path);
       for (const std::string_view suffix :
            {".safetensors"sv, ".gguf"sv, ".ggml"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
         if (has_suffix(path, suffix)) checkpoints.push_back(path);
@@ -253,7 +254,7 @@ fs::path resolve_preferred(const fs::path& source, std::string_view prefer) {
   std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(preferred),
                [&](const fs::path& path) { return contains_text(path, prefer); });
   if (preferred.size() == 1) return preferred.front();
-  fail<CheckpointError>(printable(source.string()),
+  fail<CheckpointError>(printable(utf8_of(source)),
                         "one checkpoint with " + quoted(prefer) + " in its name",
                         list_names(preferred.empty() ? candidates : preferred));
 }
@@ -263,7 +264,7 @@ fs::path resolve_preferred(const fs::path& source, std::string_view prefer) {
 void refuse_adapter(const fs::path& folder) {
   const fs::path path = folder / kAdapterFile;
   if (!fs::exists(path)) return;
-  const std::string where = printable(path.string());
+  const std::string where = printable(utf8_of(path));
   const MappedFile file(path);
   const Json json = Json::parse(as_text(file.bytes()), where);
   const Json* const base = json.find("base_model_name_or_path");
@@ -294,7 +295,7 @@ void add_folder_preprocessor(StateDict& state_dict, const fs::path& folder) {
     if (!fs::is_regular_file(path)) return false;
     const MappedFile file(path);
     const std::string_view text = as_text(file.bytes());
-    const std::string where = printable(path.string());
+    const std::string where = printable(utf8_of(path));
     const Json json = Json::parse(text, where);
     if (!part.empty() && json.find(part) == nullptr) return false;
     state_dict.metadata["preprocessor"] = text;
@@ -312,7 +313,7 @@ void add_folder_config(StateDict& state_dict, const fs::path& folder) {
     return;
   }
   const MappedFile file(path);
-  const std::string where = printable(path.string());
+  const std::string where = printable(utf8_of(path));
   const std::string_view text = as_text(file.bytes());
   if (Json::parse(text, where).find("model_type") == nullptr) return;  // not transformers'
   state_dict.metadata["config"] = text;
@@ -335,12 +336,12 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   if (choice.size() == 1) return choice.front();
   if (choice.empty() && all.distributed) {
     fail<UnsupportedError>(
-        printable(source.string()), "one file or shards with an index",
+        printable(utf8_of(source)), "one file or shards with an index",
         "a distributed checkpoint (.distcp): write it as one file with python -m "
         "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE");
   }
   const std::vector<fs::path>& found = choice.empty() ? all.training_steps : choice;
-  fail<CheckpointError>(printable(source.string()),
+  fail<CheckpointError>(printable(utf8_of(source)),
                         "model.safetensors, one shard index, or one .safetensors, .gguf, .ggml, "
                         ".pth, .pt or .bin file",
                         list_names(found) + (choice.empty() && !found.empty() ? " (folders)" : ""));
@@ -352,7 +353,7 @@ StateDict open_checkpoint(const fs::path& source, const WrapperChoice& choice) {
   const auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = as_text(file->bytes());
   if (text.starts_with("{") && !looks_like_safetensors(text)) {
-    result = open_shards(text, path, printable(path.string()), choice);
+    result = open_shards(text, path, printable(utf8_of(path)), choice);
   } else {
     result = open_file(path, choice);
   }

@@ -8,6 +8,7 @@
 
 #include "checkpoint/byte_reader.h"
 #include "checkpoint/json.h"
+#include "checkpoint/mapped_file.h"
 #include "checkpoint/text.h"
 #include "core/error.h"
 
@@ -31,7 +32,7 @@ bool apply_tensor_map(StateDict& state_dict, const std::filesystem::path& path) 
   side_car += ".tensor_map.json";
   if (!std::filesystem::exists(side_car)) return false;
   const MappedFile file(side_car);
-  const std::string where = printable(side_car.string());
+  const std::string where = printable(utf8_of(side_car));
   const Json json = Json::parse(as_text(file.bytes()), where);
   std::map<std::string, std::string, std::less<>> names;
   for (const auto& [name, real] : json.object(where)) {

@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._core import MAX_IMAGE_PIXELS
+from sam_rlx._internal.checks import as_items as as_items
 from sam_rlx._pages import warn_of_pages
 from sam_rlx._pixels import IMAGE, as_array, from_mode_i, from_pil, to_uint8
 from sam_rlx._printable import shown
@@ -18,6 +20,10 @@ from sam_rlx.errors import InvalidArgumentError
 _CHANNELS = (1, 3, 4)
 # Pixels from the corner of an image: beyond it float32 overflows in the encoding of positions.
 _FARTHEST = 1e9
+MAX_NUMBERS = 1 << 28  # of a prompt: 4096 masks of 256 x 256
+_MAX_NUMBER = sys.float_info.max
+_MAX_INTEGER = 2**63 - 1  # of the core
+MAX_THREADS = 4096
 
 
 def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
@@ -72,7 +78,7 @@ def as_images(images: Sequence[Any]) -> list[NDArray[np.uint8]]:
         raise InvalidArgumentError(
             f"images: expected a sequence of images, found one of shape {images.shape}"
         )
-    pixels = [as_rgb(image) for image in images]
+    pixels = [as_rgb(image) for image in as_items("images", images)]
     if not pixels:
         raise InvalidArgumentError("images: expected at least one image, found none")
     return pixels
@@ -91,9 +97,10 @@ def _channels_last(image: NDArray[Any]) -> NDArray[Any]:
 
 def as_hw(name: str, hw: Any) -> tuple[int, int]:
     """Check the size (H, W) of an image: positive, and not above the limit of pixels."""
-    sides = tuple(hw) if isinstance(hw, (tuple, list)) or np.ndim(hw) == 1 else ()
+    listed = isinstance(hw, (tuple, list)) or (isinstance(hw, np.ndarray) and hw.shape == (2,))
+    sides = tuple(hw) if listed else ()
     if len(sides) != 2:
-        raise InvalidArgumentError(f"{name}: expected (H, W), found {hw!r}")
+        raise InvalidArgumentError(f"{name}: expected (H, W), found {shown(hw)}")
     height, width = (as_integer(f"{name}[{axis}]", side, 1) for axis, side in enumerate(sides))
     if height * width > MAX_IMAGE_PIXELS:
         raise InvalidArgumentError(
@@ -102,19 +109,11 @@ def as_hw(name: str, hw: Any) -> tuple[int, int]:
     return height, width
 
 
-def as_items(name: str, values: Any) -> list[Any]:
-    """Return the entries of an iterable that a user gives."""
-    try:
-        return list(values)
-    except TypeError as error:
-        found = type(values).__name__
-        raise InvalidArgumentError(f"{name}: expected an iterable, found {found}") from error
-
-
 def as_bools(name: str, mask: Any) -> NDArray[np.bool_]:
     """Return a mask (H, W) of bools or numbers as bool: true where it is not 0."""
     array = as_array(name, mask)
-    if array.ndim != 2 or array.dtype.kind not in "biuf":
+    largest = max(array.shape, default=0)
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or largest > MAX_IMAGE_PIXELS:
         raise InvalidArgumentError(
             f"{name}: expected an array (H, W) of bool, found shape {array.shape} of {array.dtype}"
         )
@@ -200,7 +199,7 @@ def _coordinates(
 ) -> NDArray[np.float64] | None:
     if values is None:
         return None
-    array = _numbers(name, values)
+    array = as_numbers(name, values)
     width = 2 if name == "point_coords" else 4
     if array.shape == (0,):  # an empty list
         array = array.reshape(0, width)
@@ -217,8 +216,9 @@ def _coordinates(
     return array
 
 
-def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
-    array = as_array(name, values)
+def as_numbers(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return an array of ints or floats."""
+    array = as_array(name, values, MAX_NUMBERS)
     if array.dtype.kind not in "iuf":
         raise InvalidArgumentError(f"{name}: expected numbers, found dtype {array.dtype}")
     return array
@@ -226,10 +226,10 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
 
 def _labels(values: ArrayLike | None, shape: tuple[int, ...], single: bool) -> NDArray[np.int32]:
     assert values is not None
-    array = as_array("point_labels", values)
+    array = as_array("point_labels", values, MAX_NUMBERS)
     if array.dtype.kind == "b":
         array = array.astype(np.int32)
-    array = _numbers("point_labels", array)
+    array = as_numbers("point_labels", array)
     expected = shape[1:] if single and array.ndim == 1 else shape
     if array.shape != expected:
         raise InvalidArgumentError(f"point_labels: expected shape {expected}, found {array.shape}")
@@ -253,7 +253,7 @@ def _check_corners(boxes: NDArray[np.float64]) -> None:
 def _mask_logits(values: ArrayLike | None, side: int) -> NDArray[np.float32] | None:
     if values is None:
         return None
-    array = _numbers("mask_input", values)
+    array = as_numbers("mask_input", values)
     if array.ndim not in (2, 3) or array.shape[-2:] != (side, side):
         raise InvalidArgumentError(
             f"mask_input: expected logits ({side}, {side}) or (B, {side}, {side}), found "
@@ -291,7 +291,7 @@ def as_marks(
         if labels is not None:
             raise InvalidArgumentError(f"{name}: expected an array beside {label_name}, found None")
         return None
-    array = _numbers(name, values).astype(np.float64)
+    array = as_numbers(name, values).astype(np.float64)
     array = array[None] if array.ndim == 1 and array.size else array
     if array.ndim != 2 or array.shape[1] != width or len(array) == 0:
         raise InvalidArgumentError(
@@ -301,7 +301,7 @@ def as_marks(
         raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or infinity")
     if labels is None:
         return Marks(np.ascontiguousarray(array), np.ones(len(array), np.int32))
-    marks = as_array(label_name, labels)
+    marks = as_array(label_name, labels, MAX_NUMBERS)
     if marks.dtype.kind not in "biu" or np.size(marks) != len(array) or marks.ndim > 1:
         raise InvalidArgumentError(
             f"{label_name}: expected {len(array)} labels, found shape {marks.shape} of "
@@ -341,11 +341,18 @@ def clamped(boxes: Marks, hw: tuple[int, ...], where: str = "an image") -> Marks
     return Marks(values, boxes.labels)
 
 
-def as_integer(name: str, value: Any, low: int, high: float = math.inf) -> int:
-    """Return `value` as an int if it is an integer (no bool) from `low` to `high`."""
+def as_integer(
+    name: str, value: Any, low: int, high: float = math.inf, *, most: int = _MAX_INTEGER
+) -> int:
+    """Return `value` as an int if it is an integer (no bool) from `low` to `high`.
+
+    `most` is a limit that only an error of a larger value tells.
+    """
     integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not integer or not low <= value <= high:
-        expected = f">= {low}" if high == math.inf else f"from {low} to {int(high)}"
+    if not integer or not low <= value <= min(high, most):
+        beyond = integer and value > most
+        bounded = f"from {low} to {int(min(high, most))}"
+        expected = bounded if beyond or high != math.inf else f">= {low}"
         raise InvalidArgumentError(f"{name}: expected an int {expected}, found {shown(value)}")
     return int(value)
 
@@ -358,13 +365,13 @@ def as_frame_index(index: int, count: int) -> None:
 
 def as_num_threads(num_threads: int | None) -> int:
     """Return the core's thread count: 0, all cores this process may use, for None."""
-    return 0 if num_threads is None else as_integer("num_threads", num_threads, 1)
+    return 0 if num_threads is None else as_integer("num_threads", num_threads, 1, most=MAX_THREADS)
 
 
 def as_number(name: str, value: Any, low: float, high: float = math.inf) -> float:
     """Return `value` as a float if it is a finite number from `low` to `high`."""
     number = isinstance(value, (int, float, np.integer, np.floating))
-    if isinstance(value, bool) or not number or not low <= value <= high:
+    if isinstance(value, bool) or not number or not low <= value <= min(high, _MAX_NUMBER):
         raise InvalidArgumentError(
             f"{name}: expected a number from {low} to {high}, found {shown(value)}"
         )

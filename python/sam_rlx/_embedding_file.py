@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _saved_arrays as saved_arrays
 from sam_rlx._arrays import as_hw
+from sam_rlx._pixels import as_array
 from sam_rlx._saved_arrays import Field
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
@@ -66,7 +67,7 @@ def load(
 
 def as_embedding(embedding: Any) -> NDArray[np.float32]:
     """Check the type and the values of a part of an embedding that a user gives."""
-    array = np.asarray(embedding)
+    array = as_array("embedding", embedding)
     if array.dtype != np.float32:
         raise InvalidArgumentError(f"embedding: expected dtype float32, found {array.dtype}")
     if not np.isfinite(array).all():

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _embedding_file as embedding_file
 from sam_rlx import _options as options
 from sam_rlx import _saved_arrays as saved_arrays
-from sam_rlx._arrays import as_hw, as_images, as_integer, as_num_threads, as_rgb
+from sam_rlx._arrays import as_hw, as_images, as_integer, as_items, as_num_threads, as_rgb
 from sam_rlx._core import Exclusive
-from sam_rlx._printable import with_model
+from sam_rlx._printable import shown, with_model
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.model import Model
 
@@ -25,7 +25,7 @@ Encoded = tuple[list[NDArray[np.float32]], tuple[int, int]]
 def as_encoded(embedding: ArrayLike | Sequence[ArrayLike], orig_hw: Any) -> Encoded:
     """Check the types and values of embeddings, and the size (H, W) of their image."""
     single = isinstance(embedding, np.ndarray) or not isinstance(embedding, Sequence)
-    parts: Sequence[Any] = [embedding] if single else embedding  # type: ignore[assignment]
+    parts = [embedding] if single else as_items("embedding", embedding)
     arrays = [embedding_file.as_embedding(part) for part in parts]
     return arrays, as_hw("orig_hw", orig_hw)
 
@@ -42,7 +42,9 @@ def encoded_image(kind: embedding_file.Kind, model: Model, embedding: Any, orig_
     """
     if isinstance(embedding, (str, os.PathLike)):
         if orig_hw is not None:
-            raise InvalidArgumentError(f"orig_hw: expected none beside a file, found {orig_hw!r}")
+            raise InvalidArgumentError(
+                f"orig_hw: expected none beside a file, found {shown(orig_hw)}"
+            )
         return embedding_file.load(embedding, kind, saved_arrays.identity(model))
     if embedding is None or orig_hw is None:
         absent, present = ("embedding", "orig_hw") if embedding is None else ("orig_hw", "arrays")
@@ -153,7 +155,9 @@ class ImageEmbeddings:
                 raise StateError("select: expected images from set_images, found none")
             count = len(self._encoded)
             if as_integer("index", index, 0) >= count:
-                raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {index}")
+                raise InvalidArgumentError(
+                    f"index: expected 0 to {count - 1}, found {shown(index)}"
+                )
             self._restore(self._encoded[index])
 
     def reset_image(self) -> None:

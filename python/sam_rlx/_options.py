@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_integer, as_number
+from sam_rlx._internal.checks import as_flag, as_text
 from sam_rlx._sources import PACKAGED
 from sam_rlx.model import Model
 
@@ -75,9 +76,9 @@ def checked(
 def _as_option(name: str, option: Mapping[str, Any], value: Any) -> Any:
     default = option["default"]
     if isinstance(default, bool):
-        return bool(value)
+        return as_flag(name, value)
     if isinstance(default, str):
-        return str(value)  # the core knows which there are
+        return as_text(name, value)  # the core knows which there are
     if isinstance(default, int):
         return as_integer(name, value, int(option["min"]), option["max"])
     return as_number(name, value, option["min"], option["max"])

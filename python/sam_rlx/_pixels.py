@@ -17,30 +17,44 @@ _USED_SHARE = 0.1  # an image that uses less of the range is nearly black or fla
 _MAX_UINT16 = 65535
 # How far a float may lie beyond [0, 1]: a quarter of a step of 8 bits, which changes no pixel.
 _ROUNDING = 1e-3
+_MAX_VALUES = 1 << 32  # those of the largest image
 
 
-def as_array(name: str, values: Any) -> NDArray[Any]:
+def as_array(name: str, values: Any, most: int = _MAX_VALUES) -> NDArray[Any]:
     """Return what other libraries hold as a NumPy array: also tensors with gradients, or bfloat16.
 
     Raises
     ------
     InvalidArgumentError
-        The library does not give its values to NumPy.
+        The library does not give its values to NumPy, there are more than `most`, or some are
+        masked.
     """
     if isinstance(values, np.ndarray):
         array = values
     else:
-        if hasattr(values, "detach"):  # a tensor of PyTorch
-            values = values.detach().cpu()
-            if str(values.dtype) == "torch.bfloat16":
-                values = values.float()
         try:
+            if hasattr(values, "detach"):  # a tensor of PyTorch
+                values = values.detach().cpu()
+                if str(values.dtype) == "torch.bfloat16":
+                    values = values.float()
             array = np.asarray(values)
-        except (TypeError, ValueError, RuntimeError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # of the other library, or of an object that only looks so
             raise InvalidArgumentError(
                 f"{name}: expected an array that NumPy can read, found {type(values).__name__}: "
                 f"{error}"
             ) from error
+    if array.size > most:  # of one value that is repeated, such an array takes no memory
+        raise InvalidArgumentError(
+            f"{name}: expected at most {most} values, found shape {array.shape}"
+        )
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.is_masked(array):
+            raise InvalidArgumentError(
+                f"{name}: expected values that are all there, found a masked array"
+            )
+        array = array.data
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 

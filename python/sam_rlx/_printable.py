@@ -2,13 +2,16 @@
 
 from typing import Any
 
+_MAX_SHOWN = 500  # characters
+
 
 def shown(value: Any) -> str:
     """Return a value as an error shows it, also one that has no text, such as a huge integer."""
     try:
-        return repr(value)
+        text = repr(value)
     except Exception:
         return f"a value of {type(value).__name__} without a text"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def with_model(owner: object, model: Any, *parts: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TextIO
 
+from sam_rlx._internal.checks import as_progress
+
 # Called with how much is done, and how much there is.
 Progress = Callable[[int, int], None]
 
@@ -28,6 +30,7 @@ def reporter(
     unit, scale, text
         As for `terminal_bar`.
     """
+    progress = as_progress(progress)
     if callable(progress):
         yield progress
     elif not progress:

@@ -15,6 +15,7 @@ from sam_rlx import _number_formats as number_formats
 from sam_rlx._gguf.conversion import Written
 from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._internal.files.marks import SAFETENSORS_MARK
+from sam_rlx._printable import shown
 from sam_rlx._progress import Progress
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
@@ -171,7 +172,7 @@ def _check(names: str | None, dtype: str | None) -> None:
     for label, value, allowed in (("names", names, NAMES), ("dtype", dtype, DTYPES)):
         if value is not None and value not in allowed:
             raise InvalidArgumentError(
-                f"{label}: expected one of {list(allowed)} or None, found {value!r}"
+                f"{label}: expected one of {list(allowed)} or None, found {shown(value)}"
             )
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from sam_rlx import _core
 from sam_rlx import _hub as hub
+from sam_rlx._internal.checks import as_flag, as_optional_text, as_path_text, as_text
 from sam_rlx._internal.files import hints
 from sam_rlx._internal.files.inputs import home
 from sam_rlx._nearest import did_you_mean
+from sam_rlx._printable import shown
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
 # Names of the small models, which are names of variants too.
@@ -28,10 +30,12 @@ def find_checkpoint(
     local_files_only: bool = False,
 ) -> Path:
     """Return the file or directory of a source; parameters and errors are `load_model`'s."""
-    if not isinstance(source, (str, os.PathLike)):
-        found = type(source).__name__
-        raise InvalidArgumentError(f"load_model.source: expected str or path, found {found}")
-    name = os.fspath(source)
+    name = as_path_text("load_model.source", source)
+    filename = as_optional_text("filename", filename)
+    revision = as_optional_text("revision", revision)
+    token = token if token is None or isinstance(token, bool) else as_text("token", token)
+    cache_dir = None if cache_dir is None else as_path_text("cache_dir", cache_dir)
+    local_files_only = as_flag("local_files_only", local_files_only)
     path = local_path(name)
     if prefer is not None:
         return _preferred(name, path, prefer)
@@ -57,7 +61,7 @@ def _preferred(name: str, path: Path | None, prefer: str) -> Path:
     """Return the checkpoint of a directory whose name contains `prefer`."""
     if not isinstance(prefer, str) or not prefer:
         raise InvalidArgumentError(
-            f"load_model.prefer: expected part of a file's name, found {prefer!r}"
+            f"load_model.prefer: expected part of a file's name, found {shown(prefer)}"
         )
     if path is None or not path.is_dir():
         raise InvalidArgumentError(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from sam_rlx import _options
-from sam_rlx._arrays import as_integer
+from sam_rlx._arrays import as_integer, as_num_threads
 from sam_rlx._batch import job as jobs
 from sam_rlx._batch import parquet, sources
 from sam_rlx._batch.course import ENGINES, Run
@@ -22,6 +22,16 @@ from sam_rlx._batch.job import Job, Task
 from sam_rlx._batch.journal import parts_in
 from sam_rlx._batch.prompts import objects
 from sam_rlx._batch.summary import first_line
+from sam_rlx._internal.checks import (
+    as_choice,
+    as_flag,
+    as_items,
+    as_mapping,
+    as_optional_text,
+    as_path_text,
+    as_progress,
+    as_texts,
+)
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
@@ -34,6 +44,7 @@ from sam_rlx.model import Isa, build_info
 __all__ = ["BatchResult", "Failure", "read", "run"]
 
 _MAX_BLOCK = 64
+_MAX_INPUTS = 1 << 22
 _UNUSED = "points and boxes for all images are not used: each image has its own prompts"
 # What `options` may have: all that the results of everything mode depend on.
 _GENERATOR_OPTIONS = {
@@ -204,26 +215,32 @@ def run(
     CheckpointError, UnsupportedError
         The model cannot be loaded, or does not do what is asked for.
     """
-    if engine not in ENGINES:
-        raise InvalidArgumentError(f"engine: expected one of {list(ENGINES)}, found {engine!r}")
+    as_choice("engine", engine, ENGINES)
+    load = {"precision": precision, "key": key, "isa": isa}
+    load = {name: as_optional_text(name, value) for name, value in load.items()}
+    retry_failed, progress = as_flag("retry_failed", retry_failed), as_progress(progress)
+    masks = None if masks is None else as_flag("masks", masks)
+    options = as_mapping("options", options)
     parquet.pyarrow()
     start = time.monotonic()
-    words = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
+    alone = isinstance(inputs, (str, os.PathLike))
+    given = [inputs] if alone else as_items("inputs", inputs, _MAX_INPUTS)
+    words = [as_path_text("inputs", word) for word in given]
     folder = None if images is None else _images_folder(images)
-    plan = sources.expand([os.fspath(word) for word in words], lists, folder)
-    texts = (text,) if isinstance(text, str) else tuple(text or ())
+    plan = sources.expand(words, as_texts("lists", lists), folder)
+    texts = () if text is None else tuple(as_texts("text", text))
     items, unused = _with_shared(plan.items, point_coords, point_labels, boxes)
     task = _task(replace(plan, items=items), texts, options)
     count = None if workers is None else as_integer("workers", workers, 1)
     job = Job(
         out=os.path.abspath(as_path(output)),  # noqa: PTH100
-        model=str(find_checkpoint(model or _default_model(task)).absolute()),
+        model=str(find_checkpoint(_default_model(task) if model is None else model).absolute()),
         task=task,
-        load={"precision": precision, "key": key, "isa": isa},
-        options=dict(options or {}),
+        load=load,
+        options=options,
         texts=texts,
         threshold=_options.checked("concept", "sam3", {"threshold": threshold})["threshold"],
-        masks=plan.has_views if masks is None else bool(masks),
+        masks=plan.has_views if masks is None else masks,
         keep_every=as_integer("keep_every", keep_every, 1),
         threads=_threads(count, num_threads),
     )
@@ -355,7 +372,7 @@ def _threads(workers: int | None, num_threads: int | None) -> int:
     """Return the threads of each worker."""
     cores = build_info()["cores"]
     if num_threads is not None:
-        return as_integer("num_threads", num_threads, 1)
+        return as_num_threads(num_threads)
     share: int = cores // workers if workers else min(4, cores // 2)
     return max(1, share)
 

@@ -18,6 +18,8 @@ from sam_rlx._arrays import (
 )
 from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
 from sam_rlx._embeddings import Encoded, ImageEmbeddings, encoded_image
+from sam_rlx._internal.checks import as_flag, as_items
+from sam_rlx._pixels import as_array
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._synonyms import also
@@ -177,6 +179,7 @@ class ConceptPredictor(ImageEmbeddings):
         points = as_marks(("point_coords", "point_labels"), point_coords, point_labels, 2)
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         options = _options.checked("concept", self._model.family, {"threshold": threshold})
+        with_raw, logits = as_flag("raw", raw), as_flag("return_logits", return_logits)
         if text is None and points is None and examples is None:
             raise InvalidArgumentError(
                 "predict: expected text, boxes or point_coords, found None for all"
@@ -204,11 +207,11 @@ class ConceptPredictor(ImageEmbeddings):
                 point_labels=None if points is None else points.labels,
                 boxes=None if examples is None else examples.values,
                 box_labels=None if examples is None else examples.labels,
-                raw=bool(raw),
+                raw=with_raw,
                 progress=report,
                 **options,
             )
-            result = self._result(found, texts, hw, bool(return_logits))
+            result = self._result(found, texts, hw, logits)
             if pixels is not None or given is not None:
                 self._encoded = []
             return result
@@ -222,13 +225,11 @@ class ConceptPredictor(ImageEmbeddings):
 
     def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Text, ...]]:
         """Return ids (N, L), and the texts as they were given."""
-        texts = (text,) if isinstance(text, str) else text
-        if isinstance(texts, Sequence) and texts and all(isinstance(p, str) for p in texts):
+        given = (text,) if isinstance(text, str) else text
+        texts = as_items("text", given) if isinstance(given, Sequence) else []
+        if texts and all(isinstance(each, str) for each in texts):
             return self._tokenizer(texts), tuple(texts)
-        try:
-            ids = np.asarray(text)
-        except ValueError:
-            ids = np.empty(0)
+        ids = as_array("text", text)
         if ids.dtype.kind not in "iu" or ids.ndim not in (1, 2) or ids.size == 0:
             raise InvalidArgumentError(
                 "text: expected a str, str in a sequence, or ids (L,) or (N, L) of int, found "

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from sam_rlx import _safetensors as safetensors
-from sam_rlx._arrays import as_integer
+from sam_rlx._arrays import as_num_threads
 from sam_rlx._gguf import conversion as gguf_conversion
 from sam_rlx._gguf.conversion import Written
+from sam_rlx._internal.checks import as_optional_text, as_progress
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.model import check_key
 
 __all__ = ["Written", "convert"]
 
@@ -90,8 +92,11 @@ def convert(
     ('model.safetensors', ['F16'])
     """
     target = as_path(output)
+    names, dtype = as_optional_text("names", names), as_optional_text("dtype", dtype)
+    check_key(key)
+    progress = as_progress(progress)
     path = find_checkpoint(source)
-    threads = 0 if num_threads is None else as_integer("num_threads", num_threads, 1)
+    threads = as_num_threads(num_threads)
     if _same_file(path, target):
         raise InvalidArgumentError(f"output: expected another file than the source, found {target}")
     if target.suffix in (".gguf", ".safetensors"):

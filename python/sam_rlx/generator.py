@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core, _options
 from sam_rlx import _embedding_file as embedding_file
-from sam_rlx._arrays import as_num_threads, as_number, as_rgb
+from sam_rlx._arrays import as_integer, as_num_threads, as_number, as_numbers, as_rgb
 from sam_rlx._embeddings import encoded_image
+from sam_rlx._internal.checks import as_choice, as_flag, as_items
 from sam_rlx._printable import with_model
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
@@ -23,6 +24,7 @@ from sam_rlx.model import Model
 
 __all__ = ["MaskGenerator", "MaskRecord"]
 
+_MAX_POINTS_PER_SIDE = 4096
 OUTPUT_MODES = ("binary_mask", "uncompressed_rle", "coco_rle")
 
 
@@ -233,10 +235,9 @@ class MaskGenerator:
                 "MaskGenerator: expected exactly one of points_per_side and point_grids, found "
                 f"{'neither' if point_grids is None else 'both'}"
             )
-        if output_mode not in OUTPUT_MODES:
-            raise InvalidArgumentError(
-                f"output_mode: expected one of {list(OUTPUT_MODES)}, found {output_mode!r}"
-            )
+        if points_per_side is not None:
+            as_integer("points_per_side", points_per_side, 1, most=_MAX_POINTS_PER_SIDE)
+        output_mode = as_choice("output_mode", output_mode, OUTPUT_MODES)
         if mask_threshold is not None:
             mask_threshold = as_number("mask_threshold", mask_threshold, -math.inf)
         values = {
@@ -257,7 +258,12 @@ class MaskGenerator:
         if points_per_side is None:
             options["points_per_side"] = None
         grids = None if point_grids is None else _as_grids(point_grids, options["crop_n_layers"])
-        switches = (bool(multimask_output), bool(use_m2m), mask_threshold, True)
+        switches = (
+            as_flag("multimask_output", multimask_output),
+            as_flag("use_m2m", use_m2m),
+            mask_threshold,
+            True,
+        )
         self._set_up(model, output_mode, (as_num_threads(num_threads), options, grids, *switches))
 
     def _set_up(
@@ -355,12 +361,16 @@ def prepared(
 
 
 def _as_grids(point_grids: Sequence[ArrayLike], layers: int) -> list[NDArray[np.float64]]:
-    if len(point_grids) < layers + 1:
+    given = as_items("point_grids", point_grids)
+    if len(given) < layers + 1:
         raise InvalidArgumentError(
             f"point_grids: expected {layers + 1} grids for crop_n_layers={layers}, found "
-            f"{len(point_grids)}"
+            f"{len(given)}"
         )
-    grids = [np.ascontiguousarray(grid, dtype=np.float64) for grid in point_grids]
+    grids = [
+        as_numbers(f"point_grids[{index}]", grid).astype(np.float64, "C")
+        for index, grid in enumerate(given)
+    ]
     for index, grid in enumerate(grids):
         if grid.ndim != 2 or grid.shape[1] != 2 or len(grid) == 0:
             raise InvalidArgumentError(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core, _embedding_file
 from sam_rlx._arrays import Prompts, as_prompts
 from sam_rlx._embeddings import ImageEmbeddings
+from sam_rlx._internal.checks import as_flag
 from sam_rlx._public import public_names
 from sam_rlx._synonyms import also
 from sam_rlx.errors import StateError
@@ -210,10 +211,12 @@ class ImagePredictor(ImageEmbeddings):
             No prompt is given, or a shape, label or value is wrong.
         """
         prompts = as_prompts(point_coords, point_labels, box, mask_input, self._model.mask_side)
+        multimask = as_flag("multimask_output", multimask_output)
+        logits = as_flag("return_logits", return_logits)
         with self._exclusive:
             if self._core.orig_hw is None:
                 raise StateError("predict: expected an image from set_image, found none")
-            return self._predict(prompts, bool(multimask_output), bool(return_logits))
+            return self._predict(prompts, multimask, logits)
 
     def _predict(self, prompts: Prompts, multimask: bool, return_logits: bool) -> MaskPrediction:
         masks, iou, low_res = self._core.predict(

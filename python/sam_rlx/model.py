@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_integer
+from sam_rlx._internal.checks import as_flag, as_optional_text, as_path_text
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint, local_path, packaged_name
 from sam_rlx._synonyms import also
-from sam_rlx.errors import CheckpointError, InvalidArgumentError
+from sam_rlx.errors import CheckpointError
 
 __all__ = ["Model", "build_info", "load_model"]
 
@@ -261,6 +262,14 @@ def load_model(
     >>> model.family, model.device
     ('sam', 'cpu')
     """
+    arguments = {
+        "variant": as_optional_text("variant", variant),
+        "precision": as_optional_text("precision", precision),
+        "isa": as_optional_text("isa", isa),
+        "strict": as_flag("strict", strict),
+        "image_size": None if image_size is None else as_integer("image_size", image_size, 1),
+        "key": check_key(key),
+    }
     path = find_checkpoint(
         source,
         prefer=prefer,
@@ -270,20 +279,7 @@ def load_model(
         cache_dir=cache_dir,
         local_files_only=local_files_only,
     )
-    if image_size is not None:
-        image_size = as_integer("image_size", image_size, 1)
-    check_key(key)
-    return _load(
-        str(path),
-        {
-            "variant": variant,
-            "precision": precision,
-            "isa": isa,
-            "strict": strict,
-            "image_size": image_size,
-            "key": key,
-        },
-    )
+    return _load(str(path), arguments)
 
 
 def _load(path: str, arguments: Mapping[str, Any]) -> Model:
@@ -310,12 +306,9 @@ def _load_again(source: str, arguments: Mapping[str, Any], kind: tuple[str, str,
     return model
 
 
-def check_key(key: str | None) -> None:
-    """Raise `InvalidArgumentError` for a `key` that is no text."""
-    if key is not None and not isinstance(key, str):
-        raise InvalidArgumentError(
-            f"load_model.key: expected the keys to a state dict, found {key!r}"
-        )
+def check_key(key: Any) -> str | None:
+    """Return a `key`; raise `InvalidArgumentError` if it is no text."""
+    return as_optional_text("load_model.key", key)
 
 
 def build_info() -> dict[str, Any]:
@@ -357,8 +350,7 @@ def list_tensors(
     CheckpointError
         The file is damaged or of an unknown kind.
     """
-    check_key(key)
-    return _core.list_tensors(os.fspath(path), key)
+    return _core.list_tensors(as_path_text("path", path), check_key(key))
 
 
 __dir__ = public_names(__name__)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._arrays import as_integer
+from sam_rlx._internal.checks import as_items
 from sam_rlx._public import public_names
 from sam_rlx.errors import InvalidArgumentError, TruncationWarning
 
@@ -87,8 +88,9 @@ class Tokenizer:
         TruncationWarning
             A text was cut.
         """
-        texts = [text] if isinstance(text, str) else text
-        if not isinstance(texts, Sequence) or not all(isinstance(p, str) for p in texts):
+        given = [text] if isinstance(text, str) else text
+        texts = as_items("text", given) if isinstance(given, Sequence) else [given]
+        if not all(isinstance(each, str) for each in texts):
             raise InvalidArgumentError(
                 f"text: expected a str or a sequence of str, found {_kind(text)}"
             )

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _core, _options
 from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
-from sam_rlx._printable import with_model
+from sam_rlx._internal.checks import as_flag, as_mapping, as_name, as_progress, as_text
+from sam_rlx._printable import shown, with_model
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._synonyms import also
@@ -111,18 +112,20 @@ class VideoPredictor:
         self._model = model
         self._options = {
             "fill_hole_area": options["fill_hole_area"],
-            "non_overlap_masks": bool(non_overlap_masks),
-            "keep_corrections": bool(keep_corrections),
+            "non_overlap_masks": as_flag("non_overlap_masks", non_overlap_masks),
+            "keep_corrections": as_flag("keep_corrections", keep_corrections),
             "history": -1 if history is None else as_integer("history", history, 0),
             "memory_selection": options["use_memory_selection"],
         }
-        self._resize = str(resize)
+        self._resize = as_text("resize", resize)
         source = None if frames is None else open_frames(frames)
         core = core_options(self._options, self._resize, None if source is None else source.kind)
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
         self._core.num_frames = None if source is None else source.count
         self._session = Session(self._core, source)
-        self._text_options = text_prompts.checked_options(text_options or {}, source is None)
+        self._text_options = text_prompts.checked_options(
+            as_mapping("text_options", text_options), source is None
+        )
         self._exclusive = _core.Exclusive("VideoPredictor")
 
     def __repr__(self) -> str:
@@ -212,14 +215,11 @@ class VideoPredictor:
             A mask is given for an object that a text named.
         """
         index = as_integer("frame_index", frame_index, 0)
-        try:
-            hash(obj_id)
-        except TypeError as error:
-            raise InvalidArgumentError(f"obj_id: expected a hashable, found {obj_id!r}") from error
+        obj_id = as_name("obj_id", obj_id)
         given = (point_coords, point_labels, box)
         if mask is not None and any(value is not None for value in given):
             raise InvalidArgumentError("mask: expected it alone, found points or a box too")
-        clear = bool(clear_old_points)
+        clear = as_flag("clear_old_points", clear_old_points)
         points = as_points(*given, clear) if mask is None else None
         with self._exclusive:
             self._core.begin()
@@ -325,7 +325,7 @@ class VideoPredictor:
         StateError
             The predictor is in use.
         """
-        index = as_integer("frame_index", frame_index, 0)
+        index, obj_id = as_integer("frame_index", frame_index, 0), as_name("obj_id", obj_id)
         with self._exclusive:
             self._core.begin()
             self._core.clear_prompts(index, self._session.known_handle(obj_id))
@@ -341,6 +341,7 @@ class VideoPredictor:
         StateError
             The predictor is in use.
         """
+        obj_id = as_name("obj_id", obj_id)
         with self._exclusive:
             self._core.begin()
             found = self._session.found_handle(obj_id)
@@ -409,21 +410,23 @@ class VideoPredictor:
         start = None if start_frame is None else as_integer("start_frame", start_frame, 0)
         if start is not None and source.count is not None and start >= source.count:
             raise InvalidArgumentError(
-                f"start_frame: expected 0 to {source.count - 1}, found {start}"
+                f"start_frame: expected 0 to {source.count - 1}, found {shown(start)}"
             )
         most = None if max_frames is None else as_integer("max_frames", max_frames, 1)
+        reverse, logits = as_flag("reverse", reverse), as_flag("return_logits", return_logits)
+        progress = as_progress(progress)
         with self._exclusive:
             self._core.begin()
-            self._refuse_logits(return_logits)
+            self._refuse_logits(logits)
             self._session.prepare()
-            propagation = self._core.propagation(start, most, bool(reverse))
+            propagation = self._core.propagation(start, most, reverse)
             self._core.commit()
         total = 0
         if source.count is not None:
             first = propagation.frame
             total = first + 1 if reverse else source.count - first
             total = total if most is None else min(total, most)
-        return self._propagate(propagation, bool(return_logits), progress, total)
+        return self._propagate(propagation, logits, progress, total)
 
     def _refuse_logits(self, return_logits: bool) -> None:
         if return_logits and self._core.num_texts:
@@ -479,15 +482,15 @@ class VideoPredictor:
         """
         if self._session.source is not None:
             raise StateError("push: expected a session without frames, found a video")
-        pixels = as_rgb(image)
+        pixels, logits = as_rgb(image), as_flag("return_logits", return_logits)
         with self._exclusive:
             self._core.begin()
-            self._refuse_logits(return_logits)
+            self._refuse_logits(logits)
             if self._core.objects:
                 self._session.prepare()
             index = self._core.num_pushed
             self._core.push(pixels)
-            found = self._session.frame(index, "tracked", bool(return_logits))
+            found = self._session.frame(index, "tracked", logits)
             self._core.commit()
         return found
 
@@ -505,10 +508,11 @@ class VideoPredictor:
         `UnsupportedError` if logits are asked for and there is a text.
         """
         index = as_integer("frame_index", frame_index, 0)
+        logits = as_flag("return_logits", return_logits)
         with self._exclusive:
             self._core.begin()
-            self._refuse_logits(return_logits)
-            found = self._session.frame(index, "latest", bool(return_logits))
+            self._refuse_logits(logits)
+            found = self._session.frame(index, "latest", logits)
             self._core.commit()
         return found
 

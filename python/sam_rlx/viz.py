@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import as_bools, as_integer, as_items, as_number, as_rgb
+from sam_rlx._arrays import MAX_NUMBERS, as_bools, as_integer, as_items, as_number, as_rgb
 from sam_rlx._concept_types import ConceptPrediction
+from sam_rlx._pixels import as_array
 from sam_rlx._printable import shown
 from sam_rlx._public import public_names
 from sam_rlx._synonyms import also
@@ -233,16 +234,13 @@ def _as_marks(
 
 def _as_pixels(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]:
     """Return points (N, 2) or boxes (N, 4)."""
-    try:
-        array = np.asarray(values)
-        numbers = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"{name}: expected numbers, found {error}") from error
-    if array.dtype.kind not in "biuf" or numbers.ndim == 0 or numbers.shape[-1] != width:
+    array = as_array(name, values, MAX_NUMBERS)
+    if array.dtype.kind not in "biuf" or array.ndim == 0 or array.shape[-1] != width:
         raise InvalidArgumentError(
-            f"{name}: expected numbers of shape (N, {width}), found shape {numbers.shape} of "
+            f"{name}: expected numbers of shape (N, {width}), found shape {array.shape} of "
             f"{array.dtype}"
         )
+    numbers = array.astype(np.float64)
     if not (np.abs(numbers) < _MAX_PIXEL).all():
         raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or more")
     return numbers.reshape(-1, width)
@@ -254,12 +252,9 @@ def _as_labels(
     """Return a label for each of `count` marks: 1 if there are none."""
     if labels is None:
         return [1] * count
-    try:
-        values: list[int] = np.ravel(labels).tolist()
-        right = len(values) == count and set(values) <= set(known)
-    except (TypeError, ValueError):  # not numbers, or ragged lists of them
-        values, right = [], False
-    if not right:
+    array = as_array(name, labels, MAX_NUMBERS)
+    values: list[int] = array.ravel().tolist() if array.dtype.kind in "biuf" else []
+    if len(values) != count or not set(values) <= set(known):
         raise InvalidArgumentError(
             f"{name}: expected {count} labels of {', '.join(map(str, known))}, found "
             f"{shown(values or labels)}"

@@ -115,4 +115,58 @@ def test_a_job_that_fails_fails_the_night(tmp_path):
 def test_a_job_is_named_or_refused():
     status, text = run("import nightly.__main__ as m; sys.exit(m.main(['fuzzy']))")
     assert status == 2
-    assert "expected fuzz, damaged_files" in text
+    assert "expected fuzz, structures, damaged_files" in text
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="measures memory by /proc")
+def test_changed_structures_are_read_or_refused():
+    """A few of each kind; all of them are read as they are."""
+    for package in ("av", "pyarrow", "yaml", "PIL"):
+        pytest.importorskip(package)
+    status, text = run("from nightly import structures as s; sys.exit(s.main(60, 6, most=6) > 0)")
+    assert "structures: 42 inputs, seed 6, wrong 0" in text
+    assert status == 0, text
+
+
+def test_what_a_reader_must_not_do_is_found():
+    """A bare error, an end of the process, a wait without end, and too much memory."""
+    code = """
+from nightly import structures as s
+found = s.Found()
+found.add(0, 10, ("read", 0.1, 5 << 20))
+found.add(1, 10, ("KeyError: 'x'", 0.2, 0))
+found.add(2, 10, ("crash: exit status -11", 0.3, 0))
+found.add(3, 10, ("refused", 0.1, 31 << 20))
+print(found.line("kind"))
+print(*sorted(found.wrong))
+"""
+    status, text = run(f"exec({code!r})")
+    assert status == 0, text
+    assert "4 inputs: read 1, refused 0, wrong 3; slowest 0.30 s (input 2)" in text
+    assert "input 3: memory: 31 MB for 10 bytes" in text
+
+
+def test_a_process_that_ends_or_waits_is_told():
+    code = """
+from nightly import structures as s
+s.HANG, start = 1, s.subprocess.Popen
+for script in ("import os; os.abort()", "import time; time.sleep(60)"):
+    s.subprocess.Popen = lambda words, **options: start([words[0], "-c", script], **options)
+    reader = s.Reader()
+    print(reader.ask("kind", "folder", "file")[0])
+    reader.end()
+"""
+    status, text = run(f"exec({code!r})")
+    assert status == 0, text
+    assert text.splitlines() == ["crash: exit status -6", "hang: nothing within 1 s"]
+
+
+def test_the_time_of_a_job_can_be_given():
+    code = (
+        "import nightly.__main__ as m, nightly.structures as s; "
+        "s.main = lambda seconds, seed: print('for', seconds, seed) or 0; "
+        "sys.exit(m.main(['structures', '--seconds', '7', '--seed', '3']))"
+    )
+    status, text = run(code)
+    assert status == 0
+    assert "for 7 3" in text

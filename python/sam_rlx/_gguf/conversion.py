@@ -17,6 +17,7 @@ from sam_rlx import _number_formats as number_formats
 from sam_rlx._gguf import file as gguf_file
 from sam_rlx._gguf import metadata as gguf_metadata
 from sam_rlx._gguf import plan as gguf_plan
+from sam_rlx._printable import shown
 from sam_rlx._progress import Progress
 from sam_rlx.errors import InvalidArgumentError
 
@@ -163,8 +164,10 @@ def to_gguf(
 
 def _check(dtype: str, overrides: Sequence[tuple[str, str]]) -> None:
     for found in (dtype, *(wanted for _, wanted in overrides)):
-        if found not in DTYPES:
-            raise InvalidArgumentError(f"dtype: expected one of {list(DTYPES)}, found {found!r}")
+        if not isinstance(found, str) or found not in DTYPES:
+            raise InvalidArgumentError(
+                f"dtype: expected one of {list(DTYPES)}, found {shown(found)}"
+            )
     for pattern, _ in overrides:
         try:
             re.compile(pattern)

@@ -1,1 +1,1 @@
-"""Helpers of the library: nothing here is public."""
+"""Helpers of the library. Not part of the public interface."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._arrays import as_frame_index, as_rgb
+from sam_rlx._internal.checks import as_path_text
 from sam_rlx._internal.files import hints
 from sam_rlx._pixels import as_array
 from sam_rlx._video.clip_frames import ClipFrames
@@ -58,13 +59,18 @@ def open_frames(frames: Any) -> FrameSource:
     if hasattr(frames, "read") and not isinstance(frames, os.PathLike):
         frames = _contents(frames)
     if isinstance(frames, (str, os.PathLike, bytes)):
-        return _open_file(frames if isinstance(frames, bytes) else Path(frames))
+        named = frames if isinstance(frames, bytes) else Path(as_path_text("frames", frames))
+        return _open_file(named)
     if hasattr(frames, "__array__") and not isinstance(frames, Sequence):
-        return _open_array(as_array("frames", frames))
+        given = isinstance(frames, np.ndarray)
+        return _open_array(frames if given else as_array("frames", frames))
     if isinstance(frames, Sequence):
         return SequenceFrames(frames)
     if isinstance(frames, Iterable):
-        return IteratorFrames(iter(frames))
+        try:
+            return IteratorFrames(iter(frames))
+        except Exception as error:  # of the caller's object
+            raise InvalidArgumentError(f"frames: expected an iterable, found {error}") from error
     raise InvalidArgumentError(
         "frames: expected a path, a file, a sequence or an iterable of images, found "
         f"{type(frames).__name__}"

@@ -57,7 +57,7 @@ class Session:
             return handles[obj_id]
         except (KeyError, TypeError):
             raise InvalidArgumentError(
-                f"obj_id: expected one of {list(handles)}, found {obj_id!r}"
+                f"obj_id: expected one of {shown(list(handles))}, found {shown(obj_id)}"
             ) from None
 
     def handle_for(self, obj_id: Hashable) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sam_rlx._arrays import Marks, as_integer, clamped
+from sam_rlx._internal import checks
+from sam_rlx._printable import shown
 from sam_rlx._video.session import Session
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
@@ -36,9 +38,11 @@ def as_texts(text: str | Sequence[str] | None) -> list[str | None]:
     """Return texts as a list; None stands for examples alone."""
     if text is None or isinstance(text, str):
         return [text]
-    texts = list(text)
-    if not texts or not all(isinstance(one, str) for one in texts):
-        raise InvalidArgumentError(f"text: expected a str, or some in a sequence, found {text!r}")
+    texts = checks.as_texts("text", text)
+    if not texts:
+        raise InvalidArgumentError(
+            f"text: expected a str, or some in a sequence, found {shown(text)}"
+        )
     return list(texts)
 
 

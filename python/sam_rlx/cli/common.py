@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _options, io
+from sam_rlx._arrays import MAX_THREADS
+from sam_rlx._internal.checks import as_text
 from sam_rlx._internal.files.marks import is_own_file, is_own_image
 from sam_rlx._internal.files.suffixes import PassedOver
 from sam_rlx._internal.files.targets import check_folder, check_suffix
@@ -74,6 +76,22 @@ def positive(text: str) -> int:
     return value
 
 
+def threads(text: str) -> int:
+    """Argument type: a number of threads."""
+    value = positive(text)
+    if value > MAX_THREADS:
+        raise argparse.ArgumentTypeError(f"expected an integer <= {MAX_THREADS}, found {text}")
+    return value
+
+
+def utf8(text: str) -> str:
+    """Argument type: text, whose bytes are UTF-8."""
+    try:
+        return as_text("argument", text)
+    except InvalidArgumentError as error:
+        raise argparse.ArgumentTypeError(f"expected UTF-8, found {text!r}") from error
+
+
 def number_of(option: Mapping[str, Any]) -> Callable[[str], int | float]:
     """Argument type: a number in the range of an option, as `_options.describe` has it."""
     kind = int if isinstance(option["default"], int) else float
@@ -92,6 +110,7 @@ def add_key_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--key``."""
     parser.add_argument(
         "--key",
+        type=utf8,
         metavar="KEY",
         help="which of several models in the checkpoint: the keys to it, such as ema.module "
         "(sam-rlx info lists them)",
@@ -125,7 +144,7 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the large linear layers (default: float32 for float files)",
     )
     parser.add_argument(
-        "--threads", type=positive, metavar="N", help="threads (default: all cores available)"
+        "--threads", type=threads, metavar="N", help="threads (default: all cores available)"
     )
 
 

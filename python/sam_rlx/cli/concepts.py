@@ -12,7 +12,7 @@ from sam_rlx._concept_types import ConceptPrediction
 from sam_rlx._progress import terminal_clock
 from sam_rlx._sources import PACKAGED
 from sam_rlx.cli import clicks
-from sam_rlx.cli.common import UsageError
+from sam_rlx.cli.common import UsageError, utf8
 from sam_rlx.cli.images import Say
 from sam_rlx.cli.outputs import Found
 from sam_rlx.concept import ConceptPredictor
@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_text_arguments(parser: argparse._ActionsContainer, text_help: str) -> None:
     """Add ``--text`` and ``--threshold``."""
-    parser.add_argument("--text", action="append", default=[], metavar="TEXT", help=text_help)
+    parser.add_argument(
+        "--text", type=utf8, action="append", default=[], metavar="TEXT", help=text_help
+    )
     threshold = _threshold()
     parser.add_argument(
         "--threshold",

@@ -69,7 +69,7 @@ def add_parser(commands: Any) -> None:
         "the error of PyTorch's float32)",
     )
     parser.add_argument(
-        "--threads", type=common.positive, metavar="N", help="threads (default: all cores)"
+        "--threads", type=common.threads, metavar="N", help="threads (default: all cores)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit file")

@@ -64,7 +64,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``convert`` has too."""
     parser.add_argument(
         "--threads",
-        type=common.positive,
+        type=common.threads,
         default=0,
         metavar="N",
         help="threads (default: all cores available)",

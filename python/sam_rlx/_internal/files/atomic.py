@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from sam_rlx._internal.checks import as_path_text
 from sam_rlx._internal.files.drafts import SUFFIXES, Draft
-from sam_rlx.errors import InvalidArgumentError
 
 _MAX_LINKS = 40
 
@@ -113,12 +113,7 @@ def _naming(target: Path) -> Iterator[None]:
 
 def as_path(path: Any) -> Path:
     """Return a path that a user gives; `InvalidArgumentError` if it can be none."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise InvalidArgumentError(f"path: expected str or path, found {type(path).__name__}")
-    name = os.fspath(path)
-    if not isinstance(name, str) or "\0" in name or not name:
-        raise InvalidArgumentError(f"path: expected the name of a file, found {name!r}")
-    return Path(name)
+    return Path(as_path_text("path", path))
 
 
 def _resolve(path: Path) -> tuple[Path, bool]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.hints import not_found
+from sam_rlx._internal.files.portable_names import portable_name
 from sam_rlx._internal.files.suffixes import RESULT, PassedOver, images_of
 from sam_rlx.errors import InvalidArgumentError
 
@@ -289,7 +290,8 @@ def _folder(path: str) -> str:
 def file_name(name: str) -> str:
     """Return how files of an object begin: other characters become the hexadecimal of their bytes.
 
-    Two names never give the same beginning. Long ones end in a hash.
+    So do parts that Windows refuses, see `portable_name`. Two names never give the same beginning.
+    Long ones end in a hash.
     """
     plain = "".join(
         c
@@ -297,6 +299,7 @@ def file_name(name: str) -> str:
         else "".join(f"%{byte:02X}" for byte in c.encode("utf-8", "surrogateescape"))
         for index, c in enumerate(name)
     )
+    plain = portable_name(plain)
     if len(plain.encode()) <= _MAX_NAME:
         return plain
     digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -10,6 +10,7 @@ import numpy as np
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._internal.files.marks import mark_npz
 from sam_rlx._internal.files.targets import check_target
+from sam_rlx._pixels import as_array
 from sam_rlx.errors import InvalidArgumentError
 
 
@@ -37,10 +38,7 @@ def write_arrays(
     target = as_path(path)
     check_target(target, ("NPZ",))
     for name, array in arrays.items():
-        try:
-            dtype = np.asarray(array).dtype
-        except ValueError as error:  # ragged lists
-            raise InvalidArgumentError(f"{name}: expected an array, found {error}") from error
+        dtype = as_array(name, array).dtype
         if dtype.hasobject:  # NumPy would pickle it
             raise InvalidArgumentError(f"{name}: expected numbers or text, found {dtype}")
     with atomic_write(target) as file:

@@ -9,6 +9,7 @@ from sam_rlx._image_files import pillow
 from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._internal.files.targets import check_target
+from sam_rlx._pixels import as_array
 from sam_rlx.errors import InvalidArgumentError
 
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
@@ -37,6 +38,7 @@ def write_pixels(
     check_target(name, (form,))
     if not isinstance(pixels, np.ndarray):
         raise InvalidArgumentError(f"pixels: expected an array, found {type(pixels).__name__}")
+    pixels = as_array("pixels", pixels)
     is_result = is_result or pixels.dtype == np.bool_
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
@@ -44,7 +46,7 @@ def write_pixels(
     with atomic_write(name) as file:
         try:
             images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
-        except (TypeError, ValueError, KeyError, OSError) as error:
+        except (TypeError, ValueError, KeyError, OverflowError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # of the disk
                 raise
             raise InvalidArgumentError(

@@ -1,0 +1,116 @@
+"""Checks of arguments that are no arrays: what callers pass is of the right type, or refused.
+
+Whatever an object does when it is asked (``__bool__``, ``__iter__``, ``__hash__``, ``__fspath__``
+may be the caller's own code), the caller gets an `InvalidArgumentError`.
+"""
+
+import os
+from collections.abc import Collection, Hashable, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from sam_rlx._printable import shown
+from sam_rlx.errors import InvalidArgumentError
+
+_MAX_ITEMS = 1 << 20
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """Return True or False for a bool, also one of NumPy, or for 1 or 0."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)) and value in (0, 1):
+        return bool(value)
+    raise InvalidArgumentError(f"{name}: expected True or False, found {shown(value)}")
+
+
+def as_text(name: str, value: Any) -> str:
+    """Return a str that can be written as UTF-8."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return str(value)
+    raise InvalidArgumentError(f"{name}: expected a text, found {shown(value)}")
+
+
+def as_optional_text(name: str, value: Any) -> str | None:
+    """Return None, or what `as_text` does."""
+    return None if value is None else as_text(name, value)
+
+
+def as_choice(name: str, value: Any, choices: Collection[str]) -> str:
+    """Return one of several texts."""
+    if isinstance(value, str) and value in choices:
+        return str(value)
+    raise InvalidArgumentError(f"{name}: expected one of {list(choices)}, found {shown(value)}")
+
+
+def as_items(name: str, values: Any, most: int = _MAX_ITEMS) -> list[Any]:
+    """Return the entries of an iterable that a user gives, `most` of them: it may have no end."""
+    try:
+        entries = iter(values)
+        first = list(islice(entries, 1))  # a memoryview with two axes has no entries
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"{name}: expected an iterable, found {shown(values)}"
+        ) from error
+    count = len(values) if isinstance(values, np.ndarray) else 0
+    items = first if count > most else [*first, *islice(entries, most)]
+    if max(count, len(items)) > most:
+        raise InvalidArgumentError(f"{name}: expected at most {most} entries, found more")
+    return items
+
+
+def as_texts(name: str, values: Any) -> list[str]:
+    """Return the entries of a sequence of texts; one text alone is one entry."""
+    if isinstance(values, str):
+        return [as_text(name, values)]
+    return [as_text(f"{name}[{index}]", one) for index, one in enumerate(as_items(name, values))]
+
+
+def as_mapping(name: str, values: Any) -> dict[str, Any]:
+    """Return a dict of what a user gives by name; None is none."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+        raise InvalidArgumentError(f"{name}: expected a mapping of names, found {shown(values)}")
+    return dict(values)
+
+
+def as_name(name: str, value: Any) -> Hashable:
+    """Return an object that can be the key of a dict."""
+    try:
+        hash(value)
+        value == value  # noqa: B015  # an object's own method
+    except Exception as error:
+        raise InvalidArgumentError(f"{name}: expected a hashable, found {shown(value)}") from error
+    return value  # type: ignore[no-any-return]
+
+
+def as_path_text(name: str, value: Any) -> str:
+    """Return the path that a user gives, as it is; `InvalidArgumentError` if it can be none."""
+    if not isinstance(value, (str, os.PathLike)):
+        found = type(value).__name__
+        raise InvalidArgumentError(f"{name}: expected str or path, found {found}")
+    try:
+        path = os.fspath(value)
+        os.fsencode(path)
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"{name}: expected the name of a file, found {shown(value)}"
+        ) from error
+    if not isinstance(path, str) or "\0" in path or not path:
+        raise InvalidArgumentError(f"{name}: expected the name of a file, found {shown(path)}")
+    return path
+
+
+def as_progress(value: Any) -> Any:
+    """Return a callable, or whether a bar is wanted: the argument `progress`."""
+    return value if callable(value) else value is not None and as_flag("progress", value)
