@@ -15,6 +15,7 @@ from PIL import Image
 from sam_rlx import io
 from sam_rlx._interactive.saved import parsed
 from sam_rlx._internal.files import hints, inputs, suffixes
+from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.frames import open_frames
 
@@ -100,12 +101,21 @@ def test_results_are_no_inputs(tmp_path: Path) -> None:
         (top / "old").mkdir(exist_ok=True)
         io.write_image(top / name, np.zeros((4, 6, 3), np.uint8))
     _image(top / "theirs" / "overlay.png")
+    with ClipWriter(top / "old" / "a.mp4", 10) as clip:
+        clip.add(np.zeros((16, 16, 3), np.uint8))
+    (top / "theirs" / "b.mp4").write_bytes((top / "old" / "a.mp4").read_bytes()[:-40])
     (top / "batch").mkdir()
     (top / "batch" / "manifest.json").write_text('{"format": "sam_rlx.batch.1"}')
     _image(top / "batch" / "x.png")
     found = suffixes.images_of(top, below=True)
     assert _names(found, top) == ["a.png", "made_here.png", "theirs/overlay.png"]
-    assert found.passed_over.counts == {suffixes.RESULT: 5, suffixes.RESULTS: 1}
+    assert found.passed_over.counts == {
+        suffixes.RESULT: 5,
+        suffixes.OTHER: 2,
+        suffixes.RESULTS: 1,
+    }
+    clips = suffixes.images_of(top, below=True, clips=True)
+    assert [path.name for path in clips.files if path.suffix == ".mp4"] == ["b.mp4"]
     pattern = inputs.files_of(f"{top}/**/*.png")
     assert pattern.files == found.files
     assert pattern.passed_over.counts == {suffixes.RESULT: 4}

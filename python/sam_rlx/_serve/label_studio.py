@@ -35,10 +35,7 @@ class FetchError(InvalidArgumentError):
 
 def origin_of(address: str) -> tuple[str, str]:
     """Return scheme and host with port of an address; `InvalidArgumentError` without them."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:  # such as half of an IPv6 address
-        parts = urlsplit("")
+    parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise InvalidArgumentError(
             f"--label-studio: expected http://HOST:PORT, found {address[:200]!r}"

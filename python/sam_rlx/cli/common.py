@@ -16,13 +16,14 @@ from sam_rlx._internal.files.marks import is_own_file, is_own_image
 from sam_rlx._internal.files.suffixes import PassedOver
 from sam_rlx._internal.files.targets import check_folder, check_suffix
 from sam_rlx._internal.files.targets import is_same_file as is_same_file
+from sam_rlx._internal.media import image_writer
 from sam_rlx._printable import printable
 from sam_rlx._progress import bars_aside, terminal_clock
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.image import MaskPrediction
 from sam_rlx.model import Model, load_model
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+IMAGE_SUFFIXES = image_writer.SUFFIXES
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
