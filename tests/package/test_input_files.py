@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io as streams
 import os
 import time
@@ -15,6 +16,7 @@ from PIL import Image
 from sam_rlx import io
 from sam_rlx._interactive.saved import parsed
 from sam_rlx._internal.files import hints, inputs, suffixes
+from sam_rlx._internal.files.patterns import matches
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.frames import open_frames
@@ -258,3 +260,37 @@ def test_a_standard_input_that_is_no_list(
     monkeypatch.setattr("sys.stdin", stdin)
     with pytest.raises(error, match="--list"):
         inputs.read_list("-")
+
+
+def test_patterns_give_what_glob_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["a.png", "b.jpg", "x/a.png", "x/y/c.png", "x/y/.d.png", ".z/e.png", "[1].png", "x/1/f"]
+    for name in names:
+        _image(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    patterns = "*.png **/*.png x/**/*.png **/y/* ** x/*/*.png ?.* x/**/f [ab].* .z/*.png */.*"
+    for pattern in (
+        *patterns.split(),
+        "./*.png",
+        "none/*",
+        "**/**/c.*",
+        "**/y/**/*",
+        "**/x/**/y/*",
+    ):
+        for base in ("", f"{tmp_path}/"):
+            found = glob.glob(base + pattern, recursive=True)  # noqa: PTH207
+            expected = sorted({Path(name) for name in found if os.path.isfile(name)})  # noqa: PTH113
+            assert matches(Path(base + pattern)) == expected, pattern
+
+
+def test_patterns_walk_each_folder_once_and_tell_errors(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [path.relative_to(folder).as_posix() for path in matches(folder / "**" / "*.*")]
+    assert found == ["a.jfif", "b.PNG", "deep/c.mpo", "deep/twice/e.jp2", "lost.png", "read.me"]
+
+    def scandir(path: object) -> object:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match="shots"):
+        inputs.files_of(f"{folder}/*.png")

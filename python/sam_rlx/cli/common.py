@@ -24,6 +24,8 @@ from sam_rlx.image import MaskPrediction
 from sam_rlx.model import Model, load_model
 
 IMAGE_SUFFIXES = image_writer.SUFFIXES
+# What the files of options are; those of others tell it by their suffix.
+_KINDS = {"--json": "JSON", "--npz": "NPZ", "--junit": "XML", "--html": "HTML"}
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -141,9 +143,11 @@ def remove_stale(directory: Path, before: Iterable[Path], written: Iterable[Path
 def refuse_foreign(option: str, *paths: Path | None, overwrite: bool) -> None:
     """Raise `UsageError` if a result would replace a file that sam-rlx has not written.
 
-    Every command asks this about its results before it begins, with the value of ``--overwrite``.
+    Also if its suffix is that of another kind of file. Every command asks this about its results
+    before it begins, with the value of ``--overwrite``.
     """
     for path in paths:
+        _refuse_suffix(option, path)
         if not overwrite and path is not None and path.is_file() and not is_own_file(path):
             raise UsageError(
                 f"{option}: expected a new file, found {path}, which sam-rlx has not written: "
@@ -151,11 +155,10 @@ def refuse_foreign(option: str, *paths: Path | None, overwrite: bool) -> None:
             )
 
 
-def check_kind(option: str, path: Path | None, kind: str) -> None:
-    """Raise `UsageError` if the name of a result says another kind of file."""
+def _refuse_suffix(option: str, path: Path | None) -> None:
     try:
-        if path is not None:
-            check_suffix(path, (kind,))
+        if path is not None and option in _KINDS:
+            check_suffix(path, (_KINDS[option],))
     except InvalidArgumentError as error:
         raise UsageError(f"{option}: {error}") from error
 

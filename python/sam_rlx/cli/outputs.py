@@ -24,7 +24,6 @@ from sam_rlx.cli.common import (
     Sources,
     UsageError,
     check_directory,
-    check_kind,
     print_json,
     refuse_foreign,
     refuse_twice,
@@ -232,11 +231,6 @@ class Outputs:
         if not self.several:
             refuse_twice((*self.of("").singles(), self._joint))
 
-    def _check_suffixes(self) -> None:
-        npz = None if self.several else self._npz
-        for option, file, kind in (("--json", self._joint, "JSON"), ("--npz", npz, "NPZ")):
-            check_kind(option, file, kind)
-
     @property
     def _joint(self) -> Path | None:
         """The JSON file of all images."""
@@ -273,7 +267,6 @@ class Outputs:
             raise UsageError(f"--json: expected another file than the input, found {path}")
         if not self.several:
             self._check_inputs(sources, self.of(""))
-        self._check_suffixes()
         refuse_foreign("--json", joint, overwrite=self.overwrite)
         # With --output the images that are left have JSON of their own, which is taken in again.
         complete = not self.several or self.overwrite or self._output is not None
