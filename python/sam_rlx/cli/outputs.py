@@ -131,8 +131,9 @@ class Files:
         self, found: "Found", described: dict[str, Any], origin: str, new: list[Path]
     ) -> Iterator[str]:
         def begun(path: Path) -> Path:
-            if not path.exists():
-                new.append(path)
+            target = Path(os.path.realpath(path))  # a link stays
+            if not os.path.lexists(target):
+                new.append(target)
             return path
 
         if self.overlay is not None:
