@@ -169,6 +169,14 @@ def test_an_image_that_fails_does_not_end_the_run(run: Callable[..., tuple], fol
     assert "2 of 5 images done, 3 failed" in err
 
 
+def test_a_pipe_in_a_folder_is_no_wait(run: Callable[..., tuple], folder: Path) -> None:
+    os.mkfifo(folder / "photos" / "pipe.png")
+    code, _, err = run("segment", "photos", *BOX, "--json", "all.json")
+    assert code == 1
+    assert "photos/pipe.png: expected a file, found something else" in err
+    assert "2 of 3 images done, 1 failed" in err
+
+
 def test_results_stay_without_overwrite(run: Callable[..., tuple], folder: Path) -> None:
     words = ["photos", *BOX, "--output", "out"]
     assert run("segment", *words)[0] == 0

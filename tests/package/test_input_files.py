@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io as streams
 import os
 import time
@@ -15,6 +16,8 @@ from PIL import Image
 from sam_rlx import io
 from sam_rlx._interactive.saved import parsed
 from sam_rlx._internal.files import hints, inputs, suffixes
+from sam_rlx._internal.files.patterns import matches
+from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.frames import open_frames
 
@@ -100,12 +103,21 @@ def test_results_are_no_inputs(tmp_path: Path) -> None:
         (top / "old").mkdir(exist_ok=True)
         io.write_image(top / name, np.zeros((4, 6, 3), np.uint8))
     _image(top / "theirs" / "overlay.png")
+    with ClipWriter(top / "old" / "a.mp4", 10) as clip:
+        clip.add(np.zeros((16, 16, 3), np.uint8))
+    (top / "theirs" / "b.mp4").write_bytes((top / "old" / "a.mp4").read_bytes()[:-40])
     (top / "batch").mkdir()
     (top / "batch" / "manifest.json").write_text('{"format": "sam_rlx.batch.1"}')
     _image(top / "batch" / "x.png")
     found = suffixes.images_of(top, below=True)
     assert _names(found, top) == ["a.png", "made_here.png", "theirs/overlay.png"]
-    assert found.passed_over.counts == {suffixes.RESULT: 5, suffixes.RESULTS: 1}
+    assert found.passed_over.counts == {
+        suffixes.RESULT: 5,
+        suffixes.OTHER: 2,
+        suffixes.RESULTS: 1,
+    }
+    clips = suffixes.images_of(top, below=True, clips=True)
+    assert [path.name for path in clips.files if path.suffix == ".mp4"] == ["b.mp4"]
     pattern = inputs.files_of(f"{top}/**/*.png")
     assert pattern.files == found.files
     assert pattern.passed_over.counts == {suffixes.RESULT: 4}
@@ -248,3 +260,37 @@ def test_a_standard_input_that_is_no_list(
     monkeypatch.setattr("sys.stdin", stdin)
     with pytest.raises(error, match="--list"):
         inputs.read_list("-")
+
+
+def test_patterns_give_what_glob_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["a.png", "b.jpg", "x/a.png", "x/y/c.png", "x/y/.d.png", ".z/e.png", "[1].png", "x/1/f"]
+    for name in names:
+        _image(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    patterns = "*.png **/*.png x/**/*.png **/y/* ** x/*/*.png ?.* x/**/f [ab].* .z/*.png */.*"
+    for pattern in (
+        *patterns.split(),
+        "./*.png",
+        "none/*",
+        "**/**/c.*",
+        "**/y/**/*",
+        "**/x/**/y/*",
+    ):
+        for base in ("", f"{tmp_path}/"):
+            found = glob.glob(base + pattern, recursive=True)  # noqa: PTH207
+            expected = sorted({Path(name) for name in found if os.path.isfile(name)})  # noqa: PTH113
+            assert matches(Path(base + pattern)) == expected, pattern
+
+
+def test_patterns_walk_each_folder_once_and_tell_errors(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [path.relative_to(folder).as_posix() for path in matches(folder / "**" / "*.*")]
+    assert found == ["a.jfif", "b.PNG", "deep/c.mpo", "deep/twice/e.jp2", "lost.png", "read.me"]
+
+    def scandir(path: object) -> object:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match="shots"):
+        inputs.files_of(f"{folder}/*.png")

@@ -14,6 +14,7 @@ from sam_rlx import _core, io
 from sam_rlx._interactive.document import Segment
 from sam_rlx._interactive.saved import LABELS_KEY
 from sam_rlx._interactive.sources import encoded
+from sam_rlx._internal.files.marks import PNG_MARK, PNG_RESULT
 from sam_rlx._internal.files.suffixes import WRITTEN
 from sam_rlx._internal.formats import coco
 from sam_rlx.errors import InvalidArgumentError
@@ -125,6 +126,8 @@ def _labels(image: Annotated) -> bytes:
         for number, one in enumerate(image.objects)
     }
     text = io.pillow("PngImagePlugin").PngInfo()
+    text.add_text(*PNG_MARK)
+    text.add_text(*PNG_RESULT)
     text.add_itxt(LABELS_KEY, json.dumps(said), zip=True)
     file = streams.BytesIO()
     pixels = io.pillow("Image").fromarray(labels.astype(np.uint8) if small else labels)

@@ -18,6 +18,7 @@ from sam_rlx._internal.files.marks import is_own_file, is_own_image
 from sam_rlx._internal.files.suffixes import PassedOver
 from sam_rlx._internal.files.targets import check_folder, check_suffix
 from sam_rlx._internal.files.targets import is_same_file as is_same_file
+from sam_rlx._internal.media import image_writer
 from sam_rlx._printable import printable
 from sam_rlx._progress import bars_aside, terminal_clock
 from sam_rlx.errors import InvalidArgumentError
@@ -26,7 +27,9 @@ from sam_rlx.model import Model, load_model
 
 # The option of results, and its short form.
 OUTPUT = ("--output", "--out")
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+IMAGE_SUFFIXES = image_writer.SUFFIXES
+# What the files of options are; those of others tell it by their suffix.
+_KINDS = {"--json": "JSON", "--npz": "NPZ", "--junit": "XML", "--html": "HTML"}
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -167,9 +170,11 @@ def remove_stale(directory: Path, before: Iterable[Path], written: Iterable[Path
 def refuse_foreign(option: str, *paths: Path | None, overwrite: bool) -> None:
     """Raise `UsageError` if a result would replace a file that sam-rlx has not written.
 
-    Every command asks this about its results before it begins, with the value of ``--overwrite``.
+    Also if its suffix is that of another kind of file. Every command asks this about its results
+    before it begins, with the value of ``--overwrite``.
     """
     for path in paths:
+        _refuse_suffix(option, path)
         if not overwrite and path is not None and path.is_file() and not is_own_file(path):
             raise UsageError(
                 f"{option}: expected a new file, found {path}, which sam-rlx has not written: "
@@ -177,11 +182,10 @@ def refuse_foreign(option: str, *paths: Path | None, overwrite: bool) -> None:
             )
 
 
-def check_kind(option: str, path: Path | None, kind: str) -> None:
-    """Raise `UsageError` if the name of a result says another kind of file."""
+def _refuse_suffix(option: str, path: Path | None) -> None:
     try:
-        if path is not None:
-            check_suffix(path, (kind,))
+        if path is not None and option in _KINDS:
+            check_suffix(path, (_KINDS[option],))
     except InvalidArgumentError as error:
         raise UsageError(f"{option}: {error}") from error
 

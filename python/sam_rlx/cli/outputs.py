@@ -25,7 +25,6 @@ from sam_rlx.cli.common import (
     Sources,
     UsageError,
     check_directory,
-    check_kind,
     print_json,
     refuse_foreign,
     refuse_twice,
@@ -133,8 +132,9 @@ class Files:
         self, found: "Found", described: dict[str, Any], origin: str, new: list[Path]
     ) -> Iterator[str]:
         def begun(path: Path) -> Path:
-            if not path.exists():
-                new.append(path)
+            target = Path(os.path.realpath(path))  # a link stays
+            if not os.path.lexists(target):
+                new.append(target)
             return path
 
         if self.overlay is not None:
@@ -233,11 +233,6 @@ class Outputs:
         if not self.several:
             refuse_twice((*self.of("").singles(), self._joint))
 
-    def _check_suffixes(self) -> None:
-        npz = None if self.several else self._npz
-        for option, file, kind in (("--json", self._joint, "JSON"), ("--npz", npz, "NPZ")):
-            check_kind(option, file, kind)
-
     @property
     def _joint(self) -> Path | None:
         """The JSON file of all images."""
@@ -274,7 +269,6 @@ class Outputs:
             raise UsageError(f"--json: expected another file than the input, found {path}")
         if not self.several:
             self._check_inputs(sources, self.of(""))
-        self._check_suffixes()
         refuse_foreign("--json", joint, overwrite=self.overwrite)
         # With --output the images that are left have JSON of their own, which is taken in again.
         complete = not self.several or self.overwrite or self._output is not None

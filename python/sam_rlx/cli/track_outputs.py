@@ -53,7 +53,6 @@ class TrackOutputs:
         common.check_directory("--masks", self.masks)
         common.refuse_twice((self.video, named))
         self._refuse([args.video, *mask_files])
-        common.check_kind("--json", named, "JSON")
         given = list(objects)
         self.names = Names(given)
         self._refuse_foreign(args.overwrite)

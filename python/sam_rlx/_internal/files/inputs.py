@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.hints import not_found
+from sam_rlx._internal.files.patterns import matches
 from sam_rlx._internal.files.portable_names import portable_name
 from sam_rlx._internal.files.suffixes import RESULT, PassedOver, images_of
 from sam_rlx.errors import InvalidArgumentError
@@ -135,12 +136,9 @@ def _matches(word: str, path: Path) -> Given:
     """Return the files that a pattern matches, but for results of this library."""
     passed_over, files = PassedOver(), []
     batches: dict[Path, bool] = {}
-    for name in sorted(glob.glob(str(path), recursive=True)):  # noqa: PTH207
-        file = Path(name)
-        if not file.is_file():
-            continue
-        if marks.is_result(file) or _is_of_batch(file.parent, batches):
-            passed_over.add(RESULT, name)
+    for file in matches(path):
+        if (file.is_file() and marks.is_result(file)) or _is_of_batch(file.parent, batches):
+            passed_over.add(RESULT, str(file))
         else:
             files.append(file)
     if not files:

@@ -35,6 +35,8 @@ _DIGITS = 32  # of each hash in an origin
 _JSON_ORIGIN = re.compile(rb'"origin":\s*"([0-9a-f]+-[0-9a-f]+)"')
 _BATCH = '"sam_rlx.batch.'
 _RESULT_NAME = re.compile(r"(overlay|mask_\d{3,})\.\w+", re.IGNORECASE)
+# Between them: the box of the value, with its size, kind and language.
+_COMMENT = re.compile(rb"\xa9cmt....data.{8}sam_rlx(?![\w ])", re.DOTALL)
 _MARKED = (".png", ".jpg", ".jpeg", ".webp")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _TEXT = re.compile(
@@ -81,15 +83,28 @@ def is_own_image(path: str | os.PathLike[str]) -> bool:
 
 
 def is_result(path: str | os.PathLike[str]) -> bool:
-    """Tell whether an image file is a mask or an overlay of this library."""
+    """Tell whether an image file is a mask or an overlay of this library, or a clip an overlay."""
     name = os.fspath(path)
-    if os.path.splitext(name)[1].lower() not in _MARKED:  # noqa: PTH122  # fast for many
+    suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122  # fast for many
+    if suffix == ".mp4":
+        return _has_comment(path)
+    if suffix not in _MARKED:
         return False
     text = _text_of(path)
     if PNG_RESULT[1] == text.get(PNG_RESULT[0]):
         return True
     called_so = _RESULT_NAME.fullmatch(os.path.basename(name))  # noqa: PTH119
     return called_so is not None and text.get(PNG_MARK[0]) == NAME
+
+
+def _has_comment(path: str | os.PathLike[str]) -> bool:
+    """Tell whether an MP4 file has our mark in its comment, which is the last of its boxes."""
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _START))
+            return bool(_COMMENT.search(file.read()))
+    except OSError:
+        return False
 
 
 def is_batch(folder: Path) -> bool:
