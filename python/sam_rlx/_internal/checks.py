@@ -7,7 +7,7 @@ may be the caller's own code), the caller gets an `InvalidArgumentError`.
 import os
 from collections.abc import Collection, Hashable, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 _MAX_ITEMS = 1 << 20
+# A `str`, or what a signature says of it: a `Literal`.
+_Text = TypeVar("_Text", bound=str)
 
 
 def as_flag(name: str, value: Any) -> bool:
@@ -40,15 +42,15 @@ def as_text(name: str, value: Any) -> str:
     raise InvalidArgumentError(f"{name}: expected a text, found {shown(value)}")
 
 
-def as_optional_text(name: str, value: Any) -> str | None:
+def as_optional_text(name: str, value: _Text | None) -> _Text | None:
     """Return None, or what `as_text` does."""
-    return None if value is None else as_text(name, value)
+    return None if value is None else cast(_Text, as_text(name, value))
 
 
-def as_choice(name: str, value: Any, choices: Collection[str]) -> str:
+def as_choice(name: str, value: _Text, choices: Collection[str]) -> _Text:
     """Return one of several texts."""
     if isinstance(value, str) and value in choices:
-        return str(value)
+        return cast(_Text, str(value))
     raise InvalidArgumentError(f"{name}: expected one of {list(choices)}, found {shown(value)}")
 
 
