@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx import _core
 from sam_rlx._interactive import limits as session_limits
 from sam_rlx._saved_arrays import MAX_UNPACKED
 from sam_rlx._serve import server
@@ -82,6 +83,7 @@ def live(model: sam_rlx.Model, request: pytest.FixtureRequest) -> Iterator[Live]
     yield running
     running.stop.set()
     running.thread.join(HANG_SECONDS)
+    _core.set_poll_hook(None)
     assert not running.thread.is_alive()
 
 

@@ -182,6 +182,29 @@ def test_whatever_a_server_does_is_an_error_of_the_hub(install: Any, failure: Ex
         sam_rlx.load_model("owner/name", filename="model.safetensors")
 
 
+def test_a_file_that_leads_out_of_the_cache_is_refused(
+    install: Any, tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    """As a server's ETag with "../" makes it."""
+    repository = tmp_path / "models--owner--name"
+    snapshot, blobs = repository / "snapshots" / "a", repository / "blobs"
+    for folder in (snapshot, blobs):
+        folder.mkdir(parents=True)
+    for place in (blobs / "x", tmp_path / "x"):
+        place.write_bytes(tiny_checkpoint.read_bytes())
+    file = snapshot / "model.safetensors"
+    try:
+        file.symlink_to("../../blobs/x")
+    except OSError:
+        pytest.skip("no symbolic links here")
+    install(safetensors=file)
+    assert sam_rlx.load_model("owner/name").family == "sam"
+    file.unlink()
+    file.symlink_to("../../blobs/../../x")
+    with pytest.raises(HubError, match="inside of the cache"):
+        sam_rlx.load_model("owner/name")
+
+
 @pytest.mark.parametrize("failure", [OSError(28, "no space left"), MemoryError()])
 def test_an_error_of_the_machine_stays_one(install: Any, failure: Exception) -> None:
     install(safetensors=failure)
