@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._packages import optional
-from sam_rlx.errors import CheckpointError, HubError, UnsupportedError
+from sam_rlx.errors import CheckpointError, HubError, SamRlxError, UnsupportedError
 
 # Tried in this order: the first file of the repository that exists is the checkpoint. An index
 # names its shards.
@@ -71,13 +71,28 @@ class _Repository:
         options = {"library_name": "sam_rlx", **self.options}
         with self._asking():
             try:
-                return Path(hub.hf_hub_download(self.repo_id, filename, **options))
+                return self._inside(Path(hub.hf_hub_download(self.repo_id, filename, **options)))
             except errors.LocalEntryNotFoundError as error:
                 # The hub's package tries for half a minute, which no other file needs to repeat.
                 self.options["local_files_only"] = True
                 raise _OfflineError from error
             except errors.EntryNotFoundError:
                 return None
+
+    def _inside(self, path: Path) -> Path:
+        """Return a file of the cache, if it is one of its repository.
+
+        The names of blobs are what a server says (its ETag), and may lead elsewhere.
+        """
+        if path.is_symlink() and "snapshots" in path.parts:
+            end = len(path.parts) - path.parts[::-1].index("snapshots") - 1
+            target = Path(os.path.normpath(path.parent / path.readlink()))
+            if not target.is_relative_to(Path(*path.parts[:end])):
+                raise HubError(
+                    f"{self.repo_id}: expected a file inside of the cache, found {path} that leads "
+                    f"to {target}"
+                )
+        return path
 
     def cached_or_none(self, filename: str) -> Path | None:
         """Return a file, or None if there is none or it cannot be asked for."""
@@ -123,7 +138,7 @@ class _Repository:
         """
         try:
             yield
-        except (_OfflineError, MemoryError):
+        except (_OfflineError, SamRlxError, MemoryError):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno in _OF_MACHINE:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -18,60 +17,7 @@ from sam_rlx import (
     UnsupportedError,
 )
 from sam_rlx import _hub as hub
-from support import sam3cpp_files, tiny, tiny_sam2
-
-
-def _module(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleType, list[Any]]:
-    """A stand-in for huggingface_hub with its error classes, which needs no network."""
-    errors = types.ModuleType("huggingface_hub.errors")
-
-    class HfHubHTTPError(OSError):
-        pass
-
-    class RepositoryNotFoundError(HfHubHTTPError):
-        pass
-
-    class GatedRepoError(RepositoryNotFoundError):
-        pass
-
-    class RevisionNotFoundError(HfHubHTTPError):
-        pass
-
-    class EntryNotFoundError(HfHubHTTPError):
-        pass
-
-    class LocalEntryNotFoundError(EntryNotFoundError):
-        pass
-
-    class CacheNotFound(Exception):
-        pass
-
-    for kind in list(locals().values()):
-        if isinstance(kind, type):
-            setattr(errors, kind.__name__, kind)
-    calls: list[Any] = []
-
-    def hf_hub_download(repo_id: str, filename: str, **options: Any) -> str:
-        calls.append((repo_id, filename, options))
-        found = files.get(filename, "EntryNotFoundError")
-        if isinstance(found, Path):
-            return str(found)
-        if isinstance(found, Exception):
-            raise found
-        raise getattr(errors, str(found))(f"{found} for {filename}")
-
-    def list_repo_files(repo_id: str, **options: Any) -> list[str]:
-        return [name for name, found in files.items() if isinstance(found, Path)]
-
-    def scan_cache_dir(cache_dir: Any) -> Any:
-        raise errors.CacheNotFound("no cache")  # type: ignore[attr-defined]
-
-    module = types.ModuleType("huggingface_hub")
-    module.list_repo_files = list_repo_files  # type: ignore[attr-defined]
-    module.scan_cache_dir = scan_cache_dir  # type: ignore[attr-defined]
-    module.hf_hub_download = hf_hub_download  # type: ignore[attr-defined]
-    module.errors = errors  # type: ignore[attr-defined]
-    return module, errors, calls
+from support import hub_module, sam3cpp_files, tiny, tiny_sam2
 
 
 @pytest.fixture
@@ -79,7 +25,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Any:
     def install(named: dict[str, object] | None = None, **files: object) -> list[Any]:
         names = {"safetensors": "model.safetensors", "bin": "pytorch_model.bin"}
         given = {names[key]: value for key, value in files.items()}
-        module, errors, calls = _module({**given, **(named or {})})
+        module, errors, calls = hub_module.stand_in({**given, **(named or {})})
         monkeypatch.setitem(sys.modules, "huggingface_hub", module)
         monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
         return calls
@@ -180,6 +126,29 @@ def test_whatever_a_server_does_is_an_error_of_the_hub(install: Any, failure: Ex
         sam_rlx.load_model("owner/name")
     with pytest.raises(HubError, match="owner/name"):
         sam_rlx.load_model("owner/name", filename="model.safetensors")
+
+
+def test_a_file_that_leads_out_of_the_cache_is_refused(
+    install: Any, tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    """As a server's ETag with "../" makes it."""
+    repository = tmp_path / "models--owner--name"
+    snapshot, blobs = repository / "snapshots" / "a", repository / "blobs"
+    for folder in (snapshot, blobs):
+        folder.mkdir(parents=True)
+    for target in (blobs / "x", tmp_path / "x"):
+        target.write_bytes(tiny_checkpoint.read_bytes())
+    file = snapshot / "model.safetensors"
+    try:
+        file.symlink_to("../../blobs/x")
+    except OSError:
+        pytest.skip("no symbolic links here")
+    install(safetensors=file)
+    assert sam_rlx.load_model("owner/name").family == "sam"
+    file.unlink()
+    file.symlink_to("../../blobs/../../x")
+    with pytest.raises(HubError, match="inside of the cache"):
+        sam_rlx.load_model("owner/name")
 
 
 @pytest.mark.parametrize("failure", [OSError(28, "no space left"), MemoryError()])

@@ -223,6 +223,7 @@ class Engine:
             return self._concepts[name]
 
     def _encode(self, name: str, kind: "_Kind", source: Source, waiting: Waiting | None) -> Encoded:
+        stopping.poll()
         key = _key(name, kind, source)
         if (found := self.cache.get(key)) is not None:
             return found

@@ -193,9 +193,9 @@ def _xml(config: Any) -> ElementTree.Element:
 
 def _check_tags(root: ElementTree.Element, names: Sequence[str], to_name: str) -> None:
     """Refuse marks of tags that belong to another image."""
+    known = {tag.get("name") for tag in root.iter() if tag.get("toName") == to_name}
     for name in names:
-        tags = [tag for tag in root.iter() if tag.get("name") == name]
-        if not any(tag.get("toName") == to_name for tag in tags):
+        if name not in known:
             raise InvalidArgumentError(
                 f"result: expected marks of a tag with toName {to_name[:100]!r}, found "
                 f"{name[:100]!r}"
