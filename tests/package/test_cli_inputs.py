@@ -307,3 +307,26 @@ def test_wrong_outputs_of_several(
     assert code == 2
     assert text in err
     assert not (folder / "x.png").exists()
+
+
+def test_json_on_stdout_is_alone_there_without_a_stderr(
+    run: Callable[..., tuple], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under services and pythonw."""
+    tell_aside = cli.common.tell_aside
+    told: list[str] = []
+
+    def without(line: str) -> None:
+        with monkeypatch.context() as inside:
+            inside.setattr("sys.stderr", None)
+            tell_aside(line)
+        told.append(line)
+
+    for module in (cli.common, cli.outputs):
+        monkeypatch.setattr(module, "tell_aside", without)
+    code, out, _ = run("segment", "photos", *BOX, "--json", "-")
+    assert (code, len(json.loads(out)["images"])) == (0, 2)
+    assert len(told) == 5  # the first line, the model, two images, and the last one
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(UsageError, match="expected an open stdout"):
+        cli.common.print_json({})
