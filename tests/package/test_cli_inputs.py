@@ -276,6 +276,24 @@ def test_an_interrupted_run_loses_nothing_finished(
     assert [image["file_name"] for image in images] == ["photos/a.png", "photos/b.JPG"]
 
 
+def test_links_stay_where_a_write_fails(
+    run: Callable[..., tuple], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "loop").symlink_to("loop")
+    (folder / "later").symlink_to("later.npz")
+    code, _, err = run("segment", "c.png", *BOX, "--npz", "loop")
+    assert code == 1
+    assert "Too many levels of symbolic links" in err
+
+    def full(path: Path, _: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(cli.outputs.io, "write_json", full)
+    assert run("segment", "c.png", *BOX, "--npz", "later", "--output", "o")[0] == 1
+    names = sorted(path.name for path in folder.iterdir() if path.name != "o")
+    assert names == ["c.png", "later", "loop", "more", "photos"]
+
+
 def test_the_json_of_an_earlier_run_stays(run: Callable[..., tuple], folder: Path) -> None:
     (folder / "all.json").write_text("precious")
     words = ["photos", *BOX, "--json", "all.json"]
