@@ -276,6 +276,24 @@ def test_an_interrupted_run_loses_nothing_finished(
     assert [image["file_name"] for image in images] == ["photos/a.png", "photos/b.JPG"]
 
 
+def test_links_stay_where_a_write_fails(
+    run: Callable[..., tuple], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "loop").symlink_to("loop")
+    (folder / "later").symlink_to("later.npz")
+    code, _, err = run("segment", "c.png", *BOX, "--npz", "loop")
+    assert code == 1
+    assert "Too many levels of symbolic links" in err
+
+    def full(path: Path, _: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(cli.outputs.io, "write_json", full)
+    assert run("segment", "c.png", *BOX, "--npz", "later", "--output", "o")[0] == 1
+    names = sorted(path.name for path in folder.iterdir() if path.name != "o")
+    assert names == ["c.png", "later", "loop", "more", "photos"]
+
+
 def test_the_json_of_an_earlier_run_stays(run: Callable[..., tuple], folder: Path) -> None:
     (folder / "all.json").write_text("precious")
     words = ["photos", *BOX, "--json", "all.json"]
@@ -307,3 +325,26 @@ def test_wrong_outputs_of_several(
     assert code == 2
     assert text in err
     assert not (folder / "x.png").exists()
+
+
+def test_json_on_stdout_is_alone_there_without_a_stderr(
+    run: Callable[..., tuple], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under services and pythonw."""
+    tell_aside = cli.common.tell_aside
+    told: list[str] = []
+
+    def without(line: str) -> None:
+        with monkeypatch.context() as inside:
+            inside.setattr("sys.stderr", None)
+            tell_aside(line)
+        told.append(line)
+
+    for module in (cli.common, cli.outputs):
+        monkeypatch.setattr(module, "tell_aside", without)
+    code, out, _ = run("segment", "photos", *BOX, "--json", "-")
+    assert (code, len(json.loads(out)["images"])) == (0, 2)
+    assert len(told) == 5  # the first line, the model, two images, and the last one
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(UsageError, match="expected an open stdout"):
+        cli.common.print_json({})

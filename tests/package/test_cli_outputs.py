@@ -166,24 +166,6 @@ def test_a_failed_write_leaves_no_half_set(
     assert not any(path.is_file() for path in (photo.parent / "out").rglob("*"))
 
 
-def test_links_stay_where_a_write_fails(
-    run: Callable[..., tuple], photo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (photo.parent / "loop").symlink_to("loop")
-    (photo.parent / "later").symlink_to("later.npz")
-    code, _, err = run("segment", photo, *BOX, "--npz", "loop")
-    assert code == 1
-    assert "Too many levels of symbolic links" in err
-
-    def full(path: Path, _: object) -> None:
-        raise OSError(28, "No space left on device", str(path))
-
-    monkeypatch.setattr(cli.outputs.io, "write_json", full)
-    assert run("segment", photo, *BOX, "--npz", "later", "--output", "o")[0] == 1
-    names = sorted(path.name for path in photo.parent.iterdir() if path.name != "o")
-    assert names == ["later", "loop", photo.name]
-
-
 def test_errors_of_the_disk_name_the_users_file(
     run: Callable[..., tuple], photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,3 +133,19 @@ def test_files_belong_to_the_weights_that_made_them(
         sam_rlx.CheckpointError, match=rf"weights of tuned\.safetensors .*{sam2_checkpoint.name}"
     ):
         load(other)
+
+
+def test_equal_weights_have_one_hash_in_any_file(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    """Whatever the container and the precision; rounded weights are others."""
+    expected = sam_rlx.load_model(tiny_checkpoint).core.weights_hash
+    assert len(expected) == 16
+    for name, dtype, same in (
+        ("a.safetensors", None, True),
+        ("a.gguf", "F32", True),
+        ("b.gguf", "F16", False),
+    ):
+        sam_rlx.convert(tiny_checkpoint, tmp_path / name, dtype=dtype)
+        found = sam_rlx.load_model(tmp_path / name).core.weights_hash
+        assert (found == expected) == same, name
+    loaded = sam_rlx.load_model(tiny_checkpoint, precision="int8", isa="generic")
+    assert loaded.core.weights_hash == expected

@@ -235,10 +235,16 @@ def print_json(document: Any, indent: int | None = None) -> None:
     print(json.dumps(document, indent=indent), flush=True)
 
 
+def tell_aside(line: str) -> None:
+    """Print one line on stderr, if there is one: stdout may carry JSON."""
+    if sys.stderr is not None:
+        tell(line, sys.stderr)
+
+
 def announce(command: str, work: str, passed_over: PassedOver) -> None:
     """Say on stderr what a command on several inputs will do, and what it has passed over."""
     left = f"; passed over: {passed_over}" if passed_over else ""
-    tell(f"sam-rlx {command}: {work}{left}", sys.stderr)
+    tell_aside(f"sam-rlx {command}: {work}{left}")
 
 
 def add_overwrite_argument(parser: argparse.ArgumentParser) -> None:

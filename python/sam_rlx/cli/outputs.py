@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from sam_rlx.cli.common import (
     refuse_twice,
     remove_stale,
     tell,
+    tell_aside,
 )
 from sam_rlx.cli.inputs import Input
 
@@ -314,7 +314,10 @@ class Outputs:
 
     def say(self, text: str) -> None:
         """Print a message: on stdout, or on stderr when stdout carries JSON."""
-        tell(text, sys.stderr if self._json == "-" else None)
+        if self._json == "-":
+            tell_aside(text)
+        else:
+            tell(text)
 
     def write(
         self, name: str, found: Found, described: dict[str, Any], origin: str = ""

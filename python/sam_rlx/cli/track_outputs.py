@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import sys
 from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
@@ -105,7 +104,10 @@ class TrackOutputs:
 
     def say(self, text: str) -> None:
         """Print a message: on stdout, or on stderr when stdout carries JSON."""
-        common.tell(text, sys.stderr if self.json == "-" else None)
+        if self.json == "-":
+            common.tell_aside(text)
+        else:
+            common.tell(text)
 
     def add(
         self,

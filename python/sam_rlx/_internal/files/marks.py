@@ -31,6 +31,7 @@ EXIF_DESCRIPTION = 0x010E
 ORIGIN = "origin"
 
 _START = 1 << 16  # bytes
+_HEAD = 1 << 11  # bytes in which images have their marks: folders of many are looked through
 _DIGITS = 32  # of each hash in an origin
 _JSON_ORIGIN = re.compile(rb'"origin":\s*"([0-9a-f]+-[0-9a-f]+)"')
 _BATCH = '"sam_rlx.batch.'
@@ -120,7 +121,7 @@ def _text_of(path: str | os.PathLike[str]) -> dict[str, str]:
     """Return the marks in the text of an image file, under the names that they have in PNG."""
     try:
         with Path(path).open("rb") as file:
-            start = file.read(_START)
+            start = file.read(_HEAD)
             if start.startswith(_PNG):
                 return dict(_png_texts(start))
             if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
