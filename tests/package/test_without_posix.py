@@ -38,11 +38,13 @@ def restricted(tmp_path: Path) -> Run:
     pixels[10:30, 15:45] = 200
     Image.fromarray(pixels).save(work / "cup.png")
 
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+
     def run(code: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=work,
-            env={**os.environ, "PYTHONPATH": str(site)},
+            env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,
             timeout=HANG_SECONDS,
