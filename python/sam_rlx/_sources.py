@@ -30,7 +30,8 @@ def find_checkpoint(
     local_files_only: bool = False,
 ) -> Path:
     """Return the file or directory of a source; parameters and errors are `load_model`'s."""
-    name = as_path_text("load_model.source", source)
+    unnamed = isinstance(source, str) and not source  # there is no such file
+    name = "" if unnamed else as_path_text("load_model.source", source)
     filename = as_optional_text("filename", filename)
     revision = as_optional_text("revision", revision)
     token = token if token is None or isinstance(token, bool) else as_text("token", token)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sam_rlx.errors
 from support import checkpoint_files as files
+from support.systems import IS_ROOT, posix_only
 
 
 def test_a_missing_file_is_file_not_found(testing, tmp_path):
@@ -18,7 +19,8 @@ def test_a_missing_file_is_file_not_found(testing, tmp_path):
     assert caught.value.filename == str(path)
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads every file")
+@pytest.mark.skipif(IS_ROOT, reason="root reads every file")
+@posix_only
 def test_an_unreadable_file_is_a_permission_error(testing, tmp_path):
     path = tmp_path / "x.pth"
     path.write_bytes(b"x")

@@ -23,6 +23,7 @@ from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
 from sam_rlx._batch.work import BlockWorker
 from sam_rlx._video.clip_writer import ClipWriter
 from support import batches
+from support.systems import posix_only
 from support.videos import frame_image
 
 pytest.importorskip("pyarrow", reason="needs pyarrow")
@@ -114,6 +115,7 @@ def test_an_item_that_was_begun_three_times_is_an_error(
     assert not blocks.journals(0)
 
 
+@posix_only
 def test_a_killed_run_goes_on(images: list[Path], tmp_path: Path, tiny_checkpoint: Path) -> None:
     """SIGKILL and then Ctrl-C, each when a row more is there: each image has one row."""
     whole, out = tmp_path / "whole", tmp_path / "out"

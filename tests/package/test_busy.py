@@ -44,8 +44,9 @@ def test_a_command_is_needed() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_ends_all_of_them(sent: signal.Signals) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_signal_ends_all_of_them(name: str) -> None:
+    sent = signal.Signals[name]
     command = [sys.executable, SCRIPT, "--processes", "3", sys.executable, "-c", FOREVER]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as script:
         assert script.stdout is not None

@@ -20,6 +20,7 @@ from nightly import many_writers
 from sam_rlx._internal.files.atomic import NewFile, atomic_write
 from sam_rlx._video.clip_writer import ClipWriter
 from sam_rlx._video.frames import ClipFrames
+from support.systems import IS_ROOT, posix_only
 
 WRITE_AND_WAIT = """
 import sys
@@ -79,6 +80,7 @@ def test_many_threads_and_processes_write_one_file(capsys: pytest.CaptureFixture
     assert "80 writes, wrong 0" in capsys.readouterr().out
 
 
+@posix_only
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
 def test_mode_bits_are_those_of_the_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
@@ -240,6 +242,7 @@ def test_a_device_gets_the_bytes_or_tells_its_error() -> None:
     assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
 
 
+@posix_only
 def test_a_pipe_gets_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -301,7 +304,8 @@ def test_names_that_are_no_files(tmp_path: Path) -> None:
     assert names(tmp_path) == [longest]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(IS_ROOT, reason="root may write everywhere")
+@posix_only
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError):
@@ -365,10 +369,10 @@ sys.exit(cli.main(["segment", image, "--point", "5,5", "--json", sys.argv[1]]))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_that_end_a_command_leave_no_temporary_file(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+@posix_only
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_signals_that_end_a_command_leave_no_temporary_file(tmp_path: Path, name: str) -> None:
+    number = getattr(signal, name)
     with subprocess.Popen(
         [sys.executable, "-c", SLOW_COMMAND, str(tmp_path / "a.json")],
         stdin=subprocess.PIPE,

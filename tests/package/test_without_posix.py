@@ -38,11 +38,13 @@ def restricted(tmp_path: Path) -> Run:
     pixels[10:30, 15:45] = 200
     Image.fromarray(pixels).save(work / "cup.png")
 
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+
     def run(code: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=work,
-            env={**os.environ, "PYTHONPATH": str(site)},
+            env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,
             timeout=HANG_SECONDS,
@@ -127,6 +129,22 @@ with job.opened(Path("out"), {"format": "sam_rlx.batch.1"}):
         print(error)
 """
     assert "found one in use" in restricted(code)
+
+
+@linux
+def test_a_server_has_its_port_alone(restricted: Run) -> None:
+    """Windows has another option for it, and SO_REUSEADDR would share the port."""
+    pytest.importorskip("uvicorn")
+    code = """
+import socket
+options = []
+socket.SO_EXCLUSIVEADDRUSE = -5
+socket.socket.setsockopt = lambda self, level, name, value: options.append(name)
+from sam_rlx._serve import server
+server.listen("127.0.0.1", 0).close()
+print(options)
+"""
+    assert restricted(code) == "[-5]\n"
 
 
 @pytest.mark.parametrize(

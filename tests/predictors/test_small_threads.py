@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 import pytest
 from support import HANG_SECONDS
+from support.systems import IS_ROOT
 
 
 def run(code: str) -> str:
@@ -77,7 +77,7 @@ resource.setrlimit(resource.RLIMIT_AS, (used + (400 << 20),) * 2)
 @pytest.mark.parametrize("limit", ["processes", "memory"])
 def test_fewer_threads_where_the_system_gives_no_more(limit: str) -> None:
     """GNU OpenMP would end the process."""
-    if limit == "processes" and os.geteuid() != 0:
+    if limit == "processes" and not IS_ROOT:
         pytest.skip("only root may become a user who has no other process")
     code = NO_THREAD.replace("LIMIT", PROCESSES if limit == "processes" else MEMORY)
     assert run(code) == "True True\n"

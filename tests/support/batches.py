@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -101,9 +100,12 @@ def rows_begun(out: Path) -> int:
     )
 
 
-def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> int:
-    """Send a signal to one process, and wait for its end."""
-    process.send_signal(number)
+def kill(process: subprocess.Popen[bytes], number: int | None = None) -> int:
+    """Send a signal to one process, or kill it, and wait for its end."""
+    if number is None:
+        process.kill()
+    else:
+        process.send_signal(number)
     return process.wait()
 
 

@@ -60,9 +60,8 @@ def as_items(name: str, values: Any, most: int = _MAX_ITEMS) -> list[Any]:
         entries = iter(values)
         first = list(islice(entries, 1))  # a memoryview with two axes has no entries
     except Exception as error:
-        raise InvalidArgumentError(
-            f"{name}: expected an iterable, found {shown(values)}"
-        ) from error
+        found = type(values).__name__
+        raise InvalidArgumentError(f"{name}: expected an iterable, found {found}") from error
     count = len(values) if isinstance(values, np.ndarray) else 0
     items = first if count > most else [*first, *islice(entries, most)]
     if max(count, len(items)) > most:
