@@ -25,6 +25,7 @@ from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, co
 from sam_rlx._parity.references import Reference
 from sam_rlx._parity.report import Report
 from sam_rlx._parity.stages import Ours, Outcome
+from sam_rlx._printable import shown
 from sam_rlx._progress import Progress, reporter
 from sam_rlx._public import public_names
 from sam_rlx._sources import find_checkpoint
@@ -114,9 +115,9 @@ def check(
     CheckpointError
         The file is damaged.
     """
-    if precision not in BOUNDS:
+    if not isinstance(precision, str) or precision not in BOUNDS:
         raise InvalidArgumentError(
-            f"precision: expected one of {list(BOUNDS)}, found {precision!r}"
+            f"precision: expected one of {list(BOUNDS)}, found {shown(precision)}"
         )
     bound = None if tolerance is None else as_number("tolerance", tolerance, 0)
     model = _model(checkpoint, precision, key)

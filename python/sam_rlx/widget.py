@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import viz
+from sam_rlx._arrays import as_integer, as_marks
 from sam_rlx._front import FRONT
 from sam_rlx._interactive.document import Segment
 from sam_rlx._interactive.export import ExportedFile, Format, arrays, coco_document
@@ -96,7 +97,8 @@ class _Widget(anywidget.AnyWidget):
 
         Objects, masks and `save` stay; gestures raise `StateError`.
         """
-        self._session.close()
+        if hasattr(self, "_session"):  # else its arguments were refused
+            self._session.close()
         self.on_msg(self._receive, remove=True)
         super().close()
         self.unobserve_all()
@@ -232,8 +234,9 @@ class SegmentWidget(_Widget):
 
         What the same text found before is replaced.
         """
-        given = None if boxes is None else np.asarray(boxes).reshape(-1, 4).tolist()
-        labels = None if box_labels is None else np.ravel(box_labels).tolist()
+        marks = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
+        given = None if marks is None else marks.values.tolist()
+        labels = None if marks is None else marks.labels.tolist()
         self._session.call("text", text=text, threshold=threshold, boxes=given, box_labels=labels)
 
     def everything(self, **options: Any) -> None:
@@ -369,7 +372,7 @@ class VideoWidget(_Widget):
 
         Of objects with one name the later ones have their number behind it: ``"cat (2)"``.
         """
-        known = self._session.masks(frame_index)
+        known = self._session.masks(as_integer("frame_index", frame_index, 0))
         names = unique_names(self._session.tracks)
         return {name: known[at].to_mask() for at, name in names.items() if at in known}
 
@@ -378,6 +381,7 @@ class VideoWidget(_Widget):
         """Return a frame with its masks, uint8 (H, W, 3); by default the first with masks."""
         if frame_index is None:
             frame_index = next(iter(self._session.known_frames()), 0)
+        frame_index = as_integer("frame_index", frame_index, 0)
         known = self._session.masks(frame_index)
         numbers = sorted(known)
         masks = [known[number].to_mask() for number in numbers]

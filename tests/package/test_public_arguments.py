@@ -152,7 +152,36 @@ def video_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
     yield "add_text", Call(texts.add_text, "cup", frame_index=5)
 
 
-GROUPS = (image_calls, other_calls, concept_calls, video_calls)
+def widget_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
+    pytest.importorskip("anywidget")
+    from sam_rlx.widget import SegmentWidget, VideoWidget
+
+    yield "SegmentWidget", Call(SegmentWidget, models.sam, IMAGE)
+    widget = SegmentWidget(models.sam, [IMAGE, IMAGE], num_threads=1)
+    yield "click", Call(widget.click, 30.0, 20.0, 1)
+    yield "box", Call(widget.box, 10.0, 8.0, 50.0, 32.0)
+    yield "text", Call(widget.text, "cup")
+    yield "pick", Call(widget.pick, 1.0, 1.0)
+    yield "start", Call(widget.start, MASK)
+    yield "candidate", Call(widget.candidate, 0)
+    yield "show", Call(widget.show, 0)
+    yield "select object", Call(widget.select, 0)
+    yield "rename", Call(widget.rename, 0, "cup")
+    yield "recolor", Call(widget.recolor, 0, (1, 2, 3))
+    yield "delete", Call(widget.delete, 7)
+    yield "save objects", Call(widget.save, folder / "objects.json")
+    yield "load objects", Call(widget.load, folder / "objects.json")
+    yield "VideoWidget", Call(VideoWidget, models.sam2, [IMAGE, IMAGE])
+    clip = VideoWidget(models.sam2, [IMAGE, IMAGE], num_threads=1)
+    yield "click on a frame", Call(clip.click, 0, 30.0, 20.0)
+    yield "box on a frame", Call(clip.box, 0, 10.0, 8.0, 50.0, 32.0)
+    yield "preview", Call(clip.preview, 0)
+    yield "masks of a frame", Call(clip.masks, 0)
+    widget.close()
+    clip.close()
+
+
+GROUPS = (image_calls, other_calls, concept_calls, video_calls, widget_calls)
 
 
 def bare(call: Call, folder: Path, start: int, stride: int) -> list[str]:

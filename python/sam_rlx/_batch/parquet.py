@@ -1,6 +1,7 @@
 """Parquet files: the rows of results, and tables of images as input. Needs pyarrow."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,21 +97,31 @@ def read_rows(
     StateError
         The file is damaged, or has other columns.
     """
-    pa, parquet = pyarrow(), pyarrow("pyarrow.parquet")
+    parquet = pyarrow("pyarrow.parquet")
     chosen = schema().names if columns is None else list(columns)
+    with (
+        _reading(StateError, f"{path}: expected rows of a batch"),
+        parquet.ParquetFile(path, page_checksum_verification=True) as file,
+    ):
+        found = file.schema_arrow
+        if found.equals(schema()):
+            table = file.read(columns=None if verify else chosen, use_threads=False)
+            rows: list[dict[str, Any]] = table.select(chosen).to_pylist()
+            if not (verify and any(table[name].null_count for name in _NEVER_NULL)):
+                return rows
+    raise StateError(f"{path}: expected rows of a batch, found other columns or nulls in them")
+
+
+@contextmanager
+def _reading(kind: type[Exception], expected: str) -> Iterator[None]:
+    """Raise an error of ours where the contents of a file are not what pyarrow can read."""
+    pa = pyarrow()
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            found = file.schema_arrow
-            if found.equals(schema()):
-                table = file.read(columns=None if verify else chosen, use_threads=False)
-                rows: list[dict[str, Any]] = table.select(chosen).to_pylist()
-                if not (verify and any(table[name].null_count for name in _NEVER_NULL)):
-                    return rows
+        yield
     except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk, not the contents
             raise
-        raise StateError(f"{path}: expected rows of a batch, found {error}") from error
-    raise StateError(f"{path}: expected rows of a batch, found other columns or nulls in them")
+        raise kind(f"{expected}, found {error}") from error
 
 
 class ImageTable:
@@ -132,13 +143,15 @@ class ImageTable:
     """
 
     def __init__(self, path: Path) -> None:
-        pa, parquet = pyarrow(), pyarrow("pyarrow.parquet")
+        parquet = pyarrow("pyarrow.parquet")
         self.path = path
-        try:
+        with _reading(InvalidArgumentError, f"{path}: expected a Parquet file"):
             self._file = parquet.ParquetFile(path)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InvalidArgumentError(f"{path}: expected a Parquet file, found {error}") from error
-        self.names = list(self._file.schema_arrow.names)
+            self.names = list(self._file.schema_arrow.names)
+        if len(set(self.names)) < len(self.names):
+            raise InvalidArgumentError(
+                f"{path}: expected columns of different names, found {self.names}"
+            )
         found = [name for name in _IMAGE_COLUMNS if name in self.names]
         if not found:
             raise InvalidArgumentError(
@@ -198,10 +211,11 @@ class ImageTable:
         if not self.holds_bytes:
             names.append(self.column)
         for group in range(self._file.num_row_groups):
-            if names:
-                values = self._file.read_row_group(group, names, use_threads=False).to_pylist()
-            else:
-                values = [{}] * self._file.metadata.row_group(group).num_rows
+            with _reading(InvalidArgumentError, f"{self.path}: expected a Parquet file"):
+                if names:
+                    values = self._file.read_row_group(group, names, use_threads=False).to_pylist()
+                else:
+                    values = [{}] * self._file.metadata.row_group(group).num_rows
             for row, fields in enumerate(values):
                 yield group, row, fields
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sam_rlx._interactive.limits import MAX_POINTS
+from sam_rlx._internal.checks import as_items
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
@@ -81,8 +82,8 @@ def box(values: Any, name: str = "box") -> tuple[float, float, float, float]:
 def numbers(values: Any, name: str, count: int) -> tuple[float, ...]:
     """Return so many finite numbers."""
     try:
-        items = list(values)
-    except TypeError:
+        items = as_items(name, values, count)
+    except InvalidArgumentError:  # not iterable, or more
         items = []
     if len(items) != count:
         raise InvalidArgumentError(f"{name}: expected {count} numbers, found {_short(values)}")

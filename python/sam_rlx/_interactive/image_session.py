@@ -164,7 +164,9 @@ class ImageSession(ImageState):
             raise InvalidArgumentError(f"mask: expected shape {self.hw}, found {mask.shape}")
         document = self.document
         number = document.next_number
-        name = values.get("name") or f"object {number}"
+        given = values.get("name")
+        unnamed = given is None or (isinstance(given, str) and not given)
+        name = f"object {number}" if unnamed else fields.name(values)
         packed = PackedMask.of(mask)
         one = Segment(number, name, viz.color(number), candidates=(packed,), scores=(1.0,))
         self._put(document.added(one), answer)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import io
 from sam_rlx._arrays import as_rgb
+from sam_rlx._internal.checks import as_items, as_path_text
 from sam_rlx._internal.files.hints import not_found
 from sam_rlx._internal.files.suffixes import images_of
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
@@ -37,9 +38,9 @@ class ImageSource:
 
     def __init__(self, images: Any) -> None:
         if isinstance(images, (str, os.PathLike)):
-            self._items: list[Any] = _files(Path(images))
+            self._items: list[Any] = _files(Path(as_path_text("images", images)))
         elif isinstance(images, Sequence):
-            self._items = [_item(image) for image in images]
+            self._items = [_item(image) for image in as_items("images", images)]
         else:
             self._items = [as_rgb(images)]
         if not self._items:
@@ -74,7 +75,7 @@ class ImageSource:
 def _item(image: Any) -> Any:
     if not isinstance(image, (str, os.PathLike)):
         return as_rgb(image)
-    path = Path(image)
+    path = Path(as_path_text("images", image))
     if not path.is_file():
         raise not_found("images", path, "a file")
     return path

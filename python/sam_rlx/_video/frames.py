@@ -61,6 +61,8 @@ def open_frames(frames: Any) -> FrameSource:
     if isinstance(frames, (str, os.PathLike, bytes)):
         named = frames if isinstance(frames, bytes) else Path(as_path_text("frames", frames))
         return _open_file(named)
+    if isinstance(frames, memoryview):
+        return _open_array(as_array("frames", frames))
     if hasattr(frames, "__array__") and not isinstance(frames, Sequence):
         given = isinstance(frames, np.ndarray)
         return _open_array(frames if given else as_array("frames", frames))

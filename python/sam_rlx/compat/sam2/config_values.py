@@ -48,7 +48,7 @@ def _document(yaml: Any, path: Path) -> Any:
             raise ValueError(f"more than {_MAX_VALUES} values")
         return loader.construct_document(node)
     # PyYAML leaves to Python what is wrong in numbers, dates and tags.
-    except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(f"{path}: expected YAML, found {error}") from error
     except (RecursionError, OverflowError) as error:
         raise InvalidArgumentError(
