@@ -9,6 +9,7 @@
 #include "checkpoint/ggml.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/json.h"
+#include "checkpoint/mapped_file.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/text.h"
 #include "checkpoint/torch_archive.h"

@@ -8,6 +8,7 @@
 
 #include "checkpoint/byte_reader.h"
 #include "checkpoint/json.h"
+#include "checkpoint/mapped_file.h"
 #include "checkpoint/text.h"
 #include "core/error.h"
 
