@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/mapped_file.h"
 #include "core/error.h"
 #include "core/half.h"
 

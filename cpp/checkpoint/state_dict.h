@@ -11,11 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/mapped_file.h"
 #include "checkpoint/text.h"
 #include "core/blocks.h"
 
 namespace sam_rlx {
+
+class MappedFile;
 
 // The last ones are GGUF's packed formats: blocks of numbers along the last axis.
 enum class DType {

@@ -26,7 +26,7 @@ constexpr std::size_t kMapFrom = std::size_t{1} << 20;
 constexpr std::size_t kMapFrom = std::numeric_limits<std::size_t>::max();
 #endif
 
-std::size_t round_up(std::size_t bytes, std::size_t multiple) {
+std::size_t round_up_bytes(std::size_t bytes, std::size_t multiple) {
   if (bytes > std::numeric_limits<std::size_t>::max() - multiple) throw std::bad_alloc();
   return (bytes + multiple - 1) / multiple * multiple;
 }
@@ -46,7 +46,7 @@ void FreeAligned::operator()(void* pointer) const noexcept {
 
 AlignedBlock allocate_aligned(std::size_t bytes) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
-  bytes = round_up(bytes == 0 ? 1 : bytes, kAlignment);
+  bytes = round_up_bytes(bytes == 0 ? 1 : bytes, kAlignment);
 #if defined(__linux__)
   if (bytes >= kMapFrom) {
     void* const pointer =

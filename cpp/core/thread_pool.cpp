@@ -9,7 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-thread_local bool inside = false;
+thread_local bool in_parallel_region = false;
 std::atomic<unsigned> forks = 0;
 
 void pause() noexcept {
@@ -59,7 +59,7 @@ class ThreadPool::Worker {
 
  private:
   void loop() noexcept {
-    inside = true;
+    in_parallel_region = true;
     const auto given = [&] { return given_.load(std::memory_order_acquire); };
     for (;;) {
       if (!spin_until(given)) {
@@ -102,9 +102,9 @@ int ThreadPool::reserve(int threads) {
 void ThreadPool::run(int threads, Task task, void* data) noexcept {
   running_.store(threads - 1, std::memory_order_relaxed);
   for (int i = 0; i + 1 < threads; ++i) workers_[static_cast<std::size_t>(i)]->give(task, data);
-  inside = true;
+  in_parallel_region = true;
   task(data, 0);
-  inside = false;
+  in_parallel_region = false;
   const auto ended = [&] { return running_.load(std::memory_order_acquire) == 0; };
   if (spin_until(ended)) return;
   std::unique_lock lock(mutex_);
@@ -135,10 +135,10 @@ ThreadPool& ThreadPool::of_this_thread() {
   return *owner.pool;
 }
 
-bool ThreadPool::in_region() noexcept { return inside; }
+bool ThreadPool::in_region() noexcept { return in_parallel_region; }
 
 void ThreadPool::forget_threads() noexcept {
-  inside = false;
+  in_parallel_region = false;
   forks.fetch_add(1);
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kAlign = 64;
 constexpr std::int64_t kMinBlock = 64 * 1024;  // not tuned
 
-std::int64_t size_of(const AlignedBlock& block) {
+std::int64_t block_bytes(const AlignedBlock& block) {
   return static_cast<std::int64_t>(block.get_deleter().bytes);
 }
 
@@ -26,7 +26,7 @@ void* Workspace::take(std::int64_t bytes) {
     const std::int64_t size = std::max({bytes, peak_, kMinBlock});
     blocks_.push_back(allocate_aligned(static_cast<std::size_t>(size)));
   }
-  while (bytes > size_of(blocks_[top_.block]) - top_.used) {
+  while (bytes > block_bytes(blocks_[top_.block]) - top_.used) {
     if (top_.block + 1 == blocks_.size()) {
       blocks_.push_back(allocate_aligned(static_cast<std::size_t>(std::max(bytes, kMinBlock))));
     }
@@ -47,7 +47,7 @@ void Workspace::close(const Position& begin) noexcept {
   for (std::size_t i = top_.block; i < blocks_.size(); ++i) {
     [[maybe_unused]] const std::int64_t kept = i == top_.block ? top_.used : 0;
     SAM_RLX_POISON(static_cast<std::byte*>(blocks_[i].get()) + kept,
-                   static_cast<std::size_t>(size_of(blocks_[i]) - kept));
+                   static_cast<std::size_t>(block_bytes(blocks_[i]) - kept));
   }
 }
 
@@ -59,7 +59,7 @@ void Workspace::reserve_threads(int count) {
 
 std::int64_t Workspace::capacity_bytes() const {
   std::int64_t total = 0;
-  for (const AlignedBlock& block : blocks_) total += size_of(block);
+  for (const AlignedBlock& block : blocks_) total += block_bytes(block);
   for (const auto& thread : threads_) total += thread->capacity_bytes();
   return total;
 }

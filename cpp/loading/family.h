@@ -6,13 +6,14 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "checkpoint/state_dict.h"
 #include "loading/key_map.h"
 #include "loading/session_rules.h"
-#include "models/sam/sam.h"
-#include "models/sam2/sam2.h"
-#include "models/sam3/sam3.h"
+#include "models/sam/config.h"
+#include "models/sam2/config.h"
+#include "models/sam3/config.h"
 
 // What differs between families, one row each. Nothing outside of loading/ asks for a family by its
 // name: others ask for what a model supports, and for its defaults.
@@ -20,7 +21,6 @@
 namespace sam_rlx {
 
 using NetworkConfig = std::variant<sam::SamConfig, sam2::Sam2Config, sam3::Sam3Config>;
-using Network = std::variant<sam::Sam, sam2::Sam2, sam3::Sam3>;
 
 // Whose names the tensors have.
 enum class Dialect { kMeta, kHuggingFace, kSam3Cpp };
@@ -92,7 +92,6 @@ struct Family {
   // Adds, to Meta's names, what Meta's package does not load without although it computes nothing
   // with it. None: there is no such thing.
   void (*complete)(StateDict& state_dict) = nullptr;
-  Network (*make)(const NetworkConfig& config);
   ModelInfo (*info_of)(const NetworkConfig& config);
 
   // For GGUF files: the variant of a release, where the weights come from, a link to the license
@@ -130,10 +129,5 @@ void check_whole(const StateDict& state_dict, const Family& family);
 // they are. The two are inverse to each other.
 std::string to_short_name(std::string_view family, std::string_view meta_name);
 std::string from_short_name(std::string_view family, std::string_view short_name);
-
-template <class Net, class Config>
-Network make_network(const NetworkConfig& config) {
-  return Network(std::in_place_type<Net>, std::get<Config>(config));
-}
 
 }  // namespace sam_rlx

@@ -130,7 +130,7 @@ constexpr KeyRow kTrackerRows[] = {
 };
 
 constexpr std::string_view kPositions = "detector.backbone.vision_backbone.trunk.pos_embed";
-constexpr std::string_view kTracker = "tracker.";
+constexpr std::string_view kTrackerBegin = "tracker.";
 constexpr std::string_view kDetectorModel = "detector_model.", kTrackerModel = "tracker_model.";
 constexpr std::string_view kTrackerNeck = "tracker_neck.fpn_layers.";
 
@@ -182,17 +182,17 @@ std::string tracker_name(std::string_view name) {
 }
 
 // The name that Meta gives a tensor, none for a second copy.
-std::string meta_name(const StateDict& state_dict, std::string_view name) {
+std::string meta_tensor_name(const StateDict& state_dict, std::string_view name) {
   const std::string copy = std::string(kTrackerModel) + std::string(kEncodingCopy);
   const std::string original = std::string(kTrackerModel) + std::string(kEncodingName);
   return name == copy && state_dict.contains(original) ? "" : sam3_meta_name(name);
 }
 
-bool is_packed(const TensorEntry& entry) { return dtype_numbers(entry.dtype) != 1; }
+bool has_blocks(const TensorEntry& entry) { return dtype_numbers(entry.dtype) != 1; }
 
 void transpose_text_projection(StateDict& state_dict) {
   state_dict.transform([](TensorEntry& entry) {
-    if (entry.name != kTextProjection || entry.dims.size() != 2 || is_packed(entry)) return;
+    if (entry.name != kTextProjection || entry.dims.size() != 2 || has_blocks(entry)) return;
     std::swap(entry.dims[0], entry.dims[1]);
     std::swap(entry.strides[0], entry.strides[1]);
   });
@@ -269,8 +269,8 @@ std::string hugging_face_name(std::string_view name, const sam3::Sam3Config& con
   static const std::vector<KeyRow> kNeckBack = reversed(kNeckRows);
   static const std::vector<KeyRow> kTrackerBack = reversed(kTrackerRows);
   static const std::vector<KeyRow> kSam2Back = reversed(sam2_family().hugging_face);
-  if (name.starts_with(kTracker)) {
-    const std::string sam2_name = mapped_key(kTrackerBack, name.substr(kTracker.size()));
+  if (name.starts_with(kTrackerBegin)) {
+    const std::string sam2_name = mapped_key(kTrackerBack, name.substr(kTrackerBegin.size()));
     return std::string(kTrackerModel) + mapped_key(kSam2Back, sam2_name);
   }
   const bool left_out = std::any_of(std::begin(kOnlyMetas), std::end(kOnlyMetas),
@@ -296,7 +296,7 @@ void sam3_to_hugging_face(StateDict& state_dict, const sam3::Sam3Config& config)
   split_attention(state_dict);
   std::vector<std::string> names;
   for (const TensorEntry& entry : state_dict.tensors()) {
-    const bool turned = entry.name != kTextProjection || !is_packed(entry);
+    const bool turned = entry.name != kTextProjection || !has_blocks(entry);
     names.push_back(turned ? hugging_face_name(entry.name, config) : "");
     if (names.back().empty()) state_dict.skip(entry.name, "transformers has no such tensor");
   }
@@ -315,7 +315,7 @@ void sam3_add_class_position(StateDict& state_dict) {
     TensorEntry rows = entry, zeros = entry;
     rows.dims = {entry.dims[1], entry.dims[2]};
     rows.strides = {entry.strides[1], entry.strides[2]};
-    if (is_packed(entry)) zeros.dtype = DType::kF32;
+    if (has_blocks(entry)) zeros.dtype = DType::kF32;
     zeros.dims = {1, entry.dims[2]};
     zeros.strides = {0, 0};
     zeros.data = kZero.data();
@@ -350,7 +350,7 @@ void sam3_from_hugging_face(StateDict& state_dict) {
   });
   std::vector<std::string> names;
   for (const TensorEntry& entry : tensors) {
-    names.push_back(whole ? meta_name(state_dict, entry.name) : detector_name(entry.name));
+    names.push_back(whole ? meta_tensor_name(state_dict, entry.name) : detector_name(entry.name));
   }
   state_dict.rename(names);
   transpose_text_projection(state_dict);

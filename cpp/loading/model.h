@@ -7,6 +7,7 @@
 
 #include "loading/family.h"
 #include "loading/loader.h"
+#include "loading/network.h"
 #include "ops/weight_format.h"
 
 namespace sam_rlx {
@@ -56,7 +57,7 @@ class Model {
   Model(const KernelTable& kernels, const Family& family, const NetworkConfig& config)
       : kernels_(kernels),
         family_(family),
-        network_(family.make(config)),
+        network_(make_network(config)),
         info_(family.info_of(config)) {}
 
   const KernelTable& kernels_;

@@ -231,7 +231,6 @@ const Family& sam2_family() {
             rename_to_hugging_face(state_dict, kSam2Rows);
             join_points(state_dict, "prompt_encoder.");
           },
-      .make = make_network<sam2::Sam2, sam2::Sam2Config>,
       .info_of = info_of,
       .release_of = release_of,
       .source = "https://github.com/facebookresearch/sam2",

@@ -198,7 +198,6 @@ const Family& sam3_family() {
             sam3_to_hugging_face(state_dict, std::get<sam3::Sam3Config>(config));
           },
       .complete = sam3_add_class_position,
-      .make = make_network<sam3::Sam3, sam3::Sam3Config>,
       .info_of = info_of,
       .release_of =
           [](const NetworkConfig& config) {

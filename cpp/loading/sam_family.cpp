@@ -132,7 +132,6 @@ const Family& sam_family() {
           [](StateDict& state_dict, const NetworkConfig& /*config*/) {
             rename_to_hugging_face(state_dict, kSamRows);
           },
-      .make = make_network<sam::Sam, sam::SamConfig>,
       .info_of = info_of,
       .release_of = [](const NetworkConfig& config) { return info_of(config).variant; },
       .source = "https://github.com/facebookresearch/segment-anything",

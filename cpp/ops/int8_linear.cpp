@@ -19,7 +19,7 @@ struct QuantizedRows {
   std::int32_t* zero = nullptr;
 };
 
-QuantizedRows quantize(Context& ctx, ConstView x) {
+QuantizedRows quantize_rows(Context& ctx, ConstView x) {
   const std::int64_t rows = x.shape.rows(), cols = x.shape.last();
   QuantizedRows out;
   out.stride = round_up(cols, kRowAlign);
@@ -73,7 +73,7 @@ void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Ep
   split_gemm(plan, {m, n}, {mr, kernels.gemm_nr});
 
   const Workspace::Scope scratch(ctx.workspace);
-  const QuantizedRows rows = quantize(ctx, x);
+  const QuantizedRows rows = quantize_rows(ctx, x);
   const auto* const panels = static_cast<const std::int8_t*>(weight.bytes.get());
   parallel_for(plan.loop(ctx, m * n * k), [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -23,7 +23,7 @@ struct Layout {
   }
 };
 
-struct Position {
+struct MapPosition {
   std::int64_t row = 0, col = 0;
 };
 
@@ -86,8 +86,8 @@ void conv3x3_upsampled(Context& ctx, ConstView x, const UpsampledConv& weight, C
     fail("conv3x3_upsampled: residual", expected.str(), residual.shape.str());
   }
   for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
-    const auto position = [&](std::int64_t i) { return Position{i / in.width, i % in.width}; };
-    const auto segment = [&](Position p, std::int64_t tap) -> const float* {
+    const auto position = [&](std::int64_t i) { return MapPosition{i / in.width, i % in.width}; };
+    const auto segment = [&](MapPosition p, std::int64_t tap) -> const float* {
       const std::int64_t row = p.row + tap / 2 - 1 + quarter / 2;
       const std::int64_t col = p.col + tap % 2 - 1 + quarter % 2;
       if (row < 0 || row >= in.height || col < 0 || col >= in.width) return nullptr;
@@ -111,9 +111,9 @@ void conv3x3_to_quarters(Context& ctx, ConstView x, const PackedMatrix& weight, 
   const std::int64_t half = width / 2, quarter_size = height / 2 * half;
   const auto position = [&](std::int64_t i) {
     const std::int64_t quarter = i / quarter_size, in_quarter = i % quarter_size;
-    return Position{in_quarter / half * 2 + quarter / 2, in_quarter % half * 2 + quarter % 2};
+    return MapPosition{in_quarter / half * 2 + quarter / 2, in_quarter % half * 2 + quarter % 2};
   };
-  const auto segment = [&](Position p, std::int64_t tap) -> const float* {
+  const auto segment = [&](MapPosition p, std::int64_t tap) -> const float* {
     const std::int64_t row = p.row + tap / 3 - 1, col = p.col + tap % 3 - 1;
     if (row < 0 || row >= height || col < 0 || col >= width) return nullptr;
     return x.data + (row * width + col) * channels;

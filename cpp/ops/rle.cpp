@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMaxPixels = std::numeric_limits<std::uint32_t>::max();
 
-void check_size(std::int64_t height, std::int64_t width) {
+void check_frame(std::int64_t height, std::int64_t width) {
   if (height < 0 || width < 0 || checked_multiply(height, width) > kMaxPixels) {
     fail("mask", "at most " + std::to_string(kMaxPixels) + " pixels",
          std::to_string(height) + " x " + std::to_string(width));
@@ -22,7 +22,7 @@ void check_size(std::int64_t height, std::int64_t width) {
 }  // namespace
 
 void RleEncoder::start(std::int64_t height, std::int64_t width) {
-  check_size(height, width);
+  check_frame(height, width);
   height_ = height;
   width_ = width;
   next_row_ = 0;
@@ -62,7 +62,7 @@ void RleEncoder::sort_changes() {
 }
 
 Rle RleEncoder::finish(const MaskFrame& frame) {
-  check_size(frame.height, frame.width);
+  check_frame(frame.height, frame.width);
   sort_changes();
   RunWriter runs;
   if (height_ > 0) {
@@ -120,7 +120,7 @@ Rle encode_rle(const std::uint8_t* mask, std::int64_t height, std::int64_t width
 }
 
 void check_rle(const Rle& rle) {
-  check_size(rle.height, rle.width);
+  check_frame(rle.height, rle.width);
   std::int64_t sum = 0;
   for (const std::uint32_t count : rle.counts) sum += count;
   if (sum != rle.height * rle.width) {

@@ -106,7 +106,7 @@ def test_a_third_call_allocates_nothing(tiny_checkpoint, testing, precision):
 PATTERNS = {
     "sam-nano": ROOT / "cpp/models/sam/config.cpp",
     "sam2-nano": ROOT / "cpp/models/sam2/config.cpp",
-    "sam3-nano": ROOT / "cpp/models/sam3/sam3.cpp",
+    "sam3-nano": ROOT / "cpp/models/sam3/config.cpp",
 }
 
 

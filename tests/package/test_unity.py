@@ -14,6 +14,8 @@ pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).parents[2]
 UNNAMED = re.compile(r"^namespace \{\n(.*?)^\}  // namespace\n", re.MULTILINE | re.DOTALL)
+FUNCTION = re.compile(r"^(?:[\w:<>,&*]+ )+[&*]?(\w+)\(", re.MULTILINE)
+WHOLE = re.compile(r"\A.*\Z", re.DOTALL)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
 # Types and constants, and functions with their arguments: functions may share a name without these.
 DEFINED = re.compile(
@@ -36,10 +38,10 @@ def units():
     return [[path for path in listed[unit::count] if path] for unit in range(count)]
 
 
-def names(text):
+def names(text, bodies=UNNAMED):
     """What the unnamed namespaces of a file define, with the namespace that they are in."""
     outer = NAMESPACE.search(text)
-    for body in UNNAMED.findall(text):
+    for body in bodies.findall(text):
         for groups in DEFINED.findall(body):
             name = next(filter(None, groups))
             types = re.sub(r"\s+", " ", re.sub(r"\b\w+(?=[,)])", "", name))
@@ -61,6 +63,25 @@ def test_units_have_all_files_and_no_common_names():
     assert [clashes(unit) for unit in found] == [[]] * len(found)
 
 
+def hidden(files, headers):
+    """Names of files that headers define too, which a neighbour may include. Of functions all: a
+    neighbour's may fit a call better than the header's."""
+    shared, found = set(), set()
+    for paths, bodies, into in ((headers, WHOLE, shared), (files, UNNAMED, found)):
+        for path in paths:
+            text = path.read_text(encoding="utf-8")
+            into.update(pair for pair in names(text, bodies) if "(" not in pair[1])
+            into.update(n for body in bodies.findall(text) for n in FUNCTION.findall(body))
+    return sorted(shared & found, key=str)
+
+
+def test_headers_have_no_name_of_a_unit():
+    files = [path for unit in units() for path in unit]
+    headers = sorted({header for path in files for header in path.parent.glob("*.h")})
+    assert len(headers) > 100
+    assert hidden(files, headers) == []
+
+
 def test_common_names_are_found(tmp_path):
     texts = (
         "constexpr long kGrain = 16;\nint twice(int x) {\n  return 2 * x;\n}\nstruct A {\n};\n",
@@ -72,3 +93,8 @@ def test_common_names_are_found(tmp_path):
         path.write_text(f"namespace sam_rlx {{\nnamespace {{\n{text}}}  // namespace\n")
     assert clashes(paths[:2]) == [("sam_rlx", n) for n in ("A", "kGrain", "twice(int )")]
     assert clashes(paths[1:]) == []
+    header = tmp_path / "a.h"
+    header.write_text(
+        "namespace sam_rlx {\nstruct A {\n};\nvoid once(int x);\nvoid twice(long x);\n}\n"
+    )
+    assert hidden(paths, [header]) == [("sam_rlx", "A"), "twice"]

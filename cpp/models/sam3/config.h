@@ -1,9 +1,18 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/fields.h"
+#include "layers/layer.h"
+#include "models/sam2/config.h"
+#include "models/sam3/detector_config.h"
+#include "models/sam3/text_config.h"
 
 namespace sam_rlx::sam3 {
 
@@ -88,6 +97,52 @@ struct VisionConfig {
     v("trunk", trunk);
     v("neck", neck);
   }
+};
+
+// ---------------------------------------------------------------- all of it
+
+// Upstream: sam3/model_builder.py.
+struct Sam3Config {
+  std::string variant;  // sam3, the metadata's, or custom
+  VisionConfig vision;  // its second neck is there if the tracker is
+  // Text prompts and example boxes; files for clicks and videos alone have none.
+  bool has_detector = true;
+  TextEncoderConfig text;
+  DetectorConfig detector;
+  std::optional<sam2::HeadsConfig> tracker;  // clicks and videos; files of the detector have none
+  std::array<float, 3> pixel_mean{0.5F, 0.5F, 0.5F};  // of values 0 to 1
+  std::array<float, 3> pixel_std{0.5F, 0.5F, 0.5F};
+  float mask_threshold = 0.0F;
+
+  template <class V>
+  void fields(V& v) {
+    v.told("image_size", vision.trunk.img_size);
+    v("vision", vision);
+    if (has_detector) {
+      v("text", text);
+      v("detector", detector);
+    } else {
+      const std::nullopt_t& absent = std::nullopt;
+      v.told("text", absent);
+      v.told("detector", absent);
+    }
+    v("tracker", tracker);
+    v("pixel_mean", pixel_mean, -1e6, 1e6, kHasDefault);
+    v("pixel_std", pixel_std, 1e-6, 1e6, kHasDefault);
+  }
+
+  static constexpr std::int64_t kMaxImageSize = 4096;
+
+  // Another input side: position tables and rotations are made for it when the model is loaded.
+  void set_image_size(std::int64_t size);
+
+  // Patterns of names that checkpoints have and the network has not.
+  std::vector<std::string_view> ignored_keys() const;
+
+  // Layers that another precision than float32 holds in its format.
+  static LayerSet reduced_layers();
+  // Layers, as patterns of lies_below, whose matrices stay in the blocks of a GGUF file.
+  static std::span<const std::string_view> packed_layers();
 };
 
 }  // namespace sam_rlx::sam3

@@ -4,68 +4,6 @@
 
 namespace sam_rlx::sam3 {
 
-// ---------------------------------------------------------------- Sam3Config
-
-void Sam3Config::set_image_size(std::int64_t size) {
-  const std::int64_t step = vision.trunk.patch_size;
-  if (size < step || size % step != 0 || size > kMaxImageSize) {
-    fail("image_size",
-         "a multiple of " + std::to_string(step) + " up to " + std::to_string(kMaxImageSize),
-         std::to_string(size));
-  }
-  vision.trunk.img_size = size;
-  if (tracker) {
-    tracker->base.image_size = size;
-    tracker->memory_attention.feat_size = tracker->base.grid();
-  }
-}
-
-std::vector<std::string_view> Sam3Config::ignored_keys() const {
-  std::vector<std::string_view> keys{
-      // A vector for each text that no part reads.
-      "detector.backbone.language_backbone.encoder.text_projection",
-      // Tables that follow from the sizes.
-      "detector.backbone.vision_backbone.trunk.blocks.{i}.attn.freqs_cis",
-  };
-  // Without the tracker nothing reads its neck.
-  if (!tracker) keys.emplace_back("detector.backbone.vision_backbone.sam2_convs.");
-  return keys;
-}
-
-// Nearly all of the work is there. What clicks and examples are encoded with, the rest of the
-// detector, boxes, scores and masks stay exact: the linear layers of the detector's encoder and
-// decoder that could be rounded are less than a fifth of a text's work, and with them instances
-// of sam3-nano's texts fall below a mean IoU of 0.98 with float32's. The first blocks of the
-// trunk stay exact too: rounding the first one moves masks more than rounding all attention does.
-LayerSet Sam3Config::reduced_layers() {
-  static constexpr std::string_view kLayers[]{
-      "detector.backbone.vision_backbone.trunk.blocks",
-      "detector.backbone.language_backbone.encoder.transformer.resblocks",
-      "tracker.transformer.encoder.layers",
-  };
-  static constexpr std::string_view kExact[]{
-      "detector.backbone.vision_backbone.trunk.blocks.0",
-      "detector.backbone.vision_backbone.trunk.blocks.1",
-  };
-  return {.within = kLayers, .except = kExact};
-}
-
-// They lose nothing in memory: more of them than what other precisions round.
-std::span<const std::string_view> Sam3Config::packed_layers() {
-  static constexpr std::string_view kLayers[]{
-      "detector.backbone.vision_backbone.trunk.blocks",
-      "detector.backbone.language_backbone.encoder.transformer.resblocks",
-      "detector.backbone.language_backbone.encoder.token_embedding",
-      "detector.transformer.encoder.layers.*.self_attn",
-      "detector.transformer.encoder.layers.*.linear1",
-      "detector.transformer.encoder.layers.*.linear2",
-      "detector.transformer.decoder.layers.*.linear1",
-      "detector.transformer.decoder.layers.*.linear2",
-      "tracker.transformer.encoder.layers",
-  };
-  return kLayers;
-}
-
 // ---------------------------------------------------------------- parts
 
 void VLBackbone::visit(ParamVisitor& v) {

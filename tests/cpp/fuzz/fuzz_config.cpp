@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "loading/family.h"
 #include "loading/loader.h"
+#include "loading/network.h"
 
 namespace {
 
@@ -43,7 +44,7 @@ struct Release {
   StateDict state_dict;
 
   Release(const Family& row, const NetworkConfig& config) : family(row) {
-    Network network = family.make(config);
+    Network network = make_network(config);
     state_dict = std::visit([](auto& net) { return shapes_of(net); }, network);
   }
 };
@@ -59,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Release& release = releases[data[0] % releases.size()];
   release.state_dict.metadata["config"] = text;
   try {
-    Network network = release.family.make(release.family.config_of(release.state_dict, {}));
+    Network network = make_network(release.family.config_of(release.state_dict, {}));
     std::visit([&](auto& net) { check_parameters(list_parameters(net), release.state_dict, {}); },
                network);
   } catch (const Error&) {
