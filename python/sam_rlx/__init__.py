@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-import sam_rlx._openmp  # noqa: F401  # first: it loads the extension
-from sam_rlx._concept_types import ConceptPrediction, RawDetections
-from sam_rlx._public import loader, public_names
-from sam_rlx._video.types import VideoFrame
+import sam_rlx._internal.extension  # noqa: F401  # first: it loads the extension
+from sam_rlx._internal.concept_types import ConceptPrediction, RawDetections
+from sam_rlx._internal.public import loader, public_names
+from sam_rlx._internal.video_types import VideoFrame
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.conversion import convert
 from sam_rlx.errors import (

@@ -9,20 +9,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, _embedding_file, _options
-from sam_rlx._arrays import (
-    Marks,
-    as_marks,
-    as_rgb,
-    clamped,
-)
-from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
-from sam_rlx._embeddings import Encoded, ImageEmbeddings, encoded_image
-from sam_rlx._internal.checks import as_flag, as_items
-from sam_rlx._pixels import as_array
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
-from sam_rlx._synonyms import also
+from sam_rlx import _core
+from sam_rlx._internal import options as _options
+from sam_rlx._internal.arrays.checks import as_flag, as_items
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.prompts import Marks, as_marks, clamped
+from sam_rlx._internal.concept_types import ConceptPrediction, RawDetections, Text
+from sam_rlx._internal.files import embeddings as _embedding_file
+from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer

@@ -1,7 +1,7 @@
 """Errors and warnings of the library. The text has the form ``where: expected X, found Y``."""
 
-from sam_rlx._printable import printable
-from sam_rlx._public import public_names
+from sam_rlx._internal.printable import printable
+from sam_rlx._internal.public import public_names
 
 
 class SamRlxError(Exception):

@@ -11,14 +11,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, _options
-from sam_rlx import _embedding_file as embedding_file
-from sam_rlx._arrays import as_integer, as_num_threads, as_number, as_numbers, as_rgb
-from sam_rlx._embeddings import encoded_image
-from sam_rlx._internal.checks import as_choice, as_flag, as_items
-from sam_rlx._printable import with_model
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
+from sam_rlx import _core
+from sam_rlx._internal import options as _options
+from sam_rlx._internal.arrays.checks import (
+    as_choice,
+    as_flag,
+    as_integer,
+    as_items,
+    as_num_threads,
+    as_number,
+    as_numbers,
+)
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.files import embeddings as embedding_file
+from sam_rlx._internal.image_embeddings import encoded_image
+from sam_rlx._internal.printable import with_model
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 
@@ -91,7 +100,7 @@ class MaskRecord(Mapping[str, Any]):
 
     def _repr_png_(self) -> bytes | None:
         """Show a notebook the mask."""
-        from sam_rlx._previews import panels
+        from sam_rlx._internal.drawing.previews import panels
 
         return panels([self.mask()], [f"{self.predicted_iou:.2f}"])
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from sam_rlx import _core
-from sam_rlx._arrays import as_integer
-from sam_rlx._internal.checks import as_flag, as_optional_text, as_path_text
-from sam_rlx._public import public_names
-from sam_rlx._sources import find_checkpoint, local_path, packaged_name
-from sam_rlx._synonyms import also
+from sam_rlx._internal.arrays.checks import as_flag, as_integer, as_optional_text, as_path_text
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.weights.sources import find_checkpoint, local_path, packaged_name
 from sam_rlx.errors import CheckpointError
 
 __all__ = ["Model", "build_info", "load_model"]

@@ -8,17 +8,28 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from sam_rlx import _core, _options
-from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
-from sam_rlx._internal.checks import as_flag, as_mapping, as_name, as_progress, as_text
-from sam_rlx._printable import shown, with_model
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
-from sam_rlx._synonyms import also
-from sam_rlx._video import files, text_prompts
-from sam_rlx._video.frames import open_frames
-from sam_rlx._video.session import Session
-from sam_rlx._video.types import VideoFrame, as_mask, as_points, core_options
+from sam_rlx import _core
+from sam_rlx._internal import options as _options
+from sam_rlx._internal import text_prompts
+from sam_rlx._internal.arrays.checks import (
+    as_flag,
+    as_integer,
+    as_mapping,
+    as_name,
+    as_num_threads,
+    as_progress,
+    as_text,
+)
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.arrays.prompts import as_marks
+from sam_rlx._internal.files import sessions as files
+from sam_rlx._internal.media.frames import open_frames
+from sam_rlx._internal.printable import shown, with_model
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.video_session import Session
+from sam_rlx._internal.video_types import VideoFrame, as_mask, as_points, core_options
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 from sam_rlx.model import Model
 

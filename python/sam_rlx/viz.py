@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import MAX_NUMBERS, as_bools, as_integer, as_items, as_number, as_rgb
-from sam_rlx._concept_types import ConceptPrediction
-from sam_rlx._pixels import as_array
-from sam_rlx._printable import shown
-from sam_rlx._public import public_names
-from sam_rlx._synonyms import also
+from sam_rlx._internal.arrays.checks import MAX_NUMBERS, as_integer, as_items, as_number
+from sam_rlx._internal.arrays.images import as_bools, as_rgb
+from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.concept_types import ConceptPrediction
+from sam_rlx._internal.printable import shown
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = ["color", "overlay", "overlay_concepts", "overlay_records"]
@@ -112,7 +113,7 @@ def overlay(
         )
     if len(words) != len(layers):
         raise InvalidArgumentError(f"captions: expected {len(layers)}, found {len(words)}")
-    from sam_rlx._captions import draw_captions
+    from sam_rlx._internal.drawing.captions import draw_captions
 
     return draw_captions(drawn, layers, words, colors)
 
