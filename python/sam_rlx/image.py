@@ -16,7 +16,7 @@ from sam_rlx._internal.image_embeddings import ImageEmbeddings
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
 from sam_rlx.errors import StateError
-from sam_rlx.model import Model
+from sam_rlx.model import Model, as_model
 
 __all__ = ["Best", "ImagePredictor", "MaskPrediction"]
 
@@ -142,7 +142,13 @@ class ImagePredictor(ImageEmbeddings):
         num_threads: int | None = None,
         resize: Literal["float", "integer"] = "float",
     ) -> None:
-        super().__init__(model, num_threads, resize)
+        self._model = as_model(model)
+        super().__init__(model.core, model.source, num_threads, resize)
+
+    @property
+    def model(self) -> Model:
+        """The model that this predictor runs."""
+        return self._model
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._exclusive:

@@ -14,9 +14,9 @@ import sam_rlx
 from PIL import Image
 from sam_rlx import _core, viz
 from sam_rlx._internal import progress
-from sam_rlx._internal.concept_types import ConceptPrediction
-from sam_rlx._internal.video_types import VideoFrame
+from sam_rlx.concept import ConceptPrediction
 from sam_rlx.image import MaskPrediction
+from sam_rlx.video import VideoFrame
 
 
 def _disc(x: float, y: float = 40, hw: tuple[int, int] = (80, 120)) -> np.ndarray:

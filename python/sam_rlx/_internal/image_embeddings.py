@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx._core import Exclusive
+from sam_rlx._core import Exclusive, Model
 from sam_rlx._internal import options
 from sam_rlx._internal.arrays.checks import as_integer, as_items, as_num_threads
 from sam_rlx._internal.arrays.images import as_hw, as_images, as_rgb
@@ -18,7 +18,6 @@ from sam_rlx._internal.files import embeddings as embedding_file
 from sam_rlx._internal.files import saved_arrays
 from sam_rlx._internal.printable import shown, with_model
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
-from sam_rlx.model import Model
 
 Encoded = tuple[list[NDArray[np.float32]], tuple[int, int]]
 
@@ -31,7 +30,9 @@ def as_encoded(embedding: ArrayLike | Sequence[ArrayLike], orig_hw: Any) -> Enco
     return arrays, as_hw("orig_hw", orig_hw)
 
 
-def encoded_image(kind: embedding_file.Kind, model: Model, embedding: Any, orig_hw: Any) -> Encoded:
+def encoded_image(
+    kind: embedding_file.Kind, identity: Mapping[str, Any], embedding: Any, orig_hw: Any
+) -> Encoded:
     """Return embeddings that are given as arrays with `orig_hw`, or as the path of a file.
 
     Raises
@@ -46,7 +47,7 @@ def encoded_image(kind: embedding_file.Kind, model: Model, embedding: Any, orig_
             raise InvalidArgumentError(
                 f"orig_hw: expected none beside a file, found {shown(orig_hw)}"
             )
-        return embedding_file.load(embedding, kind, saved_arrays.identity(model))
+        return embedding_file.load(embedding, kind, identity)
     if embedding is None or orig_hw is None:
         absent, present = ("embedding", "orig_hw") if embedding is None else ("orig_hw", "arrays")
         raise InvalidArgumentError(f"{absent}: expected one beside {present}, found None")
@@ -60,13 +61,11 @@ class ImageEmbeddings:
     _CORE: ClassVar[type[Any]]  # the predictor of the core
     _core: Any
 
-    def __init__(self, model: Model, num_threads: int | None, resize: str) -> None:
-        if not isinstance(model, Model):
-            found = type(model).__name__
-            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+    def __init__(self, model: Model, source: str, num_threads: int | None, resize: str) -> None:
         checked = options.checked("image", model.family, {"resize": resize})
-        self._model = model
-        self._core = self._CORE(model.core, as_num_threads(num_threads), **checked)
+        self._weights = model
+        self._source = source
+        self._core = self._CORE(model, as_num_threads(num_threads), **checked)
         self._arguments = {"num_threads": num_threads, "resize": resize}
         self._exclusive = Exclusive(self._CORE.__name__)
         self._encoded: list[Any] = []  # what `_current` gives, of each image
@@ -75,12 +74,11 @@ class ImageEmbeddings:
         hw = self.orig_hw
         image = "no image" if hw is None else f"image of {hw[0]} x {hw[1]}"
         kept = [f"{self.num_images} images kept"] if self.num_images else []
-        return with_model(self, self._model, image, *kept)
+        return with_model(self, self._weights, image, *kept)
 
     @property
-    def model(self) -> Model:
-        """The model that this predictor runs."""
-        return self._model
+    def _identity(self) -> Mapping[str, Any]:
+        return saved_arrays.identity(self._weights, self._source)
 
     @property
     def orig_hw(self) -> tuple[int, int] | None:
@@ -258,9 +256,7 @@ class ImageEmbeddings:
         """
         with self._exclusive:
             embeddings, orig_hw = self._embeddings(), self._core.orig_hw
-        embedding_file.save(
-            path, self._EMBEDDING_FILE, embeddings, orig_hw, saved_arrays.identity(self._model)
-        )
+        embedding_file.save(path, self._EMBEDDING_FILE, embeddings, orig_hw, self._identity)
 
     def load_embedding(self, path: str | os.PathLike[str]) -> None:
         """Make the image of a `save_embedding` file the current one.
@@ -275,9 +271,7 @@ class ImageEmbeddings:
         StateError
             The predictor is in use by another thread.
         """
-        embeddings, orig_hw = embedding_file.load(
-            path, self._EMBEDDING_FILE, saved_arrays.identity(self._model)
-        )
+        embeddings, orig_hw = embedding_file.load(path, self._EMBEDDING_FILE, self._identity)
         try:
             self.set_image_embedding(embeddings, orig_hw)
         except InvalidArgumentError as error:

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from sam_rlx import _core
 from sam_rlx._internal.arrays.checks import as_flag, as_integer, as_number, as_text
 from sam_rlx._internal.weights.sources import PACKAGED
-from sam_rlx.model import Model
 
 Kind = Literal["image", "concept", "generator", "video", "text"]
 
@@ -30,7 +29,7 @@ def outside(option: Mapping[str, Any], value: float) -> str | None:
     return f">= {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
 
 
-def defaults(kind: Kind, model: Model) -> dict[str, Any]:
+def defaults(kind: Kind, model: _core.Model) -> dict[str, Any]:
     """Return the defaults of the command line for a model: its family's, or a packaged model's."""
     own = _OF_PACKAGED.get(kind, {}) if model.variant in PACKAGED else {}
     options = describe(kind, model.family)

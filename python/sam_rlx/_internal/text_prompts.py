@@ -9,8 +9,6 @@ from sam_rlx._internal.arrays.prompts import Marks, clamped
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.video_session import Session
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.model import Model
-from sam_rlx.tokenizer import Tokenizer
 
 # The text of examples that come without one, as upstream.
 VISUAL = "visual"
@@ -48,11 +46,9 @@ def as_texts(text: str | Sequence[str] | None) -> list[str | None]:
 
 
 def add(
-    session: Session, model: Model, text: str | None, options: dict[str, Any], first: int | None
+    session: Session, text: str | None, ids: list[int], options: dict[str, Any], first: int | None
 ) -> None:
-    """Add a text; `first`: the frame it begins on, by default 0."""
-    tokenizer = Tokenizer(model.config["text"]["context_length"])
-    ids = tokenizer(VISUAL if text is None else text)[0].tolist()
+    """Add a text, and its ids; `first`: the frame it begins on, by default 0."""
     if text is None:
         options = {**options, **_TRUSTED}
     session.texts[session.core.num_texts] = VISUAL if text is None else text

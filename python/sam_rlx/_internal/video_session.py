@@ -1,16 +1,20 @@
 """What Python adds to the core's session of a video: frames on demand, and names of objects."""
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.media.frames import ClipFrames, EndOfFrames, FrameSource
 from sam_rlx._internal.printable import shown
-from sam_rlx._internal.video_types import Found, VideoFrame, to_frame
 from sam_rlx.errors import InvalidArgumentError, StateError
 
+# What a text found on a frame: names, masks (K, H, W), scores.
+Found: TypeAlias = tuple[list[int], NDArray[np.bool_], list[float]]
+# A frame: its number, the names of objects by number, what the core shows, what texts found.
+FrameParts: TypeAlias = tuple[int, dict[int, Hashable], tuple[Any, ...], list[tuple[str, Found]]]
 # Objects that texts name get integers above those that users have chosen, up to this.
 _MAX_NAME = 1 << 62
 
@@ -111,7 +115,7 @@ class Session:
         while (wanted := self.core.prepare()) is not None:
             self.load(wanted)
 
-    def next(self, propagation: _core.Propagation, return_logits: bool) -> VideoFrame | None:
+    def next(self, propagation: _core.Propagation, return_logits: bool) -> FrameParts | None:
         """Go on by a frame; None when its result is held back, or the video is over."""
         wanted, ready = self.core.next(propagation)
         while wanted is not None:
@@ -126,11 +130,10 @@ class Session:
             wanted, ready = self.core.next(propagation)
         return None if ready is None else self.frame(ready, "tracked", return_logits)
 
-    def frame(self, index: int, source: str, return_logits: bool) -> VideoFrame:
+    def frame(self, index: int, source: str, return_logits: bool) -> FrameParts:
         """Return what is known of a frame."""
         *shown_there, found = self.core.result(index, source, return_logits)
-        names: dict[int, Any] = self.names()
-        return to_frame(index, names, tuple(shown_there), self._with_texts(found))
+        return index, self.names(), tuple(shown_there), self._with_texts(found)
 
     def _with_texts(self, found: list[Found]) -> list[tuple[str, Found]]:
         return [(self.texts[number], one) for number, one in enumerate(found)]

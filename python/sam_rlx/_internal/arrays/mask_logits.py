@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx.model import Model
+from sam_rlx._core import Model
 
 # Families that pad an image to a square; others stretch it.
 _PADDED = ("sam",)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.drawing.fonts import Caption, Run, fitted
-from sam_rlx.io import pillow
+from sam_rlx._internal.media.image_files import pillow
 
 # Left, top, right, bottom in pixels.
 _Box = tuple[int, int, int, int]

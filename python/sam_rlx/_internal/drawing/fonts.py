@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sam_rlx.io import pillow
+from sam_rlx._internal.media.image_files import pillow
 
 _FOLDERS = (
     "/usr/share/fonts",

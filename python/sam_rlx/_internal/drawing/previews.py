@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.drawing.overlay import color, drawn
+from sam_rlx._internal.media.image_files import pillow
 from sam_rlx.errors import MissingExtraError
-from sam_rlx.io import pillow
-from sam_rlx.viz import overlay
 
 # Pixels of the longest side of an image, and of all panels beside each other.
 _SIDE = 480
@@ -42,13 +42,13 @@ def png(masks: Iterable[NDArray[Any]], hw: tuple[int, int], captions: list[str])
     order = sorted(range(len(small)), key=lambda index: -int(small[index].sum()))
     ground = _ground(hw, step)
     try:
-        drawn = overlay(
+        image = drawn(
             ground,
             [small[index] for index in order],
-            identities=order,
-            captions=[captions[index] for index in order],
+            [color(index) for index in order],
+            [captions[index] for index in order],
         )
-        return _encoded(drawn)
+        return _encoded(image)
     except MissingExtraError:
         return None
 
@@ -70,11 +70,11 @@ def panels(masks: Sequence[NDArray[Any]], captions: Sequence[str]) -> bytes | No
     try:
         for index in range(count):
             top, left = (height + _GAP) * (index // columns), (width + _GAP) * (index % columns)
-            sheet[top : top + height, left : left + width] = overlay(
+            sheet[top : top + height, left : left + width] = drawn(
                 ground,
-                [masks[index][::step, ::step] > 0],
-                identities=[index],
-                captions=[captions[index]],
+                [np.ascontiguousarray(masks[index][::step, ::step] > 0)],
+                [color(index)],
+                [captions[index]],
             )
         return _encoded(sheet)
     except MissingExtraError:

@@ -18,12 +18,12 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._core import Model
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._internal.files.marks import mark_npz
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx._internal.printable import printable
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, SamRlxError
-from sam_rlx.model import Model
 
 _MAX_RANK = 5
 _MAX_HEADER = 4096  # bytes, of an array
@@ -275,17 +275,14 @@ def scalar(array: NDArray[Any]) -> str | int | float:
     return value
 
 
-def identity(model: Model) -> dict[str, Any]:
-    """Return what identifies a model, for `write`: the fields of `IDENTITY`."""
-    if not isinstance(model, Model):
-        found = type(model).__name__
-        raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+def identity(model: Model, source: str) -> dict[str, Any]:
+    """Return what identifies a model of a file, for `write`: the fields of `IDENTITY`."""
     return {
         "family": model.family,
         "variant": model.variant,
         "img_size": model.img_size,
-        "weights": model.core.weights_hash,
-        "checkpoint": printable(os.path.basename(model.source)),  # noqa: PTH119
+        "weights": model.weights_hash,
+        "checkpoint": printable(os.path.basename(source)),  # noqa: PTH119
     }
 
 

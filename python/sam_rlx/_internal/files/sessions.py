@@ -1,11 +1,13 @@
 """Sessions of the video predictor on disk."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +15,10 @@ from numpy.typing import NDArray
 from sam_rlx._internal.files import object_names, saved_arrays
 from sam_rlx._internal.files.saved_arrays import Field, Schema
 from sam_rlx._internal.printable import shown
-from sam_rlx._internal.video_session import Session
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
-from sam_rlx.model import Model
+
+if TYPE_CHECKING:
+    from sam_rlx._internal.video_session import Session
 
 # The first one has names of objects in Python's notation.
 _FORMATS = ("sam_rlx.video_session.2", "sam_rlx.video_session.1")
@@ -80,7 +83,7 @@ def state_of(session: Session) -> dict[str, Any]:
 
 def write(
     path: str | os.PathLike[str],
-    model: Model,
+    identity: Mapping[str, Any],
     state: Mapping[str, Any],
     options: dict[str, Any],
     inputs: Iterable[Path],
@@ -90,7 +93,7 @@ def write(
         path,
         {
             "format": _FORMATS[0],
-            **saved_arrays.identity(model),
+            **identity,
             "options": np.asarray([options[name] for name in _OPTIONS], np.int64),
             "resize": options["resize"],
             **state,
@@ -99,7 +102,7 @@ def write(
     )
 
 
-def read(path: str | os.PathLike[str], model: Model, is_pushed: bool) -> Saved:
+def read(path: str | os.PathLike[str], identity: Mapping[str, Any], is_pushed: bool) -> Saved:
     """Read a session; `is_pushed`: whether it has no frames of a video."""
     fields = saved_arrays.read(path, "a video session", _FORMATS, _SCHEMA)
     try:
@@ -109,7 +112,7 @@ def read(path: str | os.PathLike[str], model: Model, is_pushed: bool) -> Saved:
             raise ValueError(f"{pushed} frames")
     except (ValueError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path}: expected a video session, found {error}") from error
-    saved_arrays.check_identity(path, fields, saved_arrays.identity(model))
+    saved_arrays.check_identity(path, fields, identity)
     if (pushed >= 0) != is_pushed:
         kind = "a video" if pushed < 0 else "push"
         raise CheckpointError(f"{path}: expected a session with its frames, found {kind}")

@@ -127,7 +127,7 @@ class Clicks:
 
     def logits(self, start: PackedMask | None) -> NDArray[np.float32] | None:
         """Return the logits of a mask that an object began with."""
-        return None if start is None else mask_logits(start.to_mask(), self.model)
+        return None if start is None else mask_logits(start.to_mask(), self.model.core)
 
     def answer(self, segment: Segment) -> dict[str, Any]:
         """Return what the prompts of an object give: its candidates, scores and choice."""

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from sam_rlx import viz
 from sam_rlx._internal.media.frames import FrameSource, open_frames
-from sam_rlx._internal.video_types import VideoFrame
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.clicks import Clicks, preview_hw, prompts_of
 from sam_rlx.apps.annotator.limits import MAX_OBJECTS, MAX_POINTS, MAX_UNDO
@@ -19,7 +18,7 @@ from sam_rlx.apps.annotator.sources import encoded, shrunk
 from sam_rlx.apps.annotator.tracks import FramePrompts, Track, clip_head, described, sampled
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
-from sam_rlx.video import VideoPredictor
+from sam_rlx.video import VideoFrame, VideoPredictor
 
 _State: TypeAlias = tuple[tuple[Track, ...], int | None]
 _SHOWN = 1024  # longest side of the frames that views get

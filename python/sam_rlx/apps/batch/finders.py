@@ -101,7 +101,7 @@ class _Everything:
     """Masks for all objects."""
 
     def __init__(self, job: Job, model: Model) -> None:
-        options = {**_options.defaults("generator", model), **job.options}
+        options = {**_options.defaults("generator", model.core), **job.options}
         self._generator = MaskGenerator(model, **options, num_threads=job.threads)
 
     def find(self, item: Item, image: NDArray[np.uint8]) -> Masks:

@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from sam_rlx import io, viz
 from sam_rlx._internal import options
-from sam_rlx._internal.concept_types import ConceptPrediction
 from sam_rlx._internal.progress import terminal_clock
 from sam_rlx._internal.weights.sources import PACKAGED
 from sam_rlx.apps.cli import clicks
 from sam_rlx.apps.cli.common import UsageError, utf8
 from sam_rlx.apps.cli.images import Say
 from sam_rlx.apps.cli.outputs import Found
-from sam_rlx.concept import ConceptPredictor
+from sam_rlx.concept import ConceptPrediction, ConceptPredictor
 from sam_rlx.model import Model
 
 

@@ -60,7 +60,7 @@ class _EverythingFinder:
 
     def prepare(self, model: Model) -> None:
         """Take the model, whose family decides what is not given."""
-        defaults = options.defaults("generator", model)
+        defaults = options.defaults("generator", model.core)
         self._options = {**defaults, **generator_options.given(self._args)}
         try:
             self._generator = MaskGenerator(model, **self._options, num_threads=self._args.threads)

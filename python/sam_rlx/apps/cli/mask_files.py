@@ -44,7 +44,7 @@ class MaskFile:
         mask = self._in_pixels(hw)
         if mask is None:
             raise self._other_size(hw, side)
-        return mask_logits(mask, model)
+        return mask_logits(mask, model.core)
 
     def as_mask(self, model: Model, hw: tuple[int, int]) -> NDArray[np.bool_]:
         """Return a mask (H, W) for `VideoPredictor.add_prompt`."""

@@ -14,9 +14,9 @@ from sam_rlx._internal.files.inputs import file_name as file_name
 from sam_rlx._internal.files.marks import JSON_MARK
 from sam_rlx._internal.media.clip_writer import ClipWriter
 from sam_rlx._internal.media.frames import FrameSource
-from sam_rlx._internal.video_types import VideoFrame
 from sam_rlx.apps.cli import common
 from sam_rlx.apps.cli.common import UsageError
+from sam_rlx.video import VideoFrame
 
 _MASK_NAME = re.compile(r".+_.+\.png")  # of an object on a frame
 _NUMBER = re.compile(r"\d{5,}")
