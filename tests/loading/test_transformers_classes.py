@@ -161,7 +161,7 @@ def test_settings_reach_the_config(folders):
 
 
 def test_a_gguf_file_keeps_the_settings(parity, testing, folders, tmp_path):
-    from sam_rlx._gguf import conversion
+    from sam_rlx._internal.weights.gguf import conversion
 
     _, folder = folders("Sam2VideoModel")
     conversion.to_gguf(folder, tmp_path / "model.gguf", dtype="F32")

@@ -15,8 +15,8 @@ import pytest
 import sam_rlx
 from numpy.typing import NDArray
 from sam_rlx import _core, io
-from sam_rlx._gguf import conversion as gguf_conversion
-from sam_rlx.cli import demo
+from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
+from sam_rlx.apps.cli import demo
 from support import checkpoint_files, tiny, tiny_sam2
 from support.cases import quick
 from support.trained import trained

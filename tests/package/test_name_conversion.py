@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parity
 
 import safetensors.numpy  # noqa: E402
 import safetensors.torch  # noqa: E402
-from sam_rlx._parity import networks  # noqa: E402
+from sam_rlx.apps.parity import networks  # noqa: E402
 from support import hugging_face_models as hf  # noqa: E402
 from support import (  # noqa: E402
     hugging_face_sam3,

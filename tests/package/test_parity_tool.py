@@ -12,10 +12,11 @@ import pytest
 import safetensors.numpy
 import sam_rlx
 from PIL import Image
-from sam_rlx import InvalidArgumentError, cli
-from sam_rlx._parity import networks, sam3_network
-from sam_rlx._parity.layers import in_our_layout
-from sam_rlx._parity.measure import Bounds, LayerJudge, compare_masks
+from sam_rlx import InvalidArgumentError
+from sam_rlx.apps import cli
+from sam_rlx.apps.parity import networks, sam3_network
+from sam_rlx.apps.parity.layers import in_our_layout
+from sam_rlx.apps.parity.measure import Bounds, LayerJudge, compare_masks
 from support.cases import quick
 from support.trained import trained
 

@@ -5,8 +5,9 @@ import importlib.util
 import pytest
 import safetensors
 import safetensors.numpy
-from sam_rlx import InvalidArgumentError, _core, cli
-from sam_rlx._parity import choice, references, transformers_references
+from sam_rlx import InvalidArgumentError, _core
+from sam_rlx.apps import cli
+from sam_rlx.apps.parity import choice, references, transformers_references
 from support.cases import quick
 from support.trained import trained
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from nightly import damaged_files
-from sam_rlx import _saved_arrays as saved_arrays
-from sam_rlx._saved_arrays import Field
-from sam_rlx._video import object_names
+from sam_rlx._internal.files import object_names, saved_arrays
+from sam_rlx._internal.files.saved_arrays import Field
 from support.videos import POINT
 
 SCHEMA: saved_arrays.Schema = {
