@@ -11,16 +11,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._core import MAX_IMAGE_PIXELS
+from sam_rlx._internal.arrays.axes import in_order
+from sam_rlx._internal.arrays.coordinates import MAX_NUMBERS as MAX_NUMBERS
+from sam_rlx._internal.arrays.coordinates import as_coordinates
+from sam_rlx._internal.arrays.coordinates import as_numbers as as_numbers
+from sam_rlx._internal.arrays.foreign import (
+    as_array,
+    has,
+    is_array,
+    refuse_other_library,
+)
+from sam_rlx._internal.arrays.masks import as_bools as as_bools
+from sam_rlx._internal.arrays.pil import is_pil, read_pil
 from sam_rlx._internal.checks import as_items as as_items
 from sam_rlx._pages import warn_of_pages
-from sam_rlx._pixels import IMAGE, as_array, from_mode_i, from_pil, to_uint8
+from sam_rlx._pixels import IMAGE, to_uint8
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 _CHANNELS = (1, 3, 4)
 # Pixels from the corner of an image: beyond it float32 overflows in the encoding of positions.
 _FARTHEST = 1e9
-MAX_NUMBERS = 1 << 28  # of a prompt: 4096 masks of 256 x 256
 _MAX_NUMBER = sys.float_info.max
 _MAX_INTEGER = 2**63 - 1  # of the core
 MAX_THREADS = 4096
@@ -55,21 +66,27 @@ def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArra
         Less than a tenth of the range of uint16 or float is used, or a PIL image has several
         pages of which none was chosen.
     """
-    if type(image).__module__.partition(".")[0] == "PIL" and hasattr(image, "convert"):
+    if is_pil(image):
         warn_of_pages(image)
-        mode, image = image.mode, from_pil(image)
-        if mode == "I" and stretch is False:
-            image = from_mode_i(image)
-    elif isinstance(image, np.ndarray) or hasattr(image, "__array__"):
-        image = as_array("image", image)
+        pixels = read_pil(image, stretch)
+    elif is_array(image):
+        array = as_array("image", in_order("image", image))
+        pixels = to_uint8(_channels_last(array)[:, :, :3], stretch)
     else:
-        reads = isinstance(image, (str, bytes, os.PathLike)) or hasattr(image, "read")
-        hint = "; io.read_image reads files" if reads else ""
-        raise InvalidArgumentError(f"image: expected {IMAGE}, found {type(image).__name__}{hint}")
-    pixels = to_uint8(_channels_last(image)[:, :, :3], stretch)
+        if not isinstance(image, (str, bytes, list, tuple)):
+            refuse_other_library("image", image)
+        raise InvalidArgumentError(f"image: expected {IMAGE}, found {_other(image)}")
     if pixels.shape[2] == 1:
         pixels = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
     return np.ascontiguousarray(pixels)
+
+
+def _other(image: Any) -> str:
+    """Say what is no image, and what helps."""
+    found = type(image).__name__
+    if isinstance(image, (str, bytes, os.PathLike)) or has(image, "read"):
+        return f"{found}; io.read_image reads files"
+    return found
 
 
 def as_images(images: Sequence[Any]) -> list[NDArray[np.uint8]]:
@@ -107,17 +124,6 @@ def as_hw(name: str, hw: Any) -> tuple[int, int]:
             f"{name}: expected at most {MAX_IMAGE_PIXELS} pixels, found {height} x {width}"
         )
     return height, width
-
-
-def as_bools(name: str, mask: Any) -> NDArray[np.bool_]:
-    """Return a mask (H, W) of bools or numbers as bool: true where it is not 0."""
-    array = as_array(name, mask)
-    largest = max(array.shape, default=0)
-    if array.ndim != 2 or array.dtype.kind not in "biuf" or largest > MAX_IMAGE_PIXELS:
-        raise InvalidArgumentError(
-            f"{name}: expected an array (H, W) of bool, found shape {array.shape} of {array.dtype}"
-        )
-    return np.ascontiguousarray(array if array.dtype == np.bool_ else array != 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +205,8 @@ def _coordinates(
 ) -> NDArray[np.float64] | None:
     if values is None:
         return None
-    array = as_numbers(name, values)
     width = 2 if name == "point_coords" else 4
+    array = as_coordinates(name, values, width)
     if array.shape == (0,):  # an empty list
         array = array.reshape(0, width)
     if array.ndim not in (rank, rank + 1) or array.shape[-1] != width:
@@ -213,14 +219,6 @@ def _coordinates(
         raise InvalidArgumentError(
             f"{name}: expected pixels from {-_FARTHEST:g} to {_FARTHEST:g}, found {too_far[0]:g}"
         )
-    return array
-
-
-def as_numbers(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return an array of ints or floats."""
-    array = as_array(name, values, MAX_NUMBERS)
-    if array.dtype.kind not in "iuf":
-        raise InvalidArgumentError(f"{name}: expected numbers, found dtype {array.dtype}")
     return array
 
 
@@ -291,7 +289,7 @@ def as_marks(
         if labels is not None:
             raise InvalidArgumentError(f"{name}: expected an array beside {label_name}, found None")
         return None
-    array = as_numbers(name, values).astype(np.float64)
+    array = as_coordinates(name, values, width).astype(np.float64)
     array = array[None] if array.ndim == 1 and array.size else array
     if array.ndim != 2 or array.shape[1] != width or len(array) == 0:
         raise InvalidArgumentError(
