@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._internal.arrays.foreign import as_array, described, has, unwrapped
+from sam_rlx._internal.arrays.checks import as_numbers
+from sam_rlx._internal.arrays.foreign import has, unwrapped
 from sam_rlx.errors import InvalidArgumentError
 
-MAX_NUMBERS = 1 << 28  # of a prompt: 4096 masks of 256 x 256
 # Names that say nothing: 0, "1", and those that NumPy and Polars give.
 _NO_NAME = re.compile(r"(column|col|field|f|v)?\d+")
 # Names without case and signs: x_min is xmin, bbox-0 (of scikit-image, rows first) is bbox0.
@@ -35,14 +35,6 @@ _CENTER_AND_SIZE = tuple((*center, *sides) for center in _CENTERS for sides in _
 _FORMS = {"XYXY": _CORNERS, "XYWH": _CORNER_AND_SIZE, "CXCYWH": _CENTER_AND_SIZE}
 
 
-def as_numbers(name: str, values: Any) -> NDArray[Any]:
-    """Return an array of ints or floats."""
-    array = as_array(name, values, MAX_NUMBERS)
-    if array.dtype.kind not in "iuf":
-        raise InvalidArgumentError(f"{name}: expected numbers, found {described(array)}")
-    return array
-
-
 def as_coordinates(name: str, values: Any, width: int) -> NDArray[Any]:
     """Return points (..., 2) as (x, y) or boxes (..., 4) as (x0, y0, x1, y1), as far as they tell.
 
@@ -52,7 +44,7 @@ def as_coordinates(name: str, values: Any, width: int) -> NDArray[Any]:
     Raises
     ------
     InvalidArgumentError
-        Names or a form that are not known, or no numbers.
+        Names or a form that are not known, or what is none.
     """
     values = unwrapped(values)
     names, array = _named(name, values)

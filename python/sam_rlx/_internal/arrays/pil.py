@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.arrays.pixels import from_mode_i, from_pil, to_uint8
 from sam_rlx._internal.arrays.stored import storage_of
-from sam_rlx._pixels import from_mode_i, from_pil, to_uint8
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 _ORIENTATION = 0x0112  # tag of EXIF
