@@ -67,6 +67,15 @@ def test_an_object_in_the_middle_leaves_the_others(widget: VideoWidget) -> None:
     assert set(widget.masks(4)) == {"object 1"}
 
 
+def test_the_object_at_hand_stays_when_an_earlier_one_is_deleted(widget: VideoWidget) -> None:
+    widget.click(0, *FIRST)
+    widget.commit()
+    widget.click(0, *SECOND)
+    widget.delete(0)
+    widget.click(0, SECOND[0] + 30, SECOND[1], 0)
+    assert set(widget.masks(0)) == {"object 2"}
+
+
 def test_undo_and_redo(widget: VideoWidget) -> None:
     widget.click(0, *FIRST)
     first = widget.masks(0)["object 1"]

@@ -349,6 +349,23 @@ def test_helpers_equal_upstream(upstream: Any) -> None:
 
 
 @pytest.mark.parity
+def test_mask_data_is_joined_as_upstream_does(upstream: Any) -> None:
+    import torch
+
+    boxes = np.arange(20).reshape(5, 4)
+    first = {"boxes": boxes[:2], "rles": [{"size": [2, 3], "counts": [1, 5]}]}
+    second = {"boxes": boxes[2:], "rles": [{"size": [2, 3], "counts": [6]}], "scores": boxes[0]}
+    ours, theirs = amg.MaskData(**first), upstream.sam.amg.MaskData(**first)
+    theirs["boxes"] = torch.as_tensor(first["boxes"])
+    ours.cat(amg.MaskData(**second))
+    theirs.cat(upstream.sam.amg.MaskData(**second | {"boxes": torch.as_tensor(second["boxes"])}))
+    assert {key: list(map(str, value)) for key, value in ours.items()} == {
+        key: list(map(str, np.asarray(value) if key != "rles" else value))
+        for key, value in theirs.items()
+    }
+
+
+@pytest.mark.parity
 @pytest.mark.parametrize("size", [(400, 600), (600, 400), (1411, 1411), (7, 5), (100, 2)])
 def test_resize_equals_upstream(upstream: Any, size: tuple[int, int]) -> None:
     import torch

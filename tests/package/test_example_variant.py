@@ -95,6 +95,7 @@ def test_an_edit_whose_lines_are_not_there_is_refused(tmp_path: Path) -> None:
             apply(Edit("a.h", False, lines), tmp_path)
 
 
+JOINED = re.compile(r'#include "(.+\.cpp)"')
 MODULE = "a source of an extension"  # which sees pybind11
 
 
@@ -106,20 +107,28 @@ class Command(NamedTuple):
 
 
 def commands(tree: Path) -> dict[str, Command]:
-    """Commands of the library by source, and of one of an extension's sources."""
+    """Commands of the library by source, and of one of an extension's sources.
+
+    Sources that the build joins have one command, and one output.
+    """
     found = {}
     for entry in json.loads((tree / "compile_commands.json").read_text()):
         words = shlex.split(entry["command"])
         output = words[words.index("-o") + 1]
-        arguments = [word for word in words if word not in ("-o", output, "-c", entry["file"])]
+        left_out = {"-o", output, "-c", entry["file"], "-Winvalid-pch"}
+        if "-include" in words:  # precompiled headers
+            left_out |= {"-include", words[words.index("-include") + 1]}
+        arguments = [word for word in words if word not in left_out]
         source = Path(entry["file"])
         if "sam_rlx_" in output:
-            name = source.relative_to(ROOT).as_posix()
+            parts = JOINED.findall(source.read_text()) if "Unity" in source.parts else [source]
+            names = [Path(part).relative_to(ROOT).as_posix() for part in parts]
         elif "_core.dir" in output:
-            name = MODULE
+            names = [MODULE]
         else:
             continue
-        found[name] = Command(arguments, Path(entry["directory"], output))
+        command = Command(arguments, Path(entry["directory"], output))
+        found |= dict.fromkeys(names, command)
     return found
 
 
@@ -140,7 +149,9 @@ class Builder:
         self.any = self.commands["cpp/models/sam/image_encoder.cpp"]
 
     def run(self, source: str, *arguments: str, like: Command | None = None) -> None:
-        words = [word.replace(f"{ROOT}/", f"{self.copy}/") for word in (like or self.any).arguments]
+        words = [
+            word.replace(f"{ROOT}/cpp", f"{self.copy}/cpp") for word in (like or self.any).arguments
+        ]
         words = [word for word in words if not re.fullmatch("-O[s0-3]", word)]
         # The headers that an isolated build saw are gone with its environment.
         headers = ["-isystem", pytest.importorskip("pybind11").get_include()]
@@ -163,11 +174,14 @@ class Builder:
             path for path in touched if path.startswith("cpp/models/") and path.endswith(".cpp")
         }
         stale = {name for name in library if changed & includes(self.copy / name, cpp, set())}
-        used = sorted(name for name in stale if name.startswith(USED))
+        mixed = {self.commands[name].output for name in stale if name in self.commands}
+        kept = library - stale
+        used = {name for name in stale if name.startswith(USED)}
+        used |= {name for name in kept if self.commands[name].output in mixed}
         (self.copy / "objects").mkdir()
         with ThreadPoolExecutor(2) as pool:
-            objects = list(pool.map(self.compile, [*used, source]))
-        fresh = [self.commands[name].output for name in sorted(library - stale)]
+            objects = list(pool.map(self.compile, [*sorted(used), source]))
+        fresh = sorted({self.commands[name].output for name in kept} - mixed)
         program = self.copy / "objects" / "program"
         compiler = [word for word in self.any.arguments if not word.startswith(("-D", "-I", "-W"))]
         link = [*compiler, *map(str, objects), *map(str, fresh), "-o", str(program)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.entities
 import random
+import unicodedata
 from collections.abc import Callable, Iterator
 
 
@@ -61,6 +62,13 @@ def _character(byte: int, encoding: str, strict: bool) -> str:
         return "\ufffd" if strict else chr(byte)
 
 
+def _known(random_: random.Random, first: int, end: int) -> str:
+    """Return a character that every version of Unicode knows: of Unicode 3.2."""
+    while unicodedata.ucd_3_2_0.category(found := chr(random_.randrange(first, end))) == "Cn":
+        pass
+    return found
+
+
 def _pieces(random_: random.Random) -> list[Callable[[], str]]:
     entities = sorted(html.entities.html5)
 
@@ -90,8 +98,8 @@ def _pieces(random_: random.Random) -> list[Callable[[], str]]:
         lambda: random_.choice(SPECIAL),
         lambda: random_.choice(SURROGATES),
         lambda: "e\u0301o\u0308\u1100\u1161\u0323\u0307",
-        lambda: "".join(chr(random_.randrange(0x20, 0x3000)) for _ in range(3)),
-        lambda: chr(random_.randrange(0x110000)),
+        lambda: "".join(_known(random_, 0x20, 0x3000) for _ in range(3)),
+        lambda: _known(random_, 0, 0x110000),
         lambda: "".join(chr(random_.randrange(0x80, 0x180)) for _ in range(4)),
         lambda: random_.choice("abc!\u00e9\u72d7'") * random_.choice((2, 3, 60)),
     ]
