@@ -306,8 +306,8 @@ def test_a_file_of_the_other_kind(
 
 
 def test_damaged_files_are_read_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert damaged_files.main(240, 20) == 0, capsys.readouterr().out
-    assert "240 files, seed 20" in capsys.readouterr().out
+    assert damaged_files.main(120, 20) == 0, capsys.readouterr().out
+    assert "120 files, seed 20" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("what", ["read", "error"])
