@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sam_rlx._internal.arrays.checks import as_num_threads, as_optional_text, as_progress
-from sam_rlx._internal.files.atomic import as_path
+from sam_rlx._internal.arrays.checks import as_num_threads, as_optional_text, as_path, as_progress
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names

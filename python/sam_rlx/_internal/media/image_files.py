@@ -7,16 +7,17 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.arrays.checks import as_path
 from sam_rlx._internal.arrays.images import as_hw, as_rgb
 from sam_rlx._internal.arrays.pages import choose_page
 from sam_rlx._internal.files import hints
-from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
@@ -40,6 +41,7 @@ _BITS_AT = 42
 _HEADERS = 1 << 16  # bytes in which the code stream begins
 
 
+@cache
 def pillow(module: str) -> Any:
     """Return a module of Pillow; `MissingExtraError` without Pillow."""
     return optional("io", f"PIL.{module}", "pillow")
