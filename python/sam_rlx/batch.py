@@ -21,11 +21,11 @@ from sam_rlx._internal.arrays.checks import (
     as_mapping,
     as_num_threads,
     as_optional_text,
+    as_path,
     as_path_text,
     as_progress,
     as_texts,
 )
-from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sam_rlx._internal.arrays.checks import as_num_threads, as_optional_text, as_progress
-from sam_rlx._internal.files.atomic import as_path
+from sam_rlx._internal.arrays.checks import as_num_threads, as_optional_text, as_path, as_progress
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
-from sam_rlx._internal.weights import safetensors
+from sam_rlx._internal.weights import number_formats, safetensors
 from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
-from sam_rlx._internal.weights.gguf.conversion import Written
 from sam_rlx._internal.weights.sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import check_key
@@ -26,6 +25,51 @@ Dtype: TypeAlias = Literal[
     "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",
     "MXFP4", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a conversion wrote.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    nbytes : int
+        Bytes of the tensors.
+    dtypes : dict of str to int
+        How many tensors have which number format.
+    fell_back : list of (str, str, str)
+        Name, format that was asked for, and format that the tensor got, since its rows do not fit
+        the blocks of the first.
+    skipped : list of str
+        What the source holds and the file does not, with the reason.
+    source_nbytes : int
+        Bytes of the tensors in the source, 0 where their format has no known size.
+    changes : dict of (str, str) to int
+        How many tensors had which number format and have which: ``{("F32", "F16"): 174}``.
+    """
+
+    path: Path
+    nbytes: int
+    dtypes: dict[str, int]
+    fell_back: list[tuple[str, str, str]]
+    skipped: list[str]
+    source_nbytes: int = 0
+    changes: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(self.dtypes.items()))
+        return f"<Written {self.path}, {self.nbytes / 1e6:,.1f} MB, tensors: {counts}>"
+
+    @property
+    def rounded(self) -> dict[tuple[str, str], int]:
+        """Those of `changes` whose new format does not hold every number of the old one."""
+        return {
+            pair: count
+            for pair, count in self.changes.items()
+            if not number_formats.is_exact(*pair)
+        }
 
 
 def convert(
@@ -103,7 +147,7 @@ def convert(
     _check_names(target, names)
     with reporter(progress, "B", scale=True, text="reading") as report:
         if target.suffix == ".gguf":
-            return gguf_conversion.to_gguf(
+            outcome = gguf_conversion.to_gguf(
                 path,
                 target,
                 dtype or "F32",
@@ -112,8 +156,8 @@ def convert(
                 num_threads=threads,
                 progress=report,
             )
-        if target.suffix == ".safetensors":
-            return safetensors.to_file(
+        elif target.suffix == ".safetensors":
+            outcome = safetensors.to_file(
                 path,
                 target,
                 names=names,
@@ -122,9 +166,11 @@ def convert(
                 num_threads=threads,
                 progress=report,
             )
-        return safetensors.to_folder(
-            path, target, dtype=dtype, key=key, num_threads=threads, progress=report
-        )
+        else:
+            outcome = safetensors.to_folder(
+                path, target, dtype=dtype, key=key, num_threads=threads, progress=report
+            )
+    return Written(*outcome)
 
 
 def _check_names(target: Path, names: str | None) -> None:

@@ -217,7 +217,7 @@ class ImagePredictor(ImageEmbeddings):
         InvalidArgumentError
             No prompt is given, or a shape, label or value is wrong.
         """
-        prompts = as_prompts(point_coords, point_labels, box, mask_input, self._model.mask_side)
+        prompts = as_prompts(point_coords, point_labels, box, mask_input, self._weights.mask_side)
         multimask = as_flag("multimask_output", multimask_output)
         logits = as_flag("return_logits", return_logits)
         with self._exclusive:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import viz
-from sam_rlx._internal.arrays.checks import as_integer
+from sam_rlx._internal.arrays.checks import as_integer, as_path
 from sam_rlx._internal.arrays.prompts import as_marks
-from sam_rlx._internal.files.atomic import as_path, atomic_write
+from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx._internal.packages import missing
 from sam_rlx._internal.printable import with_model

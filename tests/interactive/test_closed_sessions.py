@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx.apps.annotator import document, image_session
-from sam_rlx.apps.annotator.document import Document, History, Segment
+from sam_rlx.apps.annotator.document import Document, History, PackedMask, Segment
 from sam_rlx.apps.annotator.image_session import ImageSession
-from sam_rlx.apps.annotator.masks import PackedMask
 from sam_rlx.apps.annotator.tracks import Track, unique_names
 from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError

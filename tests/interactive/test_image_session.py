@@ -16,8 +16,8 @@ import sam_rlx
 from PIL import Image
 from sam_rlx import io
 from sam_rlx.apps.annotator.clicks import PREVIEW
+from sam_rlx.apps.annotator.document import PackedMask
 from sam_rlx.apps.annotator.image_session import ImageSession
-from sam_rlx.apps.annotator.masks import PackedMask
 from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Collection, Hashable, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -151,6 +152,11 @@ def as_path_text(name: str, value: Any) -> str:
     if not isinstance(path, str) or "\0" in path or not path:
         raise InvalidArgumentError(f"{name}: expected the name of a file, found {shown(path)}")
     return path
+
+
+def as_path(path: Any) -> Path:
+    """Return a path that a user gives; `InvalidArgumentError` if it can be none."""
+    return Path(as_path_text("path", path))
 
 
 def as_progress(value: Any) -> Any:

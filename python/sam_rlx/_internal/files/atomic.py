@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
-from sam_rlx._internal.arrays.checks import as_path_text
+from sam_rlx._internal.arrays.checks import as_path
 from sam_rlx._internal.files.drafts import SUFFIXES, Draft
 
 _MAX_LINKS = 40
@@ -109,11 +109,6 @@ def _naming(target: Path) -> Iterator[None]:
         ):
             raise
         raise OSError(error.errno, error.strerror, str(target)) from error
-
-
-def as_path(path: Any) -> Path:
-    """Return a path that a user gives; `InvalidArgumentError` if it can be none."""
-    return Path(as_path_text("path", path))
 
 
 def _resolve(path: Path) -> tuple[Path, bool]:

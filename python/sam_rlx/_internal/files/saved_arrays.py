@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._core import Model
-from sam_rlx._internal.files.atomic import as_path, atomic_write
+from sam_rlx._internal.arrays.checks import as_path
+from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._internal.files.marks import mark_npz
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx._internal.printable import printable

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._internal.arrays.checks import as_number
-from sam_rlx._internal.files.atomic import NewFile, as_path
+from sam_rlx._internal.arrays.checks import as_number, as_path
+from sam_rlx._internal.files.atomic import NewFile
 from sam_rlx._internal.files.marks import NAME
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx._internal.packages import optional

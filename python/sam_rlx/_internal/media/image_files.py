@@ -6,17 +6,18 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.arrays.checks import as_path
 from sam_rlx._internal.arrays.images import as_hw
 from sam_rlx._internal.arrays.pages import choose_page
 from sam_rlx._internal.arrays.pil import read_pil, upright
 from sam_rlx._internal.files import hints
-from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
@@ -80,6 +81,7 @@ _OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
 )
 
 
+@cache
 def pillow(module: str) -> Any:
     """Return a module of Pillow; `MissingExtraError` without Pillow."""
     return optional("io", f"PIL.{module}", "pillow")

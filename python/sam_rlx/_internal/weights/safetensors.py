@@ -16,7 +16,7 @@ from sam_rlx._internal.files.marks import SAFETENSORS_MARK
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress
 from sam_rlx._internal.weights import number_formats
-from sam_rlx._internal.weights.gguf.conversion import Written
+from sam_rlx._internal.weights.outcome import Outcome
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 NAMES = ("meta", "transformers")
@@ -56,7 +56,7 @@ def to_file(
     key: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
-) -> Written:
+) -> Outcome:
     """Write the tensors of a checkpoint as one safetensors file.
 
     What wraps the tensors in a PyTorch file (``"model"``, ``module.``) is taken off. Parameters
@@ -87,7 +87,7 @@ def to_folder(
     key: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
-) -> Written:
+) -> Outcome:
     """Write a folder that ``from_pretrained`` of the fitting class of transformers loads.
 
     ``config.json``, ``preprocessor_config.json``, for videos ``video_preprocessor_config.json``
@@ -128,7 +128,7 @@ def write(
     dtype: str | None,
     num_threads: int,
     progress: Progress | None,
-) -> Written:
+) -> Outcome:
     """Write tensors under the names that they have now; packed ones are float32 without `dtype`."""
     items = number_formats.ITEM_BYTES
     tensors = [
@@ -150,7 +150,7 @@ def write(
             data = checkpoint.raw(name) if same else checkpoint.encode(name, kept, num_threads)
             file.write(data.data)
             meter.add(data.nbytes)
-    return Written(
+    return Outcome(
         Path(output),
         end,
         dict(Counter(kept for _, _, kept, _ in tensors)),

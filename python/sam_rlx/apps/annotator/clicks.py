@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.arrays.mask_logits import mask_logits
-from sam_rlx.apps.annotator.document import Segment
-from sam_rlx.apps.annotator.masks import PackedMask
+from sam_rlx.apps.annotator.document import PackedMask, Segment
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.image import ImagePredictor, MaskPrediction

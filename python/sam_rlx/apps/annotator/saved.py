@@ -13,10 +13,9 @@ from sam_rlx._internal.files import hints, saved_arrays
 from sam_rlx._internal.media.mask_files import read_labels
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
-from sam_rlx.apps.annotator.document import Color, Document, Segment
+from sam_rlx.apps.annotator.document import Color, Document, PackedMask, Segment
 from sam_rlx.apps.annotator.json_reader import read_json
 from sam_rlx.apps.annotator.limits import MAX_LABELS
-from sam_rlx.apps.annotator.masks import PackedMask
 from sam_rlx.errors import InvalidArgumentError
 
 # A key of a label image's text, which has names, colours and scores by label.

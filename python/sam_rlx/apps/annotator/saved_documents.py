@@ -11,8 +11,8 @@ from sam_rlx import _core
 from sam_rlx._internal.files.inputs import key_of
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
+from sam_rlx.apps.annotator.document import PackedMask
 from sam_rlx.apps.annotator.limits import MAX_OBJECTS
-from sam_rlx.apps.annotator.masks import PackedMask
 from sam_rlx.apps.annotator.saved import (
     OpenImages,
     SavedObject,

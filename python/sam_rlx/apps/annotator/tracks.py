@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx.apps.annotator.clicks import preview_hw
-from sam_rlx.apps.annotator.document import Box, Color
-from sam_rlx.apps.annotator.masks import PackedMask
+from sam_rlx.apps.annotator.document import Box, Color, PackedMask
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from sam_rlx import viz
 from sam_rlx._internal.media.frames import FrameSource, open_frames
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.clicks import Clicks, preview_hw, prompts_of
+from sam_rlx.apps.annotator.document import PackedMask
 from sam_rlx.apps.annotator.limits import MAX_OBJECTS, MAX_POINTS, MAX_UNDO
-from sam_rlx.apps.annotator.masks import PackedMask
 from sam_rlx.apps.annotator.session import Answer, Send, Session, still
 from sam_rlx.apps.annotator.sources import encoded, shrunk
 from sam_rlx.apps.annotator.tracks import FramePrompts, Track, clip_head, described, sampled

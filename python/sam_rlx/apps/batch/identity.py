@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sam_rlx._internal.files import marks
 from sam_rlx.apps.batch.items import Item
 from sam_rlx.apps.batch.parquet import read_bytes, utf8
 from sam_rlx.errors import InvalidArgumentError
@@ -20,7 +19,8 @@ def digest(item: Item) -> str:
     """Return the SHA-256 of the contents of an item: of its file, or its bytes in a table."""
     if item.row is not None:
         return hashlib.sha256(read_bytes(item.path, *item.row)).hexdigest()
-    return marks.digest(Path(item.path))
+    with Path(item.path).open("rb") as contents:
+        return hashlib.file_digest(contents, "sha256").hexdigest()
 
 
 def is_of(row: Mapping[str, Any], item: Item) -> bool:

@@ -7,11 +7,12 @@ from typing import Any
 from sam_rlx._internal.files.marks import is_own_file
 from sam_rlx._internal.progress import terminal_bar
 from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
-from sam_rlx._internal.weights.gguf.conversion import PackedGrowsError, Written
+from sam_rlx._internal.weights.gguf.conversion import PackedGrowsError
 from sam_rlx._internal.weights.safetensors import FOLDER_FILES
 from sam_rlx._internal.weights.sources import find_checkpoint
 from sam_rlx.apps.cli import common
 from sam_rlx.apps.cli.common import UsageError
+from sam_rlx.conversion import Written
 
 _EXAMPLES = """examples:
   sam-rlx quantize sam_vit_b_01ec64.pth sam_vit_b.gguf --type Q8_0
@@ -97,7 +98,7 @@ def write_gguf(args: argparse.Namespace, dtype: str, *, may_grow: bool) -> None:
             num_threads=args.threads,
             progress=progress,
         )
-    report(args, written)
+    report(args, Written(*written))
 
 
 def find_source(args: argparse.Namespace) -> Path:

@@ -10,7 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sam_rlx._internal.files.atomic import as_path, atomic_write
+from sam_rlx._internal.arrays.checks import as_path
+from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx.apps.parity.measure import Layer, Masks
 from sam_rlx.apps.parity.pages import html_page, junit_text

@@ -21,7 +21,7 @@ from sam_rlx.compat.common.errors import (
 from sam_rlx.compat.common.network import CPU
 from sam_rlx.compat.common.tensor import TensorArray, as_tensor
 from sam_rlx.compat.common.tensors import is_torch, like, numbers
-from sam_rlx.compat.sam2.video_frames import SquareFrames
+from sam_rlx.compat.common.video_frames import SquareFrames
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 

@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
-from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx._internal.weights.sources import find_checkpoint
 from sam_rlx.compat.common.network import check_device
-from sam_rlx.compat.sam2.config_file import ModelSettings, read_settings
+from sam_rlx.compat.sam2.config_file import read_settings
+from sam_rlx.compat.sam2.loading import load_checkpoint
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
-from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, SAM2VideoPredictorVOS
-from sam_rlx.errors import CheckpointError, UnsupportedError
-from sam_rlx.model import Model
-
-
-def _load_checkpoint(settings: ModelSettings, ckpt_path: str | os.PathLike[str] | None) -> Model:
-    """Load a SAM 2 checkpoint with the settings of a config.
-
-    Raises
-    ------
-    CheckpointError
-        The config is of another variant, version or size than the checkpoint.
-    UnsupportedError
-        There is no checkpoint: random weights are not offered.
-    """
-    if ckpt_path is None:
-        raise UnsupportedError("build_sam2: expected a checkpoint, found None (no random weights)")
-    where = os.fspath(ckpt_path)
-    path = str(find_checkpoint(ckpt_path))
-    fields = json.dumps({"family": "sam2", **settings.fields})
-    arguments: dict[str, Any] = {"image_size": settings.image_size, "fields": fields}
-    model = Model(_core.load_model(path, **arguments), path, arguments)
-    if settings.variant and (settings.variant, settings.version) != (model.variant, model.version):
-        raise CheckpointError(
-            f"{where}: expected {settings.variant} of SAM {settings.version} as in the config, "
-            f"found {model.variant} of SAM {model.version}"
-        )
-    settings.compare(model.config, where)
-    return model
+from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, built
+from sam_rlx.errors import UnsupportedError
 
 
 def build_sam2(
@@ -93,7 +64,7 @@ def build_sam2(
     settings = read_settings(
         config_file, hydra_overrides_extra or (), postprocessing=apply_postprocessing
     )
-    return SAM2Base(_load_checkpoint(settings, ckpt_path))
+    return SAM2Base(load_checkpoint(settings, ckpt_path))
 
 
 def build_sam2_hf(model_id: str, **kwargs: Any) -> SAM2Base:
@@ -142,19 +113,15 @@ def build_sam2_video_predictor(
     UnsupportedError
         An argument asks for what is not offered.
     """
-    if str(device) != "cpu" or mode != "eval":
-        raise UnsupportedError(
-            "build_sam2_video_predictor: expected device 'cpu' and mode 'eval', "
-            f"found {str(device)!r} and {mode!r}"
-        )
-    settings = read_settings(
+    return built(
         config_file,
-        hydra_overrides_extra or (),
-        postprocessing=apply_postprocessing,
-        video=True,
+        ckpt_path,
+        device,
+        mode,
+        hydra_overrides_extra,
+        apply_postprocessing,
+        vos_optimized,
     )
-    kind = SAM2VideoPredictorVOS if vos_optimized else SAM2VideoPredictor
-    return kind(_load_checkpoint(settings, ckpt_path), **settings.predictor)
 
 
 def build_sam2_video_predictor_hf(model_id: str, **kwargs: Any) -> SAM2VideoPredictor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -9,9 +10,14 @@ from numpy.typing import ArrayLike
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.tensor import as_tensor
+from sam_rlx.compat.common.video_frames import open_video
 from sam_rlx.compat.common.video_sessions import Shown, State, VideoSessions, points_and_box
+from sam_rlx.compat.sam2.config_file import read_settings
+from sam_rlx.compat.sam2.loading import load_checkpoint
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
-from sam_rlx.compat.sam2.video_frames import open_video
+from sam_rlx.errors import UnsupportedError
+
+__all__ = ["SAM2VideoPredictor", "SAM2VideoPredictorVOS"]
 
 
 class SAM2VideoPredictor(VideoSessions, SAM2Base):
@@ -44,9 +50,7 @@ class SAM2VideoPredictor(VideoSessions, SAM2Base):
     @classmethod
     def from_pretrained(cls, model_id: str, **kwargs: Any) -> SAM2VideoPredictor:
         """Load a model from the hub (extra ``hub``)."""
-        from sam_rlx.compat.sam2.build_sam import build_sam2_video_predictor_hf
-
-        return build_sam2_video_predictor_hf(model_id, **kwargs)
+        return built(None, model_id, **kwargs)
 
     def init_state(
         self,
@@ -157,6 +161,32 @@ class SAM2VideoPredictor(VideoSessions, SAM2Base):
 
 class SAM2VideoPredictorVOS(SAM2VideoPredictor):
     """Upstream's predictor for whole data sets, which is compiled there; here nothing differs."""
+
+
+def built(
+    config_file: str | os.PathLike[str] | None,
+    ckpt_path: str | os.PathLike[str] | None = None,
+    device: Any = "cpu",
+    mode: str = "eval",
+    hydra_overrides_extra: list[str] | None = None,
+    apply_postprocessing: bool = True,
+    vos_optimized: bool = False,
+    **_kwargs: Any,
+) -> SAM2VideoPredictor:
+    """Return what `build_sam2_video_predictor` does, of which these are the arguments."""
+    if str(device) != "cpu" or mode != "eval":
+        raise UnsupportedError(
+            "build_sam2_video_predictor: expected device 'cpu' and mode 'eval', "
+            f"found {str(device)!r} and {mode!r}"
+        )
+    settings = read_settings(
+        config_file,
+        hydra_overrides_extra or (),
+        postprocessing=apply_postprocessing,
+        video=True,
+    )
+    kind = SAM2VideoPredictorVOS if vos_optimized else SAM2VideoPredictor
+    return kind(load_checkpoint(settings, ckpt_path), **settings.predictor)
 
 
 __dir__ = public_names(__name__)

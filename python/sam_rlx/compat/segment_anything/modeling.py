@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError
+from sam_rlx.compat.common.mask_inputs import as_logits, same_count
 from sam_rlx.compat.common.network import Network
 from sam_rlx.compat.common.tensor import TensorArray, as_tensor, to_array
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
@@ -207,34 +208,6 @@ def decode(
     if logits is not None and count is not None:
         points, labels, corners, logits = same_count(count, logits, points, labels, corners)
     return predictor.decode_model_frame(points, labels, corners, logits, bool(multimask_output))
-
-
-def as_logits(mask_input: Any, side: int) -> NDArray[np.float32] | None:
-    """Return mask prompts (M, 1, S, S) as (M, S, S); others are refused."""
-    logits = to_array(mask_input, np.float32)
-    if logits is None:
-        return None
-    if logits.ndim != 4 or logits.shape[1:] != (1, side, side):
-        raise ArgumentRuntimeError(
-            f"mask_input: expected logits (1, {side}, {side}) or (B, 1, {side}, {side}), found "
-            f"{np.shape(mask_input)}"
-        )
-    return logits.reshape(-1, side, side)
-
-
-def same_count(count: int, logits: NDArray[np.float32], *prompts: Any) -> tuple[Any, ...]:
-    """Repeat one mask for `count` prompt sets, or one set for several masks."""
-    if len(logits) == count:
-        return (*prompts, logits)
-    if len(logits) != 1 and count != 1:
-        raise ArgumentRuntimeError(
-            f"mask_input: expected one mask, or one for each of {count} prompt sets, found "
-            f"{len(logits)}"
-        )
-    if count == 1:
-        several = (None if x is None else np.repeat(x, len(logits), axis=0) for x in prompts)
-        return (*several, logits)
-    return (*prompts, np.repeat(logits, count, axis=0))
 
 
 __dir__ = public_names(__name__)

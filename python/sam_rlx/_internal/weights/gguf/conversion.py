@@ -6,7 +6,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from sam_rlx._internal.weights import number_formats
 from sam_rlx._internal.weights.gguf import file as gguf_file
 from sam_rlx._internal.weights.gguf import metadata as gguf_metadata
 from sam_rlx._internal.weights.gguf import plan as gguf_plan
+from sam_rlx._internal.weights.outcome import Outcome
 from sam_rlx.errors import InvalidArgumentError
 
 DTYPES = tuple(gguf_file.FORMATS)
@@ -26,51 +26,6 @@ DTYPES = tuple(gguf_file.FORMATS)
 
 class PackedGrowsError(InvalidArgumentError):
     """A packed source would become larger."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a conversion wrote.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    nbytes : int
-        Bytes of the tensors.
-    dtypes : dict of str to int
-        How many tensors have which number format.
-    fell_back : list of (str, str, str)
-        Name, format that was asked for, and format that the tensor got, since its rows do not fit
-        the blocks of the first.
-    skipped : list of str
-        What the source holds and the file does not, with the reason.
-    source_nbytes : int
-        Bytes of the tensors in the source, 0 where their format has no known size.
-    changes : dict of (str, str) to int
-        How many tensors had which number format and have which: ``{("F32", "F16"): 174}``.
-    """
-
-    path: Path
-    nbytes: int
-    dtypes: dict[str, int]
-    fell_back: list[tuple[str, str, str]]
-    skipped: list[str]
-    source_nbytes: int = 0
-    changes: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{count} {dtype}" for dtype, count in sorted(self.dtypes.items()))
-        return f"<Written {self.path}, {self.nbytes / 1e6:,.1f} MB, tensors: {counts}>"
-
-    @property
-    def rounded(self) -> dict[tuple[str, str], int]:
-        """Those of `changes` whose new format does not hold every number of the old one."""
-        return {
-            pair: count
-            for pair, count in self.changes.items()
-            if not number_formats.is_exact(*pair)
-        }
 
 
 def to_gguf(
@@ -83,7 +38,7 @@ def to_gguf(
     key: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
-) -> Written:
+) -> Outcome:
     """Write a model as a GGUF file with its matrices in one number format.
 
     Parameters
@@ -149,7 +104,7 @@ def to_gguf(
         return data
 
     gguf_file.write(output, metadata, infos, encode)
-    return Written(
+    return Outcome(
         Path(output),
         meter.total,
         dict(Counter(choice.dtype for choice in choices)),

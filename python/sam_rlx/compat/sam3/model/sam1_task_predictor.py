@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
+from sam_rlx.compat.common.click_predictor import ClickPredictor
 
 Embeddings = tuple[NDArray[np.float32], ...]
 
 
-class SAM3InteractiveImagePredictor(SAM2ImagePredictor):
+class SAM3InteractiveImagePredictor(ClickPredictor):
     """Masks for points, boxes and masks on images, by SAM 3's tracker. Made by `Sam3Image`.
 
     Holes of at most 256 positions of the low-resolution mask are filled, as upstream does where

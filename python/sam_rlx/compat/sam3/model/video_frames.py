@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.media.frames import ClipFrames
-from sam_rlx.compat.sam2.video_frames import (
+from sam_rlx.compat.common.video_frames import (
     PILLOW_BICUBIC,
     PILLOW_BILINEAR,
     JpegFolder,
