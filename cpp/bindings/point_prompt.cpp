@@ -4,7 +4,7 @@
 
 namespace sam_rlx {
 
-VideoSession::PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& coords,
+PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& coords,
                                        const Array<std::int32_t>& labels) {
   if (coords.ndim() != 2 || coords.shape(1) != 2) {
     fail("point_coords", "shape (N, 2)", shape_of(coords, "point_coords").str());

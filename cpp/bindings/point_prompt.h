@@ -1,7 +1,7 @@
 #pragma once
 
 #include "bindings/numpy.h"
-#include "predictors/video/video_session.h"
+#include "predictors/video/tracked_objects.h"
 
 namespace sam_rlx {
 
@@ -12,7 +12,7 @@ struct PointArguments {
 };
 
 // A view of coords (N, 2) and labels (N,). Raises InvalidArgument when they are not valid.
-VideoSession::PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& coords,
+PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& coords,
                                        const Array<std::int32_t>& labels);
 
 }  // namespace sam_rlx

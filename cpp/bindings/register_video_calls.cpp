@@ -36,7 +36,7 @@ py::list texts(VideoPredictor& predictor) {
       const MaskletTracker::Seconds& s = text.tracker->seconds();
       py::list refined, frames;
       for (const auto& entry : text.refined) refined.append(entry.first);
-      for (const auto& entry : text.tracker->state().results) frames.append(entry.first);
+      for (const auto& entry : text.tracker->state().results) frames.append(entry.frame);
       list.append(
           py::dict("seconds"_a = py::dict("detector"_a = s.detector, "tracker"_a = s.tracker,
                                           "association"_a = s.association),
@@ -113,7 +113,7 @@ void register_texts(py::classh<VideoPredictor>& type) {
           [](VideoPredictor& predictor, std::int64_t frame, std::int64_t handle,
              const Array<double>& coords, const Array<std::int32_t>& labels, bool clear_old_points,
              bool normalize_coords, bool may_be_new) {
-            const VideoSession::PointPrompt prompt =
+            const PointPrompt prompt =
                 point_prompt({frame, handle, clear_old_points, normalize_coords}, coords, labels);
             const GilRelease release;
             predictor.refine(prompt, may_be_new);

@@ -46,18 +46,11 @@ VideoOptions options_of(const py::dict& options) {
   return result;
 }
 
-// A method of the session as one of the predictor: one that changes the session, and one that does
-// not.
+// A method of the session that changes nothing as one of the predictor.
 template <class Result, class... Args>
-auto changing(Result (VideoSession::*method)(Args...)) {
+auto asking(Result (TrackedObjects::*method)(Args...) const) {
   return [method](VideoPredictor& predictor, Args... args) {
-    return predictor.change([&](VideoSession& session) { return (session.*method)(args...); });
-  };
-}
-template <class Result, class... Args>
-auto asking(Result (VideoSession::*method)(Args...) const) {
-  return [method](VideoPredictor& predictor, Args... args) {
-    return predictor.use([&](VideoSession& session) { return (session.*method)(args...); });
+    return predictor.use([&](TrackedObjects& session) { return (session.*method)(args...); });
   };
 }
 
@@ -66,12 +59,12 @@ void set_frame(VideoPredictor& predictor, std::int64_t index, const py::array& i
   const ImageArray pixels(image);
   const GilRelease release;
   predictor.change(
-      [&](VideoSession& session) { session.set_frame(index, pixels.view(), size_of(orig_hw)); });
+      [&](TrackedObjects& session) { session.set_frame(index, pixels.view(), size_of(orig_hw)); });
 }
 
 bool add_points(VideoPredictor& predictor, const PointArguments& arguments,
                 const Array<double>& coords, const Array<std::int32_t>& labels) {
-  const VideoSession::PointPrompt prompt = point_prompt(arguments, coords, labels);
+  const PointPrompt prompt = point_prompt(arguments, coords, labels);
   const GilRelease release;
   return predictor.add_points(prompt);
 }
@@ -84,22 +77,24 @@ bool add_mask(VideoPredictor& predictor, std::int64_t frame, std::int64_t handle
   return predictor.add_mask(frame, handle, view);
 }
 
-VideoSession::Source source_of(const std::string& name) {
-  if (name == "tracked") return VideoSession::Source::kTracked;
-  if (name == "cond") return VideoSession::Source::kCond;
-  if (name == "correction") return VideoSession::Source::kCorrection;
-  if (name == "latest") return VideoSession::Source::kLatest;
+Source source_of(const std::string& name) {
+  if (name == "tracked") return Source::kTracked;
+  if (name == "cond") return Source::kCond;
+  if (name == "correction") return Source::kCorrection;
+  if (name == "latest") return Source::kLatest;
   fail("source", "tracked, cond, correction or latest", name);
 }
 
 // Handles, masks (K, H, W), object scores.
-py::tuple masks_of(VideoSession& session, std::int64_t frame, VideoSession::Source source,
+py::tuple masks_of(TrackedObjects& session, std::int64_t frame, Source source,
                    bool return_logits) {
   if (!session.orig_hw()) fail<StateError>("masks", "a frame given before", "none");
   const Size size = *session.orig_hw();
-  const std::vector<VideoSession::Shown> objects = session.shown(frame, source);
+  const std::vector<TrackedObjects::Shown> objects = session.shown(frame, source);
+  std::vector<const FrameOutput*> outputs;
   py::list handles, scores;
-  for (const VideoSession::Shown& object : objects) {
+  for (const TrackedObjects::Shown& object : objects) {
+    outputs.push_back(object.output);
     handles.append(object.handle);
     scores.append(object.output->object_score_logits);
   }
@@ -109,7 +104,8 @@ py::tuple masks_of(VideoSession& session, std::int64_t frame, VideoSession::Sour
     const View view = view_of(out);
     {
       const GilRelease release;
-      session.upscale(objects, view);
+      Context ctx = session.context();
+      session.step().upscale(ctx, outputs, size, view);
     }
     return py::make_tuple(handles, std::move(out), scores);
   }
@@ -117,16 +113,17 @@ py::tuple masks_of(VideoSession& session, std::int64_t frame, VideoSession::Sour
   auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
   {
     const GilRelease release;
-    session.binarize(objects, pixels);
+    Context ctx = session.context();
+    session.step().binarize(ctx, outputs, size, pixels);
   }
   return py::make_tuple(handles, std::move(out), scores);
 }
 
 // Logits (K, S, S) of the objects that masks() lists.
 py::array low_res_masks(VideoPredictor& predictor, std::int64_t frame, const std::string& source) {
-  return predictor.use([&](VideoSession& session) -> py::array {
-    const std::vector<VideoSession::Shown> objects = session.shown(frame, source_of(source));
-    for (const VideoSession::Shown& object : objects) {
+  return predictor.use([&](TrackedObjects& session) -> py::array {
+    const std::vector<TrackedObjects::Shown> objects = session.shown(frame, source_of(source));
+    for (const TrackedObjects::Shown& object : objects) {
       if (object.output->low_res_mask.empty()) {
         fail<StateError>("low_res_masks", "a frame that was tracked", "a mask that was given");
       }
@@ -135,7 +132,7 @@ py::array low_res_masks(VideoPredictor& predictor, std::int64_t frame, const std
     const std::int64_t side = objects.empty() ? 0 : objects[0].output->low_res_mask.shape()[0];
     auto out = make_array<float>({count, side, side});
     float* next = out.mutable_data();
-    for (const VideoSession::Shown& object : objects) {
+    for (const TrackedObjects::Shown& object : objects) {
       const SharedTensor& mask = object.output->low_res_mask;
       next = std::copy_n(mask.data(), mask.numel(), next);
     }
@@ -145,7 +142,7 @@ py::array low_res_masks(VideoPredictor& predictor, std::int64_t frame, const std
 
 py::list objects(VideoPredictor& predictor) {
   py::list handles;
-  predictor.use([&](const VideoSession& session) {
+  predictor.use([&](const TrackedObjects& session) {
     for (const auto& object : session.objects()) {
       if (!object->is_masklet) handles.append(object->handle);
     }
@@ -155,17 +152,17 @@ py::list objects(VideoPredictor& predictor) {
 
 // Frames with prompts of an object, ascending; with outputs of prompts too.
 py::tuple prompts_of(const TrackedObject& object) {
-  std::set<std::int64_t> given = object.mask_frames, cond;
-  for (const auto& entry : object.points) given.insert(entry.first);
-  for (const std::int64_t frame : object.cond_frames()) cond.insert(frame);
-  for (const auto& entry : object.temp_cond) cond.insert(entry.first);
+  const FrameSet given = object.prompted_frames();
+  std::set<std::int64_t> cond;
+  for (const auto& entry : object.cond_frame_outputs) cond.insert(entry.frame);
+  for (const auto& entry : object.temp_cond) cond.insert(entry.frame);
   return py::make_tuple(std::vector<std::int64_t>(given.begin(), given.end()),
                         std::vector<std::int64_t>(cond.begin(), cond.end()));
 }
 
 py::dict prompts(VideoPredictor& predictor) {
   py::dict result;
-  predictor.use([&](const VideoSession& session) {
+  predictor.use([&](const TrackedObjects& session) {
     for (const auto& object : session.objects()) {
       if (!object->is_masklet) result[py::int_(object->handle)] = prompts_of(*object);
     }
@@ -175,20 +172,21 @@ py::dict prompts(VideoPredictor& predictor) {
 
 std::optional<Pair> orig_hw(VideoPredictor& predictor) {
   const std::optional<Size> size =
-      predictor.use([](const VideoSession& session) { return session.orig_hw(); });
+      predictor.use([](const TrackedObjects& session) { return session.orig_hw(); });
   if (!size) return std::nullopt;
   return Pair{size->height, size->width};
 }
 
 std::unique_ptr<VideoPredictor> interruptible(std::unique_ptr<VideoPredictor> predictor) {
-  predictor->use([](VideoSession& session) { session.set_poll_interrupt(poll_python_signals); });
+  predictor->use([](TrackedObjects& session) { session.set_poll_interrupt(poll_python_signals); });
   return predictor;
 }
 
 std::unique_ptr<VideoPredictor> make_predictor(std::shared_ptr<const Model> model, int num_threads,
-                                               const py::dict& options) {
-  return interruptible(
-      std::make_unique<VideoPredictor>(std::move(model), num_threads, options_of(options)));
+                                               const py::dict& options,
+                                               std::optional<std::int64_t> num_frames) {
+  return interruptible(std::make_unique<VideoPredictor>(std::move(model), num_threads,
+                                                        options_of(options), num_frames));
 }
 
 void register_prompts(py::classh<VideoPredictor>& type) {
@@ -206,10 +204,18 @@ void register_prompts(py::classh<VideoPredictor>& type) {
           py::arg("any_label") = false)
       .def("add_object", &VideoPredictor::add_object, py::arg("handle"))
       .def("add_mask", add_mask, py::arg("frame"), py::arg("handle"), py::arg("mask"))
-      .def("clear_prompts", changing(&VideoSession::clear_prompts), py::arg("frame"),
+      .def(
+          "clear_prompts",
+          [](VideoPredictor& predictor, std::int64_t frame, std::int64_t handle) {
+            return predictor.change([&](TrackedObjects& session) {
+              session.clear_prompts(frame, handle);
+              return session.has_new_prompt(frame);
+            });
+          },
+          py::arg("frame"),
            py::arg("handle"))
       .def("remove_object", &VideoPredictor::remove_object, py::arg("handle"))
-      .def("has_new_prompt", asking(&VideoSession::has_new_prompt), py::arg("frame"))
+      .def("has_new_prompt", asking(&TrackedObjects::has_new_prompt), py::arg("frame"))
       .def("reset", &VideoPredictor::reset);
 }
 
@@ -217,7 +223,7 @@ void register_prompts(py::classh<VideoPredictor>& type) {
 
 py::tuple masks_on_frame(VideoPredictor& predictor, std::int64_t frame, const std::string& source,
                          bool return_logits) {
-  return predictor.use([&](VideoSession& session) {
+  return predictor.use([&](TrackedObjects& session) {
     return masks_of(session, frame, source_of(source), return_logits);
   });
 }
@@ -231,7 +237,8 @@ void register_video_predictor(py::module_& m) {
           [](const Propagation& x) { return x.text_work.kind == TextWork::Kind::kSearch; })
       .def("end", [](Propagation& x) { x.ended = true; });
   py::classh<VideoPredictor> type(m, "VideoPredictor");
-  type.def(py::init(&make_predictor), py::arg("model"), py::arg("num_threads"), py::arg("options"))
+  type.def(py::init(&make_predictor), py::arg("model"), py::arg("num_threads"), py::arg("options"),
+           py::arg("num_frames") = py::none())
       .def(
           "__deepcopy__",
           [](VideoPredictor& predictor, const py::dict&) {
@@ -247,17 +254,21 @@ void register_video_predictor(py::module_& m) {
       .def(
           "set_trace",
           [](VideoPredictor& predictor, Trace* trace) {
-            predictor.use([&](VideoSession& session) { session.set_trace(trace); });
+            predictor.use([&](TrackedObjects& session) { session.set_trace(trace); });
           },
           py::arg("trace").none(true), py::keep_alive<1, 2>())
       .def_property_readonly("side", &VideoPredictor::side)
       .def_property_readonly("wants_squares", &VideoPredictor::wants_squares)
       .def_property_readonly("orig_hw", orig_hw)
-      .def_property("num_frames", asking(&VideoSession::num_frames),
-                    changing(&VideoSession::set_num_frames))
+      .def_property_readonly("num_frames",
+                             [](VideoPredictor& predictor) {
+                               return predictor.use([](const TrackedObjects& session) {
+                                 return session.step().num_frames();
+                               });
+                             })
       .def_property_readonly("objects", objects)
       .def_property_readonly("prompts", prompts)
-      .def("has_frame", asking(&VideoSession::has_frame), py::arg("index"))
+      .def("has_frame", asking(&TrackedObjects::has_frame), py::arg("index"))
       .def("set_frame", set_frame, py::arg("index"), py::arg("image"),
            py::arg("orig_hw") = py::none())
       .def("masks", masks_on_frame, py::arg("frame"), py::arg("source"), py::arg("return_logits"))
@@ -267,7 +278,7 @@ void register_video_predictor(py::module_& m) {
       .def(
           "import_state",
           [](VideoPredictor& predictor, const py::dict& state, std::int64_t num_pushed) {
-            predictor.change([&](VideoSession& session) { import_video_state(session, state); });
+            predictor.change([&](TrackedObjects& session) { import_video_state(session, state); });
             predictor.adopt_counts(num_pushed);
           },
           py::arg("state"), py::arg("num_pushed") = 0);

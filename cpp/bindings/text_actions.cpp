@@ -64,7 +64,7 @@ void note_action(VideoPredictor& predictor, const std::string& type,
 
 py::tuple next_text_action(VideoPredictor& predictor) {
   const auto count =
-      predictor.use([](const VideoSession& session) { return session.num_frames(); });
+      predictor.use([](const TrackedObjects& session) { return session.step().num_frames(); });
   const TextWork work = predictor.use_texts(
       [&](const VideoTexts& texts) { return next_text_work(texts.actions(), count); });
   return py::make_tuple(name_of(TextAction::Kind::kPropagate, work.kind),

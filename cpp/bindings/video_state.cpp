@@ -10,7 +10,7 @@
 namespace sam_rlx {
 namespace {
 
-using Entries = std::vector<std::pair<std::int64_t, FrameOutput*>>;
+using Entries = std::vector<std::pair<std::int64_t, const FrameOutput*>>;
 using Integers = std::vector<std::int64_t>;
 
 // Numbers of an output, behind its name.
@@ -20,10 +20,17 @@ constexpr std::pair<const char*, float FrameOutput::*> kScores[] = {
     {".eff_iou_score", &FrameOutput::eff_iou_score},
 };
 
-template <class Container>
-Entries entries_of(const Container& outputs) {
+Entries by_arrival(const FrameOutputs& outputs) {
   Entries entries;
-  for (const auto& [frame, output] : outputs) entries.emplace_back(frame, output.get());
+  for (const std::int64_t frame : outputs.frames_by_arrival()) {
+    entries.emplace_back(frame, outputs.find(frame));
+  }
+  return entries;
+}
+
+Entries ascending(const FrameOutputs& outputs) {
+  Entries entries;
+  for (const auto& [frame, value] : outputs) entries.emplace_back(frame, value.output.get());
   return entries;
 }
 
@@ -52,7 +59,7 @@ py::array_t<float> stacked(const Entries& entries, SharedTensor FrameOutput::* m
 }
 
 void export_outputs(py::dict& state, const std::string& name, const Entries& entries,
-                    const VideoSession::OutputShapes& shapes) {
+                    const ObjectStep::OutputShapes& shapes) {
   Integers frames, has_memory, is_outdated, was_prompted;
   for (const auto& [frame, output] : entries) {
     frames.push_back(frame);
@@ -195,34 +202,33 @@ class Stack {
 };
 
 struct Importer {
-  const VideoSession& session;
+  const TrackedObjects& session;
   const py::dict& state;
 
-  // Calls add(frame, output). With `complete`, each has its memory.
-  template <class Add>
-  void outputs(const std::string& name, bool complete, const Add& add) const {
+  // With `complete`, each has its memory.
+  void outputs(const std::string& name, bool complete, FrameOutputs& into) const {
     const Integers frames = distinct_at(state, name + ".frames", kFrames);
     const auto count = static_cast<std::int64_t>(frames.size());
     const Integers has_memory = integers_at(state, name + ".has_memory", count, kBit);
     const Integers is_outdated = integers_at(state, name + ".is_outdated", count, kBit);
     const Integers was_prompted = integers_at(state, name + ".was_prompted", count, kBit);
-    const VideoSession::OutputShapes shapes = session.output_shapes();
+    const ObjectStep::OutputShapes shapes = session.step().output_shapes();
     const Stack memory(state, name + ".maskmem_features", count, shapes.maskmem_features);
     const Stack pointers(state, name + ".obj_ptr", count, shapes.obj_ptr);
     const Stack masks(state, name + ".low_res_mask", count, shapes.low_res_mask);
     for (std::int64_t i = 0; i < count; ++i) {
       const auto k = static_cast<std::size_t>(i);
       if (complete && has_memory[k] == 0) refuse(name + ".has_memory", "1", "0");
-      FrameOutputPtr output = std::make_unique<FrameOutput>();
-      if (has_memory[k] != 0) output->maskmem_features = memory.at(i);
-      output->obj_ptr = pointers.at(i);
-      output->low_res_mask = masks.at(i);
-      output->is_outdated = is_outdated[k] != 0;
-      output->was_prompted = was_prompted[k] != 0;
+      FrameOutput output;
+      if (has_memory[k] != 0) output.maskmem_features = memory.at(i);
+      output.obj_ptr = pointers.at(i);
+      output.low_res_mask = masks.at(i);
+      output.is_outdated = is_outdated[k] != 0;
+      output.was_prompted = was_prompted[k] != 0;
       for (const auto& [key, member] : kScores) {
-        (*output).*member = floats_at<float>(state, name + key, {count}).data()[i];
+        output.*member = floats_at<float>(state, name + key, {count}).data()[i];
       }
-      add(frames[k], std::move(output));
+      into.set(frames[k], std::move(output));
     }
   }
 
@@ -236,43 +242,39 @@ struct Importer {
     std::int64_t next = 0;
     for (std::size_t i = 0; i < frames.size(); ++i) {
       if (counts[i] > total - next) refuse(name + ".counts", "as many points as labels", "more");
-      ClickedPoints& points = object.points[frames[i]];
+      ClickedPoints points;
       for (const std::int64_t end = next + counts[i]; next < end; ++next) {
         points.labels.push_back(static_cast<std::int32_t>(labels[static_cast<std::size_t>(next)]));
         points.coords.insert(points.coords.end(),
                              {coords.data()[2 * next], coords.data()[2 * next + 1]});
       }
+      object.points.set(frames[i], std::move(points));
     }
     if (next != total) refuse(name + ".counts", "as many points as labels", "fewer");
   }
 
   void prompts(const std::string& name, TrackedObject& object) const {
     points(name + ".points", object);
-    const Integers masks = distinct_at(state, name + ".mask_frames", kFrames);
-    object.mask_frames = {masks.begin(), masks.end()};
+    for (const std::int64_t frame : distinct_at(state, name + ".mask_frames", kFrames)) {
+      object.mask_frames.insert(frame);
+    }
     const Integers tracked = distinct_at(state, name + ".frames_tracked", kFrames);
     const Integers reverse = integers_at(state, name + ".frames_tracked.reverse",
                                          static_cast<std::int64_t>(tracked.size()), kBit);
     for (std::size_t i = 0; i < tracked.size(); ++i) {
-      object.frames_tracked[tracked[i]] = reverse[i] != 0;
+      object.frames_tracked.set(tracked[i], reverse[i] != 0);
     }
   }
 
-  ValuePtr<TrackedObject> object(const std::string& name) const {
-    ValuePtr<TrackedObject> object = std::make_unique<TrackedObject>();
-    prompts(name, *object);
-    const auto into = [](OrderedOutputs& outputs) {
-      return [&outputs](std::int64_t frame, FrameOutputPtr output) {
-        outputs.set(frame, std::move(output));
-      };
-    };
-    outputs(name + ".cond", true, into(object->cond_frame_outputs));
-    outputs(name + ".temp_cond", false, into(object->temp_cond));
-    outputs(name + ".temp_non_cond", false, into(object->temp_non_cond));
-    outputs(name + ".non_cond", true, [&](std::int64_t frame, FrameOutputPtr output) {
-      object->non_cond_frame_outputs[frame] = std::move(output);
-    });
-    if (session.is_batched() && !object->temp_non_cond.empty()) {
+  TrackedObject object(const std::string& name) const {
+    TrackedObject object;
+    prompts(name, object);
+    outputs(name + ".cond", true, object.cond_frame_outputs);
+    outputs(name + ".temp_cond", false, object.temp_cond);
+    outputs(name + ".temp_non_cond", false, object.temp_non_cond);
+    outputs(name + ".non_cond", true, object.non_cond_frame_outputs);
+    if (session.step().rules().objects == SessionRules::Objects::kBatches &&
+        !object.temp_non_cond.empty()) {
       refuse(name + ".temp_non_cond.frames", "none with this model", "some");
     }
     return object;
@@ -292,19 +294,19 @@ struct Importer {
 
 }  // namespace
 
-py::dict export_video_state(const VideoSession& session) {
+py::dict export_video_state(const TrackedObjects& session) {
   py::dict state;
   Integers handles, batches;
-  const VideoSession::OutputShapes shapes = session.output_shapes();
+  const ObjectStep::OutputShapes shapes = session.step().output_shapes();
   for (const auto& object : session.objects()) {
     const std::string name = std::to_string(handles.size());
     handles.push_back(object->handle);
     batches.push_back(object->batch);
     export_prompts(state, name, *object);
-    export_outputs(state, name + ".cond", entries_of(object->cond_frame_outputs), shapes);
-    export_outputs(state, name + ".non_cond", entries_of(object->non_cond_frame_outputs), shapes);
-    export_outputs(state, name + ".temp_cond", entries_of(object->temp_cond), shapes);
-    export_outputs(state, name + ".temp_non_cond", entries_of(object->temp_non_cond), shapes);
+    export_outputs(state, name + ".cond", by_arrival(object->cond_frame_outputs), shapes);
+    export_outputs(state, name + ".non_cond", ascending(object->non_cond_frame_outputs), shapes);
+    export_outputs(state, name + ".temp_cond", by_arrival(object->temp_cond), shapes);
+    export_outputs(state, name + ".temp_non_cond", by_arrival(object->temp_non_cond), shapes);
   }
   state["handles"] = integers(handles);
   state["batches"] = integers(batches);
@@ -313,18 +315,19 @@ py::dict export_video_state(const VideoSession& session) {
   return state;
 }
 
-void import_video_state(VideoSession& session, const py::dict& state) {
+void import_video_state(TrackedObjects& session, const py::dict& state) {
   const Importer importer{session, state};
   const std::optional<Size> orig_hw = importer.orig_hw();
   const Integers handles = distinct_at(state, "handles", kNumbers);
   const Integers batches =
       integers_at(state, "batches", static_cast<std::int64_t>(handles.size()), kNumbers);
   if (!orig_hw && !handles.empty()) refuse("orig_hw", "the size of an image", "0 x 0");
-  std::vector<ValuePtr<TrackedObject>> objects;
+  std::vector<SessionState::Object> objects;
   for (std::size_t i = 0; i < handles.size(); ++i) {
-    objects.push_back(importer.object(std::to_string(i)));
-    objects.back()->handle = handles[i];
-    objects.back()->batch = batches[i];
+    TrackedObject object = importer.object(std::to_string(i));
+    object.handle = handles[i];
+    object.batch = batches[i];
+    objects.emplace_back(std::move(object));
   }
   session.adopt(std::move(objects), orig_hw);
 }

@@ -31,10 +31,9 @@ struct SessionRules {
   bool clicks_see_memory = true;
   // Of more points on one frame, the first and the last half of so many are used. 0: all are.
   std::size_t max_points = 0;
-  // Objects that were prompted before the same propagation run as one batch: a frame with a prompt
-  // for one of them conditions all, and its memory is made of masks that do not overlap. A mask
-  // given as prompt stays as it is until then, and upstream refuses later objects.
-  bool batched = false;
+  // What objects are to each other: see predictors/video.
+  enum class Objects { kAlone, kBatches };
+  Objects objects = Objects::kAlone;
   // Holes are filled in masks of the video's size, where small islands go too, and not in those
   // that are kept.
   bool fill_video_masks = false;

@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "bindings/config_dict.h"
@@ -127,10 +128,19 @@ float mem_score(const Scores& object_score_logits, const Scores& ious) {
 
 ObjIds chosen_frames(std::int64_t frame_idx, std::int64_t num_frames, bool reverse,
                      const ObjIds& frames, const Scores& scores) {
-  std::vector<sam3::ScoredFrame> tracked;
-  for (std::size_t i = 0; i < frames.size(); ++i) tracked.push_back({frames[i], scores.at(i)});
+  std::vector<sam3::ScoredFrame> behind;  // the nearest first
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (reverse ? frames[i] > frame_idx : frames[i] < frame_idx) {
+      behind.insert(reverse ? behind.end() : behind.begin(), {frames[i], scores.at(i)});
+    }
+  }
+  auto next = behind.begin();
   return sam3::frame_filter(
-      {.frame_idx = frame_idx, .num_frames = num_frames, .track_in_reverse = reverse}, tracked);
+      {.frame_idx = frame_idx, .num_frames = num_frames, .track_in_reverse = reverse},
+      [&]() -> std::optional<sam3::ScoredFrame> {
+        if (next == behind.end()) return std::nullopt;
+        return *next++;
+      });
 }
 
 }  // namespace

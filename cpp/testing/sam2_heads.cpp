@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "models/sam2/memory_bank.h"
 #include "models/sam2/sam2.h"
 #include "testing/layer.h"
@@ -73,11 +76,13 @@ using Frames = std::vector<std::int64_t>;
 sam2::MemoryChoice choose(const sam2::MemoryBankConfig& config, std::int64_t frame_idx,
                           std::int64_t num_frames, bool reverse, const Frames& cond,
                           const Frames& non_cond) {
-  return sam2::select_memory(config, {.frame_idx = frame_idx,
-                                      .num_frames = num_frames,
-                                      .track_in_reverse = reverse,
-                                      .cond_frames = cond,
-                                      .non_cond_frames = non_cond});
+  const std::set<std::int64_t> tracked(non_cond.begin(), non_cond.end());
+  return sam2::select_memory(
+      config, {.frame_idx = frame_idx,
+               .num_frames = num_frames,
+               .track_in_reverse = reverse,
+               .cond_frames = cond,
+               .is_tracked = [&](std::int64_t frame) { return tracked.contains(frame); }});
 }
 
 // curr, curr_pos (g * g, C); maskmem_pos_enc (g, g, kv); features (n, g, g, kv), obj_ptrs (n, C):

@@ -186,8 +186,8 @@ class VideoPredictor:
         self._resize = as_text("resize", resize)
         source = None if frames is None else open_frames(frames)
         core = _core_options(self._options, self._resize, None if source is None else source.kind)
-        self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
-        self._core.num_frames = None if source is None else source.count
+        count = None if source is None else source.count
+        self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core, count)
         self._session = Session(self._core, source)
         self._text_options = text_prompts.checked_options(
             as_mapping("text_options", text_options), source is None

@@ -109,9 +109,8 @@ def test_frames_that_cannot_be_are_refused(model, frame):
 
 @pytest.mark.parametrize("count", [0, -1, BIG + 1, (1 << 63) - 1])
 def test_videos_that_cannot_be_are_refused(model, count):
-    core = _core.VideoPredictor(model.core, 1, {})
     with pytest.raises(sam_rlx.InvalidArgumentError, match="num_frames"):
-        core.num_frames = count
+        _core.VideoPredictor(model.core, 1, {}, count)
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ const Family& sam3_family() {
       .defaults = {.clamps_low_res_masks = true, .max_hole_area = 256.0, .memory_selection = true},
       .session = {.clicks_see_memory = false,
                   .max_points = 16,
-                  .batched = true,
+                  .objects = SessionRules::Objects::kBatches,
                   .fill_video_masks = true,
                   .resizes = {.folder = Resize::kBilinear, .clip = Resize::kCubic}},
   };

@@ -62,8 +62,7 @@ std::optional<std::int64_t> pointer_frame(const MemoryQuery& query, std::int64_t
 // for the latter.
 std::optional<bool> find_output(const MemoryQuery& query, const CondFrames& cond,
                                 std::int64_t frame) {
-  const auto& tracked = query.non_cond_frames;
-  if (std::binary_search(tracked.begin(), tracked.end(), frame)) return false;
+  if (query.is_tracked(frame)) return false;
   if (contains(cond.unselected, frame)) return true;
   return std::nullopt;
 }

@@ -31,7 +31,7 @@ float cal_prompted_mem_score(std::span<const ObjectScore> objects) {
 }
 
 std::vector<std::int64_t> frame_filter(const FrameQuery& query,
-                                       std::span<const ScoredFrame> tracked) {
+                                       const std::function<std::optional<ScoredFrame>()>& next) {
   const std::int64_t f = query.frame_idx;
   const bool reverse = query.track_in_reverse;
   if (reverse ? f == query.num_frames - 1 : f == 0) return {};
@@ -40,16 +40,11 @@ std::vector<std::int64_t> frame_filter(const FrameQuery& query,
       static_cast<std::size_t>(std::min(query.num_frames, query.max_obj_ptrs_in_encoder) - 1);
 
   std::vector<std::int64_t> frames;  // newest first
-  const auto visit = [&](const ScoredFrame& entry) {
-    const bool before = reverse ? entry.frame > f : entry.frame < f && entry.frame > 0;
-    if (before && frames.size() < most && entry.eff_iou_score > kMemoryScoreThreshold) {
-      frames.push_back(entry.frame);
-    }
-  };
-  if (reverse) {
-    std::for_each(tracked.begin(), tracked.end(), visit);
-  } else {
-    std::for_each(tracked.rbegin(), tracked.rend(), visit);
+  while (frames.size() < most) {
+    const std::optional<ScoredFrame> entry = next();
+    if (!entry) break;
+    const bool counts = reverse || entry->frame > 0;
+    if (counts && entry->eff_iou_score > kMemoryScoreThreshold) frames.push_back(entry->frame);
   }
   std::reverse(frames.begin(), frames.end());
   if (std::find(frames.begin(), frames.end(), neighbour) == frames.end()) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,10 +41,11 @@ struct FrameQuery {
   std::int64_t max_obj_ptrs_in_encoder = 16;
 };
 
-// The frames that are worth remembering, newest last, and the neighbour in any case. `tracked` is
-// ascending. Frame 0 is never one of them in the direction of time. Upstream:
-// Sam3TrackerBase.frame_filter, with a stride of 1.
+// The frames that are worth remembering, newest last, and the neighbour in any case. Each call of
+// `next` gives one more of the tracked frames behind the frame, the nearest first. Frame 0 is never
+// one of those chosen in the direction of time. Upstream: Sam3TrackerBase.frame_filter, with a
+// stride of 1.
 std::vector<std::int64_t> frame_filter(const FrameQuery& query,
-                                       std::span<const ScoredFrame> tracked);
+                                       const std::function<std::optional<ScoredFrame>()>& next);
 
 }  // namespace sam_rlx::sam3

@@ -37,18 +37,18 @@ ConstView plane(ConstView map) { return map.reshape({1, map.shape[0], map.shape[
 
 }  // namespace
 
-MaskletTracker::MaskletTracker(VideoSession& session, MaskletPrompt prompt,
+MaskletTracker::MaskletTracker(TrackedObjects& objects, MaskletPrompt prompt,
                                const MaskletConfig& config)
-    : session_(&session), prompt_(std::move(prompt)), config_(config) {
+    : objects_(&objects), prompt_(std::move(prompt)), config_(config) {
   state_.hot_start = HotStart(config.hot_start);
-  session_->enable_detector();
+  objects_->enable_detector();
 }
 
 // ---------------------------------------------------------------- one frame
 
 // Upstream: _det_track_one_frame.
 std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
-  Context ctx = session_->context();
+  Context ctx = objects_->context();
   const Workspace::Scope scratch(ctx.workspace);
 
   Seconds seconds;
@@ -80,7 +80,8 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
   seconds_ = seconds;
   for (const std::int64_t obj_id : plan.hot_start.removed) forget(obj_id);
   if (config_.forget_unseen_after > 0) forget_unseen(step.frame, plan.hot_start.removed);
-  state_.counts[step.frame] = {static_cast<std::int64_t>(state_.obj_ids.size()), plan.num_dropped};
+  state_.counts.set(step.frame,
+                    {static_cast<std::int64_t>(state_.obj_ids.size()), plan.num_dropped});
   return static_cast<std::int64_t>(plan.new_obj_ids.size());
 }
 
@@ -89,10 +90,10 @@ bool MaskletTracker::is_searched(std::int64_t frame) const {
 }
 
 FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) {
-  const std::int64_t side = session_->model().info().mask_side;
+  const std::int64_t side = objects_->model().info().mask_side;
   if (!is_searched(index)) return {.masks = Tensor({0, side, side})};
-  const EncodedFrame& frame = session_->frame_for_detector(index);
-  const sam3::Detector& detector = session_->model().sam3().detector;
+  const EncodedFrame& frame = objects_->frame_for_detector(index);
+  const sam3::Detector& detector = objects_->model().sam3().detector;
   const TextCache::Text& text =
       *texts_.get(ctx, *detector.backbone.language_backbone,
                   {prompt_.ids.data(), 1, static_cast<std::int64_t>(prompt_.ids.size())})[0];
@@ -105,23 +106,23 @@ FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) 
   }
   return FrameDetector{*detector.heads, side, config_.nms}.detect(
       ctx, frame.detector,
-      {text.tokens, text.padding.get(), geometric_prompt(ctx, geometry, *session_->orig_hw())});
+      {text.tokens, text.padding.get(), geometric_prompt(ctx, geometry, *objects_->orig_hw())});
 }
 
 // The memory of the frame is made later, of masks that the rules have changed.
 MaskletTracker::Propagated MaskletTracker::run_propagation(Context& ctx, const Step& step) {
-  session_->track_masklets(
+  objects_->track_masklets(
       {.frame = step.frame, .reverse = step.reverse, .handles = state_.obj_ids});
   return low_res_masks(ctx, step.frame, state_.obj_ids);
 }
 
 MaskletTracker::Propagated MaskletTracker::low_res_masks(
     Context& ctx, std::int64_t frame, std::span<const std::int64_t> obj_ids) const {
-  const std::int64_t side = session_->model().info().mask_side;
+  const std::int64_t side = objects_->model().info().mask_side;
   Propagated out{.low_res_masks =
                      ctx.workspace.floats({static_cast<std::int64_t>(obj_ids.size()), side, side})};
   for (std::size_t k = 0; k < obj_ids.size(); ++k) {
-    const FrameOutput& output = *session_->find_object(obj_ids[k])->tracked_output(frame);
+    const FrameOutput& output = *objects_->find(obj_ids[k])->tracked_output(frame);
     const View mask = out.low_res_masks[static_cast<std::int64_t>(k)];
     copy_(ctx, mask, output.low_res_mask);
     remove_small_components_(mask, config_.fill_hole_area);
@@ -161,25 +162,25 @@ void MaskletTracker::recondition(Context& ctx, const Step& step, const FrameDete
         std::find(state_.obj_ids.begin(), state_.obj_ids.end(), obj_id) - state_.obj_ids.begin();
     if (!(propagated.object_score_logits[at(position)] > kReconditionLogit)) continue;
     const Workspace::Scope scratch(ctx.workspace);
-    session_->add_masklet(step.frame, obj_id, input_mask(ctx, found.masks.view()[detection]));
-    session_->encode_pending(step.frame);
-    session_->preflight();
+    objects_->add_masklet(step.frame, obj_id, input_mask(ctx, found.masks.view()[detection]));
+    objects_->encode_pending(step.frame);
+    objects_->preflight();
   }
 }
 
 // Upstream: _tracker_update_memories.
 void MaskletTracker::update_memories(Context& ctx, std::int64_t frame, ConstView masks) {
   const Workspace::Scope scratch(ctx.workspace);
-  const std::int64_t size = 4 * session_->model().info().mask_side;
+  const std::int64_t size = 4 * objects_->model().info().mask_side;
   const View high_res = ctx.workspace.floats({masks.shape[0], size, size});
   resize_bilinear(ctx, masks, high_res);
   suppress_shrunk_masks_(ctx, high_res);
-  session_->remember_masklets(frame, state_.obj_ids, high_res);
+  objects_->remember_masklets(frame, state_.obj_ids, high_res);
 }
 
 // A mask of the detector as a prompt of the tracker: zeros and ones, at the side of the latter.
 View MaskletTracker::input_mask(Context& ctx, ConstView low_res_mask) const {
-  const std::int64_t size = 4 * session_->model().info().mask_side;
+  const std::int64_t size = 4 * objects_->model().info().mask_side;
   const View mask = ctx.workspace.floats({1, size, size});
   resize_bilinear(ctx, plane(low_res_mask), mask);
   std::transform(mask.data, mask.data + mask.numel(), mask.data,
@@ -194,13 +195,13 @@ void MaskletTracker::add_new_objects(Context& ctx, std::int64_t frame, const Fra
   for (std::size_t i = 0; i < plan.new_obj_ids.size(); ++i) {
     const Workspace::Scope scratch(ctx.workspace);
     const std::int64_t detection = plan.association.new_detections[i];
-    session_->add_masklet(frame, plan.new_obj_ids[i],
+    objects_->add_masklet(frame, plan.new_obj_ids[i],
                           input_mask(ctx, found.masks.view()[detection]));
     state_.obj_ids.push_back(plan.new_obj_ids[i]);
     state_.scores[plan.new_obj_ids[i]] = found.scores[at(detection)];
   }
-  session_->encode_pending(frame);
-  session_->preflight();
+  objects_->encode_pending(frame);
+  objects_->preflight();
 }
 
 void MaskletTracker::forget_unseen(std::int64_t frame, const std::set<std::int64_t>& removed) {
@@ -238,11 +239,11 @@ void MaskletTracker::build_outputs(Context& ctx, std::int64_t frame, const Frame
     results.masks[plan.new_obj_ids[i]] = video_mask(ctx, filled);
     results.tracker_scores[plan.new_obj_ids[i]] = found.scores[at(detection)];
   }
-  state_.results[frame] = std::make_shared<const MaskletResults>(std::move(results));
+  state_.results.set(frame, std::make_shared<const MaskletResults>(std::move(results)));
 }
 
 Rle MaskletTracker::video_mask(Context& ctx, ConstView low_res_mask) const {
-  const Size hw = *session_->orig_hw();
+  const Size hw = *objects_->orig_hw();
   const std::int64_t side = low_res_mask.shape[0];
   MaskSummary summary;
   summarize_masks(ctx, {low_res_mask.data},
@@ -252,15 +253,15 @@ Rle MaskletTracker::video_mask(Context& ctx, ConstView low_res_mask) const {
 }
 
 void MaskletTracker::drop_results_before(std::int64_t frame) {
-  state_.results.erase(state_.results.begin(), state_.results.lower_bound(frame));
-  state_.counts.erase(state_.counts.begin(), state_.counts.lower_bound(frame));
+  state_.results.erase_before(frame);
+  state_.counts.erase_before(frame);
 }
 
 std::vector<std::int64_t> MaskletTracker::seen_ids(std::int64_t frame) const {
   std::vector<std::int64_t> out;
-  const auto found = state_.results.find(frame);
-  if (found == state_.results.end()) return out;
-  const MaskletResults& results = *found->second;
+  const MaskletResultsPtr* const found = state_.results.find(frame);
+  if (found == nullptr) return out;
+  const MaskletResults& results = **found;
   for (const auto& [obj_id, mask] : results.masks) {
     const bool hidden = !state_.scores.contains(obj_id) || results.suppressed.contains(obj_id);
     if (!hidden && rle_area(mask) > 0) out.push_back(obj_id);
@@ -269,13 +270,11 @@ std::vector<std::int64_t> MaskletTracker::seen_ids(std::int64_t frame) const {
 }
 
 MaskletTracker::Seen MaskletTracker::seen(std::int64_t frame) const {
-  Seen seen{.obj_ids = seen_ids(frame), .hw = session_->orig_hw().value_or(Size{})};
-  if (const auto counts = state_.counts.find(frame); counts != state_.counts.end()) {
-    seen.counts = counts->second;
-  }
+  Seen seen{.obj_ids = seen_ids(frame), .hw = objects_->orig_hw().value_or(Size{})};
+  if (const MaskletCounts* const counts = state_.counts.find(frame)) seen.counts = *counts;
   for (const std::int64_t obj_id : seen.obj_ids) {
     seen.scores.push_back(state_.scores.at(obj_id));
-    seen.boxes.push_back(rle_box(state_.results.at(frame)->masks.at(obj_id)));
+    seen.boxes.push_back(rle_box((*state_.results.find(frame))->masks.at(obj_id)));
   }
   return seen;
 }
@@ -285,7 +284,7 @@ void MaskletTracker::draw(std::int64_t frame, const MakeRoom& make_room) const {
   const Seen found = seen(frame);
   std::uint8_t* const out = make_room(found);
   if (found.obj_ids.empty()) return;
-  const MaskletResults& results = *state_.results.at(frame);
+  const MaskletResults& results = **state_.results.find(frame);
   const std::int64_t positions = found.hw.height * found.hw.width;
   std::vector<float> scores;
   for (std::size_t k = 0; k < found.obj_ids.size(); ++k) {
@@ -294,7 +293,7 @@ void MaskletTracker::draw(std::int64_t frame, const MakeRoom& make_room) const {
     scores.push_back(score == results.tracker_scores.end() ? 0.0F : score->second);
   }
   if (found.obj_ids.size() < 2) return;
-  Context ctx = session_->context();
+  Context ctx = objects_->context();
   keep_best_masklets_(ctx, out, positions, scores);
 }
 

@@ -17,7 +17,7 @@
 #include "predictors/concept/text_cache.h"
 #include "predictors/video/masklet_association.h"
 #include "predictors/video/masklet_hot_start.h"
-#include "predictors/video/video_session.h"
+#include "predictors/video/tracked_objects.h"
 
 namespace sam_rlx {
 
@@ -85,18 +85,18 @@ struct MaskletState {
   std::map<std::int64_t, std::int64_t> last_seen;  // frame, by object
   HotStart hot_start;
   LastOccluded last_occluded;
-  std::map<std::int64_t, MaskletResultsPtr> results;
-  std::map<std::int64_t, MaskletCounts> counts;  // by frame
+  ByFrame<MaskletResultsPtr> results;
+  ByFrame<MaskletCounts> counts;
 };
 
 // All objects that one text names, through a video: found on each frame, followed by the tracker.
-// Frames are those of a session, which holds the objects and lives longer; several trackers may
-// share it and do not influence each other. A call that fails may stop halfway: whoever owns both
+// Objects and frames are those of a session, which lives longer; several trackers may share them
+// and do not influence each other. A call that fails may stop halfway: whoever owns both
 // makes them again what they were. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase, and
 // sam3_video_inference.py, Sam3VideoInferenceWithInstanceInteractivity.
 class MaskletTracker {
  public:
-  MaskletTracker(VideoSession& session, MaskletPrompt prompt, const MaskletConfig& config);
+  MaskletTracker(TrackedObjects& objects, MaskletPrompt prompt, const MaskletConfig& config);
 
   const MaskletConfig& config() const { return config_; }
   void set_examples(std::int64_t frame, MaskletExamples examples) {
@@ -107,7 +107,7 @@ class MaskletTracker {
 
   const MaskletState& state() const { return state_; }
   // Back to what another copy was, together with the session.
-  void restore(MaskletState state) { state_ = std::move(state); }
+  void restore(MaskletState state) noexcept { state_ = std::move(state); }
 
   // ---- one frame, which is in the cache of the video.
   struct Step {
@@ -128,7 +128,7 @@ class MaskletTracker {
 
   // ---- one object. Raises InvalidArgument when it is not known and may not be new, StateError
   // where the frame of the prompt has no results.
-  void refine(const VideoSession::PointPrompt& prompt, bool may_be_new = false);
+  void refine(const PointPrompt& prompt, bool may_be_new = false);
   void remove_object(std::int64_t obj_id);
 
   // ---- results, one for each frame that was computed.
@@ -185,7 +185,7 @@ class MaskletTracker {
   void clear_cond_frames_of_detector(std::int64_t obj_id, std::int64_t refined_frame);
   std::vector<std::int64_t> with_batches(std::span<const std::int64_t> obj_ids) const;
 
-  VideoSession* session_;
+  TrackedObjects* objects_;
   MaskletPrompt prompt_;
   MaskletConfig config_;
   TextCache texts_;

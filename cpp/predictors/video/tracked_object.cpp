@@ -4,73 +4,60 @@
 
 namespace sam_rlx {
 
-FrameOutput* OrderedOutputs::find(std::int64_t frame) const {
-  for (const auto& [key, output] : entries_) {
-    if (key == frame) return output.get();
-  }
-  return nullptr;
+void FrameOutputs::set(std::int64_t frame, FrameOutputPtr output) {
+  const Arrived* const before = outputs_.find(frame);
+  const std::int64_t arrival = before == nullptr ? next_arrival_++ : before->arrival;
+  outputs_.set(frame, {std::move(output), arrival});
 }
 
-void OrderedOutputs::set(std::int64_t frame, FrameOutputPtr output) {
-  for (auto& [key, current] : entries_) {
-    if (key != frame) continue;
-    current = std::move(output);
-    return;
-  }
-  entries_.emplace_back(frame, std::move(output));
-}
-
-FrameOutputPtr OrderedOutputs::take(std::int64_t frame) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const auto& entry) { return entry.first == frame; });
-  if (found == entries_.end()) return nullptr;
-  FrameOutputPtr output = std::move(found->second);
-  entries_.erase(found);
+FrameOutputPtr FrameOutputs::take(std::int64_t frame) {
+  Arrived* const found = outputs_.find(frame);
+  if (found == nullptr) return nullptr;
+  FrameOutputPtr output = std::move(found->output);
+  outputs_.erase(frame);
   return output;
 }
 
-void OrderedOutputs::sort() {
-  std::sort(entries_.begin(), entries_.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+std::vector<std::int64_t> FrameOutputs::frames_by_arrival() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> arrivals;
+  for (const auto& [frame, value] : outputs_) arrivals.emplace_back(value.arrival, frame);
+  std::sort(arrivals.begin(), arrivals.end());
+  std::vector<std::int64_t> frames;
+  for (const auto& entry : arrivals) frames.push_back(entry.second);
+  return frames;
 }
 
-FrameOutput* TrackedObject::tracked_output(std::int64_t frame) const {
-  if (FrameOutput* const output = cond_frame_outputs.find(frame)) return output;
-  const auto found = non_cond_frame_outputs.find(frame);
-  return found == non_cond_frame_outputs.end() ? nullptr : found->second.get();
+const FrameOutput* TrackedObject::tracked_output(std::int64_t frame) const {
+  if (const FrameOutput* const output = cond_frame_outputs.find(frame)) return output;
+  return non_cond_frame_outputs.find(frame);
 }
 
-FrameOutput* TrackedObject::latest_output(std::int64_t frame, bool is_cond) const {
-  const OrderedOutputs& prompted = is_cond ? temp_cond : temp_non_cond;
-  if (FrameOutput* const output = prompted.find(frame)) return output;
+const FrameOutput* TrackedObject::latest_output(std::int64_t frame, bool is_cond) const {
+  const FrameOutputs& prompted = is_cond ? temp_cond : temp_non_cond;
+  if (const FrameOutput* const output = prompted.find(frame)) return output;
   return tracked_output(frame);
+}
+
+FrameSet TrackedObject::prompted_frames() const {
+  FrameSet frames = mask_frames;
+  for (const auto& entry : points) frames.insert(entry.frame);
+  return frames;
 }
 
 void TrackedObject::clear_prompts(std::int64_t frame) {
   points.erase(frame);
   mask_frames.erase(frame);
-  temp_cond.take(frame);
-  temp_non_cond.take(frame);
+  temp_cond.erase(frame);
+  temp_non_cond.erase(frame);
 }
 
 void TrackedObject::downgrade(std::int64_t frame) {
-  if (FrameOutputPtr output = cond_frame_outputs.take(frame)) {
-    output->was_prompted = true;
-    non_cond_frame_outputs[frame] = std::move(output);
+  if (const FrameOutputPtr output = cond_frame_outputs.take(frame)) {
+    FrameOutput tracked = *output;
+    tracked.was_prompted = true;
+    non_cond_frame_outputs.set(frame, std::move(tracked));
     frames_tracked.erase(frame);
   }
-}
-
-std::vector<std::int64_t> TrackedObject::cond_frames() const {
-  std::vector<std::int64_t> frames;
-  for (const auto& entry : cond_frame_outputs) frames.push_back(entry.first);
-  return frames;
-}
-
-std::vector<std::int64_t> TrackedObject::non_cond_frames() const {
-  std::vector<std::int64_t> frames;
-  for (const auto& entry : non_cond_frame_outputs) frames.push_back(entry.first);
-  return frames;
 }
 
 }  // namespace sam_rlx

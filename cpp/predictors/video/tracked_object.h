@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "core/tensor.h"
+#include "predictors/video/by_frame.h"
 
 namespace sam_rlx {
 
@@ -29,55 +28,89 @@ class SharedTensor {
   std::shared_ptr<const Tensor> tensor_;
 };
 
-// A unique_ptr whose copy owns a copy of the value.
+// A value that copies share until one of them writes. They belong to one thread at a time.
 template <class T>
-class ValuePtr : public std::unique_ptr<T> {
+class CopyOnWrite {
  public:
-  using std::unique_ptr<T>::unique_ptr;
-  ValuePtr(std::unique_ptr<T> other) noexcept  // NOLINT(runtime/explicit)
-      : std::unique_ptr<T>(std::move(other)) {}
-  ValuePtr(const ValuePtr& other)
-      : std::unique_ptr<T>(other ? std::make_unique<T>(*other) : nullptr) {}
-  ValuePtr(ValuePtr&&) noexcept = default;
-  ValuePtr& operator=(const ValuePtr& other) { return *this = ValuePtr(other); }
-  ValuePtr& operator=(ValuePtr&&) noexcept = default;
-  ~ValuePtr() = default;
+  explicit CopyOnWrite(T value) : value_(std::make_shared<T>(std::move(value))) {}
+
+  const T& operator*() const { return *value_; }
+  const T* operator->() const { return value_.get(); }
+  T& write() {
+    if (value_.use_count() > 1) value_ = std::make_shared<T>(*value_);
+    return *value_;
+  }
+  // One that shares nothing, for another thread.
+  CopyOnWrite clone() const { return CopyOnWrite(*value_); }
+
+ private:
+  std::shared_ptr<T> value_;
 };
 
-// What one frame gave for one object.
+// What one frame gave for one object. One that was kept never changes: another takes its position.
 struct FrameOutput {
-  SharedTensor maskmem_features;  // (g, g, mem_dim); empty: not encoded
-  SharedTensor obj_ptr;           // (C,)
-  SharedTensor low_res_mask;      // (4g, 4g) logits, small holes filled
+  SharedTensor maskmem_features = {};  // (g, g, mem_dim); empty: not encoded
+  SharedTensor obj_ptr = {};           // (C,)
+  SharedTensor low_res_mask = {};      // (4g, 4g) logits, small holes filled
   float object_score_logits = 0.0F;
   float iou_prediction = 0.0F;
   float eff_iou_score = -1.0F;  // of the frame, for the selection of memory; below 0: none
   bool was_prompted = false;    // its frame conditioned others, until all of its prompts went
   bool is_outdated = false;     // no prompt of a later click: a prompt nearby changed the object
   // A mask given as prompt, (H, W) of the video, that has not become a low_res_mask yet. Or null.
-  std::shared_ptr<const std::vector<std::uint8_t>> video_mask;
+  std::shared_ptr<const std::vector<std::uint8_t>> video_mask = {};
 
   bool has_memory() const { return !maskmem_features.empty(); }
 };
-using FrameOutputPtr = ValuePtr<FrameOutput>;
+using FrameOutputPtr = std::shared_ptr<const FrameOutput>;
 
-// Outputs by frame, in the order in which the frames came: upstream's dictionaries.
-class OrderedOutputs {
+// Outputs of an object. Each knows when its frame came first: upstream's dictionaries keep that
+// order, and memory is attended to in it.
+class FrameOutputs {
  public:
-  FrameOutput* find(std::int64_t frame) const;
-  // Replaces the output before, if there was one. A frame that is known keeps its position.
-  void set(std::int64_t frame, FrameOutputPtr output);
-  FrameOutputPtr take(std::int64_t frame);
-  std::vector<std::pair<std::int64_t, FrameOutputPtr>> take_all() {
-    return std::exchange(entries_, {});
+  struct Arrived {
+    FrameOutputPtr output;
+    std::int64_t arrival;
+  };
+
+  // Null: there is none.
+  const FrameOutput* find(std::int64_t frame) const {
+    const Arrived* const found = outputs_.find(frame);
+    return found == nullptr ? nullptr : found->output.get();
   }
-  void sort();  // by frame
-  bool empty() const { return entries_.empty(); }
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
+  // A frame that is known keeps its arrival.
+  void set(std::int64_t frame, FrameOutputPtr output);
+  void set(std::int64_t frame, FrameOutput output) {
+    set(frame, std::make_shared<const FrameOutput>(std::move(output)));
+  }
+  // Replaces an output, if there is one, by a copy that `change` gets.
+  template <class Change>
+  void change(std::int64_t frame, const Change& change) {
+    if (Arrived* const found = outputs_.find(frame)) {
+      FrameOutput copy = *found->output;
+      change(copy);
+      found->output = std::make_shared<const FrameOutput>(std::move(copy));
+    }
+  }
+  // Null: there was none.
+  FrameOutputPtr take(std::int64_t frame);
+  void erase(std::int64_t frame) { outputs_.erase(frame); }
+  template <class Is>
+  void erase_if(const Is& is) {
+    outputs_.erase_if([&](const auto& entry) { return is(entry.frame); });
+  }
+  void clear() { outputs_.clear(); }
+
+  bool empty() const { return outputs_.empty(); }
+  std::vector<std::int64_t> frames_by_arrival() const;
+  // Entries, ascending.
+  auto begin() const { return outputs_.begin(); }
+  auto end() const { return outputs_.end(); }
+  auto from(std::int64_t frame) const { return outputs_.from(frame); }
 
  private:
-  std::vector<std::pair<std::int64_t, FrameOutputPtr>> entries_;
+  ByFrame<Arrived> outputs_;
+  std::int64_t next_arrival_ = 0;
 };
 
 // Points in pixels of the network's input, already moved by half a pixel; a box is two of them.
@@ -90,31 +123,31 @@ struct ClickedPoints {
 // inference state: sam2/sam2_video_predictor.py.
 struct TrackedObject {
   std::int64_t handle = 0;
-  std::int64_t batch = 0;   // objects of one number run as one batch; see SessionRules
-  bool is_masklet = false;  // of a text, which says when it is tracked
-  std::map<std::int64_t, ClickedPoints> points;  // by frame
-  std::set<std::int64_t> mask_frames;            // frames whose prompt is a mask
-  OrderedOutputs cond_frame_outputs;             // of frames with prompts
-  std::map<std::int64_t, FrameOutputPtr> non_cond_frame_outputs;
+  std::int64_t batch = 0;         // objects of one number run as one batch; see ObjectBatches
+  bool is_masklet = false;        // of a text, which says when it is tracked
+  ByFrame<ClickedPoints> points;  // prompts
+  FrameSet mask_frames;           // frames whose prompt is a mask
+  FrameOutputs cond_frame_outputs;  // of frames with prompts
+  FrameOutputs non_cond_frame_outputs;
   // Outputs of prompts since the last propagation.
-  OrderedOutputs temp_cond, temp_non_cond;
-  std::map<std::int64_t, bool> frames_tracked;  // to whether it was in reverse
+  FrameOutputs temp_cond, temp_non_cond;
+  ByFrame<bool> frames_tracked;  // to whether it was in reverse
 
   // The output of tracking: as a frame with prompts first. Null: none.
-  FrameOutput* tracked_output(std::int64_t frame) const;
+  const FrameOutput* tracked_output(std::int64_t frame) const;
   // The same after that of a prompt.
-  FrameOutput* latest_output(std::int64_t frame, bool is_cond) const;
+  const FrameOutput* latest_output(std::int64_t frame, bool is_cond) const;
   bool has_prompt() const { return !cond_frame_outputs.empty() || !temp_cond.empty(); }
   bool is_prompted(std::int64_t frame) const {
     return points.contains(frame) || mask_frames.contains(frame);
   }
+  // Frames with prompts.
+  FrameSet prompted_frames() const;
   // Forgets the prompts of a frame, and what they gave since the last propagation.
   void clear_prompts(std::int64_t frame);
   // What earlier prompts of the frame gave stays as an output of tracking, and the frame counts as
   // one that was never tracked.
   void downgrade(std::int64_t frame);
-  std::vector<std::int64_t> cond_frames() const;
-  std::vector<std::int64_t> non_cond_frames() const;
 };
 
 }  // namespace sam_rlx

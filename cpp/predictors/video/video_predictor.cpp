@@ -12,7 +12,7 @@ void VideoPredictor::begin() {
   const InUse guard(busy_, "VideoPredictor");
   if (is_open_) {
     State before = committed_;
-    texts_.restore(before.texts);
+    texts_.restore(std::move(before.texts));
     session_.restore(std::move(before.session));
     next_handle_ = before.next_handle;
     num_pushed_ = before.num_pushed;
@@ -46,11 +46,11 @@ std::unique_ptr<VideoPredictor> VideoPredictor::clone() {
   if (!texts_.empty()) {
     fail<UnsupportedError>("copy of a session", "one without texts", "texts");
   }
-  auto other = std::make_unique<VideoPredictor>(session_.shared_model(), session_.num_threads(),
-                                                session_.options());
+  auto other = std::make_unique<VideoPredictor>(session_.step().shared_model(), session_.num_threads(),
+                                                session_.options(), session_.step().num_frames());
   SessionState state = session_.state();
   state.frames = {};
-  other->session_.set_num_frames(session_.num_frames());
+  for (auto& object : state.objects) object = object.clone();
   other->session_.restore(std::move(state));
   other->texts_.restore(texts_.state());
   other->next_handle_ = next_handle_;
@@ -67,40 +67,40 @@ VideoPredictor::Published VideoPredictor::published() const {
 
 // ---------------------------------------------------------------- prompts
 
-bool VideoPredictor::add_points(const VideoSession::PointPrompt& prompt) {
-  const bool is_cond = change([&](VideoSession& session) { return session.add_points(prompt); });
+bool VideoPredictor::add_points(const PointPrompt& prompt) {
+  const bool is_cond = change([&](TrackedObjects& session) { return session.add_points(prompt); });
   take_handle(prompt.handle);
   return is_cond;
 }
 
 bool VideoPredictor::add_mask(std::int64_t frame, std::int64_t handle, ConstView mask) {
   const bool is_cond =
-      change([&](VideoSession& session) { return session.add_mask(frame, handle, mask); });
+      change([&](TrackedObjects& session) { return session.add_mask(frame, handle, mask); });
   take_handle(handle);
   return is_cond;
 }
 
 void VideoPredictor::add_object(std::int64_t handle) {
-  change([&](VideoSession& session) { session.add_object(handle); });
+  change([&](TrackedObjects& session) { session.add_object(handle); });
   take_handle(handle);
 }
 
 void VideoPredictor::remove_object(std::int64_t handle) {
-  change([&](VideoSession& session) {
+  change([&](TrackedObjects& session) {
     if (texts_.knows(handle)) return texts_.remove_object(handle);
-    session.remove_object(handle);
+    session.remove(handle);
   });
 }
 
 void VideoPredictor::reset() {
-  change([&](VideoSession& session) {
+  change([&](TrackedObjects& session) {
     session.reset();
     texts_.reset();
   });
   next_handle_ = 0;
 }
 
-void VideoPredictor::refine(const VideoSession::PointPrompt& prompt, bool may_be_new) {
+void VideoPredictor::refine(const PointPrompt& prompt, bool may_be_new) {
   const InUse guard(busy_, "VideoPredictor");
   texts_.refine(prompt, may_be_new);
   take_handle(prompt.handle);
@@ -147,8 +147,8 @@ std::int64_t VideoPredictor::first_frame() const {
   std::vector<std::int64_t> frames;
   for (const auto& object : session_.objects()) {
     if (object->is_masklet) continue;
-    for (const std::int64_t frame : object->cond_frames()) frames.push_back(frame);
-    for (const auto& entry : object->temp_cond) frames.push_back(entry.first);
+    for (const auto& entry : object->cond_frame_outputs) frames.push_back(entry.frame);
+    for (const auto& entry : object->temp_cond) frames.push_back(entry.frame);
   }
   for (const VideoTexts::Text& text : texts_.texts()) frames.push_back(text.first);
   if (frames.empty()) fail<StateError>("propagate", "an object with prompts or a text", "none");
@@ -175,7 +175,7 @@ Propagation VideoPredictor::text_propagation(const Range& range) {
   Propagation result{.frame = range.start.value_or(*first) - (range.reverse ? 1 : 0),
                      .left = range.count,
                      .reverse = range.reverse,
-                     .text_work = next_text_work(texts_.actions(), session_.num_frames())};
+                     .text_work = next_text_work(texts_.actions(), session_.step().num_frames())};
   texts_.note(
       {.frame = range.start, .handles = result.text_work.handles, .work = result.text_work.kind});
   return result;
@@ -192,7 +192,7 @@ void VideoPredictor::track(const Propagation& propagation) {
 PropagationStep VideoPredictor::next(Propagation& propagation) {
   const InUse guard(busy_, "VideoPredictor");
   const std::int64_t frame = propagation.frame;
-  const std::optional<std::int64_t> count = session_.num_frames();
+  const std::optional<std::int64_t> count = session_.step().num_frames();
   if (frame < 0 || (count && frame >= *count) || propagation.left == 0) propagation.ended = true;
   if (!propagation.ended) {
     const HandleSet* const only = propagation.only ? &*propagation.only : nullptr;

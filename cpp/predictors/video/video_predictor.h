@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/in_use.h"
-#include "predictors/video/video_session.h"
+#include "predictors/video/tracked_objects.h"
 #include "predictors/video/video_texts.h"
 
 namespace sam_rlx {
@@ -37,20 +37,21 @@ struct PropagationStep {
 };
 
 // A session for callers: one call at a time. The order of prompts, memories and tracking is here;
-// SessionRules, VideoSession and VideoTexts say what each does. Frames are given when they are
+// SessionRules, TrackedObjects and VideoTexts say what each does. Frames are given when they are
 // asked for.
 class VideoPredictor {
  public:
-  VideoPredictor(std::shared_ptr<const Model> model, int num_threads, const VideoOptions& options)
-      : session_(std::move(model), num_threads, options), texts_(session_) {
+  VideoPredictor(std::shared_ptr<const Model> model, int num_threads, const VideoOptions& options,
+                 std::optional<std::int64_t> num_frames)
+      : session_(std::move(model), num_threads, options, num_frames), texts_(session_) {
     commit();
   }
 
   // These never change.
   const Model& model() const { return session_.model(); }
   int num_threads() const { return session_.num_threads(); }
-  std::int64_t side() const { return session_.side(); }
-  bool wants_squares() const { return session_.wants_squares(); }
+  std::int64_t side() const { return session_.step().side(); }
+  bool wants_squares() const { return session_.step().wants_squares(); }
 
   // Returns work(session), which may change the session: one that fails leaves it as it was.
   template <class Work>
@@ -98,14 +99,14 @@ class VideoPredictor {
   std::int64_t next_handle() const { return next_handle_; }
   // What errors call an object.
   void set_label(std::int64_t handle, std::string label) { labels_[handle] = std::move(label); }
-  bool add_points(const VideoSession::PointPrompt& prompt);
+  bool add_points(const PointPrompt& prompt);
   bool add_mask(std::int64_t frame, std::int64_t handle, ConstView mask);
   // One without prompts.
   void add_object(std::int64_t handle);
   // One that prompts show, or that a text names.
   void remove_object(std::int64_t handle);
   // Points on an object that a text named: see VideoTexts::refine.
-  void refine(const VideoSession::PointPrompt& prompt, bool may_be_new);
+  void refine(const PointPrompt& prompt, bool may_be_new);
   // Numbers of objects begin with 0 again.
   void reset();
   // Searches a frame for the last text.
@@ -146,7 +147,7 @@ class VideoPredictor {
   void track(const Propagation& propagation);
   void take_handle(std::int64_t handle) { next_handle_ = std::max(next_handle_, handle + 1); }
 
-  VideoSession session_;
+  TrackedObjects session_;
   VideoTexts texts_;
   std::int64_t next_handle_ = 0, num_pushed_ = 0;
   std::map<std::int64_t, std::string> labels_;

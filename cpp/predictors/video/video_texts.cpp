@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 
@@ -23,23 +24,19 @@ std::int64_t VideoTexts::delay() const {
 }
 
 VideoTexts::State VideoTexts::state() const {
-  State state{.texts = {}, .names = names_, .next_name = next_name_, .actions = actions_};
-  for (const Text& text : texts_) {
-    state.texts.emplace_back(text, text.tracker->state());
-  }
+  State state{.texts = texts_, .names = names_, .next_name = next_name_, .actions = actions_};
+  for (const Text& text : texts_) state.masklets.push_back(text.tracker->state());
   return state;
 }
 
-void VideoTexts::restore(const State& state) {
-  std::vector<Text> texts;
-  for (const auto& [text, masklets] : state.texts) {
-    texts.push_back(text);
-    text.tracker->restore(masklets);
+void VideoTexts::restore(State state) noexcept {
+  texts_ = std::move(state.texts);
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    texts_[i].tracker->restore(std::move(state.masklets[i]));
   }
-  texts_ = std::move(texts);
-  names_ = state.names;
+  names_ = std::move(state.names);
   next_name_ = state.next_name;
-  actions_ = state.actions;
+  actions_ = std::move(state.actions);
 }
 
 void VideoTexts::reset() {
@@ -60,7 +57,7 @@ VideoTexts::Text* VideoTexts::text_of(std::int64_t handle) const {
 
 void VideoTexts::add(MaskletPrompt prompt, const MaskletConfig& config, std::int64_t first) {
   Text text;
-  text.tracker = std::make_shared<MaskletTracker>(session_, std::move(prompt), config);
+  text.tracker = std::make_shared<MaskletTracker>(objects_, std::move(prompt), config);
   text.first = first;
   texts_.push_back(std::move(text));
 }
@@ -74,7 +71,7 @@ void VideoTexts::search_for(Text& text, const Search& search) {
   }
 }
 
-void VideoTexts::refine(const VideoSession::PointPrompt& prompt, bool may_be_new) {
+void VideoTexts::refine(const PointPrompt& prompt, bool may_be_new) {
   Text* text = text_of(prompt.handle);
   const bool is_new = text == nullptr;
   if (is_new && may_be_new && !empty()) text = &texts_.back();
@@ -120,8 +117,8 @@ std::optional<std::int64_t> VideoTexts::first_result() const {
   std::optional<std::int64_t> first;
   for (const Text& text : texts_) {
     const auto& results = text.tracker->state().results;
-    if (!results.empty())
-      first = std::min(first.value_or(results.begin()->first), results.begin()->first);
+    if (results.empty()) continue;
+    first = std::min(first.value_or(results.begin()->frame), results.begin()->frame);
   }
   return first;
 }

@@ -4,13 +4,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
-#include <utility>
 #include <vector>
 
 #include "predictors/video/masklet_tracker.h"
 #include "predictors/video/text_actions.h"
-#include "predictors/video/video_session.h"
+#include "predictors/video/tracked_objects.h"
 
 namespace sam_rlx {
 
@@ -22,26 +20,27 @@ class VideoTexts {
   struct Text {
     std::shared_ptr<MaskletTracker> tracker;
     std::int64_t first = 0;       // the frame it was given on
-    std::set<std::int64_t> done;  // frames that propagation has searched
+    FrameSet done;                // frames that propagation has searched
     // By object that was clicked: frames that it was tracked on since then.
-    std::map<std::int64_t, std::set<std::int64_t>> refined;
+    std::map<std::int64_t, FrameSet> refined;
   };
   // All that calls change.
   struct State {
-    std::vector<std::pair<Text, MaskletState>> texts;
-    std::map<std::int64_t, std::int64_t> names;  // by object
+    std::vector<Text> texts = {};
+    std::vector<MaskletState> masklets = {};          // of each text
+    std::map<std::int64_t, std::int64_t> names = {};  // by object
     std::int64_t next_name = 0;
-    std::vector<TextAction> actions;
+    std::vector<TextAction> actions = {};
   };
 
-  explicit VideoTexts(VideoSession& session) : session_(session) {}
+  explicit VideoTexts(TrackedObjects& objects) : objects_(objects) {}
 
   bool empty() const { return texts_.empty(); }
   const std::vector<Text>& texts() const { return texts_; }
   // Frames that are held back, since objects may turn out to be errors of the detector.
   std::int64_t delay() const;
   State state() const;
-  void restore(const State& state);
+  void restore(State state) noexcept;
   void reset();
 
   // ---- names. No object that is found gets one below this.
@@ -60,7 +59,7 @@ class VideoTexts {
   // For the last text.
   void search_last(const Search& search) { search_for(texts_.back(), search); }
   // With `may_be_new` an object that no text named is one of the last text, named by its number.
-  void refine(const VideoSession::PointPrompt& prompt, bool may_be_new = false);
+  void refine(const PointPrompt& prompt, bool may_be_new = false);
   void remove_object(std::int64_t handle);
 
   // ---- what was done. Clicks note themselves.
@@ -80,9 +79,9 @@ class VideoTexts {
   static std::vector<std::int64_t> pending(const Text& text, std::int64_t index);
   void do_missing(const Search& search);
   void drop_forgotten();
-  bool streaming() const { return session_.options().streaming; }
+  bool streaming() const { return objects_.options().streaming; }
 
-  VideoSession& session_;
+  TrackedObjects& objects_;
   mutable std::vector<Text> texts_;
   std::map<std::int64_t, std::int64_t> names_;
   std::int64_t next_name_ = 0;

@@ -37,9 +37,7 @@ def begin_session(
     model: Model, images: SquareFrames, options: dict[str, Any]
 ) -> _core.VideoPredictor:
     """Make a session on frames, all of whose results are kept."""
-    session = _core.VideoPredictor(model.core, 0, {"history": -1, **options})
-    session.num_frames = len(images)
-    return session
+    return _core.VideoPredictor(model.core, 0, {"history": -1, **options}, len(images))
 
 
 def as_index(name: str, value: Any) -> int:

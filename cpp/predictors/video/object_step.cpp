@@ -1,0 +1,252 @@
+#include "predictors/video/object_step.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "layers/position_encoding.h"
+#include "models/sam3/memory_selection.h"
+#include "ops/elementwise.h"
+#include "masks/small_regions.h"
+#include "masks/overlap.h"
+
+namespace sam_rlx {
+namespace {
+
+ConstView as_batch(ConstView map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
+View as_batch(View map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
+
+}  // namespace
+
+ObjectStep::ObjectStep(std::shared_ptr<const Model> model, const VideoOptions& options,
+                       std::optional<std::int64_t> num_frames)
+    : model_(std::move(model)),
+      options_(options),
+      num_frames_(num_frames),
+      front_end_(ImageFrontEnd::make(model_)) {
+  // heads() raises UnsupportedError when the model cannot follow objects.
+  if (!heads().config.memory) {
+    fail<UnsupportedError>("VideoPredictor", "a model with memory weights",
+                           "an image model without them, such as transformers' Sam2Model");
+  }
+  if (options_.resize) front_end_->check(*options_.resize);
+  if (num_frames && (*num_frames < 1 || *num_frames > sam2::kMaxFrames)) {
+    fail("num_frames", "1 to " + std::to_string(sam2::kMaxFrames), std::to_string(*num_frames));
+  }
+  const PositionEmbeddingSine encoding{.num_pos_feats = heads().config.mem_dim()};
+  const std::int64_t g = heads().config.base.grid();
+  maskmem_pos_enc_ = encoding.dense(g, g);
+}
+
+bool ObjectStep::wants_squares() const {
+  return !options_.resize && options_.frames == FrameKind::kClip && rules().resizes.clip_decoder;
+}
+
+void ObjectStep::encode(Context& ctx, const ImageView& image, bool with_detector,
+                        EncodedFrame& frame) const {
+  front_end_->encode(
+      ctx, image, options_.resize.value_or(rules().resizes.of(options_.frames)),
+      {.clicks = &frame.features, .detector = with_detector ? &frame.detector : nullptr});
+  frame.has_detector = with_detector;
+}
+
+// ---------------------------------------------------------------- what the object attends to
+
+std::vector<std::int64_t> ObjectStep::choose_frames(const TrackedObject& object, std::int64_t frame,
+                                                    bool reverse) const {
+  const FrameOutputs& outputs = object.non_cond_frame_outputs;
+  auto next = outputs.from(reverse ? frame + 1 : frame);
+  const auto nearest = [&]() -> std::optional<sam3::ScoredFrame> {
+    if (next == (reverse ? outputs.end() : outputs.begin())) return std::nullopt;
+    const auto& [t, value] = reverse ? *next++ : *--next;
+    return sam3::ScoredFrame{t, value.output->eff_iou_score};
+  };
+  return sam3::frame_filter(
+      {.frame_idx = frame,
+       .num_frames = num_frames_.value_or(sam2::kMaxFrames),
+       .track_in_reverse = reverse,
+       .max_obj_ptrs_in_encoder = heads().config.memory_bank.max_obj_ptrs_in_encoder},
+      nearest);
+}
+
+sam2::MemoryChoice ObjectStep::choose_memory(const Target& target) const {
+  const TrackedObject& object = target.object;
+  const std::vector<std::int64_t> cond = object.cond_frame_outputs.frames_by_arrival();
+  std::vector<std::int64_t> chosen;
+  sam2::MemoryQuery query{.frame_idx = target.frame.index,
+                          .num_frames = num_frames_.value_or(sam2::kMaxFrames),
+                          .track_in_reverse = target.reverse,
+                          .cond_frames = cond,
+                          .is_tracked = [&](std::int64_t frame) {
+                            return object.non_cond_frame_outputs.find(frame) != nullptr;
+                          }};
+  if (options_.use_memory_selection) {
+    chosen = choose_frames(object, target.frame.index, target.reverse);
+    query.chosen_frames = chosen;
+  }
+  return sam2::select_memory(heads().config.memory_bank, query);
+}
+
+// Features of the frame with what the object left behind on others.
+View ObjectStep::condition(Context& ctx, const Target& target) const {
+  EncodedFrame& frame = target.frame;
+  const Tensor& embedding = frame.features.embedding;
+  if (target.is_init_cond_frame) return heads().add_no_mem_embed(ctx, embedding);
+  const sam2::MemoryChoice choice = choose_memory(target);
+  if (choice.maps.empty() && choice.pointers.empty()) {
+    return heads().add_no_mem_embed(ctx, embedding);
+  }
+  if (!frame.has_begun) {
+    const Workspace::Scope scratch(ctx.workspace);
+    const Shape positions{embedding.shape().rows(), embedding.shape().last()};
+    const ConstView encoding = front_end_->vision_pos_enc();
+    const View begun = heads().memory_attention.begin(ctx, embedding.view().reshape(positions),
+                                                      encoding.reshape(positions));
+    if (frame.begun.shape() != positions) frame.begun = Tensor(positions);
+    copy_(ctx, frame.begun, begun);
+    frame.has_begun = true;
+  }
+  const sam2::MemoryLookup lookup = [&](std::int64_t index, bool conditioning) {
+    const FrameOutput& output = *(conditioning ? target.object.cond_frame_outputs
+                                               : target.object.non_cond_frame_outputs)
+                                     .find(index);
+    return sam2::FrameMemory{.maskmem_features = output.maskmem_features,
+                             .obj_ptr = output.obj_ptr};
+  };
+  return heads().prepare_memory_conditioned_features(ctx, frame.begun, maskmem_pos_enc_, choice,
+                                                     lookup);
+}
+
+// ---------------------------------------------------------------- one object
+
+FrameOutput ObjectStep::output_of(const sam2::SamOutputs& outputs) const {
+  Tensor low_res = Tensor::copy_of(outputs.low_res_mask);
+  if (options_.fill_hole_area > 0 && !rules().fill_video_masks) {
+    fill_holes_(low_res, options_.fill_hole_area);
+  }
+  return {.obj_ptr = Tensor::copy_of(outputs.obj_ptr),
+          .low_res_mask = std::move(low_res),
+          .object_score_logits = outputs.object_score_logits,
+          .iou_prediction = outputs.iou_prediction};
+}
+
+SharedTensor ObjectStep::encode_memory(Context& ctx, const EncodedFrame& frame,
+                                       const Seen& seen) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View features =
+      heads().encode_new_memory(ctx, {.pix_feat = frame.features.embedding,
+                                      .mask = seen.mask,
+                                      .object_score_logits = seen.object_score_logits,
+                                      .is_mask_from_pts = seen.from_prompt});
+  if (options_.bfloat16_memory) round_to_bfloat16_(features);
+  return Tensor::copy_of(features);
+}
+
+FrameOutput ObjectStep::run_points(Context& ctx, const Target& target, const ClickedPoints& points,
+                                   const FrameOutput* before) const {
+  const auto count = static_cast<std::int64_t>(points.labels.size());
+  const View features = condition(ctx, target);
+  sam::Prompt prompt{.points = points.coords.data(),
+                     .labels = points.labels.data(),
+                     .num_points = count,
+                     .has_points = true};
+  if (before != nullptr) {
+    const View logits = ctx.workspace.floats(before->low_res_mask.shape());
+    sam2::clamp_prompt_logits(before->low_res_mask, logits);
+    prompt.mask = logits;
+  }
+  ctx.check_interrupt();
+  return output_of(heads().forward_sam_heads(
+      ctx, {.backbone_features = features,
+            .high_res = target.frame.features.high_res,
+            .prompt = prompt,
+            .multimask_output = heads().use_multimask(target.is_init_cond_frame, count)}));
+}
+
+FrameOutput ObjectStep::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask) const {
+  return output_of(
+      heads().use_mask_as_output(ctx, frame.features.embedding, frame.features.high_res, mask));
+}
+
+FrameOutput ObjectStep::run_tracking(Context& ctx, const Target& target,
+                                     bool run_mem_encoder) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View features = condition(ctx, target);
+  ctx.check_interrupt();
+  const sam2::SamOutputs outputs =
+      heads().forward_sam_heads(ctx, {.backbone_features = features,
+                                      .high_res = target.frame.features.high_res,
+                                      .multimask_output = heads().use_multimask(false, 0)});
+  FrameOutput output = output_of(outputs);
+  // The memory is made of the mask as it was before its holes were filled.
+  if (run_mem_encoder) {
+    output.maskmem_features = encode_memory(
+        ctx, target.frame,
+        {.mask = outputs.low_res_mask, .object_score_logits = output.object_score_logits});
+  }
+  return output;
+}
+
+ObjectStep::OutputShapes ObjectStep::output_shapes() const {
+  const sam2::HeadsConfig& config = heads().config;
+  const std::int64_t g = config.base.grid();
+  return {{g, g, config.mem_dim()}, {config.hidden_dim()}, {4 * g, 4 * g}};
+}
+
+// ---------------------------------------------------------------- outputs at the size of the video
+
+MaskGeometry ObjectStep::mask_geometry(Size hw) const {
+  const std::int64_t low = model_->info().mask_side;
+  return {.low_height = low, .low_width = low, .height = hw.height, .width = hw.width};
+}
+
+// (H, W)
+void ObjectStep::logits_of(Context& ctx, const FrameOutput& output, Size hw, View out) const {
+  if (output.video_mask != nullptr) {
+    std::transform(
+        output.video_mask->begin(), output.video_mask->end(), out.data,
+        [](std::uint8_t bit) { return bit != 0 ? -sam2::kNoObjScore : sam2::kNoObjScore; });
+    return;
+  }
+  const Workspace::Scope scratch(ctx.workspace);
+  postprocess_masks(ctx, as_batch(output.low_res_mask.view()), mask_geometry(hw), as_batch(out));
+}
+
+void ObjectStep::upscale(Context& ctx, Outputs outputs, Size hw, View out) const {
+  const auto count = static_cast<std::int64_t>(outputs.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    logits_of(ctx, *outputs[static_cast<std::size_t>(i)], hw, out[i]);
+  }
+  if (options_.non_overlap_masks) apply_non_overlapping_constraints_(ctx, out);
+  if (rules().fill_video_masks && options_.fill_hole_area > 0) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      remove_small_components_(out[i], options_.fill_hole_area);
+    }
+  }
+}
+
+void ObjectStep::binarize(Context& ctx, Outputs outputs, Size hw, std::uint8_t* out) const {
+  const float threshold = model_->info().mask_threshold;
+  const bool filled = rules().fill_video_masks && options_.fill_hole_area > 0;
+  if (filled || (options_.non_overlap_masks && outputs.size() > 1)) {
+    const Workspace::Scope scratch(ctx.workspace);
+    const View logits = ctx.workspace.floats(
+        {static_cast<std::int64_t>(outputs.size()), hw.height, hw.width});
+    upscale(ctx, outputs, hw, logits);
+    std::transform(logits.data, logits.data + logits.numel(), out,
+                   [&](float logit) { return static_cast<std::uint8_t>(logit > threshold); });
+    return;
+  }
+  for (const FrameOutput* const output : outputs) {
+    if (output->video_mask != nullptr) {
+      std::copy(output->video_mask->begin(), output->video_mask->end(), out);
+    } else {
+      const Workspace::Scope scratch(ctx.workspace);
+      binarize_masks(ctx, as_batch(output->low_res_mask.view()), mask_geometry(hw), threshold, out);
+    }
+    out += hw.height * hw.width;
+  }
+}
+
+}  // namespace sam_rlx

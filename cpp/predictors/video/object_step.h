@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/context.h"
+#include "core/image.h"
+#include "loading/model.h"
+#include "models/sam2/memory_bank.h"
+#include "models/sam2/sam2.h"
+#include "masks/geometry.h"
+#include "predictors/image/image_front_end.h"
+#include "predictors/video/frame_cache.h"
+#include "predictors/video/tracked_object.h"
+#include "predictors/video/video_options.h"
+
+namespace sam_rlx {
+
+// The network of a session: one object on one frame. It keeps no objects; what it gives is kept by
+// others. Upstream: sam2/modeling/sam2_base.py, SAM2Base.track_step.
+class ObjectStep {
+ public:
+  // num_frames: none, if the video has no known end.
+  ObjectStep(std::shared_ptr<const Model> model, const VideoOptions& options,
+             std::optional<std::int64_t> num_frames);
+
+  const Model& model() const { return *model_; }
+  const std::shared_ptr<const Model>& shared_model() const { return model_; }
+  const VideoOptions& options() const { return options_; }
+  const SessionRules& rules() const { return model_->family().session; }
+  const sam2::Sam2Heads& heads() const { return front_end_->heads(); }
+  std::int64_t side() const { return front_end_->side(); }
+  std::optional<std::int64_t> num_frames() const { return num_frames_; }
+  // Whether frames come as squares of that side, resized where they were decoded.
+  bool wants_squares() const;
+
+  // ---- a frame
+  void encode(Context& ctx, const ImageView& image, bool with_detector, EncodedFrame& frame) const;
+
+  // ---- an object on it
+  struct Target {
+    EncodedFrame& frame;
+    const TrackedObject& object;
+    bool is_init_cond_frame = false;  // a prompt on a frame that was never tracked
+    bool reverse = false;
+  };
+  FrameOutput run_points(Context& ctx, const Target& target, const ClickedPoints& points,
+                         const FrameOutput* before) const;
+  // mask (S, S) of zeros and ones, at the side that the mask downsampler wants.
+  FrameOutput run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask) const;
+  FrameOutput run_tracking(Context& ctx, const Target& target, bool run_mem_encoder) const;
+  // mask: logits of any size.
+  struct Seen {
+    ConstView mask;
+    float object_score_logits = 0.0F;
+    bool from_prompt = false;
+  };
+  SharedTensor encode_memory(Context& ctx, const EncodedFrame& frame, const Seen& seen) const;
+
+  // ---- what the object attends to
+  sam2::MemoryChoice choose_memory(const Target& target) const;
+  // With memory selection: tracked frames of an object that are worth remembering on another one.
+  std::vector<std::int64_t> choose_frames(const TrackedObject& object, std::int64_t frame,
+                                          bool reverse) const;
+
+  // ---- outputs at the size of the video
+  using Outputs = std::span<const FrameOutput* const>;
+  void upscale(Context& ctx, Outputs outputs, Size hw, View out) const;             // (K, H, W)
+  void binarize(Context& ctx, Outputs outputs, Size hw, std::uint8_t* out) const;  // (K, H, W)
+
+  // Of the tensors of an output.
+  struct OutputShapes {
+    Shape maskmem_features, obj_ptr, low_res_mask;
+  };
+  OutputShapes output_shapes() const;
+
+ private:
+  View condition(Context& ctx, const Target& target) const;
+  FrameOutput output_of(const sam2::SamOutputs& outputs) const;
+  MaskGeometry mask_geometry(Size hw) const;
+  void logits_of(Context& ctx, const FrameOutput& output, Size hw, View out) const;
+
+  std::shared_ptr<const Model> model_;
+  VideoOptions options_;
+  std::optional<std::int64_t> num_frames_;
+  std::unique_ptr<const ImageFrontEnd> front_end_;
+  Tensor maskmem_pos_enc_;  // (g, g, mem_dim)
+};
+
+}  // namespace sam_rlx
