@@ -303,31 +303,41 @@ void VideoSession::upscale(const std::vector<Shown>& objects, View out) {
 }
 
 void VideoSession::binarize(const std::vector<Shown>& objects, std::uint8_t* out) {
-  const float threshold = model_->info().mask_threshold;
-  const std::int64_t positions = state_.orig_hw->height * state_.orig_hw->width;
-  const bool filled = rules().fill_video_masks && options_.fill_hole_area > 0;
-  if (filled || (options_.non_overlap_masks && objects.size() > 1)) {
-    const auto count = static_cast<std::int64_t>(objects.size());
-    const Workspace::Scope scratch(workspace_);
-    const View logits = workspace_.floats({count, state_.orig_hw->height, state_.orig_hw->width});
-    upscale(objects, logits);
-    std::transform(logits.data, logits.data + logits.numel(), out,
-                   [&](float logit) { return static_cast<std::uint8_t>(logit > threshold); });
+  const auto [height, width] = *state_.orig_hw;
+  Context ctx = context();
+  if (options_.non_overlap_masks && objects.size() > 1) {
+    std::vector<ObjectMask> masks;
+    for (const Shown& object : objects) {
+      const FrameOutput& output = *object.output;
+      const bool is_given = output.video_mask != nullptr;
+      masks.push_back({.low_res = is_given ? nullptr : output.low_res_mask.data(),
+                       .given = is_given ? output.video_mask->data() : nullptr});
+    }
+    binarize_apart(ctx, masks, -sam2::kNoObjScore, mask_geometry(),
+                   model_->info().mask_threshold, out);
+  } else {
+    std::uint8_t* next = out;
+    for (const Shown& object : objects) {
+      binarize_one(ctx, *object.output, next);
+      next += height * width;
+    }
+  }
+  if (!rules().fill_video_masks || options_.fill_hole_area == 0) return;
+  for (std::size_t i = 0; i < objects.size(); ++i, out += height * width) {
+    remove_small_components_(out, height, width, options_.fill_hole_area);
+  }
+}
+
+// (H, W) of the video.
+void VideoSession::binarize_one(Context& ctx, const FrameOutput& output, std::uint8_t* out) const {
+  if (output.video_mask != nullptr) {
+    std::copy(output.video_mask->begin(), output.video_mask->end(), out);
     return;
   }
-  Context ctx = context();
-  for (const Shown& object : objects) {
-    const FrameOutput& output = *object.output;
-    if (output.video_mask != nullptr) {
-      std::copy(output.video_mask->begin(), output.video_mask->end(), out);
-    } else {
-      const Workspace::Scope scratch(ctx.workspace);
-      const ConstView mask = output.low_res_mask;
-      binarize_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(),
-                     threshold, out);
-    }
-    out += positions;
-  }
+  const Workspace::Scope scratch(ctx.workspace);
+  const ConstView mask = output.low_res_mask;
+  binarize_masks(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), mask_geometry(),
+                 model_->info().mask_threshold, out);
 }
 
 }  // namespace sam_rlx

@@ -218,6 +218,7 @@ class VideoSession {
   std::set<std::int64_t> frames_to_choose(const TrackedObject& object, std::int64_t frame) const;
   MaskGeometry mask_geometry() const;
   void logits_of(Context& ctx, const FrameOutput& output, View out) const;
+  void binarize_one(Context& ctx, const FrameOutput& output, std::uint8_t* out) const;
 
   // What only batches do: video_batch.cpp.
   std::vector<TrackedObject*> members_of(std::int64_t batch) const;
