@@ -26,7 +26,7 @@
 //   rle_encode(mask) -> counts              rle_decode(counts, (h, w)) -> mask
 //   rle_to_string(counts) -> bytes          rle_from_string(bytes) -> counts
 //   brush_code(mask) -> bytes of Label Studio
-//   mask_to_polygons(mask, holes) -> [[x0, y0, ...], ...]
+//   mask_to_polygons(mask, holes), rle_to_polygons(counts, (h, w), holes) -> [[x0, y0, ...], ...]
 //   polygons_to_mask([[x0, y0, ...], ...], (h, w)) -> mask, what any of them covers
 //   remove_small_regions(mask, area, "holes" | "islands") -> (mask, changed)
 //   remove_small_mask_regions(low_res (K, h, w), hole area, sprinkle area, threshold) -> logits
@@ -44,11 +44,6 @@ namespace {
 
 using Pair = std::pair<std::int64_t, std::int64_t>;
 using Sides = std::array<std::int64_t, 4>;
-
-py::array_t<std::uint32_t> rle_encode(const MaskArray& mask) {
-  const std::uint8_t* const pixels = mask_bytes(mask);
-  return counts_array(encode_rle(pixels, mask.shape(0), mask.shape(1), mask.shape(1)));
-}
 
 py::bytes rle_to_string(const Array<std::uint32_t>& counts) {
   return compress_counts({counts.data(), counts.data() + counts.size()});
@@ -68,13 +63,19 @@ py::bytes brush_code(const MaskArray& mask) {
   return py::bytes(code);
 }
 
-std::vector<std::vector<double>> polygons(const MaskArray& mask, bool holes) {
+std::vector<std::vector<double>> polygons(const Rle& mask, bool holes) {
+  const GilRelease release;
   std::vector<std::vector<double>> lists;
-  for (const Polygon& polygon :
-       mask_to_polygons(mask_bytes(mask), mask.shape(0), mask.shape(1), holes)) {
+  for (const Polygon& polygon : mask_to_polygons(mask, holes)) {
     lists.emplace_back(polygon.begin(), polygon.end());
   }
   return lists;
+}
+
+Rle encoded(const MaskArray& mask) {
+  const std::uint8_t* const pixels = mask_bytes(mask);
+  const GilRelease release;
+  return encode_rle(pixels, mask.shape(0), mask.shape(1), mask.shape(1));
 }
 
 py::array_t<bool> polygons_to_mask(const std::vector<std::vector<double>>& polygons, Pair size) {
@@ -124,8 +125,7 @@ py::array_t<float> remove_small_mask_regions(const Array<float>& low_res, double
 }
 
 py::tuple mask_to_box(const MaskArray& mask) {
-  const std::uint8_t* const pixels = mask_bytes(mask);
-  const PixelBox box = rle_box(encode_rle(pixels, mask.shape(0), mask.shape(1), mask.shape(1)));
+  const PixelBox box = rle_box(encoded(mask));
   return py::make_tuple(box.x0, box.y0, box.x1, box.y1);
 }
 
@@ -242,7 +242,9 @@ py::array postprocess(const Array<float>& low_res, Pair orig_hw, Pair input_hw, 
 }  // namespace
 
 void register_masks_api(py::module_& m) {
-  m.def("rle_encode", rle_encode, py::arg("mask"));
+  m.def(
+      "rle_encode", [](const MaskArray& mask) { return counts_array(encoded(mask)); },
+      py::arg("mask"));
   m.def(
       "rle_decode",
       [](const Array<std::uint32_t>& counts, Pair size) {
@@ -252,7 +254,16 @@ void register_masks_api(py::module_& m) {
   m.def("rle_to_string", rle_to_string, py::arg("counts"));
   m.def("rle_from_string", rle_from_string, py::arg("text"));
   m.def("brush_code", brush_code, py::arg("mask"));
-  m.def("mask_to_polygons", polygons, py::arg("mask"), py::arg("holes") = false);
+  m.def(
+      "mask_to_polygons",
+      [](const MaskArray& mask, bool holes) { return polygons(encoded(mask), holes); },
+      py::arg("mask"), py::arg("holes") = false);
+  m.def(
+      "rle_to_polygons",
+      [](const Array<std::uint32_t>& counts, Pair size, bool holes) {
+        return polygons(rle_from(counts, size), holes);
+      },
+      py::arg("counts"), py::arg("size"), py::arg("holes") = false);
   m.def("polygons_to_mask", polygons_to_mask, py::arg("polygons"), py::arg("size"));
   m.def("remove_small_regions", remove_regions, py::arg("mask"), py::arg("area"), py::arg("mode"));
   m.def("mask_to_box", mask_to_box, py::arg("mask"));

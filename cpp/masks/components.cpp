@@ -36,8 +36,15 @@ std::vector<Segment> find_segments(const Rle& mask, bool value) {
     while (position < end) {
       const std::int64_t x = position / mask.height, y = position % mask.height;
       const std::int64_t rows = std::min(mask.height - y, end - position);
-      segments.push_back({static_cast<std::int32_t>(x), static_cast<std::int32_t>(y),
-                          static_cast<std::int32_t>(y + rows - 1)});
+      const auto last = static_cast<std::int32_t>(y + rows - 1);
+      // Runs from outside may have empty ones between them.
+      const bool goes_on =
+          !segments.empty() && segments.back().x == x && segments.back().y1 + 1 == y;
+      if (goes_on) {
+        segments.back().y1 = last;
+      } else {
+        segments.push_back({static_cast<std::int32_t>(x), static_cast<std::int32_t>(y), last});
+      }
       position += rows;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "masks/overlap.h"
 #include "ops/resize.h"
 
 namespace sam_rlx {
@@ -43,8 +44,8 @@ struct RowPair {
   std::array<std::int32_t, 2> held{-1, -1};
 
   float* slot(std::int32_t y) const { return data + (y % 2) * width; }
-  // Whether row y must still be made.
-  bool claim(std::int32_t y) {
+  // Gives row y its slot. Whether another row was there: row y must be made.
+  bool replaces(std::int32_t y) {
     return std::exchange(held[static_cast<std::size_t>(y % 2)], y) != y;
   }
 };
@@ -74,7 +75,7 @@ class UpscaledRows {
   // Row y of the low-resolution mask, widened to the square.
   const float* stretched(std::int32_t y) {
     float* const slot = stretched_.slot(y);
-    if (stretched_.claim(y)) {
+    if (stretched_.replaces(y)) {
       resample_row(low_res_ + y * plan_.sizes.low_width, plan_.x_first, slot);
     }
     return slot;
@@ -92,7 +93,7 @@ class UpscaledRows {
   // Row y of the cropped square, at the final width.
   const float* finished(std::int32_t y) {
     float* const slot = finished_.slot(y);
-    if (finished_.claim(y)) resample_row(input_row(y), plan_.x_last, slot);
+    if (finished_.replaces(y)) resample_row(input_row(y), plan_.x_last, slot);
     return slot;
   }
 
@@ -154,6 +155,43 @@ void threshold_row(const float* x, std::int64_t count, float threshold, std::uin
   for (std::int64_t i = 0; i < count; ++i) out[i] = x[i] > threshold ? 1 : 0;
 }
 
+// Rows of the logits of several objects, one object after the other.
+class ObjectRows {
+ public:
+  ObjectRows(const UpscalePlan& plan, const std::vector<ObjectMask>& masks, float given_logit,
+             float* scratch)
+      : masks_(masks), width_(plan.sizes.width), given_logit_(given_logit), rows_(scratch) {
+    scratch += width_ * static_cast<std::int64_t>(masks.size());
+    for (const ObjectMask& mask : masks) {
+      upscaled_.emplace_back(plan, mask.low_res, scratch);
+      scratch += plan.scratch_floats();
+    }
+  }
+
+  // (K, width)
+  float* row(std::int64_t y) {
+    for (std::size_t k = 0; k < masks_.size(); ++k) {
+      float* const out = rows_ + static_cast<std::int64_t>(k) * width_;
+      if (masks_[k].low_res != nullptr) {
+        upscaled_[k].row(y, out);
+        continue;
+      }
+      const std::uint8_t* const given = masks_[k].given + y * width_;
+      std::transform(given, given + width_, out, [this](std::uint8_t bit) {
+        return bit != 0 ? given_logit_ : -given_logit_;
+      });
+    }
+    return rows_;
+  }
+
+ private:
+  const std::vector<ObjectMask>& masks_;
+  std::int64_t width_;
+  float given_logit_;
+  float* rows_;
+  std::vector<UpscaledRows> upscaled_;
+};
+
 }  // namespace
 
 void postprocess_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometry, View out) {
@@ -183,6 +221,30 @@ void binarize_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometr
                                    out + (mask * geometry.height + y) * width);
                    }
                  });
+}
+
+void binarize_apart(Context& ctx, const std::vector<ObjectMask>& masks, float given_logit,
+                    const MaskGeometry& geometry, float threshold, std::uint8_t* out) {
+  check("binarize_apart", geometry);
+  const Workspace::Scope scratch(ctx.workspace);
+  const UpscalePlan plan(ctx.workspace, geometry);
+  const auto count = static_cast<std::int64_t>(masks.size());
+  const std::int64_t height = geometry.height, width = geometry.width;
+  const std::int64_t floats = count * (plan.scratch_floats() + width);
+  float* const memory = ctx.workspace.array<float>(floats * std::max(ctx.num_threads, 1));
+  const std::int64_t blocks = (height + kMaskRows - 1) / kMaskRows;
+  parallel_for({ctx.num_threads, blocks, 1, 4 * count * kMaskRows * width * kNumberWork},
+               [&](std::int64_t block, std::int64_t /*end*/, int thread) {
+                 ObjectRows rows(plan, masks, given_logit, memory + floats * thread);
+                 const std::int64_t begin = block * kMaskRows;
+                 for (std::int64_t y = begin; y < std::min(begin + kMaskRows, height); ++y) {
+                   const View logits{rows.row(y), {count, 1, width}};
+                   apply_non_overlapping_constraints_(logits);
+                   for (std::int64_t k = 0; k < count; ++k) {
+                     threshold_row(logits[k].data, width, threshold, out + (k * height + y) * width);
+                   }
+                 }
+               });
 }
 
 void summarize_masks(Context& ctx, const std::vector<const float*>& low_res,

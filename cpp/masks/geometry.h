@@ -23,6 +23,18 @@ void postprocess_masks(Context& ctx, ConstView low_res, const MaskGeometry& geom
 void binarize_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometry, float threshold,
                     std::uint8_t* out);
 
+// A mask of one of several objects: logits (low_height, low_width), or, if they are null, bytes
+// (height, width) that stand for the logits `given_logit` and its negative.
+struct ObjectMask {
+  const float* low_res = nullptr;
+  const std::uint8_t* given = nullptr;
+};
+
+// As binarize_masks, after apply_non_overlapping_constraints_ on the upscaled logits of all
+// objects, which are made row by row and never kept.
+void binarize_apart(Context& ctx, const std::vector<ObjectMask>& masks, float given_logit,
+                    const MaskGeometry& geometry, float threshold, std::uint8_t* out);
+
 // What is left of an upscaled mask when its logits are not kept.
 struct MaskSummary {
   Rle rle;                      // of logit > threshold, in the frame

@@ -40,21 +40,29 @@ std::int64_t winner(ConstView masks, std::int64_t position) {
   return best;
 }
 
+// At positions [begin, end).
+void keep_largest_(View logits, std::int64_t begin, std::int64_t end) {
+  const std::int64_t count = logits.shape[0], positions = logits.shape[1] * logits.shape[2];
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t best = winner(logits, i);
+    for (std::int64_t k = 0; k < count; ++k) {
+      float& logit = logits.data[k * positions + i];
+      if (k != best) logit = std::min(logit, kSuppressedMaskLogit);
+    }
+  }
+}
+
 }  // namespace
 
 void apply_non_overlapping_constraints_(Context& ctx, View logits) {
   const std::int64_t count = logits.shape[0], positions = logits.shape[1] * logits.shape[2];
   if (count < 2) return;
   parallel_for({ctx.num_threads, positions, kOverlapGrain, 2 * count * kNumberWork},
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t best = winner(logits, i);
-                   for (std::int64_t k = 0; k < count; ++k) {
-                     float& logit = logits.data[k * positions + i];
-                     if (k != best) logit = std::min(logit, kSuppressedMaskLogit);
-                   }
-                 }
-               });
+               [&](std::int64_t begin, std::int64_t end, int) { keep_largest_(logits, begin, end); });
+}
+
+void apply_non_overlapping_constraints_(View logits) {
+  keep_largest_(logits, 0, logits.shape[1] * logits.shape[2]);
 }
 
 LastOccluded suppress_recently_occluded_(Context& ctx, View masks, const OcclusionQuery& query) {

@@ -16,6 +16,7 @@ constexpr float kSuppressedMaskLogit = -10.0F;
 // at most -10. The first of equal ones stays. Upstream:
 // SAM2Base._apply_non_overlapping_constraints.
 void apply_non_overlapping_constraints_(Context& ctx, View logits);
+void apply_non_overlapping_constraints_(View logits);  // by one thread
 
 // On which frame a masklet was last empty or suppressed.
 using LastOccluded = std::map<std::int64_t, std::int64_t>;

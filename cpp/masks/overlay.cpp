@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
+
+#include "core/error.h"
 
 namespace sam_rlx {
 namespace {
 
 constexpr std::int64_t kTile = 32;  // rows and columns that are drawn together
+constexpr int kMaxLine = 1024;
 constexpr Rgb kEdge{20, 20, 20}, kRim{255, 255, 255};
 
 // Rows or columns [begin, end).
@@ -34,12 +38,13 @@ class MaskPainter {
  public:
   MaskPainter(const PaintedMask& mask, std::int64_t height, std::int64_t width,
               const Overlay& overlay)
-      : mask_(mask), height_(height), width_(width), pitch_(width), opacity_(overlay.opacity) {
+      : mask_(mask), height_(height), width_(width), opacity_(overlay.opacity) {
     radius_ = static_cast<std::int64_t>(std::ceil(overlay.line));
-    if (mask.runs != nullptr) {
-      take_sides(rle_box(*mask.runs), rle_area(*mask.runs) > 0);
-    } else {
-      find_sides();
+    if (rle_area(*mask.runs) > 0) {
+      const PixelBox box = rle_box(*mask.runs);
+      sides_ = widened({{box.y0, box.y1 + 1}, {box.x0, box.x1 + 1}}, radius_,
+                       {{0, height_}, {0, width_}});
+      find_columns();
     }
     for (std::size_t c = 0; c < 3; ++c) {
       light_[c] = mask.color[c] + (255.0F - mask.color[c]) * 0.35F;
@@ -55,7 +60,7 @@ class MaskPainter {
     const std::int64_t first = rows.begin;
     rows = {std::max(rows.begin, sides_.rows.begin), std::min(rows.end, sides_.rows.end)};
     if (rows.begin >= rows.end) return;
-    if (mask_.runs != nullptr) decode({rows, sides_.columns}, decoded);
+    decode({rows, sides_.columns}, decoded);
     for (std::int64_t x = sides_.columns.begin; x < sides_.columns.end; x += kTile) {
       const Region tile{rows, {x, std::min(x + kTile, sides_.columns.end)}};
       float* const pixels = band + 3 * (width_ * (rows.begin - first) + x);
@@ -75,69 +80,52 @@ class MaskPainter {
  private:
   enum class Kind { kOutside, kInside, kMixed };
 
-  void find_sides() {
-    std::int64_t top = height_, bottom = -1, left = width_, right = -1;
-    for (std::int64_t y = 0; y < height_; ++y) {
-      const std::uint8_t* const row = mask_.pixels + y * width_;
-      std::int64_t first = 0, last = width_ - 1;
-      while (first + 8 <= width_ && eight(row + first) == 0) first += 8;
-      while (first < width_ && row[first] == 0) ++first;
-      if (first == width_) continue;
-      while (last >= 7 && eight(row + last - 7) == 0) last -= 8;
-      while (row[last] == 0) --last;
-      top = std::min(top, y);
-      bottom = y;
-      left = std::min(left, first);
-      right = std::max(right, last);
-    }
-    if (bottom >= 0) {
-      sides_ =
-          widened({{top, bottom + 1}, {left, right + 1}}, radius_, {{0, height_}, {0, width_}});
+  // The run of each column that the next rows are in. Bands come from above to below, so that each
+  // run is passed once.
+  struct Column {
+    std::size_t run = 0;
+    std::int64_t end = 0;  // of the run, in pixels
+  };
+
+  void find_columns() {
+    Column column{0, mask_.runs->counts[0]};
+    for (std::int64_t x = sides_.columns.begin; x < sides_.columns.end; ++x) {
+      column = passed(column, x * height_);
+      columns_.push_back(column);
     }
   }
 
-  void take_sides(const PixelBox& box, bool any) {
-    if (!any) return;
-    sides_ = widened({{box.y0, box.y1 + 1}, {box.x0, box.x1 + 1}}, radius_,
-                     {{0, height_}, {0, width_}});
+  // The run that holds pixel `position`, from `column` on.
+  Column passed(Column column, std::int64_t position) const {
+    while (column.end <= position) column.end += mask_.runs->counts[++column.run];
+    return column;
   }
 
-  // The pixels that count for a tile with these rows, from runs.
+  // The pixels that count for a tile with these rows.
   void decode(const Region& tile, std::vector<std::uint8_t>& out) {
     const auto [rows, columns] = widened(tile, 2 * radius_, sides_);
     first_row_ = rows.begin;
     first_column_ = columns.begin;
     pitch_ = columns.end - columns.begin;
     out.assign(static_cast<std::size_t>(pitch_ * (rows.end - rows.begin)), 0);
-    mask_.pixels = out.data();
-    std::int64_t begin = 0;
-    bool set = false;
-    for (const std::uint32_t count : mask_.runs->counts) {
-      const std::int64_t end = begin + count;
-      // A run goes down a column and on at the top of the next one.
-      for (std::int64_t at = begin; set && at < end;) {
-        const std::int64_t x = at / height_, top = x * height_;
-        const std::int64_t stop = std::min(end, top + height_);
-        for (std::int64_t y = std::max(at - top, rows.begin); y < std::min(stop - top, rows.end);
-             ++y) {
-          out[static_cast<std::size_t>((y - first_row_) * pitch_ + x - first_column_)] = 1;
+    pixels_ = out.data();
+    for (std::int64_t x = columns.begin; x < columns.end; ++x) {
+      const std::int64_t top = x * height_, stop = top + rows.end;
+      Column& column = columns_[static_cast<std::size_t>(x - sides_.columns.begin)];
+      column = passed(column, top + rows.begin);
+      Column run = column;
+      for (std::int64_t at = top + rows.begin; at < stop; at = run.end) {
+        run = passed(run, at);
+        for (std::int64_t i = at; run.run % 2 != 0 && i < std::min(run.end, stop); ++i) {
+          out[static_cast<std::size_t>((i - top - first_row_) * pitch_ + x - first_column_)] = 1;
         }
-        at = stop;
       }
-      begin = end;
-      set = !set;
     }
   }
 
   // A pixel of sides_, and those behind it in its row.
   const std::uint8_t* at(std::int64_t y, std::int64_t x) const {
-    return mask_.pixels + (y - first_row_) * pitch_ + (x - first_column_);
-  }
-
-  static std::uint64_t eight(const std::uint8_t* bytes) {
-    std::uint64_t value;
-    std::memcpy(&value, bytes, sizeof value);
-    return value;
+    return pixels_ + (y - first_row_) * pitch_ + (x - first_column_);
   }
 
   static Region widened(const Region& region, std::int64_t by, const Region& limit) {
@@ -258,8 +246,10 @@ class MaskPainter {
 
   PaintedMask mask_;
   std::int64_t height_, width_, radius_ = 0;
-  // Where mask_.pixels begin in the image, and how far its rows are apart.
-  std::int64_t first_row_ = 0, first_column_ = 0, pitch_;
+  std::vector<Column> columns_;  // of sides_
+  // What is decoded, where it begins in the image, and how far its rows are apart.
+  const std::uint8_t* pixels_ = nullptr;
+  std::int64_t first_row_ = 0, first_column_ = 0, pitch_ = 0;
   float opacity_;
   Region sides_;
   Rgb light_{};                             // of the outline
@@ -335,6 +325,9 @@ void round_row(const float* row, std::int64_t count, std::uint8_t* out) {
 }  // namespace
 
 void draw_overlay(const ImageView& image, const Overlay& overlay, std::uint8_t* out) {
+  if (!(overlay.line >= 1.0 && overlay.line <= kMaxLine)) {
+    fail("line", "1 to " + std::to_string(kMaxLine), std::to_string(overlay.line));
+  }
   const std::int64_t height = image.height, width = image.width;
   std::vector<MaskPainter> painters;
   painters.reserve(overlay.masks.size());

@@ -12,10 +12,9 @@ namespace sam_rlx {
 // Red, green, blue: 0 to 255.
 using Rgb = std::array<float, 3>;
 
-// A mask (height, width) of bytes, 0 or not, or of runs; and the colour of its object.
+// A mask, of which the rows of one band are decoded at a time, and the colour of its object.
 struct PaintedMask {
-  const std::uint8_t* pixels = nullptr;
-  const Rle* runs = nullptr;  // of which the rows of one band are decoded at a time
+  const Rle* runs = nullptr;
   Rgb color{};
 };
 
@@ -36,7 +35,7 @@ struct Overlay {
   std::vector<PaintedBox> boxes;
   std::vector<PaintedPoint> points;
   float opacity = 0.5F;  // of fillings; outlines are opaque
-  double line = 2.0;     // width of outlines in pixels
+  double line = 2.0;     // width of outlines in pixels, 1 to 1024
 };
 
 // Blends in float32, a band of rows at a time, and rounds once: out (height, width, 3) bytes.

@@ -19,6 +19,45 @@ void check_frame(std::int64_t height, std::int64_t width) {
   }
 }
 
+// Masks with more changes than a pixel in so many are encoded pixel by pixel.
+constexpr std::int64_t kPixelsPerChange = 16;
+
+// The runs of a mask of many: some columns at a time are copied one behind the other, so that runs
+// are found in the order of memory.
+std::vector<std::uint32_t> dense_counts(const std::uint8_t* mask, std::int64_t height,
+                                        std::int64_t width, std::int64_t row_stride) {
+  constexpr std::int64_t kColumns = 64;  // a cache line of a row
+  std::vector<std::uint8_t> columns(static_cast<std::size_t>(kColumns * height));
+  std::vector<std::uint32_t> ends(columns.size());
+  std::vector<std::uint32_t> counts;
+  std::uint32_t first = 0, last = 0;
+  std::uint8_t previous = 0;
+  for (std::int64_t x = 0; x < width; x += kColumns) {
+    const std::int64_t count = std::min(kColumns, width - x);
+    for (std::int64_t y = 0; y < height; ++y) {
+      const std::uint8_t* const row = mask + y * row_stride + x;
+      for (std::int64_t i = 0; i < count; ++i) {
+        columns[static_cast<std::size_t>(i * height + y)] = row[i];
+      }
+    }
+    // Without a branch: half of the pixels of a noisy mask begin a run.
+    const auto pixels = static_cast<std::size_t>(count * height);
+    std::size_t runs = 0;
+    for (std::size_t i = 0; i < pixels; ++i) {
+      ends[runs] = first + static_cast<std::uint32_t>(i);
+      runs += columns[i] != previous ? 1 : 0;
+      previous = columns[i];
+    }
+    for (std::size_t i = 0; i < runs; ++i) {
+      counts.push_back(ends[i] - last);
+      last = ends[i];
+    }
+    first += static_cast<std::uint32_t>(pixels);
+  }
+  counts.push_back(first - last);
+  return counts;
+}
+
 }  // namespace
 
 void RleEncoder::start(std::int64_t height, std::int64_t width) {
@@ -115,7 +154,12 @@ Rle encode_rle(const std::uint8_t* mask, std::int64_t height, std::int64_t width
                std::int64_t row_stride) {
   RleEncoder encoder;
   encoder.start(height, width);
-  for (std::int64_t y = 0; y < height; ++y) encoder.add_row(mask + y * row_stride);
+  for (std::int64_t y = 0; y < height; ++y) {
+    encoder.add_row(mask + y * row_stride);
+    if (encoder.num_changes() > static_cast<std::size_t>(height * width / kPixelsPerChange)) {
+      return {height, width, dense_counts(mask, height, width, row_stride)};
+    }
+  }
   return encoder.finish();
 }
 

@@ -63,6 +63,8 @@ class RleEncoder {
   Rle finish() { return finish({height_, width_, 0, 0}); }
   // Of the rows so far, in the mask's own pixels. Called before finish.
   PixelBox box() const;
+  // Pixels so far that differ from the one above them.
+  std::size_t num_changes() const { return changes_.size(); }
 
  private:
   struct Change {

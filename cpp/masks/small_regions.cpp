@@ -57,6 +57,19 @@ void remove_small_components_(View logits, std::int64_t max_area) {
   set_small(logits, islands, static_cast<double>(most), kIslandLogit);
 }
 
+void remove_small_components_(std::uint8_t* mask, std::int64_t height, std::int64_t width,
+                              std::int64_t max_area) {
+  const auto set = [&](const Components& parts, std::int64_t most, std::uint8_t value) {
+    for (const Segment& segment : parts.segments) {
+      if (parts.areas[static_cast<std::size_t>(segment.label)] > most) continue;
+      for (std::int64_t y = segment.y0; y <= segment.y1; ++y) mask[y * width + segment.x] = value;
+    }
+  };
+  set(find_components(encode_rle(mask, height, width, width), false), max_area, 1);
+  const Rle filled = encode_rle(mask, height, width, width);
+  set(find_components(filled, true), std::min(rle_area(filled) / 2, max_area), 0);
+}
+
 void remove_small_regions_(View logits, const SmallRegions& regions) {
   if (!regions.any()) return;
   const float threshold = regions.mask_threshold;

@@ -14,6 +14,10 @@ void fill_holes_(View logits, std::int64_t max_area);
 // sam3/model/sam3_tracker_utils.py, fill_holes_in_mask_scores.
 void remove_small_components_(View logits, std::int64_t max_area);
 
+// The same for a mask (height, width) of bytes 0 or 1, which are logits above 0.
+void remove_small_components_(std::uint8_t* mask, std::int64_t height, std::int64_t width,
+                              std::int64_t max_area);
+
 // 8-connected parts of logits at most so large, in positions of the low-resolution mask. 0: none.
 struct SmallRegions {
   double max_hole_area = 0.0;      // not above the threshold: get 10 more than it

@@ -149,7 +149,7 @@ class MaskRecord(Mapping[str, Any]):
         One for each part of the mask; filling them gives the mask. A hole is cut open: its outline
         is part of that of the mask around it, joined by a vertical line there and back.
         """
-        return _core.mask_to_polygons(self.mask(), True)
+        return _core.rle_to_polygons(self.counts, self.size, True)
 
 
 class MaskGenerator:

@@ -90,7 +90,7 @@ def overlay(
     """
     pixels = as_rgb(image)
     height, width = pixels.shape[:2]
-    layers = _as_masks(masks, (height, width))
+    layers = _as_runs(masks, (height, width))
     opacity = as_number("opacity", opacity, 0.0, 1.0)
     numbers = list(range(len(layers))) if identities is None else as_items("identities", identities)
     if len(numbers) != len(layers):
@@ -146,7 +146,7 @@ def overlay_records(
     numbered = sorted(enumerate(found), key=lambda pair: -pair[1].area)
     counts = [record.counts for _, record in numbered]
     colors = [color(number) for number, _ in numbered]
-    return _core.overlay_runs(pixels, counts, colors, opacity, drawing.line_width(hw))
+    return drawing.drawn(pixels, counts, colors, None, opacity=opacity)
 
 
 @also(box="boxes")
@@ -187,12 +187,12 @@ def overlay_concepts(
         raise InvalidArgumentError(
             f"found: expected ConceptPrediction, found {type(found).__name__}"
         )
-    masks = found.masks > 0
-    order = np.argsort(-masks.sum(axis=(1, 2)), kind="stable").tolist()
+    areas = np.array([np.count_nonzero(mask > 0) for mask in found.masks])
+    order = np.argsort(-areas, kind="stable").tolist()
     names = found.names
     return overlay(
         image,
-        masks[order],
+        (found.masks[index] > 0 for index in order),
         identities=order,
         captions=[f"{names[i]} {found.scores[i]:.2f}" for i in order],
         boxes=boxes,
@@ -251,17 +251,19 @@ def _as_labels(
     return values
 
 
-def _as_masks(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.bool_]]:
+def _as_runs(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.uint32]]:
+    """Return the run lengths of masks, of which an iterable may make one at a time."""
+
+    def runs(index: int, mask: Any) -> NDArray[np.uint32]:
+        pixels = as_bools(f"masks[{index}]", mask)
+        if pixels.shape != hw:
+            raise InvalidArgumentError(f"masks[{index}]: expected shape {hw}, found {pixels.shape}")
+        return _core.rle_encode(pixels)
+
     if is_array(masks):
         masks = as_array("masks", in_order("masks", masks, others=1))
         masks = [masks] if masks.ndim == 2 else masks
-    layers = [
-        as_bools(f"masks[{index}]", mask) for index, mask in enumerate(as_items("masks", masks))
-    ]
-    for index, mask in enumerate(layers):
-        if mask.shape != hw:
-            raise InvalidArgumentError(f"masks[{index}]: expected shape {hw}, found {mask.shape}")
-    return layers
+    return as_items("masks", masks, convert=runs)
 
 
 __dir__ = public_names(__name__)

@@ -1,7 +1,9 @@
-// Streaming attention with queries in the lanes: one column of a tile is one query. V counts the
-// vectors of a row that hold queries.
+// Streaming attention: scores are computed, weighed and multiplied with the values for a tile of
+// keys at a time, and the largest score and the sum of weights are kept from tile to tile. Queries
+// lie in the lanes: one column of a tile is one query. V is the number of vectors of queries in a
+// row.
 
-// Calls step(first, Int<n>) for runs of N rows, and of one at the end.
+// Calls step(first, Int<n>) for runs of N rows, and for each row that is left at the end.
 template <int N, class Step>
 SAM_RLX_INLINE void for_rows(Index count, Step step) {
   Index j = 0;
@@ -10,9 +12,9 @@ SAM_RLX_INLINE void for_rows(Index count, Step step) {
 }
 template <int V>
 constexpr int kRowsAtOnce = 4 / V;               // docs/optimizations.md: four-rows, no-clamp
-constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // at once: as many as leave registers
+constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // exponentials at once, by the registers there are
 
-// Calls f(Int<V>) with the vectors of so many columns.
+// Calls f(Int<V>) with the number of vectors that hold `columns` queries.
 template <class F>
 SAM_RLX_INLINE void with_vectors(Index columns, F f) {
   for_each<kNv>([&](auto v) SAM_RLX_INLINED {
@@ -20,7 +22,7 @@ SAM_RLX_INLINE void with_vectors(Index columns, F f) {
   });
 }
 
-// The largest of the numbers that change(x, row, vector) makes of scores.
+// Calls change(x, row, vector) for all scores and takes the largest of the results into `largest`.
 template <int V, class F>
 SAM_RLX_INLINE void change_scores(float* scores, Index rows, Vec (&largest)[V], F change) {
   constexpr int kRows = kRowsAtOnce<V>;
@@ -36,14 +38,15 @@ SAM_RLX_INLINE void change_scores(float* scores, Index rows, Vec (&largest)[V], 
               [&](Vec& y, int i) SAM_RLX_INLINED { largest[i % V] = max(largest[i % V], y); });
 }
 
-// The largest scores of the tiles before.
+// Loads the largest scores of the tiles before.
 template <int V>
 SAM_RLX_INLINE void load_largest(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
   each_vector(largest,
               [&](Vec& y, int v) SAM_RLX_INLINED { y = load(s.running_max + v * kLanes); });
 }
 
-// Scores that lie in memory are scaled and get their terms, if there are any; and the largest ones.
+// Scales scores that lie in memory, adds their terms of relative position if there are any, and
+// takes the largest ones.
 template <int V>
 SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
   const Vec scale = set1(s.scale);
@@ -77,8 +80,8 @@ SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&larg
   }
 }
 
-// Scores of a tile of keys, with their terms, and the largest ones. Not Whole: the last keys, fewer
-// than a tile has.
+// Computes the scores of a tile of keys, adds their terms, and takes the largest ones. A tile that
+// is not Whole has the last keys, which are fewer than kMr.
 template <class A, int V, bool Whole>
 SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
                                Vec (&largest)[V]) {
@@ -134,7 +137,7 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
   sum_products<A, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
-// Scores of all keys, with their terms, and the largest ones.
+// Computes the scores of all keys by score_tile.
 template <int V>
 SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&largest)[V]) {
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
@@ -149,7 +152,7 @@ SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&lar
   if (t.row < s.keys) score_tile<PackedRows, V, false>(s, t, largest);
 }
 
-// The same for keys that are not packed, without terms.
+// The same for keys that are not packed. They have no terms of relative position.
 template <int V>
 SAM_RLX_INLINE void score_key_rows(const sam_rlx::AttendColumnsArgs& args, Vec (&largest)[V]) {
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
@@ -167,7 +170,7 @@ SAM_RLX_INLINE void score_key_rows(const sam_rlx::AttendColumnsArgs& args, Vec (
     score_tile<PlainRows, V, true>(s, t, largest);
   }
   if (t.row == s.keys) return;
-  // Fewer keys than a tile has: a product like any other.
+  // The last keys are fewer than a tile has: they are multiplied like any other matrix.
   g.m = s.keys - t.row;
   g.n = s.columns;
   g.a.data = t.a;
@@ -178,8 +181,9 @@ SAM_RLX_INLINE void score_key_rows(const sam_rlx::AttendColumnsArgs& args, Vec (
                    [](const float* x, Index, int) SAM_RLX_INLINED { return load(x); });
 }
 
-// Scores become weights, once the largest ones are known; `shrink` is what becomes of the weights
-// before them.
+// Turns scores into weights, 2^(score - largest), once the largest ones are known. Weights of
+// earlier tiles were relative to smaller numbers: `shrink` is the factor that makes them relative
+// to these.
 template <int V>
 SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, const Vec (&largest)[V],
                           Vec (&shrink)[V]) {
@@ -207,7 +211,7 @@ SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, const Vec (&larg
   });
 }
 
-// Rows [first, end) of what the tiles before left behind are shrunk.
+// Multiplies rows [first, end) of the result of the tiles before with `shrink`.
 template <int V>
 SAM_RLX_INLINE void shrink_result(const sam_rlx::SoftmaxColumnsArgs& s, Index first, Index end,
                                   const Vec (&shrink)[V]) {
@@ -229,7 +233,7 @@ void softmax_columns(const sam_rlx::SoftmaxColumnsArgs& s) noexcept {
   });
 }
 
-// A tile of the result is shrunk, and gets the products of values with weights.
+// Multiplies a tile of the result with `shrink` and adds the products of values and weights.
 template <class A, int V>
 SAM_RLX_INLINE void value_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
                                const Vec (&shrink)[V]) {
@@ -267,7 +271,7 @@ SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec
     value_tile<A, V>(s, t, shrink);
   }
   if (t.row == s.value_dim) return;
-  // The last rows: a product like any other.
+  // The last rows are fewer than a tile has: they are multiplied like any other matrix.
   shrink_result<V>(s, t.row, s.value_dim, shrink);
   g.m = s.value_dim - t.row;
   g.n = s.columns;
@@ -278,7 +282,7 @@ SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec
   gemm(g);
 }
 
-// A function of its own, so that packed keys do not lose registers.
+// It is a function of its own so that the compiler allots registers for packed keys alone.
 SAM_RLX_NOINLINE void attend_rows(const sam_rlx::AttendColumnsArgs& args) noexcept {
   with_vectors(args.softmax.columns, [&](auto v) SAM_RLX_INLINED {
     Vec largest[v.value], shrink[v.value];

@@ -15,7 +15,8 @@ void widen_bfloat16(const std::uint16_t* x, Index n, float* out) noexcept {
   for (Index i = 0; i < n; ++i) out[i] = widened(x[i]);
 }
 
-// The rounded number in the upper half of the result; the lower one is left over.
+// Rounds to the nearest bfloat16, ties to even: it is the upper half of the result. The lower half
+// has no meaning.
 SAM_RLX_INLINE std::uint32_t rounded(float x) {
   constexpr std::uint32_t kInfinity = 0x7F800000U, kQuiet = 0x00400000U;
   FloatBits word;
@@ -42,7 +43,8 @@ void pack_bfloat16_rows(const float* x, Index k, std::uint16_t* out) noexcept {
   }
 }
 
-// Plain: where a processor has no instruction for it, weights are widened instead.
+// The plain product, for tests and for processors without an instruction for bfloat16. There,
+// weights are usually widened to float32 instead.
 void bfloat16_gemm(const sam_rlx::BFloat16GemmArgs& g) noexcept {
   const Index pairs = (g.target.k + 31) / 32 * 16;
   TileArgs t{};

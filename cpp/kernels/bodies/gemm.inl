@@ -1,5 +1,22 @@
-// C = A B by tiles: multiply<PackedRows> and multiply<PlainRows>.
+// The matrix product C = A B, with A (m, k), B (k, n) and C (m, n).
+//
+// C is computed in tiles of kMr rows and kNr = kNv * kLanes columns. The sums of a tile stay in
+// registers (kMr * kNv vectors) while k numbers of its rows of A and of its columns of B go by:
+// each step multiplies one number of each row of A with one row of B's panel. Then the sums get
+// bias, activation and residual, and are stored. kMr and kNv are those of the instruction set.
+//
+// Operands. B is usually packed: all columns of a tile form a panel, in which the kNr numbers of
+// each step lie side by side, padded with zeros to whole panels. A is packed in the same way, kMr
+// rows a panel (PackedRows), or read with any strides (PlainRows).
+//
+// A long k is cut into blocks (gemm_k_block), so that a block of a panel of B stays in a cache
+// while the rows of A go by. The sums of a block but the first begin with those of the blocks
+// before, which lie in C; only the last block is followed by bias, activation and residual.
+//
+// Three files form it: products.inl sums the products of a tile in registers, gemm_result.inl takes
+// the sums to C, and this file walks over tiles and blocks.
 
+// A tile of R rows and V vectors, all of whose vectors of B can be read as a whole.
 template <class A, int R, int V>
 void multiply_tile(const TileArgs& t) noexcept {
   Vec acc[R][V];
@@ -8,7 +25,8 @@ void multiply_tile(const TileArgs& t) noexcept {
   });
 }
 
-// Same for a tile whose B panel cannot be read in whole vectors: plain B, last columns.
+// A tile of the last columns of a B that is not packed: the last vector of a row of B would reach
+// behind its end, so that it is read in part. Slower, and rare: weights are packed.
 void multiply_tile_edge(const TileArgs& t) noexcept {
   alignas(64) float tile[kMr * kNr];
   for (Index i = 0; i < t.rows; ++i) {
@@ -27,6 +45,8 @@ void multiply_tile_edge(const TileArgs& t) noexcept {
 
 using TileFunction = void (*)(const TileArgs&) noexcept;
 
+// Tiles at the lower and at the right edge of C are smaller. Each size has a function of its own,
+// since the sums are only in registers if their number is known to the compiler:
 // kTiles<A>.by_vectors[v - 1].by_rows[r - 1] multiplies r rows and v vectors.
 struct TileRow {
   TileFunction by_rows[kMr];
@@ -45,8 +65,9 @@ constexpr TileTable make_tile_table(Ints<V...>) {
 template <class A>
 constexpr TileTable kTiles = make_tile_table<A>(MakeInts<kNv>::type{});
 
-// The position comes in registers: read from `t` just after its halves were written, both at once,
-// it would wait for those stores.
+// Computes the tile of C at (row, col); `t` has its operands already. The position is passed in
+// registers although it is stored in `t` too: the functions read row and col with one load, which
+// would have to wait for the two stores.
 template <class A>
 void run_tile(TileArgs& t, Index row, Index col) noexcept {
   t.row = row;
@@ -54,7 +75,7 @@ void run_tile(TileArgs& t, Index row, Index col) noexcept {
   t.rows = smaller(t.g->m - row, kMr);
   t.cols = smaller(t.g->n - col, kNr);
   const Index vectors = (t.cols + kLanes - 1) / kLanes;
-  // A packed panel of B is padded to kNr columns; a plain one ends with column n.
+  // A packed panel of B is padded with zeros to kNr columns. A plain B ends with column n.
   if (t.cols == vectors * kLanes || t.packed_b) {
     kTiles<A>.by_vectors[vectors - 1].by_rows[t.rows - 1](t);
   } else {
@@ -62,8 +83,10 @@ void run_tile(TileArgs& t, Index row, Index col) noexcept {
   }
 }
 
-// While one panel of B meets A, the next one is fetched: so many lines for each tile of m rows.
-// None for so few tiles that the fetches would wait.
+// While the rows of A are multiplied with one panel of B, the next panel is fetched into the
+// second-level cache, a part with each tile. This is the number of cache lines for each of the
+// tiles of m rows. It is 0 where there are so few tiles that fetches would follow each other too
+// closely.
 constexpr Index panel_share(Index k, Index m) {
   const Index tiles = (m + kMr - 1) / kMr, lines = k * kNr / kLine;
   return tiles < 4 ? 0 : (lines + tiles - 1) / tiles;
@@ -71,7 +94,7 @@ constexpr Index panel_share(Index k, Index m) {
 
 template <class A>
 void multiply(const sam_rlx::GemmArgs& g) noexcept {
-  const Index block = gemm_k_block(g.k);
+  const Index block = gemm_k_block(g.k);  // steps of k that are done at once
   TileArgs t{};
   t.g = &g;
   const bool packed_a = has_packed_a(g);
@@ -82,7 +105,9 @@ void multiply(const sam_rlx::GemmArgs& g) noexcept {
   const auto b_panel = [&](Index col, Index p0) {
     return g.b.data + (col / kNr) * g.b.panel_stride + p0 * g.b.k_stride;
   };
-  // Calls step(p0) for each block of k, whose partial sums then are near: those of one panel.
+  // Calls step(p0) for each block of k, in order, and sets what of `t` depends on the block. The
+  // blocks of one panel follow each other, so that the sums of the block before are still in a
+  // cache. The first block may add to sums that the caller holds outside of C (`partial`).
   const auto blocks = [&](auto step) {
     Index p0 = 0;
     do {
@@ -96,8 +121,10 @@ void multiply(const sam_rlx::GemmArgs& g) noexcept {
       p0 += block;
     } while (p0 < g.k);
   };
-  // The larger of A and B is read once, and a packed A is small. With few inner numbers most of
-  // what is touched is C and the residual: row by row, they are fetched in order.
+  // The order of the loops decides which operand is read once, and which one again for each panel
+  // of the other. The larger one is read once; a packed A is always the smaller one. Where k is
+  // short, most of the memory that is touched is C and the residual: then rows are the outer loop,
+  // so that these are walked through in the order of memory.
   const bool mostly_c = g.k < 64 && g.m >= 4 * kMr;  // docs/optimizations.md: c-by-rows
   if (packed_a || (g.n > g.m && !mostly_c)) {
     for (Index col = 0; col < g.n; col += kNr) {

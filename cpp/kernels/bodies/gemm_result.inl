@@ -1,4 +1,5 @@
-// What happens to a tile of products on its way to C: bias, activation, residual.
+// The way of a tile's sums to C: sums of earlier blocks, biases, activation and residual are added
+// in this order, and the result is stored. See gemm.inl.
 
 // x = x * Phi(x) = max(x, 0) - |x| * Phi(-|x|), Phi the normal distribution: the exact GELU.
 template <int N>
@@ -14,20 +15,21 @@ SAM_RLX_INLINE Vec gelu(Vec x) {
   return one[0];
 }
 
-// One tile of C: `rows` x `cols`, and the A and B panels it comes from; products of bytes have
-// their own.
+// One tile of C and the operands it comes from. Products of bytes read operands of their own.
 struct TileArgs {
   const sam_rlx::GemmArgs* g;
-  bool packed_b;  // B in panels of their own
-  const float* a;
-  const float* b;
-  Index k;
+  bool packed_b;  // B lies in panels
+  const float* a;  // of the tile's rows, from the first step of the block on
+  const float* b;  // of the tile's columns, from the first step of the block on
+  Index k;         // steps of the block
   Index row, col, rows, cols;  // position and size in C
-  bool accumulate, last;       // last: of the k blocks, so the epilogue follows
-  const float* partial;        // what is accumulated, by rows of partial_stride
+  // accumulate: add what `partial` holds. last: of the blocks of k, so that bias, activation and
+  // residual follow.
+  bool accumulate, last;
+  const float* partial;  // (m, n) sums so far
   Index partial_stride;
-  // The panel of B that comes next; so many lines of it are fetched into the second-level cache
-  // meanwhile, at most one for each turn of the products.
+  // The panel of B that comes next, and how many of its cache lines are fetched into the
+  // second-level cache during this tile: at most one for each turn of the loop over k.
   const float* next;
   Index next_lines;
 };
@@ -57,8 +59,9 @@ struct TileArgs {
   }
 }
 
-// C and the residual arrive while the products are summed, unless that takes no longer. A residual
-// may come from afar. docs/optimizations.md: long-blocks, decoder-panels.
+// Fetches what a tile needs at its end, C and the residual, while its products are summed. That
+// pays from some number of steps on; a residual pays earlier, since it may not be in any cache.
+// docs/optimizations.md: long-blocks, decoder-panels.
 constexpr Index kPrefetchFrom = 64, kPrefetchResidualFrom = 32;
 template <int R, int V>
 SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
@@ -80,8 +83,8 @@ SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
   });
 }
 
-// What finish_tile does, for rows [First, End) of a tile of whole vectors that still lie in
-// registers.
+// What finish_tile does but for GELU, for rows [First, End) of a tile of whole vectors whose sums
+// are still in registers.
 template <int First, int End, int R, int V>
 SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
   const sam_rlx::GemmArgs& g = *t.g;
@@ -120,8 +123,8 @@ SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
            SAM_RLX_INLINED { store(c + i * g.c_row_stride + j, x); });
 }
 
-// c(r, :) = gelu(tile(r, :)) for rows of V vectors, a few at once. A function of its own: it needs
-// registers that the sums would lose.
+// c(r, :) = gelu(tile(r, :)) for rows of V vectors, a few at once. It is a function of its own
+// because it needs many registers: inlined, it would push the sums of the products out of theirs.
 template <int V>
 SAM_RLX_NOINLINE void gelu_rows(const float* tile, Index rows, float* c, Index stride) noexcept {
   const auto some = [&](auto count) SAM_RLX_INLINED {
@@ -138,7 +141,8 @@ SAM_RLX_NOINLINE void gelu_rows(const float* tile, Index rows, float* c, Index s
   if (rows > 0) some(Int<1>{});
 }
 
-// The same for GELU: rows get their biases in `tile`, where they wait for the others.
+// The first half of finish_registers with GELU: rows [First, End) get their biases and go to
+// `tile`. gelu_rows follows when all rows are there.
 template <int First, int End, int R, int V>
 SAM_RLX_INLINE void bias_rows(const TileArgs& t, const Vec (&acc)[R][V], float* tile) {
   const sam_rlx::GemmArgs& g = *t.g;
@@ -156,8 +160,9 @@ SAM_RLX_INLINE void bias_rows(const TileArgs& t, const Vec (&acc)[R][V], float* 
   });
 }
 
-// Sums of a tile, as they lie in registers, to C. by_rows(finish) calls
-// finish(Int<first>, Int<end>) for some rows after the other.
+// Takes the sums of a tile from registers to C. by_rows(finish) completes some rows after the other
+// and calls finish(Int<first>, Int<end>) for them, see sum_products. Whole tiles go to C at once,
+// with GELU in two steps; others are stored to `tile` and finished from there.
 template <int R, int V, class ByRows>
 SAM_RLX_INLINE void finish_sums(const TileArgs& t, Vec (&acc)[R][V], ByRows by_rows) {
   const sam_rlx::GemmArgs& g = *t.g;

@@ -1,13 +1,15 @@
-// Ends of rows that are no whole vector; kNv comes from the ISA.
+// Loads and stores at the ends of rows, where less than a vector is left. kNv is a constant of the
+// instruction set.
 
 constexpr int kNr = kNv * kLanes;
 
-// n lanes, or all of them; missing lanes are zero.
+// Loads n lanes, at most a vector. The others are zero.
 SAM_RLX_INLINE Vec load_cols(const float* p, Index n) {
   return n >= kLanes ? load(p) : load_n(p, n);
 }
 
-// Stores n lanes, or all of them: masked stores are slow, even of all lanes.
+// Stores the first n lanes. A whole vector is stored without a mask: masked stores are slow, even
+// those of all lanes.
 SAM_RLX_INLINE void store_cols(float* p, Vec x, Index n) {
   if (n >= kLanes) {
     store(p, x);
@@ -16,7 +18,7 @@ SAM_RLX_INLINE void store_cols(float* p, Vec x, Index n) {
   }
 }
 
-// Stores n lanes, or more where that is harmless: masked stores are slow.
+// Stores the first n lanes; where it is harmless all of them, since masked stores are slow.
 SAM_RLX_INLINE void store_row(float* p, Vec x, Index n, bool harmless) {
   if (n == kLanes || harmless) {
     store(p, x);

@@ -1,5 +1,5 @@
-// out[p * W + i] = r[p][i] for p < n and i < width. What a narrow row writes too much, the next row
-// replaces, but for the last one.
+// out[p * W + i] = r[p][i] for p < n and i < width. A narrow row is stored as a whole vector; the
+// next row replaces what was too much. The last one has no next row and is stored in part.
 template <int W>
 SAM_RLX_INLINE void store_rows(float* out, const Vec (&r)[kLanes], Index n, Index width,
                                bool last) {
@@ -17,7 +17,7 @@ SAM_RLX_INLINE void pack_rows(const float* const* rows, Index k, float* out, F c
   for_each<(W + kLanes - 1) / kLanes>([&](auto group) SAM_RLX_INLINED {
     constexpr int kFirst = group.value * kLanes;
     constexpr int kWidth = W - kFirst < kLanes ? W - kFirst : kLanes;
-    // n numbers of each row, from p on.
+    // Packs n numbers of each row, from p on.
     const auto pack = [&](Index p, Index n, auto load_row) SAM_RLX_INLINED {
       Vec r[kLanes];
       for_each<kLanes>([&](auto i) SAM_RLX_INLINED {

@@ -1,8 +1,8 @@
 // Scores of a few keys on each of many positions; queries are in the lanes. The keys of a position
 // share what the queries make of it, so that sum is formed once, by the first group of keys.
 
-// `R` keys of one position, from map `first` on. Sum: the sums are formed and kept for later
-// groups.
+// Scores of `R` keys of one position, from map `first` on. With Sum, the sums of row and column are
+// formed, and kept for the groups of keys that follow.
 template <int R, bool Sum>
 SAM_RLX_INLINE void position_keys(const sam_rlx::PositionScoresArgs& a, Index x, Index first) {
   Vec acc[R][kNv];

@@ -1,6 +1,7 @@
-// What every body needs; included first, inside the unnamed namespace. SAM_RLX_INLINED stands
-// behind the parameters of a lambda: one that is not inlined takes what it captures from registers
-// to memory.
+// What every body needs. It is included first, inside the unnamed namespace.
+//
+// SAM_RLX_INLINED stands behind the parameters of a lambda. A lambda that is not inlined gets what
+// it captures through memory, so that vectors in registers would have to be stored.
 #define SAM_RLX_INLINE inline __attribute__((always_inline))
 #define SAM_RLX_INLINED __attribute__((always_inline))
 #define SAM_RLX_NOINLINE __attribute__((noinline))
@@ -25,7 +26,8 @@ template <int... I>
 struct MakeInts<0, I...> {
   using type = Ints<I...>;
 };
-// An object, not a function that calls another: each level of inlining takes time to compile.
+// for_each is an object and not a function that calls another one, because each level of inlining
+// takes time to compile.
 template <class Indices>
 struct ForEach;
 template <int... I>

@@ -1,28 +1,33 @@
-// Sums of products in a register tile of kMr x kNr; kMr and kNv (vectors of a row) come from the
-// ISA.
+// Sums of products in registers, for a tile of up to kMr rows and kNv vectors a row: the inner loop
+// of every matrix product, see gemm.inl. Its name for a step of the inner dimension k is `step`.
 
 constexpr Index kLine = 64 / sizeof(float);
 
-// From the ISA come also: kMaxKc, the longest block of the inner dimension; whether the next panel
-// of B is fetched, or the rows of B some steps ahead; and kThirdFromMemory, whether every third
-// number of A goes from memory straight into its sums. That is one instruction less for each, which
-// counts where a core works for two threads at once, and one load more: with every second one, a
-// core that loads two vectors at a time has too many.
-// And kLastRows: how many rows of a whole tile complete their sums together; all, where a store
-// does not keep a multiply-add from its unit.
+// Constants of the instruction set, besides kMr and kNv:
+//   kMaxKc            The longest block of the inner dimension.
+//   kPrefetchPanel    Whether the next panel of B is fetched while this one is multiplied.
+//   kPrefetchSteps    How many steps ahead the rows of B are fetched; 0: they are not.
+//   kThirdFromMemory  Whether every third number of A is broadcast by the multiply-add itself. It
+//                     saves an instruction, which counts where a core runs two threads, and costs a
+//                     load for each vector: with every second number, a core that loads two vectors
+//                     at a time would have too many loads.
+//   kLastRows         How many rows of a whole tile complete their sums together. All of them where
+//                     a store does not take the unit of a multiply-add.
 // docs/optimizations.md: next-panel, fetch-ahead, third-from-memory, last-rows.
+
+// The steps of a block of k: blocks are about equal, and a multiple of 8 long.
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
-// Where a tile's numbers of A are: packed, its rows side by side,
+// How a tile reads its numbers of A. In a packed panel the kMr numbers of a step lie side by side.
 class PackedRows {
  public:
   static constexpr bool kPacked = true;
 
   SAM_RLX_INLINE explicit PackedRows(const TileArgs& t) : a_(t.a) {}
-  // A(Row, step), counted from where it has moved to.
+  // Where A(Row, step) is; steps count from the one that move() has come to.
   template <int Row>
   SAM_RLX_INLINE const float* at(Index step) const {
     return a_ + step * kMr + Row;
@@ -33,7 +38,9 @@ class PackedRows {
   const float* a_;
 };
 
-// or anywhere. Every third row has a pointer: a processor has too few registers for all.
+// Rows of an A that is not packed have any stride, and so have their numbers. A pointer for each
+// row would take more registers than a processor has: every third row has one, and the two rows
+// behind it are reached from there.
 class PlainRows {
  public:
   static constexpr bool kPacked = false;
@@ -57,8 +64,9 @@ class PlainRows {
   Index row_stride_, k_stride_;
 };
 
-// Adds the products of inner index `step` for rows [First, First + Rows). Fetch: what lies `ahead`
-// of B is fetched.
+// Adds the products of one step to the sums of rows [First, First + Rows): the row of B is loaded
+// once, and each number of A is multiplied with it. With Fetch, the row of B that lies `ahead`
+// numbers further is fetched.
 template <bool Fetch, int First, int Rows, class A, int R, int V>
 SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index ahead,
                                  Vec (&acc)[R][V]) {
@@ -82,11 +90,13 @@ SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index a
   });
 }
 
-constexpr int kSteps = 8;  // of a turn of the products (docs/optimizations.md: eight-steps)
+constexpr int kSteps = 8;  // steps of a turn of the loop (docs/optimizations.md: eight-steps)
 
-// The tile's lines of the residual, or else of C. A row of them comes in each of the first turns,
-// and a line of the next panel in each of the last ones: more at once than a core can wait for, and
-// the products would wait. Where turns are few, or B is not packed, all lines come at once.
+// What the tile needs when its sums are complete: its lines of the residual if there is one, else
+// those of C. They are fetched while the products are summed, one row of the tile in each of the
+// first turns; a line of the next panel of B is fetched in each of the last turns. A core can only
+// wait for a few lines at a time: more fetches at once would hold up the products. Where there are
+// too few turns, or B is not packed, all lines are fetched before the first turn.
 struct TileLines {
   const float* first;
   Index stride;
@@ -105,13 +115,18 @@ SAM_RLX_INLINE void clear(Vec (&acc)[R][V]) {
   });
 }
 
-// How many rows of a tile complete their sums together.
+// How many rows of a tile of R rows and V vectors complete their sums together.
 template <int R, int V>
 constexpr int kRowsTogether = R == kMr && V == kNv ? kLastRows : R;
 
-// Sums the products of a tile. end(by_rows) is called once, and calls by_rows(finish), which
-// calls finish(Int<first>, Int<end>) for rows whose sums are complete. With PackedRows B(p, j) is
-// b[p * kNr + j]. Fetch: what comes next of B is not in the caches.
+// Sums the products of a tile: acc(r, j) = sum over p < t.k of A(r, p) B(p, j).
+//
+// What becomes of the sums is the caller's: end(by_rows) is called once, after nearly all steps. It
+// calls by_rows(finish), which completes some rows after the other and calls
+// finish(Int<first>, Int<end>) for rows [first, end) as soon as their sums are complete.
+//
+// With PackedRows, B is packed too, and B(p, j) is b[p * kNr + j]. Without Fetch, all of B is known
+// to be in the caches, and nothing is fetched.
 template <class A, bool Fetch, int R, int V, class End>
 SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   clear(acc);
@@ -119,7 +134,8 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   const float* b = t.b;
   const Index b_step = A::kPacked ? kNr : t.g->b.k_stride;
   Index ahead = A::kPacked || t.packed_b ? kPrefetchSteps * kNr : 0;
-  // Steps for some of the rows. One move for all is cheaper where A is packed.
+  // `count` steps for `rows` rows from `first` on, unrolled. Where A is packed its offsets are
+  // known to the compiler, so that one move at the end is enough.
   const auto multiply = [&](auto count, auto first, auto rows, A& from) SAM_RLX_INLINED {
     for_each<count.value>([&](auto p) SAM_RLX_INLINED {
       const float* const b_row = b + p.value * b_step;
@@ -150,7 +166,8 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   }
   if constexpr (Fetch && kPrefetchSteps > 0 && A::kPacked) {
     for (; p >= kPrefetchSteps + kSteps; p -= kSteps) steps(Int<kSteps>{});
-    // Ahead of the last steps is the next panel: not the one behind, where k has several blocks.
+    // What lies ahead of the last steps is the next panel. It does not follow this one in memory
+    // where k has several blocks.
     ahead += t.next - (t.b + t.k * kNr);
   }
   for (; p >= fetching + kSteps; p -= kSteps) steps(Int<kSteps>{});
@@ -161,8 +178,9 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
     }
   }
   for (; p > 0; --p) steps(Int<1>{});
-  // The last turn of some rows after the other: what becomes of these is done while the others are
-  // multiplied. All stores at once would keep the multiply-adds from their units.
+  // The last turn is done for one group of rows after the other, so that the stores of a group run
+  // beside the multiply-adds of the next one. All stores at once would take the units of the
+  // multiply-adds.
   end([&](auto finish) SAM_RLX_INLINED {
     for_each<(R + kGroup - 1) / kGroup>([&](auto group) SAM_RLX_INLINED {
       constexpr int kFirst = group.value * kGroup;
@@ -176,8 +194,8 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   });
 }
 
-// C = A B for A and B that are both packed (PackedRows), or for any. In gemm.inl, or another object
-// of the instruction set.
+// C = A B. PackedRows: both operands are packed. PlainRows: A is not, and B may be. Defined in
+// gemm.inl, which an instruction set may compile in another object.
 template <class A>
 void multiply(const sam_rlx::GemmArgs& g) noexcept;
 

@@ -27,7 +27,8 @@ SAM_RLX_INLINE RowRange row_range(const float* x, Index cols) {
   return range;
 }
 
-// The scale of a row, its inverse (0 for a row of zeros), and what rows that are not finite get.
+// The scale of a row and its inverse. A row of zeros has the inverse 0; a row with NaN or infinity
+// has the scale NaN.
 struct RowScale {
   float scale, inverse;
 };
@@ -62,8 +63,10 @@ void quantize_rows(const sam_rlx::QuantizeRowsArgs& g) noexcept {
   }
 }
 
-// The scale of a channel: as small as it can be with pairs of bytes (0 and 1, 2 and 3, ...) whose
-// positive and whose negative ones sum to 128 at most. Halves, whose sums cannot overflow.
+// The scale of a channel. The instruction adds products of two neighbouring bytes (0 and 1, 2 and
+// 3, ...) in 16 bits, so that the positive ones and the negative ones of a pair may each sum to 128
+// at most. This is the smallest such scale. Weights are halved first, so that their sums are
+// finite.
 SAM_RLX_INLINE float channel_scale(const float* weight, Index k) {
   float largest = 0.0F;
   for (Index p = 0; p < k; p += 2) {
@@ -76,8 +79,8 @@ SAM_RLX_INLINE float channel_scale(const float* weight, Index k) {
   return largest / 63.5F;  // each of two bytes may be rounded up by a half
 }
 
-// One channel into its position of a panel; `out` points to its first group of four. Returns the
-// sum.
+// Packs one channel into its position of a panel, where `out` points to its first group of four
+// bytes. Returns the sum of its bytes.
 std::int32_t pack_int8_channel(const float* weight, Index k, float inverse, std::int8_t* out) {
   constexpr int kOffset = 128;
   std::int32_t sum = 0;

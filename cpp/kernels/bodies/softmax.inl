@@ -50,9 +50,10 @@ void softmax_rows(float* x, Index rows, Index cols, float scale) noexcept {
   }
 }
 
-// The group of zeros takes part in maximum and sum. Where a group is no whole vector, exponentials
-// wait in whole ones, for what a masked store has left is slow to read; and it is stored as one
-// where the next groups overwrite the rest.
+// Softmax over the groups of a row and one more group of zeros, which takes part in maximum and sum
+// and is not stored. A group that is smaller than a vector is slow to read after a masked store:
+// its exponentials are kept as whole vectors until the sum is known. The result is stored as a
+// whole vector too where the next group overwrites what is too much.
 void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
   constexpr Index kKept = 32;  // not tuned
   alignas(64) float kept[kKept * kLanes];

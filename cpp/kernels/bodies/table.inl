@@ -1,5 +1,5 @@
-// The table, of kernels and constants that stand before it: kName, kBlockBytes and what all.inl
-// names.
+// The kernel table of an instruction set, made of the kernels and constants defined before it:
+// kName, kBlockBytes, and what all.inl names.
 constexpr sam_rlx::KernelTable kTable{
     .name = kName,
     .lanes = kLanes,

@@ -227,26 +227,38 @@ void ObjectStep::upscale(Context& ctx, Outputs outputs, Size hw, View out) const
 }
 
 void ObjectStep::binarize(Context& ctx, Outputs outputs, Size hw, std::uint8_t* out) const {
-  const float threshold = model_->info().mask_threshold;
-  const bool filled = rules().fill_video_masks && options_.fill_hole_area > 0;
-  if (filled || (options_.non_overlap_masks && outputs.size() > 1)) {
-    const Workspace::Scope scratch(ctx.workspace);
-    const View logits = ctx.workspace.floats(
-        {static_cast<std::int64_t>(outputs.size()), hw.height, hw.width});
-    upscale(ctx, outputs, hw, logits);
-    std::transform(logits.data, logits.data + logits.numel(), out,
-                   [&](float logit) { return static_cast<std::uint8_t>(logit > threshold); });
+  if (options_.non_overlap_masks && outputs.size() > 1) {
+    std::vector<ObjectMask> masks;
+    for (const FrameOutput* const output : outputs) {
+      const bool is_given = output->video_mask != nullptr;
+      masks.push_back({.low_res = is_given ? nullptr : output->low_res_mask.data(),
+                       .given = is_given ? output->video_mask->data() : nullptr});
+    }
+    binarize_apart(ctx, masks, -sam2::kNoObjScore, mask_geometry(hw), model_->info().mask_threshold,
+                   out);
+  } else {
+    std::uint8_t* next = out;
+    for (const FrameOutput* const output : outputs) {
+      binarize_one(ctx, *output, hw, next);
+      next += hw.height * hw.width;
+    }
+  }
+  if (!rules().fill_video_masks || options_.fill_hole_area == 0) return;
+  for (std::size_t i = 0; i < outputs.size(); ++i, out += hw.height * hw.width) {
+    remove_small_components_(out, hw.height, hw.width, options_.fill_hole_area);
+  }
+}
+
+// (H, W) of the video.
+void ObjectStep::binarize_one(Context& ctx, const FrameOutput& output, Size hw,
+                              std::uint8_t* out) const {
+  if (output.video_mask != nullptr) {
+    std::copy(output.video_mask->begin(), output.video_mask->end(), out);
     return;
   }
-  for (const FrameOutput* const output : outputs) {
-    if (output->video_mask != nullptr) {
-      std::copy(output->video_mask->begin(), output->video_mask->end(), out);
-    } else {
-      const Workspace::Scope scratch(ctx.workspace);
-      binarize_masks(ctx, as_batch(output->low_res_mask.view()), mask_geometry(hw), threshold, out);
-    }
-    out += hw.height * hw.width;
-  }
+  const Workspace::Scope scratch(ctx.workspace);
+  binarize_masks(ctx, as_batch(output.low_res_mask.view()), mask_geometry(hw),
+                 model_->info().mask_threshold, out);
 }
 
 }  // namespace sam_rlx

@@ -82,6 +82,7 @@ class ObjectStep {
   FrameOutput output_of(const sam2::SamOutputs& outputs) const;
   MaskGeometry mask_geometry(Size hw) const;
   void logits_of(Context& ctx, const FrameOutput& output, Size hw, View out) const;
+  void binarize_one(Context& ctx, const FrameOutput& output, Size hw, std::uint8_t* out) const;
 
   std::shared_ptr<const Model> model_;
   VideoOptions options_;

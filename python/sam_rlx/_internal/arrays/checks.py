@@ -7,8 +7,8 @@ may be the caller's own code), the caller gets an `InvalidArgumentError`.
 import math
 import os
 import sys
-from collections.abc import Collection, Hashable, Mapping
-from itertools import islice
+from collections.abc import Callable, Collection, Hashable, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -90,8 +90,16 @@ def as_choice(name: str, value: _Text, choices: Collection[str]) -> _Text:
     raise InvalidArgumentError(f"{name}: expected one of {list(choices)}, found {shown(value)}")
 
 
-def as_items(name: str, values: Any, most: int = _MAX_ITEMS) -> list[Any]:
-    """Return the entries of an iterable that a user gives, `most` of them: it may have no end."""
+def as_items(
+    name: str,
+    values: Any,
+    most: int = _MAX_ITEMS,
+    convert: Callable[[int, Any], Any] = lambda _, entry: entry,
+) -> list[Any]:
+    """Return the entries of an iterable that a user gives, `most` of them: it may have no end.
+
+    Each is replaced by `convert(index, entry)` before the next one is taken.
+    """
     try:
         entries = iter(values)
         first = list(islice(entries, 1))  # a memoryview with two axes has no entries
@@ -99,8 +107,8 @@ def as_items(name: str, values: Any, most: int = _MAX_ITEMS) -> list[Any]:
         found = type(values).__name__
         raise InvalidArgumentError(f"{name}: expected an iterable, found {found}") from error
     count = len(values) if isinstance(values, np.ndarray) else 0
-    items = first if count > most else [*first, *islice(entries, most)]
-    items = [unwrapped(item) for item in items]
+    entries = chain(first, islice(entries, 0 if count > most else most))
+    items = [convert(index, unwrapped(entry)) for index, entry in enumerate(entries)]
     if max(count, len(items)) > most:
         raise InvalidArgumentError(f"{name}: expected at most {most} entries, found more")
     return items

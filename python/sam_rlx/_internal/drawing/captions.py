@@ -1,7 +1,7 @@
 """Words on images: captions of masks, readable on any background. Needs Pillow."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ _Box = tuple[int, int, int, int]
 
 def draw_captions(
     pixels: NDArray[np.uint8],
-    masks: Sequence[NDArray[np.bool_]],
+    masks: Iterable[NDArray[np.bool_]],
     captions: Sequence[str],
     colors: Sequence[tuple[int, int, int]],
 ) -> NDArray[np.uint8]:
@@ -26,7 +26,7 @@ def draw_captions(
     ----------
     pixels : ndarray (H, W, 3), uint8
         The overlay so far.
-    masks : sequence of bool (H, W)
+    masks : iterable of bool (H, W)
         An empty one gets no caption.
     captions : sequence of str
         One a mask; "" for none. Letters that no font of this machine has become escapes such as
@@ -48,7 +48,7 @@ def draw_captions(
     draw = pillow("ImageDraw").Draw(image)
     height, width = pixels.shape[:2]
     # Many captions are smaller.
-    crowd = np.clip(np.sqrt(10 / max(1, len(masks))), 0.5, 1.0)
+    crowd = np.clip(np.sqrt(10 / max(1, len(captions))), 0.5, 1.0)
     size = int(np.clip(crowd * min(height, width) / 28, 10, 44))
     taken: list[_Box] = []
     for mask, words, color in zip(masks, captions, colors, strict=True):

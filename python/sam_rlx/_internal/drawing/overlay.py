@@ -32,7 +32,7 @@ def line_width(hw: tuple[int, int]) -> float:
 
 def drawn(
     pixels: NDArray[np.uint8],
-    masks: list[NDArray[np.bool_]],
+    counts: Sequence[NDArray[np.uint32]],
     colors: list[Color],
     captions: Sequence[str] | None,
     marks: Marks | None = None,
@@ -40,12 +40,17 @@ def drawn(
 ) -> NDArray[np.uint8]:
     """Return a new image (H, W, 3) with masks, boxes and points, and one caption a mask.
 
+    Masks are given by their run lengths, so that no more than one is unfolded at a time.
+
     Raises
     ------
     MissingExtraError
         There are captions, and Pillow is not installed.
     """
-    line = line_width((pixels.shape[0], pixels.shape[1]))
+    hw = pixels.shape[0], pixels.shape[1]
     marks = marks or (np.zeros((0, 4)), [], np.zeros((0, 2)), [])
-    image = _core.overlay(pixels, masks, colors, opacity, line, *marks)
-    return image if captions is None else draw_captions(image, masks, captions, colors)
+    image = _core.overlay(pixels, counts, colors, opacity, line_width(hw), *marks)
+    if captions is None:
+        return image
+    masks = (_core.rle_decode(runs, hw) for runs in counts)
+    return draw_captions(image, masks, captions, colors)

