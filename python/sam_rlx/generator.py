@@ -20,8 +20,8 @@ from sam_rlx._internal.arrays.checks import (
     as_items,
     as_num_threads,
     as_number,
-    as_numbers,
 )
+from sam_rlx._internal.arrays.coordinates import as_coordinates
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files import embeddings as embedding_file
 from sam_rlx._internal.files import saved_arrays
@@ -377,7 +377,7 @@ def _as_grids(point_grids: Sequence[ArrayLike], layers: int) -> list[NDArray[np.
             f"{len(given)}"
         )
     grids = [
-        as_numbers(f"point_grids[{index}]", grid).astype(np.float64, "C")
+        as_coordinates(f"point_grids[{index}]", grid, 2).astype(np.float64, "C")
         for index, grid in enumerate(given)
     ]
     for index, grid in enumerate(grids):

@@ -22,8 +22,8 @@ from sam_rlx._internal.arrays.checks import (
     as_progress,
     as_text,
 )
-from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.arrays.prompts import as_marks, as_prompts
 from sam_rlx._internal.files import saved_arrays
 from sam_rlx._internal.files import sessions as files
@@ -690,12 +690,10 @@ def _as_points(
 
 def _as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.float32]:
     """Return a mask of the size of the video as zeros and ones."""
-    array = as_array("mask", mask)
-    if array.dtype.kind not in "biu" or array.shape != orig_hw:
-        raise InvalidArgumentError(
-            f"mask: expected bool {orig_hw}, found {array.dtype} {array.shape}"
-        )
-    return array.astype(np.bool_).astype(np.float32)
+    found = as_bools("mask", mask)
+    if found.shape != orig_hw:
+        raise InvalidArgumentError(f"mask: expected bool {orig_hw}, found bool {found.shape}")
+    return found.astype(np.float32)
 
 
 def _core_options(options: dict[str, Any], resize: str, kind: FrameKind | None) -> dict[str, Any]:

@@ -140,6 +140,23 @@ def coco(annotations: Any, categories: Any = ((5, "cat"),), images: Any = None) 
     return json.dumps(document).encode()
 
 
+def test_run_lengths_row_after_row(session: ImageSession) -> None:
+    """kwimage writes the order: C is row after row."""
+    mask = np.zeros(SHAPES["a.png"], bool)
+    mask[3:20, 30:50] = mask[30, 2] = True
+    for order in ("C", "F"):
+        values = mask.ravel(order=order).astype(np.int8)
+        ends = np.r_[0, np.flatnonzero(np.diff(values)) + 1, values.size]
+        size = list(mask.shape)
+        segmentation: dict[str, Any] = {"size": size, "shape": size, "binary": True}
+        segmentation |= {"counts": np.diff(ends).tolist(), "order": order}
+        session.call("load", name="f.json", contents=coco([{"segmentation": segmentation}]))
+        np.testing.assert_array_equal(session.document.objects[-1].mask, mask)
+    segmentation["order"] = "K"
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="order: expected F or C, found 'K'"):
+        session.call("load", name="f.json", contents=coco([{"segmentation": segmentation}]))
+
+
 @OLD_COCO
 def test_foreign_coco_is_what_pycocotools_decodes(session: ImageSession) -> None:
     judge = pytest.importorskip("pycocotools.mask")

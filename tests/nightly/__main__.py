@@ -25,6 +25,7 @@ JOBS = {
     "kills": 200,
     "video_operations": 500,
     "batch": 48,
+    "doors": 1,
     "site_pages": 1,
     "packed_widths": 6,
     "parity_sizes": 4,

@@ -219,9 +219,10 @@ class ImageEmbeddings:
 
         Parameters
         ----------
-        embedding : array (1, C, h, w), or sequence of arrays, float32
+        embedding : array (1, C, h, w), or sequence of arrays, float32 or float16
             All of `image_embeddings` of a predictor of the same class with the same weights. Where
-            that is one array, it may stand alone.
+            that is one array, it may stand alone. Tensors of PyTorch are taken from any device,
+            bfloat16 too.
         orig_hw : (int, int)
             Height and width of the original image in pixels.
 

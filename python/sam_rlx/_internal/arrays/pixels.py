@@ -200,10 +200,11 @@ def _warn_of_small_range(
         if float(high) - float(low) >= _USED_SHARE * full:
             continue
         kind = image.dtype.name if full > 1 else "float"
+        way_out = _way_out(np.array([low, high]), is_file)
         most = "those of this image" if ends == whole else "nearly all of this image"
         warnings.warn(
             f"image: {kind} values are read as 0 to {_text(full)}, and {most}, {_text(low)} to "
-            f"{_text(high)}, are less than a tenth of it; {_way_out(sample, is_file)}",
+            f"{_text(high)}, are less than a tenth of it; {way_out}",
             MediaWarning,
             stacklevel=6,
         )

@@ -23,6 +23,8 @@ _BITS_AT = 42
 _HEADERS = 1 << 16  # bytes in which the code stream begins
 # Raw modes of grey PNG files of few bits, and the most that they hold.
 _PNG_MOST = {"L;1": 1, "L;2": 3, "L;4": 15}
+# Raw modes by which Pillow swaps the bytes of numbers that libtiff has brought in order already.
+_SWAPPED = {"I;16BS": ">i2", "I;32BS": ">i4", "F;32BF": ">f4"}
 _MODES_OF_8_BITS = ("L", "LA", "RGB", "RGBA", "RGBX", "CMYK")
 
 
@@ -64,7 +66,11 @@ class Storage(NamedTuple):
         if self.most != self.full:
             wide = values.astype(np.uint64) * np.uint64(self.most) + np.uint64(self.full // 2)
             return (wide // np.uint64(self.full)).astype(np.uint16)
-        return values.view(self.dtype) if self.dtype else values
+        if not self.dtype:
+            return values
+        if np.dtype(self.dtype).itemsize == 2:  # of mode "I", 4 bytes a value
+            values = values.astype(np.int16)
+        return values.view(self.dtype)
 
 
 def storage_of(image: Any) -> Storage:
@@ -121,7 +127,9 @@ def _of_tiff(image: Any, tags: Any) -> Storage:
     dtype = {("L", 2, 8): "int8", ("I", 1, 32): "uint32"}.get((image.mode, form, bits), "")
     software, words = (str(tags.get(tag, "")) for tag in (_SOFTWARE, _DESCRIPTION))
     known = software.startswith("tifffile") or words.startswith(("ImageJ=", '{"shape"'))
-    raw = image.tile[0][3] if getattr(image, "tile", None) else ""
+    codec, raw = (image.tile[0][0], image.tile[0][3]) if getattr(image, "tile", None) else ("", "")
+    if codec == "libtiff":
+        dtype = _SWAPPED.get(raw[0], dtype)
     return Storage(
         most=most,
         full=255 if few else 1,

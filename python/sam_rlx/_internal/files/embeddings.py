@@ -68,8 +68,10 @@ def load(
 def as_embedding(embedding: Any) -> NDArray[np.float32]:
     """Check the type and the values of a part of an embedding that a user gives."""
     array = as_array("embedding", embedding)
-    if array.dtype != np.float32:
-        raise InvalidArgumentError(f"embedding: expected dtype float32, found {array.dtype}")
+    if array.dtype.kind != "f" or array.dtype.itemsize > 4:
+        raise InvalidArgumentError(
+            f"embedding: expected dtype float32 or float16, found {array.dtype}"
+        )
     if not np.isfinite(array).all():
         raise InvalidArgumentError("embedding: expected finite values, found NaN or infinity")
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array, np.float32)

@@ -38,10 +38,10 @@ def write_arrays(
     """
     target = as_path(path)
     check_target(target, ("NPZ",))
-    for name, array in arrays.items():
-        dtype = as_array(name, array).dtype
-        if dtype.hasobject:  # NumPy would pickle it
-            raise InvalidArgumentError(f"{name}: expected numbers or text, found {dtype}")
+    values: dict[str, Any] = {name: as_array(name, array) for name, array in arrays.items()}
+    for name, array in values.items():
+        if array.dtype.hasobject:  # NumPy would pickle it
+            raise InvalidArgumentError(f"{name}: expected numbers or text, found {array.dtype}")
     with atomic_write(target) as file:
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, **values)
         mark_npz(file, origin)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.arrays.axes import in_order
 from sam_rlx._internal.arrays.checks import as_frame_index, as_path_text
-from sam_rlx._internal.arrays.foreign import as_array
+from sam_rlx._internal.arrays.foreign import as_array, is_array
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files import hints
 from sam_rlx._internal.media.clip_frames import ClipFrames
@@ -61,11 +62,10 @@ def open_frames(frames: Any) -> FrameSource:
     if isinstance(frames, (str, os.PathLike, bytes)):
         named = frames if isinstance(frames, bytes) else Path(as_path_text("frames", frames))
         return _open_file(named)
-    if isinstance(frames, memoryview):
-        return _open_array(as_array("frames", frames))
-    if hasattr(frames, "__array__") and not isinstance(frames, Sequence):
+    if is_array(frames) and not isinstance(frames, Sequence):
         given = isinstance(frames, np.ndarray)
-        return _open_array(frames if given else as_array("frames", frames))
+        named = in_order("frames", frames, others=1)
+        return _open_array(frames if given else as_array("frames", named))
     if isinstance(frames, Sequence):
         return SequenceFrames(frames)
     if isinstance(frames, Iterable):

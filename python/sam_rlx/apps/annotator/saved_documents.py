@@ -134,7 +134,7 @@ def _mask(where: str, found: Any, index: int, images: OpenImages) -> NDArray[np.
                 codes = _core.rle_from_string(counts.encode("ascii", "replace"))
             else:
                 codes = np.array(_integers(counts), np.uint32)
-            return _core.rle_decode(codes, (size[0], size[1]))
+            return _unfolded(codes, (size[0], size[1]), found.get("order", "F"))
         if isinstance(found, list) and found:
             return _core.polygons_to_mask([_numbers(each) for each in found], images.size_of(index))
     except InvalidArgumentError as error:
@@ -143,6 +143,15 @@ def _mask(where: str, found: Any, index: int, images: OpenImages) -> NDArray[np.
     raise InvalidArgumentError(
         f"{where}: expected a segmentation of polygons or run lengths, found {shown(found)[:80]}"
     )
+
+
+def _unfolded(codes: NDArray[np.uint32], size: Size, order: Any) -> NDArray[np.bool_]:
+    """Return the mask of run lengths: column after column (F, COCO's) or row after row (C)."""
+    if order == "F":
+        return _core.rle_decode(codes, size)
+    if order == "C":
+        return np.ascontiguousarray(_core.rle_decode(codes, size[::-1]).T)
+    raise InvalidArgumentError(f"order: expected F or C, found {shown(order)}")
 
 
 def _outlined(name: str, document: dict[str, Any], images: OpenImages) -> Saved:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import io
 from sam_rlx._internal.arrays.mask_logits import mask_logits
+from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.files import saved_arrays
 from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.errors import InvalidArgumentError
@@ -107,7 +108,7 @@ def _from_array(path: Path, array: NDArray[Any]) -> MaskFile:
         if not np.isfinite(array).all():
             raise ValueError("expected finite logits, found NaN or infinity")
         return MaskFile(path, logits=np.ascontiguousarray(array, np.float32))
-    return MaskFile(path, mask=np.asarray(array != 0))
+    return MaskFile(path, mask=as_bools("mask", array))
 
 
 def _from_npz(path: Path, file: BinaryIO) -> MaskFile:
@@ -127,5 +128,10 @@ def _from_npz(path: Path, file: BinaryIO) -> MaskFile:
     return MaskFile(
         path,
         _from_array(path, parts["low_res_masks"]).logits if "low_res_masks" in parts else None,
-        parts["masks"] > 0 if "masks" in parts else None,
+        _of_kept(parts["masks"]) if "masks" in parts else None,
     )
+
+
+def _of_kept(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask that is kept as such or as logits."""
+    return np.asarray(array > 0) if array.dtype.kind == "f" else as_bools("masks", array)

@@ -115,9 +115,12 @@ def _found(
 
 
 def _shapes(mask: Any, label: str, score: float) -> list[dict[str, Any]]:
-    """Return the outline of each part of a mask, closed as its client draws them."""
+    """Return the outline of each part of a mask, closed as its client draws them.
+
+    Its client fills an outline whole: holes are cut open, as `MaskRecord.polygons` does.
+    """
     shapes = []
-    for outline in _core.mask_to_polygons(mask):
+    for outline in _core.mask_to_polygons(mask, True):
         points = [list(pair) for pair in zip(outline[::2], outline[1::2], strict=True)]
         shapes.append(
             {

@@ -1,0 +1,1 @@
+"""Trials of doors, a module for each group of them."""
