@@ -17,6 +17,7 @@ from sam_rlx._batch.fatal import raised
 from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.journal import MAX_ATTEMPTS
+from sam_rlx._openmp import all_cores
 from sam_rlx.errors import InternalError
 from sam_rlx.model import build_info
 
@@ -64,7 +65,10 @@ class _Worker:
     """One process, and the block that it works on."""
 
     def __init__(self, job: Job, heard: Heard) -> None:
-        self.process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with all_cores():
+            self.process = subprocess.Popen(
+                _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
         self.block: int | None = None
         # A thread for each pipe: Windows waits for several sockets, but not for several pipes.
         threading.Thread(target=self._listen, args=(heard,), daemon=True).start()

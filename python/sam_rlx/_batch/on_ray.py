@@ -18,6 +18,7 @@ from sam_rlx._batch.items import Item
 from sam_rlx._batch.job import Job
 from sam_rlx._batch.local import ItemsOf, Report, search_path
 from sam_rlx._batch.work import BlockWorker
+from sam_rlx._openmp import all_cores
 from sam_rlx._packages import optional
 from sam_rlx.errors import StateError
 from sam_rlx.model import build_info
@@ -128,7 +129,8 @@ def _start(found: Any, arguments: dict[str, Any]) -> None:
     """Start Ray or connect to it. On a busy machine its parts wait too shortly for each other."""
     for left in reversed(range(_STARTS)):
         try:
-            found.init(**arguments)
+            with all_cores():
+                found.init(**arguments)
             return
         except Exception as error:
             found.shutdown()
