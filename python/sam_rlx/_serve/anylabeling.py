@@ -12,8 +12,8 @@ from sam_rlx import _core
 from sam_rlx._interactive import fields
 from sam_rlx._interactive.clicks import prompts_of
 from sam_rlx._interactive.document import Box
+from sam_rlx._internal.files.base64_text import from_base64
 from sam_rlx._serve.engine import Engine
-from sam_rlx._serve.images import image_bytes
 from sam_rlx.errors import InvalidArgumentError, SamRlxError
 
 # What its client calls an object that has no name yet.
@@ -44,7 +44,7 @@ def predict(engine: Engine, request: Mapping[str, Any]) -> dict[str, Any]:
     except InvalidArgumentError as error:
         return _failed("MODEL_NOT_FOUND", str(error))
     try:
-        source = image_bytes("image", request.get("image"))
+        source = from_base64("image", request.get("image"))
         engine.encode(name, source)
     except InvalidArgumentError as error:
         return _failed("INVALID_IMAGE", str(error))

@@ -15,9 +15,9 @@ import numpy as np
 from sam_rlx import _core
 from sam_rlx._interactive import fields
 from sam_rlx._interactive.clicks import prompts_of
+from sam_rlx._internal.files.base64_text import from_base64
 from sam_rlx._serve import fetch, studio_marks
 from sam_rlx._serve.engine import Engine
-from sam_rlx._serve.images import image_bytes
 from sam_rlx.errors import InvalidArgumentError
 
 _KEY = "LABEL_STUDIO_API_KEY"
@@ -121,7 +121,7 @@ class Backend:
         if not isinstance(value, str) or not value:
             raise InvalidArgumentError("data: expected the address of an image, found none")
         if value.startswith("data:"):
-            return image_bytes("data", value)
+            return from_base64("data", value)
         with self._lock:
             headers = {"Authorization": f"Token {self._key}"} if self._key else {}
         most = self._engine.limits

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._interactive import fields
 from sam_rlx._interactive.clicks import prompts_of
+from sam_rlx._internal.files.base64_text import from_base64
 from sam_rlx._serve.engine import Engine
-from sam_rlx._serve.images import image_bytes, png_text
+from sam_rlx._serve.images import png_text
 from sam_rlx.errors import InvalidArgumentError
 
 _MAX_ANNOTATIONS = 1000
@@ -25,7 +26,7 @@ _MAX_ANNOTATIONS = 1000
 def generate(engine: Engine, request: Mapping[str, Any]) -> dict[str, Any]:
     """Answer a request."""
     name = engine.name_of(request.get("model"))
-    source = image_bytes("image", request.get("image"))
+    source = from_base64("image", request.get("image"))
     prompt = request.get("prompt")
     if not isinstance(prompt, Mapping):
         raise InvalidArgumentError("prompt: expected an object, found none")
