@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 import pytest
-from sam_rlx._serve.app import create_app
-from sam_rlx._serve.engine import Engine
+from sam_rlx.apps.serve.app import create_app
+from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
 from support.odd_json import ODD, changed
 

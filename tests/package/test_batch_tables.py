@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from sam_rlx import batch, errors, io
-from sam_rlx._batch import sources
-from sam_rlx._batch.items import Item, Prompt
-from sam_rlx._batch.parquet import read_bytes
+from sam_rlx.apps.batch import sources
+from sam_rlx.apps.batch.items import Item, Prompt
+from sam_rlx.apps.batch.parquet import read_bytes
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sam_rlx import _openmp
-from sam_rlx._openmp import BINDING
+from sam_rlx._internal import extension
+from sam_rlx._internal.extension import BINDING
 
 CODE = "import os; before = dict(os.environ); import sam_rlx; assert dict(os.environ) == before"
 
@@ -54,7 +54,7 @@ for name in sys.argv[2:]:
 import numpy as np
 import sam_rlx
 from sam_rlx import batch, io
-from sam_rlx._openmp import all_cores
+from sam_rlx._internal.extension import all_cores
 
 def cores(process=0):
     return len(os.sched_getaffinity(process))
@@ -139,6 +139,6 @@ def test_a_runtime_that_cannot_tell_what_it_bound(monkeypatch: pytest.MonkeyPatc
     class Old:
         _name = "libold.so"
 
-    monkeypatch.setattr(_openmp, "_loaded_runtimes", lambda: [Old()])
+    monkeypatch.setattr(extension, "_loaded_runtimes", lambda: [Old()])
     with pytest.warns(UserWarning, match=r"libold\.so has bound to its threads.*import sam_rlx"):
-        _openmp._release()
+        extension._release()

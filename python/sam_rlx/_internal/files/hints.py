@@ -5,7 +5,7 @@ import os
 import re
 from urllib.parse import unquote
 
-from sam_rlx._printable import shown
+from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 _FILE_URL = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)

@@ -1,0 +1,181 @@
+"""Frames that are images: in a folder, or the pages of one file."""
+
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx._internal.arrays.checks import as_frame_index
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.arrays.pages import full_pages
+from sam_rlx._internal.files.inputs import unique_names
+from sam_rlx._internal.files.suffixes import images_of
+from sam_rlx._internal.media.frame_source import FrameKind, numbered
+from sam_rlx._internal.media.image_files import open_image, pillow, read_image
+from sam_rlx.errors import InvalidArgumentError
+
+_SAME_KIND = {".jpeg": ".jpg", ".jpe": ".jpg", ".jfif": ".jpg", ".tiff": ".tif"}
+_MOTION_JPEG = {".mjpeg", ".mjpg"}
+_SIGNATURE_BYTES = 12
+
+
+def _head(source: Path | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return source[:_SIGNATURE_BYTES]
+    with source.open("rb") as file:
+        return file.read(_SIGNATURE_BYTES)
+
+
+def is_gif(source: Path | bytes) -> bool:
+    """Tell whether a file, or its contents, is a GIF file."""
+    return _head(source).startswith((b"GIF87a", b"GIF89a"))
+
+
+def is_image(source: Path | bytes) -> bool:
+    """Tell whether a file, or its contents, is an image that Pillow reads: also one with pages.
+
+    GIF is none: FFmpeg decodes it as a clip.
+    """
+    head = _head(source)
+    suffix = "" if isinstance(source, bytes) else source.suffix.lower()
+    if head.startswith(b"\xff\xd8\xff"):
+        return suffix not in _MOTION_JPEG
+    starts = (b"\x89PNG\r\n\x1a\n", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"BM")
+    return head.startswith(starts) or (head[:4], head[8:]) == (b"RIFF", b"WEBP")
+
+
+class PageFrames:
+    """Pages of one image file: a TIFF stack, an animated WebP or PNG, or a single image.
+
+    Reduced copies and masks that a TIFF file holds beside its pages are not frames.
+    """
+
+    kind: FrameKind = "folder"
+
+    def __init__(self, source: Path | bytes) -> None:
+        self._source = source
+        self._opened = ExitStack()
+        self._image: Any = None
+        self._last: tuple[int, NDArray[np.uint8]] | None = None
+        with open_image(self._file()) as image:
+            self._pages = full_pages(image)
+        self.count: int | None = len(self._pages)
+
+    def _file(self) -> Any:
+        return io.BytesIO(self._source) if isinstance(self._source, bytes) else self._source
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The file, if there is one."""
+        return () if isinstance(self._source, bytes) else (self._source,)
+
+    def name(self, index: int) -> str:
+        """Return the number of page `index`."""
+        return numbered(index)
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return page `index`."""
+        as_frame_index(index, len(self._pages))
+        if self._last is None or self._last[0] != index:
+            self._last = (index, self._read(index))
+        return self._last[1]
+
+    def _read(self, index: int) -> NDArray[np.uint8]:
+        # The file stays open: pages of an animation are decoded from those before them. Pillow
+        # does not find back in all of them.
+        page = self._pages[index]
+        if self._image is not None and self._image.format != "TIFF" and page < self._image.tell():
+            self.close()
+        if self._image is None:
+            self._image = self._opened.enter_context(open_image(self._file()))
+        image, self._image = self._image, None
+        with self._opened.pop_all() as opened:
+            image.seek(page)
+            pixels = as_rgb(pillow("ImageOps").exif_transpose(image))
+            self._opened = opened.pop_all()
+        self._image = image
+        return pixels
+
+    def close(self) -> None:
+        """Close the file; the next `read` opens it again."""
+        self._image = None
+        self._opened.close()
+
+
+def _natural(path: Path) -> tuple[list[tuple[bool, int, str]], str]:
+    """Sort key under which 2.jpg comes before 10.jpg. Digits that `int` cannot read are text."""
+    parts = [part for part in re.split(r"(\d+)", path.stem) if part]
+    numbers = [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+    return numbers, path.name
+
+
+class FolderFrames:
+    """A folder of images, in the order of the numbers in their names.
+
+    Hidden files (also ``._name`` of macOS), files that are no images, and masks and overlays of
+    this library are left out, and told in `passed_over`. A folder with images of several kinds, or
+    with several images of one number, such as frames beside their masks, is refused: which of them
+    are the frames cannot be known.
+    """
+
+    kind: FrameKind = "folder"
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            listing = images_of(folder)
+        except FileNotFoundError as error:
+            raise InvalidArgumentError(f"frames: {error}") from error
+        self.passed_over = listing.passed_over
+        self._files = sorted(listing.files, key=_natural)
+        self._names = unique_names(self._files)
+        self.count: int | None = len(self._files)
+        _refuse_several_kinds(folder, self._files)
+        _refuse_equal_numbers(folder, self._files)
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The images."""
+        return self._files
+
+    def name(self, index: int) -> str:
+        """Return the name of the file of frame `index`, without its suffix."""
+        return self._names[index]
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return image `index`."""
+        as_frame_index(index, len(self._files))
+        return read_image(self._files[index])
+
+
+def _refuse_several_kinds(folder: Path, files: list[Path]) -> None:
+    suffixes = [path.suffix.lower() for path in files]
+    kinds = Counter(_SAME_KIND.get(suffix, suffix) for suffix in suffixes)
+    if len(kinds) > 1:
+        found = " and ".join(f"{count} {suffix}" for suffix, count in kinds.most_common())
+        raise InvalidArgumentError(
+            f"frames: expected images of one kind in {folder}, found {found}: give a folder "
+            "with the frames alone"
+        )
+
+
+def _refuse_equal_numbers(folder: Path, files: list[Path]) -> None:
+    """Refuse names that differ in their words only: 7.png and 7_mask.png."""
+    seen: dict[tuple[str, ...], tuple[str, Path]] = {}
+    for path in files:
+        parts = re.split(r"(\d+)", path.stem)
+        numbers = tuple(part.lstrip("0") for part in parts[1::2])
+        words = "0".join(parts[::2])
+        if not numbers:
+            continue
+        other, first = seen.setdefault(numbers, (words, path))
+        if other != words:
+            raise InvalidArgumentError(
+                f"frames: expected one image for each number in {folder}, found {first.name} and "
+                f"{path.name}: give a folder with the frames alone"
+            )
