@@ -148,6 +148,23 @@ def _own_signal() -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
+def _enough_cpus(found: Any, threads: int) -> int:
+    """Return the CPUs of a cluster; `StateError` for too few, for which it would wait for ever.
+
+    An actor needs its CPUs on one machine, and the task that reads the plan one beside them.
+    """
+    nodes = [
+        int(node["Resources"].get("CPU", 0)) for node in found.nodes() if node.get("Alive", True)
+    ]
+    if max(nodes, default=0) < threads or sum(nodes) < threads + 1:
+        raise StateError(
+            f"batch: expected a Ray cluster of at least {threads + 1} CPUs, {threads} of them on "
+            f"one machine for the threads of a worker and one for tasks, found {sum(nodes)}: give "
+            "ray.init(num_cpus=...) more, or num_threads fewer"
+        )
+    return sum(nodes)
+
+
 @contextmanager
 def _connected(job: Job, workers: int | None) -> Iterator[int]:
     """Connect to Ray; yield the number of actors. Ends what it has started."""
@@ -166,7 +183,7 @@ def _connected(job: Job, workers: int | None) -> Iterator[int]:
         with _own_signal():
             _start(found, arguments)
     try:
-        cpus = int(found.cluster_resources().get("CPU", 1)) - _SPARE_CPUS
+        cpus = _enough_cpus(found, job.threads) - _SPARE_CPUS
         yield workers or max(1, cpus // job.threads)
     finally:
         if started:

@@ -27,6 +27,11 @@ def read_upright(contents: bytes, most_pixels: int, **options: Any) -> NDArray[n
     return io.read_image(streams.BytesIO(contents), **options)
 
 
+def bounded(score: float) -> float:
+    """Return a score as protocols have it, 0 to 1: predicted IoU may lie a little beside that."""
+    return min(max(float(score), 0.0), 1.0)
+
+
 def png_text(mask: NDArray[np.bool_]) -> str:
     """Return a mask as the base64 of a PNG file with 0 and 255."""
     pixels = mask.astype(np.uint8) * np.uint8(255)
