@@ -1,8 +1,10 @@
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "bindings/errors.h"
 #include "bindings/gil.h"
 #include "bindings/register.h"
+#include "core/cores.h"
 #include "core/parallel.h"
 
 namespace py = pybind11;
@@ -28,6 +30,8 @@ PYBIND11_MODULE(core_module, m, py::mod_gil_not_used()) {
       "set_poll_hook",
       [](const py::object& hook) { sam_rlx::set_poll_hook(hook.is_none() ? nullptr : hook.ptr()); },
       py::arg("hook"));
+  m.def("keep_affinity", sam_rlx::keep_affinity);
+  m.def("allowed_cpus", sam_rlx::allowed_cpus);
 }
 
 // The entry of the extension. pybind11's own begins by taking the GIL for the main interpreter, and

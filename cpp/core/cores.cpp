@@ -8,19 +8,32 @@
 #include <string_view>
 #include <thread>
 
-#if defined(__linux__)
-#include <sched.h>
+#if defined(_OPENMP)
+#include <omp.h>
 #endif
 
 namespace sam_rlx {
 namespace {
 
-int affinity_cores() {
 #if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+cpu_set_t kept_mask{};  // of keep_affinity; empty before
+
+// The mask of the calling thread. Unknown on machines with more CPUs than a cpu_set_t has.
+bool read_mask(cpu_set_t& mask) noexcept {
+  return sched_getaffinity(0, sizeof mask, &mask) == 0;
+}
+
+// Whether the mask of a thread is what an OpenMP runtime has left of the kept one.
+bool is_bound(const cpu_set_t& mask) noexcept {
+  cpu_set_t common;
+  CPU_AND(&common, &mask, &kept_mask);
+  return CPU_EQUAL(&common, &mask) && !CPU_EQUAL(&mask, &kept_mask);
+}
 #endif
-  return static_cast<int>(std::thread::hardware_concurrency());
+
+int affinity_cores() {
+  const auto count = static_cast<int>(allowed_cpus().size());
+  return count > 0 ? count : static_cast<int>(std::thread::hardware_concurrency());
 }
 
 // The beginning of a file, empty if it cannot be read. Not with streams: where the C++ library is
@@ -110,6 +123,44 @@ double quota_cores(const std::string& root, const std::string& memberships) {
   }
   return smallest;
 }
+
+#if defined(__linux__)
+
+void keep_affinity() {
+#if defined(_OPENMP)
+  omp_get_max_threads();  // some runtimes read their settings at the first call
+#endif
+  if (!read_mask(kept_mask)) CPU_ZERO(&kept_mask);
+}
+
+std::vector<int> allowed_cpus() {
+  cpu_set_t mask;
+  if (!read_mask(mask)) return {};
+  if (is_bound(mask)) mask = kept_mask;
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+WholeAffinity::WholeAffinity(bool wanted) noexcept {
+  changed_ = wanted && read_mask(before_) && is_bound(before_) &&
+             sched_setaffinity(0, sizeof kept_mask, &kept_mask) == 0;
+}
+
+WholeAffinity::~WholeAffinity() {
+  if (changed_) sched_setaffinity(0, sizeof before_, &before_);
+}
+
+#else
+
+void keep_affinity() {}
+std::vector<int> allowed_cpus() { return {}; }
+WholeAffinity::WholeAffinity(bool) noexcept {}
+WholeAffinity::~WholeAffinity() = default;
+
+#endif
 
 int available_cores() {
   const int cores = std::max(1, affinity_cores());

@@ -1,12 +1,42 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 namespace sam_rlx {
 
 // Cores that this process may use: its affinity mask, limited by the CPU quotas of its control
 // groups. At least 1.
 int available_cores();
+
+// Says that OpenMP runtimes may bind threads to cores: from now on a part of the calling thread's
+// mask of now, as the mask of some thread, is taken for the work of such a runtime. Reads the
+// settings of this process's runtime.
+void keep_affinity();
+
+// The CPUs that threads of this process may use, in order: the mask of the calling thread, or the
+// kept one where a runtime has bound it. Empty where the system has no masks.
+std::vector<int> allowed_cpus();
+
+// While it exists, the calling thread may use all of `allowed_cpus`, so that the threads it starts
+// may too.
+class WholeAffinity {
+ public:
+  explicit WholeAffinity(bool wanted) noexcept;
+  ~WholeAffinity();
+  WholeAffinity(const WholeAffinity&) = delete;
+  WholeAffinity& operator=(const WholeAffinity&) = delete;
+
+ private:
+#if defined(__linux__)
+  cpu_set_t before_{};
+#endif
+  bool changed_ = false;
+};
 
 // The smallest CPU quota of the control groups of a process, in cores; 0 where none is set.
 //   root         the folder where control groups are mounted: /sys/fs/cgroup

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/cores.h"
+
 #if defined(SAM_RLX_STD_THREADS)
 #include "core/thread_pool.h"
 #else
@@ -225,8 +227,12 @@ int permitted_size(int size) noexcept {
 }
 
 void run_region(SharedLoop& shared, int threads, int asked) {
+  const int before = team_size;
+  const int size = permitted_size(region_size(threads, asked));
+  // New threads get the mask of this one.
+  const WholeAffinity affinity(size > before);
   RegionBarrier barrier;
-#pragma omp parallel num_threads(permitted_size(region_size(threads, asked)))
+#pragma omp parallel num_threads(size)
   {
     const int thread = omp_get_thread_num();
     const int team = std::min(threads, omp_get_num_threads());

@@ -11,7 +11,7 @@ _model = sam_rlx.load_model("sam-nano")
 def preprocess_image(context, image):
     """Encode an image once for all clicks on it."""
     predictor = sam_rlx.ImagePredictor(_model)
-    predictor.set_image(image.convert("RGB"))
+    predictor.set_image(image)  # not convert("RGB"), which makes 16 bits white
     return predictor
 
 

@@ -80,13 +80,13 @@ def idle_client(idle_engine: Any) -> Any:
     return client_of(idle_engine)
 
 
-def client_of(engine: Any) -> Any:
-    """Return a client with the token."""
+def client_of(engine: Any, **options: Any) -> Any:
+    """Return a client with the token, of an application with these options."""
     from sam_rlx.apps.serve.app import create_app
     from sam_rlx.apps.serve.guard import allowed_hosts
     from starlette.testclient import TestClient
 
-    app = create_app(engine, TOKEN, allowed_hosts("127.0.0.1"))
+    app = create_app(engine, TOKEN, allowed_hosts("127.0.0.1"), **options)
     return TestClient(app, base_url=f"http://{HOST}", headers={"Token": TOKEN})
 
 

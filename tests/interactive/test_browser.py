@@ -351,7 +351,7 @@ def test_two_views_a_busy_kernel_and_a_restart(
         "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
     )
     first.wait("f.gone")
-    assert "run the cell again" in first.root.locator(".badge").inner_text()
+    assert "run the cell again" in first.root.locator(".srx-badge").inner_text()
     (server.work / "state.npz").unlink()
     notebook.page.evaluate(
         "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }"

@@ -64,7 +64,7 @@ def test_video(chrome: Any, server: JupyterServer) -> None:
     )
     canvas = Canvas(opened(chrome, server, "video.ipynb", cell).page)
     canvas.wait(STILL)
-    assert not canvas.root.locator("select.save").is_visible()  # exports are of images
+    assert not canvas.root.locator("select.srx-save").is_visible()  # exports are of images
     canvas.click(335, 44)
     canvas.wait("f.state.objects.length === 1 && f.waiting.size === 0")
     canvas.press("t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import io as streams
 import json
 import threading
@@ -376,3 +377,37 @@ def test_hovers_beside_a_cell_that_predicts(
             predictor.predict(point_coords=[POINT], point_labels=[1])
     view.wait("hover", 199)
     assert not [head for head, _, _ in view.messages if head["type"] == "error"]
+
+
+def test_work_runs_in_the_context_of_its_caller() -> None:
+    """Hosts keep there whose page an answer is for: gestures, previews and steps, each its own."""
+    user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
+    worker, seen = Worker("test"), []
+    done = threading.Event()
+
+    def steps() -> Iterator[None]:
+        for _ in range(2):
+            seen.append(("step", user.get()))
+            yield
+        done.set()
+
+    def asked(name: str) -> None:
+        user.set(name)
+        worker.submit(lambda: seen.append(("work", user.get()))).result(10)
+        worker.preview(name, lambda: seen.append(("preview", user.get())))
+        worker.submit(lambda: user.set("changed")).result(10)
+        worker.submit(lambda: seen.append(("work", user.get()))).result(10)
+
+    for name in ("ann", "bob"):
+        contextvars.copy_context().run(asked, name)
+    contextvars.copy_context().run(lambda: (user.set("eve"), worker.start(steps())))
+    assert done.wait(10)
+    worker.close()
+    assert sorted(seen) == sorted(
+        [
+            *(("work", name) for name in ("ann", "ann", "bob", "bob")),
+            *(("preview", name) for name in ("ann", "bob")),
+            *[("step", "eve")] * 2,
+        ]
+    )
+    assert user.get() == "nobody"

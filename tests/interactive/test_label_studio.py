@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import http.server
 import importlib
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +18,7 @@ from sam_rlx.apps.serve.app import create_app
 from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
 
-from .conftest import HOST, TOKEN
+from .conftest import HOST, TOKEN, client_of
 
 CONFIG = """<View>
   <!-- smart points -->
@@ -89,12 +91,20 @@ def test_codes_are_those_of_the_sdk() -> None:
 # ------------------------------------------------------------------- the backend
 
 
+def jwt(kind: str, number: int = 0) -> str:
+    """Return a token as Label Studio writes them."""
+    parts = ({"alg": "HS256", "typ": "JWT"}, {"token_type": kind, "jti": str(number)})
+    coded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts)
+    return ".".join([*(part.rstrip("=") for part in coded), "c2ln"])
+
+
 class Studio(http.server.ThreadingHTTPServer):
     """Gives one image to who has the key."""
 
     def __init__(self, png: bytes) -> None:
         self.png = png
         self.asked: list[tuple[str, str | None]] = []
+        self.count = 0  # of exchanged tokens; the last one is valid
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
@@ -105,6 +115,16 @@ class Studio(http.server.ThreadingHTTPServer):
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: Studio
 
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        right = self.path == "/api/token/refresh/" and body == {"refresh": jwt("refresh")}
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        self.send_response(200 if right else 401)
+        self.end_headers()
+        if right:
+            self.server.count += 1
+            self.wfile.write(json.dumps({"access": jwt("access", self.server.count)}).encode())
+
     def do_GET(self) -> None:
         key = self.headers.get("Authorization")
         self.server.asked.append((self.path, key))
@@ -113,9 +133,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", "http://127.0.0.2:1/stolen")
             self.end_headers()
             return
-        self.send_response(200 if key == "Token secret" else 401)
+        right = key in ("Token secret", f"Bearer {jwt('access', self.server.count)}")
+        self.send_response(200 if right else 401)
         self.end_headers()
-        if key == "Token secret":
+        if right:
             self.wfile.write(self.server.png)
 
     def log_message(self, *args: object) -> None:
@@ -182,7 +203,7 @@ def test_points_become_a_brush_region(
         best = found.best()
         words = decoded(region["value"]["rle"]).reshape(151, 203, 4)
         np.testing.assert_array_equal(words[..., 3] > 0, found.masks[best.index])
-        assert result["score"] == pytest.approx(best.iou_prediction)
+        assert result["score"] == pytest.approx(min(best.iou_prediction, 1.0))
     assert engine.num_encoded == 1
     assert set(studio.asked) == {("/data/upload/1/a.png", "Token secret")}
 
@@ -258,3 +279,41 @@ def test_no_backend_without_an_address(engine: Engine) -> None:
     assert client.post("setup", json={}).status_code == 404
     with pytest.raises(sam_rlx.InvalidArgumentError, match="--label-studio"):
         create_app(engine, TOKEN, None, "ftp://a")
+
+
+def test_a_personal_access_token_is_exchanged(
+    monkeypatch: pytest.MonkeyPatch, engine: Engine, studio: Studio
+) -> None:
+    """Once, and again when the server takes the key of minutes no more."""
+    monkeypatch.setenv("LABEL_STUDIO_API_KEY", jwt("refresh"))
+    client = client_of(engine, label_studio=studio.address)
+    client.post("/setup", json={"access_token": "old"})
+    for _ in range(2):
+        assert _ask(client, [_mark(60, 60, 1)]).status_code == 200
+    keys = [(path.partition("?")[0][:4], key) for path, key in studio.asked]
+    first = f"Bearer {jwt('access', 1)}"
+    assert [key for _, key in keys] == [None, first, first]
+    studio.count += 1  # as if the minutes were over
+    assert _ask(client, [_mark(60, 60, 1)]).status_code == 200
+    assert [key for _, key in studio.asked[3:]] == [first, None, f"Bearer {jwt('access', 3)}"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [None, "old", "a.b.c", jwt("refresh", 7), jwt("access", 9)],
+    ids=["none", "old", "dots", "unknown", "over"],
+)
+def test_a_key_that_is_refused_tells_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, engine: Engine, studio: Studio, key: str | None
+) -> None:
+    monkeypatch.delenv("LABEL_STUDIO_API_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("LABEL_STUDIO_API_KEY", key)
+    client = client_of(engine, label_studio=studio.address)
+    client.post("/setup", json={"access_token": "old"})
+    answer = _ask(client, [_mark(60, 60, 1)])
+    assert answer.status_code == 400
+    words = answer.json()["error"]
+    assert "401" in words
+    assert "personal access token" in words
+    assert "LABEL_STUDIO_API_KEY" in words

@@ -124,6 +124,52 @@ def test_large_and_slow_bodies_are_refused(idle_engine: Engine) -> None:
     assert client.post("/api/generate", content=b"{}").status_code == 408
 
 
+FRONT = "https://lab.example:8443/deep/sam/"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "code"),
+    [
+        # What nginx sends by itself, what it and caddy send with the name, without and with a port.
+        ("/", {"Origin": "https://lab.example:8443"}, 200),
+        ("/", {"Host": "lab.example", "Origin": "https://lab.example:8443"}, 200),
+        ("/", {"Host": "lab.example:8443", "Origin": "https://LAB.example:8443"}, 200),
+        ("/deep/sam/", {"Host": "lab.example"}, 200),  # not taken off by the server in front
+        ("/deep/sam", {"Host": "lab.example"}, 200),
+        ("/deep/samples/", {"Host": "lab.example"}, 404),
+        ("/", {"Host": "evil.example"}, 403),
+        ("/", {"Origin": "https://evil.example:8443"}, 403),
+        ("/", {"Origin": "https://lab.example"}, 403),
+        ("/", {"Origin": "http://lab.example:8443"}, 403),
+        ("/", {"Host": "lab.example", "Origin": "https://evil.example"}, 403),
+        ("/", {"Host": "lab.example.evil.example"}, 403),
+        ("/", {"Origin": "null"}, 403),
+    ],
+)
+def test_a_server_in_front(
+    idle_engine: Engine, path: str, headers: dict[str, str], code: int
+) -> None:
+    hosts = allowed_hosts("127.0.0.1")
+    app = create_app(idle_engine, TOKEN, hosts, public=FRONT)
+    client = TestClient(app, base_url=f"http://{HOST}")
+    assert client.get(f"{path}?token={TOKEN}", headers=headers).status_code == code
+    if code == 403:  # without the option all of these but the first are refused
+        assert "--public-url" in client.get(f"{path}?token={TOKEN}", headers=headers).text
+    assert client.get(path, headers=headers).status_code == 403  # the token is asked for
+
+
+def test_the_page_names_its_files_from_where_it_is(idle_client: TestClient) -> None:
+    """Below any path of a server in front."""
+    for path, name in (
+        (f"/?token={TOKEN}", f"{TOKEN}/page.js"),
+        (f"/{TOKEN}", f"{TOKEN}/page.js"),
+        (f"/{TOKEN}/", "page.js"),
+    ):
+        page = idle_client.get(path, headers={"Token": ""}).text
+        assert f'<script src="{name}"' in page
+        assert "{below}" not in page
+
+
 def test_101_megabytes_are_too_many(idle_client: TestClient) -> None:
     answer = idle_client.post("/v1/predict", headers={"Content-Length": "101000000"}, content=b"")
     assert answer.status_code == 413

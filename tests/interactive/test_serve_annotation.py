@@ -36,15 +36,15 @@ def test_four_objects_are_named_and_exported(
         tab.canvas.press("Enter")
         tab.settled("f.state.current === null")
     for index, name in enumerate(NAMES[:3]):
-        tab.page.locator(".srx .chip").nth(index).dblclick()
-        tab.page.locator(".srx .chip input").fill(name)
+        tab.page.locator(".srx-chip").nth(index).dblclick()
+        tab.page.locator(".srx-chip input").fill(name)
         tab.page.keyboard.press("Enter")
         tab.settled(f"f.state.objects[{index}].name === {json.dumps(name)}")
     masks = tab.masks()
 
     def exported(kind: str) -> bytes:
         with tab.page.expect_download() as download:
-            tab.page.locator(".srx .save").select_option(kind)
+            tab.page.locator(".srx-save").select_option(kind)
         return Path(download.value.path()).read_bytes()
 
     check_coco(exported("coco"), masks, tmp_path / "coco.json")

@@ -315,7 +315,7 @@ def test_an_export_is_opened_again(chrome: Any, address: str, tmp_path: Path) ->
     before.canvas.front('f.send("recolor", { index: 1, color: [7, 8, 250] })')
     said = before.settled("f.state.objects[1].name === 'second'")["objects"]
     with before.page.expect_download() as download:
-        before.page.select_option(".srx select.save", "coco")
+        before.page.select_option("select.srx-save", "coco")
     file = tmp_path / "objects.json"
     download.value.save_as(file)
     after = Tab(context.new_page(), address)

@@ -20,7 +20,7 @@ from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
 from support import HANG_SECONDS
 
-from .conftest import HOST, TOKEN, predictor_of
+from .conftest import HOST, TOKEN, client_of, predictor_of
 
 
 def _generate(client: TestClient, image: str, prompt: Any, model: str = "sam-nano") -> Any:
@@ -76,8 +76,9 @@ def test_osam_box_is_two_corners(
 @pytest.mark.parametrize(
     ("prompt", "reason"),
     [
-        (None, "prompt"),
+        (5, "prompt"),
         ({}, "points"),
+        ({"texts": []}, "texts"),
         ({"points": [[1, 2]], "point_labels": []}, "point_labels"),
         ({"points": [[1, 2]], "point_labels": [7]}, "point_labels"),
         ({"points": [[1, 2]], "point_labels": [2]}, "box"),
@@ -96,6 +97,78 @@ def test_osam_refuses_wrong_prompts(
     )
     assert answer.status_code == 400
     assert reason in answer.json()["error"]
+
+
+def test_what_osam_takes_without_a_prompt(client: TestClient, png_text: str) -> None:
+    """The point in the middle, by osam's own rule; no texts beside points are none."""
+    middle = {"points": [[203 / 2, 151 / 2]], "point_labels": [1]}
+    right = _generate(client, png_text, middle).json()
+    lines = base64.encodebytes(base64.b64decode(png_text)).decode()
+    assert lines.count("\n") > 1
+    assert client.post("/api/generate", json={"model": "sam-nano", "image": lines}).json() == right
+    for prompt in (None, {"texts": [], **middle}, {"texts": None, **middle}):
+        assert _generate(client, png_text, prompt).json() == right
+
+
+def test_osams_texts_thresholds_and_a_box(image: np.ndarray, png_text: str) -> None:
+    """A threshold of null is none; a box beside a text is an example; without a text "visual"."""
+    from sam_rlx.apps.serve.engine import Engine
+
+    model = sam_rlx.load_model("sam3-nano")
+    client = client_of(Engine({"sam3-nano": model}, num_threads=1))
+
+    def ask(prompt: Any) -> Any:
+        body = {"model": "sam3-nano", "image": png_text, "prompt": prompt}
+        answer = client.post("/api/generate", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["annotations"]
+
+    null = {"score_threshold": None, "iou_threshold": None, "max_annotations": None}
+    assert ask({"texts": ["circle"], **null}) == ask({"texts": ["circle"], "score_threshold": 0})
+    assert ask(None) == ask({"texts": []}) == ask({"texts": ["visual"]})
+    corners = {"points": [[30, 30], [90, 90]], "point_labels": [2, 3]}
+    found = ask({"texts": ["circle"], "score_threshold": 0.05, **corners})
+    concepts = sam_rlx.ConceptPredictor(model, num_threads=1)
+    right = concepts.predict(image, text="circle", threshold=0.05, boxes=[[30, 30, 90, 90]])
+    scores = sorted((min(float(score), 1.0) for score in right.scores), reverse=True)
+    assert [one["score"] for one in found] == pytest.approx(scores)
+    points = {"points": [[30, 30]], "point_labels": [1]}
+    body = {"model": "sam3-nano", "image": png_text, "prompt": {"texts": ["circle"], **points}}
+    assert "points beside texts" in client.post("/api/generate", json=body).json()["error"]
+
+
+def test_scores_lie_in_0_to_1_and_errors_keep_the_shapes(
+    engine: Any, client: TestClient, png_text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sam_rlx.apps.serve.limits import BusyError
+
+    point = [{"type": "point", "data": [60, 60], "label": 1}]
+    body = {"model": "sam-nano", "image": f"data:;base64,{png_text}", "params": {"marks": point}}
+    shapes = client.post("/v1/predict", json=body).json()["data"]["shapes"]
+    assert shapes
+    assert all(0.0 <= shape["score"] <= 1.0 for shape in shapes)
+    (value,) = {
+        widget["value"]
+        for widget in anylabeling_widgets(client, "sam-nano")
+        if widget["name"] == "output_label"
+    }
+    assert value is None
+
+    def busy(*_: object) -> None:
+        raise BusyError("queue: expected a turn, found others")
+
+    monkeypatch.setattr(engine, "encode", busy)
+    for changed in ({}, {"model": "gone"}, {"image": "%"}):
+        answer = client.post("/v1/predict", json=body | changed)
+        assert answer.status_code == 200
+        found = answer.json()
+        assert found["success"] is False
+        assert found["data"]["shapes"] == []
+        assert found["data"]["replace"] is False
+
+
+def anylabeling_widgets(client: TestClient, name: str) -> Any:
+    return client.get("/v1/models").json()["data"][name]["widgets"]
 
 
 def test_wrong_images_and_models_are_refused(client: TestClient, png_text: str) -> None:

@@ -113,15 +113,15 @@ def test_no_message_ends_a_tab(idle_client: TestClient, head: bytes) -> None:
 
 
 def test_base64_is_read_in_parts() -> None:
-    from sam_rlx.apps.serve import images
+    from sam_rlx._internal.files import base64_text
     from sam_rlx.errors import InvalidArgumentError
 
-    part = images._PART
+    part = base64_text._PART
     for count in (0, 1, 2, 3 * part // 4, 3 * part // 4 + 1, 3 * part):
         data = io.BytesIO(bytes(range(256)) * (count // 256 + 1)).read(count)
         text = base64.b64encode(data).decode()
         if text:
-            assert images.image_bytes("image", text) == data
+            assert base64_text.from_base64("image", text) == data
     for text in ("A" * (part - 1) + "=" + "A" * 4, "A" * part + "%", "A" * (part + 1)):
         with pytest.raises(InvalidArgumentError, match="base64"):
-            images.image_bytes("image", text)
+            base64_text.from_base64("image", text)

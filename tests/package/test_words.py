@@ -31,10 +31,11 @@ WORDS = {
     "arch": "family, variant",
     "prompt_vec|segs|img_sz|dim1|head2": "the name in the code's tables",
 }
-# Names of others: Linux's, keys of GGUF, EdgeTAM's weights, PyAV's time stamps, options of SAM 2
-# and of Ultralytics.
+# Names of others: Linux's, OpenMP's, keys of GGUF, EdgeTAM's weights, PyAV's time stamps, options
+# of SAM 2 and of Ultralytics.
 FOREIGN = re.compile(
-    r"(general|sam3)\.arch|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
+    r"OMP_PLACES|omp_get_(num_places|place_\w+)"
+    r"|(general|sam3)\.arch|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
     r"|spatial_perceiver\.latents|perceiver_n_latents_[12]d"
     r"|\.pts\b|\bbboxes=|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
 )

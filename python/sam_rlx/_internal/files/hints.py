@@ -3,7 +3,12 @@
 import json
 import os
 import re
+from urllib.parse import unquote
 
+from sam_rlx._internal.printable import shown
+from sam_rlx.errors import InvalidArgumentError
+
+_FILE_URL = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/+[^/]", re.IGNORECASE)
 _LETTERS = re.compile(rb"[\s\xef\xbb\xbf]*")
 _SHOWN = 120  # letters of a server's words
@@ -14,6 +19,29 @@ START = 4096  # bytes that `odd_file` looks at
 def is_url(name: str | os.PathLike[str]) -> bool:
     """Tell whether a name is an address, also one that has become a path (``https:/host/a``)."""
     return bool(_URL.match(os.fspath(name)))
+
+
+def local_name(where: str, name: str) -> str:
+    """Return the path that a name of a file is, also a ``file:`` address of this machine.
+
+    Programs write such addresses with escapes (``%20``) and without; a file that is called as it
+    stands there is that file.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is another address.
+    """
+    match = _FILE_URL.fullmatch(name)
+    if match is not None and (match["host"] or "").lower() in ("", "localhost"):
+        path = match["path"]
+        return path if "%" not in path or os.path.lexists(path) else unquote(path)
+    if is_url(name):
+        raise InvalidArgumentError(
+            f"{where}: expected a file of this machine, found the address {shown(name)}: download "
+            "it first, or give bytes"
+        )
+    return name
 
 
 def not_found(

@@ -1,16 +1,19 @@
 """One thread that does the work of a session."""
 
+import contextvars
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from sam_rlx.apps.annotator.limits import MAX_VIEWS
 from sam_rlx.errors import StateError
 
+_Result = TypeVar("_Result")
 # Makes what the thread runs in.
 During = Callable[[], AbstractContextManager[None]]
 
@@ -27,7 +30,8 @@ class Worker:
     """Does work in the order in which it comes, in a thread of its own.
 
     What `submit` is given is never dropped. Of what `preview` is given under one key the newest
-    waits. `start` is given an iterator, which goes on by a step while nothing else waits.
+    waits. `start` is given an iterator, which goes on by a step while nothing else waits. All work
+    runs in a copy of its caller's `contextvars`: hosts keep there whose page it is for.
 
     Parameters
     ----------
@@ -45,6 +49,7 @@ class Worker:
         self._work: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._previews: dict[Hashable, Callable[[], None]] = {}
         self._steps: Iterator[None] | None = None
+        self._steps_context = contextvars.Context()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._then = _nothing
@@ -56,7 +61,7 @@ class Worker:
         with self._changed:
             if self._closed:
                 raise StateError(f"{self._name}: expected an open one, found a closed one")
-            self._work.append((work, future))
+            self._work.append((_here(work), future))
             self._wake()
         return future
 
@@ -65,7 +70,7 @@ class Worker:
         self._check_process()
         with self._changed:
             self._previews.pop(key, None)
-            self._previews[key] = work
+            self._previews[key] = _here(work)
             if len(self._previews) > MAX_VIEWS:
                 del self._previews[next(iter(self._previews))]
             self._wake()
@@ -80,6 +85,7 @@ class Worker:
         self._check_process()
         with self._changed:
             self._steps = steps
+            self._steps_context = contextvars.copy_context()
             self._wake()
 
     def __len__(self) -> int:
@@ -159,11 +165,17 @@ class Worker:
             return None
 
     def _step(self) -> None:
-        steps = self._steps
-        if steps is not None and next(steps, self) is self:
+        with self._changed:
+            steps, context = self._steps, self._steps_context
+        if steps is not None and context.run(next, steps, self) is self:
             with self._changed:
                 if self._steps is steps:
-                    self._steps = None
+                    self._steps, self._steps_context = None, contextvars.Context()
+
+
+def _here(work: Callable[[], _Result]) -> Callable[[], _Result]:
+    """Return work that runs in a copy of the calling thread's context."""
+    return partial(contextvars.copy_context().run, work)
 
 
 def _settling(work: Callable[[], Any], future: "Future[Any]") -> Callable[[], None]:

@@ -6,26 +6,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from sam_rlx.apps.batch import cells
+from sam_rlx.apps.batch.cells import short
 from sam_rlx.apps.batch.documents import whole
 from sam_rlx.apps.batch.items import Prompt
-from sam_rlx.apps.batch.parquet import ImageTable, pyarrow
+from sam_rlx.apps.batch.parquet import ImageTable, is_list, plain_type, pyarrow
 from sam_rlx.apps.batch.prompts import objects
 from sam_rlx.errors import InvalidArgumentError
 
+_PROMPTS: tuple[cells.Meaning, ...] = ("points", "labels", "boxes")
 NAMES = ("name", "id", "item")
 # Names in small letters and digits, and the meaning they have.
-_MEANINGS = {
+_MEANINGS: dict[str, cells.Meaning] = {
     **dict.fromkeys(("points", "point", "pointcoords"), "points"),
     **dict.fromkeys(("labels", "pointlabels"), "labels"),
     **dict.fromkeys(("boxes", "box"), "boxes"),
     **dict.fromkeys(("text", "texts"), "text"),
 }
-_CORNERS = (
-    ("x0", "y0", "x1", "y1"),
-    ("x1", "y1", "x2", "y2"),
-    ("xmin", "ymin", "xmax", "ymax"),
-    ("left", "top", "right", "bottom"),
-)
 # Four columns of a box that may mean this or that.
 _UNCLEAR = ({"x", "y", "w", "h"}, {"x", "y", "width", "height"}, {"cx", "cy", "w", "h"})
 _BOX = re.compile(
@@ -53,11 +50,14 @@ class Columns:
         Four columns of one box, or none.
     other : list of str
         What is not read.
+    kinds : dict
+        Arrow types of the columns.
     """
 
-    of: dict[str, str] = field(default_factory=dict)
+    of: dict[cells.Meaning, str] = field(default_factory=dict)
     corners: tuple[str, ...] = ()
     other: list[str] = field(default_factory=list)
+    kinds: dict[str, Any] = field(default_factory=dict)
 
     @property
     def has_prompts(self) -> bool:
@@ -71,9 +71,11 @@ class Columns:
 
     def prompts(self, row: Mapping[str, Any]) -> tuple[Prompt, ...] | None:
         """Return the objects of a row: none for empty lists; None if it says nothing about any."""
-        points, labels, boxes = (row.get(name) for name in self._names)
+        points, labels, boxes = (self._cell(meaning, row) for meaning in _PROMPTS)
         if self.corners and row[self.corners[0]] is not None:
-            boxes = [row[name] for name in self.corners]
+            boxes = [
+                cells.read(name, self.kinds[name], "boxes", row[name]) for name in self.corners
+            ]
         if points is None and boxes is None:
             return None
         if not points:
@@ -81,6 +83,23 @@ class Columns:
         elif labels is not None:
             labels = _whole(self._names[1], labels)
         return tuple(objects(points, labels, boxes or None, self._names))
+
+    def name(self, row: Mapping[str, Any]) -> str | None:
+        """Return the name that a row has."""
+        for column in NAMES:
+            if (value := row.get(column)) is not None:
+                return str(cells.read(column, self.kinds[column], "name", value))
+        return None
+
+    def path(self, row: Mapping[str, Any], column: str | None) -> Any:
+        """Return what a column of paths has in a row."""
+        if column is None:
+            return None
+        return cells.read(column, self.kinds[column], "path", row.get(column))
+
+    def _cell(self, meaning: cells.Meaning, row: Mapping[str, Any]) -> Any:
+        name = self.of.get(meaning)
+        return None if name is None else cells.read(name, self.kinds[name], meaning, row[name])
 
     @cached_property
     def _names(self) -> tuple[str, str, str]:
@@ -90,15 +109,8 @@ class Columns:
 
     def texts(self, row: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return the texts of a row; None if it says nothing about any."""
-        text = row.get(self.of.get("text", ""))
-        if text is None:
-            return None
-        texts = [text] if isinstance(text, str) else text
-        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-            raise InvalidArgumentError(
-                f"{self.of['text']}: expected text or a list of texts, found {text!r}"
-            )
-        return tuple(texts)
+        texts: tuple[str, ...] | None = self._cell("text", row)
+        return texts
 
 
 def _whole(name: str, labels: Any) -> Any:
@@ -119,10 +131,10 @@ def choose(table: ImageTable) -> Columns:
     InvalidArgumentError
         A column looks like a prompt, and what it means is not known; or two have one meaning.
     """
-    columns = Columns()
-    plain = {name: _plain(name) for name in table.names if _may_be_prompt(table.type_of(name))}
-    for name, short in plain.items():
-        if meaning := _MEANINGS.get(short):
+    columns = Columns(kinds={name: table.type_of(name) for name in table.names})
+    plain = {name: short(name) for name in table.names if _may_be_prompt(table.type_of(name))}
+    for name, letters in plain.items():
+        if meaning := _MEANINGS.get(letters):
             if meaning in columns.of:
                 raise _refused(table, f"both {columns.of[meaning]} and {name}")
             columns.of[meaning] = name
@@ -132,18 +144,19 @@ def choose(table: ImageTable) -> Columns:
     if columns.corners and "boxes" in columns.of:
         raise _refused(table, f"both {columns.of['boxes']} and {', '.join(columns.corners)}")
     used = {table.column, *NAMES, *columns.read}
-    for name, short in plain.items():
-        if name not in used and (_BOX.fullmatch(short) or _OTHER_PROMPT.fullmatch(short)):
+    for name, letters in plain.items():
+        if name not in used and (_BOX.fullmatch(letters) or _OTHER_PROMPT.fullmatch(letters)):
             raise _refused(table, name)
     for name in table.names:
         if name != table.column and (inner := _inner_box(name, table.type_of(name))):
             raise _refused(table, inner)
+    try:
+        for meaning, name in columns.of.items():
+            cells.check(name, columns.kinds[name], meaning)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{table.path}: {error}") from error
     columns.other = [name for name in table.names if name not in used]
     return columns
-
-
-def _plain(name: str) -> str:
-    return re.sub("[^a-z0-9]", "", name.casefold())
 
 
 def _refused(table: ImageTable, found: str) -> InvalidArgumentError:
@@ -165,13 +178,12 @@ def _may_be_prompt(kind: Any) -> bool:
 
 def _corners(table: ImageTable) -> tuple[str, ...]:
     """Return four columns of numbers that are the corners of a box."""
-    types = pyarrow().types
     numbers = {}
     for name in table.names:
         kind = table.type_of(name)
-        if types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind):
-            numbers[_plain(name)] = name
-    for corners in _CORNERS:
+        if cells.is_number(kind):
+            numbers[short(name)] = name
+    for corners in cells.CORNERS:
         if numbers.keys() >= set(corners):
             return tuple(numbers[corner] for corner in corners)
     for unclear in _UNCLEAR:
@@ -183,12 +195,13 @@ def _corners(table: ImageTable) -> tuple[str, ...]:
 def _inner_box(name: str, kind: Any) -> str | None:
     """Return the member of a struct that looks like a box."""
     types = pyarrow().types
-    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        kind = kind.value_type
+    kind = plain_type(kind)
+    while is_list(kind):
+        kind = plain_type(kind.value_type)
     if not types.is_struct(kind):
         return None
     for member in kind:
-        if _BOX.fullmatch(_plain(member.name)):
+        if _BOX.fullmatch(short(member.name)):
             return f"{name}.{member.name}"
         if inner := _inner_box(f"{name}.{member.name}", member.type):
             return inner

@@ -15,6 +15,7 @@ from sam_rlx.apps.batch.items import Prompt
 from sam_rlx.errors import InvalidArgumentError
 
 _SHOWN = 5  # annotations
+_MAX_NAME, _SHOWN_NAME = 4096, 60  # letters
 _IMAGE_SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".webp")
 
 
@@ -102,7 +103,15 @@ def read(path: Path, images: Path | None) -> Document:
 
 
 def named_file(base: Path, name: str) -> str:
-    """Return the file that a table or document names, below a folder; see `existing`."""
+    """Return the file that a table or document names, below a folder; see `existing`.
+
+    `InvalidArgumentError` for an address, and for what is longer than names are.
+    """
+    if len(name) > _MAX_NAME:
+        raise InvalidArgumentError(
+            f"expected the name of a file, found {len(name):,} letters: {name[:_SHOWN_NAME]!r}..."
+        )
+    name = hints.local_name("path", name)
     path = os.path.join(base, name)  # noqa: PTH118  # fast for millions
     return path if name.isascii() and "\\" not in name else str(existing(Path(path)))
 
@@ -130,8 +139,17 @@ def _coco(document: Mapping[str, Any], base: Path) -> Document:
     for image in document["images"]:
         key = image.get("id")
         prompts = None if annotations is None else tuple(boxes.get(key, ()))
-        images.append(_image(image, named_file(base, image["file_name"]), prompts, errors.get(key)))
+        path, wrong = _named(base, image["file_name"])
+        images.append(_image(image, path, prompts, errors.get(key) or wrong))
     return Document(images, False, annotations is not None, _left_out(empty))
+
+
+def _named(base: Path, name: str) -> tuple[str, str | None]:
+    """Return the file of an image, and what is wrong with its name."""
+    try:
+        return named_file(base, name), None
+    except InvalidArgumentError as error:
+        return os.path.join(base, name[:_SHOWN_NAME]), str(error)  # noqa: PTH118
 
 
 def _image(

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from sam_rlx._internal.extension import all_cores
 from sam_rlx.apps.batch.fatal import raised
 from sam_rlx.apps.batch.items import Item
 from sam_rlx.apps.batch.job import Job
@@ -64,7 +65,10 @@ class _Worker:
     """One process, and the block that it works on."""
 
     def __init__(self, job: Job, heard: Heard) -> None:
-        self.process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with all_cores():
+            self.process = subprocess.Popen(
+                _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
         self.block: int | None = None
         # A thread for each pipe: Windows waits for several sockets, but not for several pipes.
         threading.Thread(target=self._listen, args=(heard,), daemon=True).start()

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sam_rlx._internal.extension import all_cores
 from sam_rlx._internal.packages import optional
 from sam_rlx.apps.batch.fatal import raised, told
 from sam_rlx.apps.batch.items import Item
@@ -128,7 +129,8 @@ def _start(found: Any, arguments: dict[str, Any]) -> None:
     """Start Ray or connect to it. On a busy machine its parts wait too shortly for each other."""
     for left in reversed(range(_STARTS)):
         try:
-            found.init(**arguments)
+            with all_cores():
+                found.init(**arguments)
             return
         except Exception as error:
             found.shutdown()
@@ -144,6 +146,23 @@ def _own_signal() -> Iterator[None]:
     yield
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
+
+
+def _enough_cpus(found: Any, threads: int) -> int:
+    """Return the CPUs of a cluster; `StateError` for too few, for which it would wait for ever.
+
+    An actor needs its CPUs on one machine, and the task that reads the plan one beside them.
+    """
+    nodes = [
+        int(node["Resources"].get("CPU", 0)) for node in found.nodes() if node.get("Alive", True)
+    ]
+    if max(nodes, default=0) < threads or sum(nodes) < threads + 1:
+        raise StateError(
+            f"batch: expected a Ray cluster of at least {threads + 1} CPUs, {threads} of them on "
+            f"one machine for the threads of a worker and one for tasks, found {sum(nodes)}: give "
+            "ray.init(num_cpus=...) more, or num_threads fewer"
+        )
+    return sum(nodes)
 
 
 @contextmanager
@@ -164,7 +183,7 @@ def _connected(job: Job, workers: int | None) -> Iterator[int]:
         with _own_signal():
             _start(found, arguments)
     try:
-        cpus = int(found.cluster_resources().get("CPU", 1)) - _SPARE_CPUS
+        cpus = _enough_cpus(found, job.threads) - _SPARE_CPUS
         yield workers or max(1, cpus // job.threads)
     finally:
         if started:

@@ -1,11 +1,12 @@
 """Parquet files: the rows of results, and tables of images as input. Needs pyarrow."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sam_rlx._internal.files.atomic import atomic_write
+from sam_rlx._internal.files.base64_text import from_base64
 from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -124,6 +125,55 @@ def _reading(kind: type[Exception], expected: str) -> Iterator[None]:
         raise kind(f"{expected}, found {error}") from error
 
 
+def plain_type(kind: Any) -> Any:
+    """Return the type of the values that a dictionary or an extension type holds."""
+    pa = pyarrow()
+    while isinstance(kind, (pa.BaseExtensionType, pa.DictionaryType)):
+        is_dictionary = isinstance(kind, pa.DictionaryType)
+        kind = kind.value_type if is_dictionary else kind.storage_type
+    return kind
+
+
+def is_text(kind: Any) -> bool:
+    """Tell whether a type is one of those for text."""
+    types = pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_bytes(kind: Any) -> bool:
+    """Tell whether a type is one of those for bytes."""
+    types = pyarrow().types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+def is_list(kind: Any) -> bool:
+    """Tell whether a type is one of those for lists."""
+    types = pyarrow().types
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )
+
+
+def _as_list(column: Any) -> list[Any]:
+    """Return the values of a column; those of an extension type as it stores them."""
+    pa = pyarrow()
+    values: list[Any] = []
+    for chunk in column.chunks:
+        while isinstance(chunk, pa.ExtensionArray):
+            chunk = chunk.storage
+        values += chunk.to_pylist()
+    return values
+
+
 class ImageTable:
     """A Parquet file with images, or with their paths.
 
@@ -131,6 +181,8 @@ class ImageTable:
     ----------
     path : Path
         The file.
+    partition : mapping, optional
+        Columns whose values are the same in all rows, from the names of folders.
 
     Attributes
     ----------
@@ -142,17 +194,20 @@ class ImageTable:
         Whether it has the contents of image files.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, partition: Mapping[str, str | None] | None = None) -> None:
         parquet = pyarrow("pyarrow.parquet")
         self.path = path
         with _reading(InvalidArgumentError, f"{path}: expected a Parquet file"):
             self._file = parquet.ParquetFile(path)
-            self.names = list(self._file.schema_arrow.names)
-        if len(set(self.names)) < len(self.names):
+            names = list(self._file.schema_arrow.names)
+        if len(set(names)) < len(names):
             raise InvalidArgumentError(
-                f"{path}: expected columns of different names, found {self.names}"
+                f"{path}: expected columns of different names, found {names}"
             )
-        found = [name for name in _IMAGE_COLUMNS if name in self.names]
+        given = partition or {}
+        self._partition = {name: value for name, value in given.items() if name not in names}
+        self.names = [*names, *self._partition]
+        found = [name for name in _IMAGE_COLUMNS if name in names]
         if not found:
             raise InvalidArgumentError(
                 f"{path}: expected a column of {list(_IMAGE_COLUMNS)}, found {self.names}"
@@ -168,18 +223,30 @@ class ImageTable:
 
     def type_of(self, name: str) -> Any:
         """Return the type of a column."""
+        if name in self._partition:
+            return pyarrow().string()
         return self._file.schema_arrow.field(name).type
 
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return int(self._file.metadata.num_rows)
+
     def _has_bytes(self, name: str) -> bool:
-        types, kind = pyarrow().types, self.type_of(name)
-        is_struct = types.is_struct(kind) and kind.get_field_index("bytes") >= 0
-        return bool(is_struct or types.is_binary(kind) or types.is_large_binary(kind))
+        kind = plain_type(self.type_of(name))
+        if name in _PATH_COLUMNS:  # some programs write texts without saying that they are texts
+            return False
+        return is_bytes(kind) or self._member(name, "bytes") is not None
 
     def _has_text(self, name: str) -> bool:
-        types, kind = pyarrow().types, self.type_of(name)
-        if types.is_dictionary(kind):  # categories of pandas
-            kind = kind.value_type
-        return bool(types.is_string(kind) or types.is_large_string(kind))
+        kind = plain_type(self.type_of(name))
+        return is_text(kind) or (is_bytes(kind) and name in _PATH_COLUMNS)
+
+    def _member(self, name: str, member: str) -> str | None:
+        """Return a member of a struct, as columns of a file are named."""
+        kind = plain_type(self.type_of(name))
+        is_struct = pyarrow().types.is_struct(kind) and kind.get_field_index(member) >= 0
+        return f"{name}.{member}" if is_struct else None
 
     @property
     def path_column(self) -> str | None:
@@ -205,19 +272,48 @@ class ImageTable:
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Yield row group, row in it, and the values of those of the columns that are there.
 
-        The bytes of images are not read.
+        The bytes of images are not read: None is there for null ones, and True for others. The
+        value of a struct is that for its bytes, and its path is under ``"column.path"``.
         """
-        names = [name for name in columns if name in self.names]
-        if not self.holds_bytes:
+        names = [name for name in columns if name in self.names and name not in self._partition]
+        if not self.holds_bytes and self.column not in names:
             names.append(self.column)
+        path = self._member(self.column, "path") if self.holds_bytes else None
         for group in range(self._file.num_row_groups):
             with _reading(InvalidArgumentError, f"{self.path}: expected a Parquet file"):
-                if names:
-                    values = self._file.read_row_group(group, names, use_threads=False).to_pylist()
-                else:
-                    values = [{}] * self._file.metadata.row_group(group).num_rows
-            for row, fields in enumerate(values):
-                yield group, row, fields
+                found = {name: _as_list(self._read(group, name)) for name in names}
+                if self.holds_bytes:
+                    found[self.column] = self._there(group)
+                if path is not None:
+                    structs = _as_list(self._read(group, path))
+                    found[path] = [None if one is None else one["path"] for one in structs]
+            for row in range(self._file.metadata.row_group(group).num_rows):
+                fields = {name: values[row] for name, values in found.items()}
+                yield group, row, {**self._partition, **fields}
+
+    def _read(self, group: int, column: str) -> Any:
+        return self._file.read_row_group(group, [column], use_threads=False).column(0)
+
+    def _there(self, group: int) -> list[bool | None]:
+        """Tell which rows have contents; they are looked at where the file does not tell."""
+        leaf = self._member(self.column, "bytes") or self.column
+        metadata = self._file.metadata.row_group(group)
+        for number in range(metadata.num_columns):
+            chunk = metadata.column(number)
+            if chunk.path_in_schema == leaf and chunk.statistics is not None:
+                if chunk.statistics.null_count == 0:
+                    return [True] * metadata.num_rows
+                if chunk.statistics.null_count == metadata.num_rows:
+                    return [None] * metadata.num_rows
+        found: list[bool | None] = []
+        batches = self._file.iter_batches(
+            batch_size=1, row_groups=[group], columns=[leaf], use_threads=False
+        )
+        for batch in batches:
+            value = batch.column(0)[0].as_py()
+            content = value["bytes"] if isinstance(value, dict) else value
+            found.append(None if content is None else True)
+        return found
 
 
 class _Contents:
@@ -227,7 +323,8 @@ class _Contents:
         parquet = pyarrow("pyarrow.parquet")
         # Pages are read when they are due. By default a whole row group is, which also stays.
         self._file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
-        is_struct = pyarrow().types.is_struct(self._file.schema_arrow.field(column).type)
+        kind = plain_type(self._file.schema_arrow.field(column).type)
+        is_struct = pyarrow().types.is_struct(kind)
         self._leaf = f"{column}.bytes" if is_struct else column
         self._group = -1
         self._next = 0
@@ -264,4 +361,4 @@ def read_bytes(path: str, group: int, row: int, column: str) -> bytes:
     data = _open[key].read(group, row)
     if not data:
         raise InvalidArgumentError(f"{path}: expected bytes in row {row}, found none")
-    return bytes(data)
+    return from_base64(column, data) if isinstance(data, str) else bytes(data)

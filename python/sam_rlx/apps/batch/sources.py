@@ -1,21 +1,27 @@
 """Which items the words of a batch name: files, folders, patterns, lists, tables, documents."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from sam_rlx._internal.files.inputs import files_of, item_names, split
+from sam_rlx._internal.files.base64_text import is_base64
+from sam_rlx._internal.files.inputs import files_of, home, item_names, split
 from sam_rlx._internal.files.suffixes import PassedOver, is_clip
 from sam_rlx.apps.batch import columns, documents
 from sam_rlx.apps.batch.items import Item
 from sam_rlx.apps.batch.names import apart
 from sam_rlx.apps.batch.parquet import ImageTable
+from sam_rlx.apps.batch.tables import is_table, partition_of, tables_of
 from sam_rlx.errors import InvalidArgumentError
 
 _LARGE_GROUP = 64_000_000  # bytes
 # Tables and lists that do not belong to the inputs, so that their names say what is wrong.
-_TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
+_OTHER_TABLES = (
+    *(".csv", ".tsv", ".jsonl", ".ndjson", ".txt", ".arrow", ".feather", ".ipc", ".orc", ".avro"),
+    *(".lance", ".vortex", ".xlsx", ".xls", ".ods", ".db", ".sqlite", ".duckdb", ".pkl", ".gz"),
+)
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,11 @@ def expand(words: Sequence[str], lists: Sequence[str] = (), images: Path | None 
         raise InvalidArgumentError("inputs: expected files, folders or lists, found none")
     # A line of a list that leads nowhere is a row with an error; a word is a slip of the pen.
     for word, must in (*((word, True) for word in plain), *((line, False) for line in lines)):
+        if (folder := home(word)).is_dir() and (tables := tables_of(folder)):
+            found.notes += tables.notes
+            for table in tables.files:
+                _add_table(found, table, images)
+            continue
         given = files_of(word, below=True, clips=True, must=must)
         found.passed_over.update(given.passed_over)
         for file in given.files:
@@ -113,7 +124,7 @@ def expand(words: Sequence[str], lists: Sequence[str] = (), images: Path | None 
 
 def _add(found: _Found, path: Path, images: Path | None) -> None:
     suffix = path.suffix.lower()
-    if suffix == ".parquet":
+    if is_table(path):
         _add_table(found, path, images)
     elif suffix == ".json":
         document = documents.read(path, images)
@@ -126,7 +137,7 @@ def _add(found: _Found, path: Path, images: Path | None) -> None:
             clip = is_clip(each.path)
             item = Item(0, "", absolute, None, clip, each.hw, each.prompts, error=each.error)
             found.add(item, each.name)
-    elif suffix in _TEXT_SUFFIXES:
+    elif suffix in _OTHER_TABLES:
         raise InvalidArgumentError(
             f"{path}: expected an image, a clip, a .parquet table, a .json document, or @ before "
             f"the name of a list, found {suffix}"
@@ -136,10 +147,12 @@ def _add(found: _Found, path: Path, images: Path | None) -> None:
 
 
 def _add_table(found: _Found, path: Path, images: Path | None) -> None:
-    table = ImageTable(path)
+    table = ImageTable(path, partition_of(path))
     chosen = columns.choose(table)
     found.has_prompts |= chosen.has_prompts
     found.has_texts |= "text" in chosen.of
+    if not table.num_rows:
+        found.notes.append(f"{path}: a table without rows")
     if chosen.other:
         found.notes.append(f"{path}: columns that are not read: {', '.join(chosen.other)}")
     if table.holds_bytes and table.largest_group > _LARGE_GROUP:
@@ -155,27 +168,62 @@ def _add_table(found: _Found, path: Path, images: Path | None) -> None:
 def _rows(
     table: ImageTable, chosen: columns.Columns, images: Path | None
 ) -> Iterator[tuple[Item, str | None]]:
-    base = table.path.resolve().parent if images is None else images
     label = table.path_column
     wanted = {*columns.NAMES, *chosen.read, *((label,) if label else ())}
+    rows = _TableRows(table, chosen, images)
     for group, row, fields in table.rows(sorted(wanted)):
-        given = (fields[key] for key in columns.NAMES if fields.get(key) is not None)
-        name = next(map(str, given), None)
+        yield rows.item(group, row, fields)
+
+
+class _TableRows:
+    """Makes items of the rows of a table."""
+
+    def __init__(self, table: ImageTable, chosen: columns.Columns, images: Path | None) -> None:
+        self._table = table
+        self._chosen = chosen
+        self._base = table.path.resolve().parent if images is None else images
+        self._path = os.path.abspath(table.path)  # noqa: PTH100
+
+    def item(self, group: int, row: int, fields: Mapping[str, Any]) -> tuple[Item, str | None]:
+        """Return the item of a row, and the name that the table gives it."""
         prompts, texts, error = None, None, None
+        path, position, name = self._path, None, None
+        fallback = f"{self._table.path.stem}-{group}-{row}"
         try:
-            prompts, texts = chosen.prompts(fields), chosen.texts(fields)
+            name = self._chosen.name(fields)
+            path, position, named = self._image(group, row, fields)
+            name = name or named
+            prompts, texts = self._chosen.prompts(fields), self._chosen.texts(fields)
         except InvalidArgumentError as wrong:
-            error = f"{table.path}: row {row} of group {group}: {wrong}"
+            error = f"{self._table.path}: row {row} of group {group}: {wrong}"
+        if position is not None or path == self._path:
+            name = name or fallback
+        clip = position is None and is_clip(path)
+        return Item(0, "", path, position, clip, None, prompts, texts, error), name
+
+    def _image(
+        self, group: int, row: int, fields: Mapping[str, Any]
+    ) -> tuple[str, tuple[int, int, str] | None, str | None]:
+        """Return file, position in the table and name of a row's image.
+
+        It is the bytes if there are such, else the file whose path is beside them.
+        """
+        table = self._table
+        value, inner = fields[table.column], fields.get(f"{table.column}.path")
+        label = self._chosen.path(fields, table.path_column)
+        position = (group, row, table.column)
+        file = self._chosen.path(fields, table.column)
         if table.holds_bytes:
-            path = os.path.abspath(table.path)  # noqa: PTH100
-            name = name or fields.get(label or "") or f"{table.path.stem}-{group}-{row}"
-            position = (group, row, table.column)
-            yield Item(0, "", path, position, False, None, prompts, texts, error), name
-        elif file := fields[table.column]:
-            path = os.path.abspath(documents.named_file(base, file))  # noqa: PTH100
-            yield Item(0, "", path, None, is_clip(path), None, prompts, texts, error), name
-        else:
-            error = f"{table.path}: row {row} of group {group}: expected a path, found {file!r}"
-            path = os.path.abspath(table.path)  # noqa: PTH100
-            name = name or f"{table.path.stem}-{group}-{row}"
-            yield Item(0, "", path, None, False, None, prompts, texts, error), name
+            file = inner or label
+            if label is None and inner:
+                label = os.path.basename(inner) if os.path.isabs(inner) else inner  # noqa: PTH117, PTH119
+            if value is not None:
+                return self._path, position, label
+            if not file:
+                raise InvalidArgumentError("expected bytes or a path, found none")
+        if not isinstance(file, str) or not file:
+            raise InvalidArgumentError(f"expected a path, found {file!r}")
+        if is_base64(file) and not table.holds_bytes:
+            return self._path, position, None
+        path = os.path.abspath(documents.named_file(self._base, file))  # noqa: PTH100
+        return path, None, label if table.holds_bytes else None

@@ -15,6 +15,7 @@ def first_line(job: Job, items: Sequence[Item]) -> str:
     clips = sum(item.is_clip for item in items)
     numbers = ((len(items) - clips, "image"), (clips, "clip"))
     counted = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in numbers if count]
+    counted = counted or ["0 images"]
     model = Path(job.model)
     words = [" and ".join(counted), _task(job, items), packaged_name(model) or model.name]
     return ", ".join(words) + _first(job, items)

@@ -13,6 +13,7 @@ _EXAMPLES = """\
 examples:
   sam-rlx serve
   sam-rlx serve --model sam2-nano --model sam3-nano --port 8090
+  sam-rlx serve --public-url https://lab.example/sam/
   sam-rlx serve --model sam_vit_b_01ec64.pth --label-studio http://localhost:8080
 """
 _PORT = 8765
@@ -58,6 +59,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="instead of a random one: at least 16 letters, digits, - or _",
     )
     parser.add_argument(
+        "--public-url",
+        metavar="URL",
+        help="address of the server in front, such as https://lab.example/sam/: its name and pages "
+        "are accepted, and it is printed",
+    )
+    parser.add_argument(
         "--label-studio",
         metavar="URL",
         help="be the backend of this Label Studio server; images are fetched from it only",
@@ -94,6 +101,8 @@ def run(args: argparse.Namespace) -> None:
 
     if args.label_studio is not None:
         label_studio.check_address(args.label_studio)
+    if args.public_url is not None:
+        label_studio.check_address(args.public_url, "--public-url")
     listener = server.listen(args.host, args.port)
     with listener:
         models = _load(args)
@@ -101,11 +110,13 @@ def run(args: argparse.Namespace) -> None:
         engine_ = engine.Engine(models, args.threads, args.cache * _MEBI)
         hosts = guard.allowed_hosts(args.host)
         stop = stopping.Stop()
-        application = app.create_app(engine_, token, hosts, args.label_studio, stop)
+        application = app.create_app(
+            engine_, token, hosts, args.label_studio, stop, args.public_url
+        )
         port = listener.getsockname()[1]
 
         def ready() -> None:
-            base = f"http://{_shown_host(args.host)}:{port}"
+            base = (args.public_url or f"http://{_shown_host(args.host)}:{port}").rstrip("/")
             common.tell(f"page:   {base}/?token={token}")
             if args.label_studio is not None:
                 common.tell(f"Label Studio's backend URL: {base}/{token}")

@@ -2,18 +2,21 @@
 
 In: ``{model, image, params {marks [{type: point | rectangle, data, label}], text_prompt,
 conf_threshold}}``. Out: ``{success, data {shapes [{label, shape_type, points, score}]}}``, or
-``{success: false, error {code, message}}``, as its server also with status 200.
+``{success: false, error {code, message}, data}``, as its server also with status 200. Its client
+replaces all shapes of the image by those of an answer, unless the data says otherwise, and does not
+look whether it is one of success: so errors have data that keeps them.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from sam_rlx import _core
+from sam_rlx._internal.files.base64_text import from_base64
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.clicks import prompts_of
 from sam_rlx.apps.annotator.document import Box
 from sam_rlx.apps.serve.engine import Engine
-from sam_rlx.apps.serve.images import image_bytes
+from sam_rlx.apps.serve.images import bounded
 from sam_rlx.errors import InvalidArgumentError, SamRlxError
 
 # What its client calls an object that has no name yet.
@@ -22,6 +25,8 @@ _WIDGETS = (
     *("output_label", "output_select_combobox", "button_add_point", "button_remove_point"),
     *("button_add_rect", "button_clear", "button_finish_object"),
 )
+_THRESHOLD = 0.5
+_VALUES = {"edit_conf": _THRESHOLD}  # without one its field begins with 0: all candidates
 _TEXT_WIDGETS = ("edit_text", "button_send", "edit_conf")
 
 
@@ -33,7 +38,7 @@ def models(engine: Engine) -> dict[str, Any]:
 def info(engine: Engine, name: str) -> dict[str, Any]:
     """Answer ``GET /v1/models/{name}/info``."""
     if name not in engine.models:
-        return _failed("MODEL_NOT_FOUND", f"Model {name[:100]!r} not loaded")
+        return failed("MODEL_NOT_FOUND", f"Model {name[:100]!r} not loaded")
     return {"success": True, "data": {"model_id": name, **_about(engine, name)}}
 
 
@@ -42,12 +47,14 @@ def predict(engine: Engine, request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         name = engine.name_of(request.get("model"))
     except InvalidArgumentError as error:
-        return _failed("MODEL_NOT_FOUND", str(error))
+        return failed("MODEL_NOT_FOUND", str(error))
     try:
-        source = image_bytes("image", request.get("image"))
+        source = from_base64("image", request.get("image"))
         engine.encode(name, source)
     except InvalidArgumentError as error:
-        return _failed("INVALID_IMAGE", str(error))
+        return failed("INVALID_IMAGE", str(error))
+    except SamRlxError as error:  # others use what it needs
+        return failed("INFERENCE_ERROR", str(error))
     params = request.get("params") or {}
     try:
         if not isinstance(params, Mapping):
@@ -57,7 +64,7 @@ def predict(engine: Engine, request: Mapping[str, Any]) -> dict[str, Any]:
         else:
             shapes = _marked(engine, name, source, params)
     except SamRlxError as error:
-        return _failed("INFERENCE_ERROR", str(error))
+        return failed("INFERENCE_ERROR", str(error))
     return {"success": True, "data": {"shapes": shapes, "description": "", "replace": False}}
 
 
@@ -66,7 +73,7 @@ def _about(engine: Engine, name: str) -> dict[str, Any]:
     widgets = [*_WIDGETS, *(_TEXT_WIDGETS if model.supports_text else ())]
     return {
         "display_name": f"sam_rlx {model.family} {model.variant}",
-        "widgets": [{"name": widget, "value": None} for widget in widgets],
+        "widgets": [{"name": widget, "value": _VALUES.get(widget)} for widget in widgets],
         "params": {},
         "batch_processing_mode": "text_prompt" if model.supports_text else "default",
     }
@@ -106,7 +113,7 @@ def _found(
     if not texts:
         raise InvalidArgumentError("text_prompt: expected words, found none")
     fields.at_most("text_prompt", len(texts), engine.limits.texts)
-    threshold = fields.number(params, "conf_threshold", 0.0, 1.0, 0.5)
+    threshold = fields.number(params, "conf_threshold", 0.0, 1.0, _THRESHOLD)
     found = engine.find(name, source, texts, threshold)
     shapes = []
     for mask, label, score in zip(found.masks, found.names, found.scores, strict=True):
@@ -127,17 +134,17 @@ def _shapes(mask: Any, label: str, score: float) -> list[dict[str, Any]]:
                 "label": label,
                 "shape_type": "polygon",
                 "points": [*points, points[0]],
-                "score": score,
+                "score": bounded(score),
             }
         )
     return shapes
 
 
-def _failed(code: str, message: str) -> dict[str, Any]:
-    return {"success": False, "error": {"code": code, "message": message}}
+def failed(code: str, message: str) -> dict[str, Any]:
+    """Return the answer to what went wrong; the shapes of the client's image stay."""
+    data: dict[str, Any] = {"shapes": [], "description": message, "replace": False}
+    return {"success": False, "error": {"code": code, "message": message}, "data": data}
 
 
 # The answer to all of ``/v1/video/``.
-NO_VIDEO = _failed(
-    "NOT_IMPLEMENTED", "video: expected a request for an image, found one for a clip"
-)
+NO_VIDEO = failed("NOT_IMPLEMENTED", "video: expected a request for an image, found one for a clip")

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 
 from sam_rlx.apps.serve import anylabeling, osam
 from sam_rlx.apps.serve.engine import Engine
-from sam_rlx.apps.serve.guard import Guard
+from sam_rlx.apps.serve.guard import IS_BELOW, Guard
 from sam_rlx.apps.serve.label_studio import Backend
 from sam_rlx.apps.serve.limits import Budget, BusyError, Limits, check_values
 from sam_rlx.apps.serve.stopping import Stop, StoppedError
@@ -25,6 +25,7 @@ from sam_rlx.errors import InvalidArgumentError, SamRlxError, UnsupportedError
 
 _LOG = logging.getLogger("sam_rlx")
 _TRY_AGAIN = 1013
+_WRONG = 400
 # By address: file of the package, folder in it, and type. They are read once, when the server
 # starts.
 _FILES = {
@@ -46,52 +47,7 @@ _HEADERS = {
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 Answer: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
-
-
-def create_app(
-    engine: Engine,
-    token: str,
-    hosts: frozenset[str] | None,
-    label_studio: str | None = None,
-    stop: Stop | None = None,
-) -> Guard:
-    """Return the ASGI application. Its limits are those of the engine.
-
-    Parameters
-    ----------
-    engine : Engine
-    token, hosts
-        As for `Guard`.
-    label_studio : str, optional
-        Address of a Label Studio server, whose backend this is.
-    stop : Stop, optional
-        Ends all work when it is set.
-    """
-    stop, threads, budget = stop or Stop(), Threads(), Budget(engine.limits.held_bytes)
-
-    def posted(path: str, answer: Answer) -> Route:
-        return Route(path, _Posted(answer, engine.limits, threads, stop).handle, methods=["POST"])
-
-    routes: list[BaseRoute] = [
-        *(Route(path, _file(token, *where), methods=["GET"]) for path, where in _FILES.items()),
-        Route("/health", _health(engine), methods=["GET"]),
-        posted("/api/generate", lambda body: osam.generate(engine, body)),
-        Route("/v1/models", _got(lambda _: anylabeling.models(engine)), methods=["GET"]),
-        Route(
-            "/v1/models/{name}/info",
-            _got(lambda request: anylabeling.info(engine, request.path_params["name"])),
-            methods=["GET"],
-        ),
-        posted("/v1/predict", lambda body: anylabeling.predict(engine, body)),
-        Route("/v1/video/{rest:path}", _no_video, methods=["GET", "POST", "DELETE", "PUT"]),
-        WebSocketRoute("/session", _Sessions(engine, threads, budget, stop).serve),
-    ]
-    if label_studio is not None:
-        backend = Backend(engine, label_studio)
-        routes.append(posted("/setup", backend.setup))
-        routes.append(posted("/predict", backend.predict))
-        routes.append(posted("/webhook", lambda _: {}))
-    return Guard(Starlette(routes=routes), token, hosts, engine.limits, budget)
+Failed: TypeAlias = Callable[[int, str], Response]
 
 
 class _Sessions:
@@ -117,13 +73,16 @@ class _Sessions:
 
 
 def _file(token: str, folder: str, name: str, kind: str) -> Handler:
-    """Return a handler that sends a file of the package; a page gets the token of its scripts."""
-    content = resources.files("sam_rlx").joinpath(folder, name).read_bytes()
-    if name.endswith(".html"):
-        content = content.replace(b"{token}", token.encode())
+    """Return a handler that sends a file of the package; a page gets the token of its scripts.
 
-    async def send(_: Request) -> Response:
-        return Response(content, media_type=kind, headers=_HEADERS)
+    Addresses are relative: a server in front may have the page below any path.
+    """
+    content = resources.files("sam_rlx").joinpath(folder, name).read_bytes()
+
+    async def send(request: Request) -> Response:
+        below = b"" if request.scope.get(IS_BELOW) else f"{token}/".encode()
+        found = content.replace(b"{below}", below) if name.endswith(".html") else content
+        return Response(found, media_type=kind, headers=_HEADERS)
 
     return send
 
@@ -154,6 +113,19 @@ def _got(answer: Callable[[Request], dict[str, Any]]) -> Handler:
     return handle
 
 
+def _error(code: int, text: str) -> Response:
+    return _Json({"error": text}, status_code=code)
+
+
+def _told_to_anylabeling(code: int, text: str) -> Response:
+    """Return an error with status 200: of others its client reads no data, and deletes shapes.
+
+    But for a body that it does not send.
+    """
+    answer = anylabeling.failed(f"HTTP_{code}", text)
+    return _Json(answer, status_code=code if code == _WRONG else 200)
+
+
 class _Json(JSONResponse):
     """JSON in ASCII: texts of clients may have what UTF-8 cannot."""
 
@@ -164,8 +136,11 @@ class _Json(JSONResponse):
 class _Posted:
     """Answers JSON with JSON, in a thread, until the client goes."""
 
-    def __init__(self, answer: Answer, limits: Limits, threads: Threads, stop: Stop) -> None:
+    def __init__(
+        self, answer: Answer, failed: Failed, limits: Limits, threads: Threads, stop: Stop
+    ) -> None:
         self._answer = answer
+        self._failed = failed
         self._limits = limits
         self._threads = threads
         self._stop = stop
@@ -175,7 +150,7 @@ class _Posted:
         try:
             body = await request.body()
         except ClientDisconnect:  # nobody is there to be told
-            return _error(400, "body: expected all of it, found a part")
+            return self._failed(_WRONG, "body: expected all of it, found a part")
         stop = Stop(self._stop)
         watch = asyncio.create_task(_set_at_end(request, stop))
         try:
@@ -189,12 +164,12 @@ class _Posted:
             with stop.ends_work():
                 return _Json(self._answer(_parsed(body, self._limits.json_values)))
         except (InvalidArgumentError, UnsupportedError) as error:
-            return _error(400, str(error))
+            return self._failed(_WRONG, str(error))
         except (BusyError, StoppedError) as error:
-            return _error(503, str(error))
+            return self._failed(503, str(error))
         except (SamRlxError, MemoryError) as error:
             _LOG.error("sam_rlx: a request failed", exc_info=error)
-            return _error(500, f"{type(error).__name__}: {error}")
+            return self._failed(500, f"{type(error).__name__}: {error}")
 
 
 async def _set_at_end(request: Request, stop: Stop) -> None:
@@ -215,5 +190,51 @@ def _parsed(body: bytes, most: int) -> dict[str, Any]:
     return found
 
 
-def _error(code: int, text: str) -> Response:
-    return _Json({"error": text}, status_code=code)
+def create_app(
+    engine: Engine,
+    token: str,
+    hosts: frozenset[str] | None,
+    label_studio: str | None = None,
+    stop: Stop | None = None,
+    public: str | None = None,
+) -> Guard:
+    """Return the ASGI application. Its limits are those of the engine.
+
+    Parameters
+    ----------
+    engine : Engine
+    token, hosts
+        As for `Guard`.
+    label_studio : str, optional
+        Address of a Label Studio server, whose backend this is.
+    stop : Stop, optional
+        Ends all work when it is set.
+    public : str, optional
+        Address by which a server in front is called.
+    """
+    stop, threads, budget = stop or Stop(), Threads(), Budget(engine.limits.held_bytes)
+
+    def posted(path: str, answer: Answer, failed: Failed = _error) -> Route:
+        handler = _Posted(answer, failed, engine.limits, threads, stop)
+        return Route(path, handler.handle, methods=["POST"])
+
+    routes: list[BaseRoute] = [
+        *(Route(path, _file(token, *where), methods=["GET"]) for path, where in _FILES.items()),
+        Route("/health", _health(engine), methods=["GET"]),
+        posted("/api/generate", lambda body: osam.generate(engine, body)),
+        Route("/v1/models", _got(lambda _: anylabeling.models(engine)), methods=["GET"]),
+        Route(
+            "/v1/models/{name}/info",
+            _got(lambda request: anylabeling.info(engine, request.path_params["name"])),
+            methods=["GET"],
+        ),
+        posted("/v1/predict", lambda body: anylabeling.predict(engine, body), _told_to_anylabeling),
+        Route("/v1/video/{rest:path}", _no_video, methods=["GET", "POST", "DELETE", "PUT"]),
+        WebSocketRoute("/session", _Sessions(engine, threads, budget, stop).serve),
+    ]
+    if label_studio is not None:
+        backend = Backend(engine, label_studio)
+        routes.append(posted("/setup", backend.setup))
+        routes.append(posted("/predict", backend.predict))
+        routes.append(posted("/webhook", lambda _: {}))
+    return Guard(Starlette(routes=routes), token, hosts, engine.limits, budget, public)

@@ -4,7 +4,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -208,10 +208,19 @@ class Engine:
         found: MaskPrediction = self._clicks[name].predict(encoded, prompts)
         return found
 
-    def find(self, name: str, source: Source, texts: Iterable[str], threshold: float) -> Any:
-        """Return the `ConceptPrediction` of texts."""
+    def find(
+        self,
+        name: str,
+        source: Source,
+        texts: Iterable[str],
+        threshold: float,
+        box: Sequence[float] | None = None,
+    ) -> Any:
+        """Return the `ConceptPrediction` of texts, and of an example box."""
         encoded = self.encode(name, source, texts=True)
-        return self._finder(name).predict(encoded, {"text": list(texts), "threshold": threshold})
+        boxes = None if box is None else [list(box)]
+        asked = {"text": list(texts), "threshold": threshold, "boxes": boxes}
+        return self._finder(name).predict(encoded, asked)
 
     def _finder(self, name: str) -> "_Kind":
         model = self.models[name]

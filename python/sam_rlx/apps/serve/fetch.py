@@ -21,7 +21,17 @@ _KEPT = "/:?[]@!$&'()*+,;=%-._~"
 
 
 class FetchError(InvalidArgumentError):
-    """A server did not give a file."""
+    """A server did not give a file; `status` is that of its answer, if it gave one."""
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class _StatusError(OSError):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"HTTP Error {status}: {reason}")
+        self.status = status
 
 
 def split(address: str) -> SplitResult | None:
@@ -57,9 +67,14 @@ def origin_of(parts: SplitResult) -> tuple[str, str, int]:
 
 
 def fetch(
-    base: SplitResult, value: str, headers: dict[str, str], most: int, seconds: float
+    base: SplitResult,
+    value: str,
+    headers: dict[str, str],
+    most: int,
+    seconds: float,
+    body: bytes | None = None,
 ) -> bytes:
-    """Return a file of a server.
+    """Return a file of a server, or its answer to a body.
 
     Parameters
     ----------
@@ -73,6 +88,8 @@ def fetch(
         Bytes of the file.
     seconds : float
         For all of it.
+    body : bytes, optional
+        Of a POST.
 
     Raises
     ------
@@ -86,10 +103,11 @@ def fetch(
             if parts is None or origin_of(parts) != origin_of(base):
                 raise FetchError(f"image: expected one of {base.geturl()}, found {value[:200]!r}")
             try:
-                found = _asked(parts, headers, most, deadline)
+                found = _asked(parts, headers, most, deadline, body)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 words = f"nothing in {seconds:g} s" if deadline.is_over else str(error)
-                raise FetchError(f"image: expected {shown}, found {words}") from error
+                status = getattr(error, "status", None)
+                raise FetchError(f"image: expected {shown}, found {words}", status) from error
             if isinstance(found, bytes):
                 return found
             base, value = parts, found
@@ -97,7 +115,11 @@ def fetch(
 
 
 def _asked(
-    parts: SplitResult, headers: dict[str, str], most: int, deadline: "_Deadline"
+    parts: SplitResult,
+    headers: dict[str, str],
+    most: int,
+    deadline: "_Deadline",
+    body: bytes | None,
 ) -> bytes | str:
     """Return what a server gives, or the address that it says to ask instead."""
     scheme, host, port = origin_of(parts)
@@ -107,13 +129,13 @@ def _asked(
         connection.connect()
         deadline.watch(connection.sock)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET", path, headers=headers)
+        connection.request("GET" if body is None else "POST", path, body, headers)
         answer = connection.getresponse()
         if answer.status in _REDIRECTS:
             # UTF-8, as browsers take it; the package reads headers as Latin-1.
             return (answer.getheader("Location") or "").encode("latin-1").decode("utf-8", "replace")
         if answer.status != 200:
-            raise OSError(f"HTTP Error {answer.status}: {answer.reason}")
+            raise _StatusError(answer.status, answer.reason)
         content = bytearray()
         while part := answer.read1(_PART):
             content += part

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from starlette.exceptions import HTTPException
 
 from sam_rlx.apps.serve.connections import VISIT, Visit
+from sam_rlx.apps.serve.fetch import origin_of, split
 from sam_rlx.apps.serve.limits import LIMITS, Budget, BusyError, Limits
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -24,6 +25,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Only this says nothing that needs a token.
 _OPEN = "/health"
 _WS_FORBIDDEN = 4403
+# In the scope of a request: whether its path is below the token, "/TOKEN/...".
+IS_BELOW = "sam_rlx.below_token"
 
 
 def allowed_hosts(host: str) -> frozenset[str] | None:
@@ -52,6 +55,9 @@ class Guard:
         Of bodies.
     budget : Budget, optional
         What bodies may take, with all else that clients hold.
+    public : str, optional
+        Address by which a server in front is called: its name is allowed too, pages of it may ask,
+        and its path may be in front of all others.
     """
 
     def __init__(
@@ -61,10 +67,15 @@ class Guard:
         hosts: frozenset[str] | None,
         limits: Limits = LIMITS,
         budget: Budget | None = None,
+        public: str | None = None,
     ) -> None:
         self._app = app
         self._token = token.encode()
-        self._hosts = hosts
+        parts = None if public is None else split(public)
+        self._origin = None if parts is None else origin_of(parts)
+        self._prefix = "" if parts is None else parts.path.rstrip("/")
+        name = None if parts is None else parts.hostname
+        self._hosts = hosts if hosts is None or name is None else hosts | {name}
         self._limits = limits
         self._budget = budget or Budget(limits.held_bytes)
 
@@ -103,19 +114,36 @@ class Guard:
         host = headers.get("host", b"").decode("latin-1").lower()
         name = _parts(f"//{host}").hostname if _is_plain(host) else None
         if name is None or (self._hosts is not None and name not in self._hosts):
-            return "host: expected the address that sam-rlx serve printed, found another name"
+            return (
+                "host: expected the address that sam-rlx serve printed, found another name; behind "
+                "a server in front give its address as --public-url"
+            )
         origin = headers.get("origin")
-        if origin is not None and _parts(origin.decode("latin-1").lower()).netloc != host:
-            return "origin: expected a page of this server, found one of another site"
+        if origin is not None and not self._is_own(origin.decode("latin-1").lower(), host):
+            return (
+                "origin: expected a page of this server, found one of another site; behind a "
+                "server in front give its address as --public-url"
+            )
+        if self._prefix and f"{scope['path']}/".startswith(f"{self._prefix}/"):
+            scope["path"] = scope["path"][len(self._prefix) :] or "/"
+            scope["raw_path"] = scope["path"].encode("utf-8", "replace")
         if _is_open(scope):
             return None
         if not self._has_token(scope, headers):
             return "token: expected the one in the address that sam-rlx serve printed, found none"
         return None
 
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Tell whether a page is of this server, or of the one in front."""
+        if _parts(origin).netloc == host:
+            return True
+        parts = split(origin)
+        return parts is not None and self._origin == origin_of(parts)
+
     def _has_token(self, scope: Scope, headers: dict[str, bytes]) -> bool:
         first, _, rest = scope["path"].removeprefix("/").partition("/")
         if self._is_token(first.encode("utf-8", "replace")):
+            scope[IS_BELOW] = scope["path"] != f"/{first}"
             scope["path"] = f"/{rest}"
             scope["raw_path"] = scope["path"].encode("utf-8", "replace")
             return True

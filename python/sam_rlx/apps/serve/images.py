@@ -1,7 +1,6 @@
 """Images of strangers, and images and masks as text of JSON."""
 
 import base64
-import binascii
 import io as streams
 from typing import Any
 
@@ -12,26 +11,6 @@ from sam_rlx import io
 from sam_rlx._internal.media.image_files import open_image
 from sam_rlx.apps.annotator.sources import encoded
 from sam_rlx.errors import InvalidArgumentError
-
-_PART = 1 << 22  # letters of base64, a multiple of 4
-
-
-def image_bytes(name: str, text: Any) -> bytes:
-    """Return the bytes of an image file that is base64, as such or as a ``data:`` address."""
-    if not isinstance(text, str) or not text:
-        raise InvalidArgumentError(f"{name}: expected an image as base64, found none")
-    if text.startswith("data:"):
-        head, _, text = text.partition(",")
-        if not head.endswith(";base64"):
-            raise InvalidArgumentError(f"{name}: expected base64 behind data:, found {head[:50]!r}")
-    try:
-        # In parts, between which other threads run.
-        parts = [text[at : at + _PART] for at in range(0, len(text), _PART)]
-        if any("=" in part for part in parts[:-1]):
-            raise ValueError("more behind its end")
-        return b"".join([base64.b64decode(part, validate=True) for part in parts])
-    except (binascii.Error, ValueError) as error:
-        raise InvalidArgumentError(f"{name}: expected base64, found {error}") from error
 
 
 def read_upright(contents: bytes, most_pixels: int, **options: Any) -> NDArray[np.uint8]:
@@ -46,6 +25,11 @@ def read_upright(contents: bytes, most_pixels: int, **options: Any) -> NDArray[n
             f"image: expected at most {most_pixels} pixels, found {width} x {height}"
         )
     return io.read_image(streams.BytesIO(contents), **options)
+
+
+def bounded(score: float) -> float:
+    """Return a score as protocols have it, 0 to 1: predicted IoU may lie a little beside that."""
+    return min(max(float(score), 0.0), 1.0)
 
 
 def png_text(mask: NDArray[np.bool_]) -> str:

@@ -4,8 +4,6 @@
 labeling configuration, and in ``params.context.result`` what was drawn, in percent.
 """
 
-import os
-import threading
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult
@@ -13,23 +11,21 @@ from urllib.parse import SplitResult
 import numpy as np
 
 from sam_rlx import _core
+from sam_rlx._internal.files.base64_text import from_base64
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.clicks import prompts_of
 from sam_rlx.apps.serve import fetch, studio_marks
 from sam_rlx.apps.serve.engine import Engine
-from sam_rlx.apps.serve.images import image_bytes
+from sam_rlx.apps.serve.images import bounded
+from sam_rlx.apps.serve.label_studio_key import Key
 from sam_rlx.errors import InvalidArgumentError
 
-_KEY = "LABEL_STUDIO_API_KEY"
 
-
-def check_address(address: str) -> SplitResult:
+def check_address(address: str, option: str = "--label-studio") -> SplitResult:
     """Return the parts of a server's address; `InvalidArgumentError` for what is none."""
     parts = fetch.split(address)
-    if parts is None:
-        raise InvalidArgumentError(
-            f"--label-studio: expected http://HOST:PORT, found {address[:200]!r}"
-        )
+    if parts is None or parts.query:
+        raise InvalidArgumentError(f"{option}: expected http://HOST:PORT, found {address[:200]!r}")
     return parts
 
 
@@ -46,9 +42,7 @@ class Backend:
 
     def __init__(self, engine: Engine, address: str) -> None:
         self._engine = engine
-        self._server = check_address(address)
-        self._key = os.environ.get(_KEY)
-        self._lock = threading.Lock()
+        self._key = Key(check_address(address), engine.limits.fetch_seconds)
 
     @property
     def version(self) -> str:
@@ -58,10 +52,7 @@ class Backend:
 
     def setup(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer ``POST /setup``."""
-        key = request.get("access_token")
-        if isinstance(key, str) and key.isprintable() and _KEY not in os.environ:
-            with self._lock:
-                self._key = key
+        self._key.given(request.get("access_token"))
         return {"model_version": self.version}
 
     def predict(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +94,7 @@ class Backend:
             "original_height": height,
             "image_rotation": 0,
             "type": "brushlabels",
-            "score": best.iou_prediction,
+            "score": bounded(best.iou_prediction),
             "value": {
                 "format": "rle",
                 "rle": np.frombuffer(_core.brush_code(mask), np.uint8).tolist(),
@@ -112,7 +103,7 @@ class Backend:
         }
         return {
             "result": [answer],
-            "score": best.iou_prediction,
+            "score": bounded(best.iou_prediction),
             "model_version": self.version,
         }
 
@@ -121,8 +112,5 @@ class Backend:
         if not isinstance(value, str) or not value:
             raise InvalidArgumentError("data: expected the address of an image, found none")
         if value.startswith("data:"):
-            return image_bytes("data", value)
-        with self._lock:
-            headers = {"Authorization": f"Token {self._key}"} if self._key else {}
-        most = self._engine.limits
-        return fetch.fetch(self._server, value, headers, most.body_bytes, most.fetch_seconds)
+            return from_base64("data", value)
+        return self._key.fetch(value, self._engine.limits.body_bytes)

@@ -4,6 +4,7 @@
 
 const NOTHING = { objects: [], current: null };
 const BUSY_AFTER = 500; // ms
+const UNHEARD_AFTER = 10000; // ms without any message of the session
 const DRAG = 4; // CSS pixels from which a press is a drag
 const LONG = 500; // ms from which a touch is a right click
 const MAX_HEIGHT = 640; // CSS pixels of the canvas
@@ -18,35 +19,35 @@ font:13px/1.35 var(--jp-ui-font-family,system-ui,sans-serif);border:1px solid va
 overflow:hidden;position:relative;text-align:left;
 *{box-sizing:border-box}
 [hidden]{display:none!important}
-.row{display:flex;flex-wrap:wrap;gap:4px;align-items:center;padding:5px 6px}
-.sep{width:1px;height:18px;background:var(--line);margin:0 3px}
+.srx-row{display:flex;flex-wrap:wrap;gap:4px;align-items:center;padding:5px 6px}
+.srx-sep{width:1px;height:18px;background:var(--line);margin:0 3px}
 :is(button,select,input:not([type=range])){font:inherit;color:inherit;background:var(--soft);
 border:1px solid var(--line);border-radius:4px;min-height:26px;padding:2px 8px;margin:0}
 button{cursor:pointer;min-width:28px}
 button:hover:not(:disabled){border-color:var(--accent)}
 button:disabled{opacity:.4;cursor:default}
-button.on{background:var(--accent);border-color:var(--accent);color:#fff}
+button.srx-on{background:var(--accent);border-color:var(--accent);color:#fff}
 :focus-visible{outline:2px solid var(--accent);outline-offset:-1px}
 input[type=range]{accent-color:var(--accent);margin:0}
-.opacity{width:70px}
-.words{flex:1 1 140px;min-width:90px}
-.seek{flex:1 1 120px;min-width:80px}
-.stage{position:relative;background:var(--soft);border:solid var(--line);border-width:1px 0;overflow:hidden}
+.srx-opacity{width:70px}
+.srx-words{flex:1 1 140px;min-width:90px}
+.srx-seek{flex:1 1 120px;min-width:80px}
+.srx-stage{position:relative;background:var(--soft);border:solid var(--line);border-width:1px 0;overflow:hidden}
 canvas{display:block;width:100%;touch-action:none;cursor:crosshair;outline-offset:-3px}
-.badge{position:absolute;left:8px;top:8px;padding:3px 9px;border-radius:12px;background:#000b;color:#fff;pointer-events:none;
+.srx-badge{position:absolute;left:8px;top:8px;padding:3px 9px;border-radius:12px;background:#000b;color:#fff;pointer-events:none;
 max-width:calc(100% - 16px)}
-.error{background:#b3261e}
-.meter{position:absolute;left:0;bottom:0;height:3px;background:var(--accent);transition:width .1s}
-.list{max-height:132px;overflow:auto}
-.chip{display:inline-flex;align-items:center;gap:5px;border:1px solid var(--line);border-radius:13px;padding:1px 4px 1px 8px;
+.srx-error{background:#b3261e}
+.srx-meter{position:absolute;left:0;bottom:0;height:3px;background:var(--accent);transition:width .1s}
+.srx-list{max-height:132px;overflow:auto}
+.srx-chip{display:inline-flex;align-items:center;gap:5px;border:1px solid var(--line);border-radius:13px;padding:1px 4px 1px 8px;
 background:var(--soft);cursor:pointer;max-width:100%}
-.chip.on{border-color:var(--accent);box-shadow:0 0 0 1px var(--accent)}
-.chip i{width:11px;height:11px;border-radius:6px;flex:none}
-.chip b{font-weight:400;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;max-width:170px}
-.chip button{min-width:18px;min-height:18px;border:0;background:none;padding:0;line-height:1}
-.chip input{min-height:20px;width:110px;padding:0 4px}
-.hint{padding:0 2px}
-:is(.hint,small){opacity:.65}}
+.srx-chip.srx-on{border-color:var(--accent);box-shadow:0 0 0 1px var(--accent)}
+.srx-chip i{width:11px;height:11px;border-radius:6px;flex:none}
+.srx-chip b{font-weight:400;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;max-width:170px}
+.srx-chip button{min-width:18px;min-height:18px;border:0;background:none;padding:0;line-height:1}
+.srx-chip input{min-height:20px;width:110px;padding:0 4px}
+.srx-hint{padding:0 2px}
+:is(.srx-hint,small){opacity:.65}}
 `;
 
 const u32 = ([r, g, b], alpha) =>
@@ -63,7 +64,7 @@ const around = (a, b) =>
   [Math.min(a.x, b.x), Math.min(a.y, b.y), Math.max(a.x, b.x), Math.max(a.y, b.y)];
 const now = () => performance.now();
 const clip = (value, low, high) => Math.min(Math.max(value, low), high);
-const light = (button, on) => button.classList.toggle("on", on);
+const light = (button, on) => button.classList.toggle("srx-on", on);
 
 const take = (event) => {
   event.preventDefault();
@@ -161,7 +162,7 @@ class Front {
     this.listen();
     this.resize();
     this.show();
-    this.readyAt = now();
+    this.readyAt = this.begunAt = now();
     this.send("ready");
   }
 
@@ -169,7 +170,8 @@ class Front {
 
   make(tag, className, parent, values = {}) {
     const element = document.createElement(tag);
-    if (className) element.className = className;
+    // Pages of hosts have rules for names such as "row".
+    if (className) element.className = className.replace(/\S+/g, "srx-$&");
     Object.assign(element, values);
     // Keys of a notebook do not work where this stands on the focused element.
     element.setAttribute("data-lm-suppress-shortcuts", "true");
@@ -593,6 +595,7 @@ class Front {
   }
 
   receive(head, buffers) {
+    this.heard = true;
     if (head.to && head.to !== this.id) return;
     const mine = head.answer && head.answer.view === this.id;
     if (mine) this.waiting.delete(head.answer.seq);
@@ -758,8 +761,25 @@ class Front {
       this.waiting.delete(this.send("ready", { again: true })); // not always answered
     }
     const slow = this.isSlow();
-    if (slow !== this.wasSlow) this.show();
+    const unheard = this.isUnheard();
+    if (slow !== this.wasSlow || unheard !== this.wasUnheard) this.show();
     this.wasSlow = slow;
+    this.wasUnheard = unheard;
+    if (slow) this.nudge();
+    else this.nudgeAt = 0;
+  }
+
+  // Some hosts (Shiny) hold messages of the session back until one of a view comes. Ever more
+  // seldom, since others keep all that are sent while a cell runs.
+  nudge() {
+    const since = Math.min(...this.waiting.values());
+    if (now() < this.nudgeAt) return;
+    this.nudgeAt = now() + Math.max(BUSY_AFTER, (now() - since) / 4);
+    this.waiting.delete(this.send("ready", { again: true })); // not answered
+  }
+
+  isUnheard() {
+    return !this.heard && now() - this.begunAt > UNHEARD_AFTER;
   }
 
   isSlow() {
@@ -795,11 +815,12 @@ class Front {
       this.forward.disabled = this.back.disabled = !state.objects.length || !!this.running;
     }
     const text = this.gone ? "The kernel has no such widget any more: run the cell again."
+      : this.isUnheard() ? "No answer so far: the kernel is busy, or this host does not carry the widget's messages."
       : this.failed || (this.status && `${this.status}…`) || (this.isSlow() ? "busy…"
       : image ? "" : "waiting for the kernel…");
     this.badge.textContent = text;
     this.badge.hidden = !text;
-    this.badge.classList.toggle("error", !!this.failed || this.gone);
+    this.badge.classList.toggle("srx-error", !!this.failed || this.gone || this.isUnheard());
     this.meter.style.width = this.part === null ? "0" : `${100 * this.part}%`;
   }
 
