@@ -15,8 +15,7 @@ from sam_rlx import _core
 from sam_rlx.apps.serve.app import create_app
 from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
-
-from .conftest import HOST, TOKEN
+from support.interactive import HOST, TOKEN
 
 CONFIG = """<View>
   <!-- smart points -->
