@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sam_rlx._internal.arrays.checks import as_path
-from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._internal.files.marks import mark_npz
 from sam_rlx._internal.files.targets import check_target

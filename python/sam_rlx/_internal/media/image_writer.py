@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sam_rlx._internal.arrays.checks import as_path
-from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._internal.files.targets import check_target

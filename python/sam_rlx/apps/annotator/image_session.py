@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import viz
-from sam_rlx._internal.arrays.images import as_bools
+from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.clicks import Clicks, Encode, preview_hw, prompts_of
 from sam_rlx.apps.annotator.document import Document, History, PackedMask, Segment
