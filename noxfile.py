@@ -165,7 +165,7 @@ def compilers(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Run the examples of README, docs and docstrings."""
     session.install("-e", ".[test]")
-    session.run("pytest", "tests/package/test_docs.py")
+    session.run("pytest", "tests/docs/test_docs.py")
 
 
 @nox.session
@@ -181,7 +181,7 @@ def site(session: nox.Session) -> None:
 def notebooks(session: nox.Session) -> None:
     """Run the notebooks from top to bottom."""
     session.install("-e", ".[test]")
-    session.run("pytest", "tests/package/test_notebooks.py")
+    session.run("pytest", "tests/docs/test_notebooks.py")
 
 
 @nox.session
@@ -234,7 +234,7 @@ def readme(session: nox.Session) -> None:
 def interactive(session: nox.Session) -> None:
     """Run the browser tests of the widget, the heavy ones included; needs chromium on PATH."""
     session.install("-e", ".[test]")
-    session.run("pytest", "--full", "tests/interactive", *session.posargs)
+    session.run("pytest", "--full", "tests/apps/annotator", "tests/apps/serve", *session.posargs)
 
 
 # What tests/conftest.py and the tests of the session's own need, without the other references.
@@ -245,13 +245,13 @@ BROWSER_TESTS = ["pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "play
 def marimo(session: nox.Session) -> None:
     """Click the widget in marimo, in Chromium; needs chromium on PATH."""
     session.install("-e", ".[jupyter]", "marimo>=0.25", *BROWSER_TESTS)
-    session.run("pytest", "-n0", "--full", "tests/interactive/test_marimo.py", *session.posargs)
+    session.run("pytest", "-n0", "--full", "tests/apps/annotator/test_marimo.py", *session.posargs)
 
 
 @nox.session
 def label_studio(session: nox.Session) -> None:
     """Be the backend of Label Studio itself, in Chromium; needs chromium on PATH."""
     session.install("-e", ".[serve]", "label-studio==1.23.2", "httpx2", *BROWSER_TESTS)
-    codes = "tests/interactive/test_label_studio.py::test_codes_are_those_of_the_sdk"
-    own = "tests/interactive/test_label_studio_server.py"
+    codes = "tests/apps/serve/test_label_studio.py::test_codes_are_those_of_the_sdk"
+    own = "tests/apps/serve/test_label_studio_server.py"
     session.run("pytest", "-n0", "--full", own, codes, *session.posargs)

@@ -18,6 +18,9 @@ from support import images as image_source
 from support.parity import Parity
 from support.times import Times
 
+# Fixtures of models, images and commands, wherever a test lies.
+pytest_plugins = ["support.python_layer"]
+
 # The same examples on every machine, however slow or busy it is. `--hypothesis-profile explore`
 # draws others.
 PATIENT: Any = {

@@ -94,6 +94,8 @@ def test_includes_point_one_way() -> None:
         ("kernels/generic/kernels.cpp", "core/tensor.h"),
         ("ops/linear.cpp", "layers/linear.h"),
         ("layers/mlp.h", "models/sam/config.h"),
+        ("masks/rle.cpp", "ops/linear.h"),
+        ("ops/pool.cpp", "masks/rle.h"),
         ("models/sam/config.h", "models/sam2/config.h"),
         ("models/sam2/sam2.cpp", "loading/model.h"),
         ("checkpoint/gguf.cpp", "layers/linear.h"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -81,10 +81,10 @@ _OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
 )
 
 
-@cache
 def pillow(module: str) -> Any:
     """Return a module of Pillow; `MissingExtraError` without Pillow."""
-    return optional("io", f"PIL.{module}", "pillow")
+    loaded = sys.modules.get(f"PIL.{module}")
+    return loaded or optional("io", f"PIL.{module}", "pillow")
 
 
 def read_image(

@@ -11,9 +11,9 @@ import pytest
 from sam_rlx.apps.serve.app import create_app
 from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
+from support.interactive import HOST, SESSION, TOKEN
 from support.odd_json import ODD, changed
 
-from .conftest import HOST, SESSION, TOKEN
 from .test_label_studio import CONFIG
 
 

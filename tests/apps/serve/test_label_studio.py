@@ -17,8 +17,7 @@ from sam_rlx import _core
 from sam_rlx.apps.serve.app import create_app
 from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
-
-from .conftest import HOST, TOKEN, client_of
+from support.interactive import HOST, TOKEN, client_of
 
 CONFIG = """<View>
   <!-- smart points -->

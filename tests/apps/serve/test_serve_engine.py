@@ -10,8 +10,7 @@ import sam_rlx
 from sam_rlx.apps.serve.engine import BusyError, Cache, Encoded, Engine, Queue
 from sam_rlx.apps.serve.stopping import Stop, StoppedError, poll
 from support import HANG_SECONDS
-
-from .conftest import predictor_of
+from support.interactive import predictor_of
 
 
 def test_cache_has_a_bound() -> None:

@@ -19,8 +19,7 @@ from sam_rlx.apps.serve.app import create_app
 from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
 from support import HANG_SECONDS
-
-from .conftest import HOST, TOKEN, client_of, predictor_of
+from support.interactive import HOST, TOKEN, client_of, predictor_of
 
 
 def _generate(client: TestClient, image: str, prompt: Any, model: str = "sam-nano") -> Any:

@@ -11,9 +11,8 @@ from PIL import Image
 from sam_rlx.apps.serve.engine import Engine
 from sam_rlx.apps.serve.tabs import packed, unpacked
 from starlette.testclient import TestClient
+from support.interactive import SESSION, client_of, predictor_of
 from support.jupyter import wait_for
-
-from .conftest import SESSION, client_of, predictor_of
 
 
 class Tab:

@@ -30,10 +30,9 @@ from sam_rlx.apps.serve.limits import LIMITS, Limits
 from sam_rlx.apps.serve.stopping import Stop
 from sam_rlx.apps.serve.tabs import packed, unpacked
 from support import HANG_SECONDS
+from support.interactive import TOKEN, client_of
 from support.jupyter import wait_for
 from websockets.sync.client import ClientConnection, connect
-
-from .conftest import TOKEN, client_of
 
 
 class Live:
@@ -309,7 +308,7 @@ def test_images_of_many_pixels_are_refused_before_they_are_unpacked(model: sam_r
 
 @pytest.mark.source_tree
 def test_the_docs_state_the_limits() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
     lines = text.partition("### Limits")[2].partition("\n\n|")[2].partition("\n\n")[0].splitlines()
     rows = dict([cell.strip() for cell in line.strip(" |").split("|")] for line in lines[2:])
 

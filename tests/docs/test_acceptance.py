@@ -50,6 +50,6 @@ def test_named_tests_exist(number, text, tests):
 
 
 def test_what_is_not_there_is_found():
-    assert missing("`package/test_acceptance.py::test_each_capability_has_a_line`") == []
-    assert missing("`package/test_acceptance.py`, `::no_such_test`") == ["::no_such_test"]
+    assert missing("`docs/test_acceptance.py::test_each_capability_has_a_line`") == []
+    assert missing("`docs/test_acceptance.py`, `::no_such_test`") == ["::no_such_test"]
     assert missing("`package/test_none.py`") == ["package/test_none.py"]

@@ -13,8 +13,7 @@ from sam_rlx.apps.serve.engine import Engine
 from sam_rlx.apps.serve.guard import allowed_hosts
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
-
-from .conftest import HOST, SESSION, TOKEN
+from support.interactive import HOST, SESSION, TOKEN
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
+from support.interactive import TOKEN
 
-from .conftest import TOKEN
-
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
 COINS = ASSETS / "coins.jpg"
 
