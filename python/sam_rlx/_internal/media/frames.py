@@ -62,7 +62,7 @@ def open_frames(frames: Any) -> FrameSource:
     if isinstance(frames, (str, os.PathLike, bytes)):
         named = frames if isinstance(frames, bytes) else Path(as_path_text("frames", frames))
         return _open_file(named)
-    if is_array(frames) and not isinstance(frames, Sequence):
+    if is_array(frames) and (isinstance(frames, memoryview) or not isinstance(frames, Sequence)):
         given = isinstance(frames, np.ndarray)
         named = in_order("frames", frames, others=1)
         return _open_array(frames if given else as_array("frames", named))
