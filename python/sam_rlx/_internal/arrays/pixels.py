@@ -23,7 +23,7 @@ _MAX_UINT16 = 65535
 _ROUNDING = 1e-3
 _BLOCK = 1 << 16  # values that are converted at once
 _ROWS = 64  # of a PIL image that are copied at once
-_SAMPLE = 1 << 18  # pixels of which the used range is told
+_SAMPLE = 1 << 16  # pixels of which the used range is told
 _OUTLIERS = 10_000  # one value of so many at either end may be a hot pixel
 
 
@@ -98,14 +98,14 @@ def to_uint8(
         if image.dtype.kind in "iu":
             found += f" with values {image.min()} to {image.max()}; {_way_out(known, is_file)}"
         raise InvalidArgumentError(f"image: expected {IMAGE}, found {found}")
-    low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
+    pixels, low, high = _of_floats(image, absent)
     if not (low >= -_ROUNDING and high <= 1.0 + _ROUNDING):
         raise InvalidArgumentError(
             f"image: expected float values in [0, 1], found {_range(known)}; "
             f"{_way_out(known, is_file)}"
         )
     _warn_of_small_range(image, absent, 1.0, is_file)
-    return _of_floats(image, absent)
+    return pixels
 
 
 def _blocks(image: NDArray[Any]) -> Iterator[slice]:
@@ -115,27 +115,38 @@ def _blocks(image: NDArray[Any]) -> Iterator[slice]:
 
 
 def _of_uint16(image: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the nearest of v / 257, without a division and in 16 bits: exact for all values."""
     pixels = np.empty(image.shape, np.uint8)
     for rows in _blocks(image):
-        # The nearest of v / 257, without a division: equal for all of 0 to 65535.
-        values = image[rows].astype(np.uint32)
-        values *= np.uint32(255)
-        values += np.uint32(32895)
-        values >>= np.uint32(16)
-        pixels[rows] = values
+        values = image[rows]
+        quotients = values >> np.uint16(1)
+        quotients += np.uint16(64)
+        quotients >>= np.uint16(7)
+        np.subtract(values, quotients, out=quotients)
+        quotients += np.uint16(128)
+        quotients >>= np.uint16(8)
+        pixels[rows] = quotients
     return pixels
 
 
-def _of_floats(image: NDArray[Any], absent: NDArray[np.bool_] | None) -> NDArray[np.uint8]:
+def _of_floats(
+    image: NDArray[Any], absent: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.uint8], float, float]:
+    """Return what floats in [0, 1] become, and the lowest and highest of them, NaN if one is."""
     pixels = np.empty(image.shape, np.uint8)
-    for rows in _blocks(image):
-        values = image[rows].astype(np.float32)
+    low, high = 0.0, 0.0
+    blocks = list(_blocks(image))
+    scaled = np.empty((blocks[0].stop, *image.shape[1:]), np.float32)
+    for rows in blocks:
+        part = image[rows]
         if absent is not None:
-            values[absent[rows]] = 0.0
-        values *= np.float32(255.0)
-        np.rint(values, out=values)
-        pixels[rows] = np.clip(values, 0.0, 255.0, out=values)
-    return pixels
+            part = np.where(absent[rows][:, :, np.newaxis], 0.0, part)
+        low, high = np.minimum(low, part.min()), np.maximum(high, part.max())
+        with np.errstate(invalid="ignore", over="ignore"):  # beyond the range, which is refused
+            part = part.astype(np.float32, copy=False)
+            values = np.multiply(part, np.float32(255.0), out=scaled[: len(part)])
+            pixels[rows] = np.rint(values, out=values)
+    return pixels, float(low), float(high)
 
 
 def _absent(image: NDArray[Any], no_data: float) -> NDArray[np.bool_]:
@@ -193,22 +204,20 @@ def _warn_of_small_range(
     sample = sample.ravel() if absent is None else sample[~absent[::step, ::step]].ravel()
     if not sample.size or sample.min() == sample.max():
         return
-    outliers = sample.size // _OUTLIERS or int(sample.size >= _OUTLIERS // 10)
-    whole = (0, sample.size - 1)
-    for ends in (whole, (outliers, sample.size - 1 - outliers)):
-        low, high = np.partition(sample, ends)[list(ends)]
-        if float(high) - float(low) >= _USED_SHARE * full:
-            continue
+    low, high, most = sample.min(), sample.max(), "those of this image"
+    if float(high) - float(low) >= _USED_SHARE * full:
+        outliers = sample.size // _OUTLIERS or int(sample.size >= _OUTLIERS // 10)
+        ends = (outliers, sample.size - 1 - outliers)
+        (low, high), most = np.partition(sample, ends)[list(ends)], "nearly all of this image"
+    if float(high) - float(low) < _USED_SHARE * full:
         kind = image.dtype.name if full > 1 else "float"
         way_out = _way_out(np.array([low, high]), is_file)
-        most = "those of this image" if ends == whole else "nearly all of this image"
         warnings.warn(
             f"image: {kind} values are read as 0 to {_text(full)}, and {most}, {_text(low)} to "
             f"{_text(high)}, are less than a tenth of it; {way_out}",
             MediaWarning,
             stacklevel=6,
         )
-        return
 
 
 def _stretched(

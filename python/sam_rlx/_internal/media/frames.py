@@ -62,10 +62,10 @@ def open_frames(frames: Any) -> FrameSource:
     if isinstance(frames, (str, os.PathLike, bytes)):
         named = frames if isinstance(frames, bytes) else Path(as_path_text("frames", frames))
         return _open_file(named)
-    if is_array(frames) and not isinstance(frames, Sequence):
-        given = isinstance(frames, np.ndarray)
-        named = in_order("frames", frames, others=1)
-        return _open_array(frames if given else as_array("frames", named))
+    if isinstance(frames, np.ndarray):
+        return _open_array(frames)
+    if is_array(frames) and (isinstance(frames, memoryview) or not isinstance(frames, Sequence)):
+        return _open_array(as_array("frames", in_order("frames", frames, others=1)))
     if isinstance(frames, Sequence):
         return SequenceFrames(frames)
     if isinstance(frames, Iterable):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import io
 from sam_rlx._internal.arrays.checks import as_items, as_path_text
+from sam_rlx._internal.arrays.foreign import is_array
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files.hints import not_found
 from sam_rlx._internal.files.suffixes import images_of
@@ -39,7 +40,7 @@ class ImageSource:
     def __init__(self, images: Any) -> None:
         if isinstance(images, (str, os.PathLike)):
             self._items: list[Any] = _files(Path(as_path_text("images", images)))
-        elif isinstance(images, Sequence):
+        elif isinstance(images, Sequence) and not is_array(images):
             self._items = [_item(image) for image in as_items("images", images)]
         else:
             self._items = [as_rgb(images)]
