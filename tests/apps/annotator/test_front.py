@@ -11,7 +11,7 @@ from sam_rlx.apps.annotator.front import FRONT
 
 def test_the_module_is_small_and_asks_no_one() -> None:
     text = FRONT.read_text()
-    assert len(text.encode()) < 40_000
+    assert len(text.encode()) < 42_000
     assert not re.search(r"https?://|\bimport\b[ (]|\bfetch\(|XMLHttpRequest", text)
 
 

@@ -154,6 +154,8 @@ class Front {
   status = "";
   part = null;
   gone = false;
+  nudgedFrom = 0; // when it began
+  nudgeAt = 0;
 
   constructor(model, root) {
     this.model = model;
@@ -765,16 +767,16 @@ class Front {
     if (slow !== this.wasSlow || unheard !== this.wasUnheard) this.show();
     this.wasSlow = slow;
     this.wasUnheard = unheard;
-    if (slow) this.nudge();
-    else this.nudgeAt = 0;
+    if (slow || this.status) this.nudge();
+    else this.nudgedFrom = 0;
   }
 
   // Some hosts (Shiny) hold messages of the session back until one of a view comes. Ever more
   // seldom, since others keep all that are sent while a cell runs.
   nudge() {
-    const since = Math.min(...this.waiting.values());
+    this.nudgedFrom ||= now();
     if (now() < this.nudgeAt) return;
-    this.nudgeAt = now() + Math.max(BUSY_AFTER, (now() - since) / 4);
+    this.nudgeAt = now() + Math.max(BUSY_AFTER, (now() - this.nudgedFrom) / 4);
     this.waiting.delete(this.send("ready", { again: true })); // not answered
   }
 

@@ -1,0 +1,82 @@
+"""The front end in pages of other hosts: their rules, and hosts that carry no messages or late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sam_rlx.apps.annotator.front import FRONT
+
+# What Bootstrap 5 says of rows, and rules for other names that the front end once had.
+BOOTSTRAP = """
+.row{margin:0 -12px} .row>*{flex-shrink:0;width:100%;max-width:100%}
+.badge,.chip,.list,.stage,.error,.hint,.sep,.meter,.on{display:none!important}
+"""
+MAKE = """async (text) => {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+  const { default: front } = await import(url);
+  const sent = (globalThis.sent = []);
+  const listeners = {};
+  const model = {
+    get() {}, set() {}, save_changes() {}, off() {},
+    on(event, callback) { listeners[event] = callback; },
+    send(head) { sent.push(head); },
+  };
+  front.render({ model, el: document.body });
+  globalThis.front = document.querySelector(".srx").front;
+  globalThis.hear = (head) => listeners["msg:custom"](head, []);
+}"""
+
+
+@pytest.fixture
+def page(chrome: Any) -> Iterator[Any]:
+    context = chrome.new_context(viewport={"width": 900, "height": 700})
+    found = context.new_page()
+    found.set_content("<!doctype html><html><body></body></html>")
+    found.evaluate(MAKE, FRONT.read_text(encoding="utf-8"))
+    yield found
+    context.close()
+
+
+def test_rules_of_the_host_change_nothing(page: Any) -> None:
+    def boxes() -> Any:
+        return page.evaluate(
+            "[...document.querySelectorAll('.srx *')].map((e) => e.getBoundingClientRect())"
+            ".map((r) => [r.x, r.y, r.width, r.height])"
+        )
+
+    before = boxes()
+    assert len(before) > 30
+    page.add_style_tag(content=BOOTSTRAP)
+    assert boxes() == before
+    names = page.evaluate("[...document.querySelectorAll('.srx *')].map((e) => e.className)")
+    assert all(part.startswith("srx-") for name in names for part in name.split())
+
+
+def test_a_host_that_carries_no_messages_is_told(page: Any) -> None:
+    badge = page.locator(".srx-badge")
+    assert badge.inner_text() in ("waiting for the kernel…", "busy…")
+    page.evaluate("front.begunAt -= 20000; front.tick()")
+    assert "this host does not carry the widget's messages" in badge.inner_text()
+    page.evaluate("hear({ type: 'status', text: 'encoding', part: null })")  # late, but it does
+    assert badge.inner_text() == "encoding…"
+
+
+def test_a_host_that_holds_answers_back_gets_messages_ever_more_seldom(page: Any) -> None:
+    """Shiny sends what a thread says when a message of the page comes."""
+    page.evaluate(
+        "hear({ type: 'status', text: '', part: null }); front.image = {}; sent.length = 0"
+    )
+    count = page.evaluate("""() => {
+      front.send("commit");
+      let time = performance.now();
+      const real = performance.now;
+      performance.now = () => time;
+      for (let ticks = 0; ticks < 4 * 600; ticks++) { time += 250; front.tick(); }
+      performance.now = real;
+      return sent.length;
+    }""")
+    kinds = page.evaluate("sent.slice(1).map((head) => [head.type, head.again])")
+    assert all(kind == ["ready", True] for kind in kinds)
+    assert 8 < count < 60  # in ten minutes
