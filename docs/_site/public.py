@@ -18,8 +18,6 @@ _INNER = {
     "sam_rlx.compat.common",
     "sam_rlx.compat.sam2.config_file",
     "sam_rlx.compat.sam2.config_values",
-    "sam_rlx.compat.sam2.video_frames",
-    "sam_rlx.compat.sam3.model.video_frames",
 }
 
 
