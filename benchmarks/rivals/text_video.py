@@ -86,7 +86,7 @@ def ours(order: dict[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     session.push(last)
     seconds = time.perf_counter() - start
-    parts = session._core.texts[0]["seconds"]
+    parts = session._core.texts[0].seconds
     encoder = {"image encoder": seconds - sum(parts.values())}  # with resizing and the results
     figures = {"seconds": seconds, "objects": len(session.obj_ids), "parts": encoder | parts}
     return figures | {"peak_rss": resident.peak()}

@@ -45,25 +45,37 @@ class GilRelease {
   GilRelease& operator=(const GilRelease&) = delete;
 };
 
-// Calls Python from a scope of GilRelease, or from a thread that has the GIL: call() returns a new
-// reference, or null for an exception, which is raised. It is C alone: see `unless_python_ends`.
+// In its scope a thread in a scope of GilRelease has the GIL again; one that has it keeps it.
 // PyGILState_Ensure would not do: once the interpreter is gone, it crashes.
+class GilTaken {
+ public:
+  GilTaken() : state_(std::exchange(released_state(), nullptr)) {
+    if (state_ != nullptr) unless_python_ends([&] { PyEval_RestoreThread(state_); });
+  }
+  ~GilTaken() {
+    if (state_ != nullptr) released_state() = PyEval_SaveThread();
+  }
+  GilTaken(const GilTaken&) = delete;
+  GilTaken& operator=(const GilTaken&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// Calls Python, with the GIL: call() returns a new reference, or null for an exception, which is
+// raised. It is C alone: see `unless_python_ends`.
 template <class Call>
-void call_python(const Call& call) {
-  struct Taken {
-    PyThreadState* state = std::exchange(released_state(), nullptr);
-    Taken() {
-      if (state != nullptr) unless_python_ends([&] { PyEval_RestoreThread(state); });
-    }
-    ~Taken() {
-      if (state != nullptr) released_state() = PyEval_SaveThread();
-    }
-    Taken(const Taken&) = delete;
-    Taken& operator=(const Taken&) = delete;
-  } const taken;
+PyObject* called(const Call& call) {
   PyObject* const result = unless_python_ends(call);
   if (result == nullptr) throw pybind11::error_already_set();
-  Py_DECREF(result);
+  return result;
+}
+
+// The same from any scope; what it gives is dropped.
+template <class Call>
+void call_python(const Call& call) {
+  const GilTaken taken;
+  Py_DECREF(called(call));
 }
 
 // For long work of the core, now and then: raises KeyboardInterrupt, or what another signal handler

@@ -21,9 +21,7 @@ PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& c
       fail("point_labels", "-1 to 3", std::to_string(labels.data()[i]));
     }
   }
-  return {.frame = arguments.frame,
-          .handle = arguments.handle,
-          .coords = {coords.data(), static_cast<std::size_t>(coords.size())},
+  return {.coords = {coords.data(), static_cast<std::size_t>(coords.size())},
           .labels = {labels.data(), static_cast<std::size_t>(labels.size())},
           .clear_old_points = arguments.clear_old_points,
           .normalize_coords = arguments.normalize_coords};

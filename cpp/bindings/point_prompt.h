@@ -6,12 +6,13 @@
 namespace sam_rlx {
 
 struct PointArguments {
-  std::int64_t frame, handle;
   bool clear_old_points, normalize_coords;
-  bool any_label = false;  // as upstream; else -1 to 3
+  bool any_label;  // as upstream; else -1 to 3
+  bool of_text;    // see VideoSession::add_points
 };
 
-// A view of coords (N, 2) and labels (N,). Raises InvalidArgument when they are not valid.
+// A view of coords (N, 2) and labels (N,), without frame and object. Raises InvalidArgument when
+// they are not valid.
 PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& coords,
                                        const Array<std::int32_t>& labels);
 

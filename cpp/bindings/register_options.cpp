@@ -7,7 +7,7 @@
 #include "predictors/image/image_front_end.h"
 #include "predictors/image/mask_generator.h"
 #include "predictors/video/masklet_tracker.h"
-#include "predictors/video/video_predictor.h"
+#include "predictors/video/video_session.h"
 
 // Options of predictors, as Python's checks and the command line's help read them.
 

@@ -2,11 +2,12 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "bindings/masklet_arrays.h"
 #include "core/error.h"
 
 namespace sam_rlx {
@@ -33,74 +34,100 @@ const char* name_of(TextAction::Kind kind, TextWork::Kind work) {
   fail_internal("an action has no name");
 }
 
-// None, as upstream, for a propagation that is not about some objects.
-py::object handles_of(TextWork::Kind work, const std::vector<std::int64_t>& handles) {
-  if (work == TextWork::Kind::kSearch || work == TextWork::Kind::kShow) return py::none();
-  return py::cast(handles);
+// An action as upstream tells it. Objects: none, for a propagation that is not about some of them.
+struct NamedAction {
+  std::string type;
+  std::optional<std::int64_t> frame;
+  std::optional<std::vector<std::int64_t>> obj_ids;
+};
+
+NamedAction named(const TextAction& action) {
+  NamedAction result{name_of(action.kind, action.work), action.frame, action.handles};
+  const bool about_all = action.work == TextWork::Kind::kSearch;
+  if (about_all || action.work == TextWork::Kind::kShow) result.obj_ids.reset();
+  return result;
 }
 
-py::list actions(VideoPredictor& predictor) {
-  using namespace py::literals;
-  py::list list;
-  predictor.use_texts([&](const VideoTexts& texts) {
-    for (const TextAction& action : texts.actions()) {
-      list.append(py::dict("type"_a = name_of(action.kind, action.work),
-                           "frame_idx"_a = action.frame,
-                           "obj_ids"_a = handles_of(action.work, action.handles)));
-    }
+std::vector<NamedAction> actions(NamedSession& names) {
+  return names.call([](const VideoSession& session) {
+    std::vector<NamedAction> list;
+    for (const TextAction& action : session.texts().actions()) list.push_back(named(action));
+    return list;
   });
-  return list;
 }
 
-void note_action(VideoPredictor& predictor, const std::string& type,
-                 std::optional<std::int64_t> frame, std::vector<std::int64_t> handles) {
+NamedAction next_text_action(NamedSession& names) {
+  return names.call([](const VideoSession& session) {
+    const TextWork work = next_text_work(session.texts().actions(), session.num_frames());
+    return named({.handles = work.handles, .work = work.kind});
+  });
+}
+
+void note_action(NamedSession& names, const std::string& type, std::optional<std::int64_t> frame,
+                 std::vector<std::int64_t> obj_ids) {
   for (const ActionName& one : kNames) {
     if (type != one.name) continue;
-    return predictor.use_texts(
-        [&](VideoTexts& texts) { texts.note({one.kind, frame, std::move(handles), one.work}); });
+    return names.call([&](VideoSession& session) {
+      session.note({one.kind, frame, std::move(obj_ids), one.work});
+    });
   }
   fail("action_type", "the name of an action", type);
 }
 
-py::tuple next_text_action(VideoPredictor& predictor) {
-  const auto count =
-      predictor.use([](const TrackedObjects& session) { return session.step().num_frames(); });
-  const TextWork work = predictor.use_texts(
-      [&](const VideoTexts& texts) { return next_text_work(texts.actions(), count); });
-  return py::make_tuple(name_of(TextAction::Kind::kPropagate, work.kind),
-                        handles_of(work.kind, work.handles));
+// What one text has done.
+struct TextStatus {
+  MaskletTracker::Seconds seconds;       // of its last frame
+  std::vector<std::int64_t> refined;     // objects that were clicked, by number
+  std::vector<std::int64_t> frames;      // with results
+};
+
+std::vector<TextStatus> texts(NamedSession& names) {
+  return names.call([](const VideoSession& session) {
+    std::vector<TextStatus> list;
+    for (const VideoTexts::Text& text : session.texts().texts()) {
+      TextStatus status{.seconds = text.tracker->seconds(), .refined = {}, .frames = {}};
+      for (const auto& entry : text.refined) status.refined.push_back(entry.first);
+      for (const auto& entry : text.tracker->state().results) status.frames.push_back(entry.frame);
+      list.push_back(std::move(status));
+    }
+    return list;
+  });
 }
 
-// Of the last text, on a frame: objects, masks (K, H, W), scores, inclusive boxes (K, 4) xyxy of
-// masks before they are cut where they overlap, and how many objects are tracked and dropped.
-py::tuple text_result(VideoPredictor& predictor, std::int64_t frame) {
-  DrawnMasklets drawn = predictor.use_texts([&](const VideoTexts& texts) {
-    if (texts.empty()) fail<StateError>("text_result", "a text", "none");
-    return draw_masklets(*texts.texts().back().tracker, frame);
-  });
-  const MaskletTracker::Seen& seen = drawn.seen;
-  auto boxes = make_array<std::int64_t>({static_cast<std::int64_t>(seen.boxes.size()), 4});
-  std::int64_t* position = boxes.mutable_data();
-  for (const PixelBox& box : seen.boxes) {
-    for (const std::int64_t side : {box.x0, box.y0, box.x1, box.y1}) *position++ = side;
-  }
-  return py::make_tuple(seen.obj_ids, std::move(drawn.masks), seen.scores, std::move(boxes),
-                        py::make_tuple(seen.counts.num_tracked, seen.counts.num_dropped));
+void register_structs(py::module_& m) {
+  py::classh<NamedAction>(m, "TextAction")
+      .def_readonly("type", &NamedAction::type)
+      .def_readonly("frame_idx", &NamedAction::frame)
+      .def_readonly("obj_ids", &NamedAction::obj_ids);
+  py::classh<TextStatus>(m, "TextStatus")
+      .def_property_readonly("seconds",
+                             [](const TextStatus& status) {
+                               using namespace py::literals;
+                               const MaskletTracker::Seconds& s = status.seconds;
+                               return py::dict("detector"_a = s.detector, "tracker"_a = s.tracker,
+                                               "association"_a = s.association);
+                             })
+      .def_readonly("refined", &TextStatus::refined)
+      .def_readonly("frames", &TextStatus::frames);
 }
 
 }  // namespace
 
-void register_text_actions(py::classh<VideoPredictor>& type) {
+void register_text_actions(py::module_& m, py::classh<NamedSession>& type) {
+  register_structs(m);
   type.def_property_readonly("actions", actions)
-      .def("note_action", note_action, py::arg("type"), py::arg("frame"), py::arg("handles"))
+      .def("note_action", note_action, py::arg("type"), py::arg("frame"), py::arg("obj_ids"))
       .def_property_readonly("next_text_action", next_text_action)
       .def(
           "text_propagation",
-          [](VideoPredictor& predictor, std::optional<std::int64_t> start,
-             std::optional<std::int64_t> count,
-             bool reverse) { return predictor.text_propagation({start, count, reverse}); },
+          [](NamedSession& names, std::optional<std::int64_t> start,
+             std::optional<std::int64_t> count, bool reverse) {
+            return names.call([&](VideoSession& session) {
+              return session.text_propagation({.start = start, .count = count, .reverse = reverse});
+            });
+          },
           py::arg("start"), py::arg("count"), py::arg("reverse"))
-      .def("text_result", text_result, py::arg("frame"));
+      .def_property_readonly("texts", texts);
 }
 
 }  // namespace sam_rlx

@@ -202,7 +202,7 @@ class Stack {
 };
 
 struct Importer {
-  const TrackedObjects& session;
+  const TrackedObjects& objects;
   const py::dict& state;
 
   // With `complete`, each has its memory.
@@ -212,7 +212,7 @@ struct Importer {
     const Integers has_memory = integers_at(state, name + ".has_memory", count, kBit);
     const Integers is_outdated = integers_at(state, name + ".is_outdated", count, kBit);
     const Integers was_prompted = integers_at(state, name + ".was_prompted", count, kBit);
-    const ObjectStep::OutputShapes shapes = session.step().output_shapes();
+    const ObjectStep::OutputShapes shapes = objects.step().output_shapes();
     const Stack memory(state, name + ".maskmem_features", count, shapes.maskmem_features);
     const Stack pointers(state, name + ".obj_ptr", count, shapes.obj_ptr);
     const Stack masks(state, name + ".low_res_mask", count, shapes.low_res_mask);
@@ -273,7 +273,7 @@ struct Importer {
     outputs(name + ".temp_cond", false, object.temp_cond);
     outputs(name + ".temp_non_cond", false, object.temp_non_cond);
     outputs(name + ".non_cond", true, object.non_cond_frame_outputs);
-    if (session.step().rules().objects == SessionRules::Objects::kBatches &&
+    if (objects.step().rules().objects == SessionRules::Objects::kBatches &&
         !object.temp_non_cond.empty()) {
       refuse(name + ".temp_non_cond.frames", "none with this model", "some");
     }
@@ -294,42 +294,65 @@ struct Importer {
 
 }  // namespace
 
-py::dict export_video_state(const TrackedObjects& session) {
-  py::dict state;
-  Integers handles, batches;
-  const ObjectStep::OutputShapes shapes = session.step().output_shapes();
-  for (const auto& object : session.objects()) {
-    const std::string name = std::to_string(handles.size());
-    handles.push_back(object->handle);
-    batches.push_back(object->batch);
-    export_prompts(state, name, *object);
-    export_outputs(state, name + ".cond", by_arrival(object->cond_frame_outputs), shapes);
-    export_outputs(state, name + ".non_cond", ascending(object->non_cond_frame_outputs), shapes);
-    export_outputs(state, name + ".temp_cond", by_arrival(object->temp_cond), shapes);
-    export_outputs(state, name + ".temp_non_cond", by_arrival(object->temp_non_cond), shapes);
-  }
-  state["handles"] = integers(handles);
-  state["batches"] = integers(batches);
-  const Size size = session.orig_hw().value_or(Size{0, 0});
-  state["orig_hw"] = integers({size.height, size.width});
-  return state;
+py::dict export_video_state(NamedSession& names) {
+  return names.call([&](VideoSession& session) {
+    if (!session.texts().empty()) {
+      fail<UnsupportedError>("save", "a session without texts", "one with");
+    }
+    const TrackedObjects& objects = session.objects();
+    if (!objects.objects().empty()) {
+      const GilRelease release;
+      session.prepare();
+    }
+    py::dict state;
+    py::list obj_ids;
+    Integers handles, batches;
+    const ObjectStep::OutputShapes shapes = objects.step().output_shapes();
+    for (const auto& object : objects.objects()) {
+      const std::string name = std::to_string(handles.size());
+      obj_ids.append(names.name_of(object->handle));
+      handles.push_back(object->handle);
+      batches.push_back(object->batch);
+      export_prompts(state, name, *object);
+      export_outputs(state, name + ".cond", by_arrival(object->cond_frame_outputs), shapes);
+      export_outputs(state, name + ".non_cond", ascending(object->non_cond_frame_outputs), shapes);
+      export_outputs(state, name + ".temp_cond", by_arrival(object->temp_cond), shapes);
+      export_outputs(state, name + ".temp_non_cond", by_arrival(object->temp_non_cond), shapes);
+    }
+    state["handles"] = integers(handles);
+    state["batches"] = integers(batches);
+    const Size size = objects.orig_hw().value_or(Size{0, 0});
+    state["orig_hw"] = integers({size.height, size.width});
+    state["obj_ids"] = obj_ids;
+    return state;
+  });
 }
 
-void import_video_state(TrackedObjects& session, const py::dict& state) {
-  const Importer importer{session, state};
-  const std::optional<Size> orig_hw = importer.orig_hw();
-  const Integers handles = distinct_at(state, "handles", kNumbers);
-  const Integers batches =
-      integers_at(state, "batches", static_cast<std::int64_t>(handles.size()), kNumbers);
-  if (!orig_hw && !handles.empty()) refuse("orig_hw", "the size of an image", "0 x 0");
-  std::vector<SessionState::Object> objects;
-  for (std::size_t i = 0; i < handles.size(); ++i) {
-    TrackedObject object = importer.object(std::to_string(i));
-    object.handle = handles[i];
-    object.batch = batches[i];
-    objects.emplace_back(std::move(object));
-  }
-  session.adopt(std::move(objects), orig_hw);
+void import_video_state(NamedSession& names, const py::dict& state, const py::list& obj_ids,
+                        const std::vector<std::string>& labels, std::int64_t num_pushed) {
+  names.call([&](VideoSession& session) {
+    const Importer importer{session.objects(), state};
+    const std::optional<Size> orig_hw = importer.orig_hw();
+    const Integers handles = distinct_at(state, "handles", kNumbers);
+    const Integers batches =
+        integers_at(state, "batches", static_cast<std::int64_t>(handles.size()), kNumbers);
+    if (!orig_hw && !handles.empty()) refuse("orig_hw", "the size of an image", "0 x 0");
+    if (obj_ids.size() != handles.size() || labels.size() != handles.size()) {
+      refuse("obj_ids", "one for each object", std::to_string(obj_ids.size()));
+    }
+    std::vector<SessionState::Object> objects;
+    NamedSession::Names named;
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      TrackedObject object = importer.object(std::to_string(i));
+      object.handle = handles[i];
+      object.batch = batches[i];
+      objects.emplace_back(std::move(object));
+      named[handles[i]] = obj_ids[i];
+    }
+    session.adopt(std::move(objects), orig_hw, num_pushed);
+    for (std::size_t i = 0; i < handles.size(); ++i) session.set_label(handles[i], labels[i]);
+    names.adopt(std::move(named));
+  });
 }
 
 }  // namespace sam_rlx

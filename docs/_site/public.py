@@ -19,7 +19,6 @@ _INNER = {
     "sam_rlx.compat.sam2.config_file",
     "sam_rlx.compat.sam2.config_values",
     "sam_rlx.compat.sam2.loading",
-    "sam_rlx.compat.sam3.model.video_frames",
 }
 
 

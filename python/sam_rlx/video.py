@@ -24,18 +24,22 @@ from sam_rlx._internal.arrays.checks import (
 )
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.masks import as_bools
-from sam_rlx._internal.arrays.prompts import as_marks, as_prompts
+from sam_rlx._internal.arrays.prompts import as_marks, as_prompts, clamped
 from sam_rlx._internal.files import saved_arrays
 from sam_rlx._internal.files import sessions as files
-from sam_rlx._internal.media.frames import FrameKind, open_frames
+from sam_rlx._internal.files.sessions import as_label
+from sam_rlx._internal.media.frames import FrameKind, SessionFrames, open_frames
 from sam_rlx._internal.printable import shown, with_model
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
-from sam_rlx._internal.video_session import Found, Session
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 from sam_rlx.model import Model, as_model
 from sam_rlx.tokenizer import Tokenizer
+
+# What calls want to see of a frame: nothing, and by whether logits are asked for.
+_NOTHING = _core.Wants(masks=False)
+_WANTS = {False: _core.Wants(), True: _core.Wants(logits=True)}
 
 
 @also(phrases="texts")
@@ -184,15 +188,13 @@ class VideoPredictor:
             "memory_selection": options["use_memory_selection"],
         }
         self._resize = as_text("resize", resize)
-        source = None if frames is None else open_frames(frames)
+        source = None if frames is None else SessionFrames(open_frames(frames))
         core = _core_options(self._options, self._resize, None if source is None else source.kind)
-        count = None if source is None else source.count
-        self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core, count)
-        self._session = Session(self._core, source)
+        self._core = _core.VideoSession(model.core, as_num_threads(num_threads), core, source)
+        self._frames = source
         self._text_options = text_prompts.checked_options(
             as_mapping("text_options", text_options), source is None
         )
-        self._exclusive = _core.Exclusive("VideoPredictor")
 
     def __repr__(self) -> str:
         count, hw = self.num_frames, self.orig_hw
@@ -216,18 +218,17 @@ class VideoPredictor:
     @property
     def num_frames(self) -> int | None:
         """Number of frames; with `push`, those so far; None for an iterator."""
-        source = self._session.source
-        return self._core.published[0] if source is None else source.count
+        return self._core.num_pushed if self._frames is None else self._core.num_frames
 
     @property
     def orig_hw(self) -> tuple[int, int] | None:
         """Height and width of the video in pixels, None before the first frame is read."""
-        return self._core.published[1]
+        return self._core.orig_hw
 
     @property
     def obj_ids(self) -> list[Hashable]:
         """Objects in the order of their first prompts, then those that texts named."""
-        return self._session.published_names()
+        return self._core.obj_ids
 
     # ---------------------------------------------------------------- prompts
 
@@ -286,25 +287,13 @@ class VideoPredictor:
         if mask is not None and any(value is not None for value in given):
             raise InvalidArgumentError("mask: expected it alone, found points or a box too")
         clear = as_flag("clear_old_points", clear_old_points)
-        points = _as_points(*given, clear) if mask is None else None
-        with self._exclusive:
-            self._core.begin()
-            found = self._session.found_handle(obj_id)
-            if found is not None and points is None:
-                raise UnsupportedError("mask: expected points for what was found, found a mask")
-            self._session.load(index)
-            if found is not None:
-                assert points is not None
-                self._core.refine(index, found, *points, clear)
-            else:
-                handle = self._session.handle_for(obj_id)
-                if points is not None:
-                    self._core.add_points(index, handle, *points, clear)
-                else:
-                    assert mask is not None
-                    self._core.add_mask(index, handle, _as_mask(mask, self._core.orig_hw))
-                self._session.reserve(obj_id)
-            self._core.commit()
+        if mask is None:
+            points, labels = _as_points(*given, clear)
+            self._core.add_points(
+                index, obj_id, as_label(obj_id), points, labels, clear, wants=_NOTHING
+            )
+        else:
+            self._core.add_mask(index, obj_id, as_label(obj_id), _as_mask(mask), wants=_NOTHING)
         return self
 
     @also(box="boxes")
@@ -363,23 +352,36 @@ class VideoPredictor:
         if not self._model.supports_text:
             found = f"one of {self._model.family} that finds no texts"
             raise UnsupportedError(f"add_text: expected a model of family sam3, found {found}")
-        if frame_index is None and self._session.source is None and examples is not None:
+        if frame_index is None and self._frames is None and examples is not None:
             raise InvalidArgumentError(
                 "frame_index: expected the last frame with boxes, found None"
             )
         index = None if frame_index is None else as_integer("frame_index", frame_index, 0)
-        with self._exclusive:
-            self._core.begin()
-            if self._core.objects:
-                self._session.prepare()
-            tokenizer = Tokenizer(self._model.config["text"]["context_length"])
-            for one in texts:
-                ids = tokenizer(text_prompts.VISUAL if one is None else one)[0].tolist()
-                text_prompts.add(self._session, one, ids, self._text_options, index)
-                if index is not None or self._session.source is not None:
-                    text_prompts.search(self._session, index or 0, examples)
-            self._core.commit()
+        options = self._text_options
+        if text is None:
+            options = {**options, **text_prompts.TRUSTED}
+        if examples is not None:
+            examples = clamped(examples, self._hw_of(index or 0), "a frame")
+        tokenizer = Tokenizer(self._model.config["text"]["context_length"])
+        self._core.add_text(
+            texts,
+            [tokenizer(one)[0].tolist() for one in texts],
+            text is not None,
+            options,
+            index,
+            None if examples is None else examples.values,
+            None if examples is None else examples.labels,
+            wants=_NOTHING,
+        )
         return self
+
+    def _hw_of(self, index: int) -> tuple[int, int]:
+        """Return the size of the video, which its frame `index` tells."""
+        if self._core.orig_hw is None:
+            self._core.load(index)
+        hw = self._core.orig_hw
+        assert hw is not None
+        return hw
 
     def clear_prompts(self, frame_index: int, obj_id: Hashable) -> None:
         """Forget the prompts of an object on one frame.
@@ -394,10 +396,12 @@ class VideoPredictor:
             The predictor is in use.
         """
         index, obj_id = as_integer("frame_index", frame_index, 0), as_name("obj_id", obj_id)
-        with self._exclusive:
-            self._core.begin()
-            self._core.clear_prompts(index, self._session.known_handle(obj_id))
-            self._core.commit()
+        if self._core.clear_prompts(index, obj_id, _NOTHING) is None:
+            raise self._unknown(obj_id)
+
+    def _unknown(self, obj_id: Hashable) -> InvalidArgumentError:
+        known = shown(self.obj_ids)
+        return InvalidArgumentError(f"obj_id: expected one of {known}, found {shown(obj_id)}")
 
     def remove_object(self, obj_id: Hashable) -> None:
         """Forget an object. The others stay as they are.
@@ -410,18 +414,12 @@ class VideoPredictor:
             The predictor is in use.
         """
         obj_id = as_name("obj_id", obj_id)
-        with self._exclusive:
-            self._core.begin()
-            found = self._session.found_handle(obj_id)
-            self._core.remove_object(self._session.known_handle(obj_id) if found is None else found)
-            self._core.commit()
+        if self._core.remove_object(obj_id, _NOTHING) is None:
+            raise self._unknown(obj_id)
 
     def reset(self) -> None:
         """Forget all objects, texts and results; the frames stay."""
-        with self._exclusive:
-            self._core.begin()
-            self._core.reset()
-            self._core.commit()
+        self._core.reset()
 
     # ---------------------------------------------------------------- tracking
 
@@ -472,33 +470,23 @@ class VideoPredictor:
         UnsupportedError
             Logits are asked for, and there is a text.
         """
-        source = self._session.source
-        if source is None:
+        if self._frames is None:
             raise StateError("propagate: expected frames of a video, found a session of push")
         start = None if start_frame is None else as_integer("start_frame", start_frame, 0)
-        if start is not None and source.count is not None and start >= source.count:
+        count = self._core.num_frames
+        if start is not None and count is not None and start >= count:
             raise InvalidArgumentError(
-                f"start_frame: expected 0 to {source.count - 1}, found {shown(start)}"
+                f"start_frame: expected 0 to {count - 1}, found {shown(start)}"
             )
         most = None if max_frames is None else as_integer("max_frames", max_frames, 1)
         reverse, logits = as_flag("reverse", reverse), as_flag("return_logits", return_logits)
         progress = as_progress(progress)
-        with self._exclusive:
-            self._core.begin()
-            self._refuse_logits(logits)
-            self._session.prepare()
-            propagation = self._core.propagation(start, most, reverse)
-            self._core.commit()
+        propagation = self._core.propagation(start, most, reverse, logits=logits)
         total = 0
-        if source.count is not None:
-            first = propagation.frame
-            total = first + 1 if reverse else source.count - first
+        if count is not None:
+            total = propagation.frame + 1 if reverse else count - propagation.frame
             total = total if most is None else min(total, most)
         return self._propagate(propagation, logits, progress, total)
-
-    def _refuse_logits(self, return_logits: bool) -> None:
-        if return_logits and self._core.num_texts:
-            raise UnsupportedError("return_logits: expected False with texts, found True")
 
     def _propagate(
         self,
@@ -507,19 +495,13 @@ class VideoPredictor:
         progress: bool | Progress,
         total: int,
     ) -> Iterator[VideoFrame]:
-        done = 0
+        done, wants = 0, _WANTS[return_logits]
         with reporter(progress, "frame") as report:
-            while not propagation.is_done:
-                with self._exclusive:
-                    self._core.begin()
-                    found = self._session.next(propagation, return_logits)
-                    self._core.commit()
-                if found is None:
-                    continue
+            while (found := self._core.next(propagation, wants)) is not None:
                 done += 1
                 if report is not None:
                     report(done, total)
-                yield _to_frame(*found)
+                yield _to_frame(found, return_logits)
 
     def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:
         """Give the next frame of a stream, track all objects on it, and look for texts there.
@@ -548,19 +530,10 @@ class VideoPredictor:
         InvalidArgumentError
             The image is not valid, or of another size than the first one.
         """
-        if self._session.source is not None:
+        if self._frames is not None:
             raise StateError("push: expected a session without frames, found a video")
         pixels, logits = as_rgb(image), as_flag("return_logits", return_logits)
-        with self._exclusive:
-            self._core.begin()
-            self._refuse_logits(logits)
-            if self._core.objects:
-                self._session.prepare()
-            index = self._core.num_pushed
-            self._core.push(pixels)
-            found = _to_frame(*self._session.frame(index, "tracked", logits))
-            self._core.commit()
-        return found
+        return _to_frame(self._core.push(pixels, _WANTS[logits]), logits)
 
     def frame(self, frame_index: int, *, return_logits: bool = False) -> VideoFrame:
         """Return the latest masks on a frame, those of new prompts included.
@@ -577,12 +550,7 @@ class VideoPredictor:
         """
         index = as_integer("frame_index", frame_index, 0)
         logits = as_flag("return_logits", return_logits)
-        with self._exclusive:
-            self._core.begin()
-            self._refuse_logits(logits)
-            found = _to_frame(*self._session.frame(index, "latest", logits))
-            self._core.commit()
-        return found
+        return _to_frame(self._core.result(index, "latest", _WANTS[logits]), logits)
 
     # ---------------------------------------------------------------- files
 
@@ -607,18 +575,14 @@ class VideoPredictor:
         StateError
             The predictor is in use.
         """
-        with self._exclusive:
-            self._core.begin()
-            state = files.state_of(self._session)
-            self._core.commit()
+        state = files.state_of(self._core, self._frames is not None)
         options = {**self._options, "resize": self._resize}
-        source = self._session.source
         files.write(
             path,
             saved_arrays.identity(self._model.core, self._model.source),
             state,
             options,
-            () if source is None else source.files,
+            () if self._frames is None else self._frames.source.files,
         )
 
     @classmethod
@@ -657,8 +621,7 @@ class VideoPredictor:
         identity = saved_arrays.identity(as_model(model).core, model.source)
         saved = files.read(path, identity, frames is None)
         video = cls(model, frames, num_threads=num_threads, **saved.options)
-        files.restore(path, video._session, saved)
-        video._core.commit()
+        files.restore(path, video._core, saved)
         return video
 
 
@@ -688,12 +651,9 @@ def _as_points(
     return points, kinds
 
 
-def _as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.float32]:
-    """Return a mask of the size of the video as zeros and ones."""
-    found = as_bools("mask", mask)
-    if found.shape != orig_hw:
-        raise InvalidArgumentError(f"mask: expected bool {orig_hw}, found bool {found.shape}")
-    return found.astype(np.float32)
+def _as_mask(mask: ArrayLike) -> NDArray[np.float32]:
+    """Return a mask as zeros and ones; the core checks its size."""
+    return as_bools("mask", mask).astype(np.float32)
 
 
 def _core_options(options: dict[str, Any], resize: str, kind: FrameKind | None) -> dict[str, Any]:
@@ -710,25 +670,19 @@ def _core_options(options: dict[str, Any], resize: str, kind: FrameKind | None) 
     }
 
 
-def _to_frame(
-    index: int,
-    names: dict[int, Hashable],
-    shown: tuple[Any, ...],
-    found: list[tuple[str, Found]],
-) -> VideoFrame:
-    """Name what the core gave: numbers, masks, logits or None, scores; and what texts found."""
-    handles, masks, logits, scores = shown
-    obj_ids = [names[handle] for handle in handles]
+def _to_frame(found: _core.FrameResult, return_logits: bool) -> VideoFrame:
+    """Return what the core knows of a frame, by object."""
+    obj_ids = found.obj_ids
     frame = VideoFrame(
-        frame_index=index,
-        masks=dict(zip(obj_ids, masks, strict=True)),
-        scores=dict(zip(obj_ids, scores, strict=True)),
-        logits=None if logits is None else dict(zip(obj_ids, logits, strict=True)),
+        frame_index=found.frame_index,
+        masks=dict(zip(obj_ids, found.masks, strict=True)),
+        scores=dict(zip(obj_ids, found.scores, strict=True)),
+        logits=dict(zip(obj_ids, found.logits, strict=True)) if return_logits else None,
     )
-    for text, (numbers, pixels, probabilities) in found:
-        frame.masks.update(zip(numbers, pixels, strict=True))
-        frame.scores.update(zip(numbers, probabilities, strict=True))
-        frame.texts.update(dict.fromkeys(numbers, text))
+    for text in found.texts:
+        frame.masks.update(zip(text.obj_ids, text.masks, strict=True))
+        frame.scores.update(zip(text.obj_ids, text.scores, strict=True))
+        frame.texts.update(dict.fromkeys(text.obj_ids, text.text))
     return frame
 
 

@@ -284,7 +284,7 @@ def test_nan_leaves_no_object_in_a_video(
     with pytest.raises(sam_rlx.SamRlxError, match="finite"):
         predictor.add_new_points_or_box(state, 0, "a", **prompt)
     assert state["obj_ids"] == []
-    assert state["session"].objects == []
+    assert state["session"].obj_ids == []
 
     own = sam_rlx.VideoPredictor(sam_rlx.load_model(sam2_checkpoint), frames[:2])
     names = {"points": "point_coords", "labels": "point_labels", "box": "box"}

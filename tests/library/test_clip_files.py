@@ -20,8 +20,7 @@ import sam_rlx
 from PIL import Image
 from sam_rlx._internal.media.clip_frames import ClipFrames
 from sam_rlx._internal.media.orientation import orientation
-from sam_rlx.compat.common.video_frames import SquareClip
-from sam_rlx.compat.sam3.model import video_frames as sam3_frames
+from sam_rlx.compat.common import video_frames
 from sam_rlx.frames import open_frames
 from support.videos import POINT
 
@@ -94,7 +93,7 @@ def test_an_edit_list_hides_frames(skipped: int, tmp_path: Path) -> None:
     assert source.count == COUNT - skipped
     for index, right in enumerate(whole[skipped:]):
         np.testing.assert_array_equal(source.read(index), right)
-    assert len(SquareClip(path, 16)) == COUNT - skipped
+    assert len(video_frames.Clip(path, 16)) == COUNT - skipped
 
 
 # The matrix of each, and what it does to the pixels.
@@ -122,11 +121,11 @@ def test_frames_stand_upright(turn: str, tmp_path: Path) -> None:
     # The loaders of upstream's modules give or resize what is upright.
     image = pytest.importorskip("PIL.Image")
     small = np.asarray(image.fromarray(np.ascontiguousarray(right)).resize((24, 24), 2))
-    clip = SquareClip(path, 24)
+    clip = video_frames.Clip(path, 24)
     assert (clip.height, clip.width) == right.shape[:2]
     assert np.abs(clip[2].astype(int) - small).mean() < 12
     assert np.abs(clip[2].astype(int) - small[::-1, ::-1]).mean() > 30
-    whole = sam3_frames.open_frames(path, 24)  # which the session resizes
+    whole = video_frames.open_resource(path, 24)  # which the session resizes
     assert (whole.height, whole.width) == right.shape[:2]
     np.testing.assert_array_equal(whole[2], right)
 

@@ -13,8 +13,7 @@ from PIL import Image, ImageFile
 from sam_rlx import io
 from sam_rlx._internal.media.frames import ClipFrames, FolderFrames
 from sam_rlx._internal.printable import printable, shown
-from sam_rlx.compat.common import video_frames as sam2_frames
-from sam_rlx.compat.sam3.model import video_frames as sam3_frames
+from sam_rlx.compat.common import video_frames
 from support.checkpoint_files import safetensors_bytes
 
 IMAGES = damaged_files.image_kind(np.random.default_rng(0))
@@ -50,8 +49,8 @@ def test_whatever_a_decoder_raises(
     readers: list[Callable[[], object]] = [
         lambda: io.read_image(tmp_path / "1.jpg"),
         lambda: FolderFrames(tmp_path).read(0),
-        lambda: sam2_frames.JpegFolder(tmp_path, 8)[0],
-        lambda: sam3_frames.open_frames(tmp_path / "1.jpg", 8),
+        lambda: video_frames.jpeg_folder(tmp_path, 8)[0],
+        lambda: video_frames.open_resource(tmp_path / "1.jpg", 8),
     ]
     for read in readers:
         with pytest.raises(
@@ -71,7 +70,7 @@ def test_damaged_clips(clip: Path, tmp_path: Path) -> None:
             source = ClipFrames(path)
             for index in range(min(3, source.count or 0)):
                 source.read(index)
-            sam2_frames.SquareClip(path, 16).read(0)
+            video_frames.Clip(path, 16).read(0)
         except sam_rlx.InvalidArgumentError as error:
             refused.append(str(error))
     assert 0 < len(refused) < 60
@@ -113,10 +112,10 @@ def test_jpeg_files_of_upstream_are_named_by_numbers(tmp_path: Path) -> None:
     for name in ("1", "²"):
         Image.fromarray(np.zeros((4, 5, 3), np.uint8)).save(tmp_path / f"{name}.jpg")
     with pytest.raises(sam_rlx.InvalidArgumentError, match="named by numbers, found"):
-        sam2_frames.JpegFolder(tmp_path, 8)
+        video_frames.jpeg_folder(tmp_path, 8)
     (tmp_path / "empty").mkdir()
     with pytest.raises(RuntimeError, match="expected JPEG files") as caught:
-        sam2_frames.JpegFolder(tmp_path / "empty", 8)
+        video_frames.jpeg_folder(tmp_path / "empty", 8)
     assert isinstance(caught.value, sam_rlx.InvalidArgumentError)
 
 

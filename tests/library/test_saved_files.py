@@ -214,7 +214,7 @@ def with_names(
     return buffer.getvalue()
 
 
-def test_sessions_of_the_first_format(
+def test_names_in_the_files_of_sessions(
     session: sam_rlx.VideoPredictor,
     sam2_model: sam_rlx.Model,
     frames: np.ndarray,
@@ -224,15 +224,11 @@ def test_sessions_of_the_first_format(
     session.save(path)
     fields = fields_of(path)
     assert [json.loads(text) for text in fields["names"]] == [["int", "0x1"]]
-    for text, name in {"1": 1, "-20": -20, "'a b'": "a b", '"it\'s"': "it's"}.items():
-        path.write_bytes(with_names(fields, [text], "sam_rlx.video_session.1"))
-        assert sam_rlx.VideoPredictor.load(path, sam2_model, frames).obj_ids == [name]
-    for text in ("('a', 1)", "1.5", "'\\n'", "(" * 3000, "'a'+" * 40, "9" * 400, "x"):
-        path.write_bytes(with_names(fields, [text], "sam_rlx.video_session.1"))
-        with pytest.raises(
-            sam_rlx.CheckpointError, match=r"session.npz: .* save the session again"
-        ):
-            sam_rlx.VideoPredictor.load(path, sam2_model, frames)
+    path.write_bytes(with_names(fields, ["1"], "sam_rlx.video_session.1"))
+    with pytest.raises(
+        sam_rlx.CheckpointError, match=r"expected format 'sam_rlx.video_session.2', found .*\.1"
+    ):
+        sam_rlx.VideoPredictor.load(path, sam2_model, frames)
     for names in ([], ['"a"', '"b"'], ["1"], ["(" * 3000]):
         path.write_bytes(with_names(fields, names))
         with pytest.raises(sam_rlx.CheckpointError, match="expected a video session"):

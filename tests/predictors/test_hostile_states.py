@@ -23,7 +23,20 @@ def state(model):
     )
     session.add_prompt(0, "a", **POINT)
     list(session.propagate())
-    return session._core.export_state()
+    state = session._core.export_state()
+    assert state.pop("obj_ids") == ["a"]
+    return state
+
+
+class OneImage:
+    """A video that shows one image all the time, and says what it likes of its size."""
+
+    def __init__(self, count=None, hw=None):
+        self.count, self.hw = count, hw
+
+    def read(self, index, side):
+        image = frame_image(0)
+        return image if self.hw is None else (image, self.hw)
 
 
 def ints(*values, dtype=np.int64):
@@ -84,42 +97,44 @@ def test_a_state_that_is_not_valid_is_refused(model, state, change):
         wrong[name] = np.full_like(state[name], value)
     else:
         wrong[name] = value
-    core = _core.VideoPredictor(model.core, 1, {})
-    core.import_state(state)
+    core = _core.VideoSession(model.core, 1, {})
+    core.import_state(state, ["a"], ["a"])
     with pytest.raises(sam_rlx.CheckpointError, match=r"^session\."):
-        core.import_state(wrong)
+        core.import_state(wrong, ["b"], ["b"])
     kept = core.export_state()
+    assert kept.pop("obj_ids") == core.obj_ids == ["a"]
     assert kept.keys() == state.keys()
     assert all(np.array_equal(kept[key], state[key]) for key in state)
 
 
 @pytest.mark.parametrize("frame", [-1, BIG, (1 << 63) - 1, -(1 << 63)])
 def test_frames_that_cannot_be_are_refused(model, frame):
-    core = _core.VideoPredictor(model.core, 1, {})
+    core = _core.VideoSession(model.core, 1, {}, OneImage())
     with pytest.raises(sam_rlx.InvalidArgumentError, match="frame"):
-        core.set_frame(frame, frame_image(0))
-    core.set_frame(0, frame_image(0))
-    core.add_points(0, 1, np.array([[20.0, 18.0]]), np.array([1], np.int32))
-    assert core.prepare() is None
+        core.load(frame)
+    core.add_points(0, 1, "1", np.array([[20.0, 18.0]]), np.array([1], np.int32))
     propagation = core.propagation(frame, None, False)
-    assert core.next(propagation) in ((None, None), (frame, None))
-    assert not core.has_frame(frame)
-    assert not core.has_new_prompt(frame)
+    if frame < 0:
+        assert core.next(propagation) is None
+    else:
+        with pytest.raises(sam_rlx.InvalidArgumentError, match="frame"):
+            core.next(propagation)
+    assert core.result(frame, "latest").obj_ids == []
 
 
 @pytest.mark.parametrize("count", [0, -1, BIG + 1, (1 << 63) - 1])
 def test_videos_that_cannot_be_are_refused(model, count):
     with pytest.raises(sam_rlx.InvalidArgumentError, match="num_frames"):
-        _core.VideoPredictor(model.core, 1, {}, count)
+        _core.VideoSession(model.core, 1, {}, OneImage(count))
 
 
 @pytest.mark.parametrize(
     "hw", [(1 << 38, 1), (1 << 20, 1 << 20), (0, 5), (-1, 5), ((1 << 63) - 1,) * 2]
 )
 def test_sizes_that_no_image_has_are_refused(model, hw):
-    core = _core.VideoPredictor(model.core, 1, {})
+    core = _core.VideoSession(model.core, 1, {}, OneImage(hw=hw))
     with pytest.raises(sam_rlx.InvalidArgumentError, match="sides of 1 to"):
-        core.set_frame(0, frame_image(0), hw)
+        core.load(0)
     with pytest.raises(sam_rlx.InvalidArgumentError):
         _core.generate_crop_boxes(hw, 2, 0.3)
     image = sam_rlx.ImagePredictor(model, num_threads=1)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -194,6 +195,10 @@ def in_a_child(work):
     return text
 
 
+def read(index, side):
+    return IMAGE
+
+
 def predictors(kind, model):
     """Return a call that takes a while, and another one on the same predictor."""
     if kind == "image":
@@ -205,8 +210,8 @@ def predictors(kind, model):
     if kind == "video":
         session = sam_rlx.VideoPredictor(model, num_threads=1)
         return lambda: session.push(IMAGE), session.reset
-    core = sam_rlx._core.VideoPredictor(model.core, 1, {})
-    return lambda: core.set_frame(0, IMAGE), core.reset
+    core = sam_rlx._core.VideoSession(model.core, 1, {}, SimpleNamespace(count=1, read=read))
+    return lambda: core.load(0), core.reset
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

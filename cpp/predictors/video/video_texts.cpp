@@ -55,11 +55,12 @@ VideoTexts::Text* VideoTexts::text_of(std::int64_t handle) const {
 
 // ---------------------------------------------------------------- prompts
 
-void VideoTexts::add(MaskletPrompt prompt, const MaskletConfig& config, std::int64_t first) {
-  Text text;
-  text.tracker = std::make_shared<MaskletTracker>(objects_, std::move(prompt), config);
-  text.first = first;
-  texts_.push_back(std::move(text));
+void VideoTexts::add(std::string text, MaskletPrompt prompt, const MaskletConfig& config,
+                     std::int64_t first) {
+  texts_.push_back(
+      {.tracker = std::make_shared<MaskletTracker>(objects_, std::move(prompt), config),
+       .text = std::move(text),
+       .first = first});
 }
 
 void VideoTexts::search_for(Text& text, const Search& search) {

@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "predictors/video/masklet_tracker.h"
@@ -19,10 +21,11 @@ class VideoTexts {
  public:
   struct Text {
     std::shared_ptr<MaskletTracker> tracker;
+    std::string text;
     std::int64_t first = 0;       // the frame it was given on
-    FrameSet done;                // frames that propagation has searched
+    FrameSet done = {};           // frames that propagation has searched
     // By object that was clicked: frames that it was tracked on since then.
-    std::map<std::int64_t, FrameSet> refined;
+    std::map<std::int64_t, FrameSet> refined = {};
   };
   // All that calls change.
   struct State {
@@ -49,7 +52,12 @@ class VideoTexts {
   bool knows(std::int64_t handle) const { return text_of(handle) != nullptr; }
 
   // ---- prompts
-  void add(MaskletPrompt prompt, const MaskletConfig& config, std::int64_t first);
+  void add(std::string text, MaskletPrompt prompt, const MaskletConfig& config,
+           std::int64_t first);
+  // Of the last text, on a frame.
+  void set_examples(std::int64_t frame, MaskletExamples examples) {
+    texts_.back().tracker->set_examples(frame, std::move(examples));
+  }
   // Objects that are new get the numbers from next_handle on, which grows.
   struct Search {
     std::int64_t frame = 0;

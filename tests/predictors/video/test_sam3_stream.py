@@ -55,11 +55,11 @@ def test_an_object_that_stays_away_is_forgotten(follow):
     assert alive[-1] == [STAYS, LEAVES + 1]
     for frame, expected in zip(frames, kept, strict=True):
         assert np.array_equal(frame.masks[STAYS], expected.masks[STAYS])
-    assert set(session._core.found.values()) == {STAYS, LEAVES + 1}
+    assert set(session.obj_ids) == {STAYS, LEAVES + 1}
 
 
 def test_a_corrected_object_is_forgotten_too(follow):
     session, _, alive = follow(2, obj_id=LEAVES)
     assert alive[SEEN - 1] == [STAYS, LEAVES]
     assert alive[SEEN + 2] == [STAYS]
-    assert session._core.texts[0]["refined"] == []
+    assert session._core.texts[0].refined == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -190,17 +191,19 @@ def test_a_video_file(clip: Path, sam2_model: Any, sam3_models: Any, family: str
     found = session.frame(0)
     source = ClipFrames(clip)
     options = {"frames": "clip", "fill_hole_area": 8 if family == "sam2" else 0}
-    core = sam_rlx._core.VideoPredictor(model.core, 1, options)
-    assert core.wants_squares == (family == "sam2")
-    if family == "sam2":
-        core.set_frame(0, *source.read_square(0, core.side))
-    else:
+
+    def read(index: int, side: int | None) -> Any:
+        assert (side is not None) == (family == "sam2")
+        if side is not None:
+            return source.read_square(0, side)
         cv2 = pytest.importorskip("cv2", reason="needs OpenCV")
         size = (core.side, core.side)
         square = cv2.resize(source.read(0), size, interpolation=cv2.INTER_CUBIC)
-        core.set_frame(0, square, (150, 212))
+        return square, (150, 212)
+
+    frames = SimpleNamespace(count=1, read=read)
+    core = sam_rlx._core.VideoSession(model.core, 1, options, frames)
     corners = np.array(video_parity.boxes()["disc"], np.float64).reshape(2, 2)
-    core.add_points(0, 0, corners, np.array([2, 3], np.int32))
-    _, masks, _ = core.masks(0, "latest", False)
-    assert upstream_video.iou(found.masks["disc"], masks[0]) >= 0.999
+    shown = core.add_points(0, 0, "0", corners, np.array([2, 3], np.int32))
+    assert upstream_video.iou(found.masks["disc"], shown.masks[0]) >= 0.999
     assert len(list(session.propagate())) == COUNT

@@ -1,7 +1,6 @@
 """Names of objects as text: JSON with a tag for what JSON cannot tell."""
 
 import json
-import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -9,8 +8,6 @@ import numpy as np
 
 _MAX_DEPTH = 8
 _MAX_DIGITS = 1000
-# Names as the first format has them, in Python's notation: numbers, and text without escapes.
-_OLD = re.compile(r"(?P<number>-?\d{1,18})|'(?P<single>[^'\\]*)'|\"(?P<double>[^\"\\]*)\"")
 
 
 def to_text(name: Hashable) -> str:
@@ -30,16 +27,6 @@ def to_text(name: Hashable) -> str:
 def from_text(text: str) -> Hashable:
     """Return the name; `ValueError`, `OverflowError` or `RecursionError` for any other text."""
     return _decode(json.loads(text), 0)
-
-
-def from_old_text(text: str) -> Hashable:
-    """Return the name of a text of the first format; `ValueError` for what is not simple."""
-    found = _OLD.fullmatch(text)
-    if found is None:
-        raise ValueError(f"the name {text[:40]!r} in the notation of an old file")
-    if found["number"] is not None:
-        return int(found["number"])
-    return found["single"] if found["single"] is not None else found["double"]
 
 
 def _encode(value: Any, depth: int) -> Any:

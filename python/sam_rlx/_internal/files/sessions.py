@@ -7,21 +7,18 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx import _core
 from sam_rlx._internal.files import object_names, saved_arrays
 from sam_rlx._internal.files.saved_arrays import Field, Schema
 from sam_rlx._internal.printable import shown
-from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
-if TYPE_CHECKING:
-    from sam_rlx._internal.video_session import Session
-
-# The first one has names of objects in Python's notation.
-_FORMATS = ("sam_rlx.video_session.2", "sam_rlx.video_session.1")
+_FORMAT = "sam_rlx.video_session.2"
 _MAX_FRAMES = 1 << 31
 _MAX_NUMBER = 1 << 31
 _RESIZES = ("video", "float", "integer")
@@ -56,27 +53,30 @@ class Saved:
         For the core.
     pushed : int
         Frames, 0 for a video.
-    names : dict
-        Objects by number.
+    names : list
+        Of the objects, in the order of their numbers in the state.
     """
 
     options: dict[str, Any]
     state: dict[str, NDArray[Any]]
     pushed: int
-    names: dict[int, Hashable]
+    names: list[Hashable]
 
 
-def state_of(session: Session) -> dict[str, Any]:
-    """Return the arrays of a session, in the middle of a call."""
-    if session.core.num_texts:
-        raise UnsupportedError("save: expected a session without texts, found one with")
-    names = {handle: _name_text(obj_id) for handle, obj_id in session.names().items()}
-    if names:
-        session.prepare()
-    state = session.core.export_state()
+def as_label(obj_id: Hashable) -> str:
+    """Return what errors of the core call an object."""
+    return shown(obj_id).encode("utf-8", "replace").decode()
+
+
+def state_of(session: _core.VideoSession, has_frames: bool) -> dict[str, Any]:
+    """Return the arrays of a session."""
+    for obj_id in session.obj_ids:
+        _name_text(obj_id)
+    state = session.export_state()
+    names = [_name_text(obj_id) for obj_id in state.pop("obj_ids")]
     return {
-        "pushed": -1 if session.source is not None else session.core.num_pushed,
-        "names": np.asarray([names[h] for h in state["handles"].tolist()], np.str_),
+        "pushed": -1 if has_frames else session.num_pushed,
+        "names": np.asarray(names, np.str_),
         **{f"state.{name}": array for name, array in state.items()},
     }
 
@@ -92,7 +92,7 @@ def write(
     saved_arrays.write(
         path,
         {
-            "format": _FORMATS[0],
+            "format": _FORMAT,
             **identity,
             "options": np.asarray([options[name] for name in _OPTIONS], np.int64),
             "resize": options["resize"],
@@ -104,7 +104,7 @@ def write(
 
 def read(path: str | os.PathLike[str], identity: Mapping[str, Any], is_pushed: bool) -> Saved:
     """Read a session; `is_pushed`: whether it has no frames of a video."""
-    fields = saved_arrays.read(path, "a video session", _FORMATS, _SCHEMA)
+    fields = saved_arrays.read(path, "a video session", (_FORMAT,), _SCHEMA)
     try:
         options, names = _options(fields), _names(fields)
         pushed = int(fields["pushed"])
@@ -121,17 +121,17 @@ def read(path: str | os.PathLike[str], identity: Mapping[str, Any], is_pushed: b
         for name, array in fields.items()
         if name.startswith("state.")
     }
-    return Saved(options, state, max(pushed, 0), {handle: name for name, handle in names.items()})
+    return Saved(options, state, max(pushed, 0), names)
 
 
-def restore(path: str | os.PathLike[str], session: Session, saved: Saved) -> None:
+def restore(path: str | os.PathLike[str], session: _core.VideoSession, saved: Saved) -> None:
     """Make a new session what the file says."""
     try:
-        session.core.import_state(saved.state, saved.pushed)
+        session.import_state(
+            saved.state, saved.names, [as_label(name) for name in saved.names], saved.pushed
+        )
     except (CheckpointError, InvalidArgumentError) as error:
         raise CheckpointError(f"{path}: {error}") from error
-    for handle, obj_id in saved.names.items():
-        session.name(handle, obj_id)
 
 
 def _name_text(obj_id: Hashable) -> str:
@@ -163,25 +163,15 @@ def _options(fields: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     return options
 
 
-def _names(fields: Mapping[str, NDArray[Any]]) -> dict[Hashable, int]:
-    """Return the names of the objects with their handles."""
+def _names(fields: Mapping[str, NDArray[Any]]) -> list[Hashable]:
+    """Return the names of the objects."""
     texts = saved_arrays.texts(fields["names"])
     handles = fields["state.handles"].tolist()
     if len(texts) != len(handles):
         raise ValueError(f"{len(texts)} names of {len(handles)} objects")
-    if saved_arrays.scalar(fields["format"]) == _FORMATS[0]:
-        names = [object_names.from_text(text) for text in texts]
-    else:
-        names = [_old_name(text) for text in texts]
+    names = [object_names.from_text(text) for text in texts]
     if len(set(names)) != len(names) or len(set(handles)) != len(handles):
         raise ValueError("two objects of one name or number")
     if not all(0 <= handle < _MAX_NUMBER for handle in handles):
         raise ValueError("numbers of objects out of range")
-    return dict(zip(names, handles, strict=True))
-
-
-def _old_name(text: str) -> Hashable:
-    try:
-        return object_names.from_old_text(text)
-    except ValueError as error:
-        raise ValueError(f"{error}; save the session again with numbers or plain text") from error
+    return names

@@ -31,6 +31,7 @@ __all__ = [
     "IteratorFrames",
     "PageFrames",
     "SequenceFrames",
+    "SessionFrames",
     "open_frames",
 ]
 _CHANNELS = (1, 3, 4)
@@ -190,6 +191,36 @@ class IteratorFrames:
             raise EndOfFrames(number + 1)
         found, image = self._given[0]
         return found, _image(image, found)
+
+
+class SessionFrames:
+    """Frames as the core's session asks for them.
+
+    Attributes
+    ----------
+    source : FrameSource
+        Where they come from.
+    kind : FrameKind
+        Of the source.
+    count : int or None
+        Number of frames; None until the end is found.
+    """
+
+    def __init__(self, source: FrameSource) -> None:
+        self.source, self.kind, self.count = source, source.kind, source.count
+
+    def read(
+        self, index: int, side: int | None
+    ) -> NDArray[np.uint8] | tuple[NDArray[np.uint8], tuple[int, int]] | None:
+        """Return a frame; with a side, as a square, and its size; None if the video has ended."""
+        try:
+            if side is None:
+                return self.source.read(index)
+            assert isinstance(self.source, ClipFrames)
+            return self.source.read_square(index, side)
+        except EndOfFrames as end:
+            self.count = end.args[0]
+            return None
 
 
 _SOURCES = (SequenceFrames, IteratorFrames, FolderFrames, PageFrames, ClipFrames)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx.compat.common.all_or_nothing import all_or_nothing
 from sam_rlx.compat.common.errors import (
     ArgumentIndexError,
     ArgumentRuntimeError,
@@ -21,23 +20,18 @@ from sam_rlx.compat.common.errors import (
 from sam_rlx.compat.common.network import CPU
 from sam_rlx.compat.common.tensor import TensorArray, as_tensor
 from sam_rlx.compat.common.tensors import is_torch, like, numbers
-from sam_rlx.compat.common.video_frames import SquareFrames
+from sam_rlx.compat.common.video_frames import UpstreamFrames
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 
 NO_OBJ_SCORE = np.float32(-1024.0)
 _NO_KIND = 9  # a label that tells nothing about a point
 _OTHERS = -10.0  # where another object is more likely
+LOGITS = _core.Wants(masks=False, logits=True)
+NOTHING = _core.Wants(masks=False)
 State = dict[str, Any]
 Shown = tuple[int, list[Hashable], TensorArray]
 _Result = TypeVar("_Result")
-
-
-def begin_session(
-    model: Model, images: SquareFrames, options: dict[str, Any]
-) -> _core.VideoPredictor:
-    """Make a session on frames, all of whose results are kept."""
-    return _core.VideoPredictor(model.core, 0, {"history": -1, **options}, len(images))
 
 
 def as_index(name: str, value: Any) -> int:
@@ -50,30 +44,19 @@ def as_index(name: str, value: Any) -> int:
         ) from error
 
 
-def load_frame(state: State, frame_idx: int) -> None:
-    """Make sure that the session has encoded a frame."""
-    session: _core.VideoPredictor = state["session"]
-    images = state["images"]
-    if not 0 <= frame_idx < len(images):
-        raise ArgumentIndexError(f"frame_idx: expected 0 to {len(images) - 1}, found {frame_idx}")
-    if not session.has_frame(frame_idx):
-        session.set_frame(frame_idx, images[frame_idx], (images.height, images.width))
+def begin_session(
+    model: Model, images: UpstreamFrames, options: dict[str, Any]
+) -> _core.VideoSession:
+    """Make a session on frames, all of whose results are kept."""
+    return _core.VideoSession(model.core, 0, {"history": -1, **options}, images)
 
 
-def results(
-    state: State, propagation: _core.Propagation, result: Callable[[int], _Result]
-) -> Iterator[_Result]:
-    """Go on frame by frame, and give the result of each one; a step that fails changes nothing."""
-    session: _core.VideoPredictor = state["session"]
-    while not propagation.is_done:
-        with all_or_nothing(state):
-            wanted, ready = session.next(propagation)
-            if wanted is not None:
-                load_frame(state, wanted)
-            if ready is None:
-                continue
-            found = result(ready)
-        yield found
+def frame_of(state: State, frame_idx: Any) -> int:
+    """Return the number of a frame that there is."""
+    index, count = as_index("frame_idx", frame_idx), state["num_frames"]
+    if not 0 <= index < count:
+        raise ArgumentIndexError(f"frame_idx: expected 0 to {count - 1}, found {index}")
+    return index
 
 
 @dataclass(frozen=True)
@@ -111,54 +94,42 @@ class VideoSessions:
     _clearing_makes_objects = False
 
     def _begin(
-        self, images: SquareFrames, offloads: tuple[bool, bool], options: dict[str, Any]
+        self, images: UpstreamFrames, offloads: tuple[bool, bool], options: dict[str, Any]
     ) -> State:
         """Return a state with the keys of upstream's, on its first frame."""
         state: State = {
             "images": images,
-            "num_frames": len(images),
+            "num_frames": images.count,
             "offload_video_to_cpu": offloads[0],
             "offload_state_to_cpu": offloads[1],
             "video_height": images.height,
             "video_width": images.width,
             "device": CPU,
             "storage_device": CPU,
-            "handles": {},
-            "next_handle": 0,
             "session": begin_session(self.model, images, options),
         }
-        _list_objects(state)
-        with all_or_nothing(state):
-            load_frame(state, 0)
+        state["session"].load(0)
+        _list_objects(state, [])
         return state
 
-    def _handle(self, state: State, obj_id: Hashable) -> int:
-        """Return the session's number of an object; a new one is made."""
+    def _check_object(self, state: State, obj_id: Hashable) -> None:
+        """Refuse what cannot be the name of an object."""
         try:
             hash(obj_id)
         except TypeError as error:
             raise ArgumentTypeError(f"obj_id: expected a hashable, found {obj_id!r}") from error
-        if obj_id not in state["handles"]:
-            state["handles"][obj_id] = state["next_handle"]
-            state["next_handle"] += 1
-            state["session"].set_label(state["handles"][obj_id], str(obj_id))
-            _list_objects(state)
-        handle: int = state["handles"][obj_id]
-        return handle
 
-    def _found(self, state: State, frame_idx: int, source: str, obj_ids: list[Hashable]) -> Found:
-        handles, masks, scores = state["session"].masks(frame_idx, source, True)
-        row_of = {state["handles"][obj_id]: row for row, obj_id in enumerate(obj_ids)}
-        rows = [row_of[handle] for handle in handles]
-        logits = np.full((len(obj_ids), 1, *masks.shape[1:]), NO_OBJ_SCORE)
-        logits[rows, 0] = masks
-        return Found(logits, rows, scores)
+    def _found(self, result: _core.FrameResult, obj_ids: list[Hashable]) -> Found:
+        row_of = {obj_id: row for row, obj_id in enumerate(obj_ids)}
+        rows = [row_of[obj_id] for obj_id in result.obj_ids]
+        logits = np.full((len(obj_ids), 1, *result.logits.shape[1:]), NO_OBJ_SCORE)
+        logits[rows, 0] = result.logits
+        return Found(logits, rows, result.scores)
 
-    def _prompted(self, state: State, frame_idx: int, is_cond: bool) -> Shown:
+    def _prompted(self, state: State, result: _core.FrameResult) -> Shown:
         """Return the masks of all objects on a frame whose prompts have changed."""
-        source = "cond" if is_cond else "correction"
-        found = self._found(state, frame_idx, source, state["obj_ids"])
-        return frame_idx, state["obj_ids"], as_tensor(found.logits)
+        obj_ids = state["obj_ids"]
+        return result.frame_index, obj_ids, as_tensor(self._found(result, obj_ids).logits)
 
     def _apply_non_overlapping_constraints(self, pred_masks: Any) -> Any:
         """Leave each position of logits (N, 1, H, W) to the object with the highest; at most -10.
@@ -184,46 +155,48 @@ class VideoSessions:
         clear_old_points: bool,
         normalize_coords: bool,
     ) -> Shown:
-        frame_idx, (coords, labels) = as_index("frame_idx", frame_idx), prompt
-        with all_or_nothing(state):
-            handle = self._handle(state, obj_id)
-            load_frame(state, frame_idx)
-            is_cond = state["session"].add_points(
-                frame_idx,
-                handle,
-                coords.astype(np.float64),
-                labels,
-                clear_old_points,
-                normalize_coords,
-                any_label=True,
-            )
-            return self._prompted(state, frame_idx, is_cond)
+        frame_idx = as_index("frame_idx", frame_idx)
+        self._check_object(state, obj_id)
+        result = state["session"].add_points(
+            frame_of(state, frame_idx),
+            obj_id,
+            str(obj_id),
+            prompt[0].astype(np.float64),
+            prompt[1],
+            clear_old_points,
+            normalize_coords,
+            any_label=True,
+            wants=LOGITS,
+        )
+        _list_objects(state, [*state["obj_ids"], obj_id])
+        return self._prompted(state, result)
 
     def _add_mask(self, state: State, frame_idx: int, obj_id: Hashable, mask: Any) -> Shown:
         """Give a mask (h, w): tensors of PyTorch as they are, of all else what is not zero."""
-        frame_idx = as_index("frame_idx", frame_idx)
-        pixels = numbers(mask)
+        frame_idx, pixels = as_index("frame_idx", frame_idx), numbers(mask)
         require(pixels.ndim == 2, f"mask: expected shape (H, W), found {pixels.shape}")
         values = (pixels if is_torch(mask) else pixels.astype(np.bool_)).astype(np.float32)
-        with all_or_nothing(state):
-            handle = self._handle(state, obj_id)
-            load_frame(state, frame_idx)
-            is_cond = state["session"].add_mask(frame_idx, handle, values)
-            return self._prompted(state, frame_idx, is_cond)
+        self._check_object(state, obj_id)
+        result = state["session"].add_mask(
+            frame_of(state, frame_idx), obj_id, str(obj_id), values, any_size=True, wants=LOGITS
+        )
+        _list_objects(state, [*state["obj_ids"], obj_id])
+        return self._prompted(state, result)
 
     def _clear_prompts(
         self, state: State, frame_idx: int, obj_id: Hashable, need_output: bool
     ) -> Shown | None:
-        session: _core.VideoPredictor = state["session"]
+        session: _core.VideoSession = state["session"]
         frame_idx = as_index("frame_idx", frame_idx)
-        with all_or_nothing(state):
-            handle = self._handle(state, obj_id)
-            if self._clearing_makes_objects:
-                session.add_object(handle)
-            if handle in session.objects:
-                session.clear_prompts(frame_idx, handle)
-            is_cond = session.has_new_prompt(frame_idx)
-            return self._prompted(state, frame_idx, is_cond) if need_output else None
+        self._check_object(state, obj_id)
+        if self._clearing_makes_objects:
+            session.add_object(obj_id, str(obj_id))
+        wants = LOGITS if need_output else NOTHING
+        result = session.clear_prompts(frame_idx, obj_id, wants)
+        if result is None:
+            result = session.result(frame_idx, "prompted", wants)
+        _list_objects(state, [*state["obj_ids"], obj_id])
+        return self._prompted(state, result) if need_output else None
 
     def remove_object(
         self,
@@ -233,54 +206,36 @@ class VideoSessions:
         need_output: bool = True,
     ) -> tuple[list[Hashable], list[tuple[int, TensorArray]]]:
         """Forget an object; returns the others, and their masks where it had prompts."""
-        handles = inference_state["handles"]
-        if obj_id not in handles:
+        obj_ids = inference_state["obj_ids"]
+        if obj_id not in inference_state["obj_id_to_idx"]:
             if not strict:
-                return inference_state["obj_ids"], []
-            raise ArgumentRuntimeError(
-                f"obj_id: expected one of {inference_state['obj_ids']}, found {obj_id}"
-            )
-        with all_or_nothing(inference_state):
-            if len(handles) == 1:
-                self._reset(inference_state)
-                return inference_state["obj_ids"], []
-            session: _core.VideoPredictor = inference_state["session"]
-            handle = handles.pop(obj_id)
-            frames: list[int] = []
-            if handle in session.objects:
-                frames = session.prompts[handle][0]
-                session.remove_object(handle)
-            _list_objects(inference_state)
-            updated = []
-            for frame_idx in frames if need_output else []:
-                is_cond = session.has_new_prompt(frame_idx)
-                updated.append((frame_idx, self._prompted(inference_state, frame_idx, is_cond)[2]))
-            return inference_state["obj_ids"], updated
+                return obj_ids, []
+            raise ArgumentRuntimeError(f"obj_id: expected one of {obj_ids}, found {obj_id}")
+        if len(obj_ids) == 1:
+            self._reset(inference_state)
+            return inference_state["obj_ids"], []
+        wants = LOGITS if need_output else NOTHING
+        updated = inference_state["session"].remove_object(obj_id, wants) or []
+        _list_objects(inference_state, [other for other in obj_ids if other != obj_id])
+        masks = [self._prompted(inference_state, result) for result in updated]
+        return inference_state["obj_ids"], [(frame, logits) for frame, _, logits in masks]
 
     def reset_state(self, inference_state: State) -> None:
         """Forget all objects and results; the frames stay."""
-        with all_or_nothing(inference_state):
-            self._reset(inference_state)
+        self._reset(inference_state)
 
     def _reset(self, state: State) -> None:
         state["session"].reset()
-        state["handles"].clear()
-        _list_objects(state)
+        _list_objects(state, [])
 
     # ---------------------------------------------------------------- tracking
-
-    def _prepare(self, state: State, allow_unprompted: bool) -> None:
-        """Encode what was given since the last propagation."""
-        session: _core.VideoPredictor = state["session"]
-        with all_or_nothing(state):
-            while (wanted := session.prepare(allow_unprompted)) is not None:
-                load_frame(state, wanted)
 
     def _propagate(
         self,
         state: State,
         order: tuple[int | None, int | None, bool],
-        result: Callable[[int, list[Hashable]], _Result],
+        result: Callable[[_core.FrameResult, list[Hashable]], _Result],
+        wants: _core.Wants,
         skip_reverse_from_zero: bool,
     ) -> Iterator[_Result]:
         """Track the objects that there are now, and give results of frames and objects.
@@ -288,7 +243,7 @@ class VideoSessions:
         The order is first frame, number of frames less one, and whether it goes backwards.
         Prompts and objects that are given meanwhile wait for the next propagation.
         """
-        session: _core.VideoPredictor = state["session"]
+        session: _core.VideoSession = state["session"]
         start = None if order[0] is None else as_index("start_frame_idx", order[0])
         most = None if order[1] is None else as_index("max_frame_num_to_track", order[1])
         reverse = bool(order[2])
@@ -299,11 +254,8 @@ class VideoSessions:
         if skip_reverse_from_zero and reverse and propagation.frame == 0:
             return
         known: list[Hashable] = state["obj_ids"]
-
-        def of_known(frame_idx: int) -> _Result:
-            return result(frame_idx, [obj_id for obj_id in known if obj_id in state["handles"]])
-
-        yield from results(state, propagation, of_known)
+        while (found := session.next(propagation, wants)) is not None:
+            yield result(found, [obj_id for obj_id in known if obj_id in state["obj_id_to_idx"]])
 
 
 def points_and_box(
@@ -360,7 +312,8 @@ def _whole(kinds: NDArray[np.float32], are_exact: bool) -> NDArray[np.int32]:
     return np.where(are_exact & (whole != kinds), _NO_KIND, whole).astype(np.int32)
 
 
-def _list_objects(state: State) -> None:
-    state["obj_ids"] = list(state["handles"])
+def _list_objects(state: State, obj_ids: list[Hashable]) -> None:
+    """Name the objects, each once, in upstream's keys of a state."""
+    state["obj_ids"] = list(dict.fromkeys(obj_ids))
     state["obj_id_to_idx"] = {obj_id: i for i, obj_id in enumerate(state["obj_ids"])}
     state["obj_idx_to_id"] = dict(enumerate(state["obj_ids"]))

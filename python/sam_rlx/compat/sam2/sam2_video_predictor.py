@@ -8,10 +8,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.tensor import as_tensor
 from sam_rlx.compat.common.video_frames import open_video
-from sam_rlx.compat.common.video_sessions import Shown, State, VideoSessions, points_and_box
+from sam_rlx.compat.common.video_sessions import LOGITS, Shown, State, VideoSessions, points_and_box
 from sam_rlx.compat.sam2.config_file import read_settings
 from sam_rlx.compat.sam2.loading import load_checkpoint
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
@@ -132,7 +133,7 @@ class SAM2VideoPredictor(VideoSessions, SAM2Base):
 
     def propagate_in_video_preflight(self, inference_state: State) -> None:
         """Encode what was given since the last propagation."""
-        self._prepare(inference_state, allow_unprompted=False)
+        inference_state["session"].prepare()
         if self.clear_non_cond_mem_around_input:
             raise AttributeError(f"{type(self).__name__}: no _clear_obj_non_cond_mem_around_input")
 
@@ -151,12 +152,13 @@ class SAM2VideoPredictor(VideoSessions, SAM2Base):
         """
         self.propagate_in_video_preflight(inference_state)
 
-        def tracked(frame_idx: int, obj_ids: list[Hashable]) -> Shown:
-            found = self._found(inference_state, frame_idx, "tracked", obj_ids)
-            return frame_idx, obj_ids, as_tensor(found.logits)
+        def tracked(result: _core.FrameResult, obj_ids: list[Hashable]) -> Shown:
+            return result.frame_index, obj_ids, as_tensor(self._found(result, obj_ids).logits)
 
         order = (start_frame_idx, max_frame_num_to_track, reverse)
-        yield from self._propagate(inference_state, order, tracked, skip_reverse_from_zero=True)
+        yield from self._propagate(
+            inference_state, order, tracked, LOGITS, skip_reverse_from_zero=True
+        )
 
 
 class SAM2VideoPredictorVOS(SAM2VideoPredictor):

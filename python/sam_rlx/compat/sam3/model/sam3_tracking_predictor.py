@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError
 from sam_rlx.compat.common.network import Network
@@ -18,6 +19,7 @@ from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 
 _PRESENT = np.float32(10.0)
+_WANTS = _core.Wants(masks=False, logits=True, low_res_masks=True)
 Shown = tuple[int, list[Hashable], None, TensorArray]
 Tracked = tuple[int, list[Hashable], TensorArray, TensorArray, TensorArray]
 
@@ -95,13 +97,13 @@ class Sam3TrackerPredictor(VideoSessions, Network):
         state["tracking_has_started"] = False
         return state
 
-    def _handle(self, state: State, obj_id: Hashable) -> int:
-        if obj_id not in state["handles"] and state["tracking_has_started"]:
+    def _check_object(self, state: State, obj_id: Hashable) -> None:
+        super()._check_object(state, obj_id)
+        if obj_id not in state["obj_id_to_idx"] and state["tracking_has_started"]:
             raise ArgumentRuntimeError(
                 f"obj_id: expected one of {state['obj_ids']} once tracking has started, found "
                 f"{obj_id}"
             )
-        return super()._handle(state, obj_id)
 
     # ---------------------------------------------------------------- prompts
 
@@ -173,8 +175,9 @@ class Sam3TrackerPredictor(VideoSessions, Network):
         """Encode what was given since the last propagation. No more objects are taken then."""
         if not run_mem_encoder:
             raise UnsupportedError("run_mem_encoder: expected True, found False")
-        if inference_state["session"].objects:
-            self._prepare(inference_state, allow_unprompted=True)
+        session: _core.VideoSession = inference_state["session"]
+        if session.obj_ids:
+            session.prepare(allow_unprompted=True)
         inference_state["tracking_has_started"] = True
 
     def propagate_in_video(
@@ -220,26 +223,24 @@ class Sam3TrackerPredictor(VideoSessions, Network):
             raise NotImplementedError("obj_ids: expected None, found objects of their own")
         if not run_mem_encoder:
             raise UnsupportedError("run_mem_encoder: expected True, found False")
-        prompts = inference_state["session"].prompts.values()
-        has_prompts = any(cond_frames for _, cond_frames in prompts)
+        has_prompts = inference_state["session"].has_prompts
         if not has_prompts or not inference_state["tracking_has_started"]:
             raise RuntimeError("propagate_in_video: expected an object with prompts, found none")
-
-        def tracked(frame: int, known: list[Hashable]) -> Tracked:
-            return self._tracked(inference_state, frame, known)
-
         order = (start_frame_idx, max_frame_num_to_track, reverse)
-        yield from self._propagate(inference_state, order, tracked, skip_reverse_from_zero=False)
+        yield from self._propagate(
+            inference_state, order, self._tracked, _WANTS, skip_reverse_from_zero=False
+        )
 
-    def _tracked(self, state: State, frame_idx: int, obj_ids: list[Hashable]) -> Tracked:
+    def _tracked(self, result: _core.FrameResult, obj_ids: list[Hashable]) -> Tracked:
         """Return the masks of all objects on a frame that was tracked."""
-        found = self._found(state, frame_idx, "tracked", obj_ids)
+        found = self._found(result, obj_ids)
         side = self.model.mask_side
         low_res = np.full((len(obj_ids), 1, side, side), NO_OBJ_SCORE)
         scores = np.full((len(obj_ids), 1), _PRESENT)
-        low_res[found.rows, 0] = state["session"].low_res_masks(frame_idx, "tracked")
+        low_res[found.rows, 0] = result.low_res_masks
         scores[found.rows, 0] = found.scores
-        return (frame_idx, obj_ids, as_tensor(low_res), as_tensor(found.logits), as_tensor(scores))
+        masks = as_tensor(low_res), as_tensor(found.logits), as_tensor(scores)
+        return (result.frame_index, obj_ids, *masks)
 
 
 def _shown(found: Result) -> Shown:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.all_or_nothing import all_or_nothing
 from sam_rlx.compat.common.errors import ArgumentIndexError, require
 from sam_rlx.compat.common.network import Network
-from sam_rlx.compat.common.video_sessions import State, begin_session, load_frame, results
+from sam_rlx.compat.common.video_frames import is_image, open_resource
+from sam_rlx.compat.common.video_sessions import NOTHING, State, begin_session, frame_of
 from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
-from sam_rlx.compat.sam3.model.video_frames import open_frames
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
@@ -26,7 +24,6 @@ __all__ = ["Sam3VideoInferenceWithInstanceInteractivity"]
 
 Outputs = dict[str, Any]
 
-_IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp")
 # A version without the rules against errors of the detector.
 _ABLATION = {
     "hotstart_delay": 0,
@@ -97,18 +94,14 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
             ``num_frames``, ``orig_height``, ``orig_width``, ``action_history``,
             ``is_image_only``.
         """
-        frames = open_frames(resource_path, self.image_size)
+        frames = open_resource(resource_path, self.image_size)
         options = {"fill_hole_area": 0, "use_memory_selection": True, "frames": "clip"}
-        if isinstance(resource_path, list):
-            only = len(resource_path) == 1
-        else:
-            only = os.fspath(resource_path).lower().endswith(_IMAGES)
         state: State = {
             "image_size": self.image_size,
-            "num_frames": len(frames),
+            "num_frames": frames.count,
             "orig_height": frames.height,
             "orig_width": frames.width,
-            "is_image_only": only,
+            "is_image_only": is_image(resource_path),
             "images": frames,
             "session": begin_session(self.model, frames, options),
         }
@@ -117,12 +110,8 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
 
     def reset_state(self, inference_state: State) -> None:
         """Make a state what it was at first."""
-        with all_or_nothing(inference_state):
-            self._reset(inference_state)
-
-    def _reset(self, state: State) -> None:
-        state["session"].reset()
-        state.update(text_prompt=None, action_history=[])
+        inference_state["session"].reset()
+        inference_state.update(text_prompt=None, action_history=[])
 
     # ---------------------------------------------------------------- prompts
 
@@ -203,23 +192,23 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
                 labels.shape == boxes.shape[:1],
                 f"box_labels: expected {len(boxes)} labels, found shape {labels.shape}",
             )
-        session: _core.VideoPredictor = inference_state["session"]
-        with all_or_nothing(inference_state):
-            self._reset(inference_state)
-            self._add_text(inference_state, frame_idx, text)
-            if boxes is not None:
-                session.set_examples(frame_idx, boxes, labels, True)
-            load_frame(inference_state, frame_idx)
-            session.search(frame_idx)
-            return frame_idx, self._outputs(inference_state, frame_idx, True)
-
-    def _add_text(self, state: State, frame_idx: int, text: str | None) -> None:
-        ids = self._tokenizer("visual" if text is None else text)[0].tolist()
         options = dict(self._options)
-        if state["is_image_only"]:
+        if inference_state["is_image_only"]:
             options["max_num_objects"] = np.iinfo(np.int32).max
-        state["session"].add_text(ids, text is not None, options, frame_idx)
-        state["text_prompt"] = text
+        words = "visual" if text is None else text
+        result = inference_state["session"].add_text(
+            [words],
+            [self._tokenizer(words)[0].tolist()],
+            text is not None,
+            options,
+            frame_idx,
+            boxes,
+            None if boxes is None else labels,
+            fractions=True,
+            anew=True,
+        )
+        inference_state.update(text_prompt=text, action_history=[])
+        return frame_idx, self._outputs(inference_state, result, True)
 
     def _add_points(
         self,
@@ -229,29 +218,34 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         points: NDArray[np.float64],
         labels: NDArray[np.int32],
     ) -> tuple[int, Outputs]:
-        session: _core.VideoPredictor = state["session"]
+        session: _core.VideoSession = state["session"]
         require(
-            any(frame_idx in text["frames"] for text in session.texts),
+            any(frame_idx in text.frames for text in session.texts),
             f"frame_idx: expected a frame that was searched for a text, found {frame_idx}",
         )
-        with all_or_nothing(state):
-            load_frame(state, frame_idx)
-            session.refine(frame_idx, obj_id, points, labels, True, False, True)
-            state["action_history"] = session.actions
-            return frame_idx, self._outputs(state, frame_idx)
+        result = session.add_points(
+            frame_of(state, frame_idx),
+            obj_id,
+            str(obj_id),
+            points,
+            labels,
+            normalize_coords=False,
+            of_text=True,
+        )
+        state["action_history"] = _history(session)
+        return frame_idx, self._outputs(state, result)
 
     def remove_object(
         self, inference_state: State, obj_id: int, is_user_action: bool = False
     ) -> None:
         """Forget an object. Its number is not used again."""
-        session: _core.VideoPredictor = inference_state["session"]
+        session: _core.VideoSession = inference_state["session"]
         require(
-            obj_id in session.found, f"obj_id: expected an object that is tracked, found {obj_id}"
+            obj_id in session.obj_ids, f"obj_id: expected an object that is tracked, found {obj_id}"
         )
-        with all_or_nothing(inference_state):
-            session.remove_object(obj_id)
-            if is_user_action:
-                self.add_action_history(inference_state, "remove", None, [obj_id])
+        session.remove_object(obj_id, NOTHING)
+        if is_user_action:
+            self.add_action_history(inference_state, "remove", None, [obj_id])
 
     def add_action_history(
         self,
@@ -261,16 +255,17 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         obj_ids: list[int] | None = None,
     ) -> None:
         """Note what was done: the kind of the next propagation follows from it."""
-        session: _core.VideoPredictor = inference_state["session"]
+        session: _core.VideoSession = inference_state["session"]
         session.note_action(action_type, frame_idx, obj_ids or [])
-        inference_state["action_history"] = session.actions
+        inference_state["action_history"] = _history(session)
 
     def parse_action_history_for_propagation(
         self, inference_state: State
     ) -> tuple[str, list[int] | None]:
         """Return the kind of the next propagation, and the objects of a partial one."""
-        session: _core.VideoPredictor = inference_state["session"]
-        return session.next_text_action
+        session: _core.VideoSession = inference_state["session"]
+        action = session.next_text_action
+        return action.type, action.obj_ids
 
     # ---------------------------------------------------------------- frames
 
@@ -301,7 +296,7 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
             ``out_boxes_xywh`` float32 (N, 4) in fractions of the sides, ``out_binary_masks`` bool
             (N, H, W), and ``frame_stats``.
         """
-        session: _core.VideoPredictor = inference_state["session"]
+        session: _core.VideoSession = inference_state["session"]
         num_frames = inference_state["num_frames"]
         if start_frame_idx is not None:
             first = start_frame_idx - int(reverse)
@@ -312,28 +307,34 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         count = None
         if max_frame_num_to_track is not None:  # forward, the first frame is not counted
             count = max(min(max_frame_num_to_track, num_frames) + int(not reverse), 0)
-        with all_or_nothing(inference_state):
-            propagation = session.text_propagation(start_frame_idx, count, reverse)
-            inference_state["action_history"] = session.actions
+        propagation = session.text_propagation(start_frame_idx, count, reverse)
+        inference_state["action_history"] = _history(session)
+        searches = propagation.searches
+        while (result := session.next(propagation)) is not None:
+            yield result.frame_index, self._outputs(inference_state, result, searches)
 
-        def result(ready: int) -> tuple[int, Outputs]:
-            return ready, self._outputs(inference_state, ready, propagation.searches)
-
-        yield from results(inference_state, propagation, result)
-
-    def _outputs(self, state: State, frame_idx: int, with_stats: bool = False) -> Outputs:
-        session: _core.VideoPredictor = state["session"]
-        obj_ids, masks, scores, boxes, (tracked, dropped) = session.text_result(frame_idx)
-        x0, y0, x1, y1 = boxes.astype(np.float32).T.reshape(4, -1)
+    def _outputs(
+        self, state: State, result: _core.FrameResult, with_stats: bool = False
+    ) -> Outputs:
+        found = result.texts[-1]
+        x0, y0, x1, y1 = found.boxes.astype(np.float32).T.reshape(4, -1)
         size = np.array(2 * [state["orig_width"], state["orig_height"]], np.float32)
-        stats = {"num_obj_tracked": tracked, "num_obj_dropped": dropped}
+        stats = {"num_obj_tracked": found.num_tracked, "num_obj_dropped": found.num_dropped}
         return {
-            "out_obj_ids": np.asarray(obj_ids, np.int64),
-            "out_probs": np.asarray(scores, np.float32),
+            "out_obj_ids": np.asarray(found.obj_ids, np.int64),
+            "out_probs": np.asarray(found.scores, np.float32),
             "out_boxes_xywh": np.stack([x0, y0, x1 - x0, y1 - y0], axis=1) / size,
-            "out_binary_masks": masks,
+            "out_binary_masks": found.masks,
             "frame_stats": stats if with_stats else None,
         }
+
+
+def _history(session: _core.VideoSession) -> list[dict[str, Any]]:
+    """Return what was done with the objects of a text, as upstream notes it."""
+    return [
+        {"type": action.type, "frame_idx": action.frame_idx, "obj_ids": action.obj_ids}
+        for action in session.actions
+    ]
 
 
 def _boxes_cxcywh(boxes_xywh: ArrayLike) -> NDArray[np.float64]:
