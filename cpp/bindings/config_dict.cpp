@@ -18,8 +18,8 @@ void set_nested(py::dict out, std::string_view path, const py::handle& value) {
 
 }  // namespace
 
-py::dict field_values_of(const NetworkConfig& config) {
-  return std::visit([](const auto& each) { return field_values(each); }, config);
+py::dict field_values_of(const NetworkConfig& config, FieldFlags but) {
+  return std::visit([&](const auto& each) { return field_values(each, but); }, config);
 }
 
 py::dict python_config(const NetworkConfig& config, const Family& family) {

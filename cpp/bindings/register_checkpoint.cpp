@@ -103,11 +103,6 @@ py::object folder_config(const StateDict& self, FolderParts parts) {
   return python_json(family.folder_config_of(self, config, parts).json());
 }
 
-// Fields of a network that no folder tells: its tensors do, or nothing here depends on them.
-constexpr std::string_view kNotInFolders[] = {"detector.encode_points",
-                                              "vision.trunk.pretrain_use_cls_token",
-                                              "vision.trunk.mlp_ratio", "image_encoder.table_size"};
-
 // Gives tensors with Meta's names transformers', and reads them again with the text of the
 // config.json that is written beside them: a setting that it cannot hold raises UnsupportedError.
 void to_folder_names(StateDict& self, const std::string& config_text,
@@ -118,15 +113,12 @@ void to_folder_names(StateDict& self, const std::string& config_text,
   self.metadata = {{"config", config_text}, {"preprocessor", preprocessor_text}};
   StateDict again = self;
   again.source = "the folder for transformers";
-  const py::dict wanted = field_values_of(config);
+  const py::dict wanted = field_values_of(config, kNotInFolder);
   const py::dict found = field_values_of(to_meta_names(again).config_of(again, std::nullopt));
   for (const auto& [path, value] : wanted) {
-    const std::string name = py::str(path);
-    const bool free = std::find(std::begin(kNotInFolders), std::end(kNotInFolders), name) !=
-                      std::end(kNotInFolders);
-    if (free || (found.contains(path) && py::object(found[path]).equal(value))) continue;
+    if (found.contains(path) && py::object(found[path]).equal(value)) continue;
     fail<UnsupportedError>(
-        name, found.contains(path) ? py::str(found[path]).cast<std::string>() : "none",
+        py::str(path).cast<std::string>(), found.contains(path) ? py::str(found[path]).cast<std::string>() : "none",
         py::str(value).cast<std::string>() + ", which transformers has no setting for");
   }
 }

@@ -28,7 +28,7 @@ struct ImageEncoderConfig {
   template <class V>
   void fields(V& v) {
     v("img_size", img_size, 1, 4096);
-    v("table_size", table_size, 1, kMaxConfigSize, kHasDefault);
+    v("table_size", table_size, 1, kMaxConfigSize, kHasDefault | kNotInFolder);
     v("patch_size", patch_size, 1, kMaxConfigSize);
     v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
     v("embed_dim", embed_dim, 1, kMaxConfigSize);
