@@ -100,6 +100,8 @@ Options read_options(const py::dict& values, const char* where, const char* expe
 py::dict field_values_of(const NetworkConfig& config, FieldFlags but = kNoFlags);
 // Sizes under upstream's argument names.
 py::dict python_config(const NetworkConfig& config, const Family& family);
+// Names in that dict, joined by dots, of what no weight depends on.
+std::vector<std::string> setting_names(const Family& family);
 // What a GGUF file says about a network: "values" by keys without the family's name before them.
 py::dict gguf_description(const NetworkConfig& config, const Family& family);
 

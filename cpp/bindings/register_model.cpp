@@ -88,6 +88,23 @@ py::dict build_info() {
                   "precisions"_a = std::vector<std::string>{"float32", "bfloat16", "int8"});
 }
 
+// Every file that was released, by family, smallest first.
+py::list releases() {
+  using namespace py::literals;
+  py::list out;
+  for (const Family* const family : families()) {
+    for (const Release& release : family->releases()) {
+      for (const ReleasedFile& file : release.files) {
+        out.append(py::dict("family"_a = family->name, "variant"_a = release.variant,
+                            "version"_a = file.version, "file"_a = file.name,
+                            "bytes"_a = file.bytes, "source"_a = release.source,
+                            "license"_a = release.license));
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void register_model(py::module_& m) {
@@ -122,6 +139,10 @@ void register_model(py::module_& m) {
       },
       py::arg("folder"), py::arg("prefer"));
   m.def("build_info", build_info);
+  m.def("releases", releases);
+  m.def(
+      "settings", [](const std::string& family) { return setting_names(family_named(family)); },
+      py::arg("family"));
   m.attr("MAX_IMAGE_PIXELS") = kMaxImagePixels;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/state_dict.h"
+#include "layers/release.h"
 #include "loading/key_map.h"
 #include "loading/session_rules.h"
 #include "models/sam/config.h"
@@ -94,17 +95,28 @@ struct Family {
   void (*complete)(StateDict& state_dict) = nullptr;
   ModelInfo (*info_of)(const NetworkConfig& config);
 
-  // For GGUF files: the variant of a release, where the weights come from, a link to the license
-  // (none: Apache 2.0), how images are resized, and what pixels are divided by there but not here.
+  // What was released, smallest first, and the config of the first, with all parts.
+  std::vector<Release> (*releases)();
+  NetworkConfig (*released_config)();
+
+  // For GGUF files: the variant of a release, how images are resized, and what pixels are divided
+  // by there but not here.
   std::string (*release_of)(const NetworkConfig& config);
-  std::string_view source;
-  std::string_view license = {};
   std::string_view resize;
   double pixel_scale = 1.0;
 
   PredictorDefaults defaults = {};
   SessionRules session = {};
 };
+
+// Rows of a list without their sizes.
+template <class Row>
+std::vector<Release> rows_of(std::span<const Row> rows) {
+  return {rows.begin(), rows.end()};
+}
+// The row of a variant. Other sizes are taken for those of the smallest: they have its source and
+// its license.
+Release release_or_first(const Family& family, std::string_view variant);
 
 const Family& sam_family();
 const Family& sam2_family();

@@ -7,6 +7,7 @@
 #include "loading/config_reader.h"
 #include "loading/hugging_face_config.h"
 #include "loading/preprocessor.h"
+#include "loading/releases.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
@@ -107,12 +108,12 @@ void read_windows(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
 }
 
 std::string release_of(const sam::ImageEncoderConfig& e) {
-  for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
-    const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
+  for (const auto& release : sam::releases()) {
+    const sam::ImageEncoderConfig& known = release.sizes;
     if (known.embed_dim == e.embed_dim && known.depth == e.depth &&
         known.num_heads == e.num_heads && known.window_size == e.window_size &&
         known.global_attn_indexes == e.global_attn_indexes) {
-      return name;
+      return std::string(release.variant);
     }
   }
   return "custom";
@@ -120,12 +121,12 @@ std::string release_of(const sam::ImageEncoderConfig& e) {
 
 // A release has its width alone: a file of that width with other blocks lacks some.
 void check_blocks(const sam::ImageEncoderConfig& e, const std::string& source) {
-  for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
-    const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
+  for (const auto& release : sam::releases()) {
+    const sam::ImageEncoderConfig& known = release.sizes;
     if (known.embed_dim != e.embed_dim || known.depth == e.depth) continue;
     fail<CheckpointError>(source + ": image_encoder.blocks",
-                          std::to_string(known.depth) + " blocks, as " + name + " has at width " +
-                              std::to_string(e.embed_dim),
+                          std::to_string(known.depth) + " blocks, as " + std::string(release.variant) +
+                              " has at width " + std::to_string(e.embed_dim),
                           std::to_string(e.depth) + " blocks");
   }
 }
@@ -267,12 +268,12 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
                                  .scale = 255.0,
                                  .side = found.image_encoder.img_size});
   if (!variant || *variant == found.variant) return found;
-  const sam::SamConfig asked = sam::released_config(*variant);
+  const sam::ImageEncoderConfig& asked = release_named(sam::releases(), *variant).sizes;
   const TensorEntry& patch =
       required_tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
   fail<CheckpointError>(
       "variant " + *variant + ": " + patch.name,
-      "width " + std::to_string(asked.image_encoder.embed_dim),
+      "width " + std::to_string(asked.embed_dim),
       "width " + std::to_string(patch.dims[0]) + " (the file is " + printable(found.variant) + ")");
 }
 

@@ -7,13 +7,13 @@
 #include "loading/config_reader.h"
 #include "loading/hugging_face_config.h"
 #include "loading/preprocessor.h"
+#include "loading/releases.h"
 #include "loading/sam2/heads_config.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
 
-constexpr const char* kReleased[] = {"hiera_t", "hiera_s", "hiera_b+", "hiera_l"};
 constexpr const char* kTrunk = "image_encoder.trunk.";
 constexpr const char* kNeck = "image_encoder.neck.";
 
@@ -131,11 +131,11 @@ bool same_shapes(const sam2::ImageEncoderConfig& a, const sam2::ImageEncoderConf
 
 // The release that has these sizes at any image size, else "custom".
 std::string released_name(const sam2::ImageEncoderConfig& found) {
-  for (const char* const name : kReleased) {
-    sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
+  for (const auto& release : sam2::releases()) {
+    sam2::ImageEncoderConfig known = release.sizes;
     known.trunk.image_size = found.trunk.image_size;
     if (found.trunk == known.trunk && found.neck == known.neck && found.scalp == known.scalp) {
-      return name;
+      return std::string(release.variant);
     }
   }
   return "custom";
@@ -143,9 +143,8 @@ std::string released_name(const sam2::ImageEncoderConfig& found) {
 
 // The image encoder of the release with these shapes, if there is one.
 std::optional<sam2::ImageEncoderConfig> release_of_shapes(const sam2::ImageEncoderConfig& found) {
-  for (const char* const name : kReleased) {
-    const sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
-    if (same_shapes(found, known)) return known;
+  for (const auto& release : sam2::releases()) {
+    if (same_shapes(found, release.sizes)) return release.sizes;
   }
   return std::nullopt;
 }
@@ -326,7 +325,7 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
   // Only the memory tells the version.
   found.version = !found.heads.memory ? "2" : found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
   if (!variant || *variant == found.variant) return found;
-  const sam2::HieraConfig asked = sam2::released_image_encoder(*variant).trunk;
+  const sam2::HieraConfig& asked = release_named(sam2::releases(), *variant).sizes.trunk;
   fail<CheckpointError>(
       "variant " + *variant + ": " + kTrunk + "blocks",
       "width " + std::to_string(asked.embed_dim) + ", blocks per stage " + list_text(asked.stages),

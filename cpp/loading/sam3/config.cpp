@@ -11,6 +11,7 @@
 #include "loading/config_reader.h"
 #include "loading/hugging_face_config.h"
 #include "loading/preprocessor.h"
+#include "loading/releases.h"
 #include "loading/sam2/heads_config.h"
 #include "loading/sam3/names.h"
 #include "loading/sizes_text.h"
@@ -18,7 +19,6 @@
 namespace sam_rlx {
 namespace {
 
-constexpr const char* kReleased = "sam3";
 constexpr std::string_view kTracker = "tracker.";
 constexpr std::int64_t kMaxGrid = 512;
 // What the tracker does not need.
@@ -121,10 +121,12 @@ std::string sizes_text(const sam3::Sam3Config& c) {
          " and " + std::to_string(c.detector.decoder_layers) + " layers";
 }
 
+std::string released_variant() { return std::string(sam3::releases().front().variant); }
+
 // The sizes of the release, of the parts that the file has.
 sam3::Sam3Config released_parts(const StateDict& state_dict) {
   sam3::Sam3Config config;
-  config.variant = kReleased;
+  config.variant = released_variant();
   config.has_detector = has_detector(state_dict);
   return config;
 }
@@ -249,7 +251,7 @@ sam3::Sam3Config config_from_folder(HuggingFaceConfig& folder, const StateDict& 
   check_fixed(folder, config);
   check_sizes(config, HuggingFaceConfig::kWhere);
   const bool released = sizes_text(config) == sizes_text(released_parts(state_dict));
-  config.variant = released ? kReleased : "custom";
+  config.variant = released ? released_variant() : "custom";
   return config;
 }
 
@@ -343,14 +345,14 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
   const bool named =
       !state_dict.metadata.contains("config") || state_dict.metadata.contains("variant");
   if (!named && sizes_text(found) == sizes_text(released_parts(state_dict))) {
-    found.variant = kReleased;
+    found.variant = released_variant();
   }
   read_tracker(state_dict, folder, found);
   read_preprocessor(
       state_dict,
       {.mean = found.pixel_mean, .std = found.pixel_std, .side = found.vision.trunk.img_size});
   if (!variant || *variant == found.variant) return found;
-  if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
+  release_named(sam3::releases(), *variant);
   fail<CheckpointError>("variant " + *variant, sizes_text(sam3::Sam3Config()),
                         sizes_text(found) + " (the file is " + printable(found.variant) + ")");
 }

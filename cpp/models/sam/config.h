@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "layers/fields.h"
 #include "layers/layer.h"
+#include "layers/release.h"
 
 namespace sam_rlx::sam {
 
@@ -135,8 +137,7 @@ struct SamConfig {
   static std::span<const std::string_view> packed_layers();
 };
 
-// Released sizes: "vit_b", "vit_l", "vit_h". Upstream: segment_anything/build_sam.py. Raises
-// UnsupportedError for another name.
-SamConfig released_config(const std::string& variant);
+// Upstream: segment_anything/build_sam.py.
+std::span<const SizedRelease<ImageEncoderConfig>> releases();
 
 }  // namespace sam_rlx::sam

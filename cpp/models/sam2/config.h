@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "layers/fields.h"
 #include "layers/layer.h"
+#include "layers/release.h"
 #include "models/sam/config.h"
 
 namespace sam_rlx::sam2 {
@@ -103,9 +105,8 @@ struct ImageEncoderConfig {
   std::int64_t num_levels() const { return trunk.num_stages() - scalp; }
 };
 
-// Released sizes: "hiera_t", "hiera_s", "hiera_b+", "hiera_l"; SAM 2.0 and 2.1 share them.
-// Upstream: sam2/configs. Raises UnsupportedError for another name.
-ImageEncoderConfig released_image_encoder(const std::string& variant);
+// SAM 2.0 and 2.1 share the sizes. Upstream: sam2/configs.
+std::span<const SizedRelease<ImageEncoderConfig>> releases();
 
 // ---------------------------------------------------------------- decoder and memory
 

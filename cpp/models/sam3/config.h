@@ -10,6 +10,7 @@
 
 #include "layers/fields.h"
 #include "layers/layer.h"
+#include "layers/release.h"
 #include "models/sam2/config.h"
 #include "models/sam3/detector_config.h"
 #include "models/sam3/text_config.h"
@@ -144,5 +145,8 @@ struct Sam3Config {
   // Layers, as patterns of lies_below, whose matrices stay in the blocks of a GGUF file.
   static std::span<const std::string_view> packed_layers();
 };
+
+// Its sizes are the defaults. Upstream: sam3/model_builder.py.
+std::span<const Release> releases();
 
 }  // namespace sam_rlx::sam3
