@@ -100,7 +100,7 @@ py::object python_json(const Json& json) {
 py::object folder_config(const StateDict& self, FolderParts parts) {
   const Family& family = family_named(self.metadata.at("family"));
   const NetworkConfig config = family.config_of(self, std::nullopt);
-  return python_json(family.folder_config_of(self, config, parts).json());
+  return python_json(family.folder_config_of(self, config, parts));
 }
 
 // Gives tensors with Meta's names transformers', and reads them again with the text of the
@@ -117,10 +117,21 @@ void to_folder_names(StateDict& self, const std::string& config_text,
   const py::dict found = field_values_of(to_meta_names(again).config_of(again, std::nullopt));
   for (const auto& [path, value] : wanted) {
     if (found.contains(path) && py::object(found[path]).equal(value)) continue;
+    const std::string now = found.contains(path) ? py::str(found[path]) : py::str("none");
     fail<UnsupportedError>(
-        py::str(path).cast<std::string>(), found.contains(path) ? py::str(found[path]).cast<std::string>() : "none",
+        py::str(path), now,
         py::str(value).cast<std::string>() + ", which transformers has no setting for");
   }
+}
+
+// By the type in config.json: the class, its processor and what makes pixels of images.
+py::dict transformers_classes() {
+  py::dict out;
+  for (const HuggingFaceClass& kind : hugging_face_classes()) {
+    out[py::cast(kind.model_type)] =
+        py::make_tuple(kind.name, kind.processor, kind.image_processor);
+  }
+  return out;
 }
 
 py::dict describe(const StateDict& self) {
@@ -156,6 +167,7 @@ void register_checkpoint(py::module_& m) {
       .def("to_folder_names", to_folder_names, py::arg("config"), py::arg("preprocessor"))
       .def("encode", encode, py::arg("name"), py::arg("dtype"), py::arg("num_threads") = 0)
       .def("raw", raw, py::arg("name"));
+  m.def("transformers_classes", transformers_classes);
   m.def("meta_name", meta_name, py::arg("family"), py::arg("hugging_face_name"));
   m.def("to_short_name", to_short_name, py::arg("family"), py::arg("meta_name"));
 }

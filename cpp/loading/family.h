@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "checkpoint/json.h"
 #include "checkpoint/state_dict.h"
 #include "layers/release.h"
 #include "loading/key_map.h"
@@ -57,8 +58,6 @@ struct PredictorDefaults {
   bool memory_selection = false;
 };
 
-class HuggingFaceConfig;
-
 // What of a network a class of transformers has: all of it, what clicks need, or what SAM 3 finds
 // texts and examples with.
 enum class FolderParts { kAll, kClicks, kDetector };
@@ -87,8 +86,8 @@ struct Family {
   // For folders of transformers, from Meta's names: the settings of the class with these parts, and
   // the names and layouts of its tensors. UnsupportedError for what transformers has no class or no
   // setting for.
-  HuggingFaceConfig (*folder_config_of)(const StateDict& state_dict, const NetworkConfig& config,
-                                        FolderParts parts);
+  Json (*folder_config_of)(const StateDict& state_dict, const NetworkConfig& config,
+                           FolderParts parts);
   void (*to_hugging_face)(StateDict& state_dict, const NetworkConfig& config);
   // Adds, to Meta's names, what Meta's package does not load without although it computes nothing
   // with it. None: there is no such thing.

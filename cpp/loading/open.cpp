@@ -167,7 +167,7 @@ std::vector<std::string> files_of(const fs::path& folder, int depth) {
   return names;
 }
 
-// The model that the adapter of a folder was trained for; empty if there is none, or it is not said.
+// The model that the adapter of a folder was trained for; empty without one.
 std::string base_of_adapter(const fs::path& folder) {
   const fs::path path = folder / kAdapterFile;
   if (!fs::exists(path)) return "";
