@@ -16,10 +16,21 @@ void set_nested(py::dict out, std::string_view path, const py::handle& value) {
   out[py::str(std::string(path))] = value;
 }
 
+struct SettingNames {
+  static constexpr bool kTold = false;
+  std::span<const KeyRow> rows;
+  std::vector<std::string> names = {};
+
+  template <class T>
+  void operator()(const Field& field, const T& /*value*/) {
+    if (field.is(kSetting)) names.push_back(mapped_key(rows, field.path));
+  }
+};
+
 }  // namespace
 
-py::dict field_values_of(const NetworkConfig& config) {
-  return std::visit([](const auto& each) { return field_values(each); }, config);
+py::dict field_values_of(const NetworkConfig& config, FieldFlags but) {
+  return std::visit([&](const auto& each) { return field_values(each, but); }, config);
 }
 
 py::dict python_config(const NetworkConfig& config, const Family& family) {
@@ -28,6 +39,13 @@ py::dict python_config(const NetworkConfig& config, const Family& family) {
     set_nested(out, mapped_key(family.python_names, path.cast<std::string>()), value);
   }
   return out;
+}
+
+std::vector<std::string> setting_names(const Family& family) {
+  SettingNames settings{family.python_names};
+  NetworkConfig config = family.released_config();
+  std::visit([&](auto& each) { visit_fields(each, settings); }, config);
+  return settings.names;
 }
 
 py::dict gguf_description(const NetworkConfig& config, const Family& family) {
@@ -47,9 +65,11 @@ py::dict gguf_description(const NetworkConfig& config, const Family& family) {
     values[to] = scaled;
   }
   const ModelInfo info = family.info_of(config);
+  const Release release = release_or_first(family, info.variant);
   return py::dict("variant"_a = info.variant, "version"_a = info.version,
-                  "release"_a = family.release_of(config), "source"_a = family.source,
-                  "license"_a = family.license, "resize"_a = family.resize,
+                  "release"_a = family.release_of(config), "source"_a = release.source,
+                  "license"_a = release.license, "license_url"_a = release.license_url,
+                  "resize"_a = family.resize,
                   "pixel_scale"_a = family.pixel_scale, "values"_a = values);
 }
 

@@ -19,10 +19,12 @@ namespace py = pybind11;
 // Collects the values of fields by their paths; None for a part that is not there.
 struct FieldWriter {
   static constexpr bool kTold = true;
-  py::dict values;
+  FieldFlags but = kNoFlags;  // without fields of this flag
+  py::dict values = {};
 
   template <class T>
   void operator()(const Field& field, const T& value) {
+    if (field.is(but)) return;
     if constexpr (std::is_same_v<T, std::nullopt_t>) {
       values[py::str(field.path)] = py::none();
     } else {
@@ -31,9 +33,10 @@ struct FieldWriter {
   }
 };
 
+
 template <class Config>
-py::dict field_values(Config config) {
-  FieldWriter writer;
+py::dict field_values(Config config, FieldFlags but = kNoFlags) {
+  FieldWriter writer{.but = but};
   visit_fields(config, writer);
   return writer.values;
 }
@@ -93,10 +96,12 @@ Options read_options(const py::dict& values, const char* where, const char* expe
   return options;
 }
 
-// The values of all fields of a network by their paths.
-py::dict field_values_of(const NetworkConfig& config);
+// The values of the fields of a network by their paths, but for those with the flag `but`.
+py::dict field_values_of(const NetworkConfig& config, FieldFlags but = kNoFlags);
 // Sizes under upstream's argument names.
 py::dict python_config(const NetworkConfig& config, const Family& family);
+// Names in that dict, joined by dots, of what no weight depends on.
+std::vector<std::string> setting_names(const Family& family);
 // What a GGUF file says about a network: "values" by keys without the family's name before them.
 py::dict gguf_description(const NetworkConfig& config, const Family& family);
 

@@ -100,13 +100,8 @@ py::object python_json(const Json& json) {
 py::object folder_config(const StateDict& self, FolderParts parts) {
   const Family& family = family_named(self.metadata.at("family"));
   const NetworkConfig config = family.config_of(self, std::nullopt);
-  return python_json(family.folder_config_of(self, config, parts).json());
+  return python_json(family.folder_config_of(self, config, parts));
 }
-
-// Fields of a network that no folder tells: its tensors do, or nothing here depends on them.
-constexpr std::string_view kNotInFolders[] = {"detector.encode_points",
-                                              "vision.trunk.pretrain_use_cls_token",
-                                              "vision.trunk.mlp_ratio", "image_encoder.table_size"};
 
 // Gives tensors with Meta's names transformers', and reads them again with the text of the
 // config.json that is written beside them: a setting that it cannot hold raises UnsupportedError.
@@ -118,17 +113,25 @@ void to_folder_names(StateDict& self, const std::string& config_text,
   self.metadata = {{"config", config_text}, {"preprocessor", preprocessor_text}};
   StateDict again = self;
   again.source = "the folder for transformers";
-  const py::dict wanted = field_values_of(config);
+  const py::dict wanted = field_values_of(config, kNotInFolder);
   const py::dict found = field_values_of(to_meta_names(again).config_of(again, std::nullopt));
   for (const auto& [path, value] : wanted) {
-    const std::string name = py::str(path);
-    const bool free = std::find(std::begin(kNotInFolders), std::end(kNotInFolders), name) !=
-                      std::end(kNotInFolders);
-    if (free || (found.contains(path) && py::object(found[path]).equal(value))) continue;
+    if (found.contains(path) && py::object(found[path]).equal(value)) continue;
+    const std::string now = found.contains(path) ? py::str(found[path]) : py::str("none");
     fail<UnsupportedError>(
-        name, found.contains(path) ? py::str(found[path]).cast<std::string>() : "none",
+        py::str(path), now,
         py::str(value).cast<std::string>() + ", which transformers has no setting for");
   }
+}
+
+// By the type in config.json: the class, its processor and what makes pixels of images.
+py::dict transformers_classes() {
+  py::dict out;
+  for (const HuggingFaceClass& kind : hugging_face_classes()) {
+    out[py::cast(kind.model_type)] =
+        py::make_tuple(kind.name, kind.processor, kind.image_processor);
+  }
+  return out;
 }
 
 py::dict describe(const StateDict& self) {
@@ -164,6 +167,7 @@ void register_checkpoint(py::module_& m) {
       .def("to_folder_names", to_folder_names, py::arg("config"), py::arg("preprocessor"))
       .def("encode", encode, py::arg("name"), py::arg("dtype"), py::arg("num_threads") = 0)
       .def("raw", raw, py::arg("name"));
+  m.def("transformers_classes", transformers_classes);
   m.def("meta_name", meta_name, py::arg("family"), py::arg("hugging_face_name"));
   m.def("to_short_name", to_short_name, py::arg("family"), py::arg("meta_name"));
 }

@@ -2,6 +2,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include <filesystem>
+#include <iterator>
 
 #include "bindings/config_dict.h"
 #include "bindings/numpy.h"
@@ -11,6 +12,7 @@
 #include "core/image.h"
 #include "kernels/kernel_table.h"
 #include "kernels/select.h"
+#include "loading/choose_checkpoint.h"
 #include "loading/model.h"
 #include "loading/open.h"
 
@@ -88,6 +90,23 @@ py::dict build_info() {
                   "precisions"_a = std::vector<std::string>{"float32", "bfloat16", "int8"});
 }
 
+// Every file that was released, by family, smallest first.
+py::list releases() {
+  using namespace py::literals;
+  py::list out;
+  for (const Family* const family : families()) {
+    for (const Release& release : family->releases()) {
+      for (const ReleasedFile& file : release.files) {
+        out.append(py::dict("family"_a = family->name, "variant"_a = release.variant,
+                            "version"_a = file.version, "file"_a = file.name,
+                            "bytes"_a = file.bytes, "source"_a = release.source,
+                            "license"_a = release.license));
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void register_model(py::module_& m) {
@@ -116,12 +135,26 @@ void register_model(py::module_& m) {
   m.def("list_tensors", list_tensors, py::arg("path"), py::arg("key") = py::none());
   m.def("inspect_checkpoint", inspect_checkpoint, py::arg("path"), py::arg("key") = py::none());
   m.def(
-      "preferred_checkpoint",
+      "resolve_checkpoint",
       [](const std::filesystem::path& folder, const std::string& prefer) {
         return resolve_checkpoint(folder, prefer);
       },
       py::arg("folder"), py::arg("prefer"));
+  m.def(
+      "choose_checkpoint",
+      [](const std::vector<std::string>& names, const std::string& where,
+         const std::string& argument) {
+        return choose_checkpoint(names, {.where = where, .argument = argument});
+      },
+      py::arg("names"), py::arg("where"), py::arg("argument"));
+  m.attr("CHECKPOINT_SUFFIXES") = py::tuple(py::cast(
+      std::vector(std::begin(kCheckpointSuffixes), std::end(kCheckpointSuffixes))));
+  m.attr("FOLDER_FILES") = py::make_tuple(kConfigFile, kPreprocessorFile, kProcessorFile);
   m.def("build_info", build_info);
+  m.def("releases", releases);
+  m.def(
+      "settings", [](const std::string& family) { return setting_names(family_named(family)); },
+      py::arg("family"));
   m.attr("MAX_IMAGE_PIXELS") = kMaxImagePixels;
 }
 

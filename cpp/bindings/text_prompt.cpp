@@ -1,9 +1,33 @@
 #include "bindings/text_prompt.h"
 
+#include <string>
+#include <utility>
+
 #include "bindings/config_dict.h"
+#include "core/error.h"
 
 namespace sam_rlx {
 namespace {
+
+// Rules of upstream's video model that are left out here, and what holds instead.
+constexpr std::pair<const char*, const char*> kLeftOut[] = {
+    {"o2o_matching_masklets_enable", "a finding confirms every object that it overlaps"},
+    {"masklet_confirmation_enable", "an object is shown from its first frame on"},
+};
+
+MaskletConfig masklet_config(const py::dict& given) {
+  const py::dict options = given.attr("copy")();
+  for (const auto& [name, instead] : kLeftOut) {
+    const py::object value = options.attr("pop")(name, false);
+    if (value.equal(py::bool_(false))) continue;
+    fail<UnsupportedError>(std::string("text_options.") + name, "False",
+                           py::repr(value).cast<std::string>() + ": " + instead);
+  }
+  // Of the second of these rules alone.
+  options.attr("pop")("masklet_confirmation_consecutive_det_thresh", py::none());
+  return read_options<MaskletConfig>(options, "text_options",
+                                     "an option of upstream's video model");
+}
 
 MaskletExamples examples_of(const Array<double>& boxes, const Array<std::int32_t>& labels,
                             bool fractions) {
@@ -20,8 +44,7 @@ MaskletExamples examples_of(const Array<double>& boxes, const Array<std::int32_t
 
 TextPrompt text_prompt(TextArguments arguments) {
   TextPrompt prompt{.texts = {},
-                    .config = read_options<MaskletConfig>(arguments.options, "MaskletTracker",
-                                                          "an option of upstream's video model"),
+                    .config = masklet_config(arguments.options),
                     .frame = arguments.frame,
                     .anew = arguments.anew};
   for (std::size_t i = 0; i < arguments.texts.size(); ++i) {

@@ -16,7 +16,7 @@
 //   template <class V>
 //   void fields(V& v) {
 //     v("embed_dim", embed_dim, 1, 4096);  // upstream's name, member, smallest, largest
-//     v("scalp", scalp, 0, 7, kHasDefault);
+//     v("scalp", scalp, 0, 7, kHasDefault);  // and what else is true of it
 //     v("trunk", trunk);                   // a part with fields of its own, a bool or a text
 //     v.told("mlp_dim", [&] { return mlp_dim(); });  // follows from the others: only told
 //   }
@@ -32,16 +32,24 @@ inline constexpr std::size_t kMaxListLength = 1024;
 
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// A file may leave the field, or all fields of the part, out.
-struct HasDefault {};
-inline constexpr HasDefault kHasDefault;
+// What is true of a field, or of all fields of a part.
+enum FieldFlags : unsigned {
+  kNoFlags = 0,
+  kHasDefault = 1,   // a file may leave it out
+  kSetting = 2,      // no weight depends on it: another value may replace that of the file
+  kNotInFolder = 4,  // transformers has no key for it: its folders hold what the tensors tell
+};
+constexpr FieldFlags operator|(FieldFlags a, FieldFlags b) {
+  return static_cast<FieldFlags>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
 
 struct Field {
   std::string path;         // "trunk.embed_dim"
   double min = 0, max = 0;  // of each number
-  bool has_default = false;
+  FieldFlags flags = kNoFlags;
   const char* help = "";
 
+  bool is(FieldFlags flag) const { return (flags & flag) != 0; }
   std::string_view name() const { return std::string_view(path).substr(path.rfind('.') + 1); }
 };
 
@@ -58,36 +66,40 @@ concept HasFields = requires(T& config, AnyFields& v) { config.fields(v); };
 template <class Visitor>
 class FieldWalk {
  public:
-  explicit FieldWalk(Visitor& visitor, std::string prefix = "", bool has_default = false)
-      : visitor_(visitor), prefix_(std::move(prefix)), has_default_(has_default) {}
+  explicit FieldWalk(Visitor& visitor, std::string prefix = "", FieldFlags flags = kNoFlags)
+      : visitor_(visitor), prefix_(std::move(prefix)), flags_(flags) {}
 
   template <class T>
   void operator()(const char* name, T& value, double min, double max, const char* help = "") {
-    visitor_(Field{prefix_ + name, min, max, has_default_, help}, value);
+    visitor_(Field{prefix_ + name, min, max, flags_, help}, value);
   }
   template <class T>
-  void operator()(const char* name, T& value, double min, double max, HasDefault) {
-    visitor_(Field{prefix_ + name, min, max, true}, value);
+  void operator()(const char* name, T& value, double min, double max, FieldFlags flags) {
+    visitor_(Field{prefix_ + name, min, max, flags_ | flags}, value);
   }
   // Parts, flags and texts.
   template <class T>
   void operator()(const char* name, T& value, const char* help = "") {
     if constexpr (HasFields<T>) {
-      part(name, value, has_default_);
+      part(name, value, kNoFlags);
     } else {
-      visitor_(Field{.path = prefix_ + name, .has_default = true, .help = help}, value);
+      visitor_(Field{.path = prefix_ + name, .flags = flags_ | kHasDefault, .help = help}, value);
     }
   }
   template <class T>
-  void operator()(const char* name, T& value, HasDefault) {
-    part(name, value, true);
+  void operator()(const char* name, T& value, FieldFlags flags) {
+    if constexpr (HasFields<T>) {
+      part(name, value, flags);
+    } else {
+      visitor_(Field{.path = prefix_ + name, .flags = flags_ | flags | kHasDefault}, value);
+    }
   }
   template <class T>
     requires HasFields<T>
   void operator()(const char* name, std::optional<T>& value) {
     const std::nullopt_t& absent = std::nullopt;
     if (value) {
-      part(name, *value, true);
+      part(name, *value, kHasDefault);
     } else {
       told(name, absent);
     }
@@ -96,7 +108,7 @@ class FieldWalk {
   template <class T>
   void told(const char* name, const T& value) {
     if constexpr (Visitor::kTold) {
-      const Field field{.path = prefix_ + name, .has_default = true};
+      const Field field{.path = prefix_ + name, .flags = kHasDefault};
       if constexpr (std::is_invocable_v<const T&>) {
         visitor_(field, value());
       } else {
@@ -107,14 +119,14 @@ class FieldWalk {
 
  private:
   template <class T>
-  void part(const char* name, T& value, bool has_default) {
-    FieldWalk walk(visitor_, prefix_ + name + ".", has_default);
+  void part(const char* name, T& value, FieldFlags flags) {
+    FieldWalk walk(visitor_, prefix_ + name + ".", flags_ | flags);
     value.fields(walk);
   }
 
   Visitor& visitor_;
   std::string prefix_;
-  bool has_default_;
+  FieldFlags flags_;
 };
 
 template <class Config, class Visitor>

@@ -69,7 +69,7 @@ class ConfigReader {
   void operator()(const Field& field, T& value) const {
     const std::string key = map_key(names_, field.path).value_or(std::string(field.name()));
     const std::string where = std::string(kWhere) + "." + key;
-    const Json* const found = field.has_default ? json_.find(key) : &json_.at(key, kWhere);
+    const Json* const found = field.is(kHasDefault) ? json_.find(key) : &json_.at(key, kWhere);
     if (found == nullptr) return;
     read_json(*found, where, value);
     check_field<CheckpointError>(where, field, value);

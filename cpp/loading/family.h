@@ -8,7 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "checkpoint/json.h"
 #include "checkpoint/state_dict.h"
+#include "layers/release.h"
 #include "loading/key_map.h"
 #include "loading/session_rules.h"
 #include "models/sam/config.h"
@@ -56,8 +58,6 @@ struct PredictorDefaults {
   bool memory_selection = false;
 };
 
-class HuggingFaceConfig;
-
 // What of a network a class of transformers has: all of it, what clicks need, or what SAM 3 finds
 // texts and examples with.
 enum class FolderParts { kAll, kClicks, kDetector };
@@ -86,25 +86,36 @@ struct Family {
   // For folders of transformers, from Meta's names: the settings of the class with these parts, and
   // the names and layouts of its tensors. UnsupportedError for what transformers has no class or no
   // setting for.
-  HuggingFaceConfig (*folder_config_of)(const StateDict& state_dict, const NetworkConfig& config,
-                                        FolderParts parts);
+  Json (*folder_config_of)(const StateDict& state_dict, const NetworkConfig& config,
+                           FolderParts parts);
   void (*to_hugging_face)(StateDict& state_dict, const NetworkConfig& config);
   // Adds, to Meta's names, what Meta's package does not load without although it computes nothing
   // with it. None: there is no such thing.
   void (*complete)(StateDict& state_dict) = nullptr;
   ModelInfo (*info_of)(const NetworkConfig& config);
 
-  // For GGUF files: the variant of a release, where the weights come from, a link to the license
-  // (none: Apache 2.0), how images are resized, and what pixels are divided by there but not here.
+  // What was released, smallest first, and the config of the first, with all parts.
+  std::vector<Release> (*releases)();
+  NetworkConfig (*released_config)();
+
+  // For GGUF files: the variant of a release, how images are resized, and what pixels are divided
+  // by there but not here.
   std::string (*release_of)(const NetworkConfig& config);
-  std::string_view source;
-  std::string_view license = {};
   std::string_view resize;
   double pixel_scale = 1.0;
 
   PredictorDefaults defaults = {};
   SessionRules session = {};
 };
+
+// Rows of a list without their sizes.
+template <class Row>
+std::vector<Release> rows_of(std::span<const Row> rows) {
+  return {rows.begin(), rows.end()};
+}
+// The row of a variant. Other sizes are taken for those of the smallest: they have its source and
+// its license.
+Release release_or_first(const Family& family, std::string_view variant);
 
 const Family& sam_family();
 const Family& sam2_family();

@@ -10,14 +10,20 @@ namespace sam_rlx {
 namespace {
 
 constexpr HuggingFaceClass kClasses[] = {
-    {"sam", "sam", "vision_config.", nullptr, "", false},
-    {"sam2", "sam2", "vision_config.", nullptr, "", false},
-    {"sam2_video", "sam2", "vision_config.", nullptr, "", true},
-    {"sam3", "sam3", "vision_config.", "", nullptr, false},
-    {"sam3_video", "sam3", "detector_config.vision_config.", "detector_config.", "tracker_config.",
-     true},
-    {"sam3_tracker", "sam3", "vision_config.", nullptr, "", false},
-    {"sam3_tracker_video", "sam3", "vision_config.", nullptr, "", true},
+    {"sam", "sam", "SamModel", "SamProcessor", "SamImageProcessor", "vision_config.", nullptr, "",
+     false},
+    {"sam2", "sam2", "Sam2Model", "Sam2Processor", "Sam2ImageProcessor", "vision_config.", nullptr,
+     "", false},
+    {"sam2_video", "sam2", "Sam2VideoModel", "Sam2VideoProcessor", "Sam2ImageProcessor",
+     "vision_config.", nullptr, "", true},
+    {"sam3", "sam3", "Sam3Model", "Sam3Processor", "Sam3ImageProcessor", "vision_config.", "",
+     nullptr, false},
+    {"sam3_video", "sam3", "Sam3VideoModel", "Sam3VideoProcessor", "Sam3ImageProcessor",
+     "detector_config.vision_config.", "detector_config.", "tracker_config.", true},
+    {"sam3_tracker", "sam3", "Sam3TrackerModel", "Sam3TrackerProcessor", "Sam3ImageProcessor",
+     "vision_config.", nullptr, "", false},
+    {"sam3_tracker_video", "sam3", "Sam3TrackerVideoModel", "Sam3TrackerVideoProcessor",
+     "Sam3ImageProcessor", "vision_config.", nullptr, "", true},
 };
 
 bool same_number(const Json& found, double expected) {
@@ -54,13 +60,6 @@ bool same_value(const Json& found, const Json& expected) {
   return same_number(found, expected.number(kUnused));
 }
 
-const HuggingFaceClass& class_named(std::string_view model_type) {
-  for (const HuggingFaceClass& kind : kClasses) {
-    if (kind.model_type == model_type) return kind;
-  }
-  fail<InternalError>("model_type", "a class of transformers", quoted(model_type));
-}
-
 std::string value_text(const Json& json) {
   constexpr const char* kUnused = "";
   constexpr std::size_t kMax = 16;
@@ -79,12 +78,27 @@ std::string value_text(const Json& json) {
 
 }  // namespace
 
-HuggingFaceConfig::HuggingFaceConfig(std::string_view model_type)
-    : kind_(class_named(model_type)), writes_(true) {
-  set("model_type", Json(std::string(model_type)));
+std::span<const HuggingFaceClass> hugging_face_classes() { return kClasses; }
+
+const HuggingFaceClass& hugging_face_class(std::string_view model_type) {
+  for (const HuggingFaceClass& kind : kClasses) {
+    if (kind.model_type == model_type) return kind;
+  }
+  fail<InternalError>("model_type", "a class of transformers", quoted(model_type));
 }
 
-std::optional<HuggingFaceConfig> HuggingFaceConfig::in(const StateDict& state_dict,
+double shortest_double(float value) {
+  double scale = 1.0;
+  for (int decimals = 0; decimals < 18; ++decimals, scale *= 10.0) {
+    const double rounded = std::round(static_cast<double>(value) * scale) / scale;
+    if (static_cast<float>(rounded) == value) return rounded;
+  }
+  return static_cast<double>(value);
+}
+
+// ---------------------------------------------------------------- reader
+
+std::optional<FolderReader> FolderReader::in(const StateDict& state_dict,
                                                        std::string_view family) {
   const auto found = state_dict.metadata.find("config");
   if (found == state_dict.metadata.end()) return std::nullopt;
@@ -95,7 +109,7 @@ std::optional<HuggingFaceConfig> HuggingFaceConfig::in(const StateDict& state_di
   for (const HuggingFaceClass& kind : kClasses) {
     if (kind.family != family) continue;
     if (type->is_string() && type->string(kWhere) == kind.model_type) {
-      return HuggingFaceConfig(std::move(json), kind);
+      return FolderReader(std::move(json), kind);
     }
     types.push_back(kind.model_type);
   }
@@ -104,7 +118,7 @@ std::optional<HuggingFaceConfig> HuggingFaceConfig::in(const StateDict& state_di
                         value_text(*type));
 }
 
-const Json* HuggingFaceConfig::find(std::string_view key) const {
+const Json* FolderReader::find(std::string_view key) const {
   const Json* json = &json_;
   while (json != nullptr) {
     const std::size_t dot = key.find('.');
@@ -116,7 +130,7 @@ const Json* HuggingFaceConfig::find(std::string_view key) const {
   return nullptr;
 }
 
-const Json& HuggingFaceConfig::one_of_equal(const Json& json, const std::string& where) {
+const Json& FolderReader::one_of_equal(const Json& json, const std::string& where) {
   if (!json.is_array()) return json;
   const Json::Array& values = json.array(where);
   if (values.empty()) fail<CheckpointError>(where, "a number", "[]");
@@ -126,60 +140,47 @@ const Json& HuggingFaceConfig::one_of_equal(const Json& json, const std::string&
   return values.front();
 }
 
-void HuggingFaceConfig::set(std::string_view key, Json value) {
+void FolderReader::compare(const std::string& key, const Json& expected,
+                           std::string_view tensor) const {
+  const Json* const found = find(key);
+  if (found == nullptr || same_value(*found, expected)) return;
+  if (tensor.empty()) fail<UnsupportedError>(where(key), value_text(expected), value_text(*found));
+  fail<CheckpointError>(where(key),
+                        value_text(expected) + ", which " + std::string(tensor) + " tells",
+                        value_text(*found));
+}
+
+void FolderReader::require_none(const std::string& key) const {
+  const Json* const found = find(key);
+  if (found != nullptr) fail<UnsupportedError>(where(key), "none", value_text(*found));
+}
+
+void FolderReader::require_epsilon(const std::string& key, double /*metas*/) const {
+  const Json* const found = find(key);
+  if (found == nullptr || same_number(*found, 1e-5) || same_number(*found, 1e-6)) return;
+  fail<UnsupportedError>(where(key), "1e-05 or 1e-06", value_text(*found));
+}
+
+// ---------------------------------------------------------------- writer
+
+FolderWriter::FolderWriter(std::string_view model_type) : kind_(hugging_face_class(model_type)) {
+  set("model_type", Json(std::string(model_type)));
+}
+
+Json& FolderWriter::at(std::string_view key) {
   Json* json = &json_;
   for (std::size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.')) {
     json = &json->member(key.substr(0, dot));
     key.remove_prefix(dot + 1);
   }
-  json->member(key) = std::move(value);
+  return json->member(key);
 }
 
-void HuggingFaceConfig::copy(std::string_view from, std::string_view to) {
-  const Json part = *find(from.substr(0, from.size() - 1));
-  set(to.substr(0, to.size() - 1), part);
-}
+void FolderWriter::set(std::string_view key, Json value) { at(key) = std::move(value); }
 
-double HuggingFaceConfig::shortest(float value) {
-  double scale = 1.0;
-  for (int decimals = 0; decimals < 18; ++decimals, scale *= 10.0) {
-    const double rounded = std::round(static_cast<double>(value) * scale) / scale;
-    if (static_cast<float>(rounded) == value) return rounded;
-  }
-  return static_cast<double>(value);
-}
-
-void HuggingFaceConfig::expect(const std::string& key, const Json& told, std::string_view tensor) {
-  if (writes_) return set(key, told);
-  const Json* const found = find(key);
-  if (found == nullptr || same_value(*found, told)) return;
-  fail<CheckpointError>(where(key), value_text(told) + ", which " + std::string(tensor) + " tells",
-                        value_text(*found));
-}
-
-void HuggingFaceConfig::require(const std::string& key, const Json& value) {
-  if (writes_) return set(key, value);
-  const Json* const found = find(key);
-  if (found == nullptr || same_value(*found, value)) return;
-  fail<UnsupportedError>(where(key), value_text(value), value_text(*found));
-}
-
-void HuggingFaceConfig::require(const std::string& key, const std::vector<std::int64_t>& values) {
-  Json::Array list;
-  for (const std::int64_t value : values) list.emplace_back(value);
-  require(key, Json(std::move(list)));
-}
-
-void HuggingFaceConfig::require_none(const std::string& key) {
-  const Json* const found = find(key);
-  if (found != nullptr) fail<UnsupportedError>(where(key), "none", value_text(*found));
-}
-
-void HuggingFaceConfig::require_epsilon(const std::string& key, double metas) {
-  if (writes_) return set(key, Json(metas));
-  const Json* const found = find(key);
-  if (found == nullptr || same_number(*found, 1e-5) || same_number(*found, 1e-6)) return;
-  fail<UnsupportedError>(where(key), "1e-05 or 1e-06", value_text(*found));
+void FolderWriter::copy(std::string_view from, std::string_view to) {
+  Json part = at(from.substr(0, from.size() - 1));
+  set(to.substr(0, to.size() - 1), std::move(part));
 }
 
 }  // namespace sam_rlx

@@ -15,6 +15,7 @@
 #include "checkpoint/torch_archive.h"
 #include "checkpoint/torch_legacy.h"
 #include "core/error.h"
+#include "loading/choose_checkpoint.h"
 #include "loading/family.h"
 #include "loading/relatives.h"
 #include "loading/tensor_map.h"
@@ -25,29 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::string_view_literals;
 
-// Of an index of shards, in order of preference.
-constexpr std::string_view kIndexSuffixes[] = {".safetensors.index.json", ".bin.index.json"};
-// Beside the weights in folders of transformers and of its Trainer, with none of them inside.
-constexpr std::string_view kCompanions[] = {"optimizer.",     "scheduler.",    "scaler.",
-                                            "training_args.", "rng_state",     "random_states_",
-                                            "adapter_model.", "trainer_state."};
-constexpr std::string_view kDeepSpeedOptimizer = "_optim_states.pt";
-constexpr std::string_view kDistributed = ".distcp";
-constexpr const char* kConfigFile = "config.json";
-constexpr const char* kPreprocessorFile = "preprocessor_config.json";
-constexpr const char* kProcessorFile = "processor_config.json";
 constexpr const char* kImagePart = "image_processor";  // of the processor's file
-constexpr const char* kAdapterFile = "adapter_config.json";
-
-std::string list_names(const std::vector<fs::path>& paths) {
-  constexpr std::size_t kMax = 20;
-  if (paths.empty()) return "none";
-  std::string text;
-  for (std::size_t i = 0; i < paths.size() && i < kMax; ++i) {
-    text += (i == 0 ? "" : ", ") + printable(utf8_of(paths[i].filename()));
-  }
-  return paths.size() > kMax ? text + ", ..." : text;
-}
 
 // True when the file begins as safetensors does: a length, then '{'. A JSON text or a pickle may
 // have '{' at the same offset, but no zeros before it.
@@ -57,11 +36,6 @@ bool looks_like_safetensors(std::string_view text) {
 }
 
 StateDict open_file(const fs::path& path, const WrapperChoice& choice);
-
-bool is_index(std::string_view name) {
-  return std::any_of(std::begin(kIndexSuffixes), std::end(kIndexSuffixes),
-                     [&](std::string_view suffix) { return name.ends_with(suffix); });
-}
 
 StateDict open_shards(std::string_view text, const fs::path& index, const std::string& where,
                       const WrapperChoice& choice) {
@@ -82,7 +56,7 @@ StateDict open_shards(std::string_view text, const fs::path& index, const std::s
   for (const std::string& shard : shards) {
     const bool plain = !shard.empty() && shard != "." && shard != ".." &&
                        shard.find_first_of("/\\:"sv) == std::string::npos &&
-                       shard.find('\0') == std::string::npos && !is_index(shard);
+                       shard.find('\0') == std::string::npos && !is_shard_index(shard);
     if (!plain) fail<CheckpointError>(where, "plain file names of shards", printable(shard));
     StateDict part = open_file(index.parent_path() / path_of(shard), choice);
     if (result.origin.container.empty()) result.origin = part.origin;
@@ -177,102 +151,31 @@ StateDict open_file(const fs::path& path, const WrapperChoice& choice) {
   return result;
 }
 
-bool has_suffix(const fs::path& path, std::string_view suffix) {
-  return utf8_of(path.filename()).ends_with(suffix);
-}
-
-// Whether this is one of several GGUF files, but not their first: "x-00002-of-00003.gguf".
-bool is_later_part(const fs::path& path) {
-  constexpr std::string_view kForm = "-00000-of-00000.gguf", kFirst = "-00001";  // 0: any digit
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const std::string name = utf8_of(path.filename());
-  if (name.size() < kForm.size()) return false;
-  const std::string_view end = std::string_view(name).substr(name.size() - kForm.size());
-  const bool part = std::equal(end.begin(), end.end(), kForm.begin(), [&](char c, char form) {
-    return form == '0' ? is_digit(c) : c == form;
-  });
-  return part && !end.starts_with(kFirst);
-}
-
-bool contains_text(const fs::path& path, std::string_view text) {
-  const auto lower = [](unsigned char c) { return std::tolower(c); };
-  const std::string name = utf8_of(path.filename());
-  return std::search(name.begin(), name.end(), text.begin(), text.end(), [&](char a, char b) {
-           return lower(static_cast<unsigned char>(a)) == lower(static_cast<unsigned char>(b));
-         }) != name.end();
-}
-
-bool is_companion(const fs::path& path) {
-  const std::string name = utf8_of(path.filename());
-  return name.ends_with(kDeepSpeedOptimizer) ||
-         std::any_of(std::begin(kCompanions), std::end(kCompanions),
-                     [&](std::string_view begin) { return name.starts_with(begin); });
-}
-
-// Regular files that may hold a model, sorted by name.
-struct Candidates {
-  std::vector<fs::path> indices, checkpoints, training_steps;
-  bool distributed = false;  // as torch.distributed.checkpoint writes
-
-  explicit Candidates(const fs::path& folder) {
-    for (const auto& item : fs::directory_iterator(folder)) {
-      const fs::path& path = item.path();
-      if (item.is_directory() && utf8_of(path.filename()).starts_with("checkpoint-")) {
-        training_steps.push_back(path);
-      }
-      distributed = distributed || has_suffix(path, kDistributed);
-      if (!item.is_regular_file() || is_later_part(path) || is_companion(path)) continue;
-      if (is_index(utf8_of(path.filename()))) indices.push_back(path);
-      for (const std::string_view suffix :
-           {".safetensors"sv, ".gguf"sv, ".ggml"sv, ".pth"sv, ".pt"sv, ".bin"sv}) {
-        if (has_suffix(path, suffix)) checkpoints.push_back(path);
+// Names of the files of a folder, and of folders inside down to so many levels, with "/".
+std::vector<std::string> files_of(const fs::path& folder, int depth) {
+  std::vector<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const std::string name = utf8_of(item.path().filename());
+    if (item.is_regular_file()) {
+      names.push_back(name);
+    } else if (depth > 0 && item.is_directory() && !name.starts_with(".")) {
+      for (const std::string& inside : files_of(item.path(), depth - 1)) {
+        names.push_back(name + "/" + inside);
       }
     }
-    for (auto* const paths : {&indices, &checkpoints, &training_steps}) {
-      std::sort(paths->begin(), paths->end());
-    }
   }
-
-  // The only index with the first suffix that any has.
-  std::vector<fs::path> preferred_indices() const {
-    for (const std::string_view suffix : kIndexSuffixes) {
-      std::vector<fs::path> found;
-      std::copy_if(indices.begin(), indices.end(), std::back_inserter(found),
-                   [&](const fs::path& path) { return has_suffix(path, suffix); });
-      if (!found.empty()) return found;
-    }
-    return {};
-  }
-};
-
-fs::path resolve_preferred(const fs::path& source, std::string_view prefer) {
-  const Candidates all(source);
-  std::vector<fs::path> candidates = all.checkpoints;
-  candidates.insert(candidates.end(), all.indices.begin(), all.indices.end());
-  std::sort(candidates.begin(), candidates.end());
-  std::vector<fs::path> preferred;
-  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(preferred),
-               [&](const fs::path& path) { return contains_text(path, prefer); });
-  if (preferred.size() == 1) return preferred.front();
-  fail<CheckpointError>(printable(utf8_of(source)),
-                        "one checkpoint with " + quoted(prefer) + " in its name",
-                        list_names(preferred.empty() ? candidates : preferred));
+  return names;
 }
 
-// An adapter changes the model that it was trained for: without it, masks are not those of the
-// folder.
-void refuse_adapter(const fs::path& folder) {
+// The model that the adapter of a folder was trained for; empty without one.
+std::string base_of_adapter(const fs::path& folder) {
   const fs::path path = folder / kAdapterFile;
-  if (!fs::exists(path)) return;
+  if (!fs::exists(path)) return "";
   const std::string where = printable(utf8_of(path));
   const MappedFile file(path);
   const Json json = Json::parse(as_text(file.bytes()), where);
   const Json* const base = json.find("base_model_name_or_path");
-  const bool named = base != nullptr && base->is_string();
-  throw UnsupportedError(
-      where + ": expected a whole model, found an adapter (LoRA)" +
-      (named ? " of " + printable(base->string(where)) : "") +
-      "; merge it first, with peft: model.merge_and_unload().save_pretrained(...)");
+  return base != nullptr && base->is_string() ? base->string(where) : "";
 }
 
 // Whether transformers gave the tensors their names.
@@ -325,26 +228,14 @@ void add_folder_config(StateDict& state_dict, const fs::path& folder) {
 
 fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   if (!fs::is_directory(source)) return source;
-  if (!prefer.empty()) return resolve_preferred(source, prefer);
-  refuse_adapter(source);
-  const fs::path usual = source / "model.safetensors", older = source / "pytorch_model.bin";
-  if (fs::exists(usual)) return usual;
-  const Candidates all(source);
-  const std::vector<fs::path> indices = all.preferred_indices();
-  if (indices.empty() && fs::exists(older)) return older;
-  const std::vector<fs::path>& choice = indices.empty() ? all.checkpoints : indices;
-  if (choice.size() == 1) return choice.front();
-  if (choice.empty() && all.distributed) {
-    fail<UnsupportedError>(
-        printable(utf8_of(source)), "one file or shards with an index",
-        "a distributed checkpoint (.distcp): write it as one file with python -m "
-        "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE");
-  }
-  const std::vector<fs::path>& found = choice.empty() ? all.training_steps : choice;
-  fail<CheckpointError>(printable(utf8_of(source)),
-                        "model.safetensors, one shard index, or one .safetensors, .gguf, .ggml, "
-                        ".pth, .pt or .bin file",
-                        list_names(found) + (choice.empty() && !found.empty() ? " (folders)" : ""));
+  std::vector<std::string> names = files_of(source, 0);
+  if (!has_checkpoint(names)) names = files_of(source, 2);
+  const std::string chosen =
+      choose_checkpoint(names, {.where = printable(utf8_of(source)),
+                                .argument = "prefer=",
+                                .prefer = prefer,
+                                .adapter_base = base_of_adapter(source)});
+  return source / path_of(chosen);
 }
 
 StateDict open_checkpoint(const fs::path& source, const WrapperChoice& choice) {

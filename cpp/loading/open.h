@@ -8,13 +8,8 @@
 
 namespace sam_rlx {
 
-// The file that a source stands for. A file stands for itself. A folder stands for its
-// model.safetensors, else for its only shard index, else for its pytorch_model.bin, else for its
-// only .safetensors, .gguf, .ggml, .pth, .pt or .bin file but for what a training leaves beside the
-// weights (optimizer.pt, training_args.bin, ...); of a GGUF checkpoint in several files only the
-// first counts. With `prefer` it stands for the only one of all these whose name contains that
-// text, in small or capital letters. CheckpointError lists the candidates when there are none or
-// several, UnsupportedError names the folder of an adapter.
+// The file that a source stands for. A file stands for itself, a folder for the file that
+// choose_checkpoint names.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& source,
                                          std::string_view prefer = {});
 

@@ -1,7 +1,5 @@
 #include "loading/replace_fields.h"
 
-#include <algorithm>
-#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -15,26 +13,7 @@ namespace {
 constexpr const char* kWhere = "config";
 constexpr std::string_view kFamily = "family";
 
-// What no weight depends on.
-constexpr std::string_view kReplaceable[] = {
-    "binarize_mask_from_pts_for_mem_enc",
-    "dynamic_multimask_stability_delta",
-    "dynamic_multimask_stability_thresh",
-    "dynamic_multimask_via_stability",
-    "max_cond_frames_in_attn",
-    "max_obj_ptrs_in_encoder",
-    "memory_temporal_stride_for_eval",
-    "multimask_max_pt_num",
-    "multimask_min_pt_num",
-    "multimask_output_for_tracking",
-    "only_obj_ptrs_in_the_past_for_eval",
-    "rope_theta",
-    "sigmoid_bias_for_mem_enc",
-    "sigmoid_scale_for_mem_enc",
-    "use_signed_tpos_enc_to_obj_ptrs",
-};
-
-// Sets each field that the JSON has, and notes its name.
+// Sets each setting that the JSON has, and notes its name.
 class FieldReplacer {
  public:
   static constexpr bool kTold = false;
@@ -45,9 +24,7 @@ class FieldReplacer {
   void operator()(const Field& field, T& value) {
     const std::string name = mapped_key(names_, field.path);
     const Json* const found = json_.find(name);
-    const bool replaceable = std::find(std::begin(kReplaceable), std::end(kReplaceable),
-                                       field.name()) != std::end(kReplaceable);
-    if (found == nullptr || !replaceable) return;
+    if (found == nullptr || !field.is(kSetting)) return;
     seen_.insert(name);
     const std::string where = std::string(kWhere) + "." + name;
     read_json(*found, where, value);

@@ -1,6 +1,7 @@
 #include "layers/position_encoding.h"
 #include "loading/loader.h"
 #include "loading/open.h"
+#include "loading/releases.h"
 #include "loading/sam2/config.h"
 #include "models/sam2/image_encoder.h"
 #include "testing/layer.h"
@@ -163,7 +164,7 @@ py::dict sam2_config(const std::string& path, const std::optional<std::string>& 
 
 // Parameters of the image encoder of a released variant: [(name, shape), ...].
 std::vector<std::pair<std::string, Sizes>> parameters_of(const std::string& variant) {
-  sam2::ImageEncoder encoder(sam2::released_image_encoder(variant));
+  sam2::ImageEncoder encoder(release_named(sam2::releases(), variant).sizes);
   std::vector<std::pair<std::string, Sizes>> result;
   for (const auto& [name, shape] : list_parameters(encoder)) {
     Sizes sizes;

@@ -91,9 +91,8 @@ class Model:
     def variant(self) -> str:
         """Size of the network.
 
-        ``"vit_b"``, ``"vit_l"``, ``"vit_h"`` or ``"sam-nano"``; ``"hiera_t"``, ``"hiera_s"``,
-        ``"hiera_b+"``, ``"hiera_l"`` or ``"sam2-nano"``; ``"sam3"`` or ``"sam3-nano"``;
-        ``"custom"`` for other sizes.
+        That of a release, such as ``"vit_b"``, ``"hiera_t"`` or ``"sam3"``: ``sam-rlx info`` lists
+        them. ``"sam-nano"``, ``"sam2-nano"`` or ``"sam3-nano"``. ``"custom"`` for other sizes.
         """
         return self._core.variant
 

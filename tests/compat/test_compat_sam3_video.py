@@ -204,6 +204,12 @@ def test_what_is_not_offered(path):
         build_sam3_video_predictor(checkpoint_path=path, has_presence_token=False)
     with pytest.raises(sam_rlx.UnsupportedError, match="family sam3"):
         Sam3VideoInferenceWithInstanceInteractivity(sam_rlx.load_model("sam2-nano"))
+    model = sam_rlx.load_model("sam3-nano")
+    own = {"image_size": model.img_size, "image_mean": (0.5, 0.5, 0.5), "compile_model": False}
+    assert Sam3VideoInferenceWithInstanceInteractivity(model, **own).image_size == model.img_size
+    for other in ({"image_size": 1}, {"image_std": (0.2, 0.2, 0.2)}):
+        with pytest.raises(sam_rlx.UnsupportedError, match="as the model has"):
+            Sam3VideoInferenceWithInstanceInteractivity(model, **other)
 
 
 def test_names_are_upstreams():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sam_rlx import (
     InvalidArgumentError,
     MissingExtraError,
     UnsupportedError,
+    _core,
 )
 from sam_rlx._internal.weights import hub
 from support import hub_module, sam3cpp_files, tiny, tiny_sam2
@@ -61,26 +63,20 @@ def test_the_first_file_that_exists_is_loaded(install: Any, tiny_checkpoint: Pat
         revision="abc",
         token="secret",
         cache_dir="/cache",
-        local_files_only=True,
     )
     assert model.source == str(tiny_checkpoint)
     options = {
         "revision": "abc",
         "token": "secret",
         "cache_dir": "/cache",
-        "local_files_only": True,
+        "local_files_only": False,
         "library_name": "sam_rlx",
     }
-    names = ("model.safetensors", "config.json")
-    assert calls == [("facebook/sam-vit-base", name, options) for name in names]
-    calls = install(bin=tiny_checkpoint)
+    # Of files that are not there none is asked for.
+    assert calls == [("facebook/sam-vit-base", "model.safetensors", options)]
+    calls = install({"other.pt": tiny_checkpoint}, bin=tiny_checkpoint)
     sam_rlx.load_model("facebook/sam-vit-base")
-    assert [call[1] for call in calls] == [
-        "model.safetensors",
-        "model.safetensors.index.json",
-        "pytorch_model.bin",
-        "config.json",
-    ]
+    assert [call[1] for call in calls] == ["pytorch_model.bin"]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +87,13 @@ def test_the_first_file_that_exists_is_loaded(install: Any, tiny_checkpoint: Pat
         ("RevisionNotFoundError", HubError, "no such revision"),
         ("LocalEntryNotFoundError", HubError, "cached file or a connection"),
         ("HfHubHTTPError", HubError, "expected a file from the hub"),
-        ("EntryNotFoundError", CheckpointError, "pytorch_model.bin"),
+        ("EntryNotFoundError", CheckpointError, "one shard index.*found none"),
     ],
 )
 def test_failures_are_typed(
     install: Any, failure: str, error: type[sam_rlx.SamRlxError], text: str
 ) -> None:
-    install(dict.fromkeys(hub._FILES, failure))
+    install({"model.safetensors": failure})
     with pytest.raises(error, match=text):
         sam_rlx.load_model("owner/name")
 
@@ -171,13 +167,20 @@ def test_a_list_that_breaks_is_an_error_of_the_hub(
         sam_rlx.load_model("owner/name")
 
 
-def test_without_a_connection_the_hub_is_asked_once(install: Any) -> None:
-    missing = dict.fromkeys(("model.safetensors", "pytorch_model.bin"), "LocalEntryNotFoundError")
-    calls = install(missing)
-    with pytest.raises(HubError, match="cached file or a connection"):
+def test_without_a_connection_the_cache_is_looked_into(
+    install: Any, monkeypatch: pytest.MonkeyPatch, tiny_checkpoint: Path
+) -> None:
+    def offline(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("no route")
+
+    calls = install({"sam.pt": tiny_checkpoint, "config.json": "LocalEntryNotFoundError"})
+    monkeypatch.setattr(sys.modules["huggingface_hub"], "list_repo_files", offline)
+    with pytest.raises(HubError, match="no route"):
         sam_rlx.load_model("owner/name")
-    assert [call[2]["local_files_only"] for call in calls] == [False, *[True] * (len(calls) - 1)]
-    assert len(calls) > 1  # files that are in the cache are still found
+    assert calls == []
+    monkeypatch.setattr(hub._Repository, "cached_names", lambda self: ["sam.pt"])
+    assert sam_rlx.load_model("owner/name").family == "sam"
+    assert all(call[2]["local_files_only"] for call in calls)
 
 
 def test_without_the_extra_one_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +197,61 @@ def test_an_existing_path_wins_over_a_hub_id(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert sam_rlx.load_model("owner/name").family == "sam"
+
+
+# ---------------------------------------------------------------- which file it is
+
+FOLDERS = {
+    "the usual name": ["model.safetensors", "pytorch_model.bin", "other.pth"],
+    "another index": ["sam.safetensors.index.json", "a.safetensors", "b.safetensors"],
+    "an index before the older name": ["pytorch_model.bin", "x.safetensors.index.json"],
+    "what a training leaves": ["w.pt", "trainer_state.pt", "mp_rank_00_optim_states.pt"],
+    "one folder inside": ["README.md", "weights/sam.pt", "weights/config.json"],
+    "two levels down": ["a/b/model.safetensors", "a/b/other.bin"],
+    "too deep": ["a/b/c/sam.pt"],
+    "hidden files": ["sam.pt", "._sam.pt"],
+    "a hidden folder": [".cache/x/sam.pt", "config.json"],
+    "several folders": ["checkpoint-1/model.safetensors", "checkpoint-2/model.safetensors"],
+    "beside a folder": ["sam.pt", "old/sam.pt"],
+    "several": ["a.pt", "b.gguf"],
+    "shards without an index": ["x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors"],
+    "parts of a GGUF": ["x-00001-of-00002.gguf", "x-00002-of-00002.gguf"],
+    "an adapter beside a model": ["adapter_config.json", "model.safetensors"],
+    "a distributed checkpoint": ["__0_0.distcp", ".metadata"],
+    "nothing": ["README.md"],
+}
+
+
+@pytest.mark.parametrize("names", FOLDERS.values(), ids=FOLDERS)
+def test_a_repository_is_read_as_a_folder_with_its_files(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"{}")
+
+    def answer(choose: Callable[[], str]) -> tuple[type | None, str]:
+        try:
+            return None, choose()
+        except sam_rlx.SamRlxError as error:
+            text = str(error).partition(": expected ")[2]
+            return type(error), text.replace("prefer", "filename")
+
+    def of_disk() -> str:
+        return _core.resolve_checkpoint(str(tmp_path), "").relative_to(tmp_path).as_posix()
+
+    of_hub = answer(lambda: _core.choose_checkpoint(names, "owner/name", "filename="))
+    assert of_hub == answer(of_disk)
+
+
+def test_files_of_a_folder_inside_come_together(
+    install: Any, tmp_path: Path, tiny_weights: Any
+) -> None:
+    path = tiny.save_safetensors(tmp_path / "one.bin", tiny_weights)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(tiny_weights, "one.bin")}))
+    files = {"a/one.bin": path, f"a/{index.name}": index, "config.json": "HfHubHTTPError"}
+    calls = install(files)
+    assert sam_rlx.load_model("owner/name").source == str(index)
+    assert [call[1] for call in calls] == [f"a/{index.name}", "a/one.bin"]
 
 
 # ---------------------------------------------------------------- other files of a repository
@@ -344,7 +402,7 @@ def test_settings_of_images_come_with_transformers_config(
     calls = install(files)
     sam_rlx.load_model("owner/name")
     names = [call[1] for call in calls]
-    assert names[1:] == ["config.json", "preprocessor_config.json", "processor_config.json"]
+    assert names[1:] == ["config.json", "preprocessor_config.json"]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "sam_tiny.pt"])

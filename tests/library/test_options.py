@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx._internal import options as _options
@@ -150,12 +151,32 @@ def test_integers_have_a_largest_value() -> None:
             _options._as_option("layers", option, value)
 
 
+LEFT_OUT = {
+    "o2o_matching_masklets_enable": "a finding confirms every object that it overlaps",
+    "masklet_confirmation_enable": "an object is shown from its first frame on",
+}
+
+
+@pytest.mark.parametrize(("name", "instead"), LEFT_OUT.items())
+def test_rules_that_are_left_out_are_refused_with_what_holds(name: str, instead: str) -> None:
+    model = sam_rlx.load_model("sam3-nano")
+    frames = np.zeros((1, 8, 8, 3), np.uint8)
+    refused = sam_rlx.VideoPredictor(model, frames=frames, text_options={name: True})
+    with pytest.raises(
+        sam_rlx.UnsupportedError,
+        match=f"text_options.{name}: expected False, found True: {instead}",
+    ):
+        refused.add_text("a cup")
+    off = {name: False, "masklet_confirmation_consecutive_det_thresh": 3}
+    assert sam_rlx.VideoPredictor(model, frames=frames, text_options=off).add_text("a cup")
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"hotstart_delay": -1}, "hotstart_delay: expected at least 0, found -1"),
         ({"new_det_thresh": float("nan")}, "new_det_thresh: expected a finite number, found nan"),
-        ({"max_num_objects": "many"}, "max_num_objects: expected at least 0, found 'many'"),
+        ({"max_num_objects": "many"}, "max_num_objects: expected at least -1, found 'many'"),
         ({"colour": 1}, "expected an option of upstream's video model, found colour"),
     ],
 )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import sam_rlx
-from sam_rlx import CheckpointError, UnsupportedError
+from sam_rlx import CheckpointError, UnsupportedError, _core
 
 pytest.importorskip("transformers", reason="needs transformers")
 pytestmark = pytest.mark.parity
@@ -34,6 +34,11 @@ def compare(parity, testing, name, model, folder):
     for key, value in exact.items():
         more = [each[key] for each in nudged] if value.size < FEW else []
         parity.close(found[key], value, single[key], f"{name}: {key}", more)
+
+
+def test_every_class_of_the_table_is_tried():
+    names = [name for name, _, _ in _core.transformers_classes().values()]
+    assert sorted(names) == sorted(hf.CLASSES)
 
 
 @pytest.mark.parametrize("name", hf.CLASSES)

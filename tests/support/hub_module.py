@@ -47,7 +47,7 @@ def stand_in(files: dict[str, object]) -> tuple[types.ModuleType, types.ModuleTy
         raise getattr(errors, str(found))(f"{found} for {filename}")
 
     def list_repo_files(repo_id: str, **options: Any) -> list[str]:
-        return [name for name, found in files.items() if isinstance(found, Path)]
+        return [name for name, found in files.items() if found != "EntryNotFoundError"]
 
     def scan_cache_dir(cache_dir: Any) -> Any:
         raise errors.CacheNotFound("no cache")

@@ -7,6 +7,7 @@
 #include "loading/config_reader.h"
 #include "loading/hugging_face_config.h"
 #include "loading/preprocessor.h"
+#include "loading/releases.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
@@ -107,12 +108,12 @@ void read_windows(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
 }
 
 std::string release_of(const sam::ImageEncoderConfig& e) {
-  for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
-    const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
+  for (const auto& release : sam::releases()) {
+    const sam::ImageEncoderConfig& known = release.sizes;
     if (known.embed_dim == e.embed_dim && known.depth == e.depth &&
         known.num_heads == e.num_heads && known.window_size == e.window_size &&
         known.global_attn_indexes == e.global_attn_indexes) {
-      return name;
+      return std::string(release.variant);
     }
   }
   return "custom";
@@ -120,11 +121,12 @@ std::string release_of(const sam::ImageEncoderConfig& e) {
 
 // A release has its width alone: a file of that width with other blocks lacks some.
 void check_blocks(const sam::ImageEncoderConfig& e, const std::string& source) {
-  for (const char* name : {"vit_b", "vit_l", "vit_h"}) {
-    const sam::ImageEncoderConfig known = sam::released_config(name).image_encoder;
+  for (const auto& release : sam::releases()) {
+    const sam::ImageEncoderConfig& known = release.sizes;
     if (known.embed_dim != e.embed_dim || known.depth == e.depth) continue;
     fail<CheckpointError>(source + ": image_encoder.blocks",
-                          std::to_string(known.depth) + " blocks, as " + name + " has at width " +
+                          std::to_string(known.depth) + " blocks, as " +
+                              std::string(release.variant) + " has at width " +
                               std::to_string(e.embed_dim),
                           std::to_string(e.depth) + " blocks");
   }
@@ -180,62 +182,55 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
   return config;
 }
 
-// What a folder of transformers says and the tensors, too.
-void compare(HuggingFaceConfig& folder, const sam::SamConfig& told) {
-  const std::string v = folder.kind().vision, h = folder.kind().heads;
-  const sam::ImageEncoderConfig& e = told.image_encoder;
+template <class Io>
+void folder_settings(Io& io, sam::SamConfig& config) {
+  const std::string v = io.kind().vision, h = io.kind().heads;
+  const sam::ImageEncoderConfig& e = config.image_encoder;
   const std::string patch = "image_encoder.patch_embed.proj.weight", block = "image_encoder.blocks";
-  folder.expect(v + "hidden_size", e.embed_dim, patch);
-  folder.expect(v + "patch_size", e.patch_size, patch);
-  folder.expect(v + "image_size", e.img_size, "image_encoder.pos_embed");
-  folder.expect(v + "num_hidden_layers", e.depth, block);
-  folder.expect(v + "num_attention_heads", e.num_heads, block + ".0.attn.rel_pos_h");
-  folder.expect(v + "mlp_dim", e.mlp_dim, block + ".0.mlp.lin1.weight");
-  folder.expect(v + "output_channels", e.out_chans, "image_encoder.neck.0.weight");
-  folder.expect(v + "num_pos_feats", told.prompt_encoder.embed_dim / 2,
-                "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix");
-  folder.expect(h + "prompt_encoder_config.hidden_size", e.out_chans,
-                "image_encoder.neck.0.weight");
-  folder.expect(h + "mask_decoder_config.hidden_size", e.out_chans, "image_encoder.neck.0.weight");
-  folder.expect(h + "prompt_encoder_config.mask_input_channels", told.prompt_encoder.mask_in_chans,
-                "prompt_encoder.mask_downscaling.3.weight");
-  folder.expect(h + "mask_decoder_config.mlp_dim", told.mask_decoder.transformer.mlp_dim,
-                "mask_decoder.transformer.layers.0.mlp.lin1.weight");
-  folder.expect(h + "mask_decoder_config.iou_head_hidden_dim",
-                told.mask_decoder.iou_head_hidden_dim,
-                "mask_decoder.iou_prediction_head.layers.0.weight");
-}
-
-// What has one value here.
-void check_fixed(HuggingFaceConfig& folder, const sam::ImageEncoderConfig& e) {
-  const std::string v = folder.kind().vision, h = folder.kind().heads;
+  io.expect(v + "hidden_size", e.embed_dim, patch);
+  io.expect(v + "patch_size", e.patch_size, patch);
+  io.expect(v + "image_size", e.img_size, "image_encoder.pos_embed");
+  io.expect(v + "num_hidden_layers", e.depth, block);
+  io.expect(v + "num_attention_heads", e.num_heads, block + ".0.attn.rel_pos_h");
+  io.expect(v + "mlp_dim", e.mlp_dim, block + ".0.mlp.lin1.weight");
+  io.expect(v + "output_channels", e.out_chans, "image_encoder.neck.0.weight");
+  io.expect(v + "num_pos_feats", config.prompt_encoder.embed_dim / 2,
+            "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix");
+  io.expect(h + "prompt_encoder_config.hidden_size", e.out_chans, "image_encoder.neck.0.weight");
+  io.expect(h + "mask_decoder_config.hidden_size", e.out_chans, "image_encoder.neck.0.weight");
+  io.expect(h + "prompt_encoder_config.mask_input_channels", config.prompt_encoder.mask_in_chans,
+            "prompt_encoder.mask_downscaling.3.weight");
+  io.expect(h + "mask_decoder_config.mlp_dim", config.mask_decoder.transformer.mlp_dim,
+            "mask_decoder.transformer.layers.0.mlp.lin1.weight");
+  io.expect(h + "mask_decoder_config.iou_head_hidden_dim",
+            config.mask_decoder.iou_head_hidden_dim,
+            "mask_decoder.iou_prediction_head.layers.0.weight");
+  io.fields(config, kHuggingFaceVision, v);
+  io.fields(config, kHuggingFaceHeads, h);
   for (const char* const flag : {"qkv_bias", "use_abs_pos", "use_rel_pos"}) {
-    folder.require_flag(v + flag);
+    io.require(v + flag, true);
   }
-  folder.require(v + "hidden_act", "gelu");
-  folder.require(h + "prompt_encoder_config.image_size", e.img_size);
-  folder.require(h + "prompt_encoder_config.patch_size", e.patch_size);
-  folder.require(h + "prompt_encoder_config.num_point_embeddings", 4);
-  folder.require(h + "prompt_encoder_config.hidden_act", "gelu");
-  folder.require(h + "mask_decoder_config.hidden_act", "relu");
-  folder.require_epsilon(v + "layer_norm_eps", 1e-6);
-  folder.require_epsilon(h + "prompt_encoder_config.layer_norm_eps", 1e-6);
-  folder.require_epsilon(h + "mask_decoder_config.layer_norm_eps", 1e-5);
+  io.require(v + "hidden_act", "gelu");
+  io.require(h + "prompt_encoder_config.image_size", e.img_size);
+  io.require(h + "prompt_encoder_config.patch_size", e.patch_size);
+  io.require(h + "prompt_encoder_config.num_point_embeddings", 4);
+  io.require(h + "prompt_encoder_config.hidden_act", "gelu");
+  io.require(h + "mask_decoder_config.hidden_act", "relu");
+  io.require_epsilon(v + "layer_norm_eps", 1e-6);
+  io.require_epsilon(h + "prompt_encoder_config.layer_norm_eps", 1e-6);
+  io.require_epsilon(h + "mask_decoder_config.layer_norm_eps", 1e-5);
 }
 
-sam::SamConfig config_from_folder(HuggingFaceConfig& folder, const StateDict& state_dict) {
+sam::SamConfig config_from_folder(const FolderReader& folder, const StateDict& state_dict) {
   sam::SamConfig config = sizes_of(state_dict);
-  compare(folder, config);
-  folder.read(config, kHuggingFaceVision, folder.kind().vision);
-  folder.read(config, kHuggingFaceHeads, folder.kind().heads);
+  folder_settings(folder, config);
   config.variant = release_of(config.image_encoder);
-  check_fixed(folder, config.image_encoder);
-  finish(config, HuggingFaceConfig::kWhere);
+  finish(config, FolderReader::kWhere);
   return config;
 }
 
 sam::SamConfig found_config(const StateDict& state_dict) {
-  if (auto folder = HuggingFaceConfig::in(state_dict, "sam")) {
+  if (const auto folder = FolderReader::in(state_dict, "sam")) {
     return config_from_folder(*folder, state_dict);
   }
   const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
@@ -245,18 +240,15 @@ sam::SamConfig found_config(const StateDict& state_dict) {
 
 }  // namespace
 
-HuggingFaceConfig sam_folder_config(const sam::SamConfig& config) {
-  HuggingFaceConfig folder("sam");
+Json sam_folder_config(sam::SamConfig config) {
   constexpr std::int64_t kHeadDepth = 3;
   if (config.mask_decoder.iou_head_depth != kHeadDepth) {
     fail<UnsupportedError>("layers of the IoU head", "3, as transformers' classes have fixed",
                            std::to_string(config.mask_decoder.iou_head_depth));
   }
-  folder.write(config, kHuggingFaceVision, folder.kind().vision);
-  folder.write(config, kHuggingFaceHeads, folder.kind().heads);
-  compare(folder, config);
-  check_fixed(folder, config.image_encoder);
-  return folder;
+  FolderWriter folder("sam");
+  folder_settings(folder, config);
+  return folder.json();
 }
 
 sam::SamConfig sam_config_of(const StateDict& state_dict,
@@ -267,12 +259,12 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
                                  .scale = 255.0,
                                  .side = found.image_encoder.img_size});
   if (!variant || *variant == found.variant) return found;
-  const sam::SamConfig asked = sam::released_config(*variant);
+  const sam::ImageEncoderConfig& asked = release_named(sam::releases(), *variant).sizes;
   const TensorEntry& patch =
       required_tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
   fail<CheckpointError>(
       "variant " + *variant + ": " + patch.name,
-      "width " + std::to_string(asked.image_encoder.embed_dim),
+      "width " + std::to_string(asked.embed_dim),
       "width " + std::to_string(patch.dims[0]) + " (the file is " + printable(found.variant) + ")");
 }
 

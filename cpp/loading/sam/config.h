@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/json.h"
 #include "checkpoint/state_dict.h"
-#include "loading/hugging_face_config.h"
 #include "models/sam/config.h"
 
 namespace sam_rlx {
@@ -17,6 +17,6 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
                              const std::optional<std::string>& variant);
 
 // The settings that transformers' SamModel asks for.
-HuggingFaceConfig sam_folder_config(const sam::SamConfig& config);
+Json sam_folder_config(sam::SamConfig config);
 
 }  // namespace sam_rlx

@@ -133,8 +133,14 @@ const Family& sam_family() {
             rename_to_hugging_face(state_dict, kSamRows);
           },
       .info_of = info_of,
+      .releases = [] { return rows_of(sam::releases()); },
+      .released_config =
+          [] {
+            sam::SamConfig config;
+            config.image_encoder = sam::releases().front().sizes;
+            return NetworkConfig(config);
+          },
       .release_of = [](const NetworkConfig& config) { return info_of(config).variant; },
-      .source = "https://github.com/facebookresearch/segment-anything",
       .resize = "longest-pil",
       .pixel_scale = 255.0,
       .defaults = {.pred_iou_thresh = 0.88},

@@ -1,19 +1,20 @@
 #include "loading/sam2/config.h"
 
 #include <algorithm>
+#include <array>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
 #include "loading/hugging_face_config.h"
 #include "loading/preprocessor.h"
+#include "loading/releases.h"
 #include "loading/sam2/heads_config.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {
 namespace {
 
-constexpr const char* kReleased[] = {"hiera_t", "hiera_s", "hiera_b+", "hiera_l"};
 constexpr const char* kTrunk = "image_encoder.trunk.";
 constexpr const char* kNeck = "image_encoder.neck.";
 
@@ -131,11 +132,11 @@ bool same_shapes(const sam2::ImageEncoderConfig& a, const sam2::ImageEncoderConf
 
 // The release that has these sizes at any image size, else "custom".
 std::string released_name(const sam2::ImageEncoderConfig& found) {
-  for (const char* const name : kReleased) {
-    sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
+  for (const auto& release : sam2::releases()) {
+    sam2::ImageEncoderConfig known = release.sizes;
     known.trunk.image_size = found.trunk.image_size;
     if (found.trunk == known.trunk && found.neck == known.neck && found.scalp == known.scalp) {
-      return name;
+      return std::string(release.variant);
     }
   }
   return "custom";
@@ -143,9 +144,8 @@ std::string released_name(const sam2::ImageEncoderConfig& found) {
 
 // The image encoder of the release with these shapes, if there is one.
 std::optional<sam2::ImageEncoderConfig> release_of_shapes(const sam2::ImageEncoderConfig& found) {
-  for (const char* const name : kReleased) {
-    const sam2::ImageEncoderConfig known = sam2::released_image_encoder(name);
-    if (same_shapes(found, known)) return known;
+  for (const auto& release : sam2::releases()) {
+    if (same_shapes(found, release.sizes)) return release.sizes;
   }
   return std::nullopt;
 }
@@ -198,86 +198,81 @@ std::vector<std::int64_t> stage_widths(const sam2::HieraConfig& trunk) {
   return widths;
 }
 
-// What the tensors tell, too.
-void compare(HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& told) {
-  const std::string v = folder.kind().vision, b = v + "backbone_config.", trunk = kTrunk;
-  const auto list = [](const auto& values) {
-    Json::Array result;
-    for (const std::int64_t value : values) result.emplace_back(value);
-    return Json(std::move(result));
-  };
-  folder.expect(b + "hidden_size", told.trunk.embed_dim, trunk + "patch_embed.proj.weight");
-  folder.expect(b + "blocks_per_stage", list(told.trunk.stages), trunk + "blocks");
-  folder.expect(b + "window_positional_embedding_background_size",
-                list(told.trunk.window_pos_embed_bkg_spatial_size), trunk + "pos_embed");
-  folder.expect(v + "fpn_hidden_size", told.neck.d_model, std::string(kNeck) + "convs");
-  folder.expect(v + "backbone_channel_list", list(told.neck.backbone_channel_list),
-                std::string(kNeck) + "convs");
-}
-
-// What has one value here.
-void check_fixed(HuggingFaceConfig& folder, const sam2::ImageEncoderConfig& c) {
-  const std::string v = folder.kind().vision, b = v + "backbone_config.";
-  folder.require(b + "embed_dim_per_stage", stage_widths(c.trunk));
-  folder.require(b + "num_attention_heads_per_stage", c.trunk.stage_heads());
+template <class Io>
+void folder_settings(Io& io, sam2::Sam2Config& config) {
+  sam2::ImageEncoderConfig& encoder = config.image_encoder;
+  sam2::HieraConfig& t = encoder.trunk;
+  const std::string v = io.kind().vision, b = v + "backbone_config.", trunk = kTrunk;
+  const std::string neck = std::string(kNeck) + "convs", heads = "num_attention_heads_per_stage";
+  io.expect(b + "hidden_size", t.embed_dim, trunk + "patch_embed.proj.weight");
+  io.expect(b + "blocks_per_stage", t.stages, trunk + "blocks");
+  io.expect(b + "window_positional_embedding_background_size", t.window_pos_embed_bkg_spatial_size,
+            trunk + "pos_embed");
+  io.expect(v + "fpn_hidden_size", encoder.neck.d_model, neck);
+  io.expect(v + "backbone_channel_list", encoder.neck.backbone_channel_list, neck);
+  io.fields(config, kHuggingFaceVision, v);
+  io.fields(config, kHuggingFaceSide, io.kind().heads);
+  std::vector<std::int64_t> stage_heads = t.stage_heads();
+  io.value(b + heads, stage_heads);
+  if (!stage_heads.empty()) t.num_heads = stage_heads.front();
+  io.check(config);
+  encoder.neck.backbone_channel_list = channel_list(t);
+  io.require(b + "embed_dim_per_stage", stage_widths(t));
+  io.require(b + heads, t.stage_heads());
   const auto require_square = [&](const char* key, std::int64_t side) {
-    folder.require(b + key, std::vector<std::int64_t>{side, side});
+    io.require(b + key, std::array{side, side});
   };
   require_square("patch_kernel_size", 7);
   require_square("patch_stride", sam2::HieraConfig::kPatchStride);
   require_square("patch_padding", 3);
   require_square("query_stride", 2);
-  folder.require(b + "hidden_act", "gelu");
-  folder.require_epsilon(b + "layer_norm_eps", 1e-6);
-  folder.require(v + "fpn_kernel_size", 1);
-  folder.require(v + "fpn_stride", 1);
-  folder.require(v + "fpn_padding", std::int64_t{0});
-  folder.require(v + "num_feature_levels", c.num_levels());
+  io.require(b + "hidden_act", "gelu");
+  io.require_epsilon(b + "layer_norm_eps", 1e-6);
+  io.require(v + "fpn_kernel_size", 1);
+  io.require(v + "fpn_stride", 1);
+  io.require(v + "fpn_padding", 0);
+  io.require(v + "num_feature_levels", encoder.num_levels());
 }
 
-sam2::Sam2Config config_from_folder(HuggingFaceConfig& folder, const StateDict& state_dict) {
+sam2::Sam2Config config_from_folder(const FolderReader& folder, const StateDict& state_dict) {
   const sam2::ImageEncoderConfig told = config_from_shapes(state_dict);
-  compare(folder, told);
   sam2::Sam2Config config;
   sam2::ImageEncoderConfig& encoder = config.image_encoder;
   encoder = release_of_shapes(told).value_or(encoder);
   encoder.trunk.embed_dim = told.trunk.embed_dim;
   encoder.trunk.stages = told.trunk.stages;
+  encoder.trunk.window_pos_embed_bkg_spatial_size = told.trunk.window_pos_embed_bkg_spatial_size;
   encoder.neck.d_model = told.neck.d_model;
-  folder.read(config, kHuggingFaceVision, folder.kind().vision);
-  folder.read(config, kHuggingFaceSide, folder.kind().heads);
-  std::vector<std::int64_t> heads = encoder.trunk.stage_heads();
-  folder.read(folder.kind().vision + std::string("backbone_config.num_attention_heads_per_stage"),
-              heads);
-  if (!heads.empty()) encoder.trunk.num_heads = heads.front();
-  visit_fields(config, CheckFields{HuggingFaceConfig::kWhere});
-  encoder.neck.backbone_channel_list = channel_list(encoder.trunk);
-  check_fixed(folder, encoder);
+  encoder.neck.backbone_channel_list = told.neck.backbone_channel_list;
+  folder_settings(folder, config);
   if (!trunk_fits(encoder.trunk) || !neck_fits(encoder)) {
-    fail<CheckpointError>(HuggingFaceConfig::kWhere, "sizes that divide each other as in SAM 2",
+    fail<CheckpointError>(FolderReader::kWhere, "sizes that divide each other as in SAM 2",
                           sizes_text_of(encoder));
   }
   config.variant = released_name(encoder);
-  read_heads_settings(folder, config.heads);
   return config;
 }
 
 // ---------------------------------------------------------------- decoder and memory
 
-// All but the heads of the decoder, which the caller has set, is in the tensors.
-void read_sam2_heads(const StateDict& state_dict, bool has_config, sam2::Sam2Config& config) {
+// All but the settings of a folder is in the tensors.
+void read_sam2_heads(const StateDict& state_dict, const std::optional<FolderReader>& folder,
+                     sam2::Sam2Config& config) {
   sam2::HeadsConfig& heads = config.heads;
   const HeadsNames names{.prefix = "",
                          .memory_attention = "memory_attention.",
                          .memory_encoder = "memory_encoder.",
                          .first_linear = "mlp.layers.0."};
   read_heads(state_dict, names, heads);
-  if (!has_config) check_released_heads(heads, names, state_dict.source);
+  if (!state_dict.metadata.contains("config")) {
+    check_released_heads(heads, names, state_dict.source);
+  }
   heads.memory_encoder.total_stride = heads.base.backbone_stride;
   heads.base.no_obj_embed_spatial = state_dict.contains("no_obj_embed_spatial");
   heads.base.add_tpos_enc_to_obj_ptrs = state_dict.contains("obj_ptr_tpos_proj.weight");
   heads.memory_bank.use_signed_tpos_enc_to_obj_ptrs = heads.base.add_tpos_enc_to_obj_ptrs;
   config.set_image_size(config.image_encoder.trunk.image_size);
+  if (folder) read_heads_settings(*folder, heads);
 
   const sam2::ImageEncoderConfig& encoder = config.image_encoder;
   // The decoder takes three maps, each half as large as the one before.
@@ -299,34 +294,30 @@ sam2::Sam2Config config_without_folder(const StateDict& state_dict) {
 
 }  // namespace
 
-HuggingFaceConfig sam2_folder_config(const sam2::Sam2Config& config) {
-  HuggingFaceConfig folder(config.heads.memory ? "sam2_video" : "sam2");
+Json sam2_folder_config(sam2::Sam2Config config) {
+  FolderWriter folder(config.heads.memory ? "sam2_video" : "sam2");
   const std::string vision = folder.kind().vision;
-  folder.set(vision + "model_type", Json(std::string("sam2_vision_model")));
-  folder.set(vision + "backbone_config.model_type", Json(std::string("sam2_hiera_det_model")));
-  folder.write(config, kHuggingFaceVision, vision);
-  folder.write(config, kHuggingFaceSide, folder.kind().heads);
-  compare(folder, config.image_encoder);
-  check_fixed(folder, config.image_encoder);
+  folder.value(vision + "model_type", "sam2_vision_model");
+  folder.value(vision + "backbone_config.model_type", "sam2_hiera_det_model");
+  folder_settings(folder, config);
   write_heads_settings(folder, config.heads);
-  return folder;
+  return folder.json();
 }
 
 sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant) {
-  std::optional<HuggingFaceConfig> folder = HuggingFaceConfig::in(state_dict, "sam2");
+  const std::optional<FolderReader> folder = FolderReader::in(state_dict, "sam2");
   sam2::Sam2Config found =
       folder ? config_from_folder(*folder, state_dict) : config_without_folder(state_dict);
   if (!state_dict.metadata.contains("variant")) found.variant = released_name(found.image_encoder);
-  read_sam2_heads(state_dict, state_dict.metadata.contains("config"), found);
-  if (folder) check_heads_settings(*folder, found.heads);
+  read_sam2_heads(state_dict, folder, found);
   read_preprocessor(
       state_dict,
       {.mean = found.pixel_mean, .std = found.pixel_std, .side = found.heads.base.image_size});
   // Only the memory tells the version.
   found.version = !found.heads.memory ? "2" : found.heads.base.no_obj_embed_spatial ? "2.1" : "2.0";
   if (!variant || *variant == found.variant) return found;
-  const sam2::HieraConfig asked = sam2::released_image_encoder(*variant).trunk;
+  const sam2::HieraConfig& asked = release_named(sam2::releases(), *variant).sizes.trunk;
   fail<CheckpointError>(
       "variant " + *variant + ": " + kTrunk + "blocks",
       "width " + std::to_string(asked.embed_dim) + ", blocks per stage " + list_text(asked.stages),

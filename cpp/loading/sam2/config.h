@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/json.h"
 #include "checkpoint/state_dict.h"
-#include "loading/hugging_face_config.h"
 #include "models/sam2/config.h"
 
 namespace sam_rlx {
@@ -19,6 +19,6 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant);
 
 // The settings that transformers' Sam2VideoModel asks for, or Sam2Model where there is no memory.
-HuggingFaceConfig sam2_folder_config(const sam2::Sam2Config& config);
+Json sam2_folder_config(sam2::Sam2Config config);
 
 }  // namespace sam_rlx

@@ -194,11 +194,9 @@ ModelInfo info_of(const NetworkConfig& any) {
 // "2.1/tiny".
 std::string release_of(const NetworkConfig& any) {
   const auto& config = std::get<sam2::Sam2Config>(any);
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"hiera_t", "tiny"}, {"hiera_s", "small"}, {"hiera_b+", "base_plus"}, {"hiera_l", "large"}};
   std::string name = config.variant;
-  for (const auto& [variant, long_name] : kNames) {
-    if (config.variant == variant) name = long_name;
+  for (const Release& release : sam2::releases()) {
+    if (release.variant == config.variant) name = release.name;
   }
   return config.version + "/" + name;
 }
@@ -232,8 +230,9 @@ const Family& sam2_family() {
             join_points(state_dict, "prompt_encoder.");
           },
       .info_of = info_of,
+      .releases = [] { return rows_of(sam2::releases()); },
+      .released_config = [] { return NetworkConfig(sam2::Sam2Config()); },
       .release_of = release_of,
-      .source = "https://github.com/facebookresearch/sam2",
       .resize = "square-float-antialias",
       .defaults = {.clamps_low_res_masks = true, .refines_masks = true, .fill_hole_area = 8},
       .session = {.resizes = {.clip_decoder = true}},

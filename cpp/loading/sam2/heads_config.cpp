@@ -33,17 +33,8 @@ constexpr KeyRow kHeadNames[] = {
     {"base.multimask_max_pt_num", "multimask_max_pt_num"},
 };
 
-bool has_memory(const StateDict& state_dict, const HeadsNames& names) {
-  const std::array begins{names.prefix + "maskmem_tpos_enc", names.prefix + names.memory_attention,
-                          names.prefix + names.memory_encoder};
-  const auto& tensors = state_dict.tensors();
-  return std::any_of(tensors.begin(), tensors.end(), [&](const TensorEntry& entry) {
-    return std::any_of(begins.begin(), begins.end(),
-                       [&](const std::string& begin) { return entry.name.starts_with(begin); });
-  });
-}
-
-void compare_decoder(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+template <class Io>
+void decoder_settings(Io& folder, const sam2::HeadsConfig& heads) {
   const std::string d = folder.kind().heads + std::string("mask_decoder_config.");
   const std::string p = folder.kind().heads + std::string("prompt_encoder_config.");
   const sam2::MaskDecoderConfig& decoder = heads.mask_decoder;
@@ -67,7 +58,8 @@ void compare_decoder(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) 
   folder.require_epsilon(p + "layer_norm_eps", 1e-6);
 }
 
-void compare_memory(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+template <class Io>
+void memory_settings(Io& folder, const sam2::HeadsConfig& heads) {
   const std::string h = folder.kind().heads;
   const std::int64_t width = heads.hidden_dim();
   const std::string_view layers = "memory_attention.layers", encoder = "memory_encoder";
@@ -77,10 +69,10 @@ void compare_memory(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
   folder.expect(h + "memory_attention_feed_forward_hidden_size",
                 heads.memory_attention.dim_feedforward, layers);
   folder.expect(h + "memory_fuser_num_layers", heads.memory_encoder.fuser_layers, encoder);
-  folder.expect(h + "enable_occlusion_spatial_embedding", Json(heads.base.no_obj_embed_spatial),
+  folder.expect(h + "enable_occlusion_spatial_embedding", heads.base.no_obj_embed_spatial,
                 "no_obj_embed_spatial");
   folder.expect(h + "enable_temporal_pos_encoding_for_object_pointers",
-                Json(heads.base.add_tpos_enc_to_obj_ptrs), "obj_ptr_tpos_proj.weight");
+                heads.base.add_tpos_enc_to_obj_ptrs, "obj_ptr_tpos_proj.weight");
   for (const char* const key : {"memory_attention_hidden_size", "memory_encoder_hidden_size",
                                 "mask_downsampler_embed_dim", "memory_fuser_embed_dim"}) {
     folder.require(h + key, width);
@@ -97,7 +89,31 @@ void compare_memory(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
   folder.require(h + "memory_fuser_kernel_size", 7);
   folder.require(h + "memory_fuser_padding", 3);
   folder.require(h + "memory_fuser_hidden_act", "gelu");
-  folder.require_flag(h + "multimask_output_in_sam");
+  folder.require(h + "multimask_output_in_sam", true);
+}
+
+template <class Io>
+void heads_settings(Io& folder, sam2::HeadsConfig& heads) {
+  decoder_settings(folder, heads);
+  if (heads.memory) memory_settings(folder, heads);
+  const std::string v = folder.kind().vision, h = folder.kind().heads;
+  folder.fields(heads, kHeadNames, h);
+  const std::int64_t side = heads.base.image_size, g = heads.base.grid();
+  folder.require(h + "prompt_encoder_config.image_size", side);
+  folder.require(h + "prompt_encoder_config.patch_size", heads.base.backbone_stride);
+  folder.require(h + "image_size", side);
+  folder.require(h + "memory_attention_rope_feat_sizes", std::array{g, g});
+  folder.require(v + "backbone_feature_sizes", feature_sizes(g));
+}
+
+bool has_memory(const StateDict& state_dict, const HeadsNames& names) {
+  const std::array begins{names.prefix + "maskmem_tpos_enc", names.prefix + names.memory_attention,
+                          names.prefix + names.memory_encoder};
+  const auto& tensors = state_dict.tensors();
+  return std::any_of(tensors.begin(), tensors.end(), [&](const TensorEntry& entry) {
+    return std::any_of(begins.begin(), begins.end(),
+                       [&](const std::string& begin) { return entry.name.starts_with(begin); });
+  });
 }
 
 // Whether a head has more than its first layer.
@@ -152,36 +168,20 @@ void read_heads(const StateDict& state_dict, const HeadsNames& names, sam2::Head
   if (heads.memory) read_memory(state_dict, names, heads);
 }
 
-void read_heads_settings(const HuggingFaceConfig& folder, sam2::HeadsConfig& heads) {
-  folder.read(heads, kHeadNames, folder.kind().heads);
+std::vector<std::array<std::int64_t, 2>> feature_sizes(std::int64_t grid) {
+  return {{4 * grid, 4 * grid}, {2 * grid, 2 * grid}, {grid, grid}};
 }
 
-Json feature_sizes(std::int64_t grid) {
-  Json::Array sides;
-  for (const std::int64_t scale : {4, 2, 1}) {
-    sides.push_back(Json(Json::Array{Json(scale * grid), Json(scale * grid)}));
-  }
-  return Json(std::move(sides));
-}
-
-void check_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+void read_heads_settings(const FolderReader& folder, sam2::HeadsConfig& heads) {
   const HuggingFaceClass& kind = folder.kind();
   if (kind.memory && !heads.memory) {
     fail<CheckpointError>("config.json: model_type", "a class without memory, as the tensors are",
                           quoted(kind.model_type));
   }
-  compare_decoder(folder, heads);
-  if (heads.memory) compare_memory(folder, heads);
-  const std::string v = kind.vision, h = kind.heads;
-  const std::int64_t side = heads.base.image_size, g = heads.base.grid();
-  folder.require(h + "prompt_encoder_config.image_size", side);
-  folder.require(h + "prompt_encoder_config.patch_size", heads.base.backbone_stride);
-  folder.require(h + "image_size", side);
-  folder.require(h + "memory_attention_rope_feat_sizes", std::vector<std::int64_t>{g, g});
-  folder.require(v + "backbone_feature_sizes", feature_sizes(g));
+  heads_settings(folder, heads);
 }
 
-void write_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads) {
+void write_heads_settings(FolderWriter& folder, sam2::HeadsConfig heads) {
   const auto fixed = [&](const char* what, std::int64_t expected, std::int64_t found) {
     if (expected == found) return;
     fail<UnsupportedError>(what, std::to_string(expected) + ", as transformers' classes have fixed",
@@ -197,11 +197,9 @@ void write_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& he
     fixed("layers of the object pointer", kHeadDepth,
           heads.base.use_mlp_for_obj_ptr_proj ? kHeadDepth : 1);
   }
-  folder.write(heads, kHeadNames, folder.kind().heads);
-  check_heads_settings(folder, heads);
+  heads_settings(folder, heads);
   if (heads.memory) {
-    folder.set(folder.kind().heads + std::string("rope_parameters.rope_type"),
-               Json(std::string("axial")));
+    folder.value(folder.kind().heads + std::string("rope_parameters.rope_type"), "axial");
   }
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "checkpoint/state_dict.h"
 #include "loading/hugging_face_config.h"
@@ -16,15 +19,13 @@ struct HeadsNames {
   std::string first_linear;  // of the two-way transformer's MLPs
 };
 
-// Settings of the heads that no tensor tells, from a folder of transformers.
-void read_heads_settings(const HuggingFaceConfig& folder, sam2::HeadsConfig& heads);
-// Compares what the folder says with `heads`, which read_heads has made, and with what the image
-// encoder asks for: its maps are for the sides in heads.base.
-void check_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads);
+// Settings of the heads in a folder of transformers, for `heads` as read_heads has made them and
+// for the maps of the image encoder: those that no tensor tells are set, the others compared.
+void read_heads_settings(const FolderReader& folder, sam2::HeadsConfig& heads);
+// The same for a folder to write. Raises UnsupportedError for what transformers' classes fix.
+void write_heads_settings(FolderWriter& folder, sam2::HeadsConfig heads);
 // Sides of the three maps that an image encoder gives to the heads, as its config has them.
-Json feature_sizes(std::int64_t grid);
-// Both for a folder to write. Raises UnsupportedError for what transformers' classes have fixed.
-void write_heads_settings(HuggingFaceConfig& folder, const sam2::HeadsConfig& heads);
+std::vector<std::array<std::int64_t, 2>> feature_sizes(std::int64_t grid);
 
 // Sizes of decoder and memory, all but the heads of the decoder's attention, from the tensors.
 // Without any tensor of the memory there is none. Raises CheckpointError when one that tells a size

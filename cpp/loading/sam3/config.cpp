@@ -11,6 +11,7 @@
 #include "loading/config_reader.h"
 #include "loading/hugging_face_config.h"
 #include "loading/preprocessor.h"
+#include "loading/releases.h"
 #include "loading/sam2/heads_config.h"
 #include "loading/sam3/names.h"
 #include "loading/sizes_text.h"
@@ -18,7 +19,6 @@
 namespace sam_rlx {
 namespace {
 
-constexpr const char* kReleased = "sam3";
 constexpr std::string_view kTracker = "tracker.";
 constexpr std::int64_t kMaxGrid = 512;
 // What the tracker does not need.
@@ -121,10 +121,12 @@ std::string sizes_text(const sam3::Sam3Config& c) {
          " and " + std::to_string(c.detector.decoder_layers) + " layers";
 }
 
+std::string released_variant() { return std::string(sam3::releases().front().variant); }
+
 // The sizes of the release, of the parts that the file has.
 sam3::Sam3Config released_parts(const StateDict& state_dict) {
   sam3::Sam3Config config;
-  config.variant = kReleased;
+  config.variant = released_variant();
   config.has_detector = has_detector(state_dict);
   return config;
 }
@@ -175,7 +177,8 @@ constexpr KeyRow kHuggingFaceDetector[] = {
 };
 
 // What the tensors tell, too.
-void compare(HuggingFaceConfig& folder, const StateDict& state_dict) {
+template <class Io>
+void told_settings(Io& folder, const StateDict& state_dict) {
   const std::string backbone = "detector.backbone.", trunk = backbone + "vision_backbone.trunk.";
   const auto compare_size = [&](const std::string& key, const std::string& name, std::size_t rank,
                                 std::size_t axis) {
@@ -203,11 +206,12 @@ void compare(HuggingFaceConfig& folder, const StateDict& state_dict) {
 }
 
 // What has one value here.
-void check_fixed(HuggingFaceConfig& folder, const sam3::Sam3Config& config) {
+template <class Io>
+void fixed_settings(Io& folder, const sam3::Sam3Config& config) {
   const std::string v = folder.kind().vision, b = v + "backbone_config.";
   folder.require(b + "hidden_act", "gelu");
   folder.require_none(b + "layer_scale_init_value");
-  folder.require(b + "rope_parameters.rope_theta", Json(double{sam3::ViTConfig::kRopeTheta}));
+  folder.require(b + "rope_parameters.rope_theta", sam3::ViTConfig::kRopeTheta);
   folder.require_epsilon(b + "layer_norm_eps", 1e-5);
   if (folder.kind().detector == nullptr || !config.has_detector) return;
   const std::string d = folder.kind().detector;
@@ -234,22 +238,28 @@ double mlp_ratio(std::int64_t mlp_dim, std::int64_t embed_dim) {
   return exact ? ratio : std::nextafter(ratio, std::numeric_limits<double>::infinity());
 }
 
-sam3::Sam3Config config_from_folder(HuggingFaceConfig& folder, const StateDict& state_dict) {
+template <class Io>
+void folder_settings(Io& folder, const StateDict& state_dict, sam3::Sam3Config& config) {
   const std::string v = folder.kind().vision;
-  compare(folder, state_dict);
-  sam3::Sam3Config config = released_parts(state_dict);
-  folder.read(config, kHuggingFaceVision, v);
+  sam3::ViTConfig& trunk = config.vision.trunk;
+  told_settings(folder, state_dict);
+  std::int64_t mlp_dim = trunk.mlp_dim();
+  folder.fields(config, kHuggingFaceVision, v);
   if (folder.kind().detector != nullptr) {
-    folder.read(config, kHuggingFaceDetector, folder.kind().detector);
+    folder.fields(config, kHuggingFaceDetector, folder.kind().detector);
   }
-  std::int64_t mlp_dim = sam3::ViTConfig().mlp_dim();
-  folder.read(v + "backbone_config.intermediate_size", mlp_dim);
-  config.vision.trunk.mlp_ratio = mlp_ratio(mlp_dim, config.vision.trunk.embed_dim);
-  visit_fields(config, CheckFields{HuggingFaceConfig::kWhere});
-  check_fixed(folder, config);
-  check_sizes(config, HuggingFaceConfig::kWhere);
+  folder.value(v + "backbone_config.intermediate_size", mlp_dim);
+  trunk.mlp_ratio = mlp_ratio(mlp_dim, trunk.embed_dim);
+  folder.check(config);
+  fixed_settings(folder, config);
+}
+
+sam3::Sam3Config config_from_folder(const FolderReader& folder, const StateDict& state_dict) {
+  sam3::Sam3Config config = released_parts(state_dict);
+  folder_settings(folder, state_dict, config);
+  check_sizes(config, FolderReader::kWhere);
   const bool released = sizes_text(config) == sizes_text(released_parts(state_dict));
-  config.variant = released ? kReleased : "custom";
+  config.variant = released ? released_variant() : "custom";
   return config;
 }
 
@@ -270,13 +280,11 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
 }
 
-void read_tracker(const StateDict& state_dict, std::optional<HuggingFaceConfig>& folder,
+void read_tracker(const StateDict& state_dict, const std::optional<FolderReader>& folder,
                   sam3::Sam3Config& config) {
   if (!any_begins_with(state_dict, kTracker)) return;
   config.vision.neck.add_sam2_neck = true;
   sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
-  const bool has_settings = folder && folder->kind().heads != nullptr;
-  if (has_settings) read_heads_settings(*folder, heads);
   const HeadsNames names{.prefix = std::string(kTracker),
                          .memory_attention = "transformer.encoder.",
                          .memory_encoder = "maskmem_backbone.",
@@ -285,18 +293,18 @@ void read_tracker(const StateDict& state_dict, std::optional<HuggingFaceConfig>&
   if (!state_dict.metadata.contains("config")) {
     check_released_heads(heads, names, state_dict.source);
   }
+  if (folder && folder->kind().heads != nullptr) read_heads_settings(*folder, heads);
   visit_fields(heads, CheckFields{state_dict.source}, "tracker.");
   if (!heads_fit(heads, config.vision.neck.d_model)) {
     fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3",
                           sizes_text_of(heads));
   }
-  if (has_settings) check_heads_settings(*folder, heads);
   config.tracker = heads;
 }
 
 }  // namespace
 
-HuggingFaceConfig sam3_folder_config(const StateDict& state_dict, const sam3::Sam3Config& config) {
+Json sam3_folder_config(const StateDict& state_dict, sam3::Sam3Config config) {
   const bool memory = config.tracker && config.tracker->memory;
   if (config.has_detector && config.tracker && !memory) {
     fail<UnsupportedError>(state_dict.source, "parts of one class of transformers",
@@ -304,38 +312,33 @@ HuggingFaceConfig sam3_folder_config(const StateDict& state_dict, const sam3::Sa
   }
   const char* const alone = memory ? "sam3_tracker_video" : "sam3_tracker";
   const char* const whole = config.tracker ? "sam3_video" : "sam3";
-  HuggingFaceConfig folder(config.has_detector ? whole : alone);
-  const auto set_type = [&](const std::string& key, const char* type) {
-    folder.set(key + "model_type", Json(std::string(type)));
-  };
+  FolderWriter folder(config.has_detector ? whole : alone);
   const std::string vision = folder.kind().vision;
-  set_type(vision, "sam3_vision_model");
-  set_type(vision + "backbone_config.", "sam3_vit_model");
-  folder.write(config, kHuggingFaceVision, vision);
-  compare(folder, state_dict);
-  check_fixed(folder, config);
-  folder.require(vision + "backbone_feature_sizes", feature_sizes(config.vision.trunk.grid()));
+  folder.value(vision + "model_type", "sam3_vision_model");
+  folder.value(vision + "backbone_config.model_type", "sam3_vit_model");
+  folder_settings(folder, state_dict, config);
+  folder.value(vision + "backbone_feature_sizes", feature_sizes(config.vision.trunk.grid()));
   if (config.has_detector) {
     const std::string detector = folder.kind().detector;
-    set_type(detector, "sam3");
-    set_type(detector + "text_config.", "clip_text_model");
-    folder.write(config, kHuggingFaceDetector, detector);
+    folder.value(detector + "model_type", "sam3");
+    folder.value(detector + "text_config.model_type", "clip_text_model");
     if (const TensorEntry* const entry = state_dict.find(kTextProjection)) {
-      folder.set(detector + "text_config.projection_dim", Json(size_of(*entry, 1)));
+      folder.value(detector + "text_config.projection_dim", size_of(*entry, 1));
     }
   }
   if (config.tracker) write_heads_settings(folder, *config.tracker);
   if (config.tracker && config.has_detector) {
     // The tracker has a copy of the trunk's settings.
-    set_type(folder.kind().heads, "sam3_tracker_video");
-    folder.copy(vision, folder.kind().heads + std::string("vision_config."));
+    const std::string tracker = folder.kind().heads;
+    folder.value(tracker + "model_type", "sam3_tracker_video");
+    folder.copy(vision, tracker + "vision_config.");
   }
-  return folder;
+  return folder.json();
 }
 
 sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
                                 const std::optional<std::string>& variant) {
-  std::optional<HuggingFaceConfig> folder = HuggingFaceConfig::in(state_dict, "sam3");
+  const std::optional<FolderReader> folder = FolderReader::in(state_dict, "sam3");
   sam3::Sam3Config found =
       folder ? config_from_folder(*folder, state_dict) : config_without_folder(state_dict);
   read_optional_parts(state_dict, found);
@@ -343,14 +346,14 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
   const bool named =
       !state_dict.metadata.contains("config") || state_dict.metadata.contains("variant");
   if (!named && sizes_text(found) == sizes_text(released_parts(state_dict))) {
-    found.variant = kReleased;
+    found.variant = released_variant();
   }
   read_tracker(state_dict, folder, found);
   read_preprocessor(
       state_dict,
       {.mean = found.pixel_mean, .std = found.pixel_std, .side = found.vision.trunk.img_size});
   if (!variant || *variant == found.variant) return found;
-  if (*variant != kReleased) fail<UnsupportedError>("variant", kReleased, *variant);
+  release_named(sam3::releases(), *variant);
   fail<CheckpointError>("variant " + *variant, sizes_text(sam3::Sam3Config()),
                         sizes_text(found) + " (the file is " + printable(found.variant) + ")");
 }

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/json.h"
 #include "checkpoint/state_dict.h"
-#include "loading/hugging_face_config.h"
 #include "models/sam3/sam3.h"
 
 namespace sam_rlx {
@@ -19,6 +19,6 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
 
 // The settings that transformers' class with the parts of these tensors asks for: Sam3Model,
 // Sam3VideoModel, Sam3TrackerModel or Sam3TrackerVideoModel. UnsupportedError where there is none.
-HuggingFaceConfig sam3_folder_config(const StateDict& state_dict, const sam3::Sam3Config& config);
+Json sam3_folder_config(const StateDict& state_dict, sam3::Sam3Config config);
 
 }  // namespace sam_rlx

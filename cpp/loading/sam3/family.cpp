@@ -199,12 +199,18 @@ const Family& sam3_family() {
           },
       .complete = sam3_add_class_position,
       .info_of = info_of,
+      .releases = [] { return rows_of(sam3::releases()); },
+      .released_config =
+          [] {
+            sam3::Sam3Config config;
+            config.vision.neck.add_sam2_neck = true;
+            config.tracker = sam3::tracker_heads(config.vision);
+            return NetworkConfig(config);
+          },
       .release_of =
           [](const NetworkConfig& config) {
             return std::string(info_of(config).supports_video ? "video" : "image");
           },
-      .source = "https://github.com/facebookresearch/sam3",
-      .license = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",
       .resize = "square-uint8-antialias",
       .defaults = {.clamps_low_res_masks = true, .max_hole_area = 256.0, .memory_selection = true},
       .session = {.clicks_see_memory = false,

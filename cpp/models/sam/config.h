@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "layers/fields.h"
 #include "layers/layer.h"
+#include "layers/release.h"
 
 namespace sam_rlx::sam {
 
@@ -28,7 +30,7 @@ struct ImageEncoderConfig {
   template <class V>
   void fields(V& v) {
     v("img_size", img_size, 1, 4096);
-    v("table_size", table_size, 1, kMaxConfigSize, kHasDefault);
+    v("table_size", table_size, 1, kMaxConfigSize, kHasDefault | kNotInFolder);
     v("patch_size", patch_size, 1, kMaxConfigSize);
     v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
     v("embed_dim", embed_dim, 1, kMaxConfigSize);
@@ -135,8 +137,7 @@ struct SamConfig {
   static std::span<const std::string_view> packed_layers();
 };
 
-// Released sizes: "vit_b", "vit_l", "vit_h". Upstream: segment_anything/build_sam.py. Raises
-// UnsupportedError for another name.
-SamConfig released_config(const std::string& variant);
+// Upstream: segment_anything/build_sam.py.
+std::span<const SizedRelease<ImageEncoderConfig>> releases();
 
 }  // namespace sam_rlx::sam

@@ -6,6 +6,28 @@
 #include "core/error.h"
 
 namespace sam_rlx::sam2 {
+namespace {
+
+// With the bytes of the files of SAM 2.0 and 2.1.
+SizedRelease<ImageEncoderConfig> hiera(std::string_view variant, std::string_view name,
+                                       std::int64_t bytes, std::int64_t bytes_of_2_1,
+                                       const HieraConfig& trunk) {
+  const std::string ending = "_hiera_" + std::string(name) + ".pt";
+  SizedRelease<ImageEncoderConfig> release{
+      {.variant = variant,
+       .name = name,
+       .source = "https://github.com/facebookresearch/sam2",
+       .license = "Apache-2.0",
+       .files = {{"2.0", "sam2" + ending, bytes}, {"2.1", "sam2.1" + ending, bytes_of_2_1}}},
+      {.trunk = trunk, .neck = {}}};
+  for (std::int64_t i = 0; i < trunk.num_stages(); ++i) {
+    release.sizes.neck.backbone_channel_list[static_cast<std::size_t>(i)] =
+        trunk.stage_width(trunk.num_stages() - 1 - i);
+  }
+  return release;
+}
+
+}  // namespace
 
 // ---------------------------------------------------------------- image encoder
 
@@ -56,34 +78,25 @@ bool FpnNeckConfig::top_down(std::int64_t level) const {
          fpn_top_down_levels.end();
 }
 
-ImageEncoderConfig released_image_encoder(const std::string& variant) {
-  ImageEncoderConfig config;
-  HieraConfig& trunk = config.trunk;
-  if (variant == "hiera_t") {
-    // The defaults.
-  } else if (variant == "hiera_s") {
-    trunk.stages = {1, 2, 11, 2};
-    trunk.global_att_blocks = {7, 10, 13};
-  } else if (variant == "hiera_b+") {
-    trunk.embed_dim = 112;
-    trunk.num_heads = 2;
-    trunk.stages = {2, 3, 16, 3};
-    trunk.global_att_blocks = {12, 16, 20};
-    trunk.window_pos_embed_bkg_spatial_size = {14, 14};
-  } else if (variant == "hiera_l") {
-    trunk.embed_dim = 144;
-    trunk.num_heads = 2;
-    trunk.stages = {2, 6, 36, 4};
-    trunk.window_spec = {8, 4, 16, 8};
-    trunk.global_att_blocks = {23, 33, 43};
-  } else {
-    fail<UnsupportedError>("variant", "hiera_t, hiera_s, hiera_b+ or hiera_l", variant);
-  }
-  for (std::int64_t i = 0; i < trunk.num_stages(); ++i) {
-    config.neck.backbone_channel_list[static_cast<std::size_t>(i)] =
-        trunk.stage_width(trunk.num_stages() - 1 - i);
-  }
-  return config;
+std::span<const SizedRelease<ImageEncoderConfig>> releases() {
+  static const std::array kReleases{
+      hiera("hiera_t", "tiny", 155'906'050, 156'008'466, {}),
+      hiera("hiera_s", "small", 184'309'650, 184'416'285,
+            {.stages = {1, 2, 11, 2}, .global_att_blocks = {7, 10, 13}}),
+      hiera("hiera_b+", "base_plus", 323'493'298, 323'606'802,
+            {.embed_dim = 112,
+             .num_heads = 2,
+             .stages = {2, 3, 16, 3},
+             .global_att_blocks = {12, 16, 20},
+             .window_pos_embed_bkg_spatial_size = {14, 14}}),
+      hiera("hiera_l", "large", 897'952'466, 898'083'611,
+            {.embed_dim = 144,
+             .num_heads = 2,
+             .stages = {2, 6, 36, 4},
+             .window_spec = {8, 4, 16, 8},
+             .global_att_blocks = {23, 33, 43}}),
+  };
+  return kReleases;
 }
 
 // ---------------------------------------------------------------- the whole

@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "layers/fields.h"
 #include "layers/layer.h"
+#include "layers/release.h"
 #include "models/sam/config.h"
 
 namespace sam_rlx::sam2 {
@@ -103,9 +105,8 @@ struct ImageEncoderConfig {
   std::int64_t num_levels() const { return trunk.num_stages() - scalp; }
 };
 
-// Released sizes: "hiera_t", "hiera_s", "hiera_b+", "hiera_l"; SAM 2.0 and 2.1 share them.
-// Upstream: sam2/configs. Raises UnsupportedError for another name.
-ImageEncoderConfig released_image_encoder(const std::string& variant);
+// SAM 2.0 and 2.1 share the sizes. Upstream: sam2/configs.
+std::span<const SizedRelease<ImageEncoderConfig>> releases();
 
 // ---------------------------------------------------------------- decoder and memory
 
@@ -128,9 +129,9 @@ struct MaskDecoderConfig {
     v("num_multimask_outputs", num_multimask_outputs, 1, 64);
     v("iou_head_depth", iou_head_depth, 1, 64);
     v("iou_head_hidden_dim", iou_head_hidden_dim, 1, kMaxConfigSize);
-    v("dynamic_multimask_via_stability", dynamic_multimask_via_stability);
-    v("dynamic_multimask_stability_delta", dynamic_multimask_stability_delta, 0, 1e6);
-    v("dynamic_multimask_stability_thresh", dynamic_multimask_stability_thresh, 0, 1);
+    v("dynamic_multimask_via_stability", dynamic_multimask_via_stability, kSetting);
+    v("dynamic_multimask_stability_delta", dynamic_multimask_stability_delta, 0, 1e6, kSetting);
+    v("dynamic_multimask_stability_thresh", dynamic_multimask_stability_thresh, 0, 1, kSetting);
     v("pred_obj_scores_mlp", pred_obj_scores_mlp);
   }
 
@@ -170,7 +171,7 @@ struct MemoryAttentionConfig {
     v("dim_feedforward", dim_feedforward, 1, kMaxConfigSize);
     v("num_layers", num_layers, 1, 64);
     v("feat_size", feat_size, 1, kMaxConfigSize);
-    v("rope_theta", rope_theta, 1, 1e9);
+    v("rope_theta", rope_theta, 1, 1e9, kSetting);
   }
 };
 
@@ -186,11 +187,12 @@ struct MemoryBankConfig {
   template <class V>
   void fields(V& v) {
     v("num_maskmem", num_maskmem, 2, kMaxConfigSize);
-    v("max_cond_frames_in_attn", max_cond_frames_in_attn, -1, kMaxConfigSize);
-    v("max_obj_ptrs_in_encoder", max_obj_ptrs_in_encoder, 1, kMaxConfigSize);
-    v("memory_temporal_stride_for_eval", memory_temporal_stride_for_eval, 1, kMaxConfigSize);
-    v("only_obj_ptrs_in_the_past_for_eval", only_obj_ptrs_in_the_past_for_eval);
-    v("use_signed_tpos_enc_to_obj_ptrs", use_signed_tpos_enc_to_obj_ptrs);
+    v("max_cond_frames_in_attn", max_cond_frames_in_attn, -1, kMaxConfigSize, kSetting);
+    v("max_obj_ptrs_in_encoder", max_obj_ptrs_in_encoder, 1, kMaxConfigSize, kSetting);
+    v("memory_temporal_stride_for_eval", memory_temporal_stride_for_eval, 1, kMaxConfigSize,
+      kSetting);
+    v("only_obj_ptrs_in_the_past_for_eval", only_obj_ptrs_in_the_past_for_eval, kSetting);
+    v("use_signed_tpos_enc_to_obj_ptrs", use_signed_tpos_enc_to_obj_ptrs, kSetting);
   }
 };
 
@@ -215,14 +217,14 @@ struct Sam2BaseConfig {
     v("image_size", image_size, 1, 4096);
     v("backbone_stride", backbone_stride, 1, kMaxConfigSize);
     v("mask_in_chans", mask_in_chans, 1, kMaxConfigSize);
-    v("sigmoid_scale_for_mem_enc", sigmoid_scale_for_mem_enc, -1e6, 1e6);
-    v("sigmoid_bias_for_mem_enc", sigmoid_bias_for_mem_enc, -1e6, 1e6);
-    v("binarize_mask_from_pts_for_mem_enc", binarize_mask_from_pts_for_mem_enc);
+    v("sigmoid_scale_for_mem_enc", sigmoid_scale_for_mem_enc, -1e6, 1e6, kSetting);
+    v("sigmoid_bias_for_mem_enc", sigmoid_bias_for_mem_enc, -1e6, 1e6, kSetting);
+    v("binarize_mask_from_pts_for_mem_enc", binarize_mask_from_pts_for_mem_enc, kSetting);
     v("no_obj_embed_spatial", no_obj_embed_spatial);
     v("add_tpos_enc_to_obj_ptrs", add_tpos_enc_to_obj_ptrs);
-    v("multimask_output_for_tracking", multimask_output_for_tracking);
-    v("multimask_min_pt_num", multimask_min_pt_num, 0, kMaxConfigSize);
-    v("multimask_max_pt_num", multimask_max_pt_num, 0, kMaxConfigSize);
+    v("multimask_output_for_tracking", multimask_output_for_tracking, kSetting);
+    v("multimask_min_pt_num", multimask_min_pt_num, 0, kMaxConfigSize, kSetting);
+    v("multimask_max_pt_num", multimask_max_pt_num, 0, kMaxConfigSize, kSetting);
     v("use_mlp_for_obj_ptr_proj", use_mlp_for_obj_ptr_proj);
   }
 

@@ -11,6 +11,18 @@ bool ViTConfig::is_global(std::int64_t block) const {
          global_att_blocks.end();
 }
 
+std::span<const Release> releases() {
+  static const std::array kReleases{
+      Release{.variant = "sam3",
+              .name = "sam3",
+              .source = "https://github.com/facebookresearch/sam3",
+              .license = "SAM License",
+              .license_url = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",
+              .files = {{"3.0", "sam3.pt", 3'450'062'241}}},
+  };
+  return kReleases;
+}
+
 void Sam3Config::set_image_size(std::int64_t size) {
   const std::int64_t step = vision.trunk.patch_size;
   if (size < step || size % step != 0 || size > kMaxImageSize) {

@@ -10,6 +10,7 @@
 
 #include "layers/fields.h"
 #include "layers/layer.h"
+#include "layers/release.h"
 #include "models/sam2/config.h"
 #include "models/sam3/detector_config.h"
 #include "models/sam3/text_config.h"
@@ -37,13 +38,13 @@ struct ViTConfig {
   void fields(V& v) {
     v("img_size", img_size, 1, 4096);
     v("pretrain_img_size", pretrain_img_size, 1, kMaxConfigSize);
-    v("pretrain_use_cls_token", pretrain_use_cls_token);
+    v("pretrain_use_cls_token", pretrain_use_cls_token, kNotInFolder);
     v("patch_size", patch_size, 1, kMaxConfigSize);
     v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
     v("embed_dim", embed_dim, 1, kMaxConfigSize);
     v("depth", depth, 1, 256);
     v("num_heads", num_heads, 1, kMaxConfigSize);
-    v("mlp_ratio", mlp_ratio, 0, 64);
+    v("mlp_ratio", mlp_ratio, 0, 64, kNotInFolder);
     v("window_size", window_size, 1, 512);
     v("global_att_blocks", global_att_blocks, 0, kMaxConfigSize);
     v.told("mlp_dim", [&] { return mlp_dim(); });
@@ -144,5 +145,8 @@ struct Sam3Config {
   // Layers, as patterns of lies_below, whose matrices stay in the blocks of a GGUF file.
   static std::span<const std::string_view> packed_layers();
 };
+
+// Its sizes are the defaults. Upstream: sam3/model_builder.py.
+std::span<const Release> releases();
 
 }  // namespace sam_rlx::sam3

@@ -32,7 +32,7 @@ struct DetectorConfig {
     v("decoder_layers", decoder_layers, 1, 256);
     v("num_queries", num_queries, 1, 1 << 16);
     v("roi_size", roi_size, 1, 64, kHasDefault);
-    v("encode_points", encode_points);
+    v("encode_points", encode_points, kNotInFolder);
     v("upsampling_stages", upsampling_stages, 2, 8);
     v("supervise_joint_box_scores", supervise_joint_box_scores);
   }

@@ -1,5 +1,8 @@
 #include "predictors/concept/concept_detector.h"
 
+#include <numeric>
+
+#include "ops/boxes.h"
 #include "ops/elementwise.h"
 #include "ops/scores.h"
 
@@ -23,11 +26,18 @@ FrameDetections FrameDetector::detect(Context& ctx, const sam3::DetectorFeatures
   const View masks = ctx.workspace.floats({static_cast<std::int64_t>(queries.size()), side, side});
   heads.segment(ctx, features, found, {.kept = queries, .masks = masks});
 
+  const View corners = ctx.workspace.floats(found.boxes.shape);
+  box_corners(ctx, found.boxes, 1.0F, 1.0F, corners);
+
   FrameDetections out;
-  const std::vector<std::int64_t> kept = nms_masks(ctx, scores, masks, nms);
+  std::vector<std::int64_t> kept(scores.size());
+  std::iota(kept.begin(), kept.end(), std::int64_t{0});
+  if (nms.iou > 0.0F) kept = nms_masks(ctx, scores, masks, nms);
   out.masks = Tensor({static_cast<std::int64_t>(kept.size()), side, side});
   for (const std::int64_t k : kept) {
     copy_(ctx, out.masks.view()[out.count()], masks[k]);
+    const float* const box = corners[queries[static_cast<std::size_t>(k)]].data;
+    out.boxes.insert(out.boxes.end(), box, box + 4);
     out.scores.push_back(scores[static_cast<std::size_t>(k)]);
   }
   return out;

@@ -10,6 +10,7 @@ namespace sam_rlx {
 // What the detector finds on a frame of a video, in the order of the queries.
 struct FrameDetections {
   std::vector<float> scores = {};  // probabilities
+  std::vector<float> boxes = {};   // (N, 4): x0, y0, x1, y1 as fractions of the sides
   Tensor masks;                    // (N, S, S), logits
 
   std::int64_t count() const { return static_cast<std::int64_t>(scores.size()); }

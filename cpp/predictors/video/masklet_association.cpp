@@ -1,6 +1,8 @@
 #include "predictors/video/masklet_association.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "masks/iou.h"
 #include "ops/resize.h"
@@ -42,6 +44,41 @@ void match_detection(const AssociationConfig& config, std::int64_t detection, fl
   if (score >= config.high_conf_thresh && *best >= config.high_iou_thresh) {
     out.confident[masklets.obj_ids[at(best - ious.begin())]] = detection;
   }
+}
+
+using CornerBox = std::array<float, 4>;  // x0, y0, x1, y1 as fractions of the sides
+
+CornerBox box_of(std::span<const float> boxes, std::int64_t index) {
+  CornerBox box;
+  std::copy_n(boxes.begin() + 4 * index, 4, box.begin());
+  return box;
+}
+
+// Of the positive logits of a mask (H, W): first and last position of each axis.
+std::optional<CornerBox> box_of_mask(ConstView mask) {
+  const std::int64_t height = mask.shape[0], width = mask.shape[1];
+  std::int64_t x0 = width, y0 = height, x1 = -1, y1 = -1;
+  for (std::int64_t y = 0; y < height; ++y) {
+    for (std::int64_t x = 0; x < width; ++x) {
+      if (!(mask.data[y * width + x] > 0.0F)) continue;
+      x0 = std::min(x0, x);
+      x1 = std::max(x1, x);
+      y0 = std::min(y0, y);
+      y1 = y;
+    }
+  }
+  if (x1 < 0) return std::nullopt;
+  const auto part = [](std::int64_t i, std::int64_t n) {
+    return static_cast<float>(i) / static_cast<float>(n);
+  };
+  return CornerBox{part(x0, width), part(y0, height), part(x1, width), part(y1, height)};
+}
+
+float box_iou(const CornerBox& a, const CornerBox& b) {
+  const auto area = [](const CornerBox& box) { return (box[2] - box[0]) * (box[3] - box[1]); };
+  const float shared = std::max(0.0F, std::min(a[2], b[2]) - std::max(a[0], b[0])) *
+                       std::max(0.0F, std::min(a[3], b[3]) - std::max(a[1], b[1]));
+  return shared / (area(a) + area(b) - shared);
 }
 
 }  // namespace
@@ -102,6 +139,36 @@ Association associate_det_trk(Context& ctx, const AssociationConfig& config,
   for (std::int64_t d = 0; d < count; ++d) {
     const std::span<const float> row(ious.data() + d * tracks, at(tracks));
     match_detection(config, d, detections.scores[at(d)], row, masklets, out);
+  }
+  return out;
+}
+
+std::vector<std::int64_t> drop_close_to_boundary(std::vector<std::int64_t> detections,
+                                                 std::span<const float> boxes) {
+  constexpr float kMargin = 0.025F;
+  const auto is_inside = [](float a, float b) {
+    const float middle = (a + b) / 2.0F;
+    return middle > kMargin && middle < 1.0F - kMargin;
+  };
+  std::erase_if(detections, [&](std::int64_t detection) {
+    const CornerBox box = box_of(boxes, detection);
+    return !is_inside(box[0], box[2]) || !is_inside(box[1], box[3]);
+  });
+  return detections;
+}
+
+std::set<std::int64_t> masklets_to_correct(const AssociationConfig& config,
+                                           const Detections& detections, const Masklets& masklets,
+                                           const Association& association) {
+  std::set<std::int64_t> out;
+  if (!(config.reconstruction_bbox_iou_thresh > 0.0F)) return out;
+  for (const auto& [obj_id, detection] : association.confident) {
+    if (!(detections.scores[at(detection)] >= config.reconstruction_bbox_det_score)) continue;
+    const auto found = std::find(masklets.obj_ids.begin(), masklets.obj_ids.end(), obj_id);
+    const auto tracked = box_of_mask(masklets.masks[found - masklets.obj_ids.begin()]);
+    const bool differs = tracked && box_iou(box_of(detections.boxes, detection), *tracked) <
+                                        config.reconstruction_bbox_iou_thresh;
+    if (differs) out.insert(obj_id);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct NmsThresholds {
     v("score_threshold_detection", prob, -kNoLimit, kNoLimit,
       "follow what is found with a score above it");
     v("det_nms_thresh", iou, -kNoLimit, kNoLimit,
-      "mask IoU above which the weaker of two findings is dropped");
+      "mask IoU above which the weaker of two findings is dropped; 0: none is");
   }
 };
 std::vector<std::int64_t> nms_masks(Context& ctx, std::span<const float> probs, ConstView masks,
@@ -41,6 +42,9 @@ struct AssociationConfig {
   bool new_det_thresh_without_masklets = false;
   float high_conf_thresh = 0.8F;  // score and IoU that allow a masklet to start anew
   float high_iou_thresh = 0.8F;
+  bool suppress_det_close_to_boundary = false;
+  float reconstruction_bbox_iou_thresh = 0.0F;  // 0: boxes are not compared
+  float reconstruction_bbox_det_score = 0.0F;
 
   template <class V>
   void fields(V& v) {
@@ -51,12 +55,19 @@ struct AssociationConfig {
     v("new_det_thresh", new_det_thresh, -kNoLimit, kNoLimit, "score of a new object");
     v("new_det_thresh_without_masklets", new_det_thresh_without_masklets,
       "while there is no object, too");
+    v("suppress_det_close_to_boundary", suppress_det_close_to_boundary,
+      "no new object has its middle at the edge of the frame");
+    v("reconstruction_bbox_iou_thresh", reconstruction_bbox_iou_thresh, -kNoLimit, kNoLimit,
+      "box IoU with a finding below which an object is corrected at once; 0: none is");
+    v("reconstruction_bbox_det_score", reconstruction_bbox_det_score, -kNoLimit, kNoLimit,
+      "score of a finding that corrects at once");
   }
 };
 
 struct Detections {
   ConstView masks;  // (N, H, W)
   std::span<const float> scores;
+  std::span<const float> boxes = {};  // (N, 4): x0, y0, x1, y1 as fractions of the sides
 };
 struct Masklets {
   ConstView masks;  // (M, h, w); of another size than that of detections, the larger ones shrink
@@ -74,6 +85,18 @@ struct Association {
 // Sam3VideoBase._associate_det_trk.
 Association associate_det_trk(Context& ctx, const AssociationConfig& config,
                               const Detections& detections, const Masklets& masklets);
+
+// Without those whose middle is less than 0.025 of a side from an edge. Upstream:
+// Sam3VideoBase._suppress_detections_close_to_boundary.
+std::vector<std::int64_t> drop_close_to_boundary(std::vector<std::int64_t> detections,
+                                                 std::span<const float> boxes);
+
+// Masklets whose mask is not empty and has another box than their confident detection: an IoU below
+// reconstruction_bbox_iou_thresh, where the score is at least reconstruction_bbox_det_score.
+// Upstream: Sam3VideoBase.run_tracker_update_planning_phase.
+std::set<std::int64_t> masklets_to_correct(const AssociationConfig& config,
+                                           const Detections& detections, const Masklets& masklets,
+                                           const Association& association);
 
 // The `most` new detections with the best scores, best first; all of them in their order if they
 // are not more. Upstream: Sam3VideoBase._drop_new_det_with_obj_limit.

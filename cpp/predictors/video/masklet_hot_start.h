@@ -34,6 +34,8 @@ struct HotStartConfig {
       "of these, frames with the finding of an earlier object that remove it");
     v("suppress_unmatched_only_within_hotstart", suppress_unmatched_only_within_hotstart);
     v("init_trk_keep_alive", init_trk_keep_alive, -kNoLimit, kNoLimit);
+    v("max_trk_keep_alive", max_trk_keep_alive, -kNoLimit, kNoLimit);
+    v("min_trk_keep_alive", min_trk_keep_alive, -kNoLimit, kNoLimit);
     v("decrease_trk_keep_alive_for_empty_masklets", decrease_trk_keep_alive_for_empty_masklets);
   }
 };

@@ -61,14 +61,7 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
   const Plan plan = make_plan(ctx, step, found, propagated);
   recondition(ctx, step, found, propagated, plan);
   if (!state_.obj_ids.empty()) {
-    state_.last_occluded = suppress_recently_occluded_(
-        ctx, propagated.low_res_masks,
-        {.frame_idx = step.frame,
-         .reverse = step.reverse,
-         .iou_threshold = config_.suppress_overlapping_based_on_recent_occlusion_threshold,
-         .obj_ids = state_.obj_ids,
-         .removed = plan.hot_start.removed,
-         .before = state_.last_occluded});
+    suppress_overlapping(ctx, step, propagated, plan);
     watch.add_to(seconds.association);
     update_memories(ctx, step.frame, propagated.low_res_masks);
     watch.add_to(seconds.tracker);
@@ -83,6 +76,19 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
   state_.counts.set(step.frame,
                     {static_cast<std::int64_t>(state_.obj_ids.size()), plan.num_dropped});
   return static_cast<std::int64_t>(plan.new_obj_ids.size());
+}
+
+void MaskletTracker::suppress_overlapping(Context& ctx, const Step& step,
+                                          const Propagated& propagated, const Plan& plan) {
+  const float threshold = config_.suppress_overlapping_based_on_recent_occlusion_threshold;
+  if (!(threshold > 0.0F)) return;
+  state_.last_occluded = suppress_recently_occluded_(ctx, propagated.low_res_masks,
+                                                     {.frame_idx = step.frame,
+                                                      .reverse = step.reverse,
+                                                      .iou_threshold = threshold,
+                                                      .obj_ids = state_.obj_ids,
+                                                      .removed = plan.hot_start.removed,
+                                                      .before = state_.last_occluded});
 }
 
 bool MaskletTracker::is_searched(std::int64_t frame) const {
@@ -135,13 +141,19 @@ MaskletTracker::Propagated MaskletTracker::low_res_masks(
 MaskletTracker::Plan MaskletTracker::make_plan(Context& ctx, const Step& step,
                                                const FrameDetections& found,
                                                const Propagated& propagated) {
-  Plan plan{.association = associate_det_trk(ctx, config_.association, {found.masks, found.scores},
-                                             {propagated.low_res_masks, state_.obj_ids})};
+  const Detections found_now{found.masks, found.scores, found.boxes};
+  const Masklets tracked{propagated.low_res_masks, state_.obj_ids};
+  const AssociationConfig& config = config_.association;
+  Plan plan{.association = associate_det_trk(ctx, config, found_now, tracked)};
+  plan.corrected = masklets_to_correct(config, found_now, tracked, plan.association);
   std::vector<std::int64_t>& detections = plan.association.new_detections;
+  if (config.suppress_det_close_to_boundary) {
+    detections = drop_close_to_boundary(std::move(detections), found.boxes);
+  }
   const auto count = static_cast<std::int64_t>(state_.obj_ids.size());
   plan.num_dropped = static_cast<std::int64_t>(detections.size());
   detections =
-      limit_new_detections(std::move(detections), found.scores, config_.max_num_objects - count);
+      limit_new_detections(std::move(detections), found.scores, config_.most_objects() - count);
   plan.num_dropped -= static_cast<std::int64_t>(detections.size());
   for (std::size_t i = 0; i < detections.size(); ++i) {
     plan.new_obj_ids.push_back(step.next_obj_id + static_cast<std::int64_t>(i));
@@ -151,12 +163,13 @@ MaskletTracker::Plan MaskletTracker::make_plan(Context& ctx, const Step& step,
   return plan;
 }
 
-// What is seen clearly starts masklets anew from time to time, all of their batch with them.
+// What is seen clearly starts masklets anew from time to time and where a box says so, all of their
+// batch with them.
 // Upstream: _recondition_masklets.
 void MaskletTracker::recondition(Context& ctx, const Step& step, const FrameDetections& found,
                                  const Propagated& propagated, const Plan& plan) {
   const std::int64_t every = config_.recondition_every_nth_frame;
-  if (every <= 0 || step.frame % every != 0) return;
+  if (plan.corrected.empty() && (every <= 0 || step.frame % every != 0)) return;
   for (const auto& [obj_id, detection] : plan.association.confident) {
     const auto position =
         std::find(state_.obj_ids.begin(), state_.obj_ids.end(), obj_id) - state_.obj_ids.begin();
@@ -238,6 +251,10 @@ void MaskletTracker::build_outputs(Context& ctx, std::int64_t frame, const Frame
     remove_small_components_(filled, config_.fill_hole_area);
     results.masks[plan.new_obj_ids[i]] = video_mask(ctx, filled);
     results.tracker_scores[plan.new_obj_ids[i]] = found.scores[at(detection)];
+  }
+  for (const std::int64_t obj_id : plan.corrected) {
+    const std::int64_t detection = plan.association.confident.at(obj_id);
+    results.masks[obj_id] = video_mask(ctx, found.masks.view()[detection]);
   }
   state_.results.set(frame, std::make_shared<const MaskletResults>(std::move(results)));
 }

@@ -28,12 +28,16 @@ struct MaskletConfig {
   HotStartConfig hot_start;
   float suppress_overlapping_based_on_recent_occlusion_threshold = 0.7F;
   std::int64_t fill_hole_area = 16;
-  std::int64_t max_num_objects = 10000;
-  std::int64_t recondition_every_nth_frame = 16;  // 0: never
+  std::int64_t max_num_objects = kMaxObjects;
+  std::int64_t recondition_every_nth_frame = 16;  // at most 0: never
   std::int64_t refinement_detector_cond_frame_removal_window = 16;
   // Ours, for streams, which go one way: an object that was hidden on more frames than this is
   // forgotten. 0: never, as upstream.
   std::int64_t forget_unseen_after = 0;
+
+  static constexpr std::int64_t kMaxObjects = 10000;
+
+  std::int64_t most_objects() const { return max_num_objects > 0 ? max_num_objects : kMaxObjects; }
 
   template <class V>
   void fields(V& v) {
@@ -42,11 +46,11 @@ struct MaskletConfig {
     v("hot_start", hot_start);
     v("suppress_overlapping_based_on_recent_occlusion_threshold",
       suppress_overlapping_based_on_recent_occlusion_threshold, -kNoLimit, kNoLimit,
-      "mask IoU above which the object that was hidden longer ago goes");
+      "mask IoU above which the object that was hidden longer ago goes; 0: none goes");
     v("fill_hole_area", fill_hole_area, 0, kNoLimit, "fill holes of at most so many pixels");
-    v("max_num_objects", max_num_objects, 0, kNoLimit, "objects of one text");
-    v("recondition_every_nth_frame", recondition_every_nth_frame, 0, kNoLimit,
-      "frames between corrections by findings; 0: never");
+    v("max_num_objects", max_num_objects, -1, kNoLimit, "objects of one text; 0, -1: 10000");
+    v("recondition_every_nth_frame", recondition_every_nth_frame, -1, kNoLimit,
+      "frames between corrections by findings; 0, -1: never");
     v("forget_unseen_after", forget_unseen_after, 0, kNoLimit,
       "frames after which an object that is hidden is forgotten; 0: never");
   }
@@ -160,6 +164,7 @@ class MaskletTracker {
     std::vector<std::int64_t> new_obj_ids = {};  // of association.new_detections
     std::int64_t num_dropped = 0;                // detections that are too many
     HotStart::Result hot_start = {};
+    std::set<std::int64_t> corrected = {};  // objects whose box is not that of their detection
   };
 
   std::vector<std::int64_t> seen_ids(std::int64_t frame) const;
@@ -168,6 +173,8 @@ class MaskletTracker {
   Propagated run_propagation(Context& ctx, const Step& step);
   Plan make_plan(Context& ctx, const Step& step, const FrameDetections& found,
                  const Propagated& propagated);
+  void suppress_overlapping(Context& ctx, const Step& step, const Propagated& propagated,
+                            const Plan& plan);
   void recondition(Context& ctx, const Step& step, const FrameDetections& found,
                    const Propagated& propagated, const Plan& plan);
   void update_memories(Context& ctx, std::int64_t frame, ConstView low_res_masks);

@@ -129,6 +129,9 @@ def test_info(run: Callable[..., tuple], tiny_checkpoint: Path) -> None:
     code, out, _ = run("info")
     assert code == 0
     assert "generic" in out
+    releases = json.loads(run("info", "--json")[1])["releases"]
+    assert len(releases) > 10
+    assert all(row["file"] in out for row in releases)
     code, out, _ = run("info", tiny_checkpoint, "--json")
     assert code == 0
     found = json.loads(out)

@@ -31,20 +31,13 @@ StateDict shapes_of(Net& network) {
   return result;
 }
 
-sam3::Sam3Config sam3_with_tracker() {
-  sam3::Sam3Config config;
-  config.vision.neck.add_sam2_neck = true;
-  config.tracker = sam3::tracker_heads(config.vision);
-  return config;
-}
-
 // The tensors of a family's release, and the family that reads them.
-struct Release {
+struct Tensors {
   const Family& family;
   StateDict state_dict;
 
-  Release(const Family& row, const NetworkConfig& config) : family(row) {
-    Network network = make_network(config);
+  explicit Tensors(const Family& row) : family(row) {
+    Network network = make_network(row.released_config());
     state_dict = std::visit([](auto& net) { return shapes_of(net); }, network);
   }
 };
@@ -52,12 +45,11 @@ struct Release {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static std::array<Release, 3> releases{Release(sam_family(), sam::released_config("vit_b")),
-                                         Release(sam2_family(), sam2::Sam2Config()),
-                                         Release(sam3_family(), sam3_with_tracker())};
+  static std::array<Tensors, 3> releases{Tensors(sam_family()), Tensors(sam2_family()),
+                                         Tensors(sam3_family())};
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  Release& release = releases[data[0] % releases.size()];
+  Tensors& release = releases[data[0] % releases.size()];
   release.state_dict.metadata["config"] = text;
   try {
     Network network = make_network(release.family.config_of(release.state_dict, {}));

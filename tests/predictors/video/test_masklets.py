@@ -165,15 +165,21 @@ def test_association_is_upstreams(testing, sam3, torch, counts, hw):
         assert seen == {"new_detections", "unmatched", "empty", "matched", "confident"}
 
 
-def hot_start_of_upstream(sam3):
+RELEASED = {
+    "max_trk_keep_alive": 30,
+    "min_trk_keep_alive": -1,
+    "decrease_trk_keep_alive_for_empty_masklets": False,
+}
+NARROW = {
+    "max_trk_keep_alive": 3,
+    "min_trk_keep_alive": 0,
+    "decrease_trk_keep_alive_for_empty_masklets": True,
+}
+
+
+def hot_start_of_upstream(sam3, options):
     """Upstream's rule as a function of a frame, with its own metadata."""
-    video = SimpleNamespace(
-        max_trk_keep_alive=30,
-        min_trk_keep_alive=-1,
-        decrease_trk_keep_alive_for_empty_masklets=False,
-        rank=0,
-        **HOT_START,
-    )
+    video = SimpleNamespace(rank=0, **options)
     metadata = {
         "obj_first_frame_idx": {},
         "unmatched_frame_inds": defaultdict(list),
@@ -202,11 +208,13 @@ def hot_start_of_upstream(sam3):
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("limits", [RELEASED, NARROW], ids=["released", "narrow"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_hot_start_is_upstreams(testing, sam3, reverse, seed):
+def test_hot_start_is_upstreams(testing, sam3, reverse, seed, limits):
     random = np.random.default_rng(seed)
-    ours, (right, keep_alive) = testing.HotStart(HOT_START), hot_start_of_upstream(sam3)
+    options = {**HOT_START, **limits}
+    ours, (right, keep_alive) = testing.HotStart(options), hot_start_of_upstream(sam3, options)
     alive, born, removed, suppressed = [], 0, set(), set()
     for step in range(24):
         frame = 30 - step if reverse else step
@@ -221,7 +229,9 @@ def test_hot_start_is_upstreams(testing, sam3, reverse, seed):
         expected = right(frame, reverse, association, new)
         assert found == expected
         alive = [o for o in alive + new if o not in found[0]]
-        assert [ours.keep_alive(o) for o in alive] == [keep_alive[o] for o in alive]
+        counts = [ours.keep_alive(o) for o in alive]
+        assert counts == [keep_alive[o] for o in alive]
+        assert all(count <= limits["max_trk_keep_alive"] for count in counts)
         removed |= found[0]
         suppressed |= found[1]
     assert removed

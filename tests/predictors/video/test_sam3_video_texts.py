@@ -108,6 +108,43 @@ def test_session(models, script, seed):
     check(models, seed, SCRIPTS[script], **FREE)
 
 
+# Values that the released model does not have. Each changes what the seed's clip shows.
+OPTIONS = {
+    "no finding suppresses another": (3, {"det_nms_thresh": 0.0}),
+    "objects in the middle only": (3, {"suppress_det_close_to_boundary": True}),
+    "boxes correct objects": (
+        53,
+        {"reconstruction_bbox_iou_thresh": 0.9, "recondition_every_nth_frame": -1},
+    ),
+    "only sure boxes correct objects": (
+        53,
+        {"reconstruction_bbox_iou_thresh": 0.9, "reconstruction_bbox_det_score": 0.9},
+    ),
+    "objects that are not found are hidden": (
+        26,
+        {
+            **FREE,
+            "init_trk_keep_alive": 1,
+            "max_trk_keep_alive": 2,
+            "min_trk_keep_alive": -2,
+            "suppress_unmatched_only_within_hotstart": False,
+        },
+    ),
+    "objects may hide each other": (
+        22,
+        {**FREE, "suppress_overlapping_based_on_recent_occlusion_threshold": 0.0},
+    ),
+    "few objects": (3, {"max_num_objects": 2}),
+    "no limit": (3, {"max_num_objects": -1}),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_are_upstreams(models, name):
+    seed, options = OPTIONS[name]
+    check(models, seed, [("text", 0, TEXT), ALL], **options)
+
+
 # ---------------------------------------------------------------- what upstream does not do
 
 

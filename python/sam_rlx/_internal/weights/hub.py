@@ -7,39 +7,20 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from sam_rlx import _core
 from sam_rlx._internal.packages import optional
-from sam_rlx.errors import CheckpointError, HubError, SamRlxError, UnsupportedError
+from sam_rlx.errors import CheckpointError, HubError, SamRlxError
 
-# Tried in this order: the first file of the repository that exists is the checkpoint. An index
-# names its shards.
-_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
-_CHECKPOINT_SUFFIXES = (".pth", ".pt", ".bin", ".safetensors", ".gguf", ".ggml")
 # Names of files that are no hub ids either.
-_FILE_SUFFIXES = (*_CHECKPOINT_SUFFIXES, ".ckpt", ".onnx", ".pkl", ".tar", ".zip", ".npz", ".json")
-_INDEX_SUFFIX = ".index.json"
-# Settings of transformers' models, which are read beside the weights.
-_CONFIG = "config.json"
-_PIXELS = ("preprocessor_config.json", "processor_config.json")
-_ADAPTER = "adapter_config.json"
-_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.\w+")
-_FIRST_PART = re.compile(r"(.*)-00001-of-(\d{5})\.gguf")
-# What a training leaves beside the weights.
-_COMPANIONS = (
-    "optimizer.",
-    "scheduler.",
-    "scaler.",
-    "training_args.",
-    "rng_state",
-    "random_states_",
+_FILE_SUFFIXES = (
+    *_core.CHECKPOINT_SUFFIXES,
+    *(".ckpt", ".onnx", ".pkl", ".tar", ".zip", ".npz", ".json"),
 )
+_INDEX_SUFFIX = ".index.json"
+_FIRST_PART = re.compile(r"(.*)-00001-of-(\d{5})\.gguf")
 
 
 def is_hub_id(name: str) -> bool:
@@ -52,12 +33,13 @@ def _huggingface_hub() -> Any:
     return optional("hub", "huggingface_hub", "huggingface-hub")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Repository:
-    """One repository, and how it is asked for files."""
+    """One repository, and how it is asked for files. Names that are known are not asked for."""
 
     repo_id: str
     options: dict[str, Any]
+    known: list[str] | None = None
 
     def file(self, filename: str) -> Path | None:
         """Return the local path of a file, downloading it if needed; None: there is none.
@@ -68,6 +50,8 @@ class _Repository:
         hub = _huggingface_hub()
         from huggingface_hub import errors
 
+        if self.known is not None and filename not in self.known:
+            return None
         options = {"library_name": "sam_rlx", **self.options}
         with self._asking():
             try:
@@ -102,11 +86,27 @@ class _Repository:
             return None
 
     def names(self) -> list[str]:
-        """List the files of the repository."""
+        """List the files of the repository, or those in the cache where it cannot be asked."""
         hub = _huggingface_hub()
-        options = {name: self.options[name] for name in ("revision", "token")}
-        with self._asking():
-            return list(hub.list_repo_files(self.repo_id, **options))
+        from huggingface_hub import errors
+
+        failure: Exception = _OfflineError()
+        if not self.options["local_files_only"]:
+            options = {name: self.options[name] for name in ("revision", "token")}
+            try:
+                with self._asking():
+                    self.known = list(hub.list_repo_files(self.repo_id, **options))
+                    return self.known
+            except HubError as error:
+                refused = (errors.RepositoryNotFoundError, errors.RevisionNotFoundError)
+                if isinstance(error.__cause__, refused):
+                    raise
+                failure = error
+        self.options["local_files_only"] = True
+        cached = self.cached_names()
+        if not cached:
+            raise failure
+        return cached
 
     def cached_names(self) -> list[str]:
         """List the files of the revision that are in the cache."""
@@ -198,8 +198,8 @@ def download(
     repo_id : str
         ``owner/name``.
     filename : str, optional
-        The file of the repository to take. Default: ``model.safetensors``,
-        ``pytorch_model.bin`` or an index of their shards, else the only checkpoint file.
+        The file of the repository to take. Default: the one that a folder with these files
+        stands for.
     revision : str, optional
         Branch, tag or commit. Default: the main branch.
     token : str or bool, optional
@@ -228,67 +228,24 @@ def download(
     }
     repository = _Repository(repo_id, options)
     try:
-        path = _usual_file(repository) if filename is None else _named_file(repository, filename)
-        _fetch_parts(repository, path)
+        name = filename or _core.choose_checkpoint(repository.names(), repo_id, "filename=")
+        path = repository.file(name)
+        if path is None:
+            found = _listed(repository.names())
+            raise CheckpointError(f"{repo_id}: expected {name!r}, found {found}")
+        folder = PurePosixPath(name).parent
+        for part in _part_names(repo_id, path):
+            if repository.file(str(folder / part)) is None:
+                raise CheckpointError(f"{repo_id}: expected the part {part!r}, found none")
     except _OfflineError as error:
         raise HubError(
             f"{repo_id}: expected a cached file or a connection to the hub, found neither"
         ) from error
-    if repository.cached_or_none(_CONFIG) is not None:
-        for name in _PIXELS:
-            repository.cached_or_none(name)
+    config, *pixels = _core.FOLDER_FILES
+    if repository.cached_or_none(str(folder / config)) is not None:
+        for settings in pixels:
+            repository.cached_or_none(str(folder / settings))
     return path
-
-
-def _named_file(repository: _Repository, filename: str) -> Path:
-    path = repository.file(filename)
-    if path is None:
-        found = _listed(repository.names())
-        raise CheckpointError(f"{repository.repo_id}: expected {filename!r}, found {found}")
-    return path
-
-
-def _usual_file(repository: _Repository) -> Path:
-    """Return the first of the files that transformers writes, else the only checkpoint."""
-    offline: _OfflineError | None = None
-    for name in _FILES:
-        try:
-            path = repository.file(name)
-        except _OfflineError as error:
-            offline = error
-            continue
-        if path is not None:
-            return path
-    names = repository.names() if offline is None else repository.cached_names()
-    if offline is not None and not names:
-        raise offline
-    return _only_checkpoint(repository, names)
-
-
-def _only_checkpoint(repository: _Repository, names: list[str]) -> Path:
-    """Return the only one of the files that may be a checkpoint."""
-    candidates = [name for name in names if _may_be_checkpoint(name)]
-    if _ADAPTER in names and all("adapter_model" in name for name in candidates):
-        raise UnsupportedError(
-            f"{repository.repo_id}: expected a whole model, found an adapter (LoRA); merge it into "
-            "its base model first"
-        )
-    path = repository.file(candidates[0]) if len(candidates) == 1 else None
-    if path is None:
-        hint = "one of them as filename=" if candidates else f"one of {list(_FILES)}"
-        raise CheckpointError(
-            f"{repository.repo_id}: expected {hint}, found {_listed(candidates or names)}"
-        )
-    return path
-
-
-def _may_be_checkpoint(name: str) -> bool:
-    last = name.rsplit("/", 1)[-1]
-    return (
-        last.endswith(_CHECKPOINT_SUFFIXES)
-        and not last.startswith(_COMPANIONS)
-        and not _LATER_PART.search(last)
-    )
 
 
 def _listed(names: list[str]) -> str:
@@ -296,20 +253,14 @@ def _listed(names: list[str]) -> str:
     return shown + (", ..." if len(names) > 20 else "")
 
 
-def _fetch_parts(repository: _Repository, path: Path) -> None:
-    """Bring the shards of an index, or the other parts of a GGUF checkpoint."""
-    for name in _part_names(repository, path):
-        if repository.file(name) is None:
-            raise CheckpointError(f"{repository.repo_id}: expected the part {name!r}, found none")
-
-
-def _part_names(repository: _Repository, path: Path) -> list[str]:
+def _part_names(repo_id: str, path: Path) -> list[str]:
+    """Return the shards of an index, or the other parts of a GGUF checkpoint."""
     if first := _FIRST_PART.fullmatch(path.name):
         count = int(first[2])
         return [f"{first[1]}-{i:05}-of-{count:05}.gguf" for i in range(2, count + 1)]
     if not path.name.endswith(_INDEX_SUFFIX):
         return []
-    where = f"{repository.repo_id}: {path.name}"
+    where = f"{repo_id}: {path.name}"
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
         names = sorted(set(index["weight_map"].values()))

@@ -31,21 +31,6 @@ FOLDER_FILES = (
 # Metadata that other names leave true.
 _KEPT = ("config", "variant", "preprocessor", "license")
 
-# Of transformers' classes: the class, its processor, and what makes pixels of images.
-CLASSES = {
-    "sam": ("SamModel", "SamProcessor", "SamImageProcessor"),
-    "sam2": ("Sam2Model", "Sam2Processor", "Sam2ImageProcessor"),
-    "sam2_video": ("Sam2VideoModel", "Sam2VideoProcessor", "Sam2ImageProcessor"),
-    "sam3": ("Sam3Model", "Sam3Processor", "Sam3ImageProcessor"),
-    "sam3_video": ("Sam3VideoModel", "Sam3VideoProcessor", "Sam3ImageProcessor"),
-    "sam3_tracker": ("Sam3TrackerModel", "Sam3TrackerProcessor", "Sam3ImageProcessor"),
-    "sam3_tracker_video": (
-        "Sam3TrackerVideoModel",
-        "Sam3TrackerVideoProcessor",
-        "Sam3ImageProcessor",
-    ),
-}
-
 
 def to_file(
     source: str | os.PathLike[str],
@@ -179,7 +164,7 @@ def _check(names: str | None, dtype: str | None) -> None:
 def _folder_texts(checkpoint: _core.Checkpoint, dtype: str | None) -> tuple[str, str]:
     """Return config.json and preprocessor_config.json, for tensors with Meta's names."""
     settings = checkpoint.folder_config()
-    name, processor, image_processor = CLASSES[settings["model_type"]]
+    name, processor, image_processor = _core.transformers_classes()[settings["model_type"]]
     # What `from_pretrained` makes of all of them: it has to hold each.
     kinds = {_target(found, dtype) for _, found, _ in checkpoint.tensors}
     widest = kinds.pop() if len(kinds) == 1 else "F32"

@@ -68,7 +68,7 @@ def _preferred(name: str, path: Path | None, prefer: str) -> Path:
         raise InvalidArgumentError(
             f"load_model: expected prefer only with a directory, found the source {name!r}"
         )
-    return Path(_core.preferred_checkpoint(str(path), prefer))
+    return Path(_core.resolve_checkpoint(str(path), prefer))
 
 
 def local_path(name: str) -> Path | None:

@@ -26,9 +26,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "info",
         help="what a checkpoint holds, and what this build can do",
-        description="Without MODEL: tell about this build and CPU. With MODEL: load it and list "
-        "its tensors too. Of a file that does not load: what it holds, how it is wrapped, and why "
-        "it does not.",
+        description="Without MODEL: tell about this build and CPU, and list the released models "
+        "that load. With MODEL: load it and list its tensors too. Of a file that does not load: "
+        "what it holds, how it is wrapped, and why it does not.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -41,6 +41,8 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
     found: dict[str, Any] = {"build": models.build_info()}
+    if args.model is None:
+        found["releases"] = _core.releases()
     if args.model is not None:
         with terminal_clock("reading"):
             found |= _read(args.model, args.key)
@@ -50,10 +52,21 @@ def run(args: argparse.Namespace) -> None:
     for key, value in found["build"].items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
         common.tell(f"{key:<16} {text}")
+    if "releases" in found:
+        _print_releases(found["releases"])
     if "model" in found:
         _print_model(found["model"], found["file"])
     elif "file" in found:
         _print_file(args.model, found["file"], found["reason"])
+
+
+def _print_releases(rows: list[dict[str, Any]]) -> None:
+    common.tell("")
+    common.tell("released models that load:")
+    for row in rows:
+        megabytes = f"{row['bytes'] / 1e6:,.0f} MB"
+        names = f"{row['family']:<5} {row['version']:<4} {row['variant']:<9} {row['file']:<25}"
+        common.tell(f"  {names} {megabytes:>8}  {row['license']}")
 
 
 def _read(source: str, key: str | None) -> dict[str, Any]:

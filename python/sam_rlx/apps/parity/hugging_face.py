@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._internal.weights import safetensors
 from sam_rlx.apps.parity.networks import Weights
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
@@ -22,7 +21,7 @@ _TABLE = "vision_backbone.trunk.pos_embed"  # of SAM 3: Meta's has a class token
 
 def _network(package: SimpleNamespace, settings: dict[str, Any]) -> Any:
     """Build the class of transformers whose config.json holds these settings."""
-    kind = getattr(package.transformers, safetensors.CLASSES[settings["model_type"]][0])
+    kind = getattr(package.transformers, _core.transformers_classes()[settings["model_type"]][0])
     return kind(kind.config_class(**settings))
 
 

@@ -7,39 +7,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sam_rlx import _core
 from sam_rlx.compat.sam2.config_values import parse_override, read_yaml
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
-# configs/sam2.1/sam2.1_hiera_b+.yaml -> 2.1, b+
-_RELEASED = re.compile(r"(?:.*/)?sam2(?P<minor>\.1)?_(?P<variant>hiera_(?:t|s|b\+|l))(?:\.yaml)?$")
-
-_MEMORY_BANK = (
-    "max_cond_frames_in_attn",
-    "max_obj_ptrs_in_encoder",
-    "memory_temporal_stride_for_eval",
-    "only_obj_ptrs_in_the_past_for_eval",
-    "use_signed_tpos_enc_to_obj_ptrs",
-)
-_BASE = (
-    "binarize_mask_from_pts_for_mem_enc",
-    "multimask_max_pt_num",
-    "multimask_min_pt_num",
-    "multimask_output_for_tracking",
-    "sigmoid_bias_for_mem_enc",
-    "sigmoid_scale_for_mem_enc",
-)
-_DYNAMIC = (
-    "dynamic_multimask_stability_delta",
-    "dynamic_multimask_stability_thresh",
-    "dynamic_multimask_via_stability",
-)
+# sam2.1_hiera_b+ -> hiera_b+, 2.1
+_RELEASED = {
+    f"sam{row['version'].removesuffix('.0')}_{row['variant']}": (row["variant"], row["version"])
+    for row in _core.releases()
+    if row["family"] == "sam2"
+}
+_EXTRA_ARGS = "sam_mask_decoder_extra_args"
 _ROPE_THETA = "memory_attention.layer.self_attention.rope_theta"
-# Upstream's names below ``model`` -> those of `Model.config`. These are no weights: they are set.
+# Parts of `Model.config` -> where upstream has their settings, below ``model``.
+_PARTS = {
+    "memory_bank": "",
+    "base": "",
+    "mask_decoder": f"{_EXTRA_ARGS}.",
+    "memory_attention": _ROPE_THETA.removesuffix("rope_theta"),
+}
+# Upstream's names -> those of `Model.config`. These are no weights: they are set.
 _SET = {
-    **{name: f"memory_bank.{name}" for name in _MEMORY_BANK},
-    **{name: f"base.{name}" for name in _BASE},
-    **{f"sam_mask_decoder_extra_args.{name}": f"mask_decoder.{name}" for name in _DYNAMIC},
-    _ROPE_THETA: "memory_attention.rope_theta",
+    _PARTS[part] + name: f"{part}.{name}"
+    for part, name in (path.split(".") for path in _core.settings("sam2"))
 }
 # Sizes, which the weights tell: they are compared.
 _TOLD = {
@@ -178,7 +168,6 @@ _SILENT_TRUNK: dict[str, Any] = {
     f"{_TRUNK}window_spec": [8, 4, 14, 7],
     f"{_TRUNK}global_att_blocks": [12, 16, 20],
 }
-_EXTRA_ARGS = "sam_mask_decoder_extra_args"
 _POSTPROCESSING = {
     f"{_EXTRA_ARGS}.dynamic_multimask_via_stability": True,
     f"{_EXTRA_ARGS}.dynamic_multimask_stability_delta": 0.05,
@@ -253,7 +242,7 @@ def read_settings(
         The file needs PyYAML.
     """
     name = "" if config_file is None else os.fspath(config_file)
-    release = _RELEASED.match(name)
+    release = _RELEASED.get(name.rsplit("/", 1)[-1].removesuffix(".yaml"))
     values: dict[str, Any] = {}
     if config_file is not None and Path(name).is_file():
         read = read_yaml(Path(name))
@@ -280,7 +269,7 @@ def read_settings(
     return _sort_out(values, release)
 
 
-def _sort_out(values: dict[str, Any], release: re.Match[str] | None) -> ModelSettings:
+def _sort_out(values: dict[str, Any], release: tuple[str, str] | None) -> ModelSettings:
     """Tell what each value is for."""
     fields: dict[str, Any] = {}
     told: dict[str, tuple[str, Any]] = {}
@@ -312,9 +301,10 @@ def _sort_out(values: dict[str, Any], release: re.Match[str] | None) -> ModelSet
             raise InvalidArgumentError(f"model.{name}: expected a field of upstream's configs")
     if image_size is not None and (type(image_size) is not int or image_size < 1):
         raise InvalidArgumentError(f"model.image_size: expected an int > 0, found {image_size!r}")
+    variant, version = release or (None, None)
     return ModelSettings(
-        variant=release["variant"] if release else None,
-        version=("2.1" if release["minor"] else "2.0") if release else None,
+        variant=variant,
+        version=version,
         image_size=image_size,
         fields=fields,
         told=told,

@@ -5,47 +5,41 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import load_model
 
 
-def _build(checkpoint: str | os.PathLike[str] | None, variant: str | None) -> Sam:
-    if checkpoint is None:
-        raise UnsupportedError(
-            "build_sam: expected a checkpoint, found None (random weights are not offered)"
-        )
-    return Sam(load_model(checkpoint, variant=variant))
+def _builder(variant: str) -> Callable[..., Sam]:
+    def build(checkpoint: str | os.PathLike[str] | None = None) -> Sam:
+        if checkpoint is None:
+            raise UnsupportedError(
+                "build_sam: expected a checkpoint, found None (random weights are not offered)"
+            )
+        return Sam(load_model(checkpoint, variant=variant))
 
-
-def build_sam_vit_h(checkpoint: str | os.PathLike[str] | None = None) -> Sam:
-    """Load a ViT-H checkpoint; see `sam_rlx.load_model` for sources and errors."""
-    return _build(checkpoint, "vit_h")
-
-
-def build_sam_vit_l(checkpoint: str | os.PathLike[str] | None = None) -> Sam:
-    """Load a ViT-L checkpoint; see `sam_rlx.load_model` for sources and errors."""
-    return _build(checkpoint, "vit_l")
-
-
-def build_sam_vit_b(checkpoint: str | os.PathLike[str] | None = None) -> Sam:
-    """Load a ViT-B checkpoint; see `sam_rlx.load_model` for sources and errors."""
-    return _build(checkpoint, "vit_b")
+    build.__name__ = build.__qualname__ = f"build_sam_{variant}"
+    build.__doc__ = f"Load a {variant} checkpoint; see `sam_rlx.load_model` for sources and errors."
+    return build
 
 
 def build_sam_nano(checkpoint: str | os.PathLike[str] = "sam-nano") -> Sam:
     """Load the small packaged model. Upstream has no such function."""
-    return _build(checkpoint, None)
+    return Sam(load_model(checkpoint))
 
 
-build_sam = build_sam_vit_h
+_BUILDERS = {
+    row["variant"]: _builder(row["variant"]) for row in _core.releases() if row["family"] == "sam"
+}
+build_sam = build_sam_vit_h = _BUILDERS["vit_h"]
+build_sam_vit_l = _BUILDERS["vit_l"]
+build_sam_vit_b = _BUILDERS["vit_b"]
 
 sam_model_registry: dict[str, Callable[..., Sam]] = {
-    "default": build_sam_vit_h,
-    "vit_h": build_sam_vit_h,
-    "vit_l": build_sam_vit_l,
-    "vit_b": build_sam_vit_b,
+    "default": build_sam,
+    **_BUILDERS,
     "nano": build_sam_nano,
 }
 

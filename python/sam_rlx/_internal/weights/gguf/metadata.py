@@ -52,8 +52,8 @@ def _license(found: Mapping[str, Any], source: Mapping[str, str]) -> dict[str, s
         return {key: source[key] for key in (*kept, "general.source.url") if key in source}
     if "license" in source:
         return {"general.license": source["license"].lower()}
-    license = {"general.license": "apache-2.0"}
-    if found["license"]:
-        license = {"general.license": "other", "general.license.name": "SAM License"}
-        license["general.license.link"] = found["license"]
+    license = {"general.license": found["license"].lower()}
+    if found["license_url"]:
+        license = {"general.license": "other", "general.license.name": found["license"]}
+        license["general.license.link"] = found["license_url"]
     return {**license, "general.source.url": found["source"]}

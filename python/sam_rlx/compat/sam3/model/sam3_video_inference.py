@@ -25,7 +25,7 @@ __all__ = ["Sam3VideoInferenceWithInstanceInteractivity"]
 Outputs = dict[str, Any]
 
 # A version without the rules against errors of the detector.
-_ABLATION = {
+_ABLATION: dict[str, Any] = {
     "hotstart_delay": 0,
     "hotstart_unmatch_thresh": 0,
     "hotstart_dup_thresh": 0,
@@ -47,8 +47,13 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
     ----------
     model : Model
         Of SAM 3, with the tracker.
+    image_size, image_mean, image_std
+        Those of the model, or None.
+    compile_model : bool
+        Without effect: there is one way to compute.
     **options
-        Arguments of upstream's class, as `sam_rlx.VideoPredictor` takes them in `text_options`.
+        Further arguments of upstream's class, as `sam_rlx.VideoPredictor` takes them in
+        `text_options`.
 
     Attributes
     ----------
@@ -58,9 +63,24 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         Has a ``backbone``, which programs give to the tracker.
     """
 
-    def __init__(self, model: Model, **options: Any) -> None:
+    def __init__(
+        self,
+        model: Model,
+        image_size: int | None = None,
+        image_mean: ArrayLike | None = None,
+        image_std: ArrayLike | None = None,
+        compile_model: bool = False,
+        **options: Any,
+    ) -> None:
         if model.family != "sam3":
             raise UnsupportedError(f"model: expected family sam3, found {model.family}")
+        for name, given, own in (
+            ("image_size", image_size, model.img_size),
+            ("image_mean", image_mean, model.config["pixel_mean"]),
+            ("image_std", image_std, model.config["pixel_std"]),
+        ):
+            if given is not None and not np.allclose(given, own):
+                raise UnsupportedError(f"{name}: expected {own}, as the model has, found {given!r}")
         self.model = model
         self.image_size = model.img_size
         self.hotstart_delay = int(options.get("hotstart_delay", 15))
@@ -350,7 +370,7 @@ def _boxes_cxcywh(boxes_xywh: ArrayLike) -> NDArray[np.float64]:
     return centers.astype(np.float64)
 
 
-def ablation_options() -> dict[str, int]:
+def ablation_options() -> dict[str, Any]:
     """Return the options of a model without `apply_temporal_disambiguation`."""
     return dict(_ABLATION)
 
