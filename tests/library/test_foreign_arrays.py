@@ -232,6 +232,18 @@ def test_cells_of_tables_are_their_values() -> None:
         np.testing.assert_array_equal(as_coordinates("point_coords", given, 2), POINTS)
 
 
+def test_structs_are_taken_by_their_names() -> None:
+    rows = [{"y": 3.0, "x": 1.0}, {"y": 4.0, "x": 2.0}]
+    pyarrow = pytest.importorskip("pyarrow")
+    for given in (rows, np.array(rows, object), pyarrow.scalar(rows), pyarrow.array(rows)):
+        np.testing.assert_array_equal(as_coordinates("point_coords", given, 2), [[1, 3], [2, 4]])
+    row = pyarrow.scalar({"w": 8.0, "h": 4.0, "x": X0, "y": Y0})
+    np.testing.assert_array_equal(as_coordinates("box", row, 4), [X0, Y0, X1, Y1])
+    for odd in ([{"x": 1.0, "y": 2.0}, {"x": 1.0}], [{}], [{"x": 1.0}, None]):
+        with pytest.raises(InvalidArgumentError, match="point_coords: expected"):
+            as_coordinates("point_coords", odd, 2)
+
+
 def test_boxes_with_a_form_become_corners(model: sam_rlx.Model, image: np.ndarray) -> None:
     forms = {"XYXY": [X0, Y0, X1, Y1], "XYWH": [X0, Y0, 8, 4], "CXCYWH": [6, 5, 8, 4]}
     for form, values in forms.items():

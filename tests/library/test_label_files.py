@@ -15,6 +15,7 @@ import pytest
 import tifffile
 from PIL import Image
 from sam_rlx import InvalidArgumentError, io
+from sam_rlx._internal.media.mask_files import read_labels
 
 Y, X = np.mgrid[:24, :32]
 FIRST = (X < 9) & (Y > 4)
@@ -158,6 +159,8 @@ def test_a_transparent_index_of_a_palette_is_background(clear: int, tmp_path: Pa
         else:
             with pytest.raises(InvalidArgumentError, match="2 opaque labels of a palette"):
                 io.read_mask(path)
+            found, _ = read_labels(path)
+            np.testing.assert_array_equal(found, np.where(FIRST, 1, np.where(SECOND, 3, 0)))
 
 
 def test_where_0_is_white_the_writer_decides(tmp_path: Path) -> None:

@@ -214,3 +214,12 @@ def test_ctrl_c_keeps_what_is_finished(
     assert ClipFrames(tmp_path / "o" / "overlay.mp4").count == 3
     assert len(json.loads((tmp_path / "o" / "masks.json").read_text())["images"]) == 3
     assert not list(tmp_path.rglob(".*"))
+
+
+def test_a_codec_that_ffmpeg_does_not_know_is_named(clip: Path, tmp_path: Path) -> None:
+    contents = clip.read_bytes()
+    name = next(each for each in (b"avc1", b"mp4v", b"av01", b"hvc1") if each in contents)
+    path = tmp_path / "unknown.mp4"
+    path.write_bytes(contents.replace(name, b"zz9z"))
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="expected a codec that PyAV's FFmpeg"):
+        sam_rlx.frames.open_frames(path).read(0)

@@ -170,3 +170,29 @@ def test_the_time_of_a_job_can_be_given():
     status, text = run(code)
     assert status == 0
     assert "for 7 3" in text
+
+
+def test_outcomes_of_doors_are_told_apart():
+    code = """
+import warnings, sam_rlx
+from nightly import doors
+def tells():
+    warnings.warn("page 0", sam_rlx.MediaWarning)
+    return [2]
+def raises(error):
+    raise error
+own, other = sam_rlx.InvalidArgumentError("a"), KeyError("a")
+calls = (lambda: [1], tells, lambda: raises(own), lambda: raises(other), lambda: [2])
+print(*(doors.outcome(call, [1]).partition(":")[0] for call in calls))
+@doors.door("one")
+def rows(folder):
+    yield "a", "right"
+    yield "b", "silent: 5"
+doors._modules = lambda: None
+print("bad", doors.main(part="one"))
+"""
+    status, text = run(f"exec({code!r})")
+    assert status == 0, text
+    assert text.splitlines()[0].split() == ["right", "told", "refused", "wrong", "silent"]
+    assert "one | b | silent: 5" in text
+    assert text.splitlines()[-1] == "bad 1"

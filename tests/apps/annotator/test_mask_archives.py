@@ -109,3 +109,12 @@ def test_an_archive_of_other_counts_is_refused(tmp_path: Path) -> None:
     np.savez(path, masks=np.ones((3, *HW), bool))
     with pytest.raises(UsageError, match="--mask"):
         mask_files.read(path)
+
+
+def test_an_array_of_several_labels_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mask.npy"
+    np.save(path, np.pad(np.ones(HW, np.int16), ((0, 0), (0, 3)), constant_values=2))
+    with pytest.raises(UsageError, match="labels 1, 2: mask == 1 is the mask of one"):
+        mask_files.read(path)
+    np.save(path, np.ones(HW, np.uint8) * np.uint8(255))
+    assert mask_files.read(path).mask is not None

@@ -126,6 +126,8 @@ def holders() -> dict[str, Callable[[np.ndarray], Any]]:
         ("jax.numpy", lambda m, a: m.asarray(a)),
         ("dask.array", lambda m, a: m.from_array(a)),
         ("zarr", lambda m, a: m.array(a)),
+        ("warp", lambda m, a: m.array(np.ascontiguousarray(a), device="cpu")),
+        ("paddle", lambda m, a: m.to_tensor(np.array(a))),
     ):
         if (module := library(name)) is not None:
             found[name] = lambda a, f=make, m=module: f(m, a)
@@ -159,6 +161,14 @@ def protocols(folder: Path) -> Iterator[Trial]:
         yield f"{name} as {argument}", outcome(lambda c=call, g=given: c(g), right)
 
 
+def numbers_of(values: Any) -> np.ndarray:
+    """Return what a library itself makes of few bits in float32."""
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float32)
+    wide = values.float() if hasattr(values, "float") else values.astype("float32")
+    return wide.numpy()
+
+
 @door("foreign arrays")
 def small_floats(folder: Path) -> Iterator[Trial]:
     """Float types that NumPy has not: the masks of the same numbers."""
@@ -169,16 +179,19 @@ def small_floats(folder: Path) -> Iterator[Trial]:
             makers[f"PyTorch {kind}"] = lambda a, k=kind: torch.from_numpy(
                 np.array(a, np.float32)
             ).to(getattr(torch, k))
+    if (paddle := library("paddle")) is not None:
+        for kind in ("bfloat16", "float16"):
+            makers[f"paddle {kind}"] = lambda a, k=kind: paddle.to_tensor(
+                np.array(a, np.float32)
+            ).astype(k)
     if (types := library("ml_dtypes")) is not None:
         for kind in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"):
             makers[f"ml_dtypes {kind}"] = lambda a, k=kind: a.astype(getattr(types, k))
     for name, make in makers.items():
-        kept = make(shares)
-        kept = kept.float().numpy() if hasattr(kept, "float") else kept.astype(np.float32)
+        kept = numbers_of(make(shares))
         yield f"{name} as image", outcome(lambda m=make: of_image(m(shares)), of_image(kept))
         clicks = np.array([[48.0, 24.0], [4.0, 6.0]])
-        kept = make(clicks)
-        kept = kept.float().numpy() if hasattr(kept, "float") else kept.astype(np.float32)
+        kept = numbers_of(make(clicks))
         right = of_clicks(kept)
         yield f"{name} as clicks", outcome(lambda m=make, c=clicks: of_clicks(m(c)), right)
 

@@ -62,6 +62,9 @@ def _named(name: str, values: Any) -> tuple[list[Any] | None, NDArray[Any]]:
     fields = getattr(values, "dtype", None) if isinstance(values, np.ndarray) else None
     if fields is not None and fields.names:
         values = {each: values[each] for each in fields.names}
+    rows = _rows(values)
+    if rows and rows[0]:
+        values = {each: [row[each] for row in rows] for each in rows[0]}
     if isinstance(values, Mapping):
         columns = [as_numbers(name, values[each]) for each in values]
         if len({column.shape for column in columns}) != 1:
@@ -76,6 +79,16 @@ def _named(name: str, values: Any) -> tuple[list[Any] | None, NDArray[Any]]:
         if names is not None and not callable(names) and len(names) == _last(values):
             return list(names), as_numbers(name, values)
     return None, as_numbers(name, values)
+
+
+def _rows(values: Any) -> list[Mapping[Any, Any]]:
+    """Return the rows of a list, column or array of structs that all have the same names."""
+    is_column = has(values, "to_pylist") and not has(values, "schema")  # of pyarrow
+    is_objects = has(values, "shape") and len(values.shape) == 1 and str(values.dtype) == "object"
+    listed = isinstance(values, (list, tuple)) or is_column or is_objects
+    rows = [unwrapped(row) for row in values] if listed else []
+    is_table = all(isinstance(row, Mapping) and row.keys() == rows[0].keys() for row in rows)
+    return rows if is_table else []
 
 
 def _last(values: Any) -> int:

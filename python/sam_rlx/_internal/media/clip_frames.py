@@ -126,6 +126,10 @@ class ClipFrames:
         if not container.streams.video:
             container.close()
             raise self._fail("a video", "no video in the file")
+        if self._stream(container).codec_context is None:
+            container.close()
+            found = "a codec that it does not know: ffmpeg converts the clip, or its own library"
+            raise self._fail("a codec that PyAV's FFmpeg decodes", found)
         self._stream(container).thread_type = self._threads
         return container
 

@@ -241,6 +241,11 @@ def _drawn(file: _File) -> NDArray[np.bool_]:
     labels, found = _distinct(file)
     background = _background(file, found)
     objects = found[~np.isin(found, background)]
+    if len(objects) != 1 and len(found) > 1 and _clear_indices(file.image):
+        raise InvalidArgumentError(
+            f"mask: expected one object, found {len(objects)} opaque labels of a palette beside a "
+            "transparent one: label= chooses one, image.convert('RGBA') makes a cut-out"
+        )
     if len(objects) > 1:
         raise InvalidArgumentError(
             f"mask: expected one object, found {len(objects)} labels: "
@@ -260,12 +265,6 @@ def _background(file: _File, found: NDArray[Any]) -> list[float]:
     black = [int(index) for index in found if index < len(palette) and not palette[index].any()]
     opaque = [index for index in black if index not in clear]
     if clear:
-        seen = [int(index) for index in found if index not in clear and index != 0]
-        if len(seen) != 1 and len(found) > 1:
-            raise InvalidArgumentError(
-                f"mask: expected one object, found {len(seen)} opaque labels of a palette beside "
-                "a transparent one: label= chooses one, image.convert('RGBA') makes a cut-out"
-            )
         return [0, *clear]
     if not opaque or 0 in opaque:
         return [0]
