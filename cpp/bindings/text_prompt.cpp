@@ -13,6 +13,8 @@ namespace {
 constexpr std::pair<const char*, const char*> kLeftOut[] = {
     {"o2o_matching_masklets_enable", "a finding confirms every object that it overlaps"},
     {"masklet_confirmation_enable", "an object is shown from its first frame on"},
+    {"use_prev_mem_frame", "a click sees its own frame alone"},
+    {"use_stateless_refinement", "a click corrects the object that was found"},
 };
 
 MaskletConfig masklet_config(const py::dict& given) {

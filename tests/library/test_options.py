@@ -103,6 +103,23 @@ def test_defaults_of_texts_are_those_of_upstream() -> None:
     assert expected.items() <= found.items()
 
 
+def test_every_option_of_upstreams_video_model_is_known() -> None:
+    upstream = pytest.importorskip("support.upstream_sam3", reason="needs sam3").sam3
+    kinds = upstream.video_inference.Sam3VideoInferenceWithInstanceInteractivity.__mro__
+    asked = {
+        name
+        for kind in kinds
+        if kind.__module__.startswith("sam3.")
+        for name in inspect.signature(kind.__init__).parameters
+    } - {"self", "args", "kwargs", "detector", "tracker"}
+    told = set(_options.describe("text", "sam3"))
+    # Upstream's constructor alone, or refused with a reason: see the tests of both.
+    told |= {"image_size", "image_mean", "image_std", "compile_model"}
+    told |= {*LEFT_OUT, "masklet_confirmation_consecutive_det_thresh"}
+    assert len(asked) > 20
+    assert asked <= told
+
+
 def test_the_command_line_tells_them(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     everything.add_parser(parser.add_subparsers())
@@ -154,6 +171,8 @@ def test_integers_have_a_largest_value() -> None:
 LEFT_OUT = {
     "o2o_matching_masklets_enable": "a finding confirms every object that it overlaps",
     "masklet_confirmation_enable": "an object is shown from its first frame on",
+    "use_prev_mem_frame": "a click sees its own frame alone",
+    "use_stateless_refinement": "a click corrects the object that was found",
 }
 
 

@@ -51,6 +51,9 @@ struct MaskletConfig {
     v("max_num_objects", max_num_objects, -1, kNoLimit, "objects of one text; 0, -1: 10000");
     v("recondition_every_nth_frame", recondition_every_nth_frame, -1, kNoLimit,
       "frames between corrections by findings; 0, -1: never");
+    v("refinement_detector_cond_frame_removal_window",
+      refinement_detector_cond_frame_removal_window, 0, kNoLimit,
+      "frames around a click whose findings no longer condition its object");
     v("forget_unseen_after", forget_unseen_after, 0, kNoLimit,
       "frames after which an object that is hidden is forgotten; 0: never");
   }

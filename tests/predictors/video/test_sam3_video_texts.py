@@ -108,7 +108,7 @@ def test_session(models, script, seed):
     check(models, seed, SCRIPTS[script], **FREE)
 
 
-# Values that the released model does not have. Each changes what the seed's clip shows.
+# Values that the released model does not have.
 OPTIONS = {
     "no finding suppresses another": (3, {"det_nms_thresh": 0.0}),
     "objects in the middle only": (3, {"suppress_det_close_to_boundary": True}),
@@ -139,7 +139,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", quick(OPTIONS, 2))
 def test_options_are_upstreams(models, name):
     seed, options = OPTIONS[name]
     check(models, seed, [("text", 0, TEXT), ALL], **options)
