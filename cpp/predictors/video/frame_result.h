@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "ops/rle.h"
+#include "masks/rle.h"
 #include "predictors/image/image_transform.h"
 #include "predictors/video/masklet_tracker.h"
 

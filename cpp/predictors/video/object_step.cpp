@@ -6,10 +6,10 @@
 
 #include "core/error.h"
 #include "layers/position_encoding.h"
+#include "masks/overlap.h"
+#include "masks/small_regions.h"
 #include "models/sam3/memory_selection.h"
 #include "ops/elementwise.h"
-#include "predictors/image/small_regions.h"
-#include "predictors/video/video_masks.h"
 
 namespace sam_rlx {
 namespace {

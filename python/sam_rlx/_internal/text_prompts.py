@@ -33,8 +33,8 @@ def checked_options(options: Mapping[str, Any], streaming: bool) -> dict[str, An
 
 def as_texts(text: str | Sequence[str] | None) -> list[str]:
     """Return texts as a list; without one, examples alone say what is meant."""
-    if text is None or isinstance(text, str):
-        return [_VISUAL if text is None else text]
+    if text is None:
+        return [_VISUAL]
     texts = checks.as_texts("text", text)
     if not texts:
         raise InvalidArgumentError(
