@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "masks/overlap.h"
 #include "models/sam3/memory_selection.h"
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
-#include "masks/overlap.h"
 
 namespace sam_rlx {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "core/error.h"
 #include "layers/position_encoding.h"
+#include "masks/overlap.h"
+#include "masks/small_regions.h"
 #include "models/sam3/memory_selection.h"
 #include "ops/elementwise.h"
-#include "masks/small_regions.h"
-#include "masks/overlap.h"
 
 namespace sam_rlx {
 namespace {
