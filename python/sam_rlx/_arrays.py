@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx._core import MAX_IMAGE_PIXELS
 from sam_rlx._internal.checks import as_items as as_items
 from sam_rlx._pages import warn_of_pages
-from sam_rlx._pixels import IMAGE, as_array, from_mode_i, from_pil, to_uint8
+from sam_rlx._pixels import IMAGE, WAY_OUT, as_array, from_mode_i, from_pil, to_uint8
 from sam_rlx._printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
@@ -26,7 +26,9 @@ _MAX_INTEGER = 2**63 - 1  # of the core
 MAX_THREADS = 4096
 
 
-def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
+def as_rgb(
+    image: Any, *, stretch: bool | tuple[float, float] = False, way_out: str = WAY_OUT
+) -> NDArray[np.uint8]:
     """Convert an image in any common form to a contiguous uint8 (H, W, 3) array.
 
     Parameters
@@ -38,6 +40,8 @@ def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArra
         types take part through ``__array__``, and tensors of PyTorch without their gradients.
     stretch : bool or (low, high)
         For other ranges: as for `io.read_image`.
+    way_out : str
+        What messages advise for values of another range.
 
     Returns
     -------
@@ -59,14 +63,14 @@ def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArra
         warn_of_pages(image)
         mode, image = image.mode, from_pil(image)
         if mode == "I" and stretch is False:
-            image = from_mode_i(image)
+            image = from_mode_i(image, way_out)
     elif isinstance(image, np.ndarray) or hasattr(image, "__array__"):
         image = as_array("image", image)
     else:
         reads = isinstance(image, (str, bytes, os.PathLike)) or hasattr(image, "read")
         hint = "; io.read_image reads files" if reads else ""
         raise InvalidArgumentError(f"image: expected {IMAGE}, found {type(image).__name__}{hint}")
-    pixels = to_uint8(_channels_last(image)[:, :, :3], stretch)
+    pixels = to_uint8(_channels_last(image)[:, :, :3], stretch, way_out)
     if pixels.shape[2] == 1:
         pixels = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
     return np.ascontiguousarray(pixels)

@@ -18,6 +18,7 @@ from sam_rlx._internal.files import hints
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._packages import optional
 from sam_rlx._pages import choose_page
+from sam_rlx._pixels import WAY_OUT
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 # A path, or a binary file that is open.
@@ -88,25 +89,43 @@ def read_image(
     MediaWarning
         There are several pages, or less than a tenth of the range is used.
     """
-    ops = pillow("ImageOps")
     with open_image(path) as image:
         choose_page(image, page, name_of(path))
-        shallow, signed = _loses_bits(image), _is_signed(image)
-        if shallow and stretch is not False:
-            raise InvalidArgumentError(
-                "image: expected 8 bits a colour with stretch, found 16, of which Pillow reads 8: "
-                "read the file with another package (tifffile), and give the array"
-            )
-        upright = ops.exif_transpose(image)
-        values = np.asarray(upright).view(np.int8) if signed else upright
-        pixels = as_rgb(values, stretch=stretch)
+        return page_pixels(image, name_of(path), stretch)
+
+
+def page_pixels(
+    image: Any, name: str, stretch: bool | tuple[float, float], way_out: str = WAY_OUT
+) -> NDArray[np.uint8]:
+    """Return the chosen page of an open image file, as `read_image` does.
+
+    Parameters
+    ----------
+    image : PIL image
+        Of `open_image`.
+    name : str
+        The file, for warnings.
+    stretch : bool or (low, high)
+        As for `read_image`.
+    way_out : str
+        What messages advise for values of another range.
+    """
+    shallow, signed = _loses_bits(image), _is_signed(image)
+    if shallow and stretch is not False:
+        raise InvalidArgumentError(
+            "image: expected 8 bits a colour with stretch, found 16, of which Pillow reads 8: "
+            "read the file with another package (tifffile), and give the array"
+        )
+    upright = pillow("ImageOps").exif_transpose(image)
+    values = np.asarray(upright).view(np.int8) if signed else upright
+    pixels = as_rgb(values, stretch=stretch, way_out=way_out)
     if shallow and int(pixels.max()) - int(pixels.min()) < 26:
         warnings.warn(
-            f"{name_of(path)}: 16-bit colours are read as 0 to 65535, and those of this image are "
+            f"{name}: 16-bit colours are read as 0 to 65535, and those of this image are "
             "less than a tenth of it: read the file with another package (tifffile), scale it, and "
             "give the array",
             MediaWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return pixels
 

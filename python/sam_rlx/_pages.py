@@ -9,6 +9,7 @@ from sam_rlx.errors import InvalidArgumentError, MediaWarning
 _ONE_IMAGE = {"MPO", "PSD", "ICO", "ICNS", "CUR"}
 _SUBFILE_TYPE = 254  # the TIFF tag whose bits say that a page is a reduced copy or a mask
 _COPY_OR_MASK = 1 | 4
+_DEPTH = 32997  # the TIFF tag of the number of slices that are in one page
 
 
 def full_pages(image: Any) -> list[int]:
@@ -35,7 +36,12 @@ def _tiff_pages(image: Any) -> list[int]:
             return pages
         except SyntaxError:  # a kind of page that Pillow cannot show; its tags are read
             pass
-        kind = image.tag_v2.get(_SUBFILE_TYPE, 0)
+        kind, depth = image.tag_v2.get(_SUBFILE_TYPE, 0), image.tag_v2.get(_DEPTH, 1)
+        if isinstance(depth, int) and depth > 1:
+            raise InvalidArgumentError(
+                f"expected pages of one slice, found a volume of {depth} slices in one page: "
+                "tifffile.imread(file) reads it as an array (Z, H, W)"
+            )
         if not (isinstance(kind, int) and kind & _COPY_OR_MASK):
             pages.append(number)
         number += 1

@@ -12,7 +12,7 @@ from sam_rlx.errors import InvalidArgumentError, MediaWarning
 IMAGE = (
     "a uint8, uint16 or [0, 1] float image (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
 )
-_WAY_OUT = "io.read_image(file, stretch=True) maps the values that are used to 0 to 255"
+WAY_OUT = "io.read_image(file, stretch=True) maps the values that are used to 0 to 255"
 _USED_SHARE = 0.1  # an image that uses less of the range is nearly black or flat
 _MAX_UINT16 = 65535
 # How far a float may lie beyond [0, 1]: a quarter of a step of 8 bits, which changes no pixel.
@@ -75,7 +75,9 @@ def from_pil(image: Any) -> NDArray[Any]:
         ) from error
 
 
-def to_uint8(image: NDArray[Any], stretch: Any = False) -> NDArray[np.uint8]:
+def to_uint8(
+    image: NDArray[Any], stretch: Any = False, way_out: str = WAY_OUT
+) -> NDArray[np.uint8]:
     """Bring values to 0 to 255.
 
     Parameters
@@ -86,6 +88,8 @@ def to_uint8(image: NDArray[Any], stretch: Any = False) -> NDArray[np.uint8]:
     stretch : bool or (low, high)
         True: the lowest and highest finite value become 0 and 255. A pair: these do, and what is
         beyond is clipped. NaN becomes 0.
+    way_out : str
+        What messages advise for values of another range.
 
     Raises
     ------
@@ -103,30 +107,30 @@ def to_uint8(image: NDArray[Any], stretch: Any = False) -> NDArray[np.uint8]:
         pixels: NDArray[np.uint8] = image
         return pixels
     if image.dtype.kind == "u" and image.dtype.itemsize == 2:
-        _warn_of_small_range(image, _MAX_UINT16, image.dtype.name)
+        _warn_of_small_range(image, _MAX_UINT16, image.dtype.name, way_out)
         return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if image.dtype.kind != "f":
         found = f"dtype {image.dtype}"
         if image.dtype.kind in "iu":
-            found = f"{found} with values {image.min()} to {image.max()}; {_WAY_OUT}"
+            found = f"{found} with values {image.min()} to {image.max()}; {way_out}"
         raise InvalidArgumentError(f"image: expected {IMAGE}, found {found}")
     low, high = image.min(), image.max()
     if not (low >= -_ROUNDING and high <= 1.0 + _ROUNDING):
         raise InvalidArgumentError(
-            f"image: expected float values in [0, 1], found {_range(image)}; {_WAY_OUT}"
+            f"image: expected float values in [0, 1], found {_range(image)}; {way_out}"
         )
-    _warn_of_small_range(image, 1.0, "float")
+    _warn_of_small_range(image, 1.0, "float", way_out)
     scaled: NDArray[np.float32] = image.astype(np.float32) * np.float32(255.0)
     whole: NDArray[np.float32] = np.rint(scaled)
     return whole.clip(0.0, 255.0).astype(np.uint8)
 
 
-def from_mode_i(image: NDArray[Any]) -> NDArray[Any]:
+def from_mode_i(image: NDArray[Any], way_out: str = WAY_OUT) -> NDArray[Any]:
     """Return values of PIL's 32-bit mode as uint16, which is what most such files hold."""
     if image.size and (image.min() < 0 or image.max() > _MAX_UINT16):
         raise InvalidArgumentError(
             f"image: expected values 0 to {_MAX_UINT16} in a PIL image of mode 'I', found "
-            f"{image.min()} to {image.max()}; {_WAY_OUT}"
+            f"{image.min()} to {image.max()}; {way_out}"
         )
     return image.astype(np.uint16)
 
@@ -147,12 +151,12 @@ def _range(image: NDArray[Any]) -> str:
     return f"{lost} of {image.size} values that are NaN or infinity beside {text}" if lost else text
 
 
-def _warn_of_small_range(image: NDArray[Any], full: float, kind: str) -> None:
+def _warn_of_small_range(image: NDArray[Any], full: float, kind: str, way_out: str) -> None:
     low, high = image.min(), image.max()
     if 0.0 < float(high) - float(low) < _USED_SHARE * full:
         warnings.warn(
             f"image: {kind} values are read as 0 to {_text(full)}, and those of this image, "
-            f"{_text(low)} to {_text(high)}, are less than a tenth of it; {_WAY_OUT}",
+            f"{_text(low)} to {_text(high)}, are less than a tenth of it; {way_out}",
             MediaWarning,
             stacklevel=5,
         )
