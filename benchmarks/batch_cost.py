@@ -38,7 +38,7 @@ from support import batches, tiny, tiny_sam2  # noqa: E402
 FAKE = """
 import os, time
 import numpy as np
-from sam_rlx._batch import finders, work
+from sam_rlx.apps.batch import finders, work
 class Fake:
     def find(self, item, image):
         with open(os.environ["BATCH_LOG"], "a") as file:

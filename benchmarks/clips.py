@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sam_rlx._printable import printable
-from sam_rlx._video.clip_frames import ClipFrames
+from sam_rlx._internal.media.clip_frames import ClipFrames
+from sam_rlx._internal.printable import printable
 from sam_rlx.frames import open_frames
 
 RATE, SECONDS = 25, 3

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import sam_rlx
 from sam_rlx import io
-from sam_rlx._parity import networks, packages, references
+from sam_rlx.apps.parity import networks, packages, references
 
 Arrays = list[np.ndarray]
 IMAGE = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"

@@ -35,7 +35,7 @@ import numpy as np
 import sam_rlx
 from numpy.typing import NDArray
 from sam_rlx import io
-from sam_rlx._gguf import conversion as gguf_conversion
+from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
 from sam_rlx.model import find_checkpoint
 
 import client

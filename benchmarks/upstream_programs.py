@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from sam_rlx._video.clip_writer import ClipWriter
-from sam_rlx.cli import demo
+from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx.apps.cli import demo
 
 # What is changed in a program, in this order.
 _CHANGES = [

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from sam_rlx._gguf import conversion as gguf_conversion
+from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
 
 TRAINED = Path(__file__).parent / "checkpoints"
 ASSETS = Path(__file__).parents[1] / "python" / "sam_rlx" / "assets"

@@ -168,7 +168,7 @@ def _command_pages() -> Iterator[tuple[str, str]]:
         f"   * - :doc:`sam-rlx {name} <{name}>`\n     - {_escaped(help_of.get(name, ''))}\n"
         for name in listed.choices
     )
-    codes = importlib.import_module("sam_rlx.cli").main.__doc__ or ""
+    codes = importlib.import_module("sam_rlx.apps.cli").main.__doc__ or ""
     codes = re.search(r"Exit code: (.*?)\n\s*The parser", codes, re.DOTALL)[1]  # type: ignore[index]
     text = (
         f"{_title('Command line')}{_escaped(parser.description or '')}\n\n"

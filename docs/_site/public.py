@@ -9,24 +9,17 @@ from types import ModuleType
 from typing import Any
 
 import sam_rlx
-from sam_rlx.cli import build_parser
+from sam_rlx.apps.cli import build_parser
 
-# Modules of the drop-in packages that upstream has not, and the command line, which has pages of
-# its own.
+# Modules without a page: the apps (the command line has pages of its own), and those of the drop-in
+# packages that upstream has not.
 _INNER = {
-    "sam_rlx.cli",
-    "sam_rlx.compat.errors",
-    "sam_rlx.compat.tensors",
-    "sam_rlx.compat.turns",
-    "sam_rlx.compat.sam2.all_or_nothing",
+    "sam_rlx.apps",
+    "sam_rlx.compat.common",
     "sam_rlx.compat.sam2.config_file",
     "sam_rlx.compat.sam2.config_values",
     "sam_rlx.compat.sam2.video_frames",
-    "sam_rlx.compat.segment_anything.everything",
-    "sam_rlx.compat.segment_anything.image_features",
-    "sam_rlx.compat.segment_anything.tensor",
     "sam_rlx.compat.sam3.model.video_frames",
-    "sam_rlx.compat.video_sessions",
 }
 
 

@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-import sam_rlx._openmp  # noqa: F401  # first: it loads the extension
-from sam_rlx._concept_types import ConceptPrediction, RawDetections
-from sam_rlx._public import loader, public_names
-from sam_rlx._video.types import VideoFrame
-from sam_rlx.concept import ConceptPredictor
+import sam_rlx._internal.extension  # noqa: F401  # first: it loads the extension
+from sam_rlx._internal.public import loader, public_names
+from sam_rlx.concept import ConceptPrediction, ConceptPredictor, RawDetections
 from sam_rlx.conversion import convert
 from sam_rlx.errors import (
     CheckpointError,
@@ -24,7 +22,7 @@ from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model, build_info, load_model
 from sam_rlx.tokenizer import Tokenizer
-from sam_rlx.video import VideoPredictor
+from sam_rlx.video import VideoFrame, VideoPredictor
 
 __all__ = [
     "CheckpointError",

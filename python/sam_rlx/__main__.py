@@ -2,7 +2,7 @@
 
 import sys
 
-from sam_rlx.cli import main
+from sam_rlx.apps.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

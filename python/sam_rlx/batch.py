@@ -12,31 +12,32 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from sam_rlx import _options
-from sam_rlx._arrays import as_integer, as_num_threads
-from sam_rlx._batch import job as jobs
-from sam_rlx._batch import parquet, sources
-from sam_rlx._batch.course import ENGINES, Run
-from sam_rlx._batch.items import Item
-from sam_rlx._batch.job import Job, Task
-from sam_rlx._batch.journal import parts_in
-from sam_rlx._batch.prompts import objects
-from sam_rlx._batch.summary import first_line
-from sam_rlx._internal.checks import (
+from sam_rlx._internal import options as _options
+from sam_rlx._internal.arrays.checks import (
     as_choice,
     as_flag,
+    as_integer,
     as_items,
     as_mapping,
+    as_num_threads,
     as_optional_text,
     as_path_text,
     as_progress,
     as_texts,
 )
 from sam_rlx._internal.files.atomic import as_path
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
-from sam_rlx._sources import find_checkpoint
-from sam_rlx._synonyms import also
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.weights.sources import find_checkpoint
+from sam_rlx.apps.batch import job as jobs
+from sam_rlx.apps.batch import parquet, sources
+from sam_rlx.apps.batch.course import ENGINES, Run
+from sam_rlx.apps.batch.items import Item
+from sam_rlx.apps.batch.job import Job, Task
+from sam_rlx.apps.batch.journal import parts_in
+from sam_rlx.apps.batch.prompts import objects
+from sam_rlx.apps.batch.summary import first_line
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.generator import MaskGenerator
 from sam_rlx.model import Isa, build_info

@@ -4,31 +4,128 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, _embedding_file, _options
-from sam_rlx._arrays import (
-    Marks,
-    as_marks,
-    as_rgb,
-    clamped,
-)
-from sam_rlx._concept_types import ConceptPrediction, RawDetections, Text
-from sam_rlx._embeddings import Encoded, ImageEmbeddings, encoded_image
-from sam_rlx._internal.checks import as_flag, as_items
-from sam_rlx._pixels import as_array
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
-from sam_rlx._synonyms import also
+from sam_rlx import _core
+from sam_rlx._internal import options as _options
+from sam_rlx._internal.arrays.checks import as_flag, as_items
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.prompts import Marks, as_marks, clamped
+from sam_rlx._internal.files import embeddings as _embedding_file
+from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
+from sam_rlx._internal.printable import shown
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
 from sam_rlx.errors import InvalidArgumentError, StateError
-from sam_rlx.model import Model
+from sam_rlx.model import Model, as_model
 from sam_rlx.tokenizer import Tokenizer
 
 # The text of a prompt that has none, as upstream.
 _VISUAL = "visual"
+# A text, or its ids.
+Text: TypeAlias = str | tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RawDetections:
+    """What the network gives for one text, for all of its Q queries, under upstream's names.
+
+    Attributes
+    ----------
+    pred_logits : ndarray (Q,), float32
+        Of the query being an instance, if there is any.
+    pred_boxes : ndarray (Q, 4), float32
+        (cx, cy, w, h) as fractions of the image's sides; not clipped.
+    presence_logit_dec : float
+        Logit of there being any instance. A score is
+        ``sigmoid(pred_logits) * sigmoid(presence_logit_dec)``.
+    pred_masks : ndarray (Q, S, S), float32
+        Logits; S = `Model.mask_side`.
+    semantic_seg : ndarray (S, S), float32
+        Logits of a pixel being what the text names, instances aside.
+    """
+
+    pred_logits: NDArray[np.float32]
+    pred_boxes: NDArray[np.float32]
+    presence_logit_dec: float
+    pred_masks: NDArray[np.float32]
+    semantic_seg: NDArray[np.float32]
+
+    def __repr__(self) -> str:
+        queries, height, width = self.pred_masks.shape
+        return (
+            f"<RawDetections {queries} queries, masks of {height} x {width}, "
+            f"presence {self.presence_logit_dec:.2f}>"
+        )
+
+
+@also(phrases="texts")
+@dataclass(frozen=True, eq=False)
+class ConceptPrediction:
+    """N instances: those of the first text, then those of the second, and so on.
+
+    Within a text they are in the order of the network's queries, as upstream: not by score.
+
+    Attributes
+    ----------
+    masks : ndarray (N, H, W)
+        bool at the size of the image; float32 logits with `return_logits`.
+    boxes : ndarray (N, 4), float32
+        (x0, y0, x1, y1) in pixels, by the network; not clipped to the image, as upstream.
+    scores : ndarray (N,), float32
+        0 to 1, above the threshold.
+    labels : ndarray (N,), int64
+        Index of the instance's text in `texts`.
+    texts : tuple
+        The texts of the call as they were given: str, or tuples of ids. ``"visual"`` where
+        there was none.
+    low_res_masks : ndarray (N, S, S), float32
+        Logits at the network's resolution, S = `Model.mask_side`.
+    raw : tuple of RawDetections, or None
+        All that the network gave, one a text, if `raw` was asked for.
+    """
+
+    masks: NDArray[Any]
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    texts: tuple[Text, ...]
+    low_res_masks: NDArray[np.float32]
+    raw: tuple[RawDetections, ...] | None = None
+
+    @property
+    def names(self) -> tuple[Text, ...]:
+        """The text of each instance."""
+        return tuple(self.texts[label] for label in self.labels)
+
+    @property
+    def phrases(self) -> tuple[Text, ...]:
+        """The same as `texts`."""
+        return self.texts
+
+    def __repr__(self) -> str:
+        height, width = self.masks.shape[1:]
+        counts = ", ".join(
+            f"{int((self.labels == label).sum())} {shown(text)}"
+            for label, text in enumerate(self.texts[:6])
+        )
+        more = ", ..." if len(self.texts) > 6 else ""
+        return f"<ConceptPrediction {len(self.scores)} masks of {height} x {width}: {counts}{more}>"
+
+    def _repr_png_(self) -> bytes | None:
+        """Show a notebook the masks, with their texts and scores."""
+        from sam_rlx._internal.drawing.previews import png
+
+        captions = [
+            f"{name} {score:.2f}" for name, score in zip(self.names, self.scores, strict=True)
+        ]
+        return png(self.masks, self.masks.shape[1:], captions)
 
 
 class ConceptPredictor(ImageEmbeddings):
@@ -77,8 +174,14 @@ class ConceptPredictor(ImageEmbeddings):
         *,
         resize: Literal["float", "integer"] = "float",
     ) -> None:
-        super().__init__(model, num_threads, resize)
+        self._model = as_model(model)
+        super().__init__(model.core, model.source, num_threads, resize)
         self._tokenizer = Tokenizer(model.config["text"]["context_length"])
+
+    @property
+    def model(self) -> Model:
+        """The model that this predictor runs."""
+        return self._model
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._exclusive:
@@ -221,7 +324,7 @@ class ConceptPredictor(ImageEmbeddings):
             return None
         if image is not None:
             raise InvalidArgumentError("predict: expected image or embedding, found both")
-        return encoded_image(self._EMBEDDING_FILE, self._model, embedding, orig_hw)
+        return encoded_image(self._EMBEDDING_FILE, self._identity, embedding, orig_hw)
 
     def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Text, ...]]:
         """Return ids (N, L), and the texts as they were given."""

@@ -7,16 +7,15 @@ import re
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sam_rlx import _safetensors as safetensors
-from sam_rlx._arrays import as_num_threads
-from sam_rlx._gguf import conversion as gguf_conversion
-from sam_rlx._gguf.conversion import Written
-from sam_rlx._internal.checks import as_optional_text, as_progress
+from sam_rlx._internal.arrays.checks import as_num_threads, as_optional_text, as_progress
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.files.targets import check_target
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
-from sam_rlx._sources import find_checkpoint
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.weights import safetensors
+from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
+from sam_rlx._internal.weights.gguf.conversion import Written
+from sam_rlx._internal.weights.sources import find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import check_key
 

@@ -1,7 +1,38 @@
 """Errors and warnings of the library. The text has the form ``where: expected X, found Y``."""
 
-from sam_rlx._printable import printable
-from sam_rlx._public import public_names
+__all__ = [
+    "CheckpointError",
+    "HubError",
+    "InternalError",
+    "InvalidArgumentError",
+    "MediaWarning",
+    "MissingExtraError",
+    "SamRlxError",
+    "StateError",
+    "TruncationWarning",
+    "UnsupportedError",
+]
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Write what a terminal could obey or cannot show as backslash escapes.
+
+    Control characters, characters that change the direction of text, and bytes of file names that
+    are no UTF-8 become ``\\x1b``, ``\\u202e``, ``\\udcff``.
+
+    Parameters
+    ----------
+    text : str
+        Any text, such as the name of a tensor or a file.
+    keep : str
+        Characters that stay as they are, such as the line ends between several names.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 class SamRlxError(Exception):
@@ -50,4 +81,5 @@ class MediaWarning(UserWarning):
     """An image or video is read in a way that may not be meant: its range, pages or end."""
 
 
-__dir__ = public_names(__name__)
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

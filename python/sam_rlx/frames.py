@@ -1,7 +1,7 @@
 """Frames of a video by number, as `VideoPredictor` sees them."""
 
-from sam_rlx._public import public_names
-from sam_rlx._video.frames import FrameSource, open_frames
+from sam_rlx._internal.media.frames import FrameSource, open_frames
+from sam_rlx._internal.public import public_names
 
 __all__ = ["FrameSource", "open_frames"]
 

@@ -11,16 +11,26 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, _options
-from sam_rlx import _embedding_file as embedding_file
-from sam_rlx._arrays import as_integer, as_num_threads, as_number, as_numbers, as_rgb
-from sam_rlx._embeddings import encoded_image
-from sam_rlx._internal.checks import as_choice, as_flag, as_items
-from sam_rlx._printable import with_model
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
+from sam_rlx import _core
+from sam_rlx._internal import options as _options
+from sam_rlx._internal.arrays.checks import (
+    as_choice,
+    as_flag,
+    as_integer,
+    as_items,
+    as_num_threads,
+    as_number,
+    as_numbers,
+)
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.files import embeddings as embedding_file
+from sam_rlx._internal.files import saved_arrays
+from sam_rlx._internal.image_embeddings import encoded_image
+from sam_rlx._internal.printable import with_model
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.model import Model
+from sam_rlx.model import Model, as_model
 
 __all__ = ["MaskGenerator", "MaskRecord"]
 
@@ -91,7 +101,7 @@ class MaskRecord(Mapping[str, Any]):
 
     def _repr_png_(self) -> bytes | None:
         """Show a notebook the mask."""
-        from sam_rlx._previews import panels
+        from sam_rlx._internal.drawing.previews import panels
 
         return panels([self.mask()], [f"{self.predicted_iou:.2f}"])
 
@@ -227,9 +237,7 @@ class MaskGenerator:
         output_mode: Literal["binary_mask", "uncompressed_rle", "coco_rle"] = "binary_mask",
         num_threads: int | None = None,
     ) -> None:
-        if not isinstance(model, Model):
-            found = type(model).__name__
-            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        as_model(model)
         if (points_per_side is None) == (point_grids is None):
             raise InvalidArgumentError(
                 "MaskGenerator: expected exactly one of points_per_side and point_grids, found "
@@ -345,7 +353,8 @@ class MaskGenerator:
                 "generate: expected an image for crops, found an embedding, which is of the whole "
                 f"image alone, and crop_n_layers={self._layers}"
             )
-        arrays, hw = encoded_image(embedding_file.IMAGE, self._model, embedding, orig_hw)
+        identity = saved_arrays.identity(self._model.core, self._model.source)
+        arrays, hw = encoded_image(embedding_file.IMAGE, identity, embedding, orig_hw)
         with self._exclusive, reporter(progress, "point", text="encoding") as report:
             found = self._core.generate_encoded(arrays, hw, report)
         return [MaskRecord(fields, self._output_mode) for fields in found]

@@ -8,14 +8,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, _embedding_file
-from sam_rlx._arrays import Prompts, as_prompts
-from sam_rlx._embeddings import ImageEmbeddings
-from sam_rlx._internal.checks import as_flag
-from sam_rlx._public import public_names
-from sam_rlx._synonyms import also
+from sam_rlx import _core
+from sam_rlx._internal.arrays.checks import as_flag
+from sam_rlx._internal.arrays.prompts import Prompts, as_prompts
+from sam_rlx._internal.files import embeddings as _embedding_file
+from sam_rlx._internal.image_embeddings import ImageEmbeddings
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
 from sam_rlx.errors import StateError
-from sam_rlx.model import Model
+from sam_rlx.model import Model, as_model
 
 __all__ = ["Best", "ImagePredictor", "MaskPrediction"]
 
@@ -86,7 +87,7 @@ class MaskPrediction:
 
     def _repr_png_(self) -> bytes | None:
         """Show a notebook the masks: of a batch, the best one of each set."""
-        from sam_rlx._previews import panels
+        from sam_rlx._internal.drawing.previews import panels
 
         index = np.arange(self.iou_predictions.shape[-1])
         masks, values = list(self.masks), self.iou_predictions
@@ -141,7 +142,13 @@ class ImagePredictor(ImageEmbeddings):
         num_threads: int | None = None,
         resize: Literal["float", "integer"] = "float",
     ) -> None:
-        super().__init__(model, num_threads, resize)
+        self._model = as_model(model)
+        super().__init__(model.core, model.source, num_threads, resize)
+
+    @property
+    def model(self) -> Model:
+        """The model that this predictor runs."""
+        return self._model
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._exclusive:

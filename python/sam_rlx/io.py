@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import as_bools, as_items
-from sam_rlx._image_files import open_image as open_image
-from sam_rlx._image_files import pillow as pillow
-from sam_rlx._image_files import read_image as read_image
+from sam_rlx._internal.arrays.checks import as_items
+from sam_rlx._internal.arrays.images import as_bools
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.files.results import write_arrays, write_document
 from sam_rlx._internal.files.targets import check_folder
 from sam_rlx._internal.formats import coco
+from sam_rlx._internal.media.image_files import open_image as open_image
+from sam_rlx._internal.media.image_files import pillow as pillow
+from sam_rlx._internal.media.image_files import read_image as read_image
 from sam_rlx._internal.media.image_writer import write_pixels
-from sam_rlx._mask_files import read_mask as read_mask
-from sam_rlx._public import public_names
+from sam_rlx._internal.media.mask_files import read_mask as read_mask
+from sam_rlx._internal.public import public_names
 
 __all__ = [
     "coco_annotation",

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from sam_rlx import _core
-from sam_rlx._arrays import as_integer
-from sam_rlx._internal.checks import as_flag, as_optional_text, as_path_text
-from sam_rlx._public import public_names
-from sam_rlx._sources import find_checkpoint, local_path, packaged_name
-from sam_rlx._synonyms import also
-from sam_rlx.errors import CheckpointError
+from sam_rlx._internal.arrays.checks import as_flag, as_integer, as_optional_text, as_path_text
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.weights.sources import find_checkpoint, local_path, packaged_name
+from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 __all__ = ["Model", "build_info", "load_model"]
 
@@ -21,6 +20,13 @@ __all__ = ["Model", "build_info", "load_model"]
 Isa: TypeAlias = Literal[
     "generic", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon"
 ]
+
+
+def as_model(model: Any) -> Model:
+    """Return the model that a user gives; `InvalidArgumentError` for anything else."""
+    if not isinstance(model, Model):
+        raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {type(model).__name__}")
+    return model
 
 
 class Model:

@@ -18,18 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
-from sam_rlx._arrays import as_items, as_number, as_rgb
-from sam_rlx._parity import choice, networks, schema
-from sam_rlx._parity import stages as stage_module
-from sam_rlx._parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, compare_masks
-from sam_rlx._parity.references import Reference
-from sam_rlx._parity.report import Report
-from sam_rlx._parity.stages import Ours, Outcome
-from sam_rlx._printable import shown
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
-from sam_rlx._sources import find_checkpoint
-from sam_rlx._synonyms import also
+from sam_rlx._internal.arrays.checks import as_items, as_number
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.printable import shown
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.weights.sources import find_checkpoint
+from sam_rlx.apps.parity import choice, networks, schema
+from sam_rlx.apps.parity import stages as stage_module
+from sam_rlx.apps.parity.measure import BOUNDS, Bounds, Layer, LayerJudge, Masks, compare_masks
+from sam_rlx.apps.parity.references import Reference
+from sam_rlx.apps.parity.report import Report
+from sam_rlx.apps.parity.stages import Ours, Outcome
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model, load_model
 
@@ -79,7 +80,7 @@ def check(
         Another file with the weights for the reference. Default: the same.
     precision : {"float32", "bfloat16", "int8"}
         In which ours computes. Bounds of reduced precisions are wider, and are against PyTorch's
-        float32: `sam_rlx._parity.measure.BOUNDS`.
+        float32: `sam_rlx.apps.parity.measure.BOUNDS`.
     stages : "all" or sequence of str
         Of SAM and SAM 2: ``image``, ``point``, ``box``, ``mask``, ``everything``; of SAM 3:
         ``image``, ``point``, ``box``, ``mask``, ``text``, ``example``. Of SAM 2 and SAM 3 also

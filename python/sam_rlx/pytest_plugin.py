@@ -35,7 +35,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(_MARKER)
     if _MARKER not in metafunc.fixturenames or marker is None:
         return
-    from sam_rlx._parity.choice import stages_of
+    from sam_rlx.apps.parity.choice import stages_of
 
     wanted = marker.kwargs.get("stages", "all")
     if wanted == "all":

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import as_integer
-from sam_rlx._internal.checks import as_items
-from sam_rlx._public import public_names
+from sam_rlx._internal.arrays.checks import as_integer, as_items
+from sam_rlx._internal.public import public_names
 from sam_rlx.errors import InvalidArgumentError, TruncationWarning
 
 _MERGES = Path(__file__).with_name("assets") / "clip-merges.bin"
@@ -94,7 +93,7 @@ class Tokenizer:
             raise InvalidArgumentError(
                 f"text: expected a str or a sequence of str, found {_kind(text)}"
             )
-        from sam_rlx._text.cleaning import clean
+        from sam_rlx._internal.text.cleaning import clean
 
         ids, lengths = _tokenizer()([clean(each) for each in texts], self._context_length)
         for each, length in zip(texts, lengths.tolist(), strict=True):

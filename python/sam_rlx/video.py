@@ -4,23 +4,92 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeAlias
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core, _options
-from sam_rlx._arrays import as_integer, as_marks, as_num_threads, as_rgb
-from sam_rlx._internal.checks import as_flag, as_mapping, as_name, as_progress, as_text
-from sam_rlx._printable import shown, with_model
-from sam_rlx._progress import Progress, reporter
-from sam_rlx._public import public_names
-from sam_rlx._synonyms import also
-from sam_rlx._video import files, text_prompts
-from sam_rlx._video.frames import open_frames
-from sam_rlx._video.session import Session
-from sam_rlx._video.types import VideoFrame, as_mask, as_points, core_options
+from sam_rlx import _core
+from sam_rlx._internal import options as _options
+from sam_rlx._internal import text_prompts
+from sam_rlx._internal.arrays.checks import (
+    as_flag,
+    as_integer,
+    as_mapping,
+    as_name,
+    as_num_threads,
+    as_progress,
+    as_text,
+)
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.prompts import as_marks, as_prompts
+from sam_rlx._internal.files import saved_arrays
+from sam_rlx._internal.files import sessions as files
+from sam_rlx._internal.media.frames import FrameKind, open_frames
+from sam_rlx._internal.printable import shown, with_model
+from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.video_session import Found, Session
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
-from sam_rlx.model import Model
+from sam_rlx.model import Model, as_model
+from sam_rlx.tokenizer import Tokenizer
+
+
+@also(phrases="texts")
+@dataclass(frozen=True, eq=False)
+class VideoFrame:
+    """Masks of one frame.
+
+    Attributes
+    ----------
+    frame_index : int
+        Number of the frame, from 0.
+    masks : dict
+        By object: bool (H, W) at the size of the video. Objects without a result on this frame
+        are not in it.
+    scores : dict
+        By object: the model's logit for being visible. Where it is not above 0 the mask is empty.
+        Of an object that a text named: the probability with which it was found, 1 if it was
+        clicked; it is here only where it is seen.
+    logits : dict, optional
+        By object: float32 (H, W), on request.
+    texts : dict
+        By object that a text named: the text.
+    """
+
+    frame_index: int
+    masks: dict[Hashable, NDArray[np.bool_]]
+    scores: dict[Hashable, float]
+    logits: dict[Hashable, NDArray[np.float32]] | None = None
+    texts: dict[Hashable, str] = field(default_factory=dict)
+
+    @property
+    def phrases(self) -> dict[Hashable, str]:
+        """The same as `texts`."""
+        return self.texts
+
+    def __repr__(self) -> str:
+        names = ", ".join(
+            f"{shown(obj_id)} {score:.2f}" for obj_id, score in list(self.scores.items())[:6]
+        )
+        more = ", ..." if len(self.scores) > 6 else ""
+        return f"<VideoFrame {self.frame_index}, {len(self.masks)} masks, scores: {names}{more}>"
+
+    def _repr_png_(self) -> bytes | None:
+        """Show a notebook the masks, with the names of their objects; None without any."""
+        from sam_rlx._internal.drawing.previews import png
+
+        if not self.masks:
+            return None
+        masks = list(self.masks.values())
+        captions = [
+            f"{self.texts[obj_id]} {obj_id}" if obj_id in self.texts else str(obj_id)
+            for obj_id in self.masks
+        ]
+        return png(masks, masks[0].shape, captions)
 
 
 class VideoPredictor:
@@ -104,12 +173,9 @@ class VideoPredictor:
         resize: Literal["video", "float", "integer"] = "video",
         text_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(model, Model):
-            found = type(model).__name__
-            raise InvalidArgumentError(f"model: expected sam_rlx.Model, found {found}")
+        self._model = as_model(model)
         given = {"fill_hole_area": fill_hole_area, "use_memory_selection": memory_selection}
         options = _options.checked("video", model.family, given, given)
-        self._model = model
         self._options = {
             "fill_hole_area": options["fill_hole_area"],
             "non_overlap_masks": as_flag("non_overlap_masks", non_overlap_masks),
@@ -119,7 +185,7 @@ class VideoPredictor:
         }
         self._resize = as_text("resize", resize)
         source = None if frames is None else open_frames(frames)
-        core = core_options(self._options, self._resize, None if source is None else source.kind)
+        core = _core_options(self._options, self._resize, None if source is None else source.kind)
         self._core = _core.VideoPredictor(model.core, as_num_threads(num_threads), core)
         self._core.num_frames = None if source is None else source.count
         self._session = Session(self._core, source)
@@ -220,7 +286,7 @@ class VideoPredictor:
         if mask is not None and any(value is not None for value in given):
             raise InvalidArgumentError("mask: expected it alone, found points or a box too")
         clear = as_flag("clear_old_points", clear_old_points)
-        points = as_points(*given, clear) if mask is None else None
+        points = _as_points(*given, clear) if mask is None else None
         with self._exclusive:
             self._core.begin()
             found = self._session.found_handle(obj_id)
@@ -236,7 +302,7 @@ class VideoPredictor:
                     self._core.add_points(index, handle, *points, clear)
                 else:
                     assert mask is not None
-                    self._core.add_mask(index, handle, as_mask(mask, self._core.orig_hw))
+                    self._core.add_mask(index, handle, _as_mask(mask, self._core.orig_hw))
                 self._session.reserve(obj_id)
             self._core.commit()
         return self
@@ -306,8 +372,10 @@ class VideoPredictor:
             self._core.begin()
             if self._core.objects:
                 self._session.prepare()
+            tokenizer = Tokenizer(self._model.config["text"]["context_length"])
             for one in texts:
-                text_prompts.add(self._session, self._model, one, self._text_options, index)
+                ids = tokenizer(text_prompts.VISUAL if one is None else one)[0].tolist()
+                text_prompts.add(self._session, one, ids, self._text_options, index)
                 if index is not None or self._session.source is not None:
                     text_prompts.search(self._session, index or 0, examples)
             self._core.commit()
@@ -451,7 +519,7 @@ class VideoPredictor:
                 done += 1
                 if report is not None:
                     report(done, total)
-                yield found
+                yield _to_frame(*found)
 
     def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:
         """Give the next frame of a stream, track all objects on it, and look for texts there.
@@ -490,7 +558,7 @@ class VideoPredictor:
                 self._session.prepare()
             index = self._core.num_pushed
             self._core.push(pixels)
-            found = self._session.frame(index, "tracked", logits)
+            found = _to_frame(*self._session.frame(index, "tracked", logits))
             self._core.commit()
         return found
 
@@ -512,7 +580,7 @@ class VideoPredictor:
         with self._exclusive:
             self._core.begin()
             self._refuse_logits(logits)
-            found = self._session.frame(index, "latest", logits)
+            found = _to_frame(*self._session.frame(index, "latest", logits))
             self._core.commit()
         return found
 
@@ -545,7 +613,13 @@ class VideoPredictor:
             self._core.commit()
         options = {**self._options, "resize": self._resize}
         source = self._session.source
-        files.write(path, self._model, state, options, () if source is None else source.files)
+        files.write(
+            path,
+            saved_arrays.identity(self._model.core, self._model.source),
+            state,
+            options,
+            () if source is None else source.files,
+        )
 
     @classmethod
     def load(
@@ -580,11 +654,84 @@ class VideoPredictor:
         CheckpointError
             The file is damaged, of another kind, or made with other weights.
         """
-        saved = files.read(path, model, frames is None)
+        identity = saved_arrays.identity(as_model(model).core, model.source)
+        saved = files.read(path, identity, frames is None)
         video = cls(model, frames, num_threads=num_threads, **saved.options)
         files.restore(path, video._session, saved)
         video._core.commit()
         return video
+
+
+# Coordinates (N, 2) and labels (N,).
+_Points: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32]]
+
+
+def _as_points(
+    coords: ArrayLike | None,
+    labels: ArrayLike | None,
+    box: ArrayLike | None,
+    clear_old_points: bool,
+) -> _Points:
+    """Return points with a box as the first two of them, labelled 2 and 3."""
+    if box is not None and not clear_old_points:
+        raise InvalidArgumentError(
+            "box: expected clear_old_points=True, since a box comes before all points, found False"
+        )
+    prompts = as_prompts(coords, labels, box, None, 0)
+    if prompts.batched:
+        raise InvalidArgumentError("add_prompt: expected prompts of one object, found a batch")
+    points = np.zeros((0, 2)) if prompts.point_coords is None else prompts.point_coords[0]
+    kinds = np.zeros(0, np.int32) if prompts.point_labels is None else prompts.point_labels[0]
+    if prompts.boxes is not None:
+        points = np.concatenate([prompts.boxes[0].reshape(2, 2), points])
+        kinds = np.concatenate([np.array([2, 3], np.int32), kinds])
+    return points, kinds
+
+
+def _as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.float32]:
+    """Return a mask of the size of the video as zeros and ones."""
+    array = as_array("mask", mask)
+    if array.dtype.kind not in "biu" or array.shape != orig_hw:
+        raise InvalidArgumentError(
+            f"mask: expected bool {orig_hw}, found {array.dtype} {array.shape}"
+        )
+    return array.astype(np.bool_).astype(np.float32)
+
+
+def _core_options(options: dict[str, Any], resize: str, kind: FrameKind | None) -> dict[str, Any]:
+    """Return the options of a session under upstream's names; without a kind, frames are pushed."""
+    return {
+        "fill_hole_area": options["fill_hole_area"],
+        "non_overlap_masks": options["non_overlap_masks"],
+        "add_all_frames_to_correct_as_cond": options["keep_corrections"],
+        "history": 0 if kind is None else options["history"],
+        "use_memory_selection": options["memory_selection"],
+        "resize": resize,
+        "frames": kind or "images",
+        "streaming": kind is None,
+    }
+
+
+def _to_frame(
+    index: int,
+    names: dict[int, Hashable],
+    shown: tuple[Any, ...],
+    found: list[tuple[str, Found]],
+) -> VideoFrame:
+    """Name what the core gave: numbers, masks, logits or None, scores; and what texts found."""
+    handles, masks, logits, scores = shown
+    obj_ids = [names[handle] for handle in handles]
+    frame = VideoFrame(
+        frame_index=index,
+        masks=dict(zip(obj_ids, masks, strict=True)),
+        scores=dict(zip(obj_ids, scores, strict=True)),
+        logits=None if logits is None else dict(zip(obj_ids, logits, strict=True)),
+    )
+    for text, (numbers, pixels, probabilities) in found:
+        frame.masks.update(zip(numbers, pixels, strict=True))
+        frame.scores.update(zip(numbers, probabilities, strict=True))
+        frame.texts.update(dict.fromkeys(numbers, text))
+    return frame
 
 
 __dir__ = public_names(__name__)

@@ -5,7 +5,6 @@ Captions need Pillow; all else needs NumPy only.
 
 from __future__ import annotations
 
-import colorsys
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -13,18 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import MAX_NUMBERS, as_bools, as_integer, as_items, as_number, as_rgb
-from sam_rlx._concept_types import ConceptPrediction
-from sam_rlx._pixels import as_array
-from sam_rlx._printable import shown
-from sam_rlx._public import public_names
-from sam_rlx._synonyms import also
+from sam_rlx._internal.arrays.checks import MAX_NUMBERS, as_integer, as_items, as_number
+from sam_rlx._internal.arrays.images import as_bools, as_rgb
+from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.drawing import overlay as drawing
+from sam_rlx._internal.printable import shown
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
+from sam_rlx.concept import ConceptPrediction
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = ["color", "overlay", "overlay_concepts", "overlay_records"]
 
-# Steps of the golden ratio visit the colour circle without coming near an earlier hue for long.
-_GOLDEN = 0.618033988749895
 _POINT_COLORS = {1: (57, 211, 83), 0: (240, 62, 62), -1: (150, 150, 150)}
 _MAX_IDENTITY = 1 << 53
 _MAX_PIXEL = 1e9
@@ -36,10 +35,7 @@ def color(identity: int) -> tuple[int, int, int]:
     identity = as_integer("identity", identity, -_MAX_IDENTITY)
     if identity > _MAX_IDENTITY:
         raise InvalidArgumentError(f"identity: expected at most {_MAX_IDENTITY}, found more")
-    hue = (0.58 + identity * _GOLDEN) % 1.0
-    value = 1.0 if identity % 2 == 0 else 0.88
-    red, green, blue = colorsys.hsv_to_rgb(hue, 0.72, value)
-    return round(255 * red), round(255 * green), round(255 * blue)
+    return drawing.color(identity)
 
 
 @also(box="boxes")
@@ -101,20 +97,15 @@ def overlay(
     colors = [color(identity) for identity in numbers]
     corners, kinds = _as_marks("box", boxes, box_labels, 4, _BOX_COLORS)
     points, labels = _as_marks("point", point_coords, point_labels, 2, _POINT_COLORS)
-    line = _line((height, width))
-    drawn = _core.overlay(pixels, layers, colors, opacity, line, corners, kinds, points, labels)
-    if captions is None:
-        return drawn
-    words = as_items("captions", captions)
-    if not all(isinstance(word, str) for word in words):
+    words = None if captions is None else as_items("captions", captions)
+    if words is not None and not all(isinstance(word, str) for word in words):
         raise InvalidArgumentError(
             f"captions: expected str, found {sorted({type(word).__name__ for word in words})}"
         )
-    if len(words) != len(layers):
+    if words is not None and len(words) != len(layers):
         raise InvalidArgumentError(f"captions: expected {len(layers)}, found {len(words)}")
-    from sam_rlx._captions import draw_captions
-
-    return draw_captions(drawn, layers, words, colors)
+    marks = corners, kinds, points, labels
+    return drawing.drawn(pixels, layers, colors, words, marks, opacity)
 
 
 def overlay_records(
@@ -152,7 +143,7 @@ def overlay_records(
     numbered = sorted(enumerate(found), key=lambda pair: -pair[1].area)
     counts = [record.counts for _, record in numbered]
     colors = [color(number) for number, _ in numbered]
-    return _core.overlay_runs(pixels, counts, colors, opacity, _line(hw))
+    return _core.overlay_runs(pixels, counts, colors, opacity, drawing.line_width(hw))
 
 
 @also(box="boxes")
@@ -207,11 +198,6 @@ def overlay_concepts(
         point_labels=point_labels,
         opacity=opacity,
     )
-
-
-def _line(hw: tuple[int, int]) -> float:
-    """Return how wide outlines are, in pixels."""
-    return max(2.0, min(hw) / 220.0)
 
 
 _Marks: TypeAlias = tuple[NDArray[np.float64], list[tuple[int, int, int]]]

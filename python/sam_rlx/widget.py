@@ -12,21 +12,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import viz
-from sam_rlx._arrays import as_integer, as_marks
-from sam_rlx._front import FRONT
-from sam_rlx._interactive.document import Segment
-from sam_rlx._interactive.export import ExportedFile, Format, arrays, coco_document
-from sam_rlx._interactive.image_session import ImageSession
-from sam_rlx._interactive.session import Session
-from sam_rlx._interactive.sources import encoded, shrunk
-from sam_rlx._interactive.tracks import Track, unique_names
-from sam_rlx._interactive.video_session import VideoSession
+from sam_rlx._internal.arrays.checks import as_integer
+from sam_rlx._internal.arrays.prompts import as_marks
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._internal.files.targets import check_target
-from sam_rlx._packages import missing
-from sam_rlx._printable import with_model
-from sam_rlx._public import public_names
-from sam_rlx._synonyms import also
+from sam_rlx._internal.packages import missing
+from sam_rlx._internal.printable import with_model
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.synonyms import also
+from sam_rlx.apps.annotator.document import Segment
+from sam_rlx.apps.annotator.export import ExportedFile, Format, arrays, coco_document
+from sam_rlx.apps.annotator.front import FRONT
+from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.session import Session
+from sam_rlx.apps.annotator.sources import encoded, shrunk
+from sam_rlx.apps.annotator.tracks import Track, unique_names
+from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.model import Model
 
 try:

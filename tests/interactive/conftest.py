@@ -55,7 +55,7 @@ def predictor_of(model: sam_rlx.Model, image: np.ndarray) -> sam_rlx.ImagePredic
 @pytest.fixture
 def engine(model: sam_rlx.Model) -> Any:
     pytest.importorskip("starlette", reason="sam-rlx serve")
-    from sam_rlx._serve.engine import Engine
+    from sam_rlx.apps.serve.engine import Engine
 
     return Engine({"sam-nano": model}, num_threads=1)
 
@@ -69,7 +69,7 @@ def client(engine: Any) -> Any:
 @pytest.fixture(scope="session")
 def idle_engine(model: sam_rlx.Model) -> Any:
     """For tests that encode nothing."""
-    from sam_rlx._serve.engine import Engine
+    from sam_rlx.apps.serve.engine import Engine
 
     return Engine({"sam-nano": model}, num_threads=1)
 
@@ -82,8 +82,8 @@ def idle_client(idle_engine: Any) -> Any:
 
 def client_of(engine: Any) -> Any:
     """Return a client with the token."""
-    from sam_rlx._serve.app import create_app
-    from sam_rlx._serve.guard import allowed_hosts
+    from sam_rlx.apps.serve.app import create_app
+    from sam_rlx.apps.serve.guard import allowed_hosts
     from starlette.testclient import TestClient
 
     app = create_app(engine, TOKEN, allowed_hosts("127.0.0.1"))

@@ -47,9 +47,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def base(engine: Any) -> Iterator[str]:
     """Where a server answers, in a thread of this process."""
     import uvicorn
-    from sam_rlx._serve.app import create_app
-    from sam_rlx._serve.guard import allowed_hosts
-    from sam_rlx._serve.server import listen
+    from sam_rlx.apps.serve.app import create_app
+    from sam_rlx.apps.serve.guard import allowed_hosts
+    from sam_rlx.apps.serve.server import listen
 
     listener = listen("127.0.0.1", 0)
     app = create_app(engine, TOKEN, allowed_hosts("127.0.0.1"))

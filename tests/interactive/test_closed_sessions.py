@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx._interactive import document, image_session
-from sam_rlx._interactive.document import Document, History, Segment
-from sam_rlx._interactive.image_session import ImageSession
-from sam_rlx._interactive.masks import PackedMask
-from sam_rlx._interactive.tracks import Track, unique_names
-from sam_rlx._interactive.worker import Worker
+from sam_rlx.apps.annotator import document, image_session
+from sam_rlx.apps.annotator.document import Document, History, Segment
+from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.masks import PackedMask
+from sam_rlx.apps.annotator.tracks import Track, unique_names
+from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError
 from support import HANG_SECONDS
 from support.jupyter import wait_for
@@ -100,7 +100,7 @@ def test_who_waits_is_told_of_the_end() -> None:
 def test_a_forked_child_is_told(tmp_path: Path) -> None:
     code = """if True:
         import os, sys, numpy as np, sam_rlx
-        from sam_rlx._interactive.image_session import ImageSession
+        from sam_rlx.apps.annotator.image_session import ImageSession
         session = ImageSession(
             sam_rlx.load_model("sam-nano"), np.zeros((60, 80, 3), np.uint8), num_threads=1
         )

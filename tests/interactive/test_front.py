@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from sam_rlx._front import FRONT
+from sam_rlx.apps.annotator.front import FRONT
 
 
 def test_the_module_is_small_and_asks_no_one() -> None:

@@ -15,10 +15,10 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
-from sam_rlx._interactive.clicks import PREVIEW
-from sam_rlx._interactive.image_session import ImageSession
-from sam_rlx._interactive.masks import PackedMask
-from sam_rlx._interactive.worker import Worker
+from sam_rlx.apps.annotator.clicks import PREVIEW
+from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.masks import PackedMask
+from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
@@ -161,7 +161,7 @@ def test_start_from_a_mask_and_correct_it(
     session.call("start", mask=mask, name="given")
     assert (session.document.objects[0].mask == mask).all()
     session.call("click", x=POINT[0], y=POINT[1])
-    from sam_rlx._mask_logits import mask_logits
+    from sam_rlx._internal.arrays.mask_logits import mask_logits
 
     wanted = predictor.predict(
         point_coords=[POINT],

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import _core
-from sam_rlx._serve.app import create_app
-from sam_rlx._serve.engine import Engine
+from sam_rlx.apps.serve.app import create_app
+from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
 
 from .conftest import HOST, TOKEN

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx._interactive.image_session import ImageSession
-from sam_rlx._interactive.saved import OpenImages
-from sam_rlx._interactive.saved_documents import read_saved
+from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.saved import OpenImages
+from sam_rlx.apps.annotator.saved_documents import read_saved
 from sam_rlx.errors import InvalidArgumentError
 from support.odd_json import ODD, changed
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sam_rlx._serve.app import create_app
-from sam_rlx._serve.engine import Engine
-from sam_rlx._serve.guard import allowed_hosts
+from sam_rlx.apps.serve.app import create_app
+from sam_rlx.apps.serve.engine import Engine
+from sam_rlx.apps.serve.guard import allowed_hosts
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 

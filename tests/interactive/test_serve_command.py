@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
-from sam_rlx import cli
+from sam_rlx.apps import cli
 from support import HANG_SECONDS
 
 Serve = Callable[..., tuple["subprocess.Popen[str]", str]]

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx._serve.engine import BusyError, Cache, Encoded, Engine, Queue
-from sam_rlx._serve.stopping import Stop, StoppedError, poll
+from sam_rlx.apps.serve.engine import BusyError, Cache, Encoded, Engine, Queue
+from sam_rlx.apps.serve.stopping import Stop, StoppedError, poll
 from support import HANG_SECONDS
 
 from .conftest import predictor_of

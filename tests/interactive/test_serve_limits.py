@@ -21,14 +21,14 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import _core
-from sam_rlx._interactive import limits as session_limits
-from sam_rlx._saved_arrays import MAX_UNPACKED
-from sam_rlx._serve import server
-from sam_rlx._serve.app import create_app
-from sam_rlx._serve.engine import Engine
-from sam_rlx._serve.limits import LIMITS, Limits
-from sam_rlx._serve.stopping import Stop
-from sam_rlx._serve.tabs import packed, unpacked
+from sam_rlx._internal.files.saved_arrays import MAX_UNPACKED
+from sam_rlx.apps.annotator import limits as session_limits
+from sam_rlx.apps.serve import server
+from sam_rlx.apps.serve.app import create_app
+from sam_rlx.apps.serve.engine import Engine
+from sam_rlx.apps.serve.limits import LIMITS, Limits
+from sam_rlx.apps.serve.stopping import Stop
+from sam_rlx.apps.serve.tabs import packed, unpacked
 from support import HANG_SECONDS
 from support.jupyter import wait_for
 from websockets.sync.client import ClientConnection, connect

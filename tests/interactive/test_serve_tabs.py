@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import sam_rlx
 from PIL import Image
-from sam_rlx._serve.engine import Engine
-from sam_rlx._serve.tabs import packed, unpacked
+from sam_rlx.apps.serve.engine import Engine
+from sam_rlx.apps.serve.tabs import packed, unpacked
 from starlette.testclient import TestClient
 from support.jupyter import wait_for
 

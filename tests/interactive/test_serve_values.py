@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 import pytest
-from sam_rlx._serve.app import create_app
-from sam_rlx._serve.engine import Engine
+from sam_rlx.apps.serve.app import create_app
+from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
 from support.odd_json import ODD, changed
 
@@ -113,7 +113,7 @@ def test_no_message_ends_a_tab(idle_client: TestClient, head: bytes) -> None:
 
 
 def test_base64_is_read_in_parts() -> None:
-    from sam_rlx._serve import images
+    from sam_rlx.apps.serve import images
     from sam_rlx.errors import InvalidArgumentError
 
     part = images._PART

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sam_rlx._serve.fetch import FetchError, fetch, split
-from sam_rlx._serve.studio_marks import Marks, brush_of, read_marks
+from sam_rlx.apps.serve.fetch import FetchError, fetch, split
+from sam_rlx.apps.serve.studio_marks import Marks, brush_of, read_marks
 from sam_rlx.errors import InvalidArgumentError
 
 TWO_IMAGES = """<View>

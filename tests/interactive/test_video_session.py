@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx._interactive.video_session import VideoSession
+from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.widget import VideoWidget
 

@@ -13,7 +13,7 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
-from sam_rlx._interactive.sources import ImageSource
+from sam_rlx.apps.annotator.sources import ImageSource
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 pytest.importorskip("anywidget")

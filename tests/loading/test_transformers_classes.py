@@ -13,6 +13,7 @@ pytestmark = pytest.mark.parity
 
 from support import hugging_face_models as hf  # noqa: E402
 from support import upstream  # noqa: E402
+from support.cases import quick  # noqa: E402
 from support.parity import FEW, NUDGES  # noqa: E402
 
 upstream.prepare()
@@ -41,7 +42,7 @@ def test_results_are_those_of_transformers(parity, testing, folders, name):
     compare(parity, testing, name, model, folder)
 
 
-@pytest.mark.parametrize("name", hf.CLASSES)
+@pytest.mark.parametrize("name", quick(hf.CLASSES, 0, 2, 4))
 def test_another_image_size_comes_from_the_config(parity, testing, tmp_path, name):
     size = hf.side(name, other=True)
     model = hf.make(name, size, seed=1)
@@ -160,7 +161,7 @@ def test_settings_reach_the_config(folders):
 
 
 def test_a_gguf_file_keeps_the_settings(parity, testing, folders, tmp_path):
-    from sam_rlx._gguf import conversion
+    from sam_rlx._internal.weights.gguf import conversion
 
     _, folder = folders("Sam2VideoModel")
     conversion.to_gguf(folder, tmp_path / "model.gguf", dtype="F32")

@@ -25,7 +25,7 @@ LOOK = 2.0
 # Adds a line for each image that a worker reads.
 LOG = """
 import os
-from sam_rlx._batch import finders
+from sam_rlx.apps.batch import finders
 _logged = finders.read_image
 def read_image(item):
     with open(os.environ["BATCH_LOG"], "a") as file:
@@ -77,7 +77,7 @@ def children(parent: int, word: str) -> list[int]:
     return [number for number, _, words in found if number in below and word in words]
 
 
-WORKERS = {"local": "sam_rlx._batch.worker", "ray": "MapWorker"}
+WORKERS = {"local": "sam_rlx.apps.batch.worker", "ray": "MapWorker"}
 RAYLET = "/raylet/raylet "
 
 

@@ -43,7 +43,7 @@ def _inputs(folder: Path) -> None:
 
 
 def _command(*arguments: str) -> None:
-    from sam_rlx import cli
+    from sam_rlx.apps import cli
 
     code = cli.main(list(arguments))
     if code:
@@ -136,7 +136,7 @@ class _Trial:
     def process(self) -> multiprocessing.process.BaseProcess:
         """Start the command."""
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["sam_rlx.cli", "PIL.Image"])
+        context.set_forkserver_preload(["sam_rlx.apps.cli", "PIL.Image"])
         process = context.Process(target=_run, args=(self.name, str(self.inputs), str(self.out)))
         process.start()
         return process

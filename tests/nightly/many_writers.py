@@ -13,8 +13,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from sam_rlx import _saved_arrays as saved_arrays
-from sam_rlx._saved_arrays import Field
+from sam_rlx._internal.files import saved_arrays
+from sam_rlx._internal.files.saved_arrays import Field
 
 WRITERS = 8
 FORMAT = "many_writers"

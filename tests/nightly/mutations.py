@@ -34,10 +34,7 @@ AREAS = {
     "loading": ("cpp/checkpoint", "cpp/loading"),
     "predictors": ("cpp/predictors", "cpp/models"),
     "compat": ("python/sam_rlx/compat",),
-    "apps": tuple(
-        f"python/sam_rlx/{name}"
-        for name in ("apps", "cli", "_batch", "_interactive", "_serve", "_parity", "_video")
-    ),
+    "apps": ("python/sam_rlx/apps", "python/sam_rlx/_internal/media"),
 }
 
 SWITCH_H = '#pragma once\n#ifdef __cplusplus\nextern "C"\n#endif\nint sam_rlx_fault(int fault);\n'

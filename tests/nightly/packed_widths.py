@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import sam_rlx
 from sam_rlx import parity
-from sam_rlx._gguf import conversion
+from sam_rlx._internal.weights.gguf import conversion
 from support import packed_files, tiny
 
 STAGES = ("image", "point", "box")

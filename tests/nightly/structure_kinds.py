@@ -122,7 +122,7 @@ def table(folder: Path) -> Kind:
 def batch_folder(folder: Path) -> Kind:
     """Return a batch that was interrupted behind its first image, and in a clip."""
     import sam_rlx
-    from sam_rlx._video.clip_writer import ClipWriter
+    from sam_rlx._internal.media.clip_writer import ClipWriter
 
     _inputs(folder / "inputs")
     with ClipWriter(folder / "inputs" / "clip.mp4", 10) as writer:
@@ -187,7 +187,7 @@ KINDS: dict[str, Callable[[Path], Kind]] = {
 
 def _in_process(job: Any, workers: Any, blocks: Any, items_of: Any, report: Any) -> None:
     """Stand in for the engine of worker processes."""
-    from sam_rlx._batch.work import BlockWorker
+    from sam_rlx.apps.batch.work import BlockWorker
 
     worker = BlockWorker(job)
     for block in blocks:
@@ -196,7 +196,7 @@ def _in_process(job: Any, workers: Any, blocks: Any, items_of: Any, report: Any)
 
 def _run_batch(folder: Path, table: Path | None = None, out: Path | None = None) -> None:
     import sam_rlx.batch
-    from sam_rlx._batch import local
+    from sam_rlx.apps.batch import local
 
     local.run = _in_process
     prompts: dict[str, Any] = {} if table else {"boxes": [[5, 5, 50, 30]]}
@@ -220,8 +220,8 @@ def read(kind: str, folder: Path, target: str) -> None:
 
         read_settings(folder / target)
     elif kind in ("coco", "arrays"):
-        from sam_rlx._interactive.saved import OpenImages
-        from sam_rlx._interactive.saved_documents import read_saved
+        from sam_rlx.apps.annotator.saved import OpenImages
+        from sam_rlx.apps.annotator.saved_documents import read_saved
 
         images = OpenImages(["cup.png"], 0, lambda index: (40, 60))
         read_saved(target, (folder / target).read_bytes(), images)

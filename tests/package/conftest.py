@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx import cli
-from sam_rlx._video.clip_writer import ClipWriter
+from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx.apps import cli
 from sam_rlx.pytest_plugin import sam_rlx_parity  # noqa: F401
 from support import HANG_SECONDS, tiny_sam2
 from support.videos import frame_image as frame_of

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import _core, batch, errors, io
-from sam_rlx._batch import sources
+from sam_rlx.apps.batch import sources
 from support import batches
 from support.systems import posix_only
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from sam_rlx import batch, errors, load_model
-from sam_rlx._batch import fatal, finders, local, parquet
-from sam_rlx._batch.items import Item, Prompt
-from sam_rlx._batch.job import Job
-from sam_rlx._batch.journal import Blocks, Journal
-from sam_rlx._batch.work import BlockWorker
 from sam_rlx._internal.files import locks
+from sam_rlx.apps.batch import fatal, finders, local, parquet
+from sam_rlx.apps.batch.items import Item, Prompt
+from sam_rlx.apps.batch.job import Job
+from sam_rlx.apps.batch.journal import Blocks, Journal
+from sam_rlx.apps.batch.work import BlockWorker
 from support import batches
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")

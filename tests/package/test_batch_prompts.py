@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from sam_rlx import errors
-from sam_rlx._batch import sources
-from sam_rlx._batch.items import Item, Prompt
+from sam_rlx.apps.batch import sources
+from sam_rlx.apps.batch.items import Item, Prompt
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import sam_rlx
 from sam_rlx import batch, errors
-from sam_rlx._batch import clips, fatal
-from sam_rlx._batch.items import Item, Prompt
-from sam_rlx._batch.job import Job, opened
-from sam_rlx._batch.journal import MAX_ATTEMPTS, Blocks, Journal
-from sam_rlx._batch.work import BlockWorker
-from sam_rlx._video.clip_writer import ClipWriter
+from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx.apps.batch import clips, fatal
+from sam_rlx.apps.batch.items import Item, Prompt
+from sam_rlx.apps.batch.job import Job, opened
+from sam_rlx.apps.batch.journal import MAX_ATTEMPTS, Blocks, Journal
+from sam_rlx.apps.batch.work import BlockWorker
 from support import batches
 from support.systems import posix_only
 from support.videos import frame_image

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sam_rlx._batch import local, on_ray
+from sam_rlx.apps.batch import local, on_ray
 
 
 def _run(*, cwd: Path) -> int:

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import ImageFont
-from sam_rlx import _fonts, viz
+from sam_rlx import viz
+from sam_rlx._internal.drawing import fonts
 
 
 def test_ascii_needs_no_font_of_the_machine() -> None:
-    assert _fonts.fitted("a cat 0.93", 20, ()).text == "a cat 0.93"
-    assert _fonts.fitted("Münze é", 20, ()).text == "Munze e"
+    assert fonts.fitted("a cat 0.93", 20, ()).text == "a cat 0.93"
+    assert fonts.fitted("Münze é", 20, ()).text == "Munze e"
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ def test_ascii_needs_no_font_of_the_machine() -> None:
     ],
 )
 def test_without_a_font_letters_are_code_points(words: str, text: str) -> None:
-    assert _fonts.fitted(words, 20, ()).text == text
+    assert fonts.fitted(words, 20, ()).text == text
     assert "?" not in text
 
 
@@ -38,12 +39,12 @@ def test_a_font_is_chosen_by_the_letters_that_it_has(
         Path("more.ttf"): "собака",
         Path("other.ttf"): "狗",
     }
-    monkeypatch.setattr(_fonts, "_shown", lambda path, letters: letters & set(has[path]))
-    monkeypatch.setattr(_fonts, "_load", lambda path, size: path)
-    monkeypatch.setattr(_fonts, "_own", lambda size: "own")
+    monkeypatch.setattr(fonts, "_shown", lambda path, letters: letters & set(has[path]))
+    monkeypatch.setattr(fonts, "_load", lambda path, size: path)
+    monkeypatch.setattr(fonts, "_own", lambda size: "own")
 
     def runs(words: str) -> list[tuple[str, object]]:
-        return [(run.text, run.font) for run in _fonts.fitted(words, 20, has).runs]
+        return [(run.text, run.font) for run in fonts.fitted(words, 20, has).runs]
 
     more, other = Path("more.ttf"), Path("other.ttf")
     assert runs("собака 1") == [("собака", more), (" 1", "own")]
@@ -57,7 +58,7 @@ def test_captions_mix_fonts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Each part of a caption is drawn with its own font, on one line."""
     path = tmp_path / "own.ttf"
     path.write_bytes(ImageFont.load_default(20).font_bytes)
-    monkeypatch.setattr(_fonts, "installed", lambda: (path,))
+    monkeypatch.setattr(fonts, "installed", lambda: (path,))
     image, mask = np.full((80, 300, 3), 90, np.uint8), np.zeros((80, 300), bool)
     mask[40:60, 100:140] = True
     plain = viz.overlay(image, [mask])
@@ -78,14 +79,14 @@ def test_letters_that_a_font_has_are_found(tmp_path: Path) -> None:
     path = tmp_path / "own.ttf"
     font = ImageFont.load_default(20)
     path.write_bytes(font.font_bytes)
-    assert _fonts._shown(path, frozenset("a…ж狗")) == frozenset("a…")
+    assert fonts._shown(path, frozenset("a…ж狗")) == frozenset("a…")
     damaged = tmp_path / "damaged.ttf"
     damaged.write_bytes(b"no font")
-    assert _fonts._shown(damaged, frozenset("ж")) == frozenset()
+    assert fonts._shown(damaged, frozenset("ж")) == frozenset()
 
 
 def test_captions_of_other_scripts_are_no_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fonts, "installed", tuple)
+    monkeypatch.setattr(fonts, "installed", tuple)
     image, mask = np.full((80, 300, 3), 90, np.uint8), np.zeros((80, 300), bool)
     mask[40:60, 100:140] = True
     dog = viz.overlay(image, [mask], captions=["狗"])

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx import cli
-from sam_rlx.cli import demo
+from sam_rlx.apps import cli
+from sam_rlx.apps.cli import demo
 from support import HANG_SECONDS
 
 POINT = ["--point", "300,200"]

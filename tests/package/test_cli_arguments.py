@@ -29,7 +29,7 @@ COMMANDS = {
 def test_a_value_that_cannot_be_used(
     option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sam_rlx import cli
+    from sam_rlx.apps import cli
 
     with pytest.raises(SystemExit) as end:
         cli.main([*COMMANDS[option], value])

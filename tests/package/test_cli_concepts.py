@@ -11,7 +11,7 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
-from sam_rlx.cli import demo
+from sam_rlx.apps.cli import demo
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")

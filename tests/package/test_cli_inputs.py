@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from sam_rlx import cli
-from sam_rlx.cli import inputs
-from sam_rlx.cli.common import UsageError
+from sam_rlx.apps import cli
+from sam_rlx.apps.cli import inputs
+from sam_rlx.apps.cli.common import UsageError
 
 BOX = ["--box", "5,5,30,30"]
 LOOSE = ["--pred-iou-thresh", 0, "--stability-score-thresh", 0, "--points-per-side", 2]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx.cli import demo
+from sam_rlx.apps.cli import demo
 from support import checkpoint_files as files
 
 Run = Callable[..., tuple[int, str, str]]

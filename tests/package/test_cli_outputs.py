@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx import cli, io
+from sam_rlx import io
+from sam_rlx._internal.arrays.mask_logits import mask_logits
 from sam_rlx._internal.files.marks import is_own_file
-from sam_rlx._mask_logits import mask_logits
-from sam_rlx.cli import demo
+from sam_rlx.apps import cli
+from sam_rlx.apps.cli import demo
 
 BOX = ["--box", "100,60,200,200"]
 STRICT = ["--points-per-side", 2, "--pred-iou-thresh", 9]
@@ -192,7 +193,7 @@ def test_every_writer_names_the_users_file(run_python: Callable[..., object], ph
 import resource, sys
 import numpy as np
 from sam_rlx import io
-from sam_rlx._video.clip_writer import ClipWriter
+from sam_rlx._internal.media.clip_writer import ClipWriter
 
 def clip(path):
     with ClipWriter(path, 10) as writer:
@@ -372,7 +373,7 @@ assert sam_rlx.load_model("sam-nano", isa="generic").isa == "generic"
 def test_a_reader_that_has_enough_is_no_error(run_python: Callable[..., object]) -> None:
     code = """
 import os, sys
-from sam_rlx import cli
+from sam_rlx.apps import cli
 read, write = os.pipe()
 os.close(read)
 os.dup2(write, 1)

@@ -16,8 +16,8 @@ from gguf import GGUFWriter
 from PIL import Image
 from sam_rlx import io
 from sam_rlx._internal.files.marks import is_own_file
-from sam_rlx._parity.report import Report
-from sam_rlx.cli import demo
+from sam_rlx.apps.cli import demo
+from sam_rlx.apps.parity.report import Report
 
 BOX = ["--box", "100,60,200,200"]
 

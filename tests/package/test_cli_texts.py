@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import io
-from sam_rlx._video.clip_writer import ClipWriter
-from sam_rlx._video.frames import ClipFrames
+from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx._internal.media.frames import ClipFrames
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")

@@ -11,8 +11,8 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import io, viz
-from sam_rlx._video.frames import ClipFrames
-from sam_rlx.cli import track_outputs
+from sam_rlx._internal.media.frames import ClipFrames
+from sam_rlx.apps.cli import track_outputs
 
 POINT = ["--point", "20,18"]
 

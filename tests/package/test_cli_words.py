@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sam_rlx import cli
-from sam_rlx.cli import demo
+from sam_rlx.apps import cli
+from sam_rlx.apps.cli import demo
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx._video.clip_frames import ClipFrames
-from sam_rlx._video.orientation import orientation
+from sam_rlx._internal.media.clip_frames import ClipFrames
+from sam_rlx._internal.media.orientation import orientation
 from sam_rlx.compat.sam2.video_frames import SquareClip
 from sam_rlx.compat.sam3.model import video_frames as sam3_frames
 from sam_rlx.frames import open_frames

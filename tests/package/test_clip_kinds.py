@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx._video import clip_frames
-from sam_rlx._video.clip_frames import ClipFrames
-from sam_rlx._video.container_crop import crop_of
-from sam_rlx._video.recent import Recent
+from sam_rlx._internal.media import clip_frames
+from sam_rlx._internal.media.clip_frames import ClipFrames
+from sam_rlx._internal.media.container_crop import crop_of
+from sam_rlx._internal.media.recent import Recent
 from sam_rlx.compat.sam2.video_frames import SquareClip
 from sam_rlx.compat.sam3.model import video_frames as sam3_frames
 from sam_rlx.errors import MediaWarning

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx.compat.common.tensor import as_tensor
 from sam_rlx.compat.sam2.utils import amg, misc, transforms
 from sam_rlx.compat.sam3 import visualization_utils as visual
 from sam_rlx.compat.sam3.model import box_ops
-from sam_rlx.compat.segment_anything.tensor import as_tensor
 from sam_rlx.compat.segment_anything.utils import amg as sam_amg
 from sam_rlx.compat.segment_anything.utils.onnx import SamOnnxModel
 

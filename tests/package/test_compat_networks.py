@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image, ImageCms
+from sam_rlx.compat.common.tensor import as_tensor
 from sam_rlx.compat.sam2.build_sam import build_sam2, build_sam2_video_predictor
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
 from sam_rlx.compat.segment_anything import SamPredictor
 from sam_rlx.compat.segment_anything.modeling import Sam
-from sam_rlx.compat.segment_anything.tensor import as_tensor
 from support import nudged, tiny, tiny_sam2
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")

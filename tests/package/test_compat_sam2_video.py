@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx._video.clip_writer import ClipWriter
+from sam_rlx._internal.media.clip_writer import ClipWriter
 from sam_rlx.compat.sam2.build_sam import build_sam2_video_predictor
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor
 from support import tiny_sam2

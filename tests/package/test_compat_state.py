@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.sam2.automatic_mask_generator import SAM2AutomaticMaskGenerator
 from sam_rlx.compat.sam2.build_sam import build_sam2, build_sam2_video_predictor
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
@@ -20,7 +21,6 @@ from sam_rlx.compat.sam3 import build_sam3_image_model
 from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
 from sam_rlx.compat.segment_anything import SamAutomaticMaskGenerator, SamPredictor
 from sam_rlx.compat.segment_anything.modeling import Sam
-from sam_rlx.compat.turns import Turns
 
 POINT = {"point_coords": np.array([[300.0, 200.0]]), "point_labels": np.array([1])}
 THREADS, CALLS = 4, 6

@@ -11,8 +11,8 @@ import sam_rlx
 from nightly import damaged_files
 from PIL import Image, ImageFile
 from sam_rlx import io
-from sam_rlx._printable import printable, shown
-from sam_rlx._video.frames import ClipFrames, FolderFrames
+from sam_rlx._internal.media.frames import ClipFrames, FolderFrames
+from sam_rlx._internal.printable import printable, shown
 from sam_rlx.compat.sam2 import video_frames as sam2_frames
 from sam_rlx.compat.sam3.model import video_frames as sam3_frames
 from support.checkpoint_files import safetensors_bytes

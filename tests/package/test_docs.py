@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx import cli, io
-from sam_rlx.cli import demo
+from sam_rlx import io
+from sam_rlx.apps import cli
+from sam_rlx.apps.cli import demo
 from support import sam3cpp_files
 
 pytestmark = pytest.mark.source_tree

@@ -18,8 +18,8 @@ import pytest
 import sam_rlx
 from nightly import many_writers
 from sam_rlx._internal.files.atomic import NewFile, atomic_write
-from sam_rlx._video.clip_writer import ClipWriter
-from sam_rlx._video.frames import ClipFrames
+from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx._internal.media.frames import ClipFrames
 from support.systems import IS_ROOT, posix_only
 
 WRITE_AND_WAIT = """
@@ -353,7 +353,8 @@ SLOW_COMMAND = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from sam_rlx._internal.files import atomic as files
-from sam_rlx import cli, io
+from sam_rlx import io
+from sam_rlx.apps import cli
 
 def write_json(path, document):
     with files.atomic_write(path) as file:

@@ -15,8 +15,8 @@ import pytest
 import sam_rlx
 from numpy.typing import NDArray
 from sam_rlx import _core, io
-from sam_rlx._gguf import conversion as gguf_conversion
-from sam_rlx.cli import demo
+from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
+from sam_rlx.apps.cli import demo
 from support import checkpoint_files, tiny, tiny_sam2
 from support.cases import quick
 from support.trained import trained
@@ -44,10 +44,15 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 # ---------------------------------------------------------------- other tools
 
 
-@pytest.mark.parametrize(
-    "dtype", ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "Q8_0", "Q4_K", "Q6_K"]
-)
-@pytest.mark.parametrize("family", ["sam", "sam2", "sam3"])
+DTYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "Q8_0", "Q4_K", "Q6_K"]
+# Each dtype of one family, and one of the others.
+WRITTEN = [
+    *(("sam2", dtype) for dtype in DTYPES),
+    *((family, dtype) for family in ("sam", "sam3") for dtype in DTYPES),
+]
+
+
+@pytest.mark.parametrize(("family", "dtype"), quick(WRITTEN, *range(12), 22))
 def test_the_gguf_package_reads_what_is_written(
     testing: Any, sources: dict[str, Path], tmp_path: Path, family: str, dtype: str
 ) -> None:

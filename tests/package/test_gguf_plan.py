@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import _core
-from sam_rlx._gguf import conversion as gguf_conversion
-from sam_rlx._gguf import plan as gguf_plan
+from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
+from sam_rlx._internal.weights.gguf import plan as gguf_plan
 from support.trained import trained
 
 

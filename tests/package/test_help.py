@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx import _safetensors, generator
-from sam_rlx._gguf import conversion as gguf_conversion
-from sam_rlx._nearest import did_you_mean
-from sam_rlx._public import _Filled
-from sam_rlx._synonyms import also
+from sam_rlx import generator
+from sam_rlx._internal.nearest import did_you_mean
+from sam_rlx._internal.public import _Filled
+from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.weights import safetensors
+from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
 from sam_rlx.compat.segment_anything import modeling
 
 ROOT = Path(__file__).parents[2]
@@ -212,7 +213,7 @@ def test_arguments_that_are_words_are_listed() -> None:
         assert _words(function, "precision") == set(info["precisions"])
     for function in (sam_rlx.load_model, sam_rlx.batch.run):
         assert set(info["compiled_isas"]) <= _words(function, "isa")
-    assert _words(sam_rlx.convert, "names") == set(_safetensors.NAMES)
+    assert _words(sam_rlx.convert, "names") == set(safetensors.NAMES)
     assert _words(sam_rlx.convert, "dtype") == set(gguf_conversion.DTYPES)
     assert _words(sam_rlx.MaskGenerator.__init__, "output_mode") == set(generator.OUTPUT_MODES)
     assert _words(sam_rlx.ImagePredictor.__init__, "resize") == {"float", "integer"}

@@ -16,7 +16,7 @@ from sam_rlx import (
     MissingExtraError,
     UnsupportedError,
 )
-from sam_rlx import _hub as hub
+from sam_rlx._internal.weights import hub
 from support import hub_module, sam3cpp_files, tiny, tiny_sam2
 
 

@@ -14,8 +14,8 @@ import pytest
 import sam_rlx
 from PIL import Image, ImageFile
 from sam_rlx import io
-from sam_rlx._arrays import as_rgb
-from sam_rlx._video.image_frames import FolderFrames
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.media.image_frames import FolderFrames
 from sam_rlx.frames import open_frames
 
 tifffile = pytest.importorskip("tifffile")

@@ -9,7 +9,7 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
-from sam_rlx._arrays import as_rgb
+from sam_rlx._internal.arrays.images import as_rgb
 
 
 def _forms(rgb: np.ndarray) -> dict[str, object]:

@@ -14,10 +14,10 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
-from sam_rlx._interactive.saved import parsed
 from sam_rlx._internal.files import hints, inputs, suffixes
 from sam_rlx._internal.files.patterns import matches
-from sam_rlx._video.clip_writer import ClipWriter
+from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx.apps.annotator.saved import parsed
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.frames import open_frames
 

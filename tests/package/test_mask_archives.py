@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sam_rlx._interactive.saved import OpenImages
-from sam_rlx._interactive.saved_documents import read_saved
-from sam_rlx.cli import mask_files
-from sam_rlx.cli.common import UsageError
+from sam_rlx.apps.annotator.saved import OpenImages
+from sam_rlx.apps.annotator.saved_documents import read_saved
+from sam_rlx.apps.cli import mask_files
+from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.errors import InvalidArgumentError
 
 HW = (20, 30)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parity
 
 import safetensors.numpy  # noqa: E402
 import safetensors.torch  # noqa: E402
-from sam_rlx._parity import networks  # noqa: E402
+from sam_rlx.apps.parity import networks  # noqa: E402
 from support import hugging_face_models as hf  # noqa: E402
 from support import (  # noqa: E402
     hugging_face_sam3,
@@ -33,6 +33,7 @@ from support import (  # noqa: E402
     upstream_sam2,
     upstream_sam3,
 )
+from support.cases import quick  # noqa: E402
 from support.parity import NUDGES, last_bits  # noqa: E402
 from support.trained import trained  # noqa: E402
 
@@ -170,10 +171,13 @@ def metas_click(network: Any, name: str, image: Any, dtype: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("source", "name", "build"),
-    [
-        ("sam-nano", "SamModel", upstream.build_sam_nano),
-        ("sam2-nano", "Sam2VideoModel", upstream_sam2.build_sam2_nano),
-    ],
+    quick(
+        [
+            ("sam-nano", "SamModel", upstream.build_sam_nano),
+            ("sam2-nano", "Sam2VideoModel", upstream_sam2.build_sam2_nano),
+        ],
+        1,
+    ),
 )
 def test_meta_to_transformers(parity, tmp_path, source, name, build):
     """Trained weights with Meta's names compute in transformers what Meta's package computes."""

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx import _core, _progress, viz
-from sam_rlx._concept_types import ConceptPrediction
-from sam_rlx._video.types import VideoFrame
+from sam_rlx import _core, viz
+from sam_rlx._internal import progress
+from sam_rlx.concept import ConceptPrediction
 from sam_rlx.image import MaskPrediction
+from sam_rlx.video import VideoFrame
 
 
 def _disc(x: float, y: float = 40, hw: tuple[int, int] = (80, 120)) -> np.ndarray:
@@ -113,7 +114,7 @@ def test_bars_of_a_notebook(monkeypatch: pytest.MonkeyPatch, model: sam_rlx.Mode
     """A widget with what is done, though standard error is no terminal."""
     pytest.importorskip("ipywidgets", reason="bars are widgets")
     module = importlib.import_module("tqdm.notebook")
-    monkeypatch.setattr(_progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
     monkeypatch.setattr(module, "display", lambda widget: None)
     bars: list[Any] = []
 
@@ -138,14 +139,14 @@ def test_a_notebook_without_widgets_gets_text(monkeypatch: pytest.MonkeyPatch) -
     )
     text = io.StringIO()
     monkeypatch.setattr(sys, "stderr", text)
-    assert _progress.in_notebook()
-    with _progress.reporter(True, "frame") as report:
+    assert progress.in_notebook()
+    with progress.reporter(True, "frame") as report:
         report(2, 4)
     assert "0 frame" in text.getvalue()
 
 
 def test_scripts_have_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not _progress.in_notebook()
+    assert not progress.in_notebook()
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with _progress.reporter(True, "frame") as report:
+    with progress.reporter(True, "frame") as report:
         assert report is None

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import io, viz
-from sam_rlx.compat import errors
-from sam_rlx.compat.segment_anything import tensor
+from sam_rlx.compat.common import errors, tensor
 from sam_rlx.compat.segment_anything.utils import amg
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import sam_rlx
-from sam_rlx import _options
-from sam_rlx.cli import everything, segment, track
+from sam_rlx._internal import options as _options
+from sam_rlx.apps.cli import everything, segment, track
 from sam_rlx.compat.sam2.automatic_mask_generator import SAM2AutomaticMaskGenerator
 from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
 from sam_rlx.compat.segment_anything import SamAutomaticMaskGenerator

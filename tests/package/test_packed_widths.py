@@ -7,7 +7,7 @@ The files are packed from float weights. The judge is PyTorch, with the weights 
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx._gguf import conversion
+from sam_rlx._internal.weights.gguf import conversion
 from support import packed_files, tiny
 from support.cases import quick
 

@@ -8,7 +8,8 @@ import pytest
 import safetensors.numpy
 import sam_rlx
 from PIL import Image
-from sam_rlx import InvalidArgumentError, UnsupportedError, cli
+from sam_rlx import InvalidArgumentError, UnsupportedError
+from sam_rlx.apps import cli
 from support.trained import trained
 
 torch = pytest.importorskip("torch", reason="needs the reference packages")

@@ -12,10 +12,11 @@ import pytest
 import safetensors.numpy
 import sam_rlx
 from PIL import Image
-from sam_rlx import InvalidArgumentError, cli
-from sam_rlx._parity import networks, sam3_network
-from sam_rlx._parity.layers import in_our_layout
-from sam_rlx._parity.measure import Bounds, LayerJudge, compare_masks
+from sam_rlx import InvalidArgumentError
+from sam_rlx.apps import cli
+from sam_rlx.apps.parity import networks, sam3_network
+from sam_rlx.apps.parity.layers import in_our_layout
+from sam_rlx.apps.parity.measure import Bounds, LayerJudge, compare_masks
 from support.cases import quick
 from support.trained import trained
 
@@ -338,7 +339,7 @@ def test_a_clip(tmp_path, capsys):
 PLUGIN = """
 import pytest
 
-@pytest.mark.sam_rlx_parity("sam-nano", stages=["image", "point"])
+@pytest.mark.sam_rlx_parity("sam-nano", stages=["point"])
 def test_parity(sam_rlx_parity):
     sam_rlx_parity().check()
 
@@ -367,7 +368,7 @@ def test_the_plugin_runs_a_test_for_each_stage(tmp_path):
     command = [sys.executable, "-m", "pytest", "-v", "-n", "0", "-p", "no:cacheprovider"]
     command += ["--strict-markers", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    names = {"test_parity[image]", "test_parity[point]", "test_own_image[box]"}
+    names = {"test_parity[point]", "test_own_image[box]"}
     names |= {f"test_all_stages[{stage}]" for stage in SAM2_STAGES} | {"test_without_a_marker"}
     lines = [line for line in done.stdout.splitlines() if "PASSED" in line]
     passed = {line.split("::")[-1].split()[0] for line in lines}

@@ -5,8 +5,9 @@ import importlib.util
 import pytest
 import safetensors
 import safetensors.numpy
-from sam_rlx import InvalidArgumentError, _core, cli
-from sam_rlx._parity import choice, references, transformers_references
+from sam_rlx import InvalidArgumentError, _core
+from sam_rlx.apps import cli
+from sam_rlx.apps.parity import choice, references, transformers_references
 from support.cases import quick
 from support.trained import trained
 
@@ -34,7 +35,7 @@ NOTES = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", quick(CALLS, 1, 2))
 def test_the_packaged_models_are_the_same(name):
     report = parity.check(name, reference="transformers")
     assert report.same, str(report)

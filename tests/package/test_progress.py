@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import sam_rlx
-from sam_rlx import _progress, cli
-from sam_rlx.cli import demo
+from sam_rlx._internal import progress
+from sam_rlx.apps import cli
+from sam_rlx.apps.cli import demo
 from support import HANG_SECONDS
 
 
@@ -44,7 +45,7 @@ def attach(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
     def attach() -> Terminal:
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setattr(_progress, "_INTERVAL", 0.01)
+        monkeypatch.setattr(progress, "_INTERVAL", 0.01)
         return terminal
 
     return attach
@@ -52,14 +53,14 @@ def attach(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
 
 def test_a_clock_moves_while_the_work_says_nothing(attach: Callable[[], Terminal]) -> None:
     terminal = attach()
-    with _progress.terminal_clock("encoding"):
+    with progress.terminal_clock("encoding"):
         assert terminal.wait_for(4)
     assert "encoding 00:0" in terminal.getvalue()
 
 
 def test_a_bar_moves_before_the_first_report(attach: Callable[[], Terminal]) -> None:
     terminal = attach()
-    with _progress.terminal_bar("point", text="encoding") as report:
+    with progress.terminal_bar("point", text="encoding") as report:
         assert report is not None
         assert terminal.wait_for(4)
         assert "encoding" in terminal.getvalue()
@@ -75,7 +76,7 @@ def test_a_bar_moves_before_the_first_report(attach: Callable[[], Terminal]) -> 
 def test_no_terminal_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     quiet = io.StringIO()
     monkeypatch.setattr(sys, "stderr", quiet)
-    with _progress.terminal_bar("point") as report, _progress.terminal_clock("encoding"):
+    with progress.terminal_bar("point") as report, progress.terminal_clock("encoding"):
         assert report is None
     assert quiet.getvalue() == ""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import sam_rlx
-from sam_rlx._packages import EXTRAS, install_command, needed_by_command, optional
+from sam_rlx._internal.packages import EXTRAS, install_command, needed_by_command, optional
 from support import HANG_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -132,7 +132,7 @@ def test_commands_with_numpy_alone_name_their_extra(
     (tmp_path / "clip.mp4").write_bytes(b"x")
     code = f"""
 import os
-from sam_rlx.cli import main
+from sam_rlx.apps.cli import main
 os.chdir({str(tmp_path)!r})
 sys.argv[0] = "sam-rlx"
 print([main(words) for words in {[words for words, _ in COMMANDS]!r}])

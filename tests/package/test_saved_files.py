@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from nightly import damaged_files
-from sam_rlx import _saved_arrays as saved_arrays
-from sam_rlx._saved_arrays import Field
-from sam_rlx._video import object_names
+from sam_rlx._internal.files import object_names, saved_arrays
+from sam_rlx._internal.files.saved_arrays import Field
 from support.videos import POINT
 
 SCHEMA: saved_arrays.Schema = {
@@ -307,8 +306,8 @@ def test_a_file_of_the_other_kind(
 
 
 def test_damaged_files_are_read_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert damaged_files.main(240, 20) == 0, capsys.readouterr().out
-    assert "240 files, seed 20" in capsys.readouterr().out
+    assert damaged_files.main(120, 20) == 0, capsys.readouterr().out
+    assert "120 files, seed 20" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("what", ["read", "error"])

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 import sam_rlx
-from sam_rlx import _sources
+from sam_rlx._internal.weights import sources
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("sam-nano", "sam2-nano", "sam3-nano")
@@ -33,8 +33,8 @@ def _module(name: str, path: Path) -> ModuleType:
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package without weights, beside a folder that programs import from."""
-    monkeypatch.setattr(_sources, "_ASSETS", tmp_path / "assets")
-    monkeypatch.setattr(_sources, "_PACKAGE", "sam_rlx_nano_of_a_test")
+    monkeypatch.setattr(sources, "_ASSETS", tmp_path / "assets")
+    monkeypatch.setattr(sources, "_PACKAGE", "sam_rlx_nano_of_a_test")
     (tmp_path / "site").mkdir()
     monkeypatch.syspath_prepend(tmp_path / "site")
     return tmp_path / "site"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sam_rlx._text import cleaning as text_cleaning
-from sam_rlx._text import mojibake
+from sam_rlx._internal.text import cleaning as text_cleaning
+from sam_rlx._internal.text import mojibake
 from support import prompts
 
 # Lead and continuation bytes, spaces, marks of loss: the stuff that repairs are made of.

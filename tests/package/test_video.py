@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx._video.clip_writer import ClipWriter
-from sam_rlx._video.frames import ClipFrames, open_frames
+from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx._internal.media.frames import ClipFrames, open_frames
 from support.videos import HW, POINT, frame_image, results, same
 
 # ---------------------------------------------------------------- results

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx import cli
-from sam_rlx._video.frames import ClipFrames
+from sam_rlx._internal.media.frames import ClipFrames
+from sam_rlx.apps import cli
 from support import cases
 from support.videos import POINT, frame_image, results, same
 

@@ -61,14 +61,14 @@ def modules() -> list[str]:
         module.name
         for module in found
         # These import packages of extras, which may choose by the system.
-        if not module.name.startswith(("sam_rlx.widget", "sam_rlx._serve", "sam_rlx._testing"))
+        if not module.name.startswith(("sam_rlx.widget", "sam_rlx.apps.serve", "sam_rlx._testing"))
         and not module.name.endswith("__main__")
     ]
 
 
 @linux
 def test_every_module_is_imported(restricted: Run) -> None:
-    assert "sam_rlx._batch.worker" in modules()
+    assert "sam_rlx.apps.batch.worker" in modules()
     code = f"""
 import importlib
 for name in {modules()}:
@@ -90,7 +90,7 @@ def test_commands_run(restricted: Run, tmp_path: Path) -> None:
     code = """
 from pathlib import Path
 from PIL import Image
-from sam_rlx.cli import main
+from sam_rlx.apps.cli import main
 
 leftover = ".x.0123456789abcdef.sam_rlx"
 Path(leftover + ".tmp").touch()
@@ -118,7 +118,7 @@ print("items", done.items, len(done.failures))
 def test_two_batches_in_one_folder_are_told_apart(restricted: Run) -> None:
     code = """
 from pathlib import Path
-from sam_rlx._batch import job
+from sam_rlx.apps.batch import job
 from sam_rlx.errors import StateError
 
 with job.opened(Path("out"), {"format": "sam_rlx.batch.1"}):
@@ -140,7 +140,7 @@ import socket
 options = []
 socket.SO_EXCLUSIVEADDRUSE = -5
 socket.socket.setsockopt = lambda self, level, name, value: options.append(name)
-from sam_rlx._serve import server
+from sam_rlx.apps.serve import server
 server.listen("127.0.0.1", 0).close()
 print(options)
 """

@@ -45,7 +45,7 @@ WRONG_LIMIT = re.compile(r"\b(kMost[A-Z]|_?MOST_)\w*")
 # Names that users write: options, attributes of results, keys of files.
 PUBLIC = re.compile(r"phrase_options|\bphrases\b|[\"(, ]phrase[\"=]")
 PUBLIC_FILES = re.compile(
-    r"(python/sam_rlx/(_concept_types|video|_video/types|cli/\w+)|docs/coming_from|tests/.*)"
+    r"(python/sam_rlx/(concept|video|apps/cli/\w+)|docs/coming_from|tests/.*)"
     r"\.(py|md)"
 )
 

@@ -17,7 +17,7 @@ from sam_rlx import batch, io
 # Ends a worker at each image with this name.
 POISON = """
 import os, signal
-from sam_rlx._batch import finders
+from sam_rlx.apps.batch import finders
 _read = finders.read_image
 def read_image(item):
     if "poison" in item.path:
@@ -36,7 +36,8 @@ def write_hooks(folder: Path, code: str) -> None:
     (folder / "hooks.py").write_text(code)
     (folder / "sitecustomize.py").write_text(
         "import sys\n"
-        "if any('default_worker' in word or '_batch.worker' in word for word in sys.orig_argv):\n"
+        "workers = ('default_worker', 'apps.batch.worker')\n"
+        "if any(worker in word for worker in workers for word in sys.orig_argv):\n"
         "    import hooks\n"
     )
 
@@ -67,7 +68,7 @@ def digests(out: Path) -> dict[str, str]:
 
 def command(*words: object) -> list[str]:
     """Return the command line of a batch in a process of its own."""
-    code = "import sys; from sam_rlx import cli; sys.exit(cli.main(sys.argv[1:]))"
+    code = "import sys; from sam_rlx.apps import cli; sys.exit(cli.main(sys.argv[1:]))"
     return [sys.executable, "-c", code, "batch", *map(str, words)]
 
 

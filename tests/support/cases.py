@@ -18,9 +18,10 @@ def share(count: int) -> int:
 def quick(cases: Iterable[Any], *chosen: int) -> list[Any]:
     """Return the cases of a parametrization, all marked slow but those at the chosen positions.
 
-    A tuple is a case with several arguments.
+    A tuple is a case with several arguments. Positions below 0 count from the end.
     """
-    found = []
+    found, cases = [], list(cases)
+    chosen = tuple(position % len(cases) for position in chosen)
     for position, case in enumerate(cases):
         marks = () if position in chosen else (pytest.mark.slow,)
         values = case if isinstance(case, tuple) else (case,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from sam_rlx._parity import networks, packages
+from sam_rlx.apps.parity import networks, packages
 
 from support import tiny, tiny_sam2, upstream
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sam_rlx._parity import packages, sam3_network
+from sam_rlx.apps.parity import packages, sam3_network
 
 from support import tiny, tiny_sam3, upstream
 from support.upstream_sam3_package import on_cpu as on_cpu

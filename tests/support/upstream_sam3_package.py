@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from sam_rlx._parity import packages
+from sam_rlx.apps.parity import packages
 from torch.overrides import TorchFunctionMode
 
 from support import upstream

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sam_rlx._public import loader, public_names
+from sam_rlx._internal.public import loader, public_names
 
 _PARTS = dict.fromkeys(("sam2", "sam3", "segment_anything"))
 

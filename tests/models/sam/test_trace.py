@@ -115,7 +115,7 @@ def test_trace(parity, testing, tiny_checkpoint, images, name, prompt):
     check(parity, testing, model, tiny_checkpoint, image, PROMPTS[prompt], multimask)
 
 
-@pytest.mark.parametrize("prompt", quick(["point", "points and box"], 1))
+@pytest.mark.parametrize("prompt", quick(["point", "points and box"]))
 def test_trace_of_trained_weights(parity, testing, images, prompt):
     checkpoint = trained("sam-nano")
     image, multimask = images["wide 400x600"], prompt == "point"

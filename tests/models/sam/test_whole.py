@@ -20,7 +20,7 @@ FILES = {
 full = pytest.mark.full
 # The released size in float64 takes minutes: with --full. Here a sixteenth of its positions.
 CASES = [
-    pytest.param("vit_b", 256, id="vit_b-256"),
+    pytest.param("vit_b", 256, id="vit_b-256", marks=pytest.mark.slow),
     pytest.param("vit_b", 512, id="vit_b-512", marks=pytest.mark.slow),
     *(pytest.param(name, 1024, id=name, marks=full) for name in tiny.VARIANTS),
 ]

@@ -15,8 +15,8 @@ import sam_rlx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sam_rlx import _core
-from sam_rlx._parity import sam3_network
-from sam_rlx._text import mojibake
+from sam_rlx._internal.text import mojibake
+from sam_rlx.apps.parity import sam3_network
 from support import prompts
 from support.cases import quick
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny_sam3, video_scripts
+from support.cases import quick
 from support.video_scripts import ALL, BACK, CLICK, HW, MASK
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
@@ -203,7 +204,7 @@ def test_more_frames_with_prompts_than_are_attended_to(parity, models):
     check(parity, models, [*clicks, ALL], frames=14)
 
 
-@pytest.mark.parametrize("selection", [True, False])
+@pytest.mark.parametrize("selection", quick([True, False], 0))
 def test_a_clip_longer_than_the_memory(parity, models, selection):
     steps = [CLICK, ("box", 0, 2, [60, 30, 84, 62]), ALL]
     options = {"memory_selection": selection}

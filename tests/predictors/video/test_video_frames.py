@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from numpy.typing import NDArray
-from sam_rlx._video.clip_writer import ClipWriter
-from sam_rlx._video.frames import ClipFrames
+from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx._internal.media.frames import ClipFrames
 from support import tiny_sam2, tiny_sam3
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")

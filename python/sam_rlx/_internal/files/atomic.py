@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from sam_rlx._internal.checks import as_path_text
+from sam_rlx._internal.arrays.checks import as_path_text
 from sam_rlx._internal.files.drafts import SUFFIXES, Draft
 
 _MAX_LINKS = 40

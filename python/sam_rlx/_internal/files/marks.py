@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sam_rlx._packages import optional
+from sam_rlx._internal.packages import optional
 
 NAME = "sam_rlx"
 # First in JSON documents that have no ``format`` of ours, such as COCO's.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sam_rlx._printable import shown
+from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from sam_rlx._image_files import pillow
+from sam_rlx._internal.arrays.pixels import as_array
 from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._internal.files.targets import check_target
-from sam_rlx._pixels import as_array
+from sam_rlx._internal.media.image_files import pillow
 from sam_rlx.errors import InvalidArgumentError
 
 _WRITABLE = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}

@@ -5,6 +5,6 @@ Where upstream gives tensors, these classes give arrays with the methods ``cpu``
 file that upstream asks for is only compared with it.
 """
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
 
 __dir__ = public_names(__name__)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.everything import Everything, number
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
-from sam_rlx.compat.segment_anything.everything import Everything, number
 
 
 class SAM2AutomaticMaskGenerator(Everything):

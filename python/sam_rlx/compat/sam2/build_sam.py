@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 from sam_rlx import _core
-from sam_rlx._public import public_names
-from sam_rlx._sources import find_checkpoint
-from sam_rlx.compat.network import check_device
+from sam_rlx._internal.public import public_names
+from sam_rlx._internal.weights.sources import find_checkpoint
+from sam_rlx.compat.common.network import check_device
 from sam_rlx.compat.sam2.config_file import ModelSettings, read_settings
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, SAM2VideoPredictorVOS

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sam_rlx._packages import optional
+from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError
 
 _MAX_BYTES = 1 << 16  # of a config; upstream's have 4 kB

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sam_rlx._public import public_names
-from sam_rlx.compat.network import Network
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.network import Network
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 

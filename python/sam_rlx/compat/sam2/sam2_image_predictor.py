@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import as_rgb
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import ArgumentIndexError, ArgumentRuntimeError, require
-from sam_rlx.compat.network import CPU, Device, WithModel
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import ArgumentIndexError, ArgumentRuntimeError, require
+from sam_rlx.compat.common.image_features import EncodedCore, make_core
+from sam_rlx.compat.common.network import CPU, Device, WithModel
+from sam_rlx.compat.common.tensor import TensorArray, as_tensor, to_array
+from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.sam2.build_sam import build_sam2_hf
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
-from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
 from sam_rlx.compat.segment_anything.modeling import as_logits, same_count
-from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
-from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, StateError
 
 CorePredictor = _core.ImagePredictor

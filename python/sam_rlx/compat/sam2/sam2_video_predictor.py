@@ -7,11 +7,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.tensor import as_tensor
+from sam_rlx.compat.common.video_sessions import Shown, State, VideoSessions, points_and_box
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.video_frames import open_video
-from sam_rlx.compat.segment_anything.tensor import as_tensor
-from sam_rlx.compat.video_sessions import Shown, State, VideoSessions, points_and_box
 
 
 class SAM2VideoPredictor(VideoSessions, SAM2Base):

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._video.frames import ClipFrames
-from sam_rlx.compat.errors import NoFramesError
+from sam_rlx._internal.media.frames import ClipFrames
+from sam_rlx.compat.common.errors import NoFramesError
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.io import open_image
 

@@ -4,7 +4,7 @@ Where upstream gives tensors, these classes give arrays with the methods ``cpu``
 ``numpy`` and ``to``. The only device is ``"cpu"``, and images are resized as upstream does there.
 """
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
 from sam_rlx.compat.sam3.model_builder import (
     build_sam3_image_model,
     build_sam3_video_model,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,

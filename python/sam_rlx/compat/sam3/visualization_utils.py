@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io, viz
-from sam_rlx._arrays import as_rgb
-from sam_rlx._packages import optional
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import expects, require
-from sam_rlx.compat.tensors import like, numbers
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.packages import optional
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import expects, require
+from sam_rlx.compat.common.tensors import like, numbers
 from sam_rlx.errors import InvalidArgumentError
 
 _ALPHA = 0.6

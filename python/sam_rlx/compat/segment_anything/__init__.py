@@ -6,7 +6,7 @@ is ``"cpu"``. Left out: training, random weights (a checkpoint is required), ``S
 ``ResizeLongestSide.apply_image_torch``, which reads height and width from the wrong axes upstream.
 """
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
 from sam_rlx.compat.segment_anything.automatic_mask_generator import SamAutomaticMaskGenerator
 from sam_rlx.compat.segment_anything.build_sam import (
     build_sam,

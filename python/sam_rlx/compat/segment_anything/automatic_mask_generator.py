@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx._public import public_names
-from sam_rlx.compat.segment_anything.everything import Everything, whole_area
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.everything import Everything, whole_area
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.compat.segment_anything.predictor import SamPredictor, as_uint8
 from sam_rlx.compat.segment_anything.utils import amg

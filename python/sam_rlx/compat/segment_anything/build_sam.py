@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import load_model

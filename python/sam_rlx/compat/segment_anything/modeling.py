@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import ArgumentRuntimeError
-from sam_rlx.compat.network import Network
-from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor, to_array
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import ArgumentRuntimeError
+from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.common.tensor import TensorArray, as_tensor, to_array
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import (
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import (
     ArgumentAttributeError,
     ArgumentRuntimeError,
     ArgumentTypeError,
     expects,
     require,
 )
-from sam_rlx.compat.network import Device, WithModel
-from sam_rlx.compat.segment_anything.image_features import EncodedCore, make_core
+from sam_rlx.compat.common.image_features import EncodedCore, make_core
+from sam_rlx.compat.common.network import Device, WithModel
+from sam_rlx.compat.common.tensor import TensorArray, as_tensor
+from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.segment_anything.modeling import Sam, decode
-from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
-from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, StateError
 
 __all__ = ["SamPredictor"]

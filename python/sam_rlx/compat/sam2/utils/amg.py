@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sam_rlx._public import public_names
-from sam_rlx.compat.segment_anything.utils.amg import (
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.amg import (
     MaskData,
     area_from_rle,
     batch_iterator,

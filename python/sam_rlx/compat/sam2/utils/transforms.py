@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from sam_rlx import _core
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import expects, require
-from sam_rlx.compat.tensors import like, numbers
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import expects, require
+from sam_rlx.compat.common.tensors import like, numbers
 from sam_rlx.errors import UnsupportedError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
 from sam_rlx.compat.sam2.sam2_image_predictor import SAM2ImagePredictor
 
 Embeddings = tuple[NDArray[np.float32], ...]

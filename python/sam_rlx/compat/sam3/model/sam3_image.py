@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sam_rlx._public import public_names
-from sam_rlx.compat.network import Network
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.sam2.sam2_image_predictor import Masks
 from sam_rlx.compat.sam3.model.sam1_task_predictor import SAM3InteractiveImagePredictor
-from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 

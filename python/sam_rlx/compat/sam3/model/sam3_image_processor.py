@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._arrays import as_rgb
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import ArgumentTypeError, expects, require
-from sam_rlx.compat.network import CPU, WithModel
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import ArgumentTypeError, expects, require
+from sam_rlx.compat.common.network import CPU, WithModel
+from sam_rlx.compat.common.tensor import as_tensor
+from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
-from sam_rlx.compat.segment_anything.tensor import as_tensor
-from sam_rlx.compat.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import ArgumentRuntimeError
-from sam_rlx.compat.network import Network
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import ArgumentRuntimeError
+from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.common.tensor import TensorArray, as_tensor
+from sam_rlx.compat.common.video_sessions import NO_OBJ_SCORE, State, VideoSessions, points_and_box
+from sam_rlx.compat.common.video_sessions import Shown as Result
 from sam_rlx.compat.sam2.video_frames import open_video
-from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
-from sam_rlx.compat.video_sessions import NO_OBJ_SCORE, State, VideoSessions, points_and_box
-from sam_rlx.compat.video_sessions import Shown as Result
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import ArgumentIndexError, require
-from sam_rlx.compat.network import Network
-from sam_rlx.compat.sam2.all_or_nothing import all_or_nothing
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.all_or_nothing import all_or_nothing
+from sam_rlx.compat.common.errors import ArgumentIndexError, require
+from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.common.video_sessions import State, begin_session, load_frame, results
 from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
 from sam_rlx.compat.sam3.model.video_frames import open_frames
-from sam_rlx.compat.video_sessions import State, begin_session, load_frame, results
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from sam_rlx._public import public_names
-from sam_rlx.compat.network import WithModel
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.network import WithModel
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,
     ablation_options,

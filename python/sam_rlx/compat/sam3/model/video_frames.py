@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._video.frames import ClipFrames
+from sam_rlx._internal.media.frames import ClipFrames
 from sam_rlx.compat.sam2.video_frames import (
     PILLOW_BICUBIC,
     PILLOW_BILINEAR,

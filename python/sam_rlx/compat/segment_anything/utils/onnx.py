@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sam_rlx._public import public_names
+from sam_rlx._internal.public import public_names
 from sam_rlx.errors import UnsupportedError
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._public import public_names
-from sam_rlx.compat.errors import expects
-from sam_rlx.compat.segment_anything.tensor import TensorArray, as_tensor
+from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import expects
+from sam_rlx.compat.common.tensor import TensorArray, as_tensor
 
 
 class ResizeLongestSide:

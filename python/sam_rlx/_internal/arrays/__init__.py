@@ -1,0 +1,1 @@
+"""Arguments and arrays at the border."""

@@ -1,0 +1,1 @@
+"""What is drawn on images: captions, masks."""

@@ -1,0 +1,1 @@
+"""Checkpoints: where they are, and files of weights."""

@@ -1,0 +1,1 @@
+"""Programs made of the library: they are used through public modules."""

@@ -1,0 +1,172 @@
+"""The objects of a session as files."""
+
+import io as streams
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import _core, io
+from sam_rlx._internal.files.marks import PNG_MARK, PNG_RESULT
+from sam_rlx._internal.files.suffixes import WRITTEN
+from sam_rlx._internal.formats import coco
+from sam_rlx.apps.annotator.document import Segment
+from sam_rlx.apps.annotator.saved import LABELS_KEY
+from sam_rlx.apps.annotator.sources import encoded
+from sam_rlx.errors import InvalidArgumentError
+
+Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
+
+
+@dataclass(frozen=True, eq=False)
+class Annotated:
+    """An image of a session: its name, its size (H, W), and its objects."""
+
+    name: str
+    hw: tuple[int, int]
+    objects: Sequence[Segment]
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """A file: name, media type and contents."""
+
+    name: str
+    mime: str
+    contents: bytes
+
+    @property
+    def kind(self) -> str:
+        """Its kind, of `suffixes.WRITTEN`."""
+        return next(kind for kind, ends in WRITTEN.items() if self.name.endswith(ends))
+
+
+def export(form: str, current: Annotated, every: Sequence[Annotated]) -> ExportedFile:
+    """Write the objects of the current image; ``"coco"`` writes those of every image.
+
+    Parameters
+    ----------
+    form : {"coco", "png", "labels", "npz", "polygons"}
+        COCO's JSON; a ZIP of a PNG for each object; one PNG whose values are 0 and 1, 2, ... for
+        the objects (later ones on top); NumPy arrays; JSON with outlines.
+    current : Annotated
+        The image that is shown.
+    every : sequence of Annotated
+        All images with objects.
+    """
+    writers = {
+        "coco": lambda: ExportedFile(
+            "objects.json", "application/json", _json(coco_document(every))
+        ),
+        "png": lambda: ExportedFile("masks.zip", "application/zip", _pngs(current)),
+        "labels": lambda: ExportedFile("labels.png", "image/png", _labels(current)),
+        "npz": lambda: ExportedFile("objects.npz", "application/octet-stream", _npz(current)),
+        "polygons": lambda: ExportedFile(
+            "polygons.json", "application/json", _json(_polygons(current))
+        ),
+    }
+    if form not in writers:
+        raise InvalidArgumentError(f"format: expected one of {list(writers)}, found {form!r}")
+    return writers[form]()
+
+
+def _json(document: Any) -> bytes:
+    return (json.dumps(document, indent=1) + "\n").encode()
+
+
+def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
+    """Return one COCO document; categories are the names of the objects."""
+    names = list(dict.fromkeys(one.text or one.name for image in images for one in image.objects))
+    numbers = {name: number + 1 for number, name in enumerate(names)}
+    documents = []
+    for image in images:
+        height, width = image.hw
+        annotations = [
+            io.coco_annotation(
+                one.mask,
+                category_id=numbers[one.text or one.name],
+                name=one.name,
+                color=list(one.color),
+                score=one.score,
+            )
+            for one in image.objects
+            if one.mask.any()
+        ]
+        described = {"file_name": image.name, "height": height, "width": width}
+        documents.append(coco.document(described, annotations, names or ["object"]))
+    return coco.joined(documents)
+
+
+def _pngs(image: Annotated) -> bytes:
+    file = streams.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for number, one in enumerate(image.objects):
+            kept = "".join(char if char.isalnum() or char in "-_ " else "_" for char in one.name)
+            pixels = one.mask.astype(np.uint8) * np.uint8(255)
+            archive.writestr(f"{number + 1:03d}_{kept.strip()}.png", encoded(pixels, "PNG"))
+    return file.getvalue()
+
+
+def label_image(image: Annotated) -> NDArray[np.uint16]:
+    """Return (H, W): 0 for the background, k for the object k, from 1; later ones on top."""
+    labels = np.zeros(image.hw, np.uint16)
+    for number, one in enumerate(image.objects):
+        labels[one.mask] = number + 1
+    return labels
+
+
+def _labels(image: Annotated) -> bytes:
+    labels = label_image(image)
+    small = len(image.objects) < 256
+    said = {
+        str(number + 1): {"name": one.name, "color": list(one.color), "score": one.score}
+        for number, one in enumerate(image.objects)
+    }
+    text = io.pillow("PngImagePlugin").PngInfo()
+    text.add_text(*PNG_MARK)
+    text.add_text(*PNG_RESULT)
+    text.add_itxt(LABELS_KEY, json.dumps(said), zip=True)
+    file = streams.BytesIO()
+    pixels = io.pillow("Image").fromarray(labels.astype(np.uint8) if small else labels)
+    pixels.save(file, "PNG", pnginfo=text, compress_level=1)
+    return file.getvalue()
+
+
+def arrays(image: Annotated) -> dict[str, NDArray[Any]]:
+    """Return ``masks`` (N, H, W), ``scores``, ``names``, ``colors`` (N, 3), ``labels`` (H, W)."""
+    masks = [one.mask for one in image.objects]
+    return {
+        "masks": np.stack(masks) if masks else np.zeros((0, *image.hw), np.bool_),
+        "scores": np.array([one.score for one in image.objects], np.float32),
+        "names": np.array([one.name for one in image.objects], np.str_),
+        "colors": np.array([one.color for one in image.objects], np.uint8).reshape(-1, 3),
+        "labels": label_image(image),
+    }
+
+
+def _npz(image: Annotated) -> bytes:
+    file = streams.BytesIO()
+    np.savez_compressed(file, **arrays(image))  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _polygons(image: Annotated) -> dict[str, Any]:
+    height, width = image.hw
+    return {
+        "file_name": image.name,
+        "height": height,
+        "width": width,
+        "objects": [
+            {
+                "name": one.name,
+                "color": list(one.color),
+                "score": one.score,
+                "polygons": _core.mask_to_polygons(one.mask, True),
+            }
+            for one in image.objects
+        ],
+    }

@@ -1,0 +1,180 @@
+"""One thread that does the work of a session."""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from sam_rlx.apps.annotator.limits import MAX_VIEWS
+from sam_rlx.errors import StateError
+
+# Makes what the thread runs in.
+During = Callable[[], AbstractContextManager[None]]
+
+# Seconds without work after which the thread ends; the next work starts another one. Threads of
+# OpenMP belong to the thread that started them, so it does not end after each piece of work.
+_IDLE = 20.0
+
+
+def _nothing() -> None:
+    pass
+
+
+class Worker:
+    """Does work in the order in which it comes, in a thread of its own.
+
+    What `submit` is given is never dropped. Of what `preview` is given under one key the newest
+    waits. `start` is given an iterator, which goes on by a step while nothing else waits.
+
+    Parameters
+    ----------
+    name : str
+        Of the thread.
+    during : callable, optional
+        Returns a context manager, in which the thread works.
+    """
+
+    def __init__(self, name: str, during: During = nullcontext) -> None:
+        self._name = name
+        self._during = during
+        self._process = os.getpid()
+        self._changed = threading.Condition()
+        self._work: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._previews: dict[Hashable, Callable[[], None]] = {}
+        self._steps: Iterator[None] | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._then = _nothing
+
+    def submit(self, work: Callable[[], Any]) -> "Future[Any]":
+        """Do `work` after all that was submitted before; `StateError` after `close`."""
+        self._check_process()
+        future: Future[Any] = Future()
+        with self._changed:
+            if self._closed:
+                raise StateError(f"{self._name}: expected an open one, found a closed one")
+            self._work.append((work, future))
+            self._wake()
+        return future
+
+    def preview(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Do `work`, if no other work comes under the same key before its turn."""
+        self._check_process()
+        with self._changed:
+            self._previews.pop(key, None)
+            self._previews[key] = work
+            if len(self._previews) > MAX_VIEWS:
+                del self._previews[next(iter(self._previews))]
+            self._wake()
+
+    def drop(self, key: Hashable) -> None:
+        """Forget what waits under a key."""
+        with self._changed:
+            self._previews.pop(key, None)
+
+    def start(self, steps: Iterator[None]) -> None:
+        """Take the steps of an iterator while nothing else waits, instead of an earlier one."""
+        self._check_process()
+        with self._changed:
+            self._steps = steps
+            self._wake()
+
+    def __len__(self) -> int:
+        return len(self._work)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def _check_process(self) -> None:
+        """Refuse the child of a fork: it has no thread, and perhaps a lock that nobody gives."""
+        if os.getpid() != self._process:
+            raise StateError(
+                f"{self._name}: expected the process that made it, found a fork of that one"
+            )
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller runs in the thread of this worker."""
+        return threading.current_thread() is self._thread
+
+    def close(self, then: Callable[[], None] = _nothing) -> None:
+        """Forget what waits. The thread ends after its current work, and does `then` at last."""
+        if os.getpid() != self._process:
+            self._closed = True
+            then()
+            return
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            is_idle = self._thread is None
+            self._then = then
+            self._during = nullcontext
+            while self._work:
+                self._work.popleft()[1].cancel()
+            self._previews.clear()
+            self._steps = None
+            self._changed.notify_all()
+        if is_idle:
+            self._end()
+
+    def _wake(self) -> None:
+        if self._closed:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    def _run(self) -> None:
+        with self._during():
+            while (work := self._next()) is not None:
+                work()
+                del work  # and with it what it was made for
+        if self._closed:
+            self._end()
+
+    def _end(self) -> None:
+        then, self._then = self._then, _nothing
+        then()
+
+    def _next(self) -> Callable[[], None] | None:
+        """Wait for work; None when the thread ends."""
+        with self._changed:
+            while not (self._work or self._previews or self._steps is not None or self._closed):
+                if not self._changed.wait(_IDLE):
+                    break
+            if self._work:
+                return _settling(*self._work.popleft())
+            if self._previews:
+                return self._previews.pop(next(iter(self._previews)))
+            if self._steps is not None:
+                return self._step
+            self._thread = None
+            return None
+
+    def _step(self) -> None:
+        steps = self._steps
+        if steps is not None and next(steps, self) is self:
+            with self._changed:
+                if self._steps is steps:
+                    self._steps = None
+
+
+def _settling(work: Callable[[], Any], future: "Future[Any]") -> Callable[[], None]:
+    def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = work()
+        except BaseException as error:  # it is the caller's, who waits for the future
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    return run

@@ -1,0 +1,140 @@
+"""``sam-rlx serve``: a page for segmenting in a browser, and annotation tools' protocols."""
+
+import argparse
+import re
+import secrets
+
+from sam_rlx._internal.packages import optional
+from sam_rlx._internal.progress import terminal_clock
+from sam_rlx.apps.cli import common
+from sam_rlx.model import Model, load_model
+
+_EXAMPLES = """\
+examples:
+  sam-rlx serve
+  sam-rlx serve --model sam2-nano --model sam3-nano --port 8090
+  sam-rlx serve --model sam_vit_b_01ec64.pth --label-studio http://localhost:8080
+"""
+_PORT = 8765
+_MEBI = 1 << 20
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the sub-command."""
+    parser = commands.add_parser(
+        "serve",
+        help="segment in a browser, or from an annotation tool",
+        description="Serve a page where images are segmented by clicks, boxes and texts, and the "
+        "protocols of osam, X-AnyLabeling and Label Studio. Images stay on this machine. The "
+        "address has a token without which nothing is answered; Ctrl-C ends the server.",
+        epilog=_EXAMPLES,
+        formatter_class=common.HelpFormatter,
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        metavar="MODEL",
+        help="checkpoint file, hub id, or a packaged model (default: sam-nano); several may be "
+        "served, and the first is the default of those who name none",
+    )
+    common.add_load_arguments(parser)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on (default: 127.0.0.1, this machine alone; 0.0.0.0 is all)",
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=_PORT,
+        metavar="N",
+        help=f"port to listen on (default: {_PORT}; 0 takes a free one)",
+    )
+    parser.add_argument(
+        "--token",
+        type=_token,
+        metavar="TEXT",
+        help="instead of a random one: at least 16 letters, digits, - or _",
+    )
+    parser.add_argument(
+        "--label-studio",
+        metavar="URL",
+        help="be the backend of this Label Studio server; images are fetched from it only",
+    )
+    parser.add_argument(
+        "--cache",
+        type=common.positive,
+        default=1024,
+        metavar="MB",
+        help="memory for encoded images (default: 1024)",
+    )
+    parser.set_defaults(run=run)
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 65536:
+        raise argparse.ArgumentTypeError(f"expected 0 to 65535, found {text}")
+    return value
+
+
+def _token(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{16,200}", text):
+        raise argparse.ArgumentTypeError("expected at least 16 letters, digits, - or _")
+    return text
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the command."""
+    optional("serve", "starlette", "starlette")
+    optional("serve", "uvicorn", "uvicorn")
+    optional("serve", "websockets", "websockets")
+    from sam_rlx.apps.serve import app, engine, guard, label_studio, server, stopping
+
+    if args.label_studio is not None:
+        label_studio.check_address(args.label_studio)
+    listener = server.listen(args.host, args.port)
+    with listener:
+        models = _load(args)
+        token = args.token or secrets.token_urlsafe(24)
+        engine_ = engine.Engine(models, args.threads, args.cache * _MEBI)
+        hosts = guard.allowed_hosts(args.host)
+        stop = stopping.Stop()
+        application = app.create_app(engine_, token, hosts, args.label_studio, stop)
+        port = listener.getsockname()[1]
+
+        def ready() -> None:
+            base = f"http://{_shown_host(args.host)}:{port}"
+            common.tell(f"page:   {base}/?token={token}")
+            if args.label_studio is not None:
+                common.tell(f"Label Studio's backend URL: {base}/{token}")
+            common.tell("Ctrl-C ends the server")
+
+        try:
+            server.run(application, listener, ready, stop)
+        except KeyboardInterrupt as stop:
+            if type(stop) is not KeyboardInterrupt:  # another signal
+                raise
+            common.tell("ended")
+
+
+def _load(args: argparse.Namespace) -> dict[str, Model]:
+    """Return the models by the names that clients use."""
+    models: dict[str, Model] = {}
+    for source in args.model or ["sam-nano"]:
+        with terminal_clock("loading"):
+            model = load_model(source, precision=args.precision, key=args.key)
+        common.tell(common.describe(model))
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", str(source).rstrip("/").rpartition("/")[2])
+        if name in models:
+            raise common.UsageError(f"--model: expected different names, found {name} twice")
+        models[name] = model
+    return models
+
+
+def _shown_host(host: str) -> str:
+    """Return how a browser on this machine calls an address."""
+    if host in ("0.0.0.0", "::", ""):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,34 @@
+"""The reference of a checkpoint: Meta's package of its family, or transformers."""
+
+import importlib.util
+import os
+from typing import Any, Literal, get_args
+
+from sam_rlx import _core
+from sam_rlx._internal.weights.sources import find_checkpoint
+from sam_rlx.apps.parity import references, transformers_references
+from sam_rlx.errors import InvalidArgumentError
+
+Choice = Literal["auto", "meta", "transformers"]
+_META = {"sam": "segment_anything", "sam2": "sam2", "sam3": "sam3"}
+
+
+def kind_of(family: str, choice: str) -> Any:
+    """Return the class; of "auto" Meta's, or transformers' where that alone is installed."""
+    if choice not in get_args(Choice):
+        raise InvalidArgumentError(
+            f"reference: expected one of {list(get_args(Choice))}, found {choice!r}"
+        )
+    if choice == "auto":
+        there = importlib.util.find_spec
+        alone = there(_META[family]) is None and there("transformers") is not None
+        choice = "transformers" if alone else "meta"
+    kinds = references if choice == "meta" else transformers_references
+    return kinds.REFERENCES[family]
+
+
+def stages_of(checkpoint: str | os.PathLike[str], choice: str = "auto") -> tuple[str, ...]:
+    """Return the stages of a checkpoint's family. Reads the names of its tensors only."""
+    family = _core.Checkpoint(str(find_checkpoint(checkpoint))).to_meta_names()
+    stages: tuple[str, ...] = kind_of(family, choice).stages
+    return stages

@@ -1,0 +1,313 @@
+"""A tab of a browser: one WebSocket, one session of its own.
+
+A message, either way, is binary: the length of its head (4 bytes, little endian), the head as JSON,
+and behind it its buffers, whose lengths the head tells as ``buffers``. Beside the messages of a
+session a tab sends ``{type: "open", model, names}`` with the files of images, which begins a new
+session, and gets ``{type: "welcome", models, max_bytes}`` first and ``{type: "opened"}`` then, and
+``{type: "note", text}`` of what an image has that a user should know.
+"""
+
+import asyncio
+import contextlib
+import json
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from sam_rlx.apps.annotator import fields
+from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.sources import ImageSource
+from sam_rlx.apps.serve.connections import VISIT
+from sam_rlx.apps.serve.engine import Encoded, Engine
+from sam_rlx.apps.serve.images import read_upright
+from sam_rlx.apps.serve.limits import Budget, BusyError, Share, check_values
+from sam_rlx.apps.serve.stopping import Stop
+from sam_rlx.apps.serve.threads import Threads
+from sam_rlx.errors import InvalidArgumentError, MediaWarning, SamRlxError
+
+_TRY_AGAIN = 1013
+_MAX_INCOMING = 10_000  # messages that wait for what an earlier one asks for
+_SMALL_RANGE = 26  # of 256: less than a tenth
+
+Parts = tuple[dict[str, Any], list[memoryview]]
+
+
+class Uploads(ImageSource):
+    """Files of images that a tab sent, decoded when their turn comes, upright.
+
+    Parameters
+    ----------
+    names, files : sequences of str and bytes
+    engine : Engine
+        One image of all tabs and requests is decoded or encoded at a time.
+    budget : Budget
+        Of the files and the last image.
+    note : callable
+        Takes a text that the tab shows: what a page cannot see as a warning.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        files: Sequence[bytes],
+        engine: Engine,
+        budget: Budget,
+        note: Callable[[str], None],
+    ) -> None:
+        if not files or len(names) != len(files):
+            raise InvalidArgumentError(
+                f"open: expected images and as many names, found {len(files)} and {len(names)}"
+            )
+        self._items = list(files)
+        self._names = list(names)
+        self._engine = engine
+        self._note = note
+        self._share = Share(budget)
+        self._share.hold("files", sum(map(len, files)))
+
+    def close(self) -> None:
+        """Forget the files; their names stay."""
+        self._items = [b""] * len(self._items)
+        self._share.close()
+        self._note = _pass
+
+    def name(self, index: int) -> str:
+        """Return the name of a file."""
+        return self._names[index]
+
+    def read(self, index: int) -> NDArray[np.uint8]:
+        """Return an image as RGB (H, W, 3); a small range of values is stretched, with a note."""
+        contents, most = self._items[index], self._engine.limits.pixels
+        # What Python warns of is recorded for the whole process: within a turn nobody else reads.
+        with self._engine.decodes.turn(), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", MediaWarning)
+            pixels = read_upright(contents, most)
+            texts = [str(one.message) for one in told if issubclass(one.category, MediaWarning)]
+            if texts and int(pixels.max()) - int(pixels.min()) < _SMALL_RANGE:
+                pixels = read_upright(contents, most, stretch=True)
+                texts = [
+                    "its values use less than a tenth of their range, and are stretched to all"
+                ]
+        self._share.hold("image", pixels.nbytes)
+        if texts:
+            self._note(f"{self.name(index)}: {'; '.join(texts)}")
+        return pixels
+
+
+def _pass(text: str) -> None:
+    """Tell nobody."""
+
+
+def packed(head: Mapping[str, Any], buffers: Sequence[Any]) -> bytes:
+    """Return a message as one piece."""
+    text = json.dumps({**head, "buffers": [len(buffer) for buffer in buffers]}).encode()
+    return b"".join([len(text).to_bytes(4, "little"), text, *buffers])
+
+
+def unpacked(message: bytes, most: int = 1 << 31) -> Parts:
+    """Return head and buffers of a message; `InvalidArgumentError` for any other bytes.
+
+    The head has at most so many bytes.
+    """
+    view = memoryview(message)
+    start = 4 + int.from_bytes(view[:4], "little")
+    fields.at_most("message: bytes of its head", start - 4, most)
+    try:
+        head = json.loads(bytes(view[4:start]))
+        lengths = list(head.pop("buffers", []))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidArgumentError(f"message: expected a head of JSON, found {error}") from error
+    if not all(type(length) is int and length >= 0 for length in lengths):
+        raise InvalidArgumentError("message: expected lengths of buffers, found other values")
+    if start + sum(lengths) != len(view):
+        raise InvalidArgumentError("message: expected the buffers that its head tells of")
+    buffers = []
+    for length in lengths:
+        buffers.append(view[start : start + length])
+        start += length
+    return head, buffers
+
+
+class Tab:
+    """Serves one WebSocket until it is closed.
+
+    Parameters
+    ----------
+    socket : WebSocket
+    engine : Engine
+    threads : Threads
+        For what takes long.
+    budget : Budget
+        What this and all other clients may hold.
+    stop : Stop
+        Ends the work of all.
+    """
+
+    def __init__(
+        self, socket: WebSocket, engine: Engine, threads: Threads, budget: Budget, stop: Stop
+    ) -> None:
+        self._socket = socket
+        self._engine = engine
+        self._limits = engine.limits
+        self._threads = threads
+        self._budget = budget
+        self._share = Share(budget)
+        self._stop = Stop(stop)
+        self._loop = asyncio.get_running_loop()
+        self._incoming: deque[bytes] = deque()
+        self._num_incoming = 0  # bytes
+        self._came = asyncio.Event()
+        self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
+        self._unread = 0
+        self._session: ImageSession | None = None
+
+    async def run(self) -> None:
+        """Take messages until the tab goes."""
+        await self._socket.accept()
+        most = self._limits.body_bytes
+        welcome = {"type": "welcome", "models": list(self._engine.models), "max_bytes": most}
+        self._put(packed(welcome, []))
+        tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._work())]
+        try:
+            while True:
+                self._keep(await self._socket.receive_bytes())
+        except (WebSocketDisconnect, KeyError):  # KeyError: a message of text
+            pass
+        finally:
+            self._stop.set()
+            for task in tasks:
+                task.cancel()
+            session, self._session = self._session, None
+            if session is not None:
+                session.close()
+            self._share.close()
+
+    def _keep(self, message: bytes) -> None:
+        """Keep a message for `_work`, so that the end of the tab is seen meanwhile."""
+        count = self._num_incoming + len(message)
+        if count > 2 * self._limits.body_bytes or len(self._incoming) > _MAX_INCOMING:
+            self._drop()
+            return
+        try:
+            self._share.hold("messages", count)
+        except BusyError as error:
+            self._tell(error)
+            return
+        self._num_incoming = count
+        self._incoming.append(message)
+        self._came.set()
+
+    def _tell(self, error: BaseException) -> None:
+        self._put(packed({"type": "error", "text": str(error)}, []))
+
+    def _drop(self) -> None:
+        """End a tab that sends too much, or takes nothing."""
+        visit = self._socket.scope.get("state", {}).get(VISIT)
+        if visit is None:
+            self._ending = self._loop.create_task(self._socket.close(_TRY_AGAIN))
+        else:
+            visit.abort()
+
+    async def _write(self) -> None:
+        with contextlib.suppress(WebSocketDisconnect):
+            while True:
+                message = await self._outgoing.get()
+                await self._socket.send_bytes(message)
+                self._unread -= len(message)
+
+    async def _work(self) -> None:
+        """Take messages in their order."""
+        while True:
+            await self._came.wait()
+            while self._incoming:
+                message = self._incoming.popleft()
+                await self._take(message)
+                self._num_incoming -= len(message)
+                self._share.hold("messages", self._num_incoming)
+            self._came.clear()
+
+    async def _take(self, message: bytes) -> None:
+        try:
+            head, buffers = unpacked(message, self._limits.head_bytes)
+            if head.get("type") == "open":
+                await self._begin(head, buffers)
+            elif self._session is None:
+                raise InvalidArgumentError("message: expected an open image before, found none")
+            elif head.get("type") in ("ready", "load"):  # which may compress an image
+                session = self._session
+                await self._threads.run(lambda: self._hand_over(session, head, buffers))
+            else:
+                self._session.receive(head, buffers)
+        except (SamRlxError, OSError, MemoryError) as error:
+            self._tell(error)
+
+    def _hand_over(
+        self, session: ImageSession, head: Mapping[str, Any], buffers: Sequence[memoryview]
+    ) -> None:
+        for buffer in buffers:
+            check_values(str(head.get("name"))[:100], bytes(buffer), self._limits.document_values)
+        session.receive(head, buffers)
+
+    async def _begin(self, head: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
+        """Begin a session with the images of a message, instead of an earlier one."""
+        name = self._engine.name_of(head.get("model", self._engine.default))
+        fields.at_most("open: images", len(buffers), self._limits.images)
+        names = fields.items(head, "names", lambda entry, at: fields.text({at: entry}, at))
+        await self._threads.run(lambda: self._open(name, names, buffers))
+
+    def _open(self, name: str, names: Sequence[str], buffers: Sequence[memoryview]) -> None:
+        with self._stop.ends_work():
+            files = [bytes(buffer) for buffer in buffers]
+            uploads = Uploads(names, files, self._engine, self._budget, self._note)
+            try:
+                session = ImageSession(
+                    self._engine.models[name],
+                    uploads,
+                    send=self._send,
+                    num_threads=self._engine.num_threads,
+                    encode=partial(self._encode, name),
+                    during=self._stop.ends_work,
+                )
+            except BaseException:
+                uploads.close()
+                raise
+        before, self._session = self._session, session
+        if before is not None:
+            before.close()
+        if self._stop.is_set:  # the tab has gone meanwhile
+            self._session = None
+            session.close()
+        self._send({"type": "opened", "count": len(uploads)}, [])
+
+    def _encode(
+        self, name: str, image: NDArray[np.uint8], texts: bool
+    ) -> Sequence[NDArray[np.float32]]:
+        """Encode for the session, in its thread: one image of all tabs at a time."""
+
+        def waiting(before: int) -> None:
+            self._send({"type": "status", "text": f"{before} before this image", "part": None}, [])
+
+        found: Encoded = self._engine.encode(name, image, waiting, texts)
+        return found.arrays
+
+    def _note(self, text: str) -> None:
+        self._send({"type": "note", "text": text, "to": "page"}, [])
+
+    def _send(self, head: Mapping[str, Any], buffers: Sequence[Any], view: object = None) -> None:
+        """Hand a message over, from any thread."""
+        message = packed(head, buffers)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._put, message)
+
+    def _put(self, message: bytes) -> None:
+        if self._unread and self._unread + len(message) > self._limits.unread_bytes:
+            self._drop()  # a browser that takes nothing
+            return
+        self._unread += len(message)
+        self._outgoing.put_nowait(message)
