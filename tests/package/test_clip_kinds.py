@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import pickle
 import random
 import struct
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import sam_rlx
 from PIL import Image
 from sam_rlx._internal.media import clip_frames
 from sam_rlx._internal.media.clip_frames import ClipFrames
+from sam_rlx._internal.media.clip_writer import ClipWriter
 from sam_rlx._internal.media.container_crop import crop_of
 from sam_rlx._internal.media.recent import Recent
 from sam_rlx.compat.sam2.video_frames import SquareClip
@@ -341,3 +344,129 @@ def test_a_range_of_values_is_refused_for_video_of_8_bits(tmp_path: Path) -> Non
     for read in (source.read, lambda index: source.read_square(index, 8)):
         with pytest.raises(sam_rlx.InvalidArgumentError, match=r"value_range: .* found yuv420p"):
             read(0)
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def stamps(path: Path) -> tuple[list[float], float, Fraction]:
+    """Return the times of the frames of a clip, how long the last one is shown, and its pixels."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        packets = sorted((p.pts, p.duration) for p in container.demux(stream) if p.size)
+        base = stream.time_base
+        ratio = Fraction(stream.sample_aspect_ratio or 1)
+    first = packets[0][0]
+    return [float((p - first) * base) for p, _ in packets], float(packets[-1][1] * base), ratio
+
+
+def timed(path: Path, times: list[float], ratio: Fraction = Fraction(1), **options: Any) -> Path:
+    """Write a clip by PyAV whose frames are shown at these times."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=options.get("rate", 25))
+        stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        stream.codec_context.sample_aspect_ratio = ratio
+        for time, image in zip(times, clips.moving(len(times)), strict=True):
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+            frame.pts, frame.time_base = round(time * 1000), Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+CLOCKS = {
+    "a phone": [0, 0.04, 0.08, 0.58, 1.08, 1.58],
+    "a screen": [0, 5.2, 5.3, 61],
+    "an hour between frames": [0, 3600, 7200],
+    "beginning later": [10, 10.04, 10.5],
+}
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_an_overlay_has_the_clock_of_its_clip(
+    clock: str,
+    suffix: str,
+    sam2_checkpoint: Path,
+    run_cli: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+) -> None:
+    times = CLOCKS[clock]
+    path = timed(tmp_path / f"a.{suffix}", times)
+    words = ["track", path, "--model", sam2_checkpoint, "--point", "20,18"]
+    code, _, err = run_cli(*words, "--output", tmp_path / "o.mp4")
+    assert code == 0, err
+    found, last, ratio = stamps(tmp_path / "o.mp4")
+    assert found == pytest.approx([time - times[0] for time in times], abs=2e-3)
+    assert last == pytest.approx(times[-1] - times[-2], abs=2e-3)
+    assert ratio == 1
+
+
+def test_an_overlay_of_an_animation_has_its_times(
+    sam2_checkpoint: Path, run_cli: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    images = [Image.fromarray(image) for image in clips.moving(4)]
+    options = {"save_all": True, "append_images": images[1:], "duration": [70, 300, 40, 40]}
+    for name in ("a.webp", "a.png"):
+        images[0].save(tmp_path / name, **options)
+        words = ["track", tmp_path / name, "--model", sam2_checkpoint, "--point", "20,18"]
+        assert run_cli(*words, "--output", tmp_path / "o.mp4")[0] == 0
+        assert stamps(tmp_path / "o.mp4")[0] == pytest.approx([0, 0.07, 0.37, 0.41])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_overlay_has_the_pixels_of_its_clip(turned: bool, tmp_path: Path) -> None:
+    path = timed(tmp_path / "a.mp4", [0, 0.04], Fraction(16, 11))
+    if turned:
+        clips.set_matrix(path, 0, 1, -1, 0)
+    source = ClipFrames(path)
+    with ClipWriter(tmp_path / "o.mp4", source.rate, [], source.pixel_aspect) as writer:
+        for index in range(2):
+            writer.add(source.read(index), source.time(index))
+    assert stamps(tmp_path / "o.mp4")[2] == (Fraction(11, 16) if turned else Fraction(16, 11))
+
+
+def test_rates_stay_what_they_are(tmp_path: Path) -> None:
+    for rate in (Fraction(30000, 1001), Fraction(24000, 1001), Fraction(25), Fraction(1, 1200)):
+        with ClipWriter(tmp_path / "o.mp4", float(rate)) as writer:
+            for image in clips.moving(4):
+                writer.add(image)
+        assert ClipFrames(tmp_path / "o.mp4").rate == pytest.approx(float(rate), rel=2e-4)
+
+
+def test_a_frame_for_ever_is_cut_with_a_warning(tmp_path: Path) -> None:
+    first, second, third = clips.moving(3)
+    with ClipWriter(tmp_path / "o.mp4", 25) as writer:
+        writer.add(first, Fraction(0))
+        with pytest.warns(MediaWarning, match=r"more than 17895 s is shown for 17895 s"):
+            writer.add(second, Fraction(10**6))
+        writer.add(third, Fraction(10**6 + 1))
+    assert stamps(tmp_path / "o.mp4")[0] == pytest.approx([0, 17895.7, 17896.7], abs=0.1)
+
+
+def test_an_object_that_is_away_has_no_annotation(
+    sam2_checkpoint: Path,
+    run_cli: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    propagate = sam_rlx.VideoPredictor.propagate
+
+    def away(self: Any, **options: Any) -> Any:
+        for frame in propagate(self, **options):
+            if frame.frame_index in (1, 2):
+                frame.masks["1"][:] = False
+            yield frame
+
+    monkeypatch.setattr(sam_rlx.VideoPredictor, "propagate", away)
+    path = timed(tmp_path / "a.mp4", [0, 0.04, 0.08, 0.12])
+    code, out, _ = run_cli(
+        "track", path, "--model", sam2_checkpoint, "--point", "20,18", "--json", "-"
+    )
+    assert code == 0
+    document = json.loads(out)
+    assert [image["frame_index"] for image in document["images"]] == [0, 1, 2, 3]
+    assert [one["image_id"] for one in document["annotations"]] == [1, 4]
+    assert [one["id"] for one in document["annotations"]] == [1, 2]
+    assert all(one["area"] for one in document["annotations"])

@@ -23,7 +23,7 @@ _CODECS = ("libx264", "libopenh264", "mpeg4")
 # allows up to 65535. A clip of few frames an hour gets longer ticks.
 _TICKS, _FEW_TICKS = 60_000, 1000
 _SLOW = Fraction(1, 10)  # frames a second below which ticks are long
-_MAX_TICKS = 2**31 - 1  # of a frame in an MP4 file
+_MAX_TICKS = 2**30  # of a frame: MP4 files have no more than 2**31
 
 
 class ClipWriter:
@@ -71,7 +71,8 @@ class ClipWriter:
         self._ticks = _TICKS if self._rate >= _SLOW else _FEW_TICKS
         self._aspect = pixel_aspect
         self._first: Fraction | None = None  # the time of the first frame
-        self._last = -1  # the ticks of the last one
+        self._held: Any = None  # the last frame, until the next one tells how long it is shown
+        self._shown = round(self._ticks / self._rate)  # ticks of the frame before it
         self._new: NewFile | None = None
         self._container: Any = None
         self._stream: Any = None
@@ -85,7 +86,8 @@ class ClipWriter:
         """Add a frame (H, W, 3); all have the size of the first one.
 
         A side of odd length gets one more row or column, as the format asks for. `time` is when it
-        is shown, in seconds on the clock of its source; None: by the rate.
+        is shown, in seconds on the clock of its source; None: by the rate. The last frame is shown
+        as long as the one before it.
         """
         assert self._new is not None
         height, width = pixels.shape[:2]
@@ -95,8 +97,18 @@ class ClipWriter:
         with self._new.naming():
             if self._container is None:
                 self._start(*even.shape[:2])
-            self._container.mux(self._stream.encode(frame))
+            if self._held is not None:
+                self._shown = frame.pts - self._held.pts
+                self._container.mux(self._stream.encode(self._held))
+        self._held = frame
         self._frames += 1
+
+    def _end(self) -> None:
+        """Write the last frame, which is shown as long as the one before it."""
+        packets = [*self._stream.encode(self._held), *self._stream.encode(None)]
+        packets[-1].duration = self._shown
+        self._container.mux(packets)
+        self._container.close()
 
     def _ticks_of(self, time: Fraction | None) -> int:
         """Return when a frame is shown, later than the one before it."""
@@ -104,8 +116,9 @@ class ClipWriter:
             time = self._frames / self._rate
         if self._first is None:
             self._first = time
-        ticks = max(round((time - self._first) * self._ticks), self._last + 1)
-        if ticks - self._last > _MAX_TICKS:
+        last = -1 if self._held is None else self._held.pts
+        ticks = max(round((time - self._first) * self._ticks), last + 1)
+        if ticks - last > _MAX_TICKS:
             longest = _MAX_TICKS // self._ticks
             warnings.warn(
                 f"{self._path}: a frame that is shown for more than {longest} s is shown for "
@@ -113,9 +126,8 @@ class ClipWriter:
                 MediaWarning,
                 stacklevel=3,
             )
-            ticks = self._last + _MAX_TICKS
+            ticks = last + _MAX_TICKS
             self._first = time - Fraction(ticks, self._ticks)
-        self._last = ticks
         return ticks
 
     def _start(self, height: int, width: int) -> None:
@@ -132,7 +144,8 @@ class ClipWriter:
         if self._aspect != 1:
             self._stream.codec_context.sample_aspect_ratio = self._aspect
         if codec == "libx264":
-            self._stream.options = {"crf": "18", "preset": "veryfast"}
+            # Frames in the order in which they are shown: else the file's length is not theirs.
+            self._stream.options = {"crf": "18", "preset": "veryfast", "bf": "0"}
 
     def __exit__(
         self,
@@ -144,8 +157,7 @@ class ClipWriter:
         try:
             if self._frames and (error is None or isinstance(error, KeyboardInterrupt)):
                 with self._new.naming():
-                    self._container.mux(self._stream.encode(None))
-                    self._container.close()
+                    self._end()
                 self._new.commit()
         finally:
             self._new.discard()

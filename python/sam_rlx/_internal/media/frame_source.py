@@ -17,7 +17,7 @@ Range: TypeAlias = tuple[float, float] | None
 # What messages of frames advise for values of another range.
 WAY_OUT = (
     "frames.open_frames(frames, value_range=(low, high)) maps the same values of all frames to 0 "
-    "and 255; sam-rlx track has --range LOW,HIGH"
+    "and 255; sam-rlx track has --range=LOW,HIGH"
 )
 
 

@@ -58,12 +58,16 @@ def frame_pages(image: Any, count: int, channel: int | None) -> list[int]:
         as_integer("channel", channel, 0, channels - 1)
     if stack is None:
         return list(range(count))
-    if channels > 1 and channel is None:
-        raise InvalidArgumentError(
-            f"expected one axis of frames, found the axes {stack}: frames.open_frames(file, "
-            "channel=0) takes one channel, sam-rlx track has --channel"
-        )
     several = [letter for letter, size in stack.sizes.items() if size > 1 and letter != "C"]
+    if channels > 1 and channel is None:
+        way_out = (
+            "frames.open_frames(file, channel=0) takes one channel, sam-rlx track has --channel"
+            if several
+            else "if these are frames, give the array, tifffile.imread(file)"
+        )
+        raise InvalidArgumentError(
+            f"expected one axis of frames, found the axes {stack}: {way_out}"
+        )
     if len(several) > 1:
         raise InvalidArgumentError(f"expected one axis of frames, found the axes {stack}: {_ARRAY}")
     letters = list(stack.sizes)

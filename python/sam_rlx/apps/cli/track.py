@@ -98,7 +98,7 @@ def add_parser(commands: Any) -> None:
         type=parse_range,
         metavar="LOW,HIGH",
         help="values that become black and white in all frames, for volumes and frames of more "
-        "than 8 bits",
+        "than 8 bits: --range=-200,300",
     )
     parser.add_argument(
         "--max-frames", type=common.positive, metavar="N", help="stop after so many frames"
