@@ -54,6 +54,7 @@ class ArrayFrames(Sequence[Any]):
             )
         self._array = array
         self._ends = _block_ends(array)
+        self._mapped: np.memmap[Any, Any] | None = None  # the last frame of a mapped file
         self._block: tuple[int, NDArray[Any]] | None = None  # its first frame, and its frames
 
     def __len__(self) -> int:
@@ -62,7 +63,10 @@ class ArrayFrames(Sequence[Any]):
     def __getitem__(self, index: Any) -> Any:
         if self._ends is None:
             frame = self._array[index]
-            return _copy(frame) if isinstance(frame, np.memmap) else frame
+            if isinstance(frame, np.memmap):
+                _give_back(self._mapped)
+                self._mapped = frame
+            return frame
         number = bisect_right(self._ends, index)
         start = self._ends[number - 1] if number else 0
         if self._block is None or self._block[0] != start:
@@ -91,14 +95,13 @@ def _block_ends(array: Any) -> list[int] | None:
     return ends if longest > 1 and longest * values * itemsize <= KEPT_BYTES else None
 
 
-def _copy(frame: np.memmap[Any, Any]) -> NDArray[Any]:
-    """Copy a frame of a mapped file, and let the system take its pages back."""
-    copied = np.array(frame)
+def _give_back(frame: np.memmap[Any, Any] | None) -> None:
+    """Let the system take back the pages of a frame, which are read again if they are needed."""
     mapped = getattr(frame, "_mmap", None)
-    shared = getattr(frame, "mode", None) in ("r", "r+")  # copy-on-write pages would lose changes
-    whole = frame.flags.c_contiguous and frame.size > 0
-    if shared and whole and isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
+    if frame is None or not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise"):
+        return
+    shared = frame.mode in ("r", "r+")  # pages of "c" have changes that are nowhere else
+    if shared and frame.flags.c_contiguous and frame.size:
         at = frame.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
         start = at // mmap.PAGESIZE * mmap.PAGESIZE
         mapped.madvise(mmap.MADV_DONTNEED, start, at + frame.nbytes - start)
-    return copied
