@@ -19,11 +19,11 @@ bool same_shape(const Shape& shape, const std::vector<std::int64_t>& dims) {
 }
 
 // Whole numbers stand for weights only with scales that other tensors hold.
-bool is_whole(const TensorEntry& entry) {
+bool has_integers(const TensorEntry& entry) {
   constexpr DType kWhole[] = {DType::kI64, DType::kI32, DType::kI16,
                               DType::kI8,  DType::kU8,  DType::kBool};
   return std::find(std::begin(kWhole), std::end(kWhole), entry.dtype) != std::end(kWhole) ||
-         std::any_of(entry.parts.begin(), entry.parts.end(), is_whole);
+         std::any_of(entry.parts.begin(), entry.parts.end(), has_integers);
 }
 
 [[noreturn]] void raise_problems(const LoadReport& report, const ShortList& lines,
@@ -54,7 +54,7 @@ LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& pa
       report.misshaped.push_back(name + ": expected shape " + shape.str() + ", found " +
                                  dims_text(entry->dims));
       lines.add(report.misshaped.back());
-    } else if (is_whole(*entry)) {
+    } else if (has_integers(*entry)) {
       report.misshaped.push_back(name + ": expected floating-point numbers, found " +
                                  dtype_name(entry->dtype));
       lines.add(report.misshaped.back());

@@ -552,13 +552,13 @@ def test_steps_back_through_an_animation_decode_it_once(
         file, suffix.upper(), save_all=True, append_images=images[1:], duration=0, **options
     )
     converted = [0]
-    pixels = image_frames.page_pixels
+    pixels = image_frames.as_upright_rgb
 
     def counted(*args: Any) -> Any:
         converted[0] += 1
         return pixels(*args)
 
-    monkeypatch.setattr(image_frames, "page_pixels", counted)
+    monkeypatch.setattr(image_frames, "as_upright_rgb", counted)
     frames = image_frames.PageFrames(file.getvalue())
     for index in range(19, -1, -1):
         np.testing.assert_array_equal(frames.read(index), np.asarray(images[index]))

@@ -98,10 +98,10 @@ def volume(start: bytes) -> str:
         except zlib.error:
             return ""
     if is_dicom(start):
-        return f"a DICOM file: {_DICOM}; give the array as frames"
+        return f"a DICOM file: {_DICOM}"
     for magic, at, name, line in _VOLUMES:
         if start[at : at + len(magic)] == magic:
-            return f"{name}: {line}; give the array as frames"
+            return f"{name}: {line}"
     return "a file that gzip has packed: unpack it first" if packed else ""
 
 

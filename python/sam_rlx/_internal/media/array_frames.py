@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.media.recent import KEPT_BYTES
 from sam_rlx.errors import InvalidArgumentError
 

@@ -18,7 +18,7 @@ from sam_rlx._internal.arrays.pages import choose_page, full_pages
 from sam_rlx._internal.files.inputs import unique_names
 from sam_rlx._internal.files.suffixes import images_of
 from sam_rlx._internal.media.frame_source import WAY_OUT, FrameKind, Range, no_channel, numbered
-from sam_rlx._internal.media.image_files import name_of, open_image, page_pixels
+from sam_rlx._internal.media.image_files import as_upright_rgb, name_of, open_image
 from sam_rlx._internal.media.recent import KEPT_BYTES, Recent
 from sam_rlx._internal.media.stack_axes import frame_pages
 from sam_rlx.errors import InvalidArgumentError
@@ -144,8 +144,7 @@ class PageFrames:
             for number in range(first, index + 1):
                 image.seek(self._pages[number])
                 if number == index or (self._recent.limit and number > index - self._kept):
-                    name = name_of(self._file())
-                    pixels = page_pixels(image, name, self._range or False, WAY_OUT)
+                    pixels = as_upright_rgb(image, self._range or False, WAY_OUT)
                     self._recent.add(number, pixels, pixels.nbytes)
             self._opened = opened.pop_all()
         self._image, self._reached = image, index
@@ -206,7 +205,7 @@ class FolderFrames:
         as_frame_index(index, len(self._files))
         with open_image(self._files[index]) as image:
             choose_page(image, None, name_of(self._files[index]))
-            return page_pixels(image, name_of(self._files[index]), self._range or False, WAY_OUT)
+            return as_upright_rgb(image, self._range or False, WAY_OUT)
 
 
 def _refuse_several_kinds(folder: Path, files: list[Path]) -> None:

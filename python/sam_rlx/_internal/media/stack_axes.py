@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from sam_rlx._internal.arrays.checks import as_integer
 from sam_rlx.errors import InvalidArgumentError
 
-_DESCRIPTION, _SAMPLES, _PLANES_OF_METAMORPH, _ZEISS = 270, 277, 33629, 34412
+_DESCRIPTION, _SAMPLES, _DEPTH, _PLANES_OF_METAMORPH, _ZEISS = 270, 277, 32997, 33629, 34412
 _ARRAY = "tifffile.imread(file) reads them all: give one axis of that array as frames"
 
 
@@ -52,6 +52,12 @@ def frame_pages(image: Any, count: int, channel: int | None) -> list[int]:
     InvalidArgumentError
         There are several axes, or channels and no choice, or pages in other files.
     """
+    depth = image.tag_v2.get(_DEPTH, 1)
+    if isinstance(depth, int) and depth > 1:
+        raise InvalidArgumentError(
+            f"expected pages of one slice, found a volume of {depth} slices in one page: "
+            "tifffile.imread(file) reads it as an array (Z, H, W)"
+        )
     stack = _axes(image, count)
     channels = 1 if stack is None else stack.sizes.get("C", 1)
     if channel is not None:

@@ -63,7 +63,9 @@ def refuse_volume(source: Path | bytes, start: bytes) -> None:
     words = hints.volume(start)
     if words:
         name = "frames" if isinstance(source, bytes) else str(source)
-        raise InvalidArgumentError(f"{name}: expected a video or images, found {words}")
+        raise InvalidArgumentError(
+            f"{name}: expected a video or images, found {words}; give the array as frames"
+        )
 
 
 def refuse_volume_folder(folder: Path) -> None:
