@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
+import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,9 @@ import sam_rlx
 from PIL import Image
 from sam_rlx._internal.media import image_frames
 from sam_rlx._internal.media.array_frames import ArrayFrames
+from sam_rlx.apps.annotator.document import Segment
+from sam_rlx.apps.annotator.export import Annotated, coco_document
+from sam_rlx.apps.annotator.masks import PackedMask
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 from sam_rlx.frames import open_frames
 
@@ -582,3 +587,54 @@ def test_an_animation_has_the_times_of_its_pages() -> None:
         found = [float(frames.time(index) or 0) for index in range(4)]
         assert found == pytest.approx([0, 0.04, 0.54, 0.64])
     assert open_frames(STACK).time(1) is None
+
+
+# ---------------------------------------------------------------- one door
+
+STACKS_OF_OTHERS = {
+    "MetaMorph": ((20, 30), (33629, 5, 4, (1, 1) * 4, True), "4 images in 1 pages, as MetaMorph"),
+    "Zeiss, two axes": (
+        (6, 20, 30),
+        (34412, 1, 36, struct.pack("<9I", 0x400494C, 36, 30, 20, 2, 1, 3, 0, 0), True),
+        "T 3, Z 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STACKS_OF_OTHERS)
+def test_stacks_of_microscopes_tell_their_axes(kind: str, tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    shape, tag, words = STACKS_OF_OTHERS[kind]
+    tifffile.imwrite(tmp_path / "a.tif", grey(*shape), metadata=None, extratags=[tag])
+    with pytest.raises(InvalidArgumentError, match=words):
+        open_frames(tmp_path / "a.tif")
+
+
+def test_every_surface_opens_frames_by_the_door() -> None:
+    """Only the loaders of upstream's modules, which give squares, build on a clip themselves."""
+    package = Path(sam_rlx.__file__).parent
+    opened = re.compile(r"\b(Clip|Page|Folder|Sequence|Iterator|Array)Frames\(")
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if opened.search(line)
+    }
+    assert found == {
+        "_internal/media/frames.py",
+        "_internal/media/array_frames.py",
+        "compat/sam2/video_frames.py",
+        "compat/sam3/model/video_frames.py",
+    }
+
+
+def test_an_absent_object_is_in_no_document() -> None:
+    seen, away = np.eye(8, dtype=np.bool_), np.zeros((8, 8), np.bool_)
+    objects = [
+        Segment(
+            number, f"object {number}", (9, 9, 9), candidates=(PackedMask.of(mask),), scores=(1.0,)
+        )
+        for number, mask in enumerate((away, seen), 1)
+    ]
+    document = coco_document([Annotated("a.png", (8, 8), objects)])
+    assert [one["name"] for one in document["annotations"]] == ["object 2"]
