@@ -121,9 +121,8 @@ class ClipFrames:
     def pixel_aspect(self) -> Fraction:
         """Width of a pixel, as players show it, divided by its height."""
         with self._open() as container:
-            stream = self._stream(container)
-            ratio = Fraction(stream.sample_aspect_ratio or 1)
-            stored = (stream.height, stream.width)
+            ratio = Fraction(self._stream(container).sample_aspect_ratio or 1)
+        stored = self._stored_hw
         return 1 / ratio if self._index.hw == stored[::-1] != stored else ratio
 
     def time(self, index: int) -> Fraction | None:
@@ -187,12 +186,9 @@ class ClipFrames:
 
     def _crop_notes(self) -> list[str]:
         """Say that players hide a part of the frames."""
-        with self._open() as container:
-            stream, family = self._stream(container), container_family(container)
-            hw = (stream.height, stream.width)
         source = self._source
         with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
-            crop = crop_of(file, family, hw)
+            crop = crop_of(file, self._family, self._stored_hw)
         if crop is None:
             return []
         return [
@@ -216,8 +212,13 @@ class ClipFrames:
         source = self._source
         size = len(source) if isinstance(source, bytes) else source.stat().st_size
         with self._open() as container:
+            stream = self._stream(container)
+            self._family, self._stored_hw = (
+                container_family(container),
+                (stream.height, stream.width),
+            )
             try:
-                index = index_packets(container, self._stream(container), size, notes)
+                index = index_packets(container, stream, size, notes)
             except EOFError as error:
                 raise self._fail("a whole file", error) from error
         if index is None:

@@ -104,9 +104,9 @@ def index_packets(
             found.damaged += packet.is_corrupt
             found.odd = found.odd or not looks_whole(memoryview(packet))
     has_table = container_family(container) == "mov" and stream.frames > 0  # not in fragments
-    ends = max(
-        (entry.pos + entry.size for entry in getattr(stream, "index_entries", ())), default=0
-    )
+    is_short = has_table and len(found.times) < stream.frames
+    entries = getattr(stream, "index_entries", ()) if is_short else ()
+    ends = max((entry.pos + entry.size for entry in entries), default=0)
     if has_table and (found.damaged or ends > file_size):
         raise EOFError(f"{len(found.times)} of {stream.frames} frames: the file is cut off")
     if found.damaged:

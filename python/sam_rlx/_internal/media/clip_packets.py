@@ -24,7 +24,7 @@ def packet_check(codec: str, extradata: bytes) -> Callable[[memoryview], bool]:
         return lambda packet: _units_fit(packet, bytes_of_length)
     checks: dict[str, Callable[[memoryview], bool]] = {
         "vp9": lambda packet: packet[0] >> 6 == 2,
-        "av1": _obus_fit,
+        "av1": lambda packet: not packet[0] & 0x81 and packet[0] >> 3 in _OBU_TYPES,
         "mjpeg": lambda packet: bytes(packet[:2]) == b"\xff\xd8",
         "prores": lambda packet: bytes(packet[4:8]) == b"icpf",
     }
@@ -39,26 +39,5 @@ def _units_fit(packet: memoryview, bytes_of_length: int) -> bool:
         at += bytes_of_length
         if not length or packet[at] & 0x80:
             return False
-        at += length
-    return at == end
-
-
-def _obus_fit(packet: memoryview) -> bool:
-    """Tell whether units of AV1 fill a packet."""
-    at, end = 0, len(packet)
-    while at < end:
-        header = packet[at]
-        if header & 0x80 or (header >> 3) & 15 not in _OBU_TYPES:
-            return False
-        at += 2 if header & 4 else 1
-        if not header & 2:
-            return at <= end
-        length, shift = 0, 0
-        while at < end:
-            byte = packet[at]
-            length |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if not byte & 0x80:
-                break
         at += length
     return at == end

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.arrays.checks import as_frame_index, as_path_text
-from sam_rlx._internal.arrays.foreign import as_array
+from sam_rlx._internal.arrays.foreign import as_array, refuse_other_library
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files import hints
 from sam_rlx._internal.media.array_frames import ArrayFrames, is_array_of_frames
@@ -129,6 +129,7 @@ def _open_object(frames: Any, limits: Range) -> FrameSource:
     """Return the frames of anything but a file."""
     if isinstance(frames, memoryview):
         frames = as_array("frames", frames)
+    refuse_other_library("frames", frames)
     if is_array_of_frames(frames):
         return SequenceFrames(ArrayFrames(frames), limits)
     if isinstance(frames, (Mapping, AbstractSet)) or hasattr(frames, "keys"):
