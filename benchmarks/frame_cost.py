@@ -50,7 +50,7 @@ def make(folder: Path) -> None:
     """Write the files of all cases."""
     from PIL import Image
 
-    _write(folder / "av1.mp4", "libsvtav1", FRAMES_OF_AV1, (96, 128), {"preset": "12"})
+    _write(folder / "av1.mp4", "libsvtav1", FRAMES_OF_AV1, (180, 320), {"preset": "12"})
     options = {"preset": "veryfast", "g": "250", "sc_threshold": "0"}
     _write(folder / "720p.mp4", "libx264", 250, (720, 1280), options)
     rng = np.random.default_rng(0)
@@ -110,6 +110,8 @@ def _count_decoded() -> list[int]:
 
 def measure(case: str, folder: Path) -> dict[str, float]:
     """Run a case in this process: CPU seconds, peak memory in MB, decoded frames."""
+    for name in ("av", "PIL.Image"):
+        importlib.import_module(name)
     frames = _count_decoded()
     before = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     CASES[case][1](folder)
