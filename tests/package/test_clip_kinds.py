@@ -300,12 +300,13 @@ def test_both_ways_to_the_pixels_follow_the_matrix_of_the_colours(
         stream.codec_context.colorspace = 1
         graph = av.filter.Graph()
         graph.link_nodes(
-            graph.add_buffer(width=64, height=64, format="rgb24", time_base="1/25"),
+            graph.add_buffer(width=64, height=64, format="rgb24", time_base=Fraction(1, 25)),
             graph.add("scale", "out_color_matrix=bt709:flags=bicubic"),
             graph.add("format", pix_fmt),
             graph.add("buffersink"),
         ).configure()
         frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+        frame.pts, frame.time_base = 0, Fraction(1, 25)
         graph.push(frame)
         container.mux(stream.encode(graph.pull()))
         container.mux(stream.encode(None))
