@@ -59,6 +59,7 @@ def test_whatever_a_decoder_raises(
             read()
 
 
+@pytest.mark.filterwarnings("ignore::sam_rlx.MediaWarning")
 def test_damaged_clips(clip: Path, tmp_path: Path) -> None:
     data = clip.read_bytes()
     rng = np.random.default_rng(0)

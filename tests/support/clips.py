@@ -66,13 +66,32 @@ def write(
     return path
 
 
-def decoded(path: Path) -> list[np.ndarray]:
-    """Return all frames as FFmpeg decodes them from the start: as stored, not turned."""
+def decoded(path: Path, *, damaged: bool = False) -> list[np.ndarray]:
+    """Return all frames as FFmpeg decodes them from the start: as stored, not turned.
+
+    They become RGB as FFmpeg's command does it: what PyAV does with 10 bits varies.
+    `damaged`: packets that cannot be decoded are left out.
+    """
     found: list[np.ndarray] = []
     with av.open(str(path)) as container:
-        packets: Any = container.demux(container.streams.video[0])
-        for packet in packets:
-            found += [frame.to_ndarray(format="rgb24") for frame in packet.decode()]
+        stream: Any = container.streams.video[0]
+        stream.thread_type = "NONE" if damaged else "SLICE"
+        frames: list[Any] = []
+        for packet in container.demux(stream):
+            with suppress(*[av.FFmpegError] * damaged):
+                frames += packet.decode()
+        graph = av.filter.Graph()
+        size = {"width": frames[0].width, "height": frames[0].height}
+        graph.link_nodes(
+            graph.add_buffer(**size, format=frames[0].format, time_base=frames[0].time_base),
+            graph.add("scale", "flags=bicubic"),
+            graph.add("format", "rgb24"),
+            graph.add("buffersink"),
+        ).configure()
+        for frame in frames:
+            graph.push(frame)
+            pulled: Any = graph.pull()
+            found.append(pulled.to_ndarray(format="rgb24"))
     return found
 
 

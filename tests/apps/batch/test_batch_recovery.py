@@ -226,6 +226,28 @@ def test_a_clip_goes_on_from_its_last_session(
     assert [tuple(mask[key] for key in fields) for mask in whole["masks"]] == found
 
 
+def test_an_object_that_is_away_has_no_entry(
+    clip: Path, tmp_path: Path, sam2_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    propagate = sam_rlx.VideoPredictor.propagate
+
+    def away(self: Any, **options: Any) -> Any:
+        for frame in propagate(self, **options):
+            if frame.frame_index in (2, 3):
+                frame.masks["a"][:] = False
+            yield frame
+
+    monkeypatch.setattr(sam_rlx.VideoPredictor, "propagate", away)
+    prompts = (Prompt("a", ((20.0, 20.0),), (1,)),)
+    item = Item(0, "clip", str(clip), is_clip=True, prompts=prompts)
+    job = Job(str(tmp_path), str(sam2_checkpoint), "prompts")
+    model = sam_rlx.load_model(sam2_checkpoint)
+    with closing(clips.ClipCheckpoint(tmp_path / "kept", "contents")) as checkpoint:
+        row = clips.track(item, job, model, checkpoint, lambda: None)
+    assert row["frames"] == 7
+    assert [mask["frame"] for mask in row["masks"]] == [0, 1, 4, 5, 6]
+
+
 def _lines(path: Path, count: int) -> None:
     """Leave so many lines of a file, as a power cut does to what was not synced."""
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:count]))

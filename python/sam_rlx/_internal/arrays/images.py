@@ -20,7 +20,9 @@ from sam_rlx.errors import InvalidArgumentError
 _CHANNELS = (1, 3, 4)
 
 
-def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
+def as_rgb(
+    image: Any, *, stretch: bool | tuple[float, float] = False, way_out: str = ""
+) -> NDArray[np.uint8]:
     """Convert an image in any common form to a contiguous uint8 (H, W, 3) array.
 
     Parameters
@@ -32,6 +34,8 @@ def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArra
         types take part as `foreign.as_array` reads them.
     stretch : bool or (low, high)
         For other ranges: as for `io.read_image`.
+    way_out : str
+        What messages advise for values of another range. "": a line of NumPy.
 
     Returns
     -------
@@ -51,10 +55,10 @@ def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArra
     """
     if is_pil(image):
         warn_of_pages(image)
-        pixels = read_pil(image, stretch)
+        pixels = read_pil(image, stretch, way_out)
     elif is_array(image):
         array = as_array("image", in_order("image", image))
-        pixels = to_uint8(_channels_last(array)[:, :, :3], stretch)
+        pixels = to_uint8(_channels_last(array)[:, :, :3], stretch, way_out=way_out)
     else:
         if not isinstance(image, (str, bytes, list, tuple)):
             refuse_other_library("image", image)

@@ -27,7 +27,7 @@ def is_pil(image: Any) -> bool:
 
 
 def read_pil(
-    image: Any, stretch: bool | tuple[float, float] = False, is_file: bool = False
+    image: Any, stretch: bool | tuple[float, float] = False, way_out: str = ""
 ) -> NDArray[np.uint8]:
     """Return the pixels (H, W, 1|3) of a PIL image, not turned; arguments as of `to_uint8`.
 
@@ -39,7 +39,7 @@ def read_pil(
             "image: expected 8 bits a colour with stretch, found more, of which Pillow reads 8: "
             f"{_OTHER_PACKAGE}and give the array"
         )
-    options: dict[str, Any] = {"is_file": is_file, "no_data": storage.no_data}
+    options: dict[str, Any] = {"way_out": way_out, "no_data": storage.no_data}
     deep = image.mode == "F" or image.mode.startswith("I")
     if not deep and not storage.dtype and (stretch is False or image.mode not in ("1", "L")):
         pixels = to_uint8(from_pil(image), stretch, **options)
@@ -54,7 +54,7 @@ def read_pil(
     as_stored = stretch is not False or bool(storage.dtype)
     values = storage.values(image) if as_stored else np.asarray(image)
     if image.mode == "I" and stretch is False:
-        values = from_mode_i(values, is_file)
+        values = from_mode_i(values, way_out)
     pixels = to_uint8(values[:, :, np.newaxis], stretch, **options)
     return np.invert(pixels) if storage.white_is_zero else pixels
 

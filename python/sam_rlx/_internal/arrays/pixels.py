@@ -14,7 +14,7 @@ from sam_rlx.errors import InvalidArgumentError, MediaWarning
 IMAGE = (
     "a uint8, uint16 or [0, 1] float image (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
 )
-_OF_FILES = (
+OF_FILES = (
     "stretch=True maps the values that are used to 0 to 255, stretch=(low, high) a known range"
 )
 _USED_SHARE = 0.1  # an image that uses less of the range is nearly black or flat
@@ -54,7 +54,7 @@ def to_uint8(
     image: NDArray[Any],
     stretch: Any = False,
     *,
-    is_file: bool = False,
+    way_out: str = "",
     no_data: float | None = None,
 ) -> NDArray[np.uint8]:
     """Bring values to 0 to 255.
@@ -67,8 +67,8 @@ def to_uint8(
     stretch : bool or (low, high)
         True: the lowest and highest finite value become 0 and 255. A pair: these do, and what is
         beyond is clipped. NaN becomes 0.
-    is_file : bool
-        Whether the caller can give `stretch`, which errors then tell.
+    way_out : str
+        What messages advise for values of another range. "": a line of NumPy.
     no_data : float, optional
         What says that nothing is known of a pixel: it takes no part in ranges, and becomes 0 where
         `stretch` is given or values are floats.
@@ -91,20 +91,20 @@ def to_uint8(
         return pixels
     known = image if absent is None else image[~absent]
     if image.dtype.kind == "u" and image.dtype.itemsize == 2:
-        _warn_of_small_range(image, absent, _MAX_UINT16, is_file)
+        _warn_of_small_range(image, absent, _MAX_UINT16, way_out)
         return _of_uint16(image)
     if image.dtype.kind != "f":
         found = described(image)
         if image.dtype.kind in "iu":
-            found += f" with values {image.min()} to {image.max()}; {_way_out(known, is_file)}"
+            found += f" with values {image.min()} to {image.max()}; {way_out or _by_numpy(known)}"
         raise InvalidArgumentError(f"image: expected {IMAGE}, found {found}")
     pixels, low, high = _of_floats(image, absent)
     if not (low >= -_ROUNDING and high <= 1.0 + _ROUNDING):
         raise InvalidArgumentError(
             f"image: expected float values in [0, 1], found {_range(known)}; "
-            f"{_way_out(known, is_file)}"
+            f"{way_out or _by_numpy(known)}"
         )
-    _warn_of_small_range(image, absent, 1.0, is_file)
+    _warn_of_small_range(image, absent, 1.0, way_out)
     return pixels
 
 
@@ -155,10 +155,8 @@ def _absent(image: NDArray[Any], no_data: float) -> NDArray[np.bool_]:
     return np.asarray(np.all(found, axis=2))
 
 
-def _way_out(image: NDArray[Any], is_file: bool) -> str:
+def _by_numpy(image: NDArray[Any]) -> str:
     """Return the line that brings values to a range that is taken."""
-    if is_file:
-        return _OF_FILES
     if not np.isfinite(image).all():
         return "numpy.nan_to_num(image) puts numbers there"
     low, high = image.min(), image.max()
@@ -170,12 +168,12 @@ def _way_out(image: NDArray[Any], is_file: bool) -> str:
     )
 
 
-def from_mode_i(image: NDArray[Any], is_file: bool = False) -> NDArray[Any]:
+def from_mode_i(image: NDArray[Any], way_out: str = "") -> NDArray[Any]:
     """Return values of PIL's 32-bit mode as uint16, which is what most such files hold."""
     if image.size and (image.min() < 0 or image.max() > _MAX_UINT16):
         raise InvalidArgumentError(
             f"image: expected values 0 to {_MAX_UINT16} in a PIL image of mode 'I', found "
-            f"{image.min()} to {image.max()}; {_way_out(image, is_file)}"
+            f"{image.min()} to {image.max()}; {way_out or _by_numpy(image)}"
         )
     return image.astype(np.uint16)
 
@@ -197,7 +195,7 @@ def _range(image: NDArray[Any]) -> str:
 
 
 def _warn_of_small_range(
-    image: NDArray[Any], absent: NDArray[np.bool_] | None, full: float, is_file: bool
+    image: NDArray[Any], absent: NDArray[np.bool_] | None, full: float, way_out: str
 ) -> None:
     step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _SAMPLE))
     sample = image[::step, ::step]
@@ -211,10 +209,10 @@ def _warn_of_small_range(
         (low, high), most = np.partition(sample, ends)[list(ends)], "nearly all of this image"
     if float(high) - float(low) < _USED_SHARE * full:
         kind = image.dtype.name if full > 1 else "float"
-        way_out = _way_out(np.array([low, high]), is_file)
         warnings.warn(
             f"image: {kind} values are read as 0 to {_text(full)}, and {most}, {_text(low)} to "
-            f"{_text(high)}, are less than a tenth of it; {way_out}",
+            f"{_text(high)}, are less than a tenth of it; "
+            f"{way_out or _by_numpy(np.array([low, high]))}",
             MediaWarning,
             stacklevel=6,
         )

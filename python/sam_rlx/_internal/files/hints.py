@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import zlib
 from urllib.parse import unquote
 
 from sam_rlx._internal.printable import shown
@@ -83,6 +84,53 @@ def odd_file(start: bytes) -> str:
     if text.startswith(b"{"):
         return _of_json(text)
     return ""
+
+
+_ITK = "SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(file)) gives an array of its slices"
+SERIES = (
+    "SimpleITK.ImageSeriesReader.GetGDCMSeriesFileNames(folder) and "
+    "SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(names))"
+)
+# First bytes, where they begin, what the file is, and the line that makes an array of it.
+_VOLUMES = (
+    (b"n+1\0", 344, "a NIfTI volume", _ITK),
+    (b"ni1\0", 344, "a NIfTI volume", _ITK),
+    (b"n+2\0", 4, "a NIfTI volume", _ITK),
+    (b"NRRD000", 0, "an NRRD volume", _ITK),
+    (b"ObjectType = Image", 0, "a MetaImage volume", _ITK),
+    (b"NDims = ", 0, "a MetaImage volume", _ITK),
+    (b"\x89HDF\r\n\x1a\n", 0, "an HDF5 file", "h5py.File(file)[name] of the package h5py"),
+    (b"MATLAB 5.0 MAT", 0, "a MATLAB file", "scipy.io.loadmat(file)[name] of the package scipy"),
+    (b"MAP ", 208, "an MRC volume", "mrcfile.open(file).data of the package mrcfile"),
+    (b"ZISRAWFILE", 0, "a CZI file of Zeiss", "the package czifile or bioio reads it"),
+    (b"\xda\xce\xbe\x0a", 0, "an ND2 file of Nikon", "nd2.imread(file) of the package nd2"),
+    (b"p\0\0\0", 0, "a LIF file of Leica", "the package readlif or bioio reads it"),
+    (b"# vtk DataFile", 0, "a VTK file", _ITK),
+    (b"\x93NUMPY", 0, "a NumPy file", "numpy.load(file)"),
+)
+_DICOM = "pydicom.dcmread(file, force=True).pixel_array of the package pydicom"
+
+
+def is_dicom(start: bytes) -> bool:
+    """Tell whether a file begins as DICOM does: with its mark, or at once with an element."""
+    element = start[:2] == b"\x08\0" and start[4:6] in (b"UI", b"CS", b"UL", b"DA", b"SH")
+    return start[128:132] == b"DICM" or element
+
+
+def volume(start: bytes) -> str:
+    """Return what a volume is by its first bytes, and the line that makes an array of it, or ""."""
+    packed = start.startswith(b"\x1f\x8b")
+    if packed:
+        try:
+            start = zlib.decompressobj(31).decompress(start, START)
+        except zlib.error:
+            return ""
+    if is_dicom(start):
+        return f"a DICOM file: {_DICOM}"
+    for magic, at, name, line in _VOLUMES:
+        if start[at : at + len(magic)] == magic:
+            return f"{name}: {line}"
+    return "a file that gzip has packed: unpack it first" if packed else ""
 
 
 def _of_xml(text: bytes) -> str:

@@ -5,7 +5,8 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,17 @@ from sam_rlx._internal.arrays.checks import as_frame_index
 from sam_rlx._internal.files import hints
 from sam_rlx._internal.media.clip_index import (
     ClipIndex,
+    confirmed,
+    container_family,
     decoded,
     index_by_decoding,
     index_packets,
-    starts_as,
 )
+from sam_rlx._internal.media.clip_pixels import ClipPixels
+from sam_rlx._internal.media.container_crop import crop_of
 from sam_rlx._internal.media.frame_source import FrameKind, numbered
-from sam_rlx._internal.media.orientation import Orientation, orientation
+from sam_rlx._internal.media.orientation import upright_hw
+from sam_rlx._internal.media.recent import KEPT_BYTES, Recent
 from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
@@ -36,28 +41,46 @@ _TRIED_KEYS = (0, 1, 3)
 class ClipFrames:
     """A video file. Frames are decoded when they are asked for, and the last one is kept.
 
-    Frames are those that FFmpeg decodes, turned upright as the file asks. Where packets do not
-    tell the frames for sure (edit lists, streams without time stamps, most containers but MP4 and
-    Matroska), the file is decoded once when it is opened. A jump that does not lead to the frame
-    is repeated from earlier key frames, at last from the start.
+    Frames are those that FFmpeg decodes, turned upright as the file asks; those of another size
+    get the size of the first one. Where packets do not tell the frames for sure (edit lists,
+    streams without time stamps, most containers but MP4 and Matroska), the file is decoded once
+    when it is opened. A jump that does not lead to the frame is repeated from earlier key frames,
+    at last from the start. After a step back the frames before one that is decoded are kept too,
+    under a limit of bytes: the next steps back find them. A frame that cannot be decoded is shown
+    as the one before it.
 
     Parameters
     ----------
     source : path or bytes
         The file, or its contents.
+    value_range : (low, high), optional
+        Values that become 0 and 255, for grey and RGB frames of more than 8 bits.
+
+    Warns
+    -----
+    MediaWarning
+        Packets cannot be decoded, frames have another size than the first one, or the container
+        asks players to crop, which is not done.
     """
 
     kind: FrameKind = "clip"
 
-    def __init__(self, source: Path | bytes) -> None:
+    def __init__(
+        self, source: Path | bytes, value_range: tuple[float, float] | None = None
+    ) -> None:
         self._source = source
         self._name = "video" if isinstance(source, bytes) else str(source)
+        self._range = value_range
         self._threads = "AUTO"
+        self._stands: dict[int, int] = {}  # frames that cannot be decoded: which one is shown
+        self._said: set[str] = set()
+        self._index = ClipIndex(0, None, [])
         self._forget_decoder()
         self._index = self._make_index()
         times = self._index.times or ()
         self._numbers = {time: number for number, time in enumerate(times)}
         self.count: int | None = self._index.count
+        self._forget_decoder()
 
     def _forget_decoder(self) -> None:
         self._av = optional("frames", "av", "av")
@@ -66,13 +89,13 @@ class ClipFrames:
         self._reached = -1  # number of the frame that the decoder gave last
         self._jumped = False  # True: the decoder did not begin with the first packet
         self._intact = True  # False: after a jump, until a key frame comes
-        self._last: tuple[int, Any] | None = None
-        self._scaler: tuple[int, Any] | None = None
+        self._recent: Recent[Any] = Recent()
+        self._pixels = ClipPixels(self._av, self._index.hw, self._range)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the decoder out: a copy opens the file again when a frame is asked for."""
         own = ("_av", "_container", "_decoder", "_reached", "_jumped", "_intact")
-        return {k: v for k, v in vars(self).items() if k not in (*own, "_last", "_scaler")}
+        return {k: v for k, v in vars(self).items() if k not in (*own, "_recent", "_pixels")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -93,6 +116,19 @@ class ClipFrames:
         with self._open() as container:
             rate = self._stream(container).average_rate
         return float(rate) if rate else 25.0
+
+    @property
+    def pixel_aspect(self) -> Fraction:
+        """Width of a pixel, as players show it, divided by its height."""
+        with self._open() as container:
+            ratio = Fraction(self._stream(container).sample_aspect_ratio or 1)
+        stored = self._stored_hw
+        return 1 / ratio if self._index.hw == stored[::-1] != stored else ratio
+
+    def time(self, index: int) -> Fraction | None:
+        """Return when frame `index` is shown, in seconds from the first one; None: by the rate."""
+        times = self._index.times
+        return None if times is None else (times[index] - times[0]) * self._index.time_base
 
     def _fail(self, expected: str, found: object) -> InvalidArgumentError:
         return InvalidArgumentError(f"{self._name}: expected {expected}, found {found}")
@@ -147,9 +183,22 @@ class ClipFrames:
                 index = self._decoded_index(notes)
         if not index.count:
             raise self._fail("at least one frame", "none")
+        notes += self._crop_notes()
         if notes:
             warnings.warn(f"{self._name}: {'; '.join(notes)}", MediaWarning, stacklevel=4)
         return index
+
+    def _crop_notes(self) -> list[str]:
+        """Say that players hide a part of the frames."""
+        source = self._source
+        with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
+            crop = crop_of(file, self._family, self._stored_hw)
+        if crop is None:
+            return []
+        return [
+            f"players crop {crop[0]} pixels at the left, {crop[1]} at the right, {crop[2]} at the "
+            f"top and {crop[3]} at the bottom; frames here are whole, as they are stored"
+        ]
 
     def _decoded_index(self, notes: list[str]) -> ClipIndex:
         damage: list[str] = []
@@ -167,14 +216,19 @@ class ClipFrames:
         source = self._source
         size = len(source) if isinstance(source, bytes) else source.stat().st_size
         with self._open() as container:
+            stream = self._stream(container)
+            self._family, self._stored_hw = (
+                container_family(container),
+                (stream.height, stream.width),
+            )
             try:
-                index = index_packets(container, self._stream(container), size, notes)
+                index = index_packets(container, stream, size, notes)
             except EOFError as error:
                 raise self._fail("a whole file", error) from error
         if index is None:
             return None
         with self._open() as container:
-            return index if starts_as(index, container, self._stream(container)) else None
+            return confirmed(index, container, self._stream(container))
 
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`, upright, at the size of the video."""
@@ -183,67 +237,90 @@ class ClipFrames:
             return self.convert(self._frame(index))
 
     def convert(self, frame: Any) -> NDArray[np.uint8]:
-        """Return a decoded frame as RGB, upright."""
-        return orientation(frame).apply(frame.to_ndarray(format="rgb24"))
+        """Return a decoded frame as RGB, upright, at the size of the video."""
+        return self._pixels.rgb(frame)
 
     def read_square(self, index: int, side: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-        """Return frame `index` upright as (side, side, 3), and the size (H, W) that it has.
+        """Return frame `index` upright as (side, side, 3), and the size (H, W) of the video.
 
         FFmpeg's filters turn it and resize it (bilinear) as it was decoded, as decord does, with
         which upstream's SAM 2 reads video files.
         """
         as_frame_index(index, self._index.count)
         with self._decoding(f"an image in frame {index}"):
-            frame = self._frame(index)
-            turned = orientation(frame)
-            # A call that stops halfway may leave a frame in the filter: the next one makes another.
-            scaler, self._scaler = self._scaler, None
-            if scaler is None or scaler[0] != side:
-                scaler = (side, self._make_scaler(frame, turned, side))
-            scaler[1].push(frame)
-            pixels: NDArray[np.uint8] = scaler[1].pull().to_ndarray(format="rgb24")
-            self._scaler = scaler
-        hw = (frame.height, frame.width)
-        return pixels, hw[::-1] if turned.transposed else hw
-
-    def _make_scaler(self, frame: Any, turned: Orientation, side: int) -> Any:
-        graph = self._av.filter.Graph()
-        format_ = {"width": frame.width, "height": frame.height, "format": frame.format}
-        scale = ("scale", f"{side}:{side}:flags=bilinear")
-        steps = [*turned.filters, scale, ("format", "rgb24"), ("buffersink", "")]
-        filters = [graph.add_buffer(**format_, time_base=frame.time_base)]
-        filters += [graph.add(*step) for step in steps]
-        for first, second in pairwise(filters):
-            first.link_to(second)
-        graph.configure()
-        return graph
+            return self._pixels.square(self._frame(index), side), self._index.hw
 
     def _frame(self, index: int) -> Any:
-        """Return frame `index` as FFmpeg has it; the last one is kept."""
-        if self._last is None or self._last[0] != index:
+        """Return frame `index` as FFmpeg has it."""
+        index = self._stands.get(index, index)
+        frame = self._recent.get(index)
+        if frame is None:
+            if index < self._reached:
+                self._recent.limit = KEPT_BYTES
             frame = self._decode(index)
-            if frame is None:
-                raise self._fail(f"an image in frame {index}", "none")
-            self._last = (index, frame)
-        return self._last[1]
+        if frame is None:
+            frame = self._decode_damaged(index)
+        hw = upright_hw(frame)
+        if hw != self._index.hw:
+            height, width = self._index.hw
+            self._warn(
+                "size",
+                f"frame {index} has {hw[0]} x {hw[1]} pixels; it and others of another size than "
+                f"the first one are resized to {height} x {width}",
+            )
+        return frame
+
+    def _warn(self, kind: str, text: str) -> None:
+        """Warn of something once."""
+        if kind not in self._said:
+            self._said.add(kind)
+            warnings.warn(f"{self._name}: {text}", MediaWarning, stacklevel=5)
 
     def _decode(self, index: int) -> Any:
+        """Return a frame; None if it does not come, or not whole."""
         if self._continues(index):
-            frame = self._forward(index)
+            try:
+                frame = self._forward(index)
+            except self._av.FFmpegError as error:
+                if isinstance(error, MemoryError):
+                    raise
+                frame = None
             if frame is not None:
                 return frame
-        for key in self._jumps(index):
+        for key in (*self._jumps(index), None):  # an earlier start may do
             try:
-                self._seek(key)
+                if key is None:
+                    self._restart()
+                else:
+                    self._seek(key)
                 frame = self._forward(index)
-            except self._av.FFmpegError as error:  # an earlier start may do
+            except self._av.FFmpegError as error:
                 if isinstance(error, MemoryError):
                     raise
                 continue
             if frame is not None:
                 return frame
-        self._restart()
-        return self._forward(index)
+        return None
+
+    def _decode_damaged(self, index: int) -> Any:
+        """Return a frame of a clip in which something cannot be decoded, or what stands for it."""
+        if self._threads != "SLICE":
+            # Threads that decode frames side by side lose some around a damaged packet.
+            self._threads = "SLICE"
+            self._index = replace(self._index, damaged=True)
+            self._recent.limit = KEPT_BYTES
+            self.close()
+            if (frame := self._decode(index)) is not None:
+                return frame
+        # The decoder has come from the start, and stands behind the frame, or at the end.
+        before = next((n for n in range(index - 1, -1, -1) if self._recent.get(n)), None)
+        if before is None:
+            raise self._fail(f"an image in frame {index}", "none")
+        end = self._reached if self._reached > index else self._index.count
+        self._stands.update(dict.fromkeys(range(index, end), before))
+        lost = f"frame {index}" if end == index + 1 else f"frames {index} to {end - 1}"
+        self._warn(f"lost {index}", f"{lost} cannot be decoded and repeat frame {before}")
+        return self._recent.get(before)
 
     def _continues(self, index: int) -> bool:
         """Tell whether the decoder, where it stands, comes to a frame without a detour."""
@@ -276,10 +353,11 @@ class ClipFrames:
             self._reached = number
             self._intact = self._intact or (frame.key_frame and number <= index)
             whole = self._intact and not (self._jumped and frame.is_corrupt)
-            if number == index and whole:
-                return frame
+            if whole and (number == index or self._recent.limit):
+                size = sum(plane.buffer_size for plane in frame.planes)
+                self._recent.add(number, frame, size)
             if number >= index:
-                return None
+                return frame if number == index and whole else None
         return None
 
     def _restart(self) -> None:
@@ -307,6 +385,7 @@ class ClipFrames:
         """Close the file; the next `read` opens it again."""
         if self._container is not None:
             self._container.close()
-        self._container, self._decoder, self._last = None, iter(()), None
+        self._container, self._decoder = None, iter(())
         self._reached, self._jumped, self._intact = -1, False, True
-        self._scaler = None  # a filter keeps the error of a damaged frame
+        self._recent.clear()
+        self._pixels = ClipPixels(self._av, self._index.hw, self._range)

@@ -2,12 +2,17 @@
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from sam_rlx._internal.media.clip_packets import packet_check
+from sam_rlx._internal.media.orientation import upright_hw
+
 # Where each packet gives one frame. Others have hidden frames, or packets that repeat a frame.
 _PLAIN_CODECS = {"h264", "hevc", "av1", "vp9", "prores", "mjpeg", "ffv1"}
+_DECODERS = {"libdav1d": "av1", "libaom-av1": "av1", "libvpx-vp9": "vp9"}  # of others: their codecs
 _PLAIN_FORMATS = {"mov", "matroska", "flv"}
 # So many frames are decoded to see whether the first packets give the frames that they promise.
 _PROBED = 3
@@ -28,12 +33,18 @@ class ClipIndex:
         Numbers of key frames, rising.
     damaged : bool
         True: some packets cannot be decoded, and are not counted.
+    hw : (int, int)
+        Height and width of the first frame, upright.
+    time_base : Fraction
+        Seconds of a unit of the time stamps.
     """
 
     count: int
     times: list[int] | None
     keys: list[int]
     damaged: bool = False
+    hw: tuple[int, int] = (0, 0)
+    time_base: Fraction = Fraction(0)
 
 
 @dataclass
@@ -44,6 +55,7 @@ class _Packets:
     keys: list[bool] = field(default_factory=list)
     discarded: bool = False
     damaged: int = 0
+    odd: bool = False  # some do not look like packets of their codec
 
 
 def decoded(container: Any, stream: Any, damage: list[str] | None = None) -> Iterator[Any]:
@@ -82,16 +94,19 @@ def index_packets(
         The file ends before the frames of its table do.
     """
     found = _Packets()
+    extradata = bytes(stream.codec_context.extradata or b"")
+    looks_whole = packet_check(_codec(stream), extradata)
     for packet in container.demux(stream):
         if packet.size:
             found.times.append(packet.pts)
             found.keys.append(packet.is_keyframe)
             found.discarded |= packet.is_discard
             found.damaged += packet.is_corrupt
-    has_table = _family(container) == "mov" and stream.frames > 0  # not in fragments
-    ends = max(
-        (entry.pos + entry.size for entry in getattr(stream, "index_entries", ())), default=0
-    )
+            found.odd = found.odd or not looks_whole(memoryview(packet))
+    has_table = container_family(container) == "mov" and stream.frames > 0  # not in fragments
+    is_short = has_table and len(found.times) < stream.frames
+    entries = getattr(stream, "index_entries", ()) if is_short else ()
+    ends = max((entry.pos + entry.size for entry in entries), default=0)
     if has_table and (found.damaged or ends > file_size):
         raise EOFError(f"{len(found.times)} of {stream.frames} frames: the file is cut off")
     if found.damaged:
@@ -99,18 +114,25 @@ def index_packets(
     return _plain(found, container, stream)
 
 
-def _family(container: Any) -> str:
+def container_family(container: Any) -> str:
+    """Return FFmpeg's first name of a container."""
     name: str = container.format.name
     return name.partition(",")[0]
+
+
+def _codec(stream: Any) -> str:
+    """Return FFmpeg's name of a codec, whose decoder may be called otherwise."""
+    name: str = stream.codec_context.name
+    return _DECODERS.get(name, name)
 
 
 def _plain(found: _Packets, container: Any, stream: Any) -> ClipIndex | None:
     times = [time for time in found.times if time is not None]
     plain = (
-        stream.codec_context.name in _PLAIN_CODECS
-        and _family(container) in _PLAIN_FORMATS
+        _codec(stream) in _PLAIN_CODECS
+        and container_family(container) in _PLAIN_FORMATS
         and 0 < len(times) == len(found.times) == len(set(times))
-        and not (found.discarded or found.damaged)
+        and not (found.discarded or found.damaged or found.odd)
         and found.keys[0]
         and times[0] == min(times)  # no frame before the first key frame, which may not decode
     )
@@ -121,12 +143,15 @@ def _plain(found: _Packets, container: Any, stream: Any) -> ClipIndex | None:
     return ClipIndex(len(ranked), [time for time, _ in ranked], keys)
 
 
-def starts_as(index: ClipIndex, container: Any, stream: Any) -> bool:
-    """Tell whether the first decoded frames are those of the index."""
+def confirmed(index: ClipIndex, container: Any, stream: Any) -> ClipIndex | None:
+    """Return the index with the size of the first frame, if the first frames are as it says."""
     assert index.times is not None
     frames = decoded(container, stream, [])
-    first = [frame.pts for _, frame in zip(range(_PROBED), frames, strict=False)]
-    return first == index.times[: len(first)] and len(first) == min(_PROBED, index.count)
+    first = [frame for _, frame in zip(range(_PROBED), frames, strict=False)]
+    times = [frame.pts for frame in first]
+    if times != index.times[: len(times)] or len(times) != min(_PROBED, index.count):
+        return None
+    return replace(index, hw=upright_hw(first[0]), time_base=stream.time_base)
 
 
 def index_by_decoding(container: Any, stream: Any, notes: list[str]) -> ClipIndex:
@@ -138,7 +163,9 @@ def index_by_decoding(container: Any, stream: Any, notes: list[str]) -> ClipInde
     times: list[int | None] = []
     keys: list[int] = []
     damage: list[str] = []
+    hw = (0, 0)
     for number, frame in enumerate(decoded(container, stream, damage)):
+        hw = hw if number else upright_hw(frame)
         times.append(frame.pts)
         if frame.key_frame:
             keys.append(number)
@@ -146,4 +173,5 @@ def index_by_decoding(container: Any, stream: Any, notes: list[str]) -> ClipInde
         notes.append(f"{len(damage)} packets cannot be decoded and are left out: {damage[0]}")
     known = [time for time in times if time is not None]
     rising = len(known) == len(times) and all(a < b for a, b in pairwise(known))
-    return ClipIndex(len(times), known if rising else None, keys, bool(damage))
+    stamps = known if rising else None
+    return ClipIndex(len(times), stamps, keys, bool(damage), hw, Fraction(stream.time_base))

@@ -1,6 +1,7 @@
 """Video files that appear complete or not at all. Needs PyAV (extra ``video``)."""
 
 import os
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
@@ -15,9 +16,14 @@ from sam_rlx._internal.files.atomic import NewFile
 from sam_rlx._internal.files.marks import NAME
 from sam_rlx._internal.files.targets import check_target
 from sam_rlx._internal.packages import optional
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import InvalidArgumentError, MediaWarning, UnsupportedError
 
 _CODECS = ("libx264", "libopenh264", "mpeg4")
+# Ticks of a second: whole numbers for 24, 25, 30 and 30000/1001 frames and milliseconds. MPEG-4
+# allows up to 65535. A clip of few frames an hour gets longer ticks.
+_TICKS, _FEW_TICKS = 60_000, 1000
+_SLOW = Fraction(1, 10)  # frames a second below which ticks are long
+_MAX_TICKS = 2**30  # of a frame: MP4 files have no more than 2**31
 
 
 class ClipWriter:
@@ -31,9 +37,11 @@ class ClipWriter:
     path : str or path
         Ends in ``.mp4``.
     rate : float
-        Frames per second.
+        Frames per second, of frames that tell no times; also what players are told.
     inputs : iterable of paths
         Files that are read, which it must not replace.
+    pixel_aspect : Fraction
+        Width of a pixel, as players show it, divided by its height.
 
     Raises
     ------
@@ -49,6 +57,7 @@ class ClipWriter:
         path: str | os.PathLike[str],
         rate: float,
         inputs: Iterable[str | os.PathLike[str]] = (),
+        pixel_aspect: Fraction = Fraction(1),
     ) -> None:
         self._path = as_path(path)
         if self._path.suffix.lower() != ".mp4":
@@ -57,7 +66,13 @@ class ClipWriter:
             )
         check_target(self._path, ("MP4",), inputs)
         self._av = optional("clip", "av", "av")
-        self._rate = Fraction(as_number("rate", rate, 1e-3, 1e6)).limit_denominator(1001)
+        given = Fraction(as_number("rate", rate, 1e-6, 1e6))
+        self._rate = given.limit_denominator(1001 if given > 1 else 1_000_000)
+        self._ticks = _TICKS if self._rate >= _SLOW else _FEW_TICKS
+        self._aspect = pixel_aspect
+        self._first: Fraction | None = None  # the time of the first frame
+        self._held: Any = None  # the last frame, until the next one tells how long it is shown
+        self._shown = round(self._ticks / self._rate)  # ticks of the frame before it
         self._new: NewFile | None = None
         self._container: Any = None
         self._stream: Any = None
@@ -67,20 +82,53 @@ class ClipWriter:
         self._new = NewFile(self._path)
         return self
 
-    def add(self, pixels: NDArray[np.uint8]) -> None:
+    def add(self, pixels: NDArray[np.uint8], time: Fraction | None = None) -> None:
         """Add a frame (H, W, 3); all have the size of the first one.
 
-        A side of odd length gets one more row or column, as the format asks for.
+        A side of odd length gets one more row or column, as the format asks for. `time` is when it
+        is shown, in seconds on the clock of its source; None: by the rate. The last frame is shown
+        as long as the one before it.
         """
         assert self._new is not None
         height, width = pixels.shape[:2]
         even = np.pad(pixels, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         frame = self._av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")
+        frame.pts, frame.time_base = self._ticks_of(time), Fraction(1, self._ticks)
         with self._new.naming():
             if self._container is None:
                 self._start(*even.shape[:2])
-            self._container.mux(self._stream.encode(frame))
+            if self._held is not None:
+                self._shown = frame.pts - self._held.pts
+                self._container.mux(self._stream.encode(self._held))
+        self._held = frame
         self._frames += 1
+
+    def _end(self) -> None:
+        """Write the last frame, which is shown as long as the one before it."""
+        packets = [*self._stream.encode(self._held), *self._stream.encode(None)]
+        packets[-1].duration = self._shown
+        self._container.mux(packets)
+        self._container.close()
+
+    def _ticks_of(self, time: Fraction | None) -> int:
+        """Return when a frame is shown, later than the one before it."""
+        if time is None:
+            time = self._frames / self._rate
+        if self._first is None:
+            self._first = time
+        last = -1 if self._held is None else self._held.pts
+        ticks = max(round((time - self._first) * self._ticks), last + 1)
+        if ticks - last > _MAX_TICKS:
+            longest = _MAX_TICKS // self._ticks
+            warnings.warn(
+                f"{self._path}: a frame that is shown for more than {longest} s is shown for "
+                f"{longest} s",
+                MediaWarning,
+                stacklevel=3,
+            )
+            ticks = last + _MAX_TICKS
+            self._first = time - Fraction(ticks, self._ticks)
+        return ticks
 
     def _start(self, height: int, width: int) -> None:
         codec = next((name for name in _CODECS if name in self._av.codecs_available), None)
@@ -92,8 +140,12 @@ class ClipWriter:
         self._stream = self._container.add_stream(codec, rate=self._rate)
         self._stream.height, self._stream.width = height, width
         self._stream.pix_fmt = "yuv420p"
+        self._stream.codec_context.time_base = Fraction(1, self._ticks)
+        if self._aspect != 1:
+            self._stream.codec_context.sample_aspect_ratio = self._aspect
         if codec == "libx264":
-            self._stream.options = {"crf": "18", "preset": "veryfast"}
+            # Frames in the order in which they are shown: else the file's length is not theirs.
+            self._stream.options = {"crf": "18", "preset": "veryfast", "bf": "0"}
 
     def __exit__(
         self,
@@ -105,8 +157,7 @@ class ClipWriter:
         try:
             if self._frames and (error is None or isinstance(error, KeyboardInterrupt)):
                 with self._new.naming():
-                    self._container.mux(self._stream.encode(None))
-                    self._container.close()
+                    self._end()
                 self._new.commit()
         finally:
             self._new.discard()

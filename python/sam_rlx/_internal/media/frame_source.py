@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx.errors import InvalidArgumentError
+
 FrameKind: TypeAlias = Literal["images", "folder", "clip"]
+Range: TypeAlias = tuple[float, float] | None
+# What messages of frames advise for values of another range.
+WAY_OUT = (
+    "frames.open_frames(frames, value_range=(low, high)) maps the same values of all frames to 0 "
+    "and 255; sam-rlx track has --range=LOW,HIGH"
+)
 
 
 class EndOfFrames(Exception):
@@ -34,6 +43,9 @@ class FrameSource(Protocol):
     def name(self, index: int) -> str:
         """Return the name of frame `index` for its results: that of its file, or the number."""
 
+    def time(self, index: int) -> Fraction | None:
+        """Return when frame `index` is shown, in seconds from the first one; None: not known."""
+
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index` as RGB (H, W, 3)."""
 
@@ -41,3 +53,10 @@ class FrameSource(Protocol):
 def numbered(index: int) -> str:
     """Return the name of a frame that has no file of its own."""
     return f"{index:05d}"
+
+
+def no_channel(found: str) -> InvalidArgumentError:
+    """Return the error for a channel that cannot be chosen."""
+    return InvalidArgumentError(
+        f"channel: expected None for anything but a TIFF stack that tells its axes, found {found}"
+    )

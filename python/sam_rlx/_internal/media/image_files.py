@@ -17,6 +17,7 @@ from sam_rlx._internal.arrays.checks import as_path
 from sam_rlx._internal.arrays.images import as_hw
 from sam_rlx._internal.arrays.pages import choose_page
 from sam_rlx._internal.arrays.pil import read_pil, upright
+from sam_rlx._internal.arrays.pixels import OF_FILES
 from sam_rlx._internal.files import hints
 from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
@@ -65,17 +66,6 @@ _OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
         _starts(b"SIMPLE  ="),
         f"a FITS file: astropy.io.fits.getdata(file)[::-1] reads it, {_GIVE}",
     ),
-    (_starts(b"\x93NUMPY"), f"an array of NumPy: numpy.load(file) reads it, {_GIVE}"),
-    (
-        _starts(b"DICM", at=128),
-        f"a DICOM file: pydicom.dcmread(file).pixel_array reads it, {_GIVE}",
-    ),
-    (
-        _starts(b"n+1\0", b"ni1\0", at=344),
-        f"a NIfTI volume: nibabel.load(file).get_fdata() reads it; of one slice {_GIVE}",
-    ),
-    (_starts(b"NRRD000"), f"an NRRD file: nrrd.read(file)[0] of pynrrd reads it; {_GIVE}"),
-    (_starts(b"\x89HDF\r\n"), f"an HDF5 file: the package h5py reads it; {_GIVE}"),
     (_starts(b"%PDF-"), "a PDF document: convert its page to PNG"),
     (_starts(b"\x1f\x8b", b"PK\x03\x04"), "an archive: unpack it, and give the image"),
 )
@@ -136,9 +126,14 @@ def read_image(
         return as_upright_rgb(image, stretch)
 
 
-def as_upright_rgb(image: Any, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
-    """Return the open page of an image file as RGB (H, W, 3), turned as its orientation says."""
-    pixels = upright(image, read_pil(image, stretch, is_file=True))
+def as_upright_rgb(
+    image: Any, stretch: bool | tuple[float, float] = False, way_out: str = OF_FILES
+) -> NDArray[np.uint8]:
+    """Return the open page of an image file as RGB (H, W, 3), turned as its orientation says.
+
+    `way_out` is what messages advise for values of another range.
+    """
+    pixels = upright(image, read_pil(image, stretch, way_out))
     if pixels.shape[2] == 1:
         pixels = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
     return np.ascontiguousarray(pixels)
@@ -217,4 +212,6 @@ def _hint(file: Any) -> str:
         return ": PostScript is a program, which is not run; convert it to PNG"
     if odd := hints.odd_file(start):
         return f": {odd}"
+    if volume := hints.volume(start):
+        return f": {volume}; of one image {_GIVE}"
     return next((f": {words}" for begins, words in _OTHERS if begins(start)), "")

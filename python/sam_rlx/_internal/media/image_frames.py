@@ -5,6 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.arrays.checks import as_frame_index
-from sam_rlx._internal.arrays.pages import full_pages
+from sam_rlx._internal.arrays.pages import choose_page, full_pages
 from sam_rlx._internal.files.inputs import unique_names
 from sam_rlx._internal.files.suffixes import images_of
-from sam_rlx._internal.media.frame_source import FrameKind, numbered
-from sam_rlx._internal.media.image_files import as_upright_rgb, open_image, read_image
+from sam_rlx._internal.media.frame_source import WAY_OUT, FrameKind, Range, no_channel, numbered
+from sam_rlx._internal.media.image_files import as_upright_rgb, name_of, open_image
+from sam_rlx._internal.media.recent import KEPT_BYTES, Recent
+from sam_rlx._internal.media.stack_axes import frame_pages
 from sam_rlx.errors import InvalidArgumentError
 
 _SAME_KIND = {".jpeg": ".jpg", ".jpe": ".jpg", ".jfif": ".jpg", ".tiff": ".tif"}
 _MOTION_JPEG = {".mjpeg", ".mjpg"}
 _SIGNATURE_BYTES = 12
+# Milliseconds: what browsers show for a tenth of a second, and that tenth.
+_SHORTEST, _NO_DURATION = 10, Fraction(100)
 
 
 def _head(source: Path | bytes) -> bytes:
@@ -52,18 +58,40 @@ def is_image(source: Path | bytes) -> bool:
 class PageFrames:
     """Pages of one image file: a TIFF stack, an animated WebP or PNG, or a single image.
 
-    Reduced copies and masks that a TIFF file holds beside its pages are not frames.
+    Reduced copies and masks that a TIFF file holds beside its pages are not frames, and pages of
+    several channels are only with a choice.
+
+    Parameters
+    ----------
+    source : path or bytes
+        The file, or its contents.
+    channel : int, optional
+        Which channel of a TIFF stack that tells its axes.
+    value_range : (low, high), optional
+        Values that become 0 and 255.
     """
 
     kind: FrameKind = "folder"
 
-    def __init__(self, source: Path | bytes) -> None:
+    def __init__(
+        self, source: Path | bytes, channel: int | None = None, value_range: Range = None
+    ) -> None:
         self._source = source
+        self._range = value_range
         self._opened = ExitStack()
         self._image: Any = None
-        self._last: tuple[int, NDArray[np.uint8]] | None = None
+        self._reached = -1  # the frame that was decoded last
+        self._recent: Recent[NDArray[np.uint8]] = Recent()
         with open_image(self._file()) as image:
-            self._pages = full_pages(image)
+            self._is_tiff = image.format == "TIFF"
+            pages = full_pages(image)
+            if self._is_tiff:
+                image.seek(pages[0])
+                pages = [pages[page] for page in frame_pages(image, len(pages), channel)]
+            elif channel is not None:
+                raise no_channel(f"a file of {image.format}")
+            self._pages = pages
+            self._kept = max(1, KEPT_BYTES // (3 * image.width * image.height))
         self.count: int | None = len(self._pages)
 
     def _file(self) -> Any:
@@ -78,32 +106,53 @@ class PageFrames:
         """Return the number of page `index`."""
         return numbered(index)
 
+    def time(self, index: int) -> Fraction | None:
+        """Return when page `index` of an animation is shown, in seconds; None: of a stack."""
+        return None if self._is_tiff or len(self._pages) == 1 else self._times[index]
+
+    @cached_property
+    def _times(self) -> list[Fraction]:
+        times, now = [], Fraction(0)
+        with open_image(self._file()) as image:
+            for page in self._pages:
+                image.seek(page)
+                image.load()
+                times.append(now)
+                shown = Fraction(image.info.get("duration") or 0)
+                now += (shown if shown > _SHORTEST else _NO_DURATION) / 1000
+        return times
+
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return page `index`."""
         as_frame_index(index, len(self._pages))
-        if self._last is None or self._last[0] != index:
-            self._last = (index, self._read(index))
-        return self._last[1]
+        pixels = self._recent.get(index)
+        if pixels is None:
+            pixels = self._read(index)
+        return pixels
 
     def _read(self, index: int) -> NDArray[np.uint8]:
         # The file stays open: pages of an animation are decoded from those before them. Pillow
-        # does not find back in all of them.
-        page = self._pages[index]
-        if self._image is not None and self._image.format != "TIFF" and page < self._image.tell():
+        # does not find back in all of them; after a step back, pages on the way are kept.
+        if not self._is_tiff and index <= self._reached:
             self.close()
+            self._recent.limit = KEPT_BYTES
         if self._image is None:
             self._image = self._opened.enter_context(open_image(self._file()))
         image, self._image = self._image, None
+        first = index if self._is_tiff else self._reached + 1
         with self._opened.pop_all() as opened:
-            image.seek(page)
-            pixels = as_upright_rgb(image)
+            for number in range(first, index + 1):
+                image.seek(self._pages[number])
+                if number == index or (self._recent.limit and number > index - self._kept):
+                    pixels = as_upright_rgb(image, self._range or False, WAY_OUT)
+                    self._recent.add(number, pixels, pixels.nbytes)
             self._opened = opened.pop_all()
-        self._image = image
+        self._image, self._reached = image, index
         return pixels
 
     def close(self) -> None:
         """Close the file; the next `read` opens it again."""
-        self._image = None
+        self._image, self._reached = None, -1
         self._opened.close()
 
 
@@ -125,12 +174,13 @@ class FolderFrames:
 
     kind: FrameKind = "folder"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, value_range: Range = None) -> None:
         try:
             listing = images_of(folder)
         except FileNotFoundError as error:
             raise InvalidArgumentError(f"frames: {error}") from error
         self.passed_over = listing.passed_over
+        self._range = value_range
         self._files = sorted(listing.files, key=_natural)
         self._names = unique_names(self._files)
         self.count: int | None = len(self._files)
@@ -146,10 +196,16 @@ class FolderFrames:
         """Return the name of the file of frame `index`, without its suffix."""
         return self._names[index]
 
+    def time(self, index: int) -> Fraction | None:
+        """Return None: images do not tell when they are shown."""
+        return None
+
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return image `index`."""
         as_frame_index(index, len(self._files))
-        return read_image(self._files[index])
+        with open_image(self._files[index]) as image:
+            choose_page(image, None, name_of(self._files[index]))
+            return as_upright_rgb(image, self._range or False, WAY_OUT)
 
 
 def _refuse_several_kinds(folder: Path, files: list[Path]) -> None:

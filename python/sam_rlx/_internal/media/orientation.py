@@ -51,3 +51,9 @@ def orientation(frame: Any) -> Orientation:
     if (b, c) == (0, 0) and a and d:
         return Orientation(False, a < 0, d < 0)
     return Orientation()
+
+
+def upright_hw(frame: Any) -> tuple[int, int]:
+    """Return the height and the width that a frame of PyAV has when it stands upright."""
+    hw = (frame.height, frame.width)
+    return hw[::-1] if orientation(frame).transposed else hw

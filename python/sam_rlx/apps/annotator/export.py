@@ -94,6 +94,7 @@ def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
                 score=one.score,
             )
             for one in image.objects
+            if one.mask.any()
         ]
         described = {"file_name": image.name, "height": height, "width": width}
         documents.append(coco.document(described, annotations, names or ["object"]))

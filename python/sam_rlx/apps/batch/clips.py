@@ -146,6 +146,7 @@ def track(
             found = [
                 entry(mask, str(name), float(frame.scores.get(name, 0.0)), frame.frame_index)
                 for name, mask in frame.masks.items()
+                if mask.any()  # an object that is away has no entry
             ]
             masks += found
             checkpoint.add(frame.frame_index, found)

@@ -52,6 +52,14 @@ def parse_box(text: str) -> list[float]:
     return [x0, y0, x1, y1]
 
 
+def parse_range(text: str) -> tuple[float, float]:
+    """Argument type: LOW,HIGH."""
+    low, high = _numbers(text, (2,), "LOW,HIGH")
+    if low >= high:
+        raise argparse.ArgumentTypeError(f"expected LOW < HIGH, found {text!r}")
+    return low, high
+
+
 def check_points(points: Sequence[tuple[float, float, int]], hw: tuple[int, int]) -> None:
     """Raise `UsageError` for a point of ``--point`` that is outside of the image."""
     height, width = hw

@@ -12,7 +12,7 @@ from sam_rlx._internal.media.clip_writer import ClipWriter
 from sam_rlx._internal.media.frames import ClipFrames, FolderFrames, FrameSource, open_frames
 from sam_rlx._internal.progress import terminal_bar, terminal_clock
 from sam_rlx.apps.cli import common, mask_files
-from sam_rlx.apps.cli.clicks import check_boxes, check_points, parse_box, parse_point
+from sam_rlx.apps.cli.clicks import check_boxes, check_points, parse_box, parse_point, parse_range
 from sam_rlx.apps.cli.common import Unfulfilled, UsageError
 from sam_rlx.apps.cli.track_outputs import UNNAMED, TrackOutputs
 from sam_rlx.model import Model
@@ -86,6 +86,19 @@ def add_parser(commands: Any) -> None:
         metavar="SCORE",
         help="with --text: follow what is found with a score above it (default: "
         f"{scores[_NEW]['default']} for new objects, {scores[_KNOWN]['default']} to confirm them)",
+    )
+    parser.add_argument(
+        "--channel",
+        type=int,
+        metavar="N",
+        help="which channel of a TIFF stack with several, from 0",
+    )
+    parser.add_argument(
+        "--range",
+        type=parse_range,
+        metavar="LOW,HIGH",
+        help="values that become black and white in all frames, for volumes and frames of more "
+        "than 8 bits: --range=-200,300",
     )
     parser.add_argument(
         "--max-frames", type=common.positive, metavar="N", help="stop after so many frames"
@@ -183,9 +196,10 @@ def run(args: argparse.Namespace) -> None:
         prompts.mask_files(),
     )
     args.model = args.model or _PACKAGED[bool(prompts.texts)]
-    source = open_frames(args.video)
+    given = {"channel": args.channel, "value_range": args.range}
+    source = open_frames(args.video, **given)
     # With texts results come late: their frames are decoded a second time, not out of order.
-    shown = open_frames(args.video) if prompts.texts else source
+    shown = open_frames(args.video, **given) if prompts.texts else source
     outputs.refuse_frames(source)
     if isinstance(source, FolderFrames):
         work = f"{common.counted(len(source.files), 'frame')}, {prompts.described()}, {args.model}"
@@ -210,19 +224,19 @@ def run(args: argparse.Namespace) -> None:
             session.add_text(text, frame_index=frame)
     outputs.say(f"video {args.video}: {session.num_frames} frames of {width} x {height} pixels")
     start, done = time.perf_counter(), 0
-    rate = source.rate if isinstance(source, ClipFrames) else _RATE
     try:
         with ExitStack() as stack:
             writer = None
             if outputs.video is not None:
-                writer = stack.enter_context(ClipWriter(outputs.video, rate, source.files))
+                writer = stack.enter_context(_writer(outputs.video, source))
             frames = session.propagate(max_frames=args.max_frames)
             length = _length(prompts, args, source)
             progress = stack.enter_context(terminal_bar("frame"))
             for result in frames:
                 index = result.frame_index
                 file = source.files[index] if isinstance(source, FolderFrames) else None
-                outputs.add(result, writer, shown.read(index), source.name(index), file)
+                shown_at = shown.time(index)
+                outputs.add(result, writer, shown.read(index), source.name(index), file, shown_at)
                 done += 1
                 if progress is not None:
                     progress(done, length or 0)
@@ -233,6 +247,13 @@ def run(args: argparse.Namespace) -> None:
             outputs.finish()
     if outputs.found_nothing:
         raise Unfulfilled(_EMPTY_TEXT if prompts.texts else _EMPTY)
+
+
+def _writer(path: Path, source: FrameSource) -> ClipWriter:
+    """Return the writer of a clip that is shown as its source is."""
+    if isinstance(source, ClipFrames):
+        return ClipWriter(path, source.rate, source.files, source.pixel_aspect)
+    return ClipWriter(path, _RATE, source.files)
 
 
 def _text_options(threshold: float | None) -> dict[str, float]:

