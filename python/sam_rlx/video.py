@@ -38,7 +38,6 @@ from sam_rlx.model import Model, as_model
 from sam_rlx.tokenizer import Tokenizer
 
 
-@also(phrases="texts")
 @dataclass(frozen=True, eq=False)
 class VideoFrame:
     """Masks of one frame.
@@ -65,11 +64,6 @@ class VideoFrame:
     scores: dict[Hashable, float]
     logits: dict[Hashable, NDArray[np.float32]] | None = None
     texts: dict[Hashable, str] = field(default_factory=dict)
-
-    @property
-    def phrases(self) -> dict[Hashable, str]:
-        """The same as `texts`."""
-        return self.texts
 
     def __repr__(self) -> str:
         names = ", ".join(
@@ -158,7 +152,6 @@ class VideoPredictor:
         The package that decodes the frames is not installed.
     """
 
-    @also(phrase_options="text_options")
     def __init__(
         self,
         model: Model,
@@ -293,6 +286,9 @@ class VideoPredictor:
             if found is not None and points is None:
                 raise UnsupportedError("mask: expected points for what was found, found a mask")
             self._session.load(index)
+            if points is not None:
+                assert self._core.orig_hw is not None
+                _check_points(points, self._core.orig_hw)
             if found is not None:
                 assert points is not None
                 self._core.refine(index, found, *points, clear)
@@ -686,6 +682,14 @@ def _as_points(
         points = np.concatenate([prompts.boxes[0].reshape(2, 2), points])
         kinds = np.concatenate([np.array([2, 3], np.int32), kinds])
     return points, kinds
+
+
+def _check_points(points: _Points, hw: tuple[int, int]) -> None:
+    """Check points and a box, from `_as_points`, on a frame."""
+    coords, labels = points
+    is_corner = labels >= 2
+    _core.check_boxes("box", coords[is_corner].reshape(-1, 4), hw, "a frame")
+    _core.check_points("point_coords", coords[~is_corner], labels[~is_corner], hw, "a frame")
 
 
 def _as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.float32]:

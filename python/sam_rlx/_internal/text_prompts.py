@@ -5,7 +5,7 @@ from typing import Any
 
 from sam_rlx._internal.arrays import checks
 from sam_rlx._internal.arrays.checks import as_integer
-from sam_rlx._internal.arrays.prompts import Marks, clamped
+from sam_rlx._internal.arrays.prompts import Marks, clipped
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.video_session import Session
 from sam_rlx.errors import InvalidArgumentError
@@ -60,6 +60,6 @@ def search(session: Session, index: int, examples: Marks | None) -> None:
     session.load(index)
     if examples is not None:
         assert session.core.orig_hw is not None
-        examples = clamped(examples, session.core.orig_hw, "a frame")
+        examples = clipped(examples, session.core.orig_hw, "a frame")
         session.core.set_examples(index, examples.values, examples.labels)
     session.core.search(index)

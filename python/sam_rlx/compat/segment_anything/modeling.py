@@ -206,7 +206,8 @@ def decode(
     logits = as_logits(mask_input, side)
     if logits is not None and count is not None:
         points, labels, corners, logits = same_count(count, logits, points, labels, corners)
-    return predictor.decode_model_frame(points, labels, corners, logits, bool(multimask_output))
+    found = predictor.decode_model_frame(points, labels, corners, logits, bool(multimask_output))
+    return found.low_res_masks, found.iou_predictions
 
 
 def as_logits(mask_input: Any, side: int) -> NDArray[np.float32] | None:
