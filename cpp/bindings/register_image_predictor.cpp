@@ -220,7 +220,7 @@ void register_image_predictor(py::module_& m) {
              Masks mask_input, bool multimask_output, bool return_logits, bool as_upstream,
              bool model_frame, double max_hole_area, double max_sprinkle_area,
              std::optional<float> mask_threshold) {
-            const PromptRules rules = as_upstream ? PromptRules::kUpstream : PromptRules::kOnImage;
+            const PromptRules rules = as_upstream ? PromptRules::kUpstream : PromptRules::kOurs;
             return predict(predictor,
                            {std::move(coords), std::move(labels), std::move(boxes),
                             std::move(mask_input), rules},

@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,8 +10,8 @@
 #include "predictors/prompts.h"
 
 // The rules of prompts.h for front ends that know an image before a predictor does (see _core.pyi):
-//   check_points(where, coords (N, 2), labels (N,), (h, w), name of the image)
-//   check_boxes(where, boxes (N, 4), (h, w), name)
+//   check_points(where, coords (N, 2), labels (N,), (h, w) that they lie on, name of the image)
+//   check_boxes(where, boxes (N, 4), (h, w) that they have a part of, name)
 //   clip_boxes(where, boxes (N, 4), (h, w), name) -> boxes
 //   check_finite(where, values)
 //   check_labels(where, labels, "click" | "example")
@@ -29,6 +30,11 @@ std::span<const double> rows_of(const std::string& where, const Numbers& rows, p
     fail(where, "shape (N, " + std::to_string(width) + ")", shape_of(rows, "prompts").str());
   }
   return span_of(rows);
+}
+
+std::optional<PromptArea> area_of(std::optional<Pair> hw, const std::string& image) {
+  if (!hw) return std::nullopt;
+  return PromptArea{{hw->first, hw->second}, image};
 }
 
 LabelKind kind_named(const std::string& name) {
@@ -54,18 +60,23 @@ void register_prompt_checks(py::module_& m) {
   m.def(
       "check_points",
       [](const std::string& where, const Numbers& coords, const Array<std::int32_t>& labels,
-         Pair hw, const std::string& image) {
-        const std::span<const double> points = rows_of(where, coords, 2);
-        check_prompt_points(where, points, {labels.data(), static_cast<std::size_t>(labels.size())},
-                     {{hw.first, hw.second}, image});
+         std::optional<Pair> hw, const std::string& image) {
+        const std::optional<PromptArea> area = area_of(hw, image);
+        check_prompt_points(where, rows_of(where, coords, 2),
+                            {labels.data(), static_cast<std::size_t>(labels.size())},
+                            area ? &*area : nullptr);
       },
-      py::arg("where"), py::arg("coords"), py::arg("labels"), py::arg("hw"), py::arg("image"));
+      py::arg("where"), py::arg("coords"), py::arg("labels"), py::arg("hw") = py::none(),
+      py::arg("image") = "an image");
   m.def(
       "check_boxes",
-      [](const std::string& where, const Numbers& boxes, Pair hw, const std::string& image) {
-        check_prompt_boxes(where, rows_of(where, boxes, 4), {{hw.first, hw.second}, image});
+      [](const std::string& where, const Numbers& boxes, std::optional<Pair> hw,
+         const std::string& image) {
+        const std::optional<PromptArea> area = area_of(hw, image);
+        check_prompt_boxes(where, rows_of(where, boxes, 4), area ? &*area : nullptr);
       },
-      py::arg("where"), py::arg("boxes"), py::arg("hw"), py::arg("image"));
+      py::arg("where"), py::arg("boxes"), py::arg("hw") = py::none(),
+      py::arg("image") = "an image");
   m.def(
       "clip_boxes",
       [](const std::string& where, const Numbers& boxes, Pair hw, const std::string& image) {

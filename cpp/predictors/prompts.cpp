@@ -56,29 +56,31 @@ void check_prompt_labels(const std::string& where, std::span<const double> label
 }
 
 void check_prompt_points(const std::string& where, std::span<const double> coords,
-                         std::span<const std::int32_t> labels, const PromptArea& area) {
+                         std::span<const std::int32_t> labels, const PromptArea* area) {
   check_numbers(where, coords);
+  if (area == nullptr) return;
   for (std::size_t i = 0; 2 * i < coords.size(); ++i) {
     const std::span<const double> point = coords.subspan(2 * i, 2);
-    const bool is_on = point[0] >= 0.0 && point[0] <= static_cast<double>(area.hw.width) &&
-                       point[1] >= 0.0 && point[1] <= static_cast<double>(area.hw.height);
+    const bool is_on = point[0] >= 0.0 && point[0] <= static_cast<double>(area->hw.width) &&
+                       point[1] >= 0.0 && point[1] <= static_cast<double>(area->hw.height);
     const bool is_ignored = i < labels.size() && labels[i] == -1;
-    if (!is_on && !is_ignored) fail(where, "pixels of " + sides(area), listed(point));
+    if (!is_on && !is_ignored) fail(where, "pixels of " + sides(*area), listed(point));
   }
 }
 
 void check_prompt_boxes(const std::string& where, std::span<const double> boxes,
-                        const PromptArea& area) {
+                        const PromptArea* area) {
   check_numbers(where, boxes);
   for (std::size_t i = 0; i < boxes.size(); i += 4) {
     const std::span<const double> box = boxes.subspan(i, 4);
     if (box[2] < box[0] || box[3] < box[1]) {
       fail(where, "(x0, y0, x1, y1) with x0 <= x1 and y0 <= y1", listed(box));
     }
+    if (area == nullptr) continue;
     const bool is_out = box[2] < 0.0 || box[3] < 0.0 ||
-                        box[0] > static_cast<double>(area.hw.width) ||
-                        box[1] > static_cast<double>(area.hw.height);
-    if (is_out) fail(where, "a part of " + sides(area), listed(box));
+                        box[0] > static_cast<double>(area->hw.width) ||
+                        box[1] > static_cast<double>(area->hw.height);
+    if (is_out) fail(where, "a part of " + sides(*area), listed(box));
   }
 }
 

@@ -405,11 +405,14 @@ def check_points(
     where: str,
     coords: NDArray[np.float64],
     labels: NDArray[np.int32],
-    hw: tuple[int, int],
-    image: str,
+    hw: tuple[int, int] | None = None,
+    image: str = "an image",
 ) -> None: ...
 def check_boxes(
-    where: str, boxes: NDArray[np.float64], hw: tuple[int, int], image: str
+    where: str,
+    boxes: NDArray[np.float64],
+    hw: tuple[int, int] | None = None,
+    image: str = "an image",
 ) -> None: ...
 def clip_boxes(
     where: str, boxes: NDArray[np.float64], hw: tuple[int, int], image: str

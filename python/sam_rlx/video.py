@@ -286,9 +286,6 @@ class VideoPredictor:
             if found is not None and points is None:
                 raise UnsupportedError("mask: expected points for what was found, found a mask")
             self._session.load(index)
-            if points is not None:
-                assert self._core.orig_hw is not None
-                _check_points(points, self._core.orig_hw)
             if found is not None:
                 assert points is not None
                 self._core.refine(index, found, *points, clear)
@@ -678,18 +675,12 @@ def _as_points(
         raise InvalidArgumentError("add_prompt: expected prompts of one object, found a batch")
     points = np.zeros((0, 2)) if prompts.point_coords is None else prompts.point_coords[0]
     kinds = np.zeros(0, np.int32) if prompts.point_labels is None else prompts.point_labels[0]
+    _core.check_points("point_coords", points, kinds)
     if prompts.boxes is not None:
+        _core.check_boxes("box", prompts.boxes)
         points = np.concatenate([prompts.boxes[0].reshape(2, 2), points])
         kinds = np.concatenate([np.array([2, 3], np.int32), kinds])
     return points, kinds
-
-
-def _check_points(points: _Points, hw: tuple[int, int]) -> None:
-    """Check points and a box, from `_as_points`, on a frame."""
-    coords, labels = points
-    is_corner = labels >= 2
-    _core.check_boxes("box", coords[is_corner].reshape(-1, 4), hw, "a frame")
-    _core.check_points("point_coords", coords[~is_corner], labels[~is_corner], hw, "a frame")
 
 
 def _as_mask(mask: ArrayLike, orig_hw: tuple[int, int] | None) -> NDArray[np.float32]:

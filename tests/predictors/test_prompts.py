@@ -1,4 +1,4 @@
-"""One rule for prompts: the same points and boxes are right for images, texts and videos."""
+"""One rule for prompts: what is right for images, texts and videos, and where an image ends."""
 
 import numpy as np
 import pytest
@@ -42,10 +42,13 @@ def test_points_on_the_edges_are_on_the_image(predict, point):
 
 
 @pytest.mark.parametrize("point", [(-0.5, 3), (3, -0.5), (WIDTH + 0.5, 3), (3, HEIGHT + 0.5)])
-def test_points_outside_are_refused(predict, point):
-    words = f"point_coords: expected pixels of an? (image|frame) of {WIDTH} x {HEIGHT}, found "
+def test_clicks_may_lie_outside_and_examples_may_not(point):
+    model = sam_rlx.load_model("sam3-nano")
+    predict_image(model, **click(*point))
+    predict_video(model, **click(*point))
+    words = f"point_coords: expected pixels of an image of {WIDTH} x {HEIGHT}, found "
     with pytest.raises(InvalidArgumentError, match=words):
-        predict(**click(*point))
+        predict_concept(model, **click(*point))
 
 
 @pytest.mark.parametrize("point", [(np.nan, 3), (3, np.inf)])
@@ -59,17 +62,21 @@ def test_boxes_may_reach_out_of_the_image(predict, box):
     predict(box=box)
 
 
-@pytest.mark.parametrize(
-    "box", [(-9, 2, -1, 20), (2, HEIGHT + 1, 20, HEIGHT + 9), (20, 10, 10, 20), (5, 20, 9, 10)]
-)
-def test_boxes_outside_or_turned_are_refused(predict, box):
+@pytest.mark.parametrize("box", [(20, 10, 10, 20), (5, 20, 9, 10)])
+def test_turned_boxes_are_refused(predict, box):
     with pytest.raises(InvalidArgumentError, match=r"box(es)?: expected "):
         predict(box=box)
 
 
-def test_padding_points_may_lie_anywhere():
-    prompts = {"point_coords": [[9, 9], [-1, -1]], "point_labels": [1, -1]}
-    predict_image(sam_rlx.load_model("sam2-nano"), **prompts)
+@pytest.mark.parametrize("box", [(-9, 2, -1, 20), (2, HEIGHT + 1, 20, HEIGHT + 9)])
+def test_the_edge_of_an_image_is_one_rule(box):
+    hw, points = (HEIGHT, WIDTH), np.array([[9.0, 9], [-1, -1]])
+    with pytest.raises(InvalidArgumentError, match="--box: expected a part of an image of 40 x 30"):
+        _core.check_boxes("--box", np.array([box], float), hw)
+    _core.check_boxes("--box", np.array([box], float))
+    _core.check_points("--point", points, np.array([1, -1], np.int32), hw)  # -1 is ignored
+    with pytest.raises(InvalidArgumentError, match="--point: expected pixels of an image"):
+        _core.check_points("--point", points, np.array([1, 0], np.int32), hw)
 
 
 @pytest.mark.parametrize("labels", [[2], [0.5], [-2]])

@@ -147,17 +147,16 @@ void ImagePredictor::finish_low_res_(View low_res) const {
 void ImagePredictor::check_prompts(const PromptBatch& prompts, PromptRules rules) const {
   const auto count = static_cast<std::size_t>(prompts.batch);
   const bool is_upstream = rules == PromptRules::kUpstream;
-  const PromptArea area{current_hw("predict")};
   if (prompts.point_coords != nullptr) {
     const std::size_t points = count * static_cast<std::size_t>(prompts.num_points);
     const std::span labels(prompts.point_labels, points);
     const std::span coords(prompts.point_coords, 2 * points);
     is_upstream ? check_prompt_numbers("point_coords", coords)
-                : check_prompt_points("point_coords", coords, labels, area);
+                : check_prompt_points("point_coords", coords, labels);
   }
   if (prompts.boxes != nullptr) {
     const std::span boxes(prompts.boxes, 4 * count);
-    is_upstream ? check_prompt_numbers("box", boxes) : check_prompt_boxes("box", boxes, area);
+    is_upstream ? check_prompt_numbers("box", boxes) : check_prompt_boxes("box", boxes);
   }
   if (prompts.mask_input.data != nullptr) check_mask_input(prompts.mask_input);
 }

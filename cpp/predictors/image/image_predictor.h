@@ -23,7 +23,7 @@ void check_embeddings(std::span<const ConstView> embeddings, std::span<const Sha
 
 // Which prompts are right.
 enum class PromptRules {
-  kOnImage,   // those of prompts.h
+  kOurs,      // those of prompts.h
   kUpstream,  // all that are finite, with any labels
 };
 
