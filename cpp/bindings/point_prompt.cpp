@@ -1,6 +1,6 @@
 #include "bindings/point_prompt.h"
 
-#include <cmath>
+#include "predictors/prompts.h"
 
 namespace sam_rlx {
 
@@ -13,9 +13,7 @@ PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& c
     fail("point_labels", "shape " + Shape{coords.shape(0)}.str(),
          shape_of(labels, "point_labels").str());
   }
-  for (py::ssize_t i = 0; i < coords.size(); ++i) {
-    if (!std::isfinite(coords.data()[i])) fail("point_coords", "finite pixels", "nan or inf");
-  }
+  check_prompt_numbers("point_coords", {coords.data(), static_cast<std::size_t>(coords.size())});
   for (py::ssize_t i = 0; i < labels.size() && !arguments.any_label; ++i) {
     if (labels.data()[i] < -1 || labels.data()[i] > 3) {
       fail("point_labels", "-1 to 3", std::to_string(labels.data()[i]));

@@ -1,12 +1,11 @@
 #include <pybind11/stl.h>
 
-#include <cmath>
-
 #include "bindings/embeddings.h"
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
 #include "predictors/concept/concept_predictor.h"
+#include "predictors/prompts.h"
 
 namespace sam_rlx {
 namespace {
@@ -32,30 +31,37 @@ struct Marks {
         marks->ndim() != 1 || marks->shape(0) != coords->shape(0)) {
       fail(where, "(N, " + std::to_string(width) + ") with N labels", "other shapes");
     }
-    for (py::ssize_t i = 0; i < coords->size(); ++i) {
-      if (!std::isfinite(coords->data()[i])) {
-        fail(where, "finite coordinates", std::to_string(coords->data()[i]));
-      }
-    }
+    check_prompt_numbers(where, {coords->data(), static_cast<std::size_t>(coords->size())});
     count = coords->shape(0);
     values = coords->data();
     labels = marks->data();
   }
 };
 
-py::dict to_dict(ConceptFindings&& found) {
-  using namespace py::literals;
-  const py::array_t<std::int64_t> queries(static_cast<py::ssize_t>(found.queries.size()),
-                                          found.queries.data());
-  py::dict out("queries"_a = queries, "scores"_a = to_numpy(std::move(found.scores)),
-               "boxes"_a = to_numpy(std::move(found.boxes)),
-               "low_res"_a = to_numpy(std::move(found.low_res)), "raw"_a = py::none());
+// What was found for a text. Arrays can be taken out of it, so that no more than one copy is held.
+struct FoundArrays {
+  py::object queries, scores, boxes, low_res_masks;
+  py::object raw = py::none();
+};
+struct RawArrays {
+  py::array_t<float> pred_logits, pred_boxes, pred_masks, semantic_seg;
+  float presence_logit_dec = 0.0F;
+};
+
+FoundArrays to_arrays(ConceptFindings&& found) {
+  FoundArrays out{
+      .queries = py::array_t<std::int64_t>(static_cast<py::ssize_t>(found.queries.size()),
+                                           found.queries.data()),
+      .scores = to_numpy(std::move(found.scores)),
+      .boxes = to_numpy(std::move(found.boxes)),
+      .low_res_masks = to_numpy(std::move(found.low_res))};
   if (found.raw) {
     RawDetections& raw = *found.raw;
-    out["raw"] = py::dict(
-        "logits"_a = to_numpy(std::move(raw.logits)), "boxes"_a = to_numpy(std::move(raw.boxes)),
-        "presence_logit"_a = raw.presence_logit, "masks"_a = to_numpy(std::move(raw.masks)),
-        "semantic_seg"_a = to_numpy(std::move(raw.semantic_seg)));
+    out.raw = py::cast(RawArrays{.pred_logits = to_numpy(std::move(raw.logits)),
+                                 .pred_boxes = to_numpy(std::move(raw.boxes)),
+                                 .pred_masks = to_numpy(std::move(raw.masks)),
+                                 .semantic_seg = to_numpy(std::move(raw.semantic_seg)),
+                                 .presence_logit_dec = raw.presence_logit});
   }
   return out;
 }
@@ -67,8 +73,8 @@ struct FindOptions {
   std::optional<py::function> progress;
 };
 
-py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, const Marks& boxes,
-              const FindOptions& options) {
+std::vector<FoundArrays> find(ConceptPredictor& predictor, const Ids& ids, const Marks& points,
+                              const Marks& boxes, const FindOptions& options) {
   ConceptRequest request{.texts = token_ids(ids),
                          .geometry = {.num_points = points.count,
                                       .num_boxes = boxes.count,
@@ -92,8 +98,8 @@ py::list find(ConceptPredictor& predictor, const Ids& ids, const Marks& points, 
     const GilRelease release;
     found = predictor.find(request);
   }
-  py::list out;
-  for (ConceptFindings& text : found) out.append(to_dict(std::move(text)));
+  std::vector<FoundArrays> out;
+  for (ConceptFindings& text : found) out.push_back(to_arrays(std::move(text)));
   return out;
 }
 
@@ -162,6 +168,18 @@ void register_concept_predictor(py::module_& m) {
   py::classh<ConceptImage>(m, "ConceptImage")
       .def_property_readonly("orig_hw", [](const ConceptImage& x) { return pair_of(x.orig_hw); })
       .def("take_click_embeddings", take_click_embeddings);
+  py::classh<RawArrays>(m, "RawDetections")
+      .def_readonly("pred_logits", &RawArrays::pred_logits)
+      .def_readonly("pred_boxes", &RawArrays::pred_boxes)
+      .def_readonly("presence_logit_dec", &RawArrays::presence_logit_dec)
+      .def_readonly("pred_masks", &RawArrays::pred_masks)
+      .def_readonly("semantic_seg", &RawArrays::semantic_seg);
+  py::classh<FoundArrays>(m, "ConceptFindings")
+      .def_readwrite("queries", &FoundArrays::queries)
+      .def_readwrite("scores", &FoundArrays::scores)
+      .def_readwrite("boxes", &FoundArrays::boxes)
+      .def_readwrite("low_res_masks", &FoundArrays::low_res_masks)
+      .def_readwrite("raw", &FoundArrays::raw);
   py::classh<ConceptPredictor>(m, "ConceptPredictor")
       .def(py::init([](std::shared_ptr<const Model> model, int num_threads,
                        const std::string& resize, bool clicks) {

@@ -1,12 +1,9 @@
 #include <pybind11/stl.h>
 
-#include <cmath>
-
 #include "bindings/embeddings.h"
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
-#include "masks/small_regions.h"
 #include "predictors/image/image_predictor.h"
 
 namespace sam_rlx {
@@ -22,12 +19,6 @@ std::optional<Pair> pair_of(const std::optional<Size>& size) {
   return Pair{size->height, size->width};
 }
 
-void check_finite(const double* values, std::int64_t count, const char* where) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(values[i])) fail(where, "finite coordinates", std::to_string(values[i]));
-  }
-}
-
 void check_batch(PromptBatch& prompts, bool& known, std::int64_t batch, const char* where) {
   if (known && batch != prompts.batch) {
     fail(where, std::to_string(prompts.batch) + " prompt sets", std::to_string(batch));
@@ -36,7 +27,6 @@ void check_batch(PromptBatch& prompts, bool& known, std::int64_t batch, const ch
   known = true;
 }
 
-// Labels may be any integers: those that no embedding has are a position alone, as upstream.
 void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords,
                 const Labels& labels) {
   if (!coords && !labels) return;
@@ -51,7 +41,6 @@ void add_points(PromptBatch& prompts, bool& known, const Coordinates& coords,
     fail("point_labels", "shape " + Shape{coords->shape(0), coords->shape(1)}.str(),
          shape_of(*labels, "point_labels").str());
   }
-  check_finite(coords->data(), coords->size(), "point_coords");
   check_batch(prompts, known, coords->shape(0), "point_coords");
   prompts.num_points = coords->shape(1);
   prompts.point_coords = coords->data();
@@ -67,7 +56,6 @@ PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coo
     if (boxes->ndim() != 2 || boxes->shape(1) != 4) {
       fail("boxes", "shape (B, 4)", shape_of(*boxes, "boxes").str());
     }
-    check_finite(boxes->data(), boxes->size(), "boxes");
     check_batch(prompts, known, boxes->shape(0), "boxes");
     prompts.boxes = boxes->data();
   }
@@ -77,9 +65,6 @@ PromptBatch prompt_batch(const ImagePredictor& predictor, const Coordinates& coo
     if (found.rank() != 3 || found[1] != side || found[2] != side) {
       fail("mask_input", "shape (B, " + std::to_string(side) + ", " + std::to_string(side) + ")",
            found.str());
-    }
-    for (py::ssize_t i = 0; i < mask_input->size(); ++i) {
-      if (!std::isfinite(mask_input->data()[i])) fail("mask_input", "finite logits", "nan or inf");
     }
     check_batch(prompts, known, found[0], "mask_input");
     prompts.mask_input = {mask_input->data(), found};
@@ -94,27 +79,36 @@ struct PromptArrays {
   Labels labels;
   Coordinates boxes;
   Masks mask_input;
+  PromptRules rules = {};
 };
 
-// Logits (B, K, S, S) and IoU (B, K).
-std::pair<py::array_t<float>, py::array_t<float>> decode(ImagePredictor& predictor,
-                                                         const PromptArrays& arrays, Frame frame,
-                                                         bool multimask_output) {
+// What the decoder gives.
+struct LowResPrediction {
+  py::array_t<float> low_res_masks;    // (B, K, S, S) logits
+  py::array_t<float> iou_predictions;  // (B, K)
+};
+struct ImagePrediction {
+  py::object masks;  // (B, K, H, W), bool or logits
+  py::array_t<float> iou_predictions, low_res_masks;
+};
+
+LowResPrediction decode(ImagePredictor& predictor, const PromptArrays& arrays, Frame frame,
+                        bool multimask_output) {
   const PromptBatch prompts =
       prompt_batch(predictor, arrays.coords, arrays.labels, arrays.boxes, arrays.mask_input);
+  predictor.check_prompts(prompts, arrays.rules);
   const std::int64_t count = predictor.num_masks(multimask_output);
   const std::int64_t side = predictor.model().info().mask_side;
-  auto low_res = make_array<float>({prompts.batch, count, side, side});
-  auto iou = make_array<float>({prompts.batch, count});
-  const View low_res_view = view_of(low_res);
-  const View iou_view = view_of(iou);
+  LowResPrediction out{make_array<float>({prompts.batch, count, side, side}),
+                       make_array<float>({prompts.batch, count})};
+  const View low_res = view_of(out.low_res_masks), iou = view_of(out.iou_predictions);
   const GilRelease release;
   predictor.decode(prompts, {.frame = frame,
                              .multimask_output = multimask_output,
                              .iou_threshold = std::nullopt,
-                             .low_res = low_res_view,
-                             .iou = iou_view});
-  return {std::move(low_res), std::move(iou)};
+                             .low_res = low_res,
+                             .iou = iou});
+  return out;
 }
 
 void set_image(ImagePredictor& predictor, const py::array& image) {
@@ -123,63 +117,42 @@ void set_image(ImagePredictor& predictor, const py::array& image) {
   predictor.set_image(pixels.view());
 }
 
-// What is made of the logits.
-struct ResultOptions {
-  bool return_logits = false;
-  // Regions that go from the masks, before those of the family's predictor.
-  SmallRegions regions = {};
-};
-
 // low_res (B, K, S, S) -> (B, K, H, W), bool or logits.
-py::object upscale(ImagePredictor& predictor, ConstView low_res, const ResultOptions& options) {
+py::object upscale(ImagePredictor& predictor, ConstView low_res, const UpscaleOptions& options,
+                   bool return_logits) {
   const MaskGeometry geometry = predictor.mask_geometry();
-  const Shape sizes{low_res.shape[0], low_res.shape[1], geometry.height, geometry.width};
-  const Shape flat{sizes[0] * sizes[1], low_res.shape[2], low_res.shape[3]};
-  const auto cleaned = [&](Tensor& copy) -> ConstView {
-    if (!options.regions.any()) return low_res.reshape(flat);
-    copy = Tensor::copy_of(low_res.reshape(flat));
-    remove_small_regions_(copy.view(), options.regions);
-    return copy.view();
-  };
-  Tensor copy;
-  if (options.return_logits) {
-    auto out = make_array<float>(sizes);
-    const View view{out.mutable_data(), {flat[0], sizes[2], sizes[3]}};
-    {
-      const GilRelease release;
-      predictor.upscale(geometry, cleaned(copy), view);
-    }
+  const Shape shape{low_res.shape[0], low_res.shape[1], geometry.height, geometry.width};
+  if (return_logits) {
+    auto out = make_array<float>(shape);
+    const View view = view_of(out);
+    const GilRelease release;
+    predictor.upscale(low_res, options, view);
     return out;
   }
-  auto out = make_array<bool>(sizes);
+  auto out = make_array<bool>(shape);
   auto* const pixels = reinterpret_cast<std::uint8_t*>(out.mutable_data());
-  {
-    const GilRelease release;
-    predictor.binarize(geometry, cleaned(copy), {options.regions.mask_threshold, pixels});
-  }
+  const GilRelease release;
+  predictor.binarize(low_res, options, pixels);
   return out;
 }
 
-// Masks, IoU, and the logits behind them as upstream gives them back.
-py::tuple predict(ImagePredictor& predictor, const PromptArrays& prompts, Frame frame,
-                  bool multimask_output, const ResultOptions& options) {
-  auto [low_res, iou] = decode(predictor, prompts, frame, multimask_output);
-  const View logits = view_of(low_res);
-  py::object masks = upscale(predictor, logits, options);
-  if (predictor.model().family().defaults.clamps_low_res_masks) {
-    sam2::clamp_prompt_logits(logits, logits);
-  }
-  return py::make_tuple(std::move(masks), std::move(iou), std::move(low_res));
+ImagePrediction predict(ImagePredictor& predictor, const PromptArrays& prompts, Frame frame,
+                        bool multimask_output, bool return_logits, const UpscaleOptions& options) {
+  LowResPrediction decoded = decode(predictor, prompts, frame, multimask_output);
+  const View logits = view_of(decoded.low_res_masks);
+  py::object masks = upscale(predictor, logits, options, return_logits);
+  predictor.finish_low_res_(logits);
+  return {std::move(masks), std::move(decoded.iou_predictions), std::move(decoded.low_res_masks)};
 }
 
 // The two halves of `predict`, for callers that have one of them.
 template <Frame frame>
-py::tuple decode_in(ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
-                    Masks mask_input, bool multimask_output) {
-  auto [low_res, iou] = decode(
-      predictor, {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)},
-      frame, multimask_output);
-  return py::make_tuple(std::move(low_res), std::move(iou));
+LowResPrediction decode_in(ImagePredictor& predictor, Coordinates coords, Labels labels,
+                           Coordinates boxes, Masks mask_input, bool multimask_output) {
+  return decode(predictor,
+                {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input),
+                 PromptRules::kUpstream},
+                frame, multimask_output);
 }
 py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res,
                           bool return_logits) {
@@ -189,8 +162,7 @@ py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res
     fail("low_res", "shape (B, K, " + std::to_string(side) + ", " + std::to_string(side) + ")",
          logits.shape.str());
   }
-  const SmallRegions regions{.mask_threshold = predictor.model().info().mask_threshold};
-  return upscale(predictor, logits, {return_logits, regions});
+  return upscale(predictor, logits, {}, return_logits);
 }
 
 }  // namespace
@@ -205,6 +177,13 @@ void register_image_predictor(py::module_& m) {
     self.records.clear();
     return records;
   });
+  py::classh<LowResPrediction>(m, "LowResPrediction")
+      .def_readonly("low_res_masks", &LowResPrediction::low_res_masks)
+      .def_readonly("iou_predictions", &LowResPrediction::iou_predictions);
+  py::classh<ImagePrediction>(m, "ImagePrediction")
+      .def_readonly("masks", &ImagePrediction::masks)
+      .def_readonly("iou_predictions", &ImagePrediction::iou_predictions)
+      .def_readonly("low_res_masks", &ImagePrediction::low_res_masks);
   py::classh<ImagePredictor>(m, "ImagePredictor")
       .def(py::init(
                [](std::shared_ptr<const Model> model, int num_threads, const std::string& resize) {
@@ -238,21 +217,19 @@ void register_image_predictor(py::module_& m) {
       .def(
           "predict",
           [](ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
-             Masks mask_input, bool multimask_output, bool return_logits, bool model_frame,
-             double max_hole_area, double max_sprinkle_area, std::optional<float> mask_threshold) {
-            const SmallRegions regions{
-                .max_hole_area = max_hole_area,
-                .max_sprinkle_area = max_sprinkle_area,
-                .mask_threshold = mask_threshold.value_or(predictor.model().info().mask_threshold)};
-            return predict(
-                predictor,
-                {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input)},
-                model_frame ? Frame::kModel : Frame::kOriginal, multimask_output,
-                {return_logits, regions});
+             Masks mask_input, bool multimask_output, bool return_logits, bool as_upstream,
+             bool model_frame, double max_hole_area, double max_sprinkle_area,
+             std::optional<float> mask_threshold) {
+            const PromptRules rules = as_upstream ? PromptRules::kUpstream : PromptRules::kOurs;
+            return predict(predictor,
+                           {std::move(coords), std::move(labels), std::move(boxes),
+                            std::move(mask_input), rules},
+                           model_frame ? Frame::kModel : Frame::kOriginal, multimask_output,
+                           return_logits, {max_hole_area, max_sprinkle_area, mask_threshold});
           },
           py::arg("point_coords"), py::arg("point_labels"), py::arg("boxes"), py::arg("mask_input"),
           py::arg("multimask_output"), py::arg("return_logits"), py::kw_only(),
-          py::arg("model_frame") = false, py::arg("max_hole_area") = 0.0,
+          py::arg("as_upstream") = false, py::arg("model_frame") = false, py::arg("max_hole_area") = 0.0,
           py::arg("max_sprinkle_area") = 0.0, py::arg("mask_threshold") = py::none());
 }
 

@@ -28,13 +28,13 @@
 //   brush_code(mask) -> bytes of Label Studio
 //   mask_to_polygons(mask, holes), rle_to_polygons(counts, (h, w), holes) -> [[x0, y0, ...], ...]
 //   polygons_to_mask([[x0, y0, ...], ...], (h, w)) -> mask, what any of them covers
-//   remove_small_regions(mask, area, "holes" | "islands") -> (mask, changed)
+//   remove_small_regions(mask, area, "holes" | "islands") -> CleanedMask
 //   remove_small_mask_regions(low_res (K, h, w), hole area, sprinkle area, threshold) -> logits
-//   mask_to_box(mask) -> (x0, y0, x1, y1), inclusive
+//   mask_to_box(mask) -> PixelBox, inclusive
 //   stability_score(logits (H, W), mask_threshold, threshold_offset) -> float
 //   box_nms(boxes (N, 4), scores (N,), threshold) -> indices, best first
 //   is_box_near_crop_edge(boxes (N, 4), crop_box, orig_box, atol) -> bool (N,)
-//   generate_crop_boxes((h, w), n_layers, overlap_ratio) -> ([[x0, y0, x1, y1], ...], [layer, ...])
+//   generate_crop_boxes((h, w), n_layers, overlap_ratio) -> [CropBox, ...]
 //   build_point_grid(n) -> (n * n, 2)
 //   resize_longest_side(image, side) -> image
 //   postprocess_masks(low_res (K, h, w), orig_hw, input_hw, side, threshold, num_threads)
@@ -84,18 +84,6 @@ py::array_t<bool> polygons_to_mask(const std::vector<std::vector<double>>& polyg
     fail("size", "a height and width of an image",
          std::to_string(height) + " x " + std::to_string(width));
   }
-  // Each fifth of a pixel of the line is walked: corners far away would take for ever.
-  const double far = static_cast<double>(std::max(height, width)) * 2;
-  for (const std::vector<double>& corners : polygons) {
-    if (corners.size() < 6 || corners.size() % 2 != 0) {
-      fail("polygon", "x0, y0, x1, y1, ... of 3 corners or more",
-           std::to_string(corners.size()) + " numbers");
-    }
-    for (const double value : corners) {
-      if (!(std::abs(value) <= far))
-        fail("polygon", "corners in or near the image", std::to_string(value));
-    }
-  }
   auto mask = make_array<bool>({height, width});
   auto* const pixels = reinterpret_cast<std::uint8_t*>(mask.mutable_data());
   const GilRelease release;
@@ -104,13 +92,17 @@ py::array_t<bool> polygons_to_mask(const std::vector<std::vector<double>>& polyg
   return mask;
 }
 
-py::tuple remove_regions(const MaskArray& mask, double area, const std::string& mode) {
+struct CleanedMask {
+  py::array_t<bool> mask;
+  bool is_changed = false;
+};
+
+CleanedMask remove_regions(const MaskArray& mask, double area, const std::string& mode) {
   if (mode != "holes" && mode != "islands") fail("mode", "\"holes\" or \"islands\"", mode);
-  const std::uint8_t* const pixels = mask_bytes(mask);
-  Rle rle = encode_rle(pixels, mask.shape(0), mask.shape(1), mask.shape(1));
-  const bool changed =
+  Rle rle = encoded(mask);
+  const bool is_changed =
       remove_small_regions(rle, area, mode == "holes" ? Regions::kHoles : Regions::kIslands);
-  return py::make_tuple(mask_array(rle), changed);
+  return {mask_array(rle), is_changed};
 }
 
 py::array_t<float> remove_small_mask_regions(const Array<float>& low_res, double max_hole_area,
@@ -124,17 +116,8 @@ py::array_t<float> remove_small_mask_regions(const Array<float>& low_res, double
   return result;
 }
 
-py::tuple mask_to_box(const MaskArray& mask) {
-  const PixelBox box = rle_box(encoded(mask));
-  return py::make_tuple(box.x0, box.y0, box.x1, box.y1);
-}
-
 float stability(const Array<float>& logits, double mask_threshold, double threshold_offset) {
-  const auto above = [&](double threshold) {
-    return count_above(logits.data(), logits.size(), static_cast<float>(threshold));
-  };
-  return stability_score(above(mask_threshold + threshold_offset),
-                         above(mask_threshold - threshold_offset));
+  return stability_score(logits.data(), logits.size(), mask_threshold, threshold_offset);
 }
 
 void check_boxes(const Array<float>& boxes) {
@@ -169,20 +152,10 @@ py::array_t<bool> near_crop_edge(const Array<float>& boxes, const Sides& crop_bo
   for (py::ssize_t i = 0; i < boxes.shape(0); ++i) {
     BoxSides box;
     const float* const source = boxes.data() + 4 * i;
-    for (std::size_t k = 0; k < 4; ++k) box[k] = source[k] + crop[k % 2];
-    out.mutable_data()[i] = is_box_near_crop_edge(box, crop, image, atol);
+    std::copy_n(source, 4, box.begin());
+    out.mutable_data()[i] = is_crop_box_near_edge(box, crop, image, atol);
   }
   return out;
-}
-
-py::tuple crop_boxes(Pair orig_hw, std::int64_t n_layers, double overlap_ratio) {
-  py::list boxes, layers;
-  for (const CropBox& box :
-       generate_crop_boxes({orig_hw.first, orig_hw.second}, n_layers, overlap_ratio)) {
-    boxes.append(py::cast(Sides{box.x0, box.y0, box.x1, box.y1}));
-    layers.append(box.layer);
-  }
-  return py::make_tuple(boxes, layers);
 }
 
 py::array_t<double> point_grid(std::int64_t n_per_side) {
@@ -265,15 +238,35 @@ void register_masks_api(py::module_& m) {
       },
       py::arg("counts"), py::arg("size"), py::arg("holes") = false);
   m.def("polygons_to_mask", polygons_to_mask, py::arg("polygons"), py::arg("size"));
+  py::classh<CleanedMask>(m, "CleanedMask")
+      .def_readonly("mask", &CleanedMask::mask)
+      .def_readonly("is_changed", &CleanedMask::is_changed);
   m.def("remove_small_regions", remove_regions, py::arg("mask"), py::arg("area"), py::arg("mode"));
-  m.def("mask_to_box", mask_to_box, py::arg("mask"));
+  py::classh<PixelBox>(m, "PixelBox")
+      .def_readonly("x0", &PixelBox::x0)
+      .def_readonly("y0", &PixelBox::y0)
+      .def_readonly("x1", &PixelBox::x1)
+      .def_readonly("y1", &PixelBox::y1);
+  m.def(
+      "mask_to_box", [](const MaskArray& mask) { return rle_box(encoded(mask)); },
+      py::arg("mask"));
   m.def("stability_score", stability, py::arg("logits"), py::arg("mask_threshold"),
         py::arg("threshold_offset"));
   m.def("box_nms", box_nms, py::arg("boxes"), py::arg("scores"), py::arg("threshold"));
   m.def("is_box_near_crop_edge", near_crop_edge, py::arg("boxes"), py::arg("crop_box"),
-        py::arg("orig_box"), py::arg("atol") = 20.0F);
-  m.def("generate_crop_boxes", crop_boxes, py::arg("orig_hw"), py::arg("n_layers"),
-        py::arg("overlap_ratio"));
+        py::arg("orig_box"), py::arg("atol") = kNearEdge);
+  py::classh<CropBox>(m, "CropBox")
+      .def_readonly("x0", &CropBox::x0)
+      .def_readonly("y0", &CropBox::y0)
+      .def_readonly("x1", &CropBox::x1)
+      .def_readonly("y1", &CropBox::y1)
+      .def_readonly("layer", &CropBox::layer);
+  m.def(
+      "generate_crop_boxes",
+      [](Pair orig_hw, std::int64_t n_layers, double overlap_ratio) {
+        return generate_crop_boxes({orig_hw.first, orig_hw.second}, n_layers, overlap_ratio);
+      },
+      py::arg("orig_hw"), py::arg("n_layers"), py::arg("overlap_ratio"));
   m.def("build_point_grid", point_grid, py::arg("n_per_side"));
   m.def("resize_longest_side", resize_longest_side, py::arg("image"), py::arg("side"));
   m.def("remove_small_mask_regions", remove_small_mask_regions, py::arg("low_res"),

@@ -280,6 +280,11 @@ float stability_score(std::int64_t count_high, std::int64_t count_low) {
   return static_cast<float>(count_high) / static_cast<float>(count_low);
 }
 
+float stability_score(const float* logits, std::int64_t count, double threshold, double offset) {
+  return stability_score(count_above(logits, count, static_cast<float>(threshold + offset)),
+                         count_above(logits, count, static_cast<float>(threshold - offset)));
+}
+
 std::int64_t count_above(const float* x, std::int64_t count, float threshold) {
   std::int64_t total = 0;
   constexpr std::int64_t kBlock = 1 << 16;

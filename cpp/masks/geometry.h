@@ -58,6 +58,9 @@ void summarize_masks(Context& ctx, const std::vector<const float*>& low_res,
 // are empty.
 float stability_score(std::int64_t count_high, std::int64_t count_low);
 
+// The same of logits, with thresholds `offset` above and below `threshold`.
+float stability_score(const float* logits, std::int64_t count, double threshold, double offset);
+
 // Numbers above the threshold.
 std::int64_t count_above(const float* x, std::int64_t count, float threshold);
 

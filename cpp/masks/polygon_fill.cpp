@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "core/error.h"
 
 namespace sam_rlx {
 namespace {
@@ -69,10 +72,23 @@ class Crossings {
   bool started_ = false;
 };
 
+void check_corners(std::span<const double> corners, std::int64_t height, std::int64_t width) {
+  if (corners.size() < 6 || corners.size() % 2 != 0) {
+    fail("polygon", "x0, y0, x1, y1, ... of 3 corners or more",
+         std::to_string(corners.size()) + " numbers");
+  }
+  const double far = static_cast<double>(std::max(height, width)) * 2;
+  for (const double value : corners) {
+    if (!(std::abs(value) <= far))
+      fail("polygon", "corners in or near the image", std::to_string(value));
+  }
+}
+
 }  // namespace
 
 void fill_polygon(std::span<const double> corners, std::int64_t height, std::int64_t width,
                   std::uint8_t* mask) {
+  check_corners(corners, height, width);
   std::vector<GridPoint> points;
   for (std::size_t at = 0; at + 1 < corners.size(); at += 2) {
     points.push_back({nearest(corners[at] * kFifths), nearest(corners[at + 1] * kFifths)});

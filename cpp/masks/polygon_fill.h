@@ -10,6 +10,8 @@ namespace sam_rlx {
 // Which pixels lie inside follows COCO bit for bit: the line runs over a grid of fifths of a pixel,
 // and a column of pixels is entered and left where the line crosses its middle.
 // Source: what pycocotools' frPyObjects and decode give.
+// Raises InvalidArgument for less than three corners, and for one that lies farther away than twice
+// the longer side: each fifth of a pixel of the line is walked.
 void fill_polygon(std::span<const double> corners, std::int64_t height, std::int64_t width,
                   std::uint8_t* mask);
 

@@ -101,10 +101,10 @@ py::object condition(const Sam2Heads& heads, Context& ctx, const Arrays& in) {
   const sam2::MemoryChoice choice = choose(
       heads.config.memory_bank, in.at("frame_idx").cast<std::int64_t>(),
       in.at("num_frames").cast<std::int64_t>(), in.at("reverse").cast<bool>(), cond, non_cond);
-  const View begun =
+  const View shared =
       heads.memory_attention.begin(ctx, view_of(curr, "curr"), view_of(curr_pos, "curr_pos"));
   return result_of(
-      heads.prepare_memory_conditioned_features(ctx, begun, view_of(pos, "pos"), choice, lookup));
+      heads.prepare_memory_conditioned_features(ctx, shared, view_of(pos, "pos"), choice, lookup));
 }
 
 // `call` says which function of the heads runs.

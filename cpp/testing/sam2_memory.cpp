@@ -147,9 +147,9 @@ Run make_memory_attention(const py::dict& c, const Weights& w, const KernelTable
       maps.push_back(
           {view_of(features, "features")[i], view_of(pos, "pos")[i], view_of(tpos, "tpos")[i]});
     }
-    const View begun = layer->begin(ctx, view_of(curr, "curr"), view_of(curr_pos, "curr_pos"));
+    const View shared = layer->begin(ctx, view_of(curr, "curr"), view_of(curr_pos, "curr_pos"));
     return result_of(layer->finish(
-        ctx, begun, {maps, view_of(pointers, "pointers"), view_of(ptr_pos, "pointer_pos")}));
+        ctx, shared, {maps, view_of(pointers, "pointers"), view_of(ptr_pos, "pointer_pos")}));
   };
 }
 

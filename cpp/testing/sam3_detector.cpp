@@ -73,9 +73,9 @@ Run make_fusion_encoder(const py::dict& c, const Weights& w, const KernelTable& 
   return [layer](Context& ctx, const Arrays& in) -> py::object {
     const Array<float> src = array_of(in, "src"), pos = array_of(in, "pos");
     const Array<float> prompt = array_of(in, "prompt");
-    const View begun = ctx.workspace.floats({src.shape(0), src.shape(1)});
-    layer->begin(ctx, view_of(src, "src"), view_of(pos, "pos"), begun);
-    return result_of(layer->finish(ctx, begun, view_of(pos, "pos"), view_of(prompt, "prompt")));
+    const View shared = ctx.workspace.floats({src.shape(0), src.shape(1)});
+    layer->begin(ctx, view_of(src, "src"), view_of(pos, "pos"), shared);
+    return result_of(layer->finish(ctx, shared, view_of(pos, "pos"), view_of(prompt, "prompt")));
   };
 }
 

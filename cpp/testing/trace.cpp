@@ -95,9 +95,7 @@ py::tuple click_loops(const std::shared_ptr<const Model>& model, const py::array
   std::vector<LoopRecord> records;
   record_loops(&records);
   predictor.decode(prompts, {.low_res = low_res, .iou = iou});
-  const Shape planes{count, geometry.low_height, geometry.low_width};
-  predictor.binarize(geometry, ConstView(low_res.data(), planes),
-                     {.threshold = 0.0F, .out = masks.data()});
+  predictor.binarize(low_res.view(), {}, masks.data());
   record_loops(nullptr);
   py::list loops;
   for (const LoopRecord& r : records) {

@@ -15,7 +15,7 @@ from sam_rlx._internal import options as _options
 from sam_rlx._internal.arrays.checks import as_flag, as_texts, holds_texts
 from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
-from sam_rlx._internal.arrays.prompts import Marks, as_marks, clamped
+from sam_rlx._internal.arrays.prompts import as_marks, clipped
 from sam_rlx._internal.files import embeddings as _embedding_file
 from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
 from sam_rlx._internal.printable import shown
@@ -65,7 +65,6 @@ class RawDetections:
         )
 
 
-@also(phrases="texts")
 @dataclass(frozen=True, eq=False)
 class ConceptPrediction:
     """N instances: those of the first text, then those of the second, and so on.
@@ -103,11 +102,6 @@ class ConceptPrediction:
     def names(self) -> tuple[Text, ...]:
         """The text of each instance."""
         return tuple(self.texts[label] for label in self.labels)
-
-    @property
-    def phrases(self) -> tuple[Text, ...]:
-        """The same as `texts`."""
-        return self.texts
 
     def __repr__(self) -> str:
         height, width = self.masks.shape[1:]
@@ -296,8 +290,11 @@ class ConceptPredictor(ImageEmbeddings):
             hw = hw if given is None else given[1]
             if hw is None:
                 raise StateError("predict: expected an image, here or by set_image, found none")
-            _check_inside(points, hw)
-            examples = None if examples is None else clamped(examples, hw)
+            size = (hw[0], hw[1])
+            if points is not None:
+                where = "point_coords"
+                _core.check_points(where, points.values, points.labels, size, "an image")
+            examples = None if examples is None else clipped(examples, size)
             # Ids are checked before the longest part of the work.
             self._core.encode_text(ids)
             if pixels is not None:
@@ -343,13 +340,13 @@ class ConceptPredictor(ImageEmbeddings):
 
     def _result(
         self,
-        found: list[dict[str, Any]],
+        found: list[_core.ConceptFindings],
         texts: tuple[Text, ...],
         hw: tuple[int, ...],
         return_logits: bool,
     ) -> ConceptPrediction:
-        counts = [len(part["scores"]) for part in found]
-        low_res = _joined(found, "low_res")
+        counts = [len(part.scores) for part in found]
+        low_res = _joined(found, "low_res_masks")
         masks: NDArray[Any] = np.empty(
             (len(low_res), *hw), np.float32 if return_logits else np.bool_
         )
@@ -357,7 +354,7 @@ class ConceptPredictor(ImageEmbeddings):
             self._core.upscale(low_res, masks)
         else:
             self._core.binarize(low_res, masks)
-        raw = tuple(_raw(part["raw"]) for part in found if part["raw"] is not None)
+        raw = tuple(_raw(part.raw) for part in found if part.raw is not None)
         return ConceptPrediction(
             masks=masks,
             boxes=_joined(found, "boxes"),
@@ -367,15 +364,6 @@ class ConceptPredictor(ImageEmbeddings):
             low_res_masks=low_res,
             raw=raw or None,
         )
-
-
-def _check_inside(points: Marks | None, hw: tuple[int, ...]) -> None:
-    height, width = hw
-    for x, y in [] if points is None else points.values.tolist():
-        if not (0 <= x <= width and 0 <= y <= height):
-            raise InvalidArgumentError(
-                f"point_coords: expected pixels of an image of {width} x {height}, found {[x, y]}"
-            )
 
 
 def _restored(
@@ -398,26 +386,28 @@ def _restored(
     return predictor
 
 
-def _joined(found: list[dict[str, Any]], name: str) -> NDArray[Any]:
+def _joined(found: list[_core.ConceptFindings], name: str) -> NDArray[Any]:
     """Move an array out of each part into one; those that are copied go at once."""
-    if len(found) == 1:
-        only: NDArray[Any] = found[0].pop(name)
-        return only
-    counts = [len(part[name]) for part in found]
-    joined = np.empty((sum(counts), *found[0][name].shape[1:]), found[0][name].dtype)
-    for part, end in zip(found, np.cumsum(counts), strict=True):
-        values = part.pop(name)
+    parts: list[NDArray[Any]] = [getattr(part, name) for part in found]
+    for part in found:
+        setattr(part, name, None)
+    if len(parts) == 1:
+        return parts[0]
+    counts = [len(part) for part in parts]
+    joined = np.empty((sum(counts), *parts[0].shape[1:]), parts[0].dtype)
+    for end in reversed(np.cumsum(counts).tolist()):
+        values = parts.pop()
         joined[end - len(values) : end] = values
     return joined
 
 
-def _raw(raw: dict[str, Any]) -> RawDetections:
+def _raw(raw: _core.RawDetections) -> RawDetections:
     return RawDetections(
-        pred_logits=raw["logits"],
-        pred_boxes=raw["boxes"],
-        presence_logit_dec=raw["presence_logit"],
-        pred_masks=raw["masks"],
-        semantic_seg=raw["semantic_seg"][0],
+        pred_logits=raw.pred_logits,
+        pred_boxes=raw.pred_boxes,
+        presence_logit_dec=raw.presence_logit_dec,
+        pred_masks=raw.pred_masks,
+        semantic_seg=raw.semantic_seg[0],
     )
 
 

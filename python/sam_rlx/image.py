@@ -226,7 +226,7 @@ class ImagePredictor(ImageEmbeddings):
             return self._predict(prompts, multimask, logits)
 
     def _predict(self, prompts: Prompts, multimask: bool, return_logits: bool) -> MaskPrediction:
-        masks, iou, low_res = self._core.predict(
+        found = self._core.predict(
             prompts.point_coords,
             prompts.point_labels,
             prompts.boxes,
@@ -234,9 +234,8 @@ class ImagePredictor(ImageEmbeddings):
             multimask,
             return_logits,
         )
-        if prompts.batched:
-            return MaskPrediction(masks, iou, low_res)
-        return MaskPrediction(masks[0], iou[0], low_res[0])
+        arrays = (found.masks, found.iou_predictions, found.low_res_masks)
+        return MaskPrediction(*(arrays if prompts.batched else (array[0] for array in arrays)))
 
     @property
     def image_embedding(self) -> NDArray[np.float32]:

@@ -24,7 +24,7 @@ from sam_rlx._internal.arrays.checks import (
 )
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.masks import as_bools
-from sam_rlx._internal.arrays.prompts import as_marks, as_prompts, clamped
+from sam_rlx._internal.arrays.prompts import as_marks, as_prompts, clipped
 from sam_rlx._internal.files import saved_arrays
 from sam_rlx._internal.files import sessions as files
 from sam_rlx._internal.files.sessions import as_label
@@ -42,7 +42,6 @@ _NOTHING = _core.Wants(masks=False)
 _WANTS = {False: _core.Wants(), True: _core.Wants(logits=True)}
 
 
-@also(phrases="texts")
 @dataclass(frozen=True, eq=False)
 class VideoFrame:
     """Masks of one frame.
@@ -69,11 +68,6 @@ class VideoFrame:
     scores: dict[Hashable, float]
     logits: dict[Hashable, NDArray[np.float32]] | None = None
     texts: dict[Hashable, str] = field(default_factory=dict)
-
-    @property
-    def phrases(self) -> dict[Hashable, str]:
-        """The same as `texts`."""
-        return self.texts
 
     def __repr__(self) -> str:
         names = ", ".join(
@@ -162,7 +156,6 @@ class VideoPredictor:
         The package that decodes the frames is not installed.
     """
 
-    @also(phrase_options="text_options")
     def __init__(
         self,
         model: Model,
@@ -361,7 +354,7 @@ class VideoPredictor:
         if text is None:
             options = {**options, **text_prompts.TRUSTED}
         if examples is not None:
-            examples = clamped(examples, self._hw_of(index or 0), "a frame")
+            examples = clipped(examples, self._hw_of(index or 0), "a frame")
         tokenizer = Tokenizer(self._model.config["text"]["context_length"])
         self._core.add_text(
             texts,
@@ -645,7 +638,9 @@ def _as_points(
         raise InvalidArgumentError("add_prompt: expected prompts of one object, found a batch")
     points = np.zeros((0, 2)) if prompts.point_coords is None else prompts.point_coords[0]
     kinds = np.zeros(0, np.int32) if prompts.point_labels is None else prompts.point_labels[0]
+    _core.check_points("point_coords", points, kinds)
     if prompts.boxes is not None:
+        _core.check_boxes("box", prompts.boxes)
         points = np.concatenate([prompts.boxes[0].reshape(2, 2), points])
         kinds = np.concatenate([np.array([2, 3], np.int32), kinds])
     return points, kinds

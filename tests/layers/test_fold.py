@@ -7,8 +7,8 @@ from support.ops import check, f64, normal, op, rng
 OUT, MID, IN = 5, 37, 11
 
 
-def is_rounded(found, truth, largest):
-    """Whether sums of numbers up to `largest` were made in double and rounded once."""
+def check_rounded_once(found, truth, largest):
+    """Check that sums of numbers up to `largest` were made in double and rounded once."""
     assert found.dtype == np.float32
     assert found.shape == truth.shape
     assert np.all(np.abs(found - truth) <= 2.0**-24 * np.abs(truth) + 1e-13 * largest)
@@ -28,7 +28,7 @@ def test_weight(shape, axis, formula, ones):
     random = rng(*shape, axis)
     weight, inner = normal(random, OUT, MID, *ones), normal(random, *shape)
     truth = np.einsum(formula, *f64(weight.reshape(OUT, MID), inner))
-    is_rounded(op("folded_weight", weight, inner, axis), truth, MID)
+    check_rounded_once(op("folded_weight", weight, inner, axis), truth, MID)
 
 
 def test_sums_are_double():
@@ -45,7 +45,7 @@ def test_bias(with_bias):
     weight, inner = normal(random, OUT, MID, 1, 1), normal(random, MID)
     bias = normal(random, OUT) if with_bias else None
     truth = weight.reshape(OUT, MID).astype(np.float64) @ inner + (bias if with_bias else 0.0)
-    is_rounded(op("folded_bias", weight, bias, inner), truth, MID)
+    check_rounded_once(op("folded_bias", weight, bias, inner), truth, MID)
 
 
 @pytest.mark.parametrize("shape", [(3, 7), (1, 5), (4, 1), (6, 1, 3, 3)])

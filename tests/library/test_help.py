@@ -291,9 +291,6 @@ def test_the_same_thing_has_the_same_name(model: sam_rlx.Model) -> None:
     one, other = predictor.predict(box=box), predictor.predict(boxes=box)
     assert one.low_res_masks.tobytes() == other.low_res_masks.tobytes()
     assert model.image_size == model.img_size
-    fields: dict[str, Any] = {"frame_index": 0, "masks": {}, "scores": {}}
-    frame = sam_rlx.VideoFrame(**fields, phrases={1: "cup"})
-    assert frame.texts == frame.phrases == {1: "cup"}
     result = sam_rlx.batch.BatchResult(out=Path("a"), parts=[], items=0)
     assert result.output == result.out == Path("a")
     drawn = [sam_rlx.viz.overlay(IMAGE, [], **{name: box}) for name in ("box", "boxes")]

@@ -75,7 +75,7 @@ def test_other_input_sides(tiny_checkpoint, side):
     predictor = _core.ImagePredictor(model, 1)
     predictor.set_image(np.full((40, 70, 3), 127, np.uint8))
     assert predictor.image_embeddings[0].shape == (1, 64, side // 16, side // 16)
-    low_res, _ = predictor.decode(np.array([[[30.0, 20.0]]]), np.array([[1]], np.int32))
+    low_res = predictor.decode(np.array([[[30.0, 20.0]]]), np.array([[1]], np.int32)).low_res_masks
     assert low_res.shape == (1, 3, side // 4, side // 4)
 
 

@@ -44,7 +44,8 @@ def test_stubtest_agrees(run_python: Callable[..., object], tmp_path: Path) -> N
     # The metaclass of pybind11's classes, and the constructors of classes that have none.
     classes = (
         r"(\w+Predictor|VideoSession|Wants|MaskGenerator|Checkpoint|Tokenizer|Exclusive"
-        r"|(Model|ConceptImage|Propagation|FrameResult|Text\w+|Trace)(\.__init__)?)"
+        r"|(Model|ConceptImage|Propagation|FrameResult|Text\w+|Trace|LowResPrediction"
+        r"|ImagePrediction|RawDetections|ConceptFindings|PixelBox|CropBox|CleanedMask)(\.__init__)?)"
     )
     allowed.write_text(rf"sam_rlx\._core\.{classes}" + "\n")
     options = ("--ignore-disjoint-bases", "--ignore-unused-allowlist")

@@ -152,10 +152,10 @@ View MemoryAttention::begin(Context& ctx, ConstView curr, ConstView curr_pos) co
   return x;
 }
 
-View MemoryAttention::finish(Context& ctx, ConstView begun, const Memory& memory) const {
-  const View x = ctx.workspace.floats(begun.shape);
+View MemoryAttention::finish(Context& ctx, ConstView shared, const Memory& memory) const {
+  const View x = ctx.workspace.floats(shared.shape);
   const Workspace::Scope scratch(ctx.workspace);
-  copy_(ctx, x, begun);
+  copy_(ctx, x, shared);
   PackedPositions positions;
   const Keys keys = prepare_keys(ctx, memory, positions);
   for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -98,7 +98,7 @@ struct MemoryAttention {
   // attention of the first layer. Objects of a frame share it.
   View begin(Context& ctx, ConstView curr, ConstView curr_pos) const;
   // begin's result, and the memory of an object -> (N, C).
-  View finish(Context& ctx, ConstView begun, const Memory& memory) const;
+  View finish(Context& ctx, ConstView shared, const Memory& memory) const;
 
  private:
   Keys prepare_keys(Context& ctx, const Memory& memory, PackedPositions& positions) const;

@@ -212,7 +212,7 @@ View Sam2Heads::add_no_mem_embed(Context& ctx, ConstView pix_feat) const {
   return add(ctx, pix_feat, no_mem_embed);
 }
 
-View Sam2Heads::prepare_memory_conditioned_features(Context& ctx, ConstView begun,
+View Sam2Heads::prepare_memory_conditioned_features(Context& ctx, ConstView shared,
                                                     ConstView maskmem_pos_enc,
                                                     const MemoryChoice& choice,
                                                     const MemoryLookup& lookup) const {
@@ -251,7 +251,7 @@ View Sam2Heads::prepare_memory_conditioned_features(Context& ctx, ConstView begu
       memory.pointer_pos = repeated;
     }
   }
-  const View conditioned = memory_attention.finish(ctx, begun, memory);
+  const View conditioned = memory_attention.finish(ctx, shared, memory);
   copy_(ctx, out, conditioned);
   return out;
 }

@@ -102,10 +102,10 @@ struct Sam2Heads {
   };
   View encode_new_memory(Context& ctx, const NewMemory& in) const;
 
-  // Features of a frame with what came before: `begun` is memory_attention.begin of the frame,
-  // which its objects share. maskmem_pos_enc (g, g, mem_dim): encoding of the positions.
-  View prepare_memory_conditioned_features(Context& ctx, ConstView begun, ConstView maskmem_pos_enc,
-                                           const MemoryChoice& choice,
+  // Features of a frame with what came before: `shared` is memory_attention.begin of the frame:
+  // its objects share it. maskmem_pos_enc (g, g, mem_dim): encoding of the positions.
+  View prepare_memory_conditioned_features(Context& ctx, ConstView shared,
+                                           ConstView maskmem_pos_enc, const MemoryChoice& choice,
                                            const MemoryLookup& lookup) const;
   // The same for a frame without a past: features + no_mem_embed.
   View add_no_mem_embed(Context& ctx, ConstView pix_feat) const;

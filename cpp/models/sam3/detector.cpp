@@ -52,11 +52,11 @@ void DetectorHeads::prepare(Context& ctx, const NeckLevels& levels, DetectorFeat
     out.pos = transformer.decoder.sine_embed.dense(shape[0], shape[1]);
   }
   resize(out.map, shape);
-  resize(out.begun, positions);
+  resize(out.shared, positions);
   resize(out.geometry_token, {1, config.d_model});
   copy_(ctx, out.map, levels.level2);
   transformer.encoder.begin(ctx, levels.level2.reshape(positions),
-                            out.pos.view().reshape(positions), out.begun);
+                            out.pos.view().reshape(positions), out.shared);
   copy_(ctx, out.geometry_token, geometry_encoder.forward(ctx, {}, out.map, out.pos));
   segmentation_head.pixel_decoder.begin(ctx, levels.level0, levels.level1, out.levels);
 }
@@ -94,7 +94,7 @@ Detections DetectorHeads::detect(Context& ctx, const DetectorFeatures& features,
   out.prompt = encode_prompt(ctx, features, prompt);
   out.encoder_hidden_states =
       transformer.encoder
-          .finish(ctx, features.begun, pos.reshape(features.begun.shape()), out.prompt)
+          .finish(ctx, features.shared, pos.reshape(features.shared.shape()), out.prompt)
           .reshape(map);
   const TransformerDecoder::Decoded decoded =
       transformer.decoder.forward(ctx, {out.encoder_hidden_states, pos, out.prompt});

@@ -16,7 +16,7 @@ namespace sam_rlx::sam3 {
 struct DetectorFeatures {
   Tensor map;             // (g, g, C): the neck's coarsest level
   Tensor pos;             // (g, g, C): sines of the positions
-  Tensor begun;           // (g * g, C): the fusion encoder up to where the prompt comes in
+  Tensor shared;          // (g * g, C): the part of the fusion encoder that prompts share
   Tensor geometry_token;  // (1, C): of a prompt without points and boxes
   PixelLevels levels;
 };

@@ -15,10 +15,10 @@ void TransformerEncoderFusion::begin(Context& ctx, ConstView src, ConstView pos,
   layers.front().self_attention_(ctx, out, pos);
 }
 
-View TransformerEncoderFusion::finish(Context& ctx, ConstView begun, ConstView pos,
+View TransformerEncoderFusion::finish(Context& ctx, ConstView shared, ConstView pos,
                                       ConstView prompt) const {
-  const View x = ctx.workspace.floats(begun.shape);
-  copy_(ctx, x, begun);
+  const View x = ctx.workspace.floats(shared.shape);
+  copy_(ctx, x, shared);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const TransformerEncoderLayer& layer = layers[i];
     if (i > 0) layer.self_attention_(ctx, x, pos);

@@ -21,7 +21,7 @@ struct TransformerEncoderFusion {
   // first layer. All prompts of an image share it.
   void begin(Context& ctx, ConstView src, ConstView pos, View out) const;
   // begin's result, and the prompt (T, C) -> (M, C).
-  View finish(Context& ctx, ConstView begun, ConstView pos, ConstView prompt) const;
+  View finish(Context& ctx, ConstView shared, ConstView pos, ConstView prompt) const;
 };
 
 }  // namespace sam_rlx::sam3

@@ -25,7 +25,7 @@ sam3::TokenIds part_of(const sam3::TokenIds& ids, std::int64_t begin) {
 // What a file keeps of an image. The encoding of positions follows from the size.
 template <class Features>
 auto kept_parts(Features& features) {
-  return std::array{&features.map, &features.begun, &features.geometry_token,
+  return std::array{&features.map, &features.shared, &features.geometry_token,
                     &features.levels.level1, &features.levels.level0};
 }
 

@@ -98,4 +98,9 @@ bool is_box_near_crop_edge(const BoxSides& box, const BoxSides& crop, const BoxS
   return false;
 }
 
+bool is_crop_box_near_edge(BoxSides box, const BoxSides& crop, const BoxSides& image, float atol) {
+  for (std::size_t i = 0; i < box.size(); ++i) box[i] += crop[i % 2];
+  return is_box_near_crop_edge(box, crop, image, atol);
+}
+
 }  // namespace sam_rlx

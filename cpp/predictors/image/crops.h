@@ -30,7 +30,10 @@ std::vector<std::vector<double>> build_all_layer_point_grids(std::int64_t n_per_
 // Whether a box touches an edge of its crop that is not an edge of the image; all are xyxy in
 // pixels of the image. Upstream: is_box_near_crop_edge.
 using BoxSides = std::array<float, 4>;
+constexpr float kNearEdge = 20.0F;  // pixels
 bool is_box_near_crop_edge(const BoxSides& box, const BoxSides& crop, const BoxSides& image,
-                           float atol = 20.0F);
+                           float atol = kNearEdge);
+// The same of a box in pixels of its crop.
+bool is_crop_box_near_edge(BoxSides box, const BoxSides& crop, const BoxSides& image, float atol);
 
 }  // namespace sam_rlx

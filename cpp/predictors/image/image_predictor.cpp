@@ -7,8 +7,19 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "ops/elementwise.h"
+#include "predictors/prompts.h"
 
 namespace sam_rlx {
+namespace {
+
+// (..., H, W) -> (K, H, W)
+Shape as_planes(const Shape& shape) {
+  std::int64_t count = 1;
+  for (int axis = 0; axis + 2 < shape.rank(); ++axis) count *= shape[axis];
+  return {count, shape[shape.rank() - 2], shape[shape.rank() - 1]};
+}
+
+}  // namespace
 
 int checked_num_threads(int num_threads) {
   if (num_threads < 0 || num_threads > 1024) {
@@ -93,32 +104,61 @@ MaskGeometry ImagePredictor::mask_geometry() const {
 
 // ---------------------------------------------------------------- masks
 
-ConstView ImagePredictor::without_small_regions(Context& ctx, ConstView low_res) const {
-  const SmallRegions regions = state_->small_regions();
-  if (!regions.any()) return low_res;
+ConstView ImagePredictor::without_small_regions(Context& ctx, ConstView low_res,
+                                                const UpscaleOptions& options) const {
+  const SmallRegions first{options.max_hole_area, options.max_sprinkle_area, threshold(options)};
+  const SmallRegions then = state_->small_regions();
+  if (!first.any() && !then.any()) return low_res;
   const View masks = ctx.workspace.floats(low_res.shape);
   copy_(ctx, masks, low_res);
   parallel_for(ctx.num_threads, masks.shape[0], 1, [&](std::int64_t begin, std::int64_t end, int) {
     const Shape one{1, masks.shape[1], masks.shape[2]};
     for (std::int64_t i = begin; i < end; ++i) {
-      remove_small_regions_(masks[i].reshape(one), regions);
+      remove_small_regions_(masks[i].reshape(one), first);
+      remove_small_regions_(masks[i].reshape(one), then);
     }
   });
   return masks;
 }
 
-void ImagePredictor::upscale(const MaskGeometry& geometry, ConstView low_res, View out) {
+void ImagePredictor::upscale(ConstView low_res, const UpscaleOptions& options, View out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  postprocess_masks(ctx, without_small_regions(ctx, low_res), geometry, out);
+  const ConstView masks =
+      without_small_regions(ctx, low_res.reshape(as_planes(low_res.shape)), options);
+  postprocess_masks(ctx, masks, mask_geometry(), out.reshape(as_planes(out.shape)));
 }
 
-void ImagePredictor::binarize(const MaskGeometry& geometry, ConstView low_res, const Bits& bits) {
+void ImagePredictor::binarize(ConstView low_res, const UpscaleOptions& options,
+                              std::uint8_t* out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
-  binarize_masks(ctx, without_small_regions(ctx, low_res), geometry, bits.threshold, bits.out);
+  const ConstView masks =
+      without_small_regions(ctx, low_res.reshape(as_planes(low_res.shape)), options);
+  binarize_masks(ctx, masks, mask_geometry(), threshold(options), out);
+}
+
+void ImagePredictor::finish_low_res_(View low_res) const {
+  if (model_->family().defaults.clamps_low_res_masks) sam2::clamp_prompt_logits(low_res, low_res);
+}
+
+void ImagePredictor::check_prompts(const PromptBatch& prompts, PromptRules rules) const {
+  const auto count = static_cast<std::size_t>(prompts.batch);
+  const bool is_upstream = rules == PromptRules::kUpstream;
+  if (prompts.point_coords != nullptr) {
+    const std::size_t points = count * static_cast<std::size_t>(prompts.num_points);
+    const std::span labels(prompts.point_labels, points);
+    const std::span coords(prompts.point_coords, 2 * points);
+    is_upstream ? check_prompt_numbers("point_coords", coords)
+                : check_prompt_points("point_coords", coords, labels);
+  }
+  if (prompts.boxes != nullptr) {
+    const std::span boxes(prompts.boxes, 4 * count);
+    is_upstream ? check_prompt_numbers("box", boxes) : check_prompt_boxes("box", boxes);
+  }
+  if (prompts.mask_input.data != nullptr) check_mask_input(prompts.mask_input);
 }
 
 void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {

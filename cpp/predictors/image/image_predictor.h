@@ -21,6 +21,18 @@ int checked_num_threads(int num_threads);
 void check_embeddings(std::span<const ConstView> embeddings, std::span<const Shape> expected,
                       Size orig_hw);
 
+// Which prompts are right.
+enum class PromptRules {
+  kOurs,      // those of prompts.h
+  kUpstream,  // all that are finite, with any labels
+};
+
+// What becomes of low-resolution masks on their way to the image. Areas as in SmallRegions.
+struct UpscaleOptions {
+  double max_hole_area = 0.0, max_sprinkle_area = 0.0;
+  std::optional<float> mask_threshold = {};  // the model's
+};
+
 // One image, many prompts, for every family. Upstream: segment_anything/predictor.py,
 // SamPredictor; sam2/sam2_image_predictor.py, SAM2ImagePredictor; sam3/model/sam3_image.py,
 // Sam3Image.predict_inst. A failed call leaves the predictor as it was.
@@ -47,19 +59,21 @@ class ImagePredictor {
     return multimask_output ? model_->info().num_multimask_outputs : 1;
   }
 
+  // Raises InvalidArgument for prompts in pixels of the image that are not right.
+  void check_prompts(const PromptBatch& prompts, PromptRules rules) const;
+
   // -> job.low_res (B, K, S, S) logits, job.iou (B, K).
   void decode(const PromptBatch& prompts, const DecodeJob& job);
 
   // The way of this image's masks from the decoder to the image. SAM 3's holes are filled.
   MaskGeometry mask_geometry() const;
-  // low_res (K, S, S) logits -> out (K, H, W) of that geometry, logits or bytes that are 1 above
-  // the threshold.
-  void upscale(const MaskGeometry& geometry, ConstView low_res, View out);
-  struct Bits {
-    float threshold;
-    std::uint8_t* out;
-  };
-  void binarize(const MaskGeometry& geometry, ConstView low_res, const Bits& bits);
+  // low_res (..., S, S) logits -> out (..., H, W): logits, or bytes that are 1 above the threshold.
+  // Small regions of the logits go first, those of the options before those of the family.
+  void upscale(ConstView low_res, const UpscaleOptions& options, View out);
+  void binarize(ConstView low_res, const UpscaleOptions& options, std::uint8_t* out);
+  // Logits as upstream gives them back, after masks were made of them: of SAM 2 and SAM 3 they are
+  // clamped.
+  void finish_low_res_(View low_res) const;
 
   // For work beside decoding, by whoever owns the predictor.
   Context context() { return context(0, num_threads()); }
@@ -70,8 +84,12 @@ class ImagePredictor {
  private:
   Context context(int thread, int num_threads);
   Size current_hw(const char* where) const;  // raises StateError when there is none
-  // The masks as they are made larger: themselves, or a copy in the scope of the caller.
-  ConstView without_small_regions(Context& ctx, ConstView low_res) const;
+  // The masks (K, S, S) as they are made larger: themselves, or a copy in the scope of the caller.
+  ConstView without_small_regions(Context& ctx, ConstView low_res,
+                                  const UpscaleOptions& options) const;
+  float threshold(const UpscaleOptions& options) const {
+    return options.mask_threshold.value_or(model_->info().mask_threshold);
+  }
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<ImageState> state_;

@@ -58,7 +58,7 @@ class HotStart {
   };
   Result process(const Frame& frame);
 
-  // Of a masklet that the user stands for, new or not: it is not removed.
+  // The user has clicked on this masklet, new or not: it is not removed.
   void confirm(std::int64_t obj_id, std::int64_t frame_idx);
   // Of a masklet that is no longer tracked, where frames only go forwards: nothing is left of it.
   void forget(std::int64_t obj_id);

@@ -357,7 +357,7 @@ def test_an_error_names_its_image(tmp_path: Path, tiny_checkpoint: Path) -> None
     given = {"model": tiny_checkpoint, "boxes": [[500, 500, 530, 530]], "workers": 1}
     result = batch.run([image, tmp_path / "t.parquet"], tmp_path / "out", **given)
     first, second = (failure.error for failure in result.failures)
-    assert first.startswith(f"{image}: 0: expected a box on ")
+    assert first.startswith(f"{image}: 0: expected a part of ")
     assert second.startswith(f"{tmp_path / 't.parquet'}: one: ")
 
 

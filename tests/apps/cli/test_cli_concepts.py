@@ -50,12 +50,12 @@ def test_texts(run: Callable[..., tuple], checkpoint: Path, tmp_path: Path) -> N
         document["annotations"], found.labels, found.scores, strict=True
     ):
         assert entry["category_id"] == label + 1
-        assert entry["phrase"] == found.texts[label]
+        assert entry["text"] == found.texts[label]
         assert entry["score"] == pytest.approx(score)
     with np.load(npz) as arrays:
         np.testing.assert_array_equal(arrays["masks"], found.masks)
         np.testing.assert_array_equal(arrays["boxes_xyxy"], found.boxes)
-        assert arrays["phrases"].tolist() == ["a cat", "cat 1"]
+        assert arrays["texts"].tolist() == ["a cat", "cat 1"]
     assert len(list((tmp_path / "out").glob("mask_*.png"))) == count
     with Image.open(tmp_path / "out" / "overlay.png") as overlay:
         assert np.asarray(overlay).shape == (*found.masks.shape[1:], 3)

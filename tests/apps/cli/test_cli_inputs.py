@@ -164,7 +164,7 @@ def test_an_image_that_fails_does_not_end_the_run(run: Callable[..., tuple], fol
     ]
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["a", "b"]
     assert "photos/aa.png: expected an image" in err
-    assert "photos/small.png: --box: expected a part of 4 x 4 pixels" in err
+    assert "photos/small.png: --box: expected a part of an image of 4 x 4" in err
     assert "gone.png: No such file" in err
     assert "2 of 5 images done, 3 failed" in err
 

@@ -344,7 +344,7 @@ def test_a_box_outside_of_the_image_is_refused(run: Callable[..., tuple], photo:
     for box in ("400,10,500,20", "10,-50,20,-1"):
         code, _, err = run("segment", photo, f"--box={box}", "--dry")
         assert code == 2
-        assert "--box: expected a part of 384 x 303 pixels" in err
+        assert "--box: expected a part of an image of 384 x 303" in err
     assert run("segment", photo, "--box=-10,-10,30,30", "--dry")[0] == 0
 
 

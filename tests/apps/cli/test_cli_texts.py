@@ -73,7 +73,7 @@ def test_track(
             assert entry["object"] == str(obj_id)
             assert document["images"][entry["image_id"] - 1]["frame_index"] == frame.frame_index
             assert names[entry["category_id"]] == frame.texts.get(obj_id, "object")
-            assert entry.get("phrase") == frame.texts.get(obj_id)
+            assert entry.get("text") == frame.texts.get(obj_id)
             score = entry["score" if obj_id in frame.texts else "object_score"]
             assert score == pytest.approx(frame.scores[obj_id])
             path = tmp_path / "out" / "masks" / f"{obj_id}_{frame.frame_index:05d}.png"

@@ -168,8 +168,8 @@ def test_low_resolution_logits_are_a_mask(
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["--point", "500,18"], 2, "--point: expected a pixel of"),
-        (["--point", "5,5", "--frame", "2", "--point", "3,900"], 2, "--point: expected a pixel of"),
+        (["--point", "500,18"], 2, "--point: expected pixels of"),
+        (["--point", "5,5", "--frame", "2", "--point", "3,900"], 2, "--point: expected pixels of"),
         (["--box", "500,18,600,40"], 2, "--box: expected a part of"),
         ([*POINT, "--frame", "99"], 2, "--frame: expected 0 to 11, found 99"),
     ],

@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sam_rlx import _core
 from sam_rlx._internal.arrays.checks import MAX_NUMBERS, as_numbers
 from sam_rlx._internal.arrays.coordinates import as_coordinates
 from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx.errors import InvalidArgumentError
-
-# Pixels from the corner of an image: beyond it float32 overflows in the encoding of positions.
-_FARTHEST = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +32,7 @@ def as_prompts(
     mask_input: ArrayLike | None,
     mask_side: int,
 ) -> Prompts:
-    """Check prompts and give every array its batch axis.
+    """Give every array of prompts its batch axis. The core checks their values.
 
     One prompt set is `point_coords` (N, 2), `point_labels` (N,), `box` (4,), `mask_input`
     (S, S); a batch has one more axis in front, of the same length B in all that are given. Beside
@@ -84,8 +82,6 @@ def as_prompts(
 
     coords, corners, logits = batch(coords, 2), batch(corners, 1), batch(logits, 2)
     labels = None if coords is None else _labels(point_labels, coords.shape[:2], single)
-    if corners is not None:
-        _check_corners(corners)
     return Prompts(coords, labels, corners, logits, not single, count)
 
 
@@ -100,15 +96,7 @@ def _coordinates(
         array = array.reshape(0, width)
     if array.ndim not in (rank, rank + 1) or array.shape[-1] != width:
         raise InvalidArgumentError(f"{name}: expected shape {expected}, found {array.shape}")
-    array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or infinity")
-    too_far = array[np.abs(array) > _FARTHEST]
-    if too_far.size:
-        raise InvalidArgumentError(
-            f"{name}: expected pixels from {-_FARTHEST:g} to {_FARTHEST:g}, found {too_far[0]:g}"
-        )
-    return array
+    return array.astype(np.float64)
 
 
 def _labels(values: ArrayLike | None, shape: tuple[int, ...], single: bool) -> NDArray[np.int32]:
@@ -120,21 +108,8 @@ def _labels(values: ArrayLike | None, shape: tuple[int, ...], single: bool) -> N
     expected = shape[1:] if single and array.ndim == 1 else shape
     if array.shape != expected:
         raise InvalidArgumentError(f"point_labels: expected shape {expected}, found {array.shape}")
-    if not np.isin(array, (-1, 0, 1)).all():
-        found = sorted({value.item() for value in array.ravel()} - {-1, 0, 1}, key=str)
-        raise InvalidArgumentError(
-            f"point_labels: expected 1 (foreground), 0 (background) or -1 (ignored), found {found}"
-        )
+    _core.check_labels("point_labels", array, "click")
     return np.ascontiguousarray(array.reshape(shape), dtype=np.int32)
-
-
-def _check_corners(boxes: NDArray[np.float64]) -> None:
-    wrong = (boxes[:, 2:] < boxes[:, :2]).any(axis=1)
-    if wrong.any():
-        raise InvalidArgumentError(
-            f"box: expected (x0, y0, x1, y1) with x0 <= x1 and y0 <= y1, found "
-            f"{boxes[int(wrong.argmax())].tolist()}"
-        )
 
 
 def _mask_logits(values: ArrayLike | None, side: int) -> NDArray[np.float32] | None:
@@ -146,10 +121,7 @@ def _mask_logits(values: ArrayLike | None, side: int) -> NDArray[np.float32] | N
             f"mask_input: expected logits ({side}, {side}) or (B, {side}, {side}), found "
             f"{array.shape}"
         )
-    array = array.astype(np.float32)
-    if not np.isfinite(array).all():
-        raise InvalidArgumentError("mask_input: expected finite logits, found NaN or infinity")
-    return array
+    return array.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +156,7 @@ def as_marks(
         raise InvalidArgumentError(
             f"{name}: expected shape (N, {width}) with N > 0, found {np.shape(values)}"
         )
-    if not np.isfinite(array).all():
-        raise InvalidArgumentError(f"{name}: expected finite pixels, found NaN or infinity")
+    _core.check_finite(name, array)
     if labels is None:
         return Marks(np.ascontiguousarray(array), np.ones(len(array), np.int32))
     marks = as_array(label_name, labels, MAX_NUMBERS)
@@ -194,14 +165,11 @@ def as_marks(
             f"{label_name}: expected {len(array)} labels, found shape {marks.shape} of "
             f"{marks.dtype}"
         )
-    if not np.isin(marks, (0, 1)).all():
-        raise InvalidArgumentError(
-            f"{label_name}: expected 1 (meant) or 0 (not meant), found {marks.tolist()}"
-        )
+    _core.check_labels(label_name, marks, "example")
     return Marks(np.ascontiguousarray(array), marks.reshape(-1).astype(np.int32))
 
 
-def clamped(boxes: Marks, hw: tuple[int, ...], where: str = "an image") -> Marks:
+def clipped(boxes: Marks, hw: tuple[int, int], image: str = "an image") -> Marks:
     """Cut boxes (x0, y0, x1, y1) off at the edges of their image: a predictor's own reach out.
 
     Raises
@@ -210,19 +178,4 @@ def clamped(boxes: Marks, hw: tuple[int, ...], where: str = "an image") -> Marks
         Nothing of a box is in the image, it is empty, or it is given in fractions of the sides: all
         of it is in the first pixel of the image.
     """
-    height, width = hw
-    limits = np.array([width, height, width, height], np.float64)
-    fractions = ((boxes.values >= 0) & (boxes.values <= 1)).all(axis=1)
-    if fractions.any() and max(hw) > 1:
-        raise InvalidArgumentError(
-            f"boxes: expected pixels (x0, y0, x1, y1) of {where} of {width} x {height}, found "
-            f"{boxes.values[int(fractions.argmax())].tolist()}; multiply fractions with the sides"
-        )
-    values = np.clip(boxes.values, 0.0, limits)
-    empty = (values[:, :2] >= values[:, 2:]).any(axis=1)
-    if empty.any():
-        raise InvalidArgumentError(
-            f"boxes: expected (x0, y0, x1, y1) that overlaps {where} of {width} x {height}, with "
-            f"x0 < x1 and y0 < y1, found {boxes.values[int(empty.argmax())].tolist()}"
-        )
-    return Marks(values, boxes.labels)
+    return Marks(_core.clip_boxes("boxes", boxes.values, hw, image), boxes.labels)

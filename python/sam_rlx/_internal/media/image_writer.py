@@ -76,7 +76,7 @@ def _png_of_runs(pixels: NDArray[np.uint8], info: Any) -> bytes:
     chunks = [
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
         *((name, data) for name, data, *_ in info.chunks),
-        (b"IDAT", packer.compress(rows) + packer.flush()),
+        (b"IDAT", packer.compress(rows.data) + packer.flush()),
         (b"IEND", b""),
     ]
     parts = [b"\x89PNG\r\n\x1a\n"]

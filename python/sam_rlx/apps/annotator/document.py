@@ -37,7 +37,8 @@ class PackedMask:
     def of(cls, mask: NDArray[np.bool_]) -> "PackedMask":
         """Pack a mask bool (H, W)."""
         hw = (mask.shape[0], mask.shape[1])
-        x0, y0, x1, y1 = _core.mask_to_box(np.ascontiguousarray(mask))
+        box = _core.mask_to_box(np.ascontiguousarray(mask))
+        x0, y0, x1, y1 = box.x0, box.y0, box.x1, box.y1
         if not mask[y0, x0 : x1 + 1].any():  # an empty mask has the box 0, 0, 0, 0 too
             return cls(hw, (0, 0, 0, 0), np.zeros((0, 0), np.uint8))
         part = mask[y0 : y1 + 1, x0 : x1 + 1]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io
+from sam_rlx import _core, io
 from sam_rlx._internal import options as _options
 from sam_rlx.apps.batch.items import Item, Prompt
 from sam_rlx.apps.batch.job import Job
@@ -67,21 +67,13 @@ def check_size(item: Item, found: tuple[int, int]) -> None:
 
 def check_prompts(item: Item, hw: tuple[int, int]) -> None:
     """Raise `InvalidArgumentError` for a prompt that is not on the image."""
-    height, width = hw
     for prompt in item.prompts or ():
-        outside = [(x, y) for x, y in prompt.points if not (0 <= x < width and 0 <= y < height)]
-        if outside:
-            x, y = outside[0]
-            raise InvalidArgumentError(
-                f"{prompt.name}: expected a point on {width} x {height} pixels, found {x:g},{y:g}"
-            )
+        points = np.array(prompt.points, np.float64).reshape(-1, 2)
+        labels = np.array(prompt.labels, np.int32)
+        _core.check_points(prompt.name, points, labels, hw, "an image")
         if prompt.box is not None:
-            x0, y0, x1, y1 = prompt.box
-            if x1 < max(x0, 0) or y1 < max(y0, 0) or x0 >= width or y0 >= height:
-                raise InvalidArgumentError(
-                    f"{prompt.name}: expected a box on {width} x {height} pixels, found "
-                    f"{x0:g},{y0:g},{x1:g},{y1:g}"
-                )
+            box = np.array(prompt.box, np.float64).reshape(-1, 4)
+            _core.check_boxes(prompt.name, box, hw, "an image")
 
 
 def entry(mask: NDArray[np.bool_], name: str, score: float, frame: int = 0) -> dict[str, Any]:

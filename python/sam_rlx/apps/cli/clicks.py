@@ -1,11 +1,14 @@
 """Points and boxes on the command line: their options, and what they may be."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
+from sam_rlx import _core
 from sam_rlx.apps.cli.common import UsageError
+from sam_rlx.errors import InvalidArgumentError
 
 
 def add_arguments(parser: argparse.ArgumentParser, where: str = "") -> None:
@@ -62,21 +65,24 @@ def parse_range(text: str) -> tuple[float, float]:
 
 def check_points(points: Sequence[tuple[float, float, int]], hw: tuple[int, int]) -> None:
     """Raise `UsageError` for a point of ``--point`` that is outside of the image."""
-    height, width = hw
-    for x, y, _ in points:
-        if not (0 <= x < width and 0 <= y < height):
-            raise UsageError(f"--point: expected a pixel of {width} x {height}, found {x:g},{y:g}")
+    coords = np.array([point[:2] for point in points]).reshape(-1, 2)
+    labels = np.array([point[2] for point in points], np.int32)
+    with _usage():
+        _core.check_points("--point", coords, labels, hw, "an image")
 
 
 def check_boxes(boxes: Sequence[Sequence[float]], hw: tuple[int, int]) -> None:
     """Raise `UsageError` for a box of ``--box`` that has no pixel of the image."""
-    height, width = hw
-    for x0, y0, x1, y1 in boxes:
-        if x1 < 0 or y1 < 0 or x0 >= width or y0 >= height:
-            raise UsageError(
-                f"--box: expected a part of {width} x {height} pixels, found "
-                f"{x0:g},{y0:g},{x1:g},{y1:g}"
-            )
+    with _usage():
+        _core.check_boxes("--box", np.array(boxes, np.float64).reshape(-1, 4), hw, "an image")
+
+
+@contextmanager
+def _usage() -> Iterator[None]:
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise UsageError(str(error)) from error
 
 
 def described(args: argparse.Namespace) -> str:

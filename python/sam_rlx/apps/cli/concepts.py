@@ -143,7 +143,7 @@ class ConceptFinder:
             say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the image")
         annotations = [
             io.coco_annotation(
-                mask, category_id=int(label) + 1, phrase=texts[label], score=float(score)
+                mask, category_id=int(label) + 1, text=texts[label], score=float(score)
             )
             for mask, label, score in zip(found.masks, found.labels, found.scores, strict=True)
         ]
@@ -157,7 +157,7 @@ class ConceptFinder:
                 "boxes_xyxy": found.boxes,
                 "scores": found.scores,
                 "labels": found.labels,
-                "phrases": np.array(texts),
+                "texts": np.array(texts),
                 "low_res_masks": found.low_res_masks,
             },
             ", ".join(f"{count} of {text!r}" for count, text in zip(counts, texts, strict=True)),

@@ -154,7 +154,7 @@ class TrackOutputs:
             if obj_id in frame.texts:
                 text = frame.texts[obj_id]
                 category = 1 + self.categories.index(text)
-                fields = {"object": name, "phrase": text, "score": frame.scores[obj_id]}
+                fields = {"object": name, "text": text, "score": frame.scores[obj_id]}
             annotation = io.coco_annotation(mask, **fields)
             head = {"id": len(self.annotations) + 1, "image_id": number, "category_id": category}
             self.annotations.append({**head, "iscrowd": 0, **annotation})

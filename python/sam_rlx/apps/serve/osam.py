@@ -132,11 +132,11 @@ def _annotations(
     for mask, score, text in zip(masks, scores, texts, strict=True):
         if not mask.any():
             continue
-        x0, y0, x1, y1 = _core.mask_to_box(mask)
+        box = _core.mask_to_box(mask)
         annotations.append(
             {
-                "bounding_box": {"xmin": x0, "ymin": y0, "xmax": x1, "ymax": y1},
-                "mask": png_text(mask[y0 : y1 + 1, x0 : x1 + 1]),
+                "bounding_box": {"xmin": box.x0, "ymin": box.y0, "xmax": box.x1, "ymax": box.y1},
+                "mask": png_text(mask[box.y0 : box.y1 + 1, box.x0 : box.x1 + 1]),
                 "score": bounded(score),
                 "text": text,
             }

@@ -173,7 +173,8 @@ def generate_crop_boxes(
     im_size: tuple[int, ...], n_layers: int, overlap_ratio: float
 ) -> tuple[list[list[int]], list[int]]:
     """Return crop boxes [x0, y0, x1, y1] for an image (H, W), and the layer of each."""
-    return _core.generate_crop_boxes((im_size[0], im_size[1]), n_layers, overlap_ratio)
+    crops = _core.generate_crop_boxes((im_size[0], im_size[1]), n_layers, overlap_ratio)
+    return [[crop.x0, crop.y0, crop.x1, crop.y1] for crop in crops], [crop.layer for crop in crops]
 
 
 @expects("boxes (M, 4) and a box [x0, y0, x1, y1]")
@@ -207,7 +208,8 @@ def remove_small_regions(
         isinstance(mode, str) and mode in ("holes", "islands"),
         f"mode: expected holes or islands, found {shown(mode)}",
     )
-    return _core.remove_small_regions(np.ascontiguousarray(mask, np.bool_), area_thresh, mode)
+    cleaned = _core.remove_small_regions(np.ascontiguousarray(mask, np.bool_), area_thresh, mode)
+    return cleaned.mask, cleaned.is_changed
 
 
 @expects("masks (..., H, W)")
@@ -216,7 +218,8 @@ def batched_mask_to_box(masks: ArrayLike) -> NDArray[np.int64]:
     pixels = np.asarray(masks, np.bool_)
     boxes = np.zeros((*pixels.shape[:-2], 4), np.int64)
     for index in np.ndindex(pixels.shape[:-2]):
-        boxes[index] = _core.mask_to_box(pixels[index])
+        box = _core.mask_to_box(pixels[index])
+        boxes[index] = box.x0, box.y0, box.x1, box.y1
     return boxes
 
 

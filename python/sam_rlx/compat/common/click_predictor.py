@@ -241,18 +241,20 @@ class ClickPredictor(WithModel):
             scale = np.float32(self.model.image_size)
             points = None if points is None else points * scale
             boxes = None if boxes is None else boxes * scale
-        masks, scores, low_res = self._core.predict(
+        found = self._core.predict(
             to_array(points, np.float64),
             marks if points is not None else None,
             to_array(boxes, np.float64),
             logits,
             bool(multimask_output),
             bool(return_logits),
+            as_upstream=True,
             model_frame=not normalize_coords,
             max_hole_area=float(self.max_hole_area),
             max_sprinkle_area=float(self.max_sprinkle_area),
             mask_threshold=float(self.mask_threshold),
         )
+        masks, scores, low_res = found.masks, found.iou_predictions, found.low_res_masks
         if len(masks) == 1:
             masks, scores, low_res = masks[0], scores[0], low_res[0]
         return masks.astype(np.float32, copy=False), scores, low_res

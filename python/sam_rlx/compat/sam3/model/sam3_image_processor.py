@@ -278,14 +278,14 @@ class Sam3Processor(WithModel):
                 threshold=float(self.confidence_threshold),
                 fractions=True,
             )
-            masks = np.empty((len(found["scores"]), *hw), np.float32)
-            self._core.upscale(found["low_res"], masks, True)
+            masks = np.empty((len(found.scores), *hw), np.float32)
+            self._core.upscale(found.low_res_masks, masks, True)
         state["backbone_out"]["language_features"] = text
         state["geometric_prompt"] = prompt
         state["masks_logits"] = as_tensor(masks[:, None])
         state["masks"] = as_tensor(masks[:, None] > 0.5)
-        state["boxes"] = as_tensor(found["boxes"])
-        state["scores"] = as_tensor(found["scores"])
+        state["boxes"] = as_tensor(found.boxes)
+        state["scores"] = as_tensor(found.scores)
         return state
 
 
