@@ -207,8 +207,8 @@ def decode(
     logits = as_logits(mask_input, side)
     if logits is not None and count is not None:
         points, labels, corners, logits = same_count(count, logits, points, labels, corners)
-    found = predictor.decode_model_frame(points, labels, corners, logits, bool(multimask_output))
-    return found.low_res_masks, found.iou_predictions
+    low_res = predictor.decode_model_frame(points, labels, corners, logits, bool(multimask_output))
+    return low_res.low_res_masks, low_res.iou_predictions
 
 
 __dir__ = public_names(__name__)
