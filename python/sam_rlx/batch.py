@@ -26,6 +26,7 @@ from sam_rlx._internal.arrays.checks import (
     as_progress,
     as_texts,
 )
+from sam_rlx._internal.files.hints import is_url
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
@@ -234,7 +235,7 @@ def run(
     task = _task(replace(plan, items=items), texts, options)
     count = None if workers is None else as_integer("workers", workers, 1)
     job = Job(
-        out=os.path.abspath(as_path(output)),  # noqa: PTH100
+        out=_output_folder(output),
         model=str(find_checkpoint(_default_model(task) if model is None else model).absolute()),
         task=task,
         load=load,
@@ -321,6 +322,16 @@ def _refuse_nothing(items: Sequence[Item], out: Path) -> None:
         raise FileNotFoundError(
             f"inputs: expected images, found none of {len(items)}, such as {items[0].path}"
         )
+
+
+def _output_folder(output: str | os.PathLike[str]) -> str:
+    path = as_path(output)
+    if is_url(os.fspath(output)):
+        raise InvalidArgumentError(
+            f"output: expected a folder of this machine, found the address {os.fspath(output)!r}: "
+            "copy the results there afterwards"
+        )
+    return os.path.abspath(path)  # noqa: PTH100
 
 
 def _images_folder(images: str | os.PathLike[str]) -> Path:

@@ -212,6 +212,13 @@ def test_file_addresses_are_paths(tmp_path: Path, name: str) -> None:
     assert [Path(item.path) for item in items(tmp_path, path=given)] == [path] * 4
 
 
+def test_results_go_to_folders_of_this_machine(tmp_path: Path) -> None:
+    png(tmp_path)
+    with pytest.raises(errors.InvalidArgumentError, match="output: expected a folder of this"):
+        batch.run(tmp_path / "a.png", "s3://bucket/out")
+    assert not Path("s3:").exists()
+
+
 # ------------------------------------------------------------------ tables in parts
 
 
