@@ -112,6 +112,7 @@ def test_all_holders_are_images_points_and_masks(name: str) -> None:
     make = HOLDERS[name]
     np.testing.assert_array_equal(as_rgb(make(PIXELS)), PIXELS)
     np.testing.assert_array_equal(as_coordinates("box", make(POINTS), 2), POINTS)
+    np.testing.assert_array_equal(as_coordinates("box", make(POINTS[0].copy()), 2), POINTS[0])
     mask = PIXELS[:, :, 0] > 40
     assert io.coco_annotation(make(mask.astype(np.uint8)))["area"] == mask.sum()
 

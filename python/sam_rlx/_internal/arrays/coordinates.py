@@ -84,7 +84,7 @@ def _named(name: str, values: Any) -> tuple[list[Any] | None, NDArray[Any]]:
 def _rows(values: Any) -> list[Mapping[Any, Any]]:
     """Return the rows of a list, column or array of structs that all have the same names."""
     is_column = has(values, "to_pylist") and not has(values, "schema")  # of pyarrow
-    is_objects = has(values, "shape") and len(values.shape) == 1 and str(values.dtype) == "object"
+    is_objects = str(getattr(values, "dtype", "")) == "object" and len(values.shape) == 1
     listed = isinstance(values, (list, tuple)) or is_column or is_objects
     rows = [unwrapped(row) for row in values] if listed else []
     is_table = all(isinstance(row, Mapping) and row.keys() == rows[0].keys() for row in rows)
