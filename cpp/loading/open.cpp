@@ -14,9 +14,11 @@
 #include "checkpoint/text.h"
 #include "checkpoint/torch_archive.h"
 #include "checkpoint/torch_legacy.h"
+#include "checkpoint/zip_archive.h"
 #include "core/error.h"
+#include "loading/containers.h"
 #include "loading/family.h"
-#include "loading/relatives.h"
+#include "loading/quantizers.h"
 #include "loading/tensor_map.h"
 
 namespace sam_rlx {
@@ -104,6 +106,8 @@ StateDict read_content(std::span<const std::byte> bytes, const std::string& wher
     return choose_dict(dicts, choice, where);
   };
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) {
+    const std::vector<std::string> names = zip_names(bytes);
+    if (!is_torch_zip(names)) refuse_zip(names, where);
     return read_torch_archive(bytes, where, choose);
   }
   if (is_sam3cpp_file(text)) {
@@ -113,6 +117,7 @@ StateDict read_content(std::span<const std::byte> bytes, const std::string& wher
   }
   if (looks_like_safetensors(text)) {
     StateDict result = read_safetensors(bytes, where);
+    refuse_changed_bytes(result);
     result.origin.container = "safetensors";
     return result;
   }
@@ -168,13 +173,22 @@ StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile
   return result;
 }
 
-StateDict open_file(const fs::path& path, const WrapperChoice& choice) {
+StateDict open_whole(const fs::path& path, const WrapperChoice& choice) {
   const auto file = std::make_shared<const MappedFile>(path);
   if (as_text(file->bytes()).starts_with("GGUF")) return open_gguf(path, file);
   StateDict result = read_content(file->bytes(), printable(utf8_of(path)), choice);
   result.files.push_back(file);
   apply_tensor_map(result, path);
   return result;
+}
+
+StateDict open_file(const fs::path& path, const WrapperChoice& choice) {
+  try {
+    return open_whole(path, choice);
+  } catch (const CheckpointError&) {
+    refuse_part(path);
+    throw;
+  }
 }
 
 bool has_suffix(const fs::path& path, std::string_view suffix) {
@@ -312,6 +326,7 @@ void add_folder_config(StateDict& state_dict, const fs::path& folder) {
       !fs::is_regular_file(path)) {
     return;
   }
+  refuse_quantized_folder(folder);
   const MappedFile file(path);
   const std::string where = printable(utf8_of(path));
   const std::string_view text = as_text(file.bytes());
@@ -334,6 +349,7 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   if (indices.empty() && fs::exists(older)) return older;
   const std::vector<fs::path>& choice = indices.empty() ? all.checkpoints : indices;
   if (choice.size() == 1) return choice.front();
+  if (choice.empty()) refuse_folder(source);
   if (choice.empty() && all.distributed) {
     fail<UnsupportedError>(
         printable(utf8_of(source)), "one file or shards with an index",
@@ -349,6 +365,7 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
 
 StateDict open_checkpoint(const fs::path& source, const WrapperChoice& choice) {
   const fs::path path = resolve_checkpoint(source);
+  if (fs::is_directory(source)) refuse_quantized_folder(source);
   StateDict result;
   const auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = as_text(file->bytes());

@@ -45,6 +45,8 @@ constexpr KeyRow kHuggingFaceHeads[] = {
     {"mask_decoder.iou_head_hidden_dim", "mask_decoder_config.iou_head_hidden_dim"},
 };
 
+constexpr const char* kIouLayers = "mask_decoder.iou_prediction_head.layers.";
+
 // What follows from the encoder, and sizes that cannot work together: reported here, not as a crash
 // later.
 void finish(sam::SamConfig& config, const std::string& where) {
@@ -201,17 +203,23 @@ void compare(HuggingFaceConfig& folder, const sam::SamConfig& told) {
                 "prompt_encoder.mask_downscaling.3.weight");
   folder.expect(h + "mask_decoder_config.mlp_dim", told.mask_decoder.transformer.mlp_dim,
                 "mask_decoder.transformer.layers.0.mlp.lin1.weight");
+  folder.expect(h + "mask_decoder_config.iou_head_depth", told.mask_decoder.iou_head_depth,
+                kIouLayers);
   folder.expect(h + "mask_decoder_config.iou_head_hidden_dim",
                 told.mask_decoder.iou_head_hidden_dim,
                 "mask_decoder.iou_prediction_head.layers.0.weight");
 }
 
+// Parts of the encoder that are always there.
+void check_parts(HuggingFaceConfig& folder) {
+  for (const char* const flag : {"qkv_bias", "use_abs_pos", "use_rel_pos"}) {
+    folder.require_flag(folder.kind().vision + std::string(flag));
+  }
+}
+
 // What has one value here.
 void check_fixed(HuggingFaceConfig& folder, const sam::ImageEncoderConfig& e) {
   const std::string v = folder.kind().vision, h = folder.kind().heads;
-  for (const char* const flag : {"qkv_bias", "use_abs_pos", "use_rel_pos"}) {
-    folder.require_flag(v + flag);
-  }
   folder.require(v + "hidden_act", "gelu");
   folder.require(h + "prompt_encoder_config.image_size", e.img_size);
   folder.require(h + "prompt_encoder_config.patch_size", e.patch_size);
@@ -224,7 +232,9 @@ void check_fixed(HuggingFaceConfig& folder, const sam::ImageEncoderConfig& e) {
 }
 
 sam::SamConfig config_from_folder(HuggingFaceConfig& folder, const StateDict& state_dict) {
+  check_parts(folder);
   sam::SamConfig config = sizes_of(state_dict);
+  config.mask_decoder.iou_head_depth = count_of(state_dict, kIouLayers, ".weight");
   compare(folder, config);
   folder.read(config, kHuggingFaceVision, folder.kind().vision);
   folder.read(config, kHuggingFaceHeads, folder.kind().heads);
@@ -247,13 +257,9 @@ sam::SamConfig found_config(const StateDict& state_dict) {
 
 HuggingFaceConfig sam_folder_config(const sam::SamConfig& config) {
   HuggingFaceConfig folder("sam");
-  constexpr std::int64_t kHeadDepth = 3;
-  if (config.mask_decoder.iou_head_depth != kHeadDepth) {
-    fail<UnsupportedError>("layers of the IoU head", "3, as transformers' classes have fixed",
-                           std::to_string(config.mask_decoder.iou_head_depth));
-  }
   folder.write(config, kHuggingFaceVision, folder.kind().vision);
   folder.write(config, kHuggingFaceHeads, folder.kind().heads);
+  check_parts(folder);
   compare(folder, config);
   check_fixed(folder, config.image_encoder);
   return folder;
