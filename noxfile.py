@@ -75,7 +75,7 @@ def runtime(session: nox.Session, name: str) -> str:
 
 @nox.session
 def clang_tidy(session: nox.Session) -> None:
-    """Check C++ with clang-tidy: ``nox -s clang_tidy -- cpp/ops/nms.cpp``; all without a file."""
+    """Check C++ with clang-tidy: ``nox -s clang_tidy -- cpp/masks/nms.cpp``; all without a file."""
     folder = configure_preset(session, "dev")
     # Its wheel has the headers of Clang, and not OpenMP's.
     headers = folder / "openmp"

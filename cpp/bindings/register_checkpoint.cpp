@@ -45,14 +45,14 @@ DType parse_dtype(const std::string& name) {
   fail("dtype", "a number format of GGUF files", name);
 }
 
-// Name, ggml's number, numbers and bytes of a block, whether they are whole numbers, and whether
+// Name, ggml's number, numbers and bytes of a block, whether they are integers, and whether
 // safetensors has the format.
 py::list number_formats() {
   py::list out;
   for (int i = 0; i < kNumDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
     out.append(py::make_tuple(dtype_name(dtype), ggml_number(dtype), dtype_numbers(dtype),
-                              dtype_bytes(dtype), dtype_kind(dtype) == NumberKind::kWhole,
+                              dtype_bytes(dtype), dtype_kind(dtype) == NumberKind::kInteger,
                               in_safetensors(dtype)));
   }
   return out;

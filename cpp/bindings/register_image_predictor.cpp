@@ -6,8 +6,8 @@
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
+#include "masks/small_regions.h"
 #include "predictors/image/image_predictor.h"
-#include "predictors/image/small_regions.h"
 
 namespace sam_rlx {
 namespace {

@@ -14,13 +14,13 @@
 #include "bindings/register.h"
 #include "core/context.h"
 #include "kernels/kernel_table.h"
-#include "ops/brush.h"
-#include "ops/components.h"
-#include "ops/nms.h"
-#include "ops/polygon.h"
-#include "ops/polygon_fill.h"
+#include "masks/brush.h"
+#include "masks/components.h"
+#include "masks/nms.h"
+#include "masks/polygon.h"
+#include "masks/polygon_fill.h"
+#include "masks/small_regions.h"
 #include "ops/resize_pillow.h"
-#include "predictors/image/small_regions.h"
 
 // What Python gets (see _core.pyi):
 //   rle_encode(mask) -> counts              rle_decode(counts, (h, w)) -> mask

@@ -7,7 +7,7 @@
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
 #include "bindings/register.h"
-#include "ops/overlay.h"
+#include "masks/overlay.h"
 
 // What Python gets (see _core.pyi):
 //   overlay(image, masks, colors, opacity, line, boxes, box_colors, points, point_colors) -> image

@@ -48,9 +48,9 @@ enum class DType {
 };
 constexpr int kNumDTypes = static_cast<int>(DType::kMXFP4) + 1;
 
-// What numbers of a format are. Powers of two alone are scales, and whole numbers stand for weights
+// What numbers of a format are. Powers of two alone are scales, and integers stand for weights
 // only with scales that other tensors hold.
-enum class NumberKind { kFloat, kScale, kWhole, kComplex };
+enum class NumberKind { kFloat, kScale, kInteger, kComplex };
 
 // Bytes and numbers of a block; a plain number is a block of its own.
 std::int64_t dtype_bytes(DType dtype) noexcept;

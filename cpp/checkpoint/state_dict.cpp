@@ -157,7 +157,7 @@ void copy_stored_strided(const TensorEntry& entry, std::byte* out) {
   });
 }
 
-// Numbers of one size, all negated: floats by their highest bit, whole ones modulo their size.
+// Numbers of one size, all negated: floats by their highest bit, integers modulo their size.
 template <class Word>
 void negate_words(std::byte* bytes, std::int64_t count, bool whole) {
   constexpr Word kSign = Word{1} << (8 * sizeof(Word) - 1);
@@ -171,7 +171,7 @@ void negate_words(std::byte* bytes, std::int64_t count, bool whole) {
 }
 
 void negate_stored(const TensorEntry& entry, std::byte* out) {
-  const bool whole = dtype_kind(entry.dtype) == NumberKind::kWhole;
+  const bool whole = dtype_kind(entry.dtype) == NumberKind::kInteger;
   switch (dtype_bytes(entry.dtype)) {
     case 1:
       return negate_words<std::uint8_t>(out, entry.numel(), whole);

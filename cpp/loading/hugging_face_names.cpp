@@ -2,7 +2,7 @@
 
 #include "loading/family.h"
 #include "loading/key_map.h"
-#include "loading/key_map_sam3.h"
+#include "loading/sam3/names.h"
 
 namespace sam_rlx {
 

@@ -61,8 +61,10 @@ bool looks_like_safetensors(std::string_view text) {
 StateDict open_file(const fs::path& path, const WrapperChoice& choice);
 
 bool is_index(std::string_view name) {
-  return std::any_of(std::begin(kIndexSuffixes), std::end(kIndexSuffixes),
-                     [&](std::string_view suffix) { return name.ends_with(suffix); });
+  for (const std::string_view suffix : kIndexSuffixes) {
+    if (name.ends_with(suffix)) return true;
+  }
+  return false;
 }
 
 StateDict open_shards(std::string_view text, const fs::path& index, const std::string& where,
@@ -218,9 +220,10 @@ bool contains_text(const fs::path& path, std::string_view text) {
 
 bool is_companion(const fs::path& path) {
   const std::string name = utf8_of(path.filename());
-  return name.ends_with(kDeepSpeedOptimizer) ||
-         std::any_of(std::begin(kCompanions), std::end(kCompanions),
-                     [&](std::string_view begin) { return name.starts_with(begin); });
+  for (const std::string_view begin : kCompanions) {
+    if (name.starts_with(begin)) return true;
+  }
+  return name.ends_with(kDeepSpeedOptimizer);
 }
 
 // Regular files that may hold a model, sorted by name.

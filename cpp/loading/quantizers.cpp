@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kScales = "numbers with scales of their own";
 constexpr std::string_view kUnscaled =
     "write the weights as plain float16 or float32 with the program that packed them";
-constexpr const char* kPlain = "weights as plain numbers";
+constexpr const char* kPlainWeights = "weights as plain numbers";
 
 // Part of a tensor's name, at its end if so, and who writes it.
 struct QuantizerRow {
@@ -111,7 +111,7 @@ std::string lower(std::string_view text) {
 }
 
 [[noreturn]] void refuse(const std::string& where, const std::string& found,
-                         std::string_view help, const std::string& expected = kPlain) {
+                         std::string_view help, const std::string& expected = kPlainWeights) {
   fail<UnsupportedError>(where, expected, found + ": " + std::string(help));
 }
 

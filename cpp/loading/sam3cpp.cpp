@@ -14,7 +14,7 @@
 #include "layers/fields.h"
 #include "loading/config_reader.h"
 #include "loading/key_map.h"
-#include "loading/key_map_sam3.h"
+#include "loading/sam3/names.h"
 
 namespace sam_rlx {
 namespace {

@@ -10,7 +10,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 12;  // docs/optimizations.md: work-items
+constexpr std::int64_t kBoxGrain = 1 << 12;  // docs/optimizations.md: work-items
 
 void check_boxes(const char* name, const Shape& shape) {
   if (shape.rank() != 2 || shape[1] != 4) fail(name, "boxes (n, 4)", shape.str());
@@ -37,7 +37,7 @@ void edge_distances(float center, float extent, std::int64_t side, float* out) {
 void refine_boxes_(Context& ctx, View boxes, ConstView delta) {
   check_boxes("refine_boxes_", boxes.shape);
   if (delta.shape != boxes.shape) fail("refine_boxes_", boxes.shape.str(), delta.shape.str());
-  parallel_for({ctx.num_threads, boxes.numel(), kGrain, 2 * kFunctionWork},
+  parallel_for({ctx.num_threads, boxes.numel(), kBoxGrain, 2 * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    boxes.data[i] = sigmoid(inverse_sigmoid(boxes.data[i]) + delta.data[i]);
@@ -48,7 +48,7 @@ void refine_boxes_(Context& ctx, View boxes, ConstView delta) {
 void box_corners(Context& ctx, ConstView boxes, float width, float height, View out) {
   check_boxes("box_corners", boxes.shape);
   if (out.shape != boxes.shape) fail("box_corners", boxes.shape.str(), out.shape.str());
-  parallel_for({ctx.num_threads, boxes.shape[0], kGrain, 4 * kNumberWork},
+  parallel_for({ctx.num_threads, boxes.shape[0], kBoxGrain, 4 * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const float* const box = boxes.data + 4 * i;

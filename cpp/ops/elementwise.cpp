@@ -1,6 +1,7 @@
 #include "ops/elementwise.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/error.h"
@@ -63,6 +64,14 @@ void copy_(Context& ctx, View to, ConstView from) {
                  std::memcpy(to.data + begin, from.data + begin,
                              static_cast<std::size_t>(end - begin) * sizeof(float));
                });
+}
+
+void round_to_bfloat16_(View values) {
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values.data[i]);
+    const std::uint32_t rounded = bits + 0x7FFFU + ((bits >> 16) & 1U);
+    values.data[i] = std::bit_cast<float>(rounded & 0xFFFF0000U);
+  }
 }
 
 void transpose(Context& ctx, ConstView x, View out) {

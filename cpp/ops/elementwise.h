@@ -11,6 +11,8 @@ void add_(Context& ctx, View a, ConstView b);
 // out = a + factor * b, shapes equal.
 void add_scaled(Context& ctx, ConstView a, ConstView b, float factor, View out);
 void copy_(Context& ctx, View to, ConstView from);
+// To the nearest bfloat16, ties to even.
+void round_to_bfloat16_(View values);
 // x (R, C) -> out (C, R)
 void transpose(Context& ctx, ConstView x, View out);
 

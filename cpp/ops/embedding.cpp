@@ -9,7 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kGrain = 16;  // rows (docs/optimizations.md: work-items)
+constexpr std::int64_t kIdGrain = 16;  // rows (docs/optimizations.md: work-items)
 
 // Calls write(id, row of the result) for every number.
 template <class Write>
@@ -24,7 +24,7 @@ void write_rows(Context& ctx, const Shape& table, const std::int64_t* ids, View 
   if (wrong != ids + count) {
     fail("ids", "numbers from 0 to " + std::to_string(table[0] - 1), std::to_string(*wrong));
   }
-  parallel_for({ctx.num_threads, count, kGrain, width * kNumberWork},
+  parallel_for({ctx.num_threads, count, kIdGrain, width * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) write(ids[i], out.data + i * width);
                });

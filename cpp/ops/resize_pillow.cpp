@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxBits = 22;
 // Output rows of one work item: they share the horizontal pass over their sources.
-constexpr std::int64_t kRowGrain = 32;  // docs/optimizations.md: work-items
+constexpr std::int64_t kByteRows = 32;  // docs/optimizations.md: work-items
 // More would make sizes in bytes overflow 32 bits somewhere, and is no image.
 constexpr std::int64_t kMaxSide = 1 << 24;
 
@@ -165,7 +165,7 @@ void resize_very_tall(Context& ctx, const ImageView& image, const ResizeJob& job
   auto* const sums = ctx.workspace.array<std::int32_t>(in_bytes * threads);
   auto* const shrunk = ctx.workspace.array<std::uint8_t>(in_bytes * threads);
   auto* const rows = ctx.workspace.array<std::uint8_t>(bytes * threads);
-  parallel_for({ctx.num_threads, height, kRowGrain, (in_bytes + bytes) * kFunctionWork},
+  parallel_for({ctx.num_threads, height, kByteRows, (in_bytes + bytes) * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  std::uint8_t* const narrow = shrunk + in_bytes * thread;
                  std::uint8_t* const row = rows + bytes * thread;
@@ -196,8 +196,8 @@ void resize_by_columns_first(Context& ctx, const ImageView& image, const ResizeJ
                                                  y_taps.first[end - 1] + y_taps.count[end - 1]};
   };
   std::int64_t most = 0;
-  for (std::int64_t begin = 0; begin < height; begin += kRowGrain) {
-    const auto [first, last] = sources(begin, std::min(begin + kRowGrain, height));
+  for (std::int64_t begin = 0; begin < height; begin += kByteRows) {
+    const auto [first, last] = sources(begin, std::min(begin + kByteRows, height));
     most = std::max(most, last - first);
   }
   auto* const narrowed =
@@ -205,7 +205,7 @@ void resize_by_columns_first(Context& ctx, const ImageView& image, const ResizeJ
   auto* const sums = ctx.workspace.array<std::int32_t>(vertical ? bytes * threads : 0);
   auto* const rows = ctx.workspace.array<std::uint8_t>(vertical ? bytes * threads : 0);
 
-  parallel_for({ctx.num_threads, height, kRowGrain, (3 * image.width + bytes) * kFunctionWork},
+  parallel_for({ctx.num_threads, height, kByteRows, (3 * image.width + bytes) * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int thread) {
                  const auto [first, last] = sources(begin, end);
                  const std::uint8_t* base = image.row(first);

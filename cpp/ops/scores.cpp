@@ -9,7 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 12;  // docs/optimizations.md: work-items
+constexpr std::int64_t kScoreGrain = 1 << 12;  // docs/optimizations.md: work-items
 
 void check_scores(const char* name, ConstView logits, View out) {
   if (out.shape != logits.shape) fail(name, logits.shape.str(), out.shape.str());
@@ -26,7 +26,7 @@ float inverse_sigmoid(float x) {
 }
 
 void sigmoid_(Context& ctx, View x) {
-  parallel_for({ctx.num_threads, x.numel(), kGrain, kFunctionWork},
+  parallel_for({ctx.num_threads, x.numel(), kScoreGrain, kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  std::transform(x.data + begin, x.data + end, x.data + begin, sigmoid);
                });
@@ -37,7 +37,7 @@ void mean_rows(Context& ctx, ConstView x, View out) {
   const std::int64_t rows = x.shape[0], cols = x.shape[1];
   const Shape expected{1, cols};
   if (out.shape != expected) fail("mean_rows: result", expected.str(), out.shape.str());
-  parallel_for({ctx.num_threads, cols, kGrain, rows * kNumberWork},
+  parallel_for({ctx.num_threads, cols, kScoreGrain, rows * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t c = begin; c < end; ++c) {
                    double sum = 0.0;
@@ -69,7 +69,7 @@ void dot_rows(Context& ctx, ConstView x, ConstView vector, float scale, float li
 void presence_scores(Context& ctx, ConstView logits, float presence_logit, View out) {
   check_scores("presence_scores", logits, out);
   const float presence = sigmoid(presence_logit);
-  parallel_for({ctx.num_threads, logits.numel(), kGrain, kFunctionWork},
+  parallel_for({ctx.num_threads, logits.numel(), kScoreGrain, kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
                  std::transform(logits.data + begin, logits.data + end, out.data + begin,
                                 [&](float logit) { return sigmoid(logit) * presence; });
@@ -79,7 +79,7 @@ void presence_scores(Context& ctx, ConstView logits, float presence_logit, View 
 void joint_logits(Context& ctx, ConstView logits, float presence_logit, View out) {
   constexpr float kLimit = 10.0F;
   presence_scores(ctx, logits, presence_logit, out);
-  parallel_for({ctx.num_threads, out.numel(), kGrain, 2 * kFunctionWork},
+  parallel_for({ctx.num_threads, out.numel(), kScoreGrain, 2 * kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  std::transform(out.data + begin, out.data + end, out.data + begin,
                                 [&](float score) {

@@ -7,12 +7,12 @@
 #include "bindings/numpy.h"
 #include "core/context.h"
 #include "kernels/kernel_table.h"
+#include "masks/iou.h"
+#include "masks/overlap.h"
+#include "masks/small_regions.h"
 #include "models/sam3/memory_selection.h"
-#include "ops/mask_iou.h"
-#include "predictors/image/small_regions.h"
 #include "predictors/video/masklet_association.h"
 #include "predictors/video/masklet_hot_start.h"
-#include "predictors/video/masklet_overlap.h"
 #include "testing/register.h"
 
 // Rules by which objects that a text names are followed.

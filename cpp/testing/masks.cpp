@@ -8,7 +8,7 @@
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
 #include "kernels/kernel_table.h"
-#include "ops/components.h"
+#include "masks/components.h"
 #include "ops/resize.h"
 #include "ops/resize_pillow.h"
 #include "testing/register.h"

@@ -1,7 +1,7 @@
 #include "layers/position_encoding.h"
 #include "loading/loader.h"
 #include "loading/open.h"
-#include "loading/sam2_config.h"
+#include "loading/sam2/config.h"
 #include "models/sam2/image_encoder.h"
 #include "testing/layer.h"
 #include "testing/register.h"

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal import options as _options
-from sam_rlx._internal.arrays.checks import as_flag, as_items
+from sam_rlx._internal.arrays.checks import as_flag, as_texts, holds_texts
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
-from sam_rlx._internal.arrays.pixels import as_array
 from sam_rlx._internal.arrays.prompts import Marks, as_marks, clamped
 from sam_rlx._internal.files import embeddings as _embedding_file
 from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
@@ -328,12 +328,12 @@ class ConceptPredictor(ImageEmbeddings):
 
     def _as_ids(self, text: Any) -> tuple[NDArray[np.int64], tuple[Text, ...]]:
         """Return ids (N, L), and the texts as they were given."""
-        given = (text,) if isinstance(text, str) else text
-        texts = as_items("text", given) if isinstance(given, Sequence) else []
-        if texts and all(isinstance(each, str) for each in texts):
+        if holds_texts(text):
+            texts = as_texts("text", text)
             return self._tokenizer(texts), tuple(texts)
         ids = as_array("text", text)
-        if ids.dtype.kind not in "iu" or ids.ndim not in (1, 2) or ids.size == 0:
+        is_ids = ids.dtype.kind in "iu" and ids.ndim in (1, 2) and ids.size > 0
+        if not is_ids or ids.dtype.itemsize == 1:  # ids have more bits; letters have not
             raise InvalidArgumentError(
                 "text: expected a str, str in a sequence, or ids (L,) or (N, L) of int, found "
                 f"{type(text).__name__} of shape {np.shape(ids)} and dtype {ids.dtype}"

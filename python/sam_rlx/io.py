@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.arrays.checks import as_items
-from sam_rlx._internal.arrays.images import as_bools
+from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.files.results import write_arrays, write_document
 from sam_rlx._internal.files.targets import check_folder

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._internal.arrays.checks import as_integer, as_items
+from sam_rlx._internal.arrays.checks import as_integer, as_texts
 from sam_rlx._internal.public import public_names
-from sam_rlx.errors import InvalidArgumentError, TruncationWarning
+from sam_rlx.errors import TruncationWarning
 
 _MERGES = Path(__file__).with_name("assets") / "clip-merges.bin"
 
@@ -87,12 +87,7 @@ class Tokenizer:
         TruncationWarning
             A text was cut.
         """
-        given = [text] if isinstance(text, str) else text
-        texts = as_items("text", given) if isinstance(given, Sequence) else [given]
-        if not all(isinstance(each, str) for each in texts):
-            raise InvalidArgumentError(
-                f"text: expected a str or a sequence of str, found {_kind(text)}"
-            )
+        texts = as_texts("text", text)
         from sam_rlx._internal.text.cleaning import clean
 
         ids, lengths = _tokenizer()([clean(each) for each in texts], self._context_length)
@@ -105,12 +100,6 @@ class Tokenizer:
                     stacklevel=2,
                 )
         return ids
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return f"a {type(value).__name__} with {sorted({type(part).__name__ for part in value})}"
-    return type(value).__name__
 
 
 def _shortened(text: str) -> str:

@@ -22,8 +22,8 @@ from sam_rlx._internal.arrays.checks import (
     as_progress,
     as_text,
 )
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
-from sam_rlx._internal.arrays.pixels import as_array
 from sam_rlx._internal.arrays.prompts import as_marks, as_prompts
 from sam_rlx._internal.files import saved_arrays
 from sam_rlx._internal.files import sessions as files

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx._internal.arrays.axes import in_order
 from sam_rlx._internal.arrays.checks import MAX_NUMBERS, as_integer, as_items, as_number
-from sam_rlx._internal.arrays.images import as_bools, as_rgb
-from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.coordinates import as_coordinates
+from sam_rlx._internal.arrays.foreign import as_array, is_array
+from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.drawing import overlay as drawing
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.public import public_names
@@ -220,8 +223,8 @@ def _as_marks(
 
 def _as_pixels(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]:
     """Return points (N, 2) or boxes (N, 4)."""
-    array = as_array(name, values, MAX_NUMBERS)
-    if array.dtype.kind not in "biuf" or array.ndim == 0 or array.shape[-1] != width:
+    array = as_coordinates(name, values, width)
+    if array.ndim == 0 or array.shape[-1] != width:
         raise InvalidArgumentError(
             f"{name}: expected numbers of shape (N, {width}), found shape {array.shape} of "
             f"{array.dtype}"
@@ -249,10 +252,11 @@ def _as_labels(
 
 
 def _as_masks(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.bool_]]:
-    single = isinstance(masks, np.ndarray) and masks.ndim == 2
+    if is_array(masks):
+        masks = as_array("masks", in_order("masks", masks, others=1))
+        masks = [masks] if masks.ndim == 2 else masks
     layers = [
-        as_bools(f"masks[{index}]", mask)
-        for index, mask in enumerate([masks] if single else as_items("masks", masks))
+        as_bools(f"masks[{index}]", mask) for index, mask in enumerate(as_items("masks", masks))
     ]
     for index, mask in enumerate(layers):
         if mask.shape != hw:

@@ -197,8 +197,12 @@ def add_switches(tree: Path, faults: list[dict[str, Any]]) -> None:
         path.write_text("\n".join(lines) + "\n")
 
 
+# All passed; wrong usage; no test was collected. A crash has another status, too.
+NO_FAILURE = (0, 4, 5)
+
+
 def pytest(tree: Path, *arguments: str, **variables: str) -> int:
-    """Run pytest in a tree: its exit status."""
+    """Run pytest in a tree: its exit status, 1 where a test failed."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(
         command, cwd=tree, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, check=False
@@ -232,7 +236,7 @@ class Suite:
         for file in sorted(self.reached[fault], key=lambda file: self.seconds.get(file, 0)):
             left = [f"--deselect={test}" for test in self.failed if test.startswith(file)]
             options = (*self.options, "-x", "-n0", "--timeout=60", file, *left)
-            if pytest(tree, *options, SAM_RLX_FAULT=str(fault)) not in (0, 5):
+            if pytest(tree, *options, SAM_RLX_FAULT=str(fault)) not in NO_FAILURE:
                 return file
             if time.monotonic() - start > limit:
                 break
@@ -250,7 +254,8 @@ def first_run(tree: Path, work: Path, label: str, *options: str, processes: int)
     reached: dict[int, set[str]] = defaultdict(set)
     for line in log.read_text().splitlines():
         number, _, file = line.partition(" ")
-        reached[int(number)].add(file)
+        if (tree / file).is_file():  # not one that a test of the pytest plugin wrote
+            reached[int(number)].add(file)
     return Suite(options, reached, *measured(report))
 
 

@@ -121,7 +121,7 @@ def test_strided_images_and_masks() -> None:
     np.testing.assert_array_equal(
         flipped, viz.overlay(image[::-1].copy(), np.ascontiguousarray(mask[::-1]))
     )
-    counted = viz.overlay(image, mask.astype(np.uint8) * 7)
+    counted = viz.overlay(image, mask.astype(np.uint8) * 255)
     np.testing.assert_array_equal(counted, viz.overlay(image, mask))
 
 

@@ -14,7 +14,7 @@ namespace {
 
 // A mask given by the user as logits. Upstream: _use_mask_as_output.
 constexpr float kMaskScale = 20.0F, kMaskBias = -10.0F;
-constexpr std::int64_t kGrain = 1 << 14;
+constexpr std::int64_t kMaskGrain = 1 << 14;
 
 ConstView plane(ConstView map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 View plane(View map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
@@ -186,7 +186,7 @@ View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
   }
   const bool binarize = base.binarize_mask_from_pts_for_mem_enc && in.is_mask_from_pts;
   const float scale = base.sigmoid_scale_for_mem_enc, bias = base.sigmoid_bias_for_mem_enc;
-  parallel_for({ctx.num_threads, out.numel(), kGrain, kFunctionWork},
+  parallel_for({ctx.num_threads, out.numel(), kMaskGrain, kFunctionWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const float logit = out.data[i];

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/rle.h"
+#include "masks/rle.h"
 #include "predictors/image/image_transform.h"
 
 namespace sam_rlx {

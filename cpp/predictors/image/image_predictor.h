@@ -8,7 +8,7 @@
 #include "core/context.h"
 #include "core/in_use.h"
 #include "loading/model.h"
-#include "ops/mask.h"
+#include "masks/geometry.h"
 #include "predictors/image/image_state.h"
 #include "predictors/image/published_size.h"
 

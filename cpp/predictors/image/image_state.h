@@ -9,9 +9,9 @@
 #include "core/context.h"
 #include "core/image.h"
 #include "loading/model.h"
-#include "ops/mask.h"
+#include "masks/geometry.h"
+#include "masks/small_regions.h"
 #include "predictors/image/image_front_end.h"
-#include "predictors/image/small_regions.h"
 
 namespace sam_rlx {
 

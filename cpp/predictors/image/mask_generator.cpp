@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "ops/components.h"
-#include "ops/nms.h"
+#include "masks/components.h"
+#include "masks/nms.h"
 
 namespace sam_rlx {
 namespace {

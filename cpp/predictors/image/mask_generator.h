@@ -8,7 +8,7 @@
 #include "core/context.h"
 #include "core/image.h"
 #include "layers/fields.h"
-#include "ops/mask.h"
+#include "masks/geometry.h"
 #include "predictors/image/crops.h"
 
 namespace sam_rlx {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/parallel.h"
-#include "predictors/image/small_regions.h"
+#include "masks/small_regions.h"
 
 namespace sam_rlx {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/mask_iou.h"
+#include "masks/iou.h"
 #include "ops/resize.h"
 
 namespace sam_rlx {

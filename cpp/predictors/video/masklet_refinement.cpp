@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "predictors/image/small_regions.h"
+#include "masks/small_regions.h"
 #include "predictors/video/masklet_tracker.h"
 
 // Clicks on one of the objects that a text names. Upstream: sam3/model/sam3_video_inference.py,

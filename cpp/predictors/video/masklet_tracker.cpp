@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "masks/small_regions.h"
 #include "ops/elementwise.h"
 #include "ops/resize.h"
 #include "ops/scores.h"
-#include "predictors/image/small_regions.h"
 
 namespace sam_rlx {
 namespace {

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "layers/fields.h"
-#include "ops/rle.h"
+#include "masks/overlap.h"
+#include "masks/rle.h"
 #include "predictors/concept/concept_detector.h"
 #include "predictors/concept/concept_geometry.h"
 #include "predictors/concept/text_cache.h"
 #include "predictors/video/masklet_association.h"
 #include "predictors/video/masklet_hot_start.h"
-#include "predictors/video/masklet_overlap.h"
 #include "predictors/video/video_session.h"
 
 namespace sam_rlx {

@@ -3,11 +3,11 @@
 #include <set>
 #include <utility>
 
+#include "masks/overlap.h"
 #include "models/sam3/memory_selection.h"
 #include "ops/elementwise.h"
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
-#include "predictors/video/video_masks.h"
 #include "predictors/video/video_session.h"
 
 // Objects that run as one batch. Upstream: sam3/model/sam3_tracking_predictor.py,

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "masks/overlap.h"
 #include "ops/elementwise.h"
-#include "predictors/video/video_masks.h"
 #include "predictors/video/video_session.h"
 
 // What texts do with their objects. Upstream: sam3/model/sam3_video_base.py, Sam3VideoBase.

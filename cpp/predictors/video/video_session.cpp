@@ -7,10 +7,10 @@
 
 #include "core/error.h"
 #include "layers/position_encoding.h"
-#include "ops/mask.h"
+#include "masks/geometry.h"
+#include "masks/overlap.h"
+#include "masks/small_regions.h"
 #include "predictors/image/image_predictor.h"
-#include "predictors/image/small_regions.h"
-#include "predictors/video/video_masks.h"
 
 namespace sam_rlx {
 namespace {

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "core/error.h"
+#include "masks/overlap.h"
+#include "masks/small_regions.h"
 #include "models/sam3/memory_selection.h"
 #include "ops/elementwise.h"
 #include "ops/resize_antialias.h"
-#include "predictors/image/small_regions.h"
-#include "predictors/video/video_masks.h"
 #include "predictors/video/video_session.h"
 
 namespace sam_rlx {

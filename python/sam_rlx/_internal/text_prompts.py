@@ -35,8 +35,8 @@ def checked_options(options: Mapping[str, Any], streaming: bool) -> dict[str, An
 
 def as_texts(text: str | Sequence[str] | None) -> list[str | None]:
     """Return texts as a list; None stands for examples alone."""
-    if text is None or isinstance(text, str):
-        return [text]
+    if text is None:
+        return [None]
     texts = checks.as_texts("text", text)
     if not texts:
         raise InvalidArgumentError(

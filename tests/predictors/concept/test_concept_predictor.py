@@ -260,7 +260,7 @@ def test_long_texts_are_cut(predictor: sam_rlx.ConceptPredictor) -> None:
 REFUSED = {
     "no prompt": ({}, "expected text, boxes or point_coords"),
     "no text": ({"text": []}, "text: expected"),
-    "no word": ({"text": ["cat", 3]}, "text: expected"),
+    "no word": ({"text": ["cat", 3]}, r"text\[1\]: expected a text"),
     "a number": ({"text": 1.5}, "text: expected"),
     "ids of float": ({"text": [[1.0, 2.0]]}, "text: expected"),
     "an id that there is not": ({"text": [49406, 49408, 49407]}, "found 49408"),

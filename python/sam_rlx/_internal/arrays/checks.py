@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.foreign import as_array, described, has, unwrapped
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
@@ -39,7 +39,8 @@ def as_flag(name: str, value: Any) -> bool:
 
 
 def as_text(name: str, value: Any) -> str:
-    """Return a str that can be written as UTF-8."""
+    """Return a str that can be written as UTF-8, also of a cell of an Arrow table."""
+    value = unwrapped(value)
     if isinstance(value, str):
         try:
             value.encode()
@@ -47,7 +48,33 @@ def as_text(name: str, value: Any) -> str:
             pass
         else:
             return str(value)
-    raise InvalidArgumentError(f"{name}: expected a text, found {shown(value)}")
+    way_out = "; bytes(it).decode() makes a text of letters" if _is_bytes(value) else ""
+    raise InvalidArgumentError(f"{name}: expected a text, found {shown(value)}{way_out}")
+
+
+def _is_bytes(value: Any) -> bool:
+    """Tell whether an object is a buffer of single bytes, and no array: letters, as it seems."""
+    if isinstance(value, (bytes, bytearray)):
+        return True
+    try:
+        view = memoryview(value)
+    except (TypeError, ValueError):  # no buffer, or one of another library's numbers
+        return False
+    return view.itemsize == 1 and view.ndim == 1 and not isinstance(value, np.ndarray)
+
+
+def holds_texts(values: Any) -> bool:
+    """Tell whether something is a text, or a sequence or column of texts: of str or of bytes."""
+    values = unwrapped(values)
+    if isinstance(values, str) or _is_bytes(values):
+        return True
+    if not has(values, "__len__") or isinstance(values, Mapping) or has(values, "columns"):
+        return False
+    try:
+        first = unwrapped(next(iter(values))) if len(values) else None
+    except Exception:  # of the caller's object; what reads it next tells it
+        return False
+    return isinstance(first, str) or _is_bytes(first)
 
 
 def as_optional_text(name: str, value: _Text | None) -> _Text | None:
@@ -72,15 +99,20 @@ def as_items(name: str, values: Any, most: int = _MAX_ITEMS) -> list[Any]:
         raise InvalidArgumentError(f"{name}: expected an iterable, found {found}") from error
     count = len(values) if isinstance(values, np.ndarray) else 0
     items = first if count > most else [*first, *islice(entries, most)]
+    items = [unwrapped(item) for item in items]
     if max(count, len(items)) > most:
         raise InvalidArgumentError(f"{name}: expected at most {most} entries, found more")
     return items
 
 
 def as_texts(name: str, values: Any) -> list[str]:
-    """Return the entries of a sequence of texts; one text alone is one entry."""
-    if isinstance(values, str):
+    """Return the entries of a sequence or column of texts; one text alone is one entry."""
+    values = unwrapped(values)
+    if isinstance(values, str) or _is_bytes(values):
         return [as_text(name, values)]
+    if isinstance(values, Mapping) or has(values, "columns"):
+        found = type(values).__name__
+        raise InvalidArgumentError(f"{name}: expected texts, found {found}: give one column of it")
     return [as_text(f"{name}[{index}]", one) for index, one in enumerate(as_items(name, values))]
 
 
@@ -105,6 +137,7 @@ def as_name(name: str, value: Any) -> Hashable:
 
 def as_path_text(name: str, value: Any) -> str:
     """Return the path that a user gives, as it is; `InvalidArgumentError` if it can be none."""
+    value = unwrapped(value)
     if not isinstance(value, (str, os.PathLike)):
         found = type(value).__name__
         raise InvalidArgumentError(f"{name}: expected str or path, found {found}")
@@ -155,7 +188,7 @@ def as_numbers(name: str, values: ArrayLike) -> NDArray[Any]:
     """Return an array of ints or floats."""
     array = as_array(name, values, MAX_NUMBERS)
     if array.dtype.kind not in "iuf":
-        raise InvalidArgumentError(f"{name}: expected numbers, found dtype {array.dtype}")
+        raise InvalidArgumentError(f"{name}: expected numbers, found {described(array)}")
     return array
 
 

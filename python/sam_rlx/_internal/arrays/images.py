@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._core import MAX_IMAGE_PIXELS
+from sam_rlx._internal.arrays.axes import in_order
 from sam_rlx._internal.arrays.checks import as_integer, as_items
+from sam_rlx._internal.arrays.foreign import as_array, has, is_array, refuse_other_library
 from sam_rlx._internal.arrays.pages import warn_of_pages
-from sam_rlx._internal.arrays.pixels import IMAGE, as_array, from_mode_i, from_pil, to_uint8
+from sam_rlx._internal.arrays.pil import is_pil, read_pil
+from sam_rlx._internal.arrays.pixels import IMAGE, to_uint8
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
@@ -26,7 +29,7 @@ def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArra
         uint8; uint16 (divided by 257); or float in [0, 1] (times 255, rounded). Grey (H, W),
         channels last (H, W, 1|3|4) or channels first (1|3|4, H, W); if both orders fit, channels
         last wins. Any strides. The fourth channel (alpha) is dropped, not blended. Other array
-        types take part through ``__array__``, and tensors of PyTorch without their gradients.
+        types take part as `foreign.as_array` reads them.
     stretch : bool or (low, high)
         For other ranges: as for `io.read_image`.
 
@@ -46,21 +49,27 @@ def as_rgb(image: Any, *, stretch: bool | tuple[float, float] = False) -> NDArra
         Less than a tenth of the range of uint16 or float is used, or a PIL image has several
         pages of which none was chosen.
     """
-    if type(image).__module__.partition(".")[0] == "PIL" and hasattr(image, "convert"):
+    if is_pil(image):
         warn_of_pages(image)
-        mode, image = image.mode, from_pil(image)
-        if mode == "I" and stretch is False:
-            image = from_mode_i(image)
-    elif isinstance(image, np.ndarray) or hasattr(image, "__array__"):
-        image = as_array("image", image)
+        pixels = read_pil(image, stretch)
+    elif is_array(image):
+        array = as_array("image", in_order("image", image))
+        pixels = to_uint8(_channels_last(array)[:, :, :3], stretch)
     else:
-        reads = isinstance(image, (str, bytes, os.PathLike)) or hasattr(image, "read")
-        hint = "; io.read_image reads files" if reads else ""
-        raise InvalidArgumentError(f"image: expected {IMAGE}, found {type(image).__name__}{hint}")
-    pixels = to_uint8(_channels_last(image)[:, :, :3], stretch)
+        if not isinstance(image, (str, bytes, list, tuple)):
+            refuse_other_library("image", image)
+        raise InvalidArgumentError(f"image: expected {IMAGE}, found {_other(image)}")
     if pixels.shape[2] == 1:
         pixels = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
     return np.ascontiguousarray(pixels)
+
+
+def _other(image: Any) -> str:
+    """Say what is no image, and what helps."""
+    found = type(image).__name__
+    if isinstance(image, (str, bytes, os.PathLike)) or has(image, "read"):
+        return f"{found}; io.read_image reads files"
+    return found
 
 
 def as_images(images: Sequence[Any]) -> list[NDArray[np.uint8]]:
@@ -98,14 +107,3 @@ def as_hw(name: str, hw: Any) -> tuple[int, int]:
             f"{name}: expected at most {MAX_IMAGE_PIXELS} pixels, found {height} x {width}"
         )
     return height, width
-
-
-def as_bools(name: str, mask: Any) -> NDArray[np.bool_]:
-    """Return a mask (H, W) of bools or numbers as bool: true where it is not 0."""
-    array = as_array(name, mask)
-    largest = max(array.shape, default=0)
-    if array.ndim != 2 or array.dtype.kind not in "biuf" or largest > MAX_IMAGE_PIXELS:
-        raise InvalidArgumentError(
-            f"{name}: expected an array (H, W) of bool, found shape {array.shape} of {array.dtype}"
-        )
-    return np.ascontiguousarray(array if array.dtype == np.bool_ else array != 0)

@@ -2,60 +2,29 @@
 
 import math
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.arrays.foreign import described
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 IMAGE = (
     "a uint8, uint16 or [0, 1] float image (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
 )
-_WAY_OUT = "io.read_image(file, stretch=True) maps the values that are used to 0 to 255"
+_OF_FILES = (
+    "stretch=True maps the values that are used to 0 to 255, stretch=(low, high) a known range"
+)
 _USED_SHARE = 0.1  # an image that uses less of the range is nearly black or flat
 _MAX_UINT16 = 65535
 # How far a float may lie beyond [0, 1]: a quarter of a step of 8 bits, which changes no pixel.
 _ROUNDING = 1e-3
-_MAX_VALUES = 1 << 32  # those of the largest image
-
-
-def as_array(name: str, values: Any, most: int = _MAX_VALUES) -> NDArray[Any]:
-    """Return what other libraries hold as a NumPy array: also tensors with gradients, or bfloat16.
-
-    Raises
-    ------
-    InvalidArgumentError
-        The library does not give its values to NumPy, there are more than `most`, or some are
-        masked.
-    """
-    if isinstance(values, np.ndarray):
-        array = values
-    else:
-        try:
-            if hasattr(values, "detach"):  # a tensor of PyTorch
-                values = values.detach().cpu()
-                if str(values.dtype) == "torch.bfloat16":
-                    values = values.float()
-            array = np.asarray(values)
-        except MemoryError:
-            raise
-        except Exception as error:  # of the other library, or of an object that only looks so
-            raise InvalidArgumentError(
-                f"{name}: expected an array that NumPy can read, found {type(values).__name__}: "
-                f"{error}"
-            ) from error
-    if array.size > most:  # of one value that is repeated, such an array takes no memory
-        raise InvalidArgumentError(
-            f"{name}: expected at most {most} values, found shape {array.shape}"
-        )
-    if isinstance(array, np.ma.MaskedArray):
-        if np.ma.is_masked(array):
-            raise InvalidArgumentError(
-                f"{name}: expected values that are all there, found a masked array"
-            )
-        array = array.data
-    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+_BLOCK = 1 << 16  # values that are converted at once
+_ROWS = 64  # of a PIL image that are copied at once
+_SAMPLE = 1 << 18  # pixels of which the used range is told
+_OUTLIERS = 10_000  # one value of so many at either end may be a hot pixel
 
 
 def from_pil(image: Any) -> NDArray[Any]:
@@ -66,26 +35,43 @@ def from_pil(image: Any) -> NDArray[Any]:
     between = {"La": "LA"}.get(image.mode)
     if image.mode == "P" and isinstance(image.info.get("transparency"), bytes):
         between = "RGBA"
+    image.load()  # which may turn it
+    rgb = np.empty((image.height, image.width, 3), np.uint8)
     try:
-        return np.asarray((image.convert(between) if between else image).convert("RGB"))
+        for top in range(0, image.height, _ROWS):
+            rows = image.crop((0, top, image.width, min(top + _ROWS, image.height)))
+            rows = rows.convert(between) if between else rows
+            rgb[top : top + _ROWS] = np.asarray(rows if rows.mode == "RGB" else rows.convert("RGB"))
     except ValueError as error:
         way_out = "; PIL.ImageCms converts it" if image.mode == "LAB" else ""
         raise InvalidArgumentError(
             f"image: expected a PIL image that can become RGB, found mode {image.mode!r}{way_out}"
         ) from error
+    return rgb
 
 
-def to_uint8(image: NDArray[Any], stretch: Any = False) -> NDArray[np.uint8]:
+def to_uint8(
+    image: NDArray[Any],
+    stretch: Any = False,
+    *,
+    is_file: bool = False,
+    no_data: float | None = None,
+) -> NDArray[np.uint8]:
     """Bring values to 0 to 255.
 
     Parameters
     ----------
-    image : ndarray
+    image : ndarray (H, W, C)
         uint8, which stays; uint16 (divided by 257); float in [0, 1] (times 255), or beyond it by
         rounding, up to 0.001. With `stretch` any numbers.
     stretch : bool or (low, high)
         True: the lowest and highest finite value become 0 and 255. A pair: these do, and what is
         beyond is clipped. NaN becomes 0.
+    is_file : bool
+        Whether the caller can give `stretch`, which errors then tell.
+    no_data : float, optional
+        What says that nothing is known of a pixel: it takes no part in ranges, and becomes 0 where
+        `stretch` is given or values are floats.
 
     Raises
     ------
@@ -97,36 +83,88 @@ def to_uint8(image: NDArray[Any], stretch: Any = False) -> NDArray[np.uint8]:
     MediaWarning
         Less than a tenth of the range of uint16 or of [0, 1] is used.
     """
+    absent = None if no_data is None else _absent(image, no_data)
     if stretch is not False:
-        return _stretched(image, stretch)
+        return _stretched(image, stretch, absent)
     if image.dtype == np.uint8:
         pixels: NDArray[np.uint8] = image
         return pixels
+    known = image if absent is None else image[~absent]
     if image.dtype.kind == "u" and image.dtype.itemsize == 2:
-        _warn_of_small_range(image, _MAX_UINT16, image.dtype.name)
-        return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
+        _warn_of_small_range(image, absent, _MAX_UINT16, is_file)
+        return _of_uint16(image)
     if image.dtype.kind != "f":
-        found = f"dtype {image.dtype}"
+        found = described(image)
         if image.dtype.kind in "iu":
-            found = f"{found} with values {image.min()} to {image.max()}; {_WAY_OUT}"
+            found += f" with values {image.min()} to {image.max()}; {_way_out(known, is_file)}"
         raise InvalidArgumentError(f"image: expected {IMAGE}, found {found}")
-    low, high = image.min(), image.max()
+    low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
     if not (low >= -_ROUNDING and high <= 1.0 + _ROUNDING):
         raise InvalidArgumentError(
-            f"image: expected float values in [0, 1], found {_range(image)}; {_WAY_OUT}"
+            f"image: expected float values in [0, 1], found {_range(known)}; "
+            f"{_way_out(known, is_file)}"
         )
-    _warn_of_small_range(image, 1.0, "float")
-    scaled: NDArray[np.float32] = image.astype(np.float32) * np.float32(255.0)
-    whole: NDArray[np.float32] = np.rint(scaled)
-    return whole.clip(0.0, 255.0).astype(np.uint8)
+    _warn_of_small_range(image, absent, 1.0, is_file)
+    return _of_floats(image, absent)
 
 
-def from_mode_i(image: NDArray[Any]) -> NDArray[Any]:
+def _blocks(image: NDArray[Any]) -> Iterator[slice]:
+    """Return the blocks of rows of an image, so small that temporary arrays stay in caches."""
+    rows = max(1, _BLOCK // image[0].size)
+    return (slice(top, top + rows) for top in range(0, len(image), rows))
+
+
+def _of_uint16(image: NDArray[Any]) -> NDArray[np.uint8]:
+    pixels = np.empty(image.shape, np.uint8)
+    for rows in _blocks(image):
+        # The nearest of v / 257, without a division: equal for all of 0 to 65535.
+        values = image[rows].astype(np.uint32)
+        values *= np.uint32(255)
+        values += np.uint32(32895)
+        values >>= np.uint32(16)
+        pixels[rows] = values
+    return pixels
+
+
+def _of_floats(image: NDArray[Any], absent: NDArray[np.bool_] | None) -> NDArray[np.uint8]:
+    pixels = np.empty(image.shape, np.uint8)
+    for rows in _blocks(image):
+        values = image[rows].astype(np.float32)
+        if absent is not None:
+            values[absent[rows]] = 0.0
+        values *= np.float32(255.0)
+        np.rint(values, out=values)
+        pixels[rows] = np.clip(values, 0.0, 255.0, out=values)
+    return pixels
+
+
+def _absent(image: NDArray[Any], no_data: float) -> NDArray[np.bool_]:
+    """Return the pixels (H, W) of which no channel is known."""
+    found = np.isnan(image) if math.isnan(no_data) else np.equal(image, no_data)
+    return np.asarray(np.all(found, axis=2))
+
+
+def _way_out(image: NDArray[Any], is_file: bool) -> str:
+    """Return the line that brings values to a range that is taken."""
+    if is_file:
+        return _OF_FILES
+    if not np.isfinite(image).all():
+        return "numpy.nan_to_num(image) puts numbers there"
+    low, high = image.min(), image.max()
+    if image.dtype.kind in "iu" and low >= 0 and high <= 255:
+        return "image.astype(numpy.uint8) if these are 8 bits"
+    return (
+        f"numpy.interp(image, ({_text(low)}, {_text(high)}), (0, 1)) brings them to [0, 1], as any "
+        "two limits do"
+    )
+
+
+def from_mode_i(image: NDArray[Any], is_file: bool = False) -> NDArray[Any]:
     """Return values of PIL's 32-bit mode as uint16, which is what most such files hold."""
     if image.size and (image.min() < 0 or image.max() > _MAX_UINT16):
         raise InvalidArgumentError(
             f"image: expected values 0 to {_MAX_UINT16} in a PIL image of mode 'I', found "
-            f"{image.min()} to {image.max()}; {_WAY_OUT}"
+            f"{image.min()} to {image.max()}; {_way_out(image, is_file)}"
         )
     return image.astype(np.uint16)
 
@@ -147,32 +185,61 @@ def _range(image: NDArray[Any]) -> str:
     return f"{lost} of {image.size} values that are NaN or infinity beside {text}" if lost else text
 
 
-def _warn_of_small_range(image: NDArray[Any], full: float, kind: str) -> None:
-    low, high = image.min(), image.max()
-    if 0.0 < float(high) - float(low) < _USED_SHARE * full:
+def _warn_of_small_range(
+    image: NDArray[Any], absent: NDArray[np.bool_] | None, full: float, is_file: bool
+) -> None:
+    step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _SAMPLE))
+    sample = image[::step, ::step]
+    sample = sample.ravel() if absent is None else sample[~absent[::step, ::step]].ravel()
+    if not sample.size or sample.min() == sample.max():
+        return
+    outliers = sample.size // _OUTLIERS or int(sample.size >= _OUTLIERS // 10)
+    whole = (0, sample.size - 1)
+    for ends in (whole, (outliers, sample.size - 1 - outliers)):
+        low, high = np.partition(sample, ends)[list(ends)]
+        if float(high) - float(low) >= _USED_SHARE * full:
+            continue
+        kind = image.dtype.name if full > 1 else "float"
+        most = "those of this image" if ends == whole else "nearly all of this image"
         warnings.warn(
-            f"image: {kind} values are read as 0 to {_text(full)}, and those of this image, "
-            f"{_text(low)} to {_text(high)}, are less than a tenth of it; {_WAY_OUT}",
+            f"image: {kind} values are read as 0 to {_text(full)}, and {most}, {_text(low)} to "
+            f"{_text(high)}, are less than a tenth of it; {_way_out(sample, is_file)}",
             MediaWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
+        return
 
 
-def _stretched(image: NDArray[Any], stretch: Any) -> NDArray[np.uint8]:
+def _stretched(
+    image: NDArray[Any], stretch: Any, absent: NDArray[np.bool_] | None
+) -> NDArray[np.uint8]:
     if image.dtype.kind not in "biuf":
-        raise InvalidArgumentError(f"image: expected numbers, found dtype {image.dtype}")
-    values = image.astype(np.float64)
-    if stretch is True:
+        raise InvalidArgumentError(f"image: expected numbers, found {described(image)}")
+    low, high = _extremes(image, absent) if stretch is True else _limits(stretch)
+    pixels = np.empty(image.shape, np.uint8)
+    for rows in _blocks(image):
+        values = image[rows].astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            shares = np.clip((values - low) / (high - low), 0.0, 1.0)
+        shares = np.nan_to_num(shares, copy=False, nan=0.0)
+        if absent is not None:
+            shares[absent[rows]] = 0.0
+        pixels[rows] = np.rint(255.0 * shares)
+    return pixels
+
+
+def _extremes(image: NDArray[Any], absent: NDArray[np.bool_] | None) -> tuple[float, float]:
+    """Return the lowest and the highest finite value."""
+    low, high = math.inf, -math.inf
+    for rows in _blocks(image):
+        values = image[rows] if absent is None else image[rows][~absent[rows]]
+        values = values.astype(np.float64)
         finite = values[np.isfinite(values)]
-        if not finite.size:
-            raise InvalidArgumentError(f"image: expected numbers, found {_range(values)}")
-        low, high = float(finite.min()), float(finite.max())
-        high = high if high > low else math.nextafter(low, math.inf)
-    else:
-        low, high = _limits(stretch)
-    with np.errstate(invalid="ignore"):
-        shares = np.clip((values - low) / (high - low), 0.0, 1.0)
-    return np.rint(255.0 * np.nan_to_num(shares, nan=0.0)).astype(np.uint8)
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    if low > high:
+        raise InvalidArgumentError(f"image: expected numbers, found {_range(image)}")
+    return low, high if high > low else math.nextafter(low, math.inf)
 
 
 def _limits(stretch: Any) -> tuple[float, float]:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx._internal.arrays.checks import MAX_NUMBERS, as_numbers
-from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.coordinates import as_coordinates
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx.errors import InvalidArgumentError
 
 # Pixels from the corner of an image: beyond it float32 overflows in the encoding of positions.
@@ -93,8 +94,8 @@ def _coordinates(
 ) -> NDArray[np.float64] | None:
     if values is None:
         return None
-    array = as_numbers(name, values)
     width = 2 if name == "point_coords" else 4
+    array = as_coordinates(name, values, width)
     if array.shape == (0,):  # an empty list
         array = array.reshape(0, width)
     if array.ndim not in (rank, rank + 1) or array.shape[-1] != width:
@@ -177,7 +178,7 @@ def as_marks(
         if labels is not None:
             raise InvalidArgumentError(f"{name}: expected an array beside {label_name}, found None")
         return None
-    array = as_numbers(name, values).astype(np.float64)
+    array = as_coordinates(name, values, width).astype(np.float64)
     array = array[None] if array.ndim == 1 and array.size else array
     if array.ndim != 2 or array.shape[1] != width or len(array) == 0:
         raise InvalidArgumentError(

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_hw
-from sam_rlx._internal.arrays.pixels import as_array
 from sam_rlx._internal.files import saved_arrays
 from sam_rlx._internal.files.saved_arrays import Field
 from sam_rlx.errors import CheckpointError, InvalidArgumentError

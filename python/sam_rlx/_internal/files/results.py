@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sam_rlx._internal.arrays.pixels import as_array
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.files.atomic import as_path, atomic_write
 from sam_rlx._internal.files.marks import mark_npz
 from sam_rlx._internal.files.targets import check_target

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.arrays.checks import as_frame_index, as_path_text
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
-from sam_rlx._internal.arrays.pixels import as_array
 from sam_rlx._internal.files import hints
 from sam_rlx._internal.media.clip_frames import ClipFrames
 from sam_rlx._internal.media.frame_source import EndOfFrames, FrameKind, FrameSource, numbered

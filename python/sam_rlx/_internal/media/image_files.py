@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -13,8 +12,9 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._internal.arrays.images import as_hw, as_rgb
+from sam_rlx._internal.arrays.images import as_hw
 from sam_rlx._internal.arrays.pages import choose_page
+from sam_rlx._internal.arrays.pil import read_pil, upright
 from sam_rlx._internal.files import hints
 from sam_rlx._internal.files.atomic import as_path
 from sam_rlx._internal.packages import optional
@@ -28,16 +28,56 @@ ImageFile: TypeAlias = str | os.PathLike[str] | Any
 _FORMATS = frozenset(
     (
         *("PNG", "JPEG", "MPO", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM"),
-        *("HEIF", "JXL", "PSD", "TGA", "ICO", "CUR", "ICNS", "DDS", "FITS", "QOI", "SGI", "PCX"),
+        *("HEIF", "JXL", "PSD", "TGA", "ICO", "CUR", "ICNS", "DDS", "QOI", "SGI", "PCX"),
         *("DCX", "SUN", "IM", "MSP", "XBM", "XPM", "BLP", "FTEX", "FLI", "PIXAR", "SPIDER", "GBR"),
     )
 )
 _PILLOWS = "PIL."
-_SAMPLE_FORMAT = 339  # 2: signed integers
-# The code stream of JPEG 2000: its two first markers, and where the bits of a value are from there.
-_CODE_STREAM = b"\xff\x4f\xff\x51"
-_BITS_AT = 42
-_HEADERS = 1 << 16  # bytes in which the code stream begins
+_GIVE = "give the array, scaled to 0 to 1"
+
+
+def _starts(*signatures: bytes, at: int = 0) -> Callable[[bytes], bool]:
+    return lambda start: start[at:].startswith(signatures)
+
+
+# What else people have, by first bytes, and what reads it.
+_OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
+    (
+        _starts(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"),
+        "a TIFF file; the package tifffile reads more of them: give the array",
+    ),
+    (
+        _starts(b"ftypheic", b"ftypheix", b"ftypheim", b"ftypheis", b"ftypmif1", at=4),
+        "a HEIC file, as phones write them; in Python pillow_heif.register_heif_opener() of the "
+        "package pillow-heif lets Pillow read it, or convert it to JPEG",
+    ),
+    (
+        _starts(b"\xff\x0a", b"\0\0\0\x0cJXL "),
+        "a JPEG XL file; in Python import pillow_jxl of the package pillow-jxl-plugin lets Pillow "
+        "read it, or convert it to PNG",
+    ),
+    (
+        _starts(b"#?RADIANCE", b"#?RGBE", b"\x76\x2f\x31\x01", b"PF\n"),
+        "an image of high dynamic range; scale it to 0 to 1, and give the array",
+    ),
+    (
+        _starts(b"SIMPLE  ="),
+        f"a FITS file: astropy.io.fits.getdata(file)[::-1] reads it, {_GIVE}",
+    ),
+    (_starts(b"\x93NUMPY"), f"an array of NumPy: numpy.load(file) reads it, {_GIVE}"),
+    (
+        _starts(b"DICM", at=128),
+        f"a DICOM file: pydicom.dcmread(file).pixel_array reads it, {_GIVE}",
+    ),
+    (
+        _starts(b"n+1\0", b"ni1\0", at=344),
+        f"a NIfTI volume: nibabel.load(file).get_fdata() reads it; of one slice {_GIVE}",
+    ),
+    (_starts(b"NRRD000"), f"an NRRD file: nrrd.read(file)[0] of pynrrd reads it; {_GIVE}"),
+    (_starts(b"\x89HDF\r\n"), f"an HDF5 file: the package h5py reads it; {_GIVE}"),
+    (_starts(b"%PDF-"), "a PDF document: convert its page to PNG"),
+    (_starts(b"\x1f\x8b", b"PK\x03\x04"), "an archive: unpack it, and give the image"),
+)
 
 
 def pillow(module: str) -> Any:
@@ -67,8 +107,9 @@ def read_image(
         and highest value become 0 and 255. A pair: these values do, and what is beyond is clipped.
         NaN becomes 0.
     page : int, optional
-        Which page of a TIFF stack or of an animation, from 0. Default: the first one, with a
-        warning if there are more.
+        Which page of a TIFF stack or of an animation, from 0; reduced copies do not count. Default:
+        the first one (of HEIF the primary one, of an animated PNG its still image), with a warning
+        that says which if there are more.
 
     Returns
     -------
@@ -88,27 +129,17 @@ def read_image(
     MediaWarning
         There are several pages, or less than a tenth of the range is used.
     """
-    ops = pillow("ImageOps")
     with open_image(path) as image:
         choose_page(image, page, name_of(path))
-        shallow, signed = _loses_bits(image), _is_signed(image)
-        if shallow and stretch is not False:
-            raise InvalidArgumentError(
-                "image: expected 8 bits a colour with stretch, found 16, of which Pillow reads 8: "
-                "read the file with another package (tifffile), and give the array"
-            )
-        upright = ops.exif_transpose(image)
-        values = np.asarray(upright).view(np.int8) if signed else upright
-        pixels = as_rgb(values, stretch=stretch)
-    if shallow and int(pixels.max()) - int(pixels.min()) < 26:
-        warnings.warn(
-            f"{name_of(path)}: 16-bit colours are read as 0 to 65535, and those of this image are "
-            "less than a tenth of it: read the file with another package (tifffile), scale it, and "
-            "give the array",
-            MediaWarning,
-            stacklevel=2,
-        )
-    return pixels
+        return as_upright_rgb(image, stretch)
+
+
+def as_upright_rgb(image: Any, stretch: bool | tuple[float, float] = False) -> NDArray[np.uint8]:
+    """Return the open page of an image file as RGB (H, W, 3), turned as its orientation says."""
+    pixels = upright(image, read_pil(image, stretch, is_file=True))
+    if pixels.shape[2] == 1:
+        pixels = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
+    return np.ascontiguousarray(pixels)
 
 
 def name_of(source: ImageFile) -> str:
@@ -184,38 +215,4 @@ def _hint(file: Any) -> str:
         return ": PostScript is a program, which is not run; convert it to PNG"
     if odd := hints.odd_file(start):
         return f": {odd}"
-    if start[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
-        return ": a TIFF file; the package tifffile reads more of them: give the array"
-    if start[4:8] == b"ftyp" and start[8:12] in (b"heic", b"heix", b"heim", b"heis", b"mif1"):
-        return (
-            ": a HEIC file, as phones write them; in Python pillow_heif.register_heif_opener() of "
-            "the package pillow-heif lets Pillow read it, or convert it to JPEG"
-        )
-    if start.startswith((b"#?RADIANCE", b"#?RGBE", b"\x76\x2f\x31\x01", b"PF\n")):
-        return ": an image of high dynamic range; scale it to 0 to 1, and give the array"
-    return ""
-
-
-def _is_signed(image: Any) -> bool:
-    """Tell whether a TIFF file has 8 bits with a sign, which Pillow takes for bytes."""
-    tags = getattr(image, "tag_v2", {})
-    return image.mode == "L" and tags.get(_SAMPLE_FORMAT) in (2, (2,))
-
-
-def _loses_bits(image: Any) -> bool:
-    """Tell whether Pillow keeps only the upper 8 of 16 bits: it has no such colour mode."""
-    if image.mode not in ("RGB", "RGBA", "RGBX", "CMYK", "LA"):
-        return False
-    if image.format == "JPEG2000":
-        return _bits_of_jpeg_2000(image.fp) > 8
-    return any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
-
-
-def _bits_of_jpeg_2000(file: Any) -> int:
-    """Return the bits of the values of a JPEG 2000 file; 8 if it does not say."""
-    position = file.tell()
-    file.seek(0)
-    head = file.read(_HEADERS)
-    file.seek(position)
-    at = head.find(_CODE_STREAM) + _BITS_AT
-    return (head[at] & 0x7F) + 1 if _BITS_AT <= at < len(head) else 8
+    return next((f": {words}" for begins, words in _OTHERS if begins(start)), "")

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.arrays.checks import as_frame_index
-from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.pages import full_pages
 from sam_rlx._internal.files.inputs import unique_names
 from sam_rlx._internal.files.suffixes import images_of
 from sam_rlx._internal.media.frame_source import FrameKind, numbered
-from sam_rlx._internal.media.image_files import open_image, pillow, read_image
+from sam_rlx._internal.media.image_files import as_upright_rgb, open_image, read_image
 from sam_rlx.errors import InvalidArgumentError
 
 _SAME_KIND = {".jpeg": ".jpg", ".jpe": ".jpg", ".jfif": ".jpg", ".tiff": ".tif"}
@@ -97,7 +96,7 @@ class PageFrames:
         image, self._image = self._image, None
         with self._opened.pop_all() as opened:
             image.seek(page)
-            pixels = as_rgb(pillow("ImageOps").exif_transpose(image))
+            pixels = as_upright_rgb(image)
             self._opened = opened.pop_all()
         self._image = image
         return pixels

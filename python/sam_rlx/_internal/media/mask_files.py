@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.arrays.pages import choose_page
-from sam_rlx._internal.media.image_files import ImageFile, name_of, open_image, pillow
+from sam_rlx._internal.arrays.pil import upright
+from sam_rlx._internal.arrays.stored import Storage, storage_of
+from sam_rlx._internal.media.image_files import ImageFile, name_of, open_image
 from sam_rlx.errors import InvalidArgumentError
 
 _HALF = 128
@@ -63,15 +65,8 @@ def read_mask(
     """
     if label is not None and threshold is not None:
         raise InvalidArgumentError("label: expected it without threshold, found both")
-    with _upright(path, page) as (image, is_lossy):
-        if label is not None:
-            return _of_label(image, label)
-        if threshold is not None:
-            return np.ascontiguousarray(_brightness(image) >= threshold)
-        alpha = _alpha(image)
-        if alpha is not None:
-            return _cut_out(image, alpha)
-        return _bright(image) if is_lossy else _drawn(image)
+    with _opened(path, page) as file:
+        return np.ascontiguousarray(upright(file.image, _mask(file, label, threshold)))
 
 
 def read_labels(path: ImageFile) -> tuple[NDArray[Any], dict[Any, Any]]:
@@ -85,25 +80,73 @@ def read_labels(path: ImageFile) -> tuple[NDArray[Any], dict[Any, Any]]:
     info : dict
         What Pillow tells of the file besides.
     """
-    with _upright(path, None) as (image, is_lossy):
-        alpha = _alpha(image)
-        if alpha is not None:
-            return _cut_out(image, alpha).astype(np.uint8), image.info
-        if is_lossy:
-            return _bright(image).astype(np.uint8), image.info
-        labels, found = _distinct(image)
-        return np.where(labels == _background(image, found), 0, labels), image.info
+    with _opened(path, None) as file:
+        return upright(file.image, _all_labels(file)), file.image.info
+
+
+class _File(NamedTuple):
+    """An image file whose page is chosen and loaded."""
+
+    image: Any
+    storage: Storage
+    is_lossy: bool
+
+    @property
+    def is_colour(self) -> bool:
+        mode = self.image.mode
+        return mode not in ("1", "L", "P", "F", "LA", "PA", "La") and mode[0] != "I"
+
+    def labels(self) -> NDArray[Any]:
+        """Return stored values: (H, W), or colours packed in one number each."""
+        mode = self.image.mode
+        if mode in ("LA", "PA", "La"):
+            return np.asarray(self.image)[:, :, 0]
+        if not self.is_colour:
+            return self.storage.values(self.image)
+        rgb = np.asarray(self.image.convert("RGB")).astype(np.int64)
+        return (rgb[:, :, 0] << 16) | (rgb[:, :, 1] << 8) | rgb[:, :, 2]
 
 
 @contextmanager
-def _upright(path: ImageFile, page: int | None) -> Iterator[tuple[Any, bool]]:
-    """Open an image file; a PIL image as it is to be seen, and whether the file is a lossy one."""
-    with open_image(path) as opened:
-        choose_page(opened, page, name_of(path))
-        is_lossy = opened.format in _LOSSY or (
-            opened.format == "WEBP" and not _is_lossless_webp(opened)
+def _opened(path: ImageFile, page: int | None) -> Iterator[_File]:
+    """Open an image file of labels; refuse what Pillow does not read as it is stored."""
+    with open_image(path) as image:
+        choose_page(image, page, name_of(path))
+        storage = storage_of(image)
+        if storage.lost_bits:
+            raise InvalidArgumentError(
+                "mask: expected labels that Pillow reads as they are stored, found more bits than "
+                "it keeps: read the file with another package (tifffile), and give the array"
+            )
+        is_lossy = image.format in _LOSSY or (
+            image.format == "WEBP" and not _is_lossless_webp(image)
         )
-        yield pillow("ImageOps").exif_transpose(opened), is_lossy
+        image.load()
+        yield _File(image, storage, is_lossy)
+
+
+def _mask(file: _File, label: Any, threshold: float | None) -> NDArray[np.bool_]:
+    """Return the object of a file, not turned."""
+    if label is not None:
+        return _of_label(file, label)
+    if threshold is not None:
+        bright: NDArray[np.bool_] = _brightness(file) >= threshold
+        return bright
+    alpha = _alpha(file.image)
+    if alpha is not None:
+        return _cut_out(file, alpha)
+    return _bright(file) if file.is_lossy else _drawn(file)
+
+
+def _all_labels(file: _File) -> NDArray[Any]:
+    """Return the labels of any number of objects, 0 for the background."""
+    alpha = _alpha(file.image)
+    if alpha is not None:
+        return _cut_out(file, alpha).astype(np.uint8)
+    if file.is_lossy:
+        return _bright(file).astype(np.uint8)
+    labels, found = _distinct(file)
+    return np.where(np.isin(labels, _background(file, found)), 0, labels)
 
 
 def _is_lossless_webp(image: Any) -> bool:
@@ -116,53 +159,46 @@ def _is_lossless_webp(image: Any) -> bool:
     return b"VP8L" in head
 
 
-def _labels(image: Any) -> NDArray[Any]:
-    """Return stored values: (H, W), or colours packed in one number each."""
-    if image.mode in ("1", "L", "P", "F") or image.mode.startswith("I"):
-        return np.asarray(image)
-    if image.mode in ("LA", "PA", "La"):
-        return np.asarray(image)[:, :, 0]
-    rgb = np.asarray(image.convert("RGB")).astype(np.int64)
-    return (rgb[:, :, 0] << 16) | (rgb[:, :, 1] << 8) | rgb[:, :, 2]
-
-
-def _is_colour(image: Any) -> bool:
-    return image.mode not in ("1", "L", "P", "F", "LA", "PA", "La") and image.mode[0] != "I"
-
-
-def _of_label(image: Any, label: Any) -> NDArray[np.bool_]:
+def _of_label(file: _File, label: Any) -> NDArray[np.bool_]:
     parts = tuple(label) if isinstance(label, (tuple, list)) else (label,)
-    expected = 3 if _is_colour(image) else 1
+    expected = 3 if file.is_colour else 1
     if len(parts) != expected or not all(isinstance(part, (int, np.integer)) for part in parts):
         kind = "(red, green, blue)" if expected == 3 else "an int"
         raise InvalidArgumentError(f"label: expected {kind} for this image, found {label!r}")
     value = int(parts[0])
     if expected == 3:
         value = (value << 16) | (int(parts[1]) << 8) | int(parts[2])
-    return np.ascontiguousarray(_labels(image) == value)
+    found: NDArray[np.bool_] = file.labels() == value
+    return found
 
 
-def _brightness(image: Any) -> NDArray[Any]:
+def _brightness(file: _File) -> NDArray[Any]:
+    image = file.image
+    if image.mode in ("1", "L"):
+        turned = file.storage.is_turned and file.storage.values_count
+        return np.asarray(image.convert("L")) ^ np.uint8(255 if turned else 0)
     if image.mode == "F" or image.mode.startswith("I"):
-        return np.asarray(image)
+        return file.storage.values(image)
     return np.asarray(image.convert("L"))
 
 
 def _alpha(image: Any) -> NDArray[np.uint8] | None:
-    """Return the alpha channel, if the image has one that is not opaque everywhere."""
-    if not image.has_transparency_data:
+    """Return the alpha channel, if the image has one that is not opaque everywhere.
+
+    One value of grey or of a palette that is transparent says "no data": that is no channel.
+    """
+    if image.mode in ("1", "L", "P") or image.mode[0] == "I" or not image.has_transparency_data:
         return None
     alpha: NDArray[np.uint8] = np.asarray(image.convert("RGBA"))[:, :, 3]
     return None if (alpha == 255).all() else alpha
 
 
-def _cut_out(image: Any, alpha: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def _cut_out(file: _File, alpha: NDArray[np.uint8]) -> NDArray[np.bool_]:
     shown = np.ascontiguousarray(alpha >= _HALF)
     if not shown.any():
         raise InvalidArgumentError("mask: expected a cut-out, found nothing opaque")
-    rgb = np.asarray(image.convert("RGBA"))[:, :, :3].any(axis=2)
-    labels = _labels(image)
-    drawn_too = len(np.unique(labels)) == 2 and len(np.unique(rgb)) == 2
+    rgb = np.asarray(file.image.convert("RGBA"))[:, :, :3].any(axis=2)
+    drawn_too = len(np.unique(file.labels())) == 2 and len(np.unique(rgb)) == 2
     if drawn_too and (rgb != shown).any():
         raise InvalidArgumentError(
             "mask: expected one object, found a drawing in black and another one in the alpha "
@@ -171,9 +207,9 @@ def _cut_out(image: Any, alpha: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return shown
 
 
-def _bright(image: Any) -> NDArray[np.bool_]:
+def _bright(file: _File) -> NDArray[np.bool_]:
     """Read a lossy image of black and white."""
-    values = _brightness(image)
+    values = _brightness(file)
     near = (values < _NEAR_AN_END) | (values > 255 - _NEAR_AN_END)
     if near.mean() < _NEAR_SHARE or values.max() <= 255 - _NEAR_AN_END:
         raise InvalidArgumentError(
@@ -183,41 +219,70 @@ def _bright(image: Any) -> NDArray[np.bool_]:
     return np.ascontiguousarray(values >= _HALF)
 
 
-def _distinct(image: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _distinct(file: _File) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the labels of an image, and each of them once."""
-    labels = _labels(image)
+    if file.storage.white_is_zero and not file.storage.values_count:
+        raise InvalidArgumentError(
+            "mask: expected labels, found a file in which 0 is white (photometric 0) of a writer "
+            "that does not tell whether it means the values or the colours: label= chooses the "
+            "object by its value in the file, threshold= by its brightness"
+        )
+    labels = file.labels()
     found = np.unique(labels)
+    no_data = file.storage.no_data
+    if no_data is not None and np.isnan(no_data):
+        found = found[~np.isnan(found)]
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         raise InvalidArgumentError("mask: expected labels, found NaN or infinity")
     return labels, found
 
 
-def _drawn(image: Any) -> NDArray[np.bool_]:
-    labels, found = _distinct(image)
-    background = _background(image, found)
-    objects = found[found != background]
+def _drawn(file: _File) -> NDArray[np.bool_]:
+    labels, found = _distinct(file)
+    background = _background(file, found)
+    objects = found[~np.isin(found, background)]
     if len(objects) > 1:
         raise InvalidArgumentError(
             f"mask: expected one object, found {len(objects)} labels: "
-            f"{_listed(objects, _is_colour(image))}: {_WAYS_OUT}"
+            f"{_listed(objects, file.is_colour)}: {_WAYS_OUT}"
         )
-    return np.ascontiguousarray(labels != background)
+    is_object: NDArray[np.bool_] = np.isin(labels, objects)
+    return is_object
 
 
-def _background(image: Any, found: NDArray[Any]) -> int:
-    """Return the label of the background: 0; in a palette whose colours say otherwise, black."""
+def _background(file: _File, found: NDArray[Any]) -> list[float]:
+    """Return the labels of the background: 0, or black of a palette, and what is no data."""
+    image, no_data = file.image, file.storage.no_data
     if image.mode not in ("P", "PA"):
-        return 0
+        return [0] if no_data is None else [0, no_data]
+    clear = _clear_indices(image)
     palette = np.asarray(image.getpalette("RGB") or [], np.uint8).reshape(-1, 3)
     black = [int(index) for index in found if index < len(palette) and not palette[index].any()]
-    if not black or 0 in black:
-        return 0
+    opaque = [index for index in black if index not in clear]
+    if clear:
+        seen = [int(index) for index in found if index not in clear and index != 0]
+        if len(seen) != 1 and len(found) > 1:
+            raise InvalidArgumentError(
+                f"mask: expected one object, found {len(seen)} opaque labels of a palette beside "
+                "a transparent one: label= chooses one, image.convert('RGBA') makes a cut-out"
+            )
+        return [0, *clear]
+    if not opaque or 0 in opaque:
+        return [0]
     if 0 in found:
         raise InvalidArgumentError(
             f"mask: expected a background, found a palette in which index 0 is not black and index "
-            f"{black[0]} is: label= chooses the object"
+            f"{opaque[0]} is: label= chooses the object"
         )
-    return black[0]
+    return [opaque[0]]
+
+
+def _clear_indices(image: Any) -> list[int]:
+    """Return the indices of a palette that are transparent."""
+    clear = image.info.get("transparency") if image.mode == "P" else None
+    if isinstance(clear, bytes):
+        return [index for index, alpha in enumerate(clear) if alpha < _HALF]
+    return [clear] if isinstance(clear, int) else []
 
 
 def _listed(labels: NDArray[Any], is_colour: bool) -> str:

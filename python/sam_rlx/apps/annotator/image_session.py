@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from sam_rlx import viz
-from sam_rlx._internal.arrays.images import as_bools
+from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.clicks import preview_hw
 from sam_rlx.apps.annotator.document import Document, Segment

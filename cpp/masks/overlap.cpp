@@ -1,10 +1,10 @@
-#include "predictors/video/masklet_overlap.h"
+#include "masks/overlap.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "core/parallel.h"
-#include "ops/mask_iou.h"
+#include "masks/iou.h"
 
 namespace sam_rlx {
 namespace {
@@ -30,7 +30,7 @@ std::vector<char> find_suppressed(const OcclusionQuery& query, std::span<const f
   return suppressed;
 }
 
-// At each position the mask with the largest logit, the first of equal ones.
+// The mask with the largest logit at a position, the first of equal ones.
 std::int64_t winner(ConstView masks, std::int64_t position) {
   const std::int64_t count = masks.shape[0], positions = masks.shape[1] * masks.shape[2];
   std::int64_t best = 0;
@@ -41,6 +41,21 @@ std::int64_t winner(ConstView masks, std::int64_t position) {
 }
 
 }  // namespace
+
+void apply_non_overlapping_constraints_(Context& ctx, View logits) {
+  const std::int64_t count = logits.shape[0], positions = logits.shape[1] * logits.shape[2];
+  if (count < 2) return;
+  parallel_for({ctx.num_threads, positions, kOverlapGrain, 2 * count * kNumberWork},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t best = winner(logits, i);
+                   for (std::int64_t k = 0; k < count; ++k) {
+                     float& logit = logits.data[k * positions + i];
+                     if (k != best) logit = std::min(logit, kSuppressedMaskLogit);
+                   }
+                 }
+               });
+}
 
 LastOccluded suppress_recently_occluded_(Context& ctx, View masks, const OcclusionQuery& query) {
   std::vector<std::int64_t> occluded;

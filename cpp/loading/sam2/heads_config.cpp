@@ -1,4 +1,4 @@
-#include "loading/heads_config.h"
+#include "loading/sam2/heads_config.h"
 
 #include <algorithm>
 #include <array>

@@ -1,13 +1,13 @@
-#include "loading/sam2_config.h"
+#include "loading/sam2/config.h"
 
 #include <algorithm>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
-#include "loading/heads_config.h"
 #include "loading/hugging_face_config.h"
 #include "loading/preprocessor.h"
+#include "loading/sam2/heads_config.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {

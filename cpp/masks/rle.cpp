@@ -1,4 +1,4 @@
-#include "ops/rle.h"
+#include "masks/rle.h"
 
 #include <algorithm>
 #include <cstring>

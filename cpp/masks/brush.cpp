@@ -1,4 +1,4 @@
-#include "ops/brush.h"
+#include "masks/brush.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "ops/overlay.h"
+#include "masks/overlay.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "ops/components.h"
+#include "masks/components.h"
 
 #include <algorithm>
 #include <limits>

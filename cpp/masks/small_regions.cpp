@@ -1,11 +1,11 @@
-#include "predictors/image/small_regions.h"
+#include "masks/small_regions.h"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "ops/components.h"
-#include "ops/rle.h"
+#include "masks/components.h"
+#include "masks/rle.h"
 
 namespace sam_rlx {
 namespace {

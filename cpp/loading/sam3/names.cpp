@@ -1,4 +1,4 @@
-#include "loading/key_map_sam3.h"
+#include "loading/sam3/names.h"
 
 #include <algorithm>
 #include <array>

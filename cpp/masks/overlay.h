@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/image.h"
-#include "ops/rle.h"
+#include "masks/rle.h"
 
 namespace sam_rlx {
 

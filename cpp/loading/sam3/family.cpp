@@ -2,8 +2,8 @@
 
 #include "core/error.h"
 #include "loading/family.h"
-#include "loading/key_map_sam3.h"
-#include "loading/sam3_config.h"
+#include "loading/sam3/config.h"
+#include "loading/sam3/names.h"
 #include "loading/sam3cpp.h"
 
 namespace sam_rlx {

@@ -1,4 +1,4 @@
-#include "ops/mask.h"
+#include "masks/geometry.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@ namespace sam_rlx {
 namespace {
 
 // Rows of one work item. A constant, so that results do not depend on the number of threads.
-constexpr std::int64_t kRowGrain = 96;  // docs/optimizations.md: work-items
+constexpr std::int64_t kMaskRows = 96;  // docs/optimizations.md: work-items
 
 // Taps of both steps, for all masks of a call.
 struct UpscalePlan {
@@ -161,7 +161,7 @@ void postprocess_masks(Context& ctx, ConstView low_res, const MaskGeometry& geom
   const std::vector<const float*> masks = split("postprocess_masks", low_res, geometry);
   const Shape expected{low_res.shape[0], geometry.height, geometry.width};
   if (out.shape != expected) fail("postprocess_masks", "result " + expected.str(), out.shape.str());
-  for_each_block(ctx, masks, geometry, kRowGrain,
+  for_each_block(ctx, masks, geometry, kMaskRows,
                  [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
                    float* const target = out[mask].data;
                    for (std::int64_t y = begin; y < end; ++y)
@@ -174,7 +174,7 @@ void binarize_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometr
   check("binarize_masks", geometry);
   const std::vector<const float*> masks = split("binarize_masks", low_res, geometry);
   const std::int64_t width = geometry.width;
-  for_each_block(ctx, masks, geometry, kRowGrain,
+  for_each_block(ctx, masks, geometry, kMaskRows,
                  [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
                    float* const row = rows.row_buffer();
                    for (std::int64_t y = begin; y < end; ++y) {

@@ -1,5 +1,5 @@
 #include "loading/family.h"
-#include "loading/sam2_config.h"
+#include "loading/sam2/config.h"
 #include "loading/sam3cpp.h"
 
 namespace sam_rlx {

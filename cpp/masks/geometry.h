@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/context.h"
-#include "ops/rle.h"
+#include "masks/rle.h"
 
 namespace sam_rlx {
 

@@ -1,4 +1,4 @@
-#include "ops/polygon_fill.h"
+#include "masks/polygon_fill.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "loading/sam_config.h"
+#include "loading/sam/config.h"
 
 #include <algorithm>
 

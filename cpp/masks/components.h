@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/rle.h"
+#include "masks/rle.h"
 
 namespace sam_rlx {
 

@@ -1,10 +1,10 @@
-#include "ops/polygon.h"
+#include "masks/polygon.h"
 
 #include <array>
 #include <unordered_map>
 #include <utility>
 
-#include "ops/components.h"
+#include "masks/components.h"
 
 namespace sam_rlx {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/mask_iou.h"
+#include "masks/iou.h"
 
 #include <algorithm>
 #include <bit>

@@ -12,6 +12,11 @@ namespace sam_rlx {
 // Logits of masks that are taken away. Upstream: NO_OBJ_LOGIT, and the floor of the constraints.
 constexpr float kSuppressedMaskLogit = -10.0F;
 
+// Of masks (K, H, W), only the one with the largest logit stays at a position: the others become
+// at most -10. The first of equal ones stays. Upstream:
+// SAM2Base._apply_non_overlapping_constraints.
+void apply_non_overlapping_constraints_(Context& ctx, View logits);
+
 // On which frame a masklet was last empty or suppressed.
 using LastOccluded = std::map<std::int64_t, std::int64_t>;
 

@@ -1,4 +1,4 @@
-#include "loading/sam3_config.h"
+#include "loading/sam3/config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +9,10 @@
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/config_reader.h"
-#include "loading/heads_config.h"
 #include "loading/hugging_face_config.h"
-#include "loading/key_map_sam3.h"
 #include "loading/preprocessor.h"
+#include "loading/sam2/heads_config.h"
+#include "loading/sam3/names.h"
 #include "loading/sizes_text.h"
 
 namespace sam_rlx {

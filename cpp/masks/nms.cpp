@@ -1,4 +1,4 @@
-#include "ops/nms.h"
+#include "masks/nms.h"
 
 #include <algorithm>
 #include <cmath>
