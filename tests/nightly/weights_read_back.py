@@ -56,7 +56,7 @@ def by_mlx(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     packed = {name.removesuffix(".scales") for name in arrays if name.endswith(".scales")}
     for name, array in arrays.items():
         base = name.rpartition(".")[0]
-        if base not in packed:
+        if base not in packed or name.endswith(".bias"):
             yield name, np.array(array.astype(mx.float32))
         elif name.endswith(".weight"):
             scales = arrays[f"{base}.scales"]
@@ -106,6 +106,8 @@ class Ggml:
         self.c.gguf_init_from_file.argtypes = (ctypes.c_char_p, _Params)
         self.c.gguf_write_to_file.restype = ctypes.c_bool
         self.c.gguf_write_to_file.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_bool)
+        self.c.gguf_init_empty.restype = ctypes.c_void_p
+        self.c.gguf_set_kv.argtypes = self.c.gguf_add_tensor.argtypes = (ctypes.c_void_p,) * 2
         self.c.gguf_free.argtypes = self.c.ggml_free.argtypes = (ctypes.c_void_p,)
         self.c.ggml_get_type_traits.restype = ctypes.POINTER(_Traits)
         for name in ("ggml_get_first_tensor", "ggml_get_data", "ggml_get_name"):
@@ -152,7 +154,15 @@ class Ggml:
     def copy(self, source: Path, output: Path) -> None:
         """Write the file as every C tool that splits or merges does it."""
         file, context = self.open(source)
-        assert self.c.gguf_write_to_file(file, str(output).encode(), False)
+        made = self.c.gguf_init_empty()
+        self.c.gguf_set_kv(made, file)
+        tensor = self.c.ggml_get_first_tensor(context)
+        while tensor:
+            if self.c.ggml_get_name(tensor) != b"GGUF tensor data binary blob":
+                self.c.gguf_add_tensor(made, tensor)
+            tensor = self.c.ggml_get_next_tensor(context, tensor)
+        assert self.c.gguf_write_to_file(made, str(output).encode(), False)
+        self.c.gguf_free(made)
         self.close(file, context)
 
 
