@@ -13,6 +13,8 @@
 #include "loading/family.h"
 #include "loading/hugging_face_config.h"
 #include "loading/hugging_face_names.h"
+#include "loading/loader.h"
+#include "loading/network.h"
 #include "loading/open.h"
 
 // Files of weights as what writes other files needs them: nothing of a network is made.
@@ -36,11 +38,24 @@ py::list tensors_of(const StateDict& self) {
 }
 
 DType parse_dtype(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(DType::kMXFP4); ++i) {
+  for (int i = 0; i < kNumDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (name == dtype_name(dtype) && can_quantize(dtype)) return dtype;
   }
   fail("dtype", "a number format of GGUF files", name);
+}
+
+// Name, ggml's number, numbers and bytes of a block, whether they are integers, and whether
+// safetensors has the format.
+py::list number_formats() {
+  py::list out;
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    out.append(py::make_tuple(dtype_name(dtype), ggml_number(dtype), dtype_numbers(dtype),
+                              dtype_bytes(dtype), dtype_kind(dtype) == NumberKind::kInteger,
+                              in_safetensors(dtype)));
+  }
+  return out;
 }
 
 // The numbers of a tensor in another dtype, as GGUF stores them.
@@ -94,6 +109,16 @@ py::object python_json(const Json& json) {
   }
   if (json.is_null()) return py::none();
   return py::float_(json.number(kUnused));
+}
+
+// Meta's names, and of what ggml wrote Meta's axes.
+std::string to_metas_names(StateDict& self) {
+  const Family& family = to_meta_names(self);
+  if (self.origin.container == "GGUF") {
+    Network network = make_network(family.config_of(self, std::nullopt));
+    std::visit([&](auto& each) { restore_shapes(list_parameters(each), self); }, network);
+  }
+  return self.metadata["family"] = family.name;
 }
 
 // Settings of a folder of transformers, for parts of tensors with Meta's names.
@@ -150,8 +175,12 @@ void register_checkpoint(py::module_& m) {
       .def_readonly("metadata", &StateDict::metadata)
       .def_property_readonly("skipped", &StateDict::skipped)
       .def_property_readonly("tensors", tensors_of)
-      .def("to_meta_names",
-           [](StateDict& self) { return self.metadata["family"] = to_meta_names(self).name; })
+      .def("verify",
+           [](const StateDict& self) {
+             const GilRelease release;
+             verify_checksums(self, available_cores());
+           })
+      .def("to_meta_names", to_metas_names)
       .def("complete",
            [](StateDict& self) {
              const auto complete = family_named(self.metadata.at("family")).complete;
@@ -168,6 +197,7 @@ void register_checkpoint(py::module_& m) {
       .def("encode", encode, py::arg("name"), py::arg("dtype"), py::arg("num_threads") = 0)
       .def("raw", raw, py::arg("name"));
   m.def("transformers_classes", transformers_classes);
+  m.def("number_formats", number_formats);
   m.def("meta_name", meta_name, py::arg("family"), py::arg("hugging_face_name"));
   m.def("to_short_name", to_short_name, py::arg("family"), py::arg("meta_name"));
 }

@@ -2,25 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
 
 namespace sam_rlx {
 namespace {
-
-struct TypeRow {
-  std::uint32_t number;  // ggml's
-  DType dtype;
-};
-
-constexpr TypeRow kTypes[] = {
-    {0, DType::kF32},   {1, DType::kF16},   {2, DType::kQ4_0},  {3, DType::kQ4_1},
-    {6, DType::kQ5_0},  {7, DType::kQ5_1},  {8, DType::kQ8_0},  {10, DType::kQ2_K},
-    {11, DType::kQ3_K}, {12, DType::kQ4_K}, {13, DType::kQ5_K}, {14, DType::kQ6_K},
-    {15, DType::kQ8_K}, {24, DType::kI8},   {25, DType::kI16},  {26, DType::kI32},
-    {27, DType::kI64},  {28, DType::kF64},  {30, DType::kBF16}, {39, DType::kMXFP4},
-};
 
 struct NameRow {
   std::uint32_t number;
@@ -36,17 +25,12 @@ constexpr NameRow kOthers[] = {
 }  // namespace
 
 DType ggml_dtype(std::uint32_t number, const std::string& location) {
-  for (const TypeRow& row : kTypes) {
-    if (row.number == number) return row.dtype;
-  }
+  if (const std::optional<DType> dtype = ggml_dtype_of(number)) return *dtype;
   std::string found = "ggml type " + std::to_string(number);
   for (const NameRow& row : kOthers) {
     if (row.number == number) found += std::string(" (") + row.name + ")";
   }
-  fail<UnsupportedError>(location,
-                         "type F32, F16, BF16, F64, I8, I16, I32, I64, Q4_0, Q4_1, Q5_0, Q5_1, "
-                         "Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K or MXFP4",
-                         found);
+  fail<UnsupportedError>(location, "type " + ggml_dtypes(), found);
 }
 
 std::int64_t lay_out_ggml(TensorEntry& entry, const std::string& location) {

@@ -143,6 +143,7 @@ constexpr std::string_view kTaken[] = {
     "_operator.getitem",
     "operator.or_",
     "_operator.or_",
+    "torch._dynamo.decorators._DimRange",  // of jagged tensors
     "torch.serialization._get_layout",
     "types.GenericAlias",
     "types.MappingProxyType",

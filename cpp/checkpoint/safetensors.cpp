@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "checkpoint/byte_reader.h"
@@ -14,11 +15,6 @@ namespace sam_rlx {
 namespace {
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;
-constexpr DType kDTypes[] = {DType::kF64,    DType::kF32,  DType::kF16, DType::kBF16,
-                             DType::kI64,    DType::kI32,  DType::kI16, DType::kI8,
-                             DType::kU8,     DType::kBool, DType::kC64, DType::kF8_E4M3,
-                             DType::kF8_E5M2};
-
 struct Range {
   std::int64_t begin;
   std::int64_t end;
@@ -26,13 +22,9 @@ struct Range {
 };
 
 DType parse_dtype(const std::string& text, const std::string& where) {
-  for (const DType dtype : kDTypes) {
-    if (text == dtype_name(dtype)) return dtype;
-  }
-  fail<CheckpointError>(where,
-                        "dtype F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I64, I32, I16, I8, U8, BOOL "
-                        "or C64",
-                        printable(text));
+  const std::optional<DType> dtype = safetensors_dtype(text);
+  if (!dtype) fail<CheckpointError>(where, "dtype " + safetensors_dtypes(), printable(text));
+  return *dtype;
 }
 
 // Bytes of the tensor; raises when the product does not fit.
@@ -137,6 +129,7 @@ StateDict read_safetensors(std::span<const std::byte> bytes, const std::string& 
   std::vector<Range> ranges;
   for (const auto& [name, value] : header.object(where)) {
     if (name == "__metadata__") {
+      if (value.is_null()) continue;  // MLX
       for (const auto& [key, text] : value.object(where + ": __metadata__")) {
         result.metadata[key] = text.string(where + ": __metadata__");
       }

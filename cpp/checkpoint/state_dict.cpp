@@ -2,26 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/crc32.h"
 #include "checkpoint/mapped_file.h"
 #include "core/error.h"
 #include "core/half.h"
+#include "core/parallel.h"
 
 namespace sam_rlx {
 namespace {
-
-struct DTypeFacts {
-  const char* name;
-  std::int64_t bytes;
-};
-
-constexpr std::size_t kPlain = static_cast<std::size_t>(DType::kF8_E5M2) + 1;
-
-constexpr DTypeFacts kFacts[kPlain] = {
-    {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2}, {"I64", 8},     {"I32", 4},    {"I16", 2},
-    {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"C64", 8},  {"F8_E4M3", 1}, {"F8_E5M2", 1}};
 
 template <class T>
 float widen(const std::byte* source) noexcept {
@@ -76,6 +68,18 @@ CopyRun run_copier(DType dtype) {
       return copy_run<widen_half>;
     case DType::kBF16:
       return copy_run<widen_bfloat16>;
+    case DType::kF8_E4M3FNUZ:
+      return copy_run<widen_float8<float8_e4m3fnuz_to_float>>;
+    case DType::kF8_E5M2FNUZ:
+      return copy_run<widen_float8<float8_e5m2fnuz_to_float>>;
+    case DType::kF8_E8M0:
+      return copy_run<widen_float8<float8_e8m0_to_float>>;
+    case DType::kU64:
+      return copy_run<widen<std::uint64_t>>;
+    case DType::kU32:
+      return copy_run<widen<std::uint32_t>>;
+    case DType::kU16:
+      return copy_run<widen<std::uint16_t>>;
     case DType::kI64:
       return copy_run<widen<std::int64_t>>;
     case DType::kI32:
@@ -153,6 +157,35 @@ void copy_stored_strided(const TensorEntry& entry, std::byte* out) {
   });
 }
 
+// Numbers of one size, all negated: floats by their highest bit, integers modulo their size.
+template <class Word>
+void negate_words(std::byte* bytes, std::int64_t count, bool whole) {
+  constexpr Word kSign = Word{1} << (8 * sizeof(Word) - 1);
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::byte* const at = bytes + i * static_cast<std::int64_t>(sizeof(Word));
+    Word word = 0;
+    std::memcpy(&word, at, sizeof word);
+    word = static_cast<Word>(whole ? Word{0} - word : word ^ kSign);
+    std::memcpy(at, &word, sizeof word);
+  }
+}
+
+void negate_stored(const TensorEntry& entry, std::byte* out) {
+  const bool whole = dtype_kind(entry.dtype) == NumberKind::kInteger;
+  switch (dtype_bytes(entry.dtype)) {
+    case 1:
+      return negate_words<std::uint8_t>(out, entry.numel(), whole);
+    case 2:
+      return negate_words<std::uint16_t>(out, entry.numel(), whole);
+    case 4:
+      return negate_words<std::uint32_t>(out, entry.numel(), whole);
+    case 8:
+      return negate_words<std::uint64_t>(out, entry.numel(), whole);
+    default:
+      fail_internal(std::string("a negated tensor of dtype ") + dtype_name(entry.dtype));
+  }
+}
+
 // Lets go of the file's pages under a tensor.
 void release_tensor(const StateDict& state_dict, const TensorEntry& entry) {
   std::int64_t last = 0;
@@ -164,27 +197,6 @@ void release_tensor(const StateDict& state_dict, const TensorEntry& entry) {
 }
 
 }  // namespace
-
-std::optional<BlockFormat> block_format(DType dtype) noexcept {
-  const auto index = static_cast<std::size_t>(dtype);
-  if (index < kPlain) return std::nullopt;
-  return static_cast<BlockFormat>(index - kPlain);
-}
-
-std::int64_t dtype_bytes(DType dtype) noexcept {
-  const std::optional<BlockFormat> format = block_format(dtype);
-  return format ? block_facts(*format).bytes : kFacts[static_cast<std::size_t>(dtype)].bytes;
-}
-
-std::int64_t dtype_numbers(DType dtype) noexcept {
-  const std::optional<BlockFormat> format = block_format(dtype);
-  return format ? block_facts(*format).numbers : 1;
-}
-
-const char* dtype_name(DType dtype) noexcept {
-  const std::optional<BlockFormat> format = block_format(dtype);
-  return format ? block_facts(*format).name : kFacts[static_cast<std::size_t>(dtype)].name;
-}
 
 std::int64_t TensorEntry::numel() const {
   std::int64_t product = 1;
@@ -213,8 +225,8 @@ void StateDict::skip(std::string_view name, std::string_view reason) {
 }
 
 void StateDict::add_or_skip(TensorEntry entry) {
-  if (entry.dtype == DType::kC64) {
-    skip(entry.name, "complex64");
+  if (dtype_kind(entry.dtype) == NumberKind::kComplex) {
+    skip(entry.name, "complex" + std::to_string(8 * dtype_bytes(entry.dtype)));
   } else {
     add(std::move(entry));
   }
@@ -334,12 +346,35 @@ void StateDict::merge(StateDict other) {
   metadata.merge(other.metadata);
   skipped_.add_all(other.skipped_);
   files.insert(files.end(), other.files.begin(), other.files.end());
+  checksums.insert(checksums.end(), other.checksums.begin(), other.checksums.end());
 }
 
 void StateDict::release(std::span<const std::byte> range) const noexcept {
   for (const auto& file : files) {
     if (file->contains(range.data())) file->release(range);
   }
+}
+
+void verify_checksums(const StateDict& state_dict, int num_threads) {
+  const auto count = static_cast<std::int64_t>(state_dict.checksums.size());
+  std::vector<std::uint8_t> differs(state_dict.checksums.size(), 0);
+  parallel_for(num_threads, count, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const Checksum& each = state_dict.checksums[i];
+      differs[i] = crc32_of(each.bytes) != each.crc32 ? 1 : 0;
+      state_dict.release(each.bytes);
+    }
+  });
+  const auto first = std::find(differs.begin(), differs.end(), 1);
+  if (first == differs.end()) return;
+  const auto number = std::count(differs.begin(), differs.end(), 1);
+  const auto at = static_cast<std::size_t>(first - differs.begin());
+  fail<CheckpointError>(state_dict.source + ": " + state_dict.checksums[at].what,
+                        "the bytes that its CRC-32 is of",
+                        "others" + (number == 1 ? std::string()
+                                                : ", and in " + std::to_string(number - 1) +
+                                                      " more") +
+                            ": the file is damaged, or was changed after it was written");
 }
 
 void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float* out) {
@@ -350,13 +385,15 @@ void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float*
     }
     return;
   }
-  if (entry.numel() == 0) return;
+  const std::int64_t numel = entry.numel();
+  if (numel == 0) return;
   if (entry.contiguous()) {
     copy_contiguous(state_dict, entry, out);
-    return;
+  } else {
+    copy_strided(entry, out);
+    release_tensor(state_dict, entry);
   }
-  copy_strided(entry, out);
-  release_tensor(state_dict, entry);
+  if (entry.negative) std::transform(out, out + numel, out, std::negate<>());
 }
 
 std::int64_t stored_bytes(const TensorEntry& entry) {
@@ -386,6 +423,7 @@ void copy_stored(const StateDict& state_dict, const TensorEntry& entry, std::byt
   } else {
     copy_stored_strided(entry, out);
   }
+  if (entry.negative) negate_stored(entry, out);
   release_tensor(state_dict, entry);
 }
 

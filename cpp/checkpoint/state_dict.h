@@ -11,49 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/dtype.h"
 #include "checkpoint/text.h"
-#include "core/blocks.h"
 
 namespace sam_rlx {
 
 class MappedFile;
-
-// The last ones are GGUF's packed formats: blocks of numbers along the last axis.
-enum class DType {
-  kF64,
-  kF32,
-  kF16,
-  kBF16,
-  kI64,
-  kI32,
-  kI16,
-  kI8,
-  kU8,
-  kBool,
-  kC64,
-  kF8_E4M3,
-  kF8_E5M2,
-  kQ4_0,
-  kQ8_0,
-  kQ2_K,
-  kQ3_K,
-  kQ4_K,
-  kQ5_K,
-  kQ6_K,
-  kQ8_K,
-  kQ4_1,
-  kQ5_0,
-  kQ5_1,
-  kMXFP4
-};
-
-// Bytes and numbers of a block; a plain number is a block of its own.
-std::int64_t dtype_bytes(DType dtype) noexcept;
-std::int64_t dtype_numbers(DType dtype) noexcept;
-// The spelling of safetensors and GGUF: "F32", "BF16", "Q4_K", ...
-const char* dtype_name(DType dtype) noexcept;
-// The format of a packed dtype, none for plain numbers.
-std::optional<BlockFormat> block_format(DType dtype) noexcept;
 
 // One tensor of a file, not yet read.
 struct TensorEntry {
@@ -62,6 +25,7 @@ struct TensorEntry {
   std::vector<std::int64_t> dims;     // any rank
   std::vector<std::int64_t> strides;  // in elements; row-major for a packed dtype
   const std::byte* data = nullptr;    // first element, of any alignment
+  bool negative = false;              // what is stored is minus the tensor
   std::vector<TensorEntry> parts;     // of a joined tensor, which has no data and no strides itself
 
   std::int64_t numel() const;  // readers have checked that it fits
@@ -76,6 +40,13 @@ struct Origin {
   std::string prefix;             // that was before every name and is taken off: "module."
 };
 
+// What a file tells about the bytes of some of its tensors.
+struct Checksum {
+  std::span<const std::byte> bytes;
+  std::uint32_t crc32 = 0;
+  std::string what;  // "storage 3"
+};
+
 // Names and tensors of a checkpoint, in the order of the file. It keeps the files mapped that the
 // entries point into.
 class StateDict {
@@ -84,12 +55,13 @@ class StateDict {
   Origin origin;
   std::map<std::string, std::string> metadata;
   std::vector<std::shared_ptr<const MappedFile>> files;
+  std::vector<Checksum> checksums;
 
   // Raises CheckpointError when the name is there already.
   void add(TensorEntry entry);
   // Notes what the file holds beside the tensors, and why it is left out.
   void skip(std::string_view name, std::string_view reason);
-  // A complex64 tensor is skipped and reported: only derived tables have this dtype.
+  // Complex numbers are skipped and reported: only derived tables have them.
   void add_or_skip(TensorEntry entry);
   // "name: reason" of what was skipped, the first kMaxSkipped of them.
   std::vector<std::string> skipped() const { return skipped_.lines(); }
@@ -134,6 +106,10 @@ class StateDict {
   std::map<std::string, std::size_t, std::less<>> index_;
   ShortList skipped_{kMaxSkipped};
 };
+
+// Compares the checksums, on so many threads. CheckpointError for bytes that are not those which were
+// written. It reads all of them: not for who wants names alone.
+void verify_checksums(const StateDict& state_dict, int num_threads);
 
 // Writes the tensor as float32, row-major, into out[numel]. Smaller floats, bool and small integers
 // widen exactly; float64 and large integers round to nearest. Packed formats are unpacked

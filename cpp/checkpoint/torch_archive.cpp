@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "checkpoint/byte_reader.h"
+#include "checkpoint/crc32.h"
 #include "checkpoint/pickle.h"
 #include "checkpoint/text.h"
 #include "checkpoint/torch_state.h"
@@ -27,14 +31,7 @@ std::string find_folder(const ZipArchive& zip, const std::string& where) {
     }
     folder = name.substr(0, name.size() - kPickleName.size() + 1);
   }
-  if (folder.empty()) {
-    const auto& entries = zip.entries();
-    fail<CheckpointError>(where, "a PyTorch archive with data.pkl",
-                          "a zip file without, of " + std::to_string(entries.size()) + " entries" +
-                              (entries.empty() ? ""
-                                               : ", such as " + printable(entries.begin()->first) +
-                                                     "; unpack a zip file around a checkpoint"));
-  }
+  if (folder.empty()) fail<CheckpointError>(where, "a PyTorch archive with data.pkl", "none");
   return folder;
 }
 
@@ -63,22 +60,33 @@ ZipArchive open_archive(std::span<const std::byte> bytes, const std::string& whe
 void check_kind(const ZipArchive& zip, const std::string& folder, const std::string& where) {
   if (zip.find(folder + std::string(kScriptName.substr(1))) != nullptr) refuse_script(where);
   const auto* const byteorder = zip.find(folder + "byteorder");
-  if (byteorder != nullptr && as_text(*byteorder) != "little") {
+  if (byteorder != nullptr && as_text(byteorder->data) != "little") {
     throw UnsupportedError(where + ": expected byte order little, found " +
-                           printable(as_text(*byteorder)));
+                           printable(as_text(byteorder->data)));
   }
 }
 
 // The storages by their keys. Looking one up does not touch the folder's name, which may be long.
-std::map<std::string_view, std::span<const std::byte>> list_storages(const ZipArchive& zip,
-                                                                     const std::string& folder) {
+std::map<std::string_view, ZipEntry> list_storages(const ZipArchive& zip,
+                                                   const std::string& folder) {
   const std::string begin = folder + "data/";
-  std::map<std::string_view, std::span<const std::byte>> storages;
-  for (const auto& [name, data] : zip.entries()) {
+  std::map<std::string_view, ZipEntry> storages;
+  for (const auto& [name, entry] : zip.entries()) {
     if (name.starts_with(begin))
-      storages.emplace(std::string_view(name).substr(begin.size()), data);
+      storages.emplace(std::string_view(name).substr(begin.size()), entry);
   }
   return storages;
+}
+
+// PyTorch writes no checksums on request: 0 for all entries. A storage alone that has none was
+// written without its numbers, which another program may have filled in since.
+void check_filled(const ZipEntry& entry, const std::string& location) {
+  const bool empty = std::all_of(entry.data.begin(), entry.data.end(),
+                                 [](std::byte byte) { return byte == std::byte{0}; });
+  if (empty) {
+    fail<CheckpointError>(location, "numbers",
+                          "none: it was written without them (torch.serialization.skip_data)");
+  }
 }
 
 }  // namespace
@@ -88,21 +96,36 @@ StateDict read_torch_archive(std::span<const std::byte> bytes, const std::string
   const ZipArchive zip = open_archive(bytes, where);
   const std::string folder = find_folder(zip, where);
   check_kind(zip, folder, where);
-  const Pickle pickle = read_pickle(*zip.find(folder + "data.pkl"), where + ": data.pkl");
+  const ZipEntry& object = *zip.find(folder + "data.pkl");
+  const std::string object_name = where + ": data.pkl";
+  if (object.crc32 != 0 && object.crc32 != crc32_of(object.data)) {
+    fail<CheckpointError>(object_name, "the bytes that its CRC-32 is of",
+                          "others: the file is damaged");
+  }
+  const Pickle pickle = read_pickle(object.data, object_name);
+  std::vector<Checksum> checksums;
+  std::set<std::string_view> seen;
   const auto storages = list_storages(zip, folder);
   const auto find_storage = [&](const TorchStorage& storage) {
     const auto entry = storages.find(storage.key);
     const std::string location = where + ": storage " + printable(storage.key);
     if (entry == storages.end()) fail<CheckpointError>(location, "an entry in the archive", "none");
-    const std::span<const std::byte> data = entry->second;
+    const std::span<const std::byte> data = entry->second.data;
     const auto size = static_cast<std::size_t>(storage.numel * dtype_bytes(storage.dtype));
     if (data.size() != size) {
       fail<CheckpointError>(location, std::to_string(size) + " bytes", std::to_string(data.size()));
+    }
+    if (object.crc32 == 0 || data.empty() || !seen.insert(storage.key).second) return data;
+    if (entry->second.crc32 == 0) {
+      check_filled(entry->second, location);
+    } else {
+      checksums.push_back({data, entry->second.crc32, "storage " + printable(storage.key)});
     }
     return data;
   };
   StateDict result = read_torch_state(*pickle.root, where, find_storage, choose);
   result.origin.container = "PyTorch archive";
+  result.checksums = std::move(checksums);
   return result;
 }
 

@@ -1,7 +1,9 @@
 #include "checkpoint/torch_state.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -13,24 +15,47 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-struct StorageType {
-  std::string_view global;
-  DType dtype;
+constexpr std::string_view kUntypedStorages[] = {"torch.storage.UntypedStorage",
+                                                 "torch.UntypedStorage"};
+
+// Calls that make a tensor of a storage, with the position of {"neg": True} among their arguments;
+// the last one has the dtype before it.
+struct Rebuild {
+  std::string_view function;
+  std::size_t bits;
+  bool has_dtype = false;
+};
+constexpr Rebuild kRebuilds[] = {{"torch._utils._rebuild_tensor", 6},
+                                 {"torch._utils._rebuild_tensor_v2", 6},
+                                 {"torch._utils._rebuild_tensor_v3", 7, true}};
+// Calls whose first argument is a tensor, and those of tensors with attributes: the function, the
+// class and the arguments.
+constexpr std::string_view kWrapped[] = {"torch._utils._rebuild_parameter",
+                                         "torch._utils._rebuild_parameter_with_state",
+                                         "torch._utils._rebuild_device_tensor_from_cpu_tensor"};
+constexpr std::string_view kOfType[] = {"torch._tensor._rebuild_from_type",
+                                        "torch._tensor._rebuild_from_type_v2"};
+// Other classes may make other numbers of what is stored.
+constexpr std::string_view kPlainClasses[] = {"torch.Tensor", "torch.nn.parameter.Parameter",
+                                              "torch.nn.parameter.Buffer"};
+
+struct Reason {
+  std::string_view function;
+  const char* text;
+};
+constexpr Reason kReasons[] = {
+    {"torch._utils._rebuild_qtensor", "a quantized tensor"},
+    {"torch._utils._rebuild_sparse_tensor", "a sparse tensor"},
+    {"torch._utils._rebuild_nested_tensor", "a nested tensor"},
+    {"torch._utils._rebuild_meta_tensor_no_storage", "a tensor without numbers (device meta)"},
+    {"numpy.core.multiarray._reconstruct", "a NumPy array"},
+    {"numpy._core.multiarray._reconstruct", "a NumPy array"},
 };
 
-constexpr StorageType kStorageTypes[] = {
-    {"torch.FloatStorage", DType::kF32},       {"torch.HalfStorage", DType::kF16},
-    {"torch.BFloat16Storage", DType::kBF16},   {"torch.DoubleStorage", DType::kF64},
-    {"torch.LongStorage", DType::kI64},        {"torch.IntStorage", DType::kI32},
-    {"torch.ShortStorage", DType::kI16},       {"torch.CharStorage", DType::kI8},
-    {"torch.ByteStorage", DType::kU8},         {"torch.BoolStorage", DType::kBool},
-    {"torch.ComplexFloatStorage", DType::kC64}};
-
-// Calls that make a tensor: the first of a storage, the others of the call that is their argument.
-constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
-constexpr std::string_view kRebuildOldTensor = "torch._utils._rebuild_tensor";
-constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
-constexpr std::string_view kRebuildStateful = "torch._utils._rebuild_parameter_with_state";
+template <std::size_t N>
+bool is_one_of(std::string_view text, const std::string_view (&names)[N]) {
+  return std::find(std::begin(names), std::end(names), text) != std::end(names);
+}
 
 // What a value is, for a message.
 std::string describe(const PickleValue& value) {
@@ -66,9 +91,9 @@ std::string describe(const PickleValue& value) {
   return "another value";
 }
 
-const PickleValue& argument(const PickleValue& owner, std::size_t index, Kind kind,
+const PickleValue& argument(const PickleValue& arguments, std::size_t index, Kind kind,
                             const std::string& where) {
-  const auto& items = owner.arguments->items;
+  const auto& items = arguments.items;
   if (index >= items.size() || !items[index]->is(kind)) {
     fail<CheckpointError>(where, "the arguments that torch.save writes",
                           (index < items.size() ? describe(*items[index]) : "none") +
@@ -122,29 +147,78 @@ void check_view(const TensorEntry& entry, std::int64_t offset, std::int64_t stor
   }
 }
 
-// The call that makes a tensor; null when the value is something else.
-const PickleValue* tensor_call(const PickleValue* value) {
-  if (value->is(Kind::kCall) &&
-      (value->text == kRebuildParameter || value->text == kRebuildStateful) &&
-      !value->arguments->items.empty()) {
-    value = value->arguments->items[0];
+// The call that makes a tensor.
+struct TensorCall {
+  const Rebuild* rebuild = nullptr;  // null: the value is something else
+  const PickleValue* arguments = nullptr;
+
+  explicit operator bool() const { return rebuild != nullptr; }
+};
+
+TensorCall tensor_call(const PickleValue& value) {
+  constexpr int kMaxLayers = 4;
+  if (!value.is(Kind::kCall)) return {};
+  std::string_view function = value.text;
+  const PickleValue* arguments = value.arguments;
+  for (int i = 0; i < kMaxLayers; ++i) {
+    const auto* const rebuild =
+        std::find_if(std::begin(kRebuilds), std::end(kRebuilds),
+                     [&](const Rebuild& each) { return each.function == function; });
+    if (rebuild != std::end(kRebuilds)) return {rebuild, arguments};
+    const auto& items = arguments->items;
+    if (is_one_of(function, kWrapped) && !items.empty() && items[0]->is(Kind::kCall)) {
+      function = items[0]->text;
+      arguments = items[0]->arguments;
+    } else if (is_one_of(function, kOfType) && items.size() > 2 && items[0]->is(Kind::kGlobal) &&
+               is_one_of(items[1]->text, kPlainClasses) && items[2]->is(Kind::kTuple)) {
+      function = items[0]->text;
+      arguments = items[2];
+    } else {
+      return {};
+    }
   }
-  const bool makes =
-      value->is(Kind::kCall) && (value->text == kRebuildTensor || value->text == kRebuildOldTensor);
-  return makes ? value : nullptr;
+  return {};
 }
 
-TensorEntry parse_tensor(std::string_view name, const PickleValue& call, const std::string& where,
+// Why a value is left out.
+std::string skip_reason(const PickleValue& value) {
+  if (value.is(Kind::kCall)) {
+    for (const Reason& reason : kReasons) {
+      if (value.text == reason.function) return reason.text;
+    }
+    const auto& items = value.arguments->items;
+    const bool names_class = is_one_of(value.text, kOfType) && items.size() > 1;
+    if (names_class) return "a tensor of the class " + printable(items[1]->text);
+  }
+  return "not a tensor";
+}
+
+DType dtype_argument(const PickleValue& arguments, std::size_t index, const std::string& where) {
+  const std::string_view global = argument(arguments, index, Kind::kGlobal, where).text;
+  const std::optional<DType> dtype = torch_dtype(global);
+  if (!dtype) fail<CheckpointError>(where, "dtype " + torch_dtypes(), printable(global));
+  return *dtype;
+}
+
+TensorEntry parse_tensor(std::string_view name, const TensorCall& call, const std::string& where,
                          const StorageLookup& find_storage) {
-  const TorchStorage storage = parse_storage(argument(call, 0, Kind::kPersistent, where), where);
-  const std::int64_t offset = argument(call, 1, Kind::kInt, where).integer;
+  const PickleValue& arguments = *call.arguments;
+  const TorchStorage storage =
+      parse_storage(argument(arguments, 0, Kind::kPersistent, where), where);
+  const std::int64_t offset = argument(arguments, 1, Kind::kInt, where).integer;
+  const std::size_t bits = call.rebuild->bits;
   TensorEntry entry;
   entry.name = name;
-  entry.dtype = storage.dtype;
-  entry.dims = parse_sizes(argument(call, 2, Kind::kTuple, where), where);
-  entry.strides = parse_sizes(argument(call, 3, Kind::kTuple, where), where);
-  check_view(entry, offset, storage.numel, where);
-  entry.data = find_storage(storage).data() + offset * dtype_bytes(storage.dtype);
+  entry.dtype =
+      call.rebuild->has_dtype ? dtype_argument(arguments, bits - 1, where) : storage.dtype;
+  entry.dims = parse_sizes(argument(arguments, 2, Kind::kTuple, where), where);
+  entry.strides = parse_sizes(argument(arguments, 3, Kind::kTuple, where), where);
+  const std::int64_t bytes = dtype_bytes(entry.dtype);
+  check_view(entry, offset, storage.numel * dtype_bytes(storage.dtype) / bytes, where);
+  entry.data = find_storage(storage).data() + offset * bytes;
+  const PickleValue* const negative =
+      bits < arguments.items.size() ? arguments.items[bits]->find("neg") : nullptr;
+  entry.negative = negative != nullptr && negative->is(Kind::kBool) && negative->integer != 0;
   return entry;
 }
 
@@ -163,7 +237,7 @@ std::vector<NestedDict> find_dicts(const PickleValue& root) {
       const auto& items = each.dict->items;
       for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
         if (!items[i]->is(Kind::kString)) continue;
-        if (tensor_call(items[i + 1]) != nullptr) {
+        if (tensor_call(*items[i + 1])) {
           each.names.push_back(items[i]->text);
         } else if (items[i + 1]->is(Kind::kDict) && !items[i + 1]->items.empty() &&
                    each.depth < NestedDict::kMaxDepth && seen.insert(items[i + 1]).second) {
@@ -209,14 +283,14 @@ void refuse_module(const PickleValue& root, const std::string& where) {
 void read_items(const PickleValue& dict, const StorageLookup& find_storage, StateDict& out) {
   for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const PickleValue& key = *dict.items[i];
-    const PickleValue* const call = tensor_call(dict.items[i + 1]);
+    const TensorCall call = tensor_call(*dict.items[i + 1]);
     if (!key.is(Kind::kString)) {
       out.skip(describe(key), "a key that is no text");
-    } else if (call == nullptr) {
-      out.skip(key.text, "not a tensor");
+    } else if (!call) {
+      out.skip(key.text, skip_reason(*dict.items[i + 1]));
     } else {
       out.add_or_skip(
-          parse_tensor(key.text, *call, out.source + ": " + printable(key.text), find_storage));
+          parse_tensor(key.text, call, out.source + ": " + printable(key.text), find_storage));
     }
   }
 }
@@ -242,26 +316,26 @@ bool is_storage(const PickleValue& persistent) {
 }
 
 TorchStorage parse_storage(const PickleValue& persistent, const std::string& where) {
-  if (argument(persistent, 0, Kind::kString, where).text != "storage") {
-    fail<CheckpointError>(where, "the persistent id of a storage",
-                          quoted(argument(persistent, 0, Kind::kString, where).text));
+  const PickleValue& id = *persistent.arguments;
+  const std::string_view kind = argument(id, 0, Kind::kString, where).text;
+  if (kind != "storage") {
+    fail<CheckpointError>(where, "the persistent id of a storage", quoted(kind));
   }
-  const std::string_view global = argument(persistent, 1, Kind::kGlobal, where).text;
-  const std::int64_t numel = argument(persistent, 4, Kind::kInt, where).integer;
+  const std::string_view global = argument(id, 1, Kind::kGlobal, where).text;
+  const std::int64_t numel = argument(id, 4, Kind::kInt, where).integer;
   // A key may be remembered and used by many tensors, each of which looks its storage up.
   constexpr std::size_t kMaxKey = 256;
-  const std::string_view key = argument(persistent, 2, Kind::kString, where).text;
+  const std::string_view key = argument(id, 2, Kind::kString, where).text;
   if (key.size() > kMaxKey) {
     fail<CheckpointError>(where, "a storage key of at most 256 bytes", std::to_string(key.size()));
   }
-  for (const StorageType& type : kStorageTypes) {
-    if (global != type.global) continue;
-    if (numel < 0 || numel > std::numeric_limits<std::int64_t>::max() / dtype_bytes(type.dtype)) {
-      fail<CheckpointError>(where, "a storage size that fits 63 bits", std::to_string(numel));
-    }
-    return {key, type.dtype, numel};
+  const bool untyped = is_one_of(global, kUntypedStorages);
+  const std::optional<DType> dtype = untyped ? DType::kU8 : torch_storage_dtype(global);
+  if (!dtype) fail<CheckpointError>(where, "a storage type", printable(global));
+  if (numel < 0 || numel > std::numeric_limits<std::int64_t>::max() / dtype_bytes(*dtype)) {
+    fail<CheckpointError>(where, "a storage size that fits 63 bits", std::to_string(numel));
   }
-  fail<CheckpointError>(where, "a storage type", printable(global));
+  return {key, *dtype, numel};
 }
 
 StateDict read_torch_state(const PickleValue& root, const std::string& where,

@@ -18,7 +18,7 @@ namespace sam_rlx {
 // the file.
 struct TorchStorage {
   std::string_view key;
-  DType dtype;
+  DType dtype;  // of an untyped storage, whose tensors tell their own: bytes
   std::int64_t numel;
 };
 TorchStorage parse_storage(const PickleValue& persistent, const std::string& where);

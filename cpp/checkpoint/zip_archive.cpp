@@ -32,6 +32,8 @@ struct CentralEntry {
   std::string name;
   std::uint64_t size;
   std::uint64_t header_offset;
+  std::uint16_t flags, method;
+  std::uint32_t crc32;
 };
 
 struct Extent {
@@ -46,19 +48,15 @@ class Reader {
 
   ZipArchive::Entries read() {
     const Directory directory = find_directory();
-    if (directory.offset > bytes_.size() || directory.size > bytes_.size() - directory.offset) {
-      refuse("a central directory inside the file", "one that ends outside");
-    }
-    data_end_ = static_cast<std::size_t>(directory.offset);
-    ByteReader central(bytes_.subspan(data_end_, static_cast<std::size_t>(directory.size)),
-                       where_ + ": central directory");
+    ByteReader central = open_directory(directory);
     ZipArchive::Entries entries;
     std::vector<Extent> extents;
     for (std::uint64_t i = 0; i < directory.count; ++i) {
       const CentralEntry entry = take_central(central);
+      check_stored(entry);
       const auto [data, extent] = locate(entry);
       extents.push_back(extent);
-      if (!entries.emplace(entry.name, data).second) {
+      if (!entries.emplace(entry.name, ZipEntry{data, entry.crc32}).second) {
         fail<CheckpointError>(location(entry.name), "one entry of this name", "two");
       }
     }
@@ -66,7 +64,25 @@ class Reader {
     return entries;
   }
 
+  void list(std::vector<std::string>& names) {
+    constexpr std::uint64_t kMaxNames = 10'000;
+    const Directory directory = find_directory();
+    ByteReader central = open_directory(directory);
+    for (std::uint64_t i = 0; i < std::min(directory.count, kMaxNames); ++i) {
+      names.push_back(take_central(central).name);
+    }
+  }
+
  private:
+  ByteReader open_directory(const Directory& directory) {
+    if (directory.offset > bytes_.size() || directory.size > bytes_.size() - directory.offset) {
+      refuse("a central directory inside the file", "one that ends outside");
+    }
+    data_end_ = static_cast<std::size_t>(directory.offset);
+    return {bytes_.subspan(data_end_, static_cast<std::size_t>(directory.size)),
+            where_ + ": central directory"};
+  }
+
   [[noreturn]] void refuse(const std::string& expected, const std::string& found) const {
     fail<CheckpointError>(where_, expected, found);
   }
@@ -137,7 +153,8 @@ class Reader {
     reader.take_bytes(2 + 2);  // versions
     const auto flags = reader.take<std::uint16_t>();
     const auto method = reader.take<std::uint16_t>();
-    reader.take_bytes(2 + 2 + 4);  // time, date, checksum
+    reader.take_bytes(2 + 2);  // time, date
+    const auto crc32 = reader.take<std::uint32_t>();
     std::uint64_t stored_size = reader.take<std::uint32_t>();
     std::uint64_t size = reader.take<std::uint32_t>();
     const auto name_length = reader.take<std::uint16_t>();
@@ -151,19 +168,24 @@ class Reader {
     reader.take_bytes(comment_length);
 
     widen_sizes(extra, {&size, &stored_size, &offset});
-    if ((flags & 1) != 0)
-      fail<CheckpointError>(location(name), "no encryption", "an encrypted entry");
-    if (method != 0) {
-      fail<CheckpointError>(location(name), "an entry stored without compression",
-                            "compression method " + std::to_string(method) +
-                                "; unpack a zip file around a checkpoint, or write it again with "
-                                "torch.save(torch.load(FILE), OUTPUT)");
-    }
-    if (size != stored_size || (disk != 0 && disk != kSaturated16)) {
+    const bool plain = method == 0 && (flags & 1) == 0;
+    if (plain && (size != stored_size || (disk != 0 && disk != kSaturated16))) {
       fail<CheckpointError>(location(name), std::to_string(size) + " stored bytes in this file",
                             std::to_string(stored_size));
     }
-    return {name, size, offset};
+    return {name, size, offset, flags, method, crc32};
+  }
+
+  void check_stored(const CentralEntry& entry) const {
+    if ((entry.flags & 1) != 0) {
+      fail<CheckpointError>(location(entry.name), "no encryption", "an encrypted entry");
+    }
+    if (entry.method != 0) {
+      fail<CheckpointError>(location(entry.name), "an entry stored without compression",
+                            "compression method " + std::to_string(entry.method) +
+                                "; unpack a zip file around a checkpoint, or write it again with "
+                                "torch.save(torch.load(FILE), OUTPUT)");
+    }
   }
 
   // A field that is all ones stands in the zip64 extra block, in this order.
@@ -219,7 +241,7 @@ class Reader {
   }
 
   std::span<const std::byte> bytes_;
-  const std::string& where_;
+  const std::string where_;
   std::size_t data_end_ = 0;
 };
 
@@ -228,9 +250,18 @@ class Reader {
 ZipArchive::ZipArchive(std::span<const std::byte> bytes, const std::string& where)
     : entries_(Reader(bytes, where).read()) {}
 
-const std::span<const std::byte>* ZipArchive::find(std::string_view name) const {
+const ZipEntry* ZipArchive::find(std::string_view name) const {
   const auto found = entries_.find(name);
   return found == entries_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> zip_names(std::span<const std::byte> bytes) {
+  std::vector<std::string> names;
+  try {
+    Reader(bytes, "zip archive").list(names);
+  } catch (const CheckpointError&) {  // the names before the damage
+  }
+  return names;
 }
 
 }  // namespace sam_rlx

@@ -1,5 +1,9 @@
 #include "core/half.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 namespace sam_rlx {
 
 float half_to_float(std::uint16_t bits) noexcept {
@@ -25,6 +29,28 @@ float float8_e4m3_to_float(std::uint8_t bits) noexcept {
   if (exponent == 0xFU && mantissa == 7U) return std::bit_cast<float>(sign | 0x7FC00000U);
   constexpr std::uint32_t kRebias = 127 - 7;
   return std::bit_cast<float>(sign | ((exponent + kRebias) << 23) | (mantissa << 20));
+}
+
+namespace {
+
+// One NaN, where the negative zero would be.
+float fnuz_to_float(std::uint8_t bits, int mantissa_bits, int bias) noexcept {
+  if (bits == 0x80) return std::numeric_limits<float>::quiet_NaN();
+  const int exponent = (bits & 0x7F) >> mantissa_bits, one = 1 << mantissa_bits;
+  const int mantissa = bits & (one - 1);
+  const auto magnitude = static_cast<float>(exponent == 0 ? mantissa : one + mantissa);
+  const float value = std::ldexp(magnitude, std::max(exponent, 1) - bias - mantissa_bits);
+  return (bits & 0x80) != 0 ? -value : value;
+}
+
+}  // namespace
+
+float float8_e4m3fnuz_to_float(std::uint8_t bits) noexcept { return fnuz_to_float(bits, 3, 8); }
+float float8_e5m2fnuz_to_float(std::uint8_t bits) noexcept { return fnuz_to_float(bits, 2, 16); }
+
+float float8_e8m0_to_float(std::uint8_t bits) noexcept {
+  if (bits == 0xFF) return std::numeric_limits<float>::quiet_NaN();
+  return std::ldexp(1.0F, bits - 127);
 }
 
 std::uint16_t float_to_half(float value) noexcept {

@@ -17,6 +17,12 @@ inline float float8_e5m2_to_float(std::uint8_t bits) noexcept {
   return half_to_float(static_cast<std::uint16_t>(bits << 8));
 }
 
+// AMD's kinds of both (float8_e4m3fnuz, float8_e5m2fnuz: no infinity, no negative zero), and powers
+// of two (float8_e8m0fnu); exact.
+float float8_e4m3fnuz_to_float(std::uint8_t bits) noexcept;
+float float8_e5m2fnuz_to_float(std::uint8_t bits) noexcept;
+float float8_e8m0_to_float(std::uint8_t bits) noexcept;
+
 // bfloat16 is the upper half of a float32.
 inline float bfloat16_to_float(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);

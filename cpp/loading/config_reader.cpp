@@ -5,14 +5,16 @@
 
 namespace sam_rlx {
 
-const TensorEntry& required_tensor(const StateDict& state_dict, const std::string& name,
-                                   std::size_t rank) {
+TensorEntry required_tensor(const StateDict& state_dict, const std::string& name,
+                            std::size_t rank) {
   const TensorEntry* const entry = state_dict.find(name);
   if (entry == nullptr) fail<CheckpointError>(state_dict.source, "tensor " + name, "none");
-  if (entry->dims.size() != rank) {
+  if (entry->dims.size() > rank) {
     fail<CheckpointError>(name, std::to_string(rank) + " axes", dims_text(entry->dims));
   }
-  return *entry;
+  TensorEntry padded = *entry;
+  padded.dims.insert(padded.dims.begin(), rank - entry->dims.size(), 1);
+  return padded;
 }
 
 std::int64_t size_of(const TensorEntry& entry, std::size_t axis) {

@@ -18,8 +18,9 @@ namespace sam_rlx {
 // What the readers of model sizes share. All raise CheckpointError with the name in question: sizes
 // come from files, and are checked before anything is allocated for them.
 
-// A tensor that must be there, with so many axes.
-const TensorEntry& required_tensor(const StateDict& state_dict, const std::string& name,
+// A tensor that must be there, with so many axes; outermost ones of 1, which ggml leaves out, are
+// added.
+TensorEntry required_tensor(const StateDict& state_dict, const std::string& name,
                                    std::size_t rank);
 // A side of a tensor: 1 to kMaxConfigSize.
 std::int64_t size_of(const TensorEntry& entry, std::size_t axis);

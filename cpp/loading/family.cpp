@@ -11,21 +11,25 @@
 namespace sam_rlx {
 namespace {
 
-// The image encoders that transformers saves alone, by how a name begins there. That of SAM has the
-// names of whole models: Family::decoders tells.
+// Image encoders alone, by a name of theirs that may stand behind others. That of SAM in
+// transformers has the names of whole models: Family::decoders tells.
 struct Encoder {
-  std::string_view begin;
+  std::string_view part;
   std::string_view name;
 };
 
 constexpr Encoder kEncoders[] = {
     {"backbone.pos_embed_window", "Sam2VisionModel"},
     {"backbone.embeddings.position_embeddings", "Sam3VisionModel"},
+    {"encoder.blocks.0.attn.rel_pos_h", "SAM's, in Cellpose-SAM"},
+    {"blocks.0.attn.rel_pos_h", "SAM's, as timm's samvit"},
+    {"pos_embed_window", "SAM 2's, as timm's sam2_hiera"},
 };
 
 [[noreturn]] void refuse_encoder(const StateDict& state_dict, std::string_view which) {
-  fail<UnsupportedError>(state_dict.source, "a whole model, with prompt encoder and mask decoder",
-                         std::string(which) + ", an image encoder alone");
+  fail<UnsupportedError>(state_dict.source, "a whole model",
+                         "an image encoder alone (" + std::string(which) +
+                             "): prompt encoder and mask decoder are missing");
 }
 
 std::string some_names(const StateDict& state_dict) {
@@ -85,12 +89,6 @@ Release release_or_first(const Family& family, std::string_view variant) {
 const Family& to_meta_names(StateDict& state_dict) {
   refuse_sam3cpp_relatives(state_dict);
   refuse_relatives(state_dict);
-  for (const Encoder& encoder : kEncoders) {
-    if (any_name(state_dict,
-                 [&](const std::string& name) { return name.starts_with(encoder.begin); })) {
-      refuse_encoder(state_dict, encoder.name);
-    }
-  }
   for (const Family* const family : families()) {
     for (const Sign& sign : family->signs) {
       if (any_name(state_dict,
@@ -99,6 +97,13 @@ const Family& to_meta_names(StateDict& state_dict) {
         return *family;
       }
     }
+  }
+  for (const Encoder& encoder : kEncoders) {
+    const auto has_part = [&](const std::string& name) {
+      const std::size_t at = name.find(encoder.part);
+      return at == 0 || (at != std::string::npos && name[at - 1] == '.');
+    };
+    if (any_name(state_dict, has_part)) refuse_encoder(state_dict, encoder.name);
   }
   fail<CheckpointError>(state_dict.source, "the tensors of " + family_titles(),
                         some_names(state_dict));
@@ -109,7 +114,7 @@ void check_whole(const StateDict& state_dict, const Family& family) {
     return any_name(state_dict, [&](const std::string& name) { return name.starts_with(begin); });
   };
   if (std::none_of(family.decoders.begin(), family.decoders.end(), has)) {
-    refuse_encoder(state_dict, "that of " + std::string(family.title));
+    refuse_encoder(state_dict, std::string(family.title) + "'s");
   }
 }
 

@@ -8,9 +8,10 @@ namespace sam_rlx {
 
 std::string meta_name(std::string_view family, std::string_view hugging_face_name) {
   const Family& found = family_named(family);
-  if (found.hugging_face.empty()) return sam3_meta_name(hugging_face_name);
+  const std::string name = numbered_layer(hugging_face_name);
+  if (found.hugging_face.empty()) return sam3_meta_name(name);
   return mapped_key(found.hugging_face,
-                    hugging_face_name == kEncodingCopy ? kEncodingName : hugging_face_name);
+                    name == kEncodingCopy ? kEncodingName : std::string_view(name));
 }
 
 }  // namespace sam_rlx

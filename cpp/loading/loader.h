@@ -69,6 +69,10 @@ class ParameterCopier final : public ParamVisitor {
 LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& parameters,
                             const StateDict& state_dict, const LoadOptions& options);
 
+// Gives tensors that lack outermost axes of 1 the shapes of the parameters.
+void restore_shapes(const std::vector<std::pair<std::string, Shape>>& parameters,
+                  StateDict& state_dict);
+
 template <class Model>
 std::vector<std::pair<std::string, Shape>> list_parameters(Model& model) {
   ParameterLister lister;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/mapped_file.h"
+#include "core/cores.h"
 #include "core/error.h"
 #include "kernels/select.h"
 #include "loading/open.h"
@@ -22,6 +23,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   if (options.image_size) {
     std::visit([&](auto& sizes) { sizes.set_image_size(*options.image_size); }, config);
   }
+  verify_checksums(state_dict, available_cores());
   const std::shared_ptr<Model> model(new Model(kernels, family, config));
   model->precision_ = precision;
   std::visit(

@@ -14,10 +14,12 @@
 #include "checkpoint/text.h"
 #include "checkpoint/torch_archive.h"
 #include "checkpoint/torch_legacy.h"
+#include "checkpoint/zip_archive.h"
 #include "core/error.h"
 #include "loading/choose_checkpoint.h"
+#include "loading/containers.h"
 #include "loading/family.h"
-#include "loading/relatives.h"
+#include "loading/quantizers.h"
 #include "loading/tensor_map.h"
 
 namespace sam_rlx {
@@ -78,6 +80,8 @@ StateDict read_content(std::span<const std::byte> bytes, const std::string& wher
     return choose_dict(dicts, choice, where);
   };
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) {
+    const std::vector<std::string> names = zip_names(bytes);
+    if (!is_torch_zip(names)) refuse_zip(names, where);
     return read_torch_archive(bytes, where, choose);
   }
   if (is_sam3cpp_file(text)) {
@@ -87,6 +91,7 @@ StateDict read_content(std::span<const std::byte> bytes, const std::string& wher
   }
   if (looks_like_safetensors(text)) {
     StateDict result = read_safetensors(bytes, where);
+    refuse_changed_bytes(result);
     result.origin.container = "safetensors";
     return result;
   }
@@ -142,13 +147,22 @@ StateDict open_gguf(const fs::path& path, const std::shared_ptr<const MappedFile
   return result;
 }
 
-StateDict open_file(const fs::path& path, const WrapperChoice& choice) {
+StateDict open_whole(const fs::path& path, const WrapperChoice& choice) {
   const auto file = std::make_shared<const MappedFile>(path);
   if (as_text(file->bytes()).starts_with("GGUF")) return open_gguf(path, file);
   StateDict result = read_content(file->bytes(), printable(utf8_of(path)), choice);
   result.files.push_back(file);
   apply_tensor_map(result, path);
   return result;
+}
+
+StateDict open_file(const fs::path& path, const WrapperChoice& choice) {
+  try {
+    return open_whole(path, choice);
+  } catch (const CheckpointError&) {
+    refuse_part(path);
+    throw;
+  }
 }
 
 // Names of the files of a folder, and of folders inside down to so many levels, with "/".
@@ -215,6 +229,7 @@ void add_folder_config(StateDict& state_dict, const fs::path& folder) {
       !fs::is_regular_file(path)) {
     return;
   }
+  refuse_quantized_folder(folder);
   const MappedFile file(path);
   const std::string where = printable(utf8_of(path));
   const std::string_view text = as_text(file.bytes());
@@ -230,6 +245,7 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   if (!fs::is_directory(source)) return source;
   std::vector<std::string> names = files_of(source, 0);
   if (!has_checkpoint(names)) names = files_of(source, 2);
+  if (!has_checkpoint(names)) refuse_folder(source);
   const std::string chosen =
       choose_checkpoint(names, {.where = printable(utf8_of(source)),
                                 .argument = "prefer=",
@@ -240,6 +256,7 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
 
 StateDict open_checkpoint(const fs::path& source, const WrapperChoice& choice) {
   const fs::path path = resolve_checkpoint(source);
+  if (fs::is_directory(source)) refuse_quantized_folder(source);
   StateDict result;
   const auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = as_text(file->bytes());

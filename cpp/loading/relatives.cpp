@@ -1,11 +1,14 @@
 #include "loading/relatives.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
 #include "loading/family.h"
+#include "loading/quantizers.h"
 
 namespace sam_rlx {
 namespace {
@@ -29,8 +32,6 @@ constexpr std::string_view kMerge =
     "state dict";
 constexpr std::string_view kOwnCode =
     "they change what the model computes, so only the code that they were trained with runs them";
-constexpr std::string_view kUnscaled =
-    "write the weights as plain float16 or float32 with the program that packed them";
 
 // The first that fits is taken. The names are those of the public repositories.
 constexpr Relative kRelatives[] = {
@@ -45,12 +46,6 @@ constexpr Relative kRelatives[] = {
     {".ia3_l", "an IA3 adapter", kMerge},
     {"Adapter.", "layers of an adapter", kOwnCode},
     {".adapter", "layers of an adapter", kOwnCode},
-    {"scaled_fp8", "numbers with scales of their own (fp8 scaled)", kUnscaled},
-    {".scale_weight", "numbers with scales of their own (fp8 scaled)", kUnscaled},
-    {".weight_scale", "numbers with scales of their own", kUnscaled},
-    {".SCB", "numbers with scales of their own (bitsandbytes)", kUnscaled},
-    {".quant_state.", "numbers with scales of their own (bitsandbytes)", kUnscaled},
-    {".qweight", "numbers with scales of their own (GPTQ, AWQ)", kUnscaled},
     {"mask_decoder.hf_token.", "HQ-SAM",
      "its mask decoder has one more token: load the SAM "
      "checkpoint that it was made from"},
@@ -76,67 +71,33 @@ constexpr Relative kRelatives[] = {
     {"interactive_convs.", "SAM 3.1", "load sam3.pt of SAM 3"},
 };
 
-// Files of other runtimes, whose graphs hold the weights under other names or none, and of packers.
-void refuse_other_runtimes(std::string_view text, const std::string& where) {
-  struct Kind {
-    std::size_t at;
-    std::string_view begin, name, help;
-  };
-  constexpr std::string_view kOriginal = "load the PyTorch checkpoint that it was made from";
-  constexpr std::string_view kGgml = "load the PyTorch checkpoint, or GGUF of `sam-rlx convert`";
-  constexpr std::string_view kUnpack = "unpack it first";
-  constexpr Kind kKinds[] = {
-      {0, "lmgg"sv, "a ggml file of another program", kGgml},
-      {0, "tjgg"sv, "a ggjt file of another program", kGgml},
-      {0, "fmgg"sv, "a ggmf file of another program", kGgml},
-      {4, "TFL3"sv, "a TensorFlow Lite model", kOriginal},
-      {0, "\x89HDF"sv, "an HDF5 file", kOriginal},
-      {0, "<?xml"sv, "an XML file (OpenVINO?)", kOriginal},
-      {0, "ftrt"sv, "a TensorRT engine", kOriginal},
-      {0, "\x1f\x8b"sv, "a gzip file", kUnpack},
-      {0, "BZh"sv, "a bzip2 file", kUnpack},
-      {0,
-       "\xfd"
-       "7zXZ"sv,
-       "an xz file", kUnpack},
-      {0, "\x28\xb5\x2f\xfd"sv, "a zstd file", kUnpack},
-      {0, "7z\xbc\xaf"sv, "a 7-Zip file", kUnpack},
-  };
-  const auto refuse = [&](std::string_view name, std::string_view help) {
-    fail<UnsupportedError>(where, "a safetensors, GGUF or PyTorch file",
-                           std::string(name).append(": ").append(help));
-  };
-  for (const Kind& kind : kKinds) {
-    if (text.size() > kind.at && text.substr(kind.at).starts_with(kind.begin)) {
-      refuse(kind.name, kind.help);
-    }
+// The first convolution tells how all are laid out.
+constexpr std::string_view kFirstConvolutions[] = {"patch_embed.proj.weight",
+                                                   "patch_embed.projection.weight",
+                                                   "patch_embeddings.projection.weight"};
+
+void refuse_layout_of_mlx(const StateDict& state_dict) {
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    const auto& dims = entry.dims;
+    const bool turned = dims.size() == 4 && dims[1] == dims[2] && dims[2] != dims[3];
+    const bool first = std::any_of(
+        std::begin(kFirstConvolutions), std::end(kFirstConvolutions),
+        [&](std::string_view name) { return entry.name.ends_with(name); });
+    if (!turned || !first) continue;
+    fail<UnsupportedError>(
+        state_dict.source, family_titles(),
+        "weights in MLX's layout (" + printable(entry.name) + " is " + dims_text(dims) +
+            "): load the PyTorch checkpoint that they were made from, or turn each convolution: "
+            "numpy.ascontiguousarray(weight.transpose(0, 3, 1, 2)), transposed ones by "
+            "(3, 0, 1, 2)");
   }
-  // Protocol buffers: field 1, the version of the format; then field 2, the producer, or field 7,
-  // the graph.
-  const bool onnx = text.size() > 3 && text[0] == '\x08' && text[1] > 0 && text[1] < 32 &&
-                    (text[2] == '\x12' || text[2] == '\x3a');
-  if (onnx) refuse("an ONNX model", kOriginal);
 }
 
 }  // namespace
 
-void refuse_content(std::string_view text, const std::string& where) {
-  std::string found = quoted(text.substr(0, 16)) + " at its beginning";
-  if (text.empty()) found = "an empty file";
-  if (text.size() > 262 && text.substr(257, 5) == "ustar") {
-    throw UnsupportedError(where +
-                           ": expected safetensors, GGUF, or PyTorch from 0.4 on, found a tar "
-                           "file; save it again with a current PyTorch");
-  }
-  if (text.starts_with("version https://git-lfs")) found = "a Git LFS pointer, not the file itself";
-  if (text.starts_with("<!DOCTYPE") || text.starts_with("<html")) {
-    found += ", a web page, not the file itself";
-  }
-  refuse_other_runtimes(text, where);
-  fail<CheckpointError>(where, "a safetensors, GGUF or PyTorch file", found);
-}
-
 void refuse_relatives(const StateDict& state_dict) {
+  refuse_quantized(state_dict);
+  refuse_layout_of_mlx(state_dict);
   for (const Relative& relative : kRelatives) {
     for (const TensorEntry& entry : state_dict.tensors()) {
       if (entry.name.find(relative.part) == std::string::npos) continue;

@@ -12,6 +12,7 @@
 #include "checkpoint/state_dict.h"
 #include "core/half.h"
 #include "loading/family.h"
+#include "loading/hugging_face_names.h"
 #include "loading/loader.h"
 #include "loading/open.h"
 #include "testing/register.h"
@@ -160,7 +161,7 @@ void register_checkpoint(py::module_& module) {
   module.def("meta_names", [](const std::string& family, const std::vector<std::string>& names) {
     std::vector<std::string> result;
     for (const std::string& name : names) {
-      result.push_back(mapped_key(family_named(family).hugging_face, name));
+      result.push_back(meta_name(family, name));
     }
     return result;
   });
@@ -168,7 +169,7 @@ void register_checkpoint(py::module_& module) {
   module.def("from_short_name", &from_short_name);
   module.def(
       "quantize", [](const std::string& dtype, const py::array_t<float>& numbers, int num_threads) {
-        for (int i = 0; i <= static_cast<int>(DType::kMXFP4); ++i) {
+        for (int i = 0; i < kNumDTypes; ++i) {
           const auto found = static_cast<DType>(i);
           if (dtype != dtype_name(found)) continue;
           py::array_t<std::uint8_t> result(quantized_bytes(found, numbers.size()));

@@ -135,5 +135,7 @@ def test_other_versions_are_unsupported(opened, family, name):
     ):
         opened(content)
     tensors = {"w": Tensor(4, (32,), bytes(64))}
-    with pytest.raises(sam_rlx.errors.UnsupportedError, match=r"w: expected type F32, .*type 4$"):
+    with pytest.raises(
+        sam_rlx.errors.UnsupportedError, match=r"w: expected type F64, F32, .*type 4$"
+    ):
         opened(ggml_bytes(family, VISUAL, tensors))

@@ -161,7 +161,10 @@ def test_a_foreign_model_is_refused_by_name(testing, tmp_path):
         ({"version": 1}, "expected GGUF of version 2 or 3, little-endian, found version 1"),
         ({"version": 4}, "found version 4"),
         ({"version": 3 << 24}, "found a big-endian file"),
-        ({"tensors": {"q": Tensor(4, (32,), bytes(20))}}, "q: expected type F32, .* ggml type 4$"),
+        (
+            {"tensors": {"q": Tensor(4, (32,), bytes(20))}},
+            "q: expected type F64, F32, .* ggml type 4$",
+        ),
         ({"tensors": {"q": Tensor(20, (32,), bytes(18))}}, r"found ggml type 20 \(IQ4_NL\)$"),
         (
             {"metadata": {"sam.naming": "short-2"}},

@@ -33,7 +33,7 @@ def test_an_empty_header_is_a_file_without_tensors(testing, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dtype": "F8_E8M0"}, "found F8_E8M0"),
+        ({"dtype": "F6_E2M3"}, "found F6_E2M3"),
         ({"dtype": 3}, "expected a string"),
         ({"shape": [3]}, "expected 12 bytes for shape (3,), found 8"),
         ({"shape": [-2]}, "expected a shape"),

@@ -341,7 +341,7 @@ def test_refuses_two_tensors_of_one_name(refuse):
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ([("a/weights.bin", b"")], "a zip file without"),
+        ([("a/weights.txt", b"")], "a zip file without"),
         ([("data.pkl", b"N.")], "a zip file without"),
         ([("a/data.pkl", b"N."), ("b/data.pkl", b"N.")], "one data.pkl in the archive"),
         ([("a/data.pkl", b"")], "more bytes"),

@@ -63,7 +63,7 @@ def test_refuses_two_entries_of_one_name(refuse):
 
 def test_refuses_entries_that_overlap(refuse):
     inner = files.zip_bytes([("b", b"1234")])
-    data = files.zip_bytes([("a", inner), ("b", b"1234")], align=1)
+    data = files.zip_bytes([("a/data.pkl", inner), ("b", b"1234")], align=1)
     inside = data.index(b"PK\x03\x04", 4)
     data = patched(data, data.rindex(b"PK\x01\x02") + 42, "<I", inside)
     assert "do not overlap" in refuse(data)

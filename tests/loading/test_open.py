@@ -129,7 +129,7 @@ def test_a_header_length_that_looks_like_json(testing, tmp_path):
         (b"GGUF\x01\0\0\0", sam_rlx.errors.UnsupportedError, "found version 1"),
         (b"version https://git-lfs.github.com/spec/v1\n", None, "a Git LFS pointer"),
         (b"<!DOCTYPE html><html>", None, r'"<!DOCTYPE html><" at its beginning, a web page'),
-        (b"\x93NUMPY\x01\x00", None, r'"\\x93NUMPY\\x01\\x00" at its beginning'),
+        (b"\x93NUMBY\x01\x00", None, r'"\\x93NUMBY\\x01\\x00" at its beginning'),
     ],
 )
 def test_other_files_are_named(testing, tmp_path, content, error, found):

@@ -105,8 +105,8 @@ def test_a_distributed_checkpoint_is_named(tmp_path):
 
 def test_a_zip_file_of_something_else_is_described(tmp_path):
     path = tmp_path / "model.zip"
-    path.write_bytes(zip_with("masks/a.npy"))
-    with pytest.raises(sam_rlx.CheckpointError, match=r"of 1 entries, such as masks/a\.npy"):
+    path.write_bytes(zip_with("masks/a.png"))
+    with pytest.raises(sam_rlx.CheckpointError, match=r"of 1 entries, such as masks/a\.png"):
         sam_rlx.load_model(path)
 
 

@@ -29,6 +29,7 @@ JOBS = {
     "site_pages": 1,
     "packed_widths": 6,
     "parity_sizes": 4,
+    "weights_read_back": 3,
 }
 # Jobs whose amount is a time: of each fuzz target, and of all structures.
 IN_SECONDS = ("fuzz", "structures")

@@ -46,6 +46,8 @@ constexpr KeyRow kHuggingFaceHeads[] = {
     {"mask_decoder.iou_head_hidden_dim", "mask_decoder_config.iou_head_hidden_dim"},
 };
 
+constexpr const char* kIouLayers = "mask_decoder.iou_prediction_head.layers.";
+
 // What follows from the encoder, and sizes that cannot work together: reported here, not as a crash
 // later.
 void finish(sam::SamConfig& config, const std::string& where) {
@@ -182,6 +184,14 @@ sam::SamConfig config_from_tensors(const StateDict& state_dict) {
   return config;
 }
 
+// Parts of the encoder that are always there.
+template <class Io>
+void part_settings(Io& io) {
+  for (const char* const flag : {"qkv_bias", "use_abs_pos", "use_rel_pos"}) {
+    io.require(io.kind().vision + std::string(flag), true);
+  }
+}
+
 template <class Io>
 void folder_settings(Io& io, sam::SamConfig& config) {
   const std::string v = io.kind().vision, h = io.kind().heads;
@@ -202,14 +212,14 @@ void folder_settings(Io& io, sam::SamConfig& config) {
             "prompt_encoder.mask_downscaling.3.weight");
   io.expect(h + "mask_decoder_config.mlp_dim", config.mask_decoder.transformer.mlp_dim,
             "mask_decoder.transformer.layers.0.mlp.lin1.weight");
+  io.expect(h + "mask_decoder_config.iou_head_depth", config.mask_decoder.iou_head_depth,
+            kIouLayers);
   io.expect(h + "mask_decoder_config.iou_head_hidden_dim",
             config.mask_decoder.iou_head_hidden_dim,
             "mask_decoder.iou_prediction_head.layers.0.weight");
   io.fields(config, kHuggingFaceVision, v);
   io.fields(config, kHuggingFaceHeads, h);
-  for (const char* const flag : {"qkv_bias", "use_abs_pos", "use_rel_pos"}) {
-    io.require(v + flag, true);
-  }
+  part_settings(io);
   io.require(v + "hidden_act", "gelu");
   io.require(h + "prompt_encoder_config.image_size", e.img_size);
   io.require(h + "prompt_encoder_config.patch_size", e.patch_size);
@@ -222,7 +232,9 @@ void folder_settings(Io& io, sam::SamConfig& config) {
 }
 
 sam::SamConfig config_from_folder(const FolderReader& folder, const StateDict& state_dict) {
+  part_settings(folder);
   sam::SamConfig config = sizes_of(state_dict);
+  config.mask_decoder.iou_head_depth = count_of(state_dict, kIouLayers, ".weight");
   folder_settings(folder, config);
   config.variant = release_of(config.image_encoder);
   finish(config, FolderReader::kWhere);
@@ -241,11 +253,6 @@ sam::SamConfig found_config(const StateDict& state_dict) {
 }  // namespace
 
 Json sam_folder_config(sam::SamConfig config) {
-  constexpr std::int64_t kHeadDepth = 3;
-  if (config.mask_decoder.iou_head_depth != kHeadDepth) {
-    fail<UnsupportedError>("layers of the IoU head", "3, as transformers' classes have fixed",
-                           std::to_string(config.mask_decoder.iou_head_depth));
-  }
   FolderWriter folder("sam");
   folder_settings(folder, config);
   return folder.json();

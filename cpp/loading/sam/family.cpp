@@ -6,7 +6,7 @@ namespace {
 
 constexpr Sign kSigns[] = {
     {"image_encoder.blocks.0.attn.rel_pos_h", Dialect::kMeta},
-    {"vision_encoder.layers.0.attn.rel_pos_h", Dialect::kHuggingFace},
+    {"vision_encoder.layers.0.attn.qkv.", Dialect::kHuggingFace},
 };
 
 constexpr std::string_view kDecoders[] = {"mask_decoder.", "prompt_encoder."};
@@ -37,15 +37,6 @@ constexpr KeyRow kSamRows[] = {
     {"mask_decoder.upscale_conv1.", "mask_decoder.output_upscaling.0."},
     {"mask_decoder.upscale_layer_norm.", "mask_decoder.output_upscaling.1."},
     {"mask_decoder.upscale_conv2.", "mask_decoder.output_upscaling.3."},
-    {"mask_decoder.output_hypernetworks_mlps.{i}.proj_in.",
-     "mask_decoder.output_hypernetworks_mlps.{i}.layers.0."},
-    {"mask_decoder.output_hypernetworks_mlps.{i}.layers.0.",
-     "mask_decoder.output_hypernetworks_mlps.{i}.layers.1."},
-    {"mask_decoder.output_hypernetworks_mlps.{i}.proj_out.",
-     "mask_decoder.output_hypernetworks_mlps.{i}.layers.2."},
-    {"mask_decoder.iou_prediction_head.proj_in.", "mask_decoder.iou_prediction_head.layers.0."},
-    {"mask_decoder.iou_prediction_head.layers.0.", "mask_decoder.iou_prediction_head.layers.1."},
-    {"mask_decoder.iou_prediction_head.proj_out.", "mask_decoder.iou_prediction_head.layers.2."},
 };
 
 constexpr KeyRow kSamShort[] = {

@@ -51,6 +51,12 @@ void decoder_settings(Io& folder, const sam2::HeadsConfig& heads) {
                 "sam_mask_decoder.mask_tokens.weight");
   folder.expect(d + "iou_head_depth", decoder.iou_head_depth, iou);
   folder.expect(d + "iou_head_hidden_dim", decoder.iou_head_hidden_dim, iou);
+  // transformers counts the layers within its blocks by the same setting.
+  constexpr std::int64_t kMaxBlocks = 2;
+  if (decoder.transformer.depth > kMaxBlocks) {
+    fail<UnsupportedError>(std::string(HuggingFaceConfig::kWhere) + ": " + d + "num_hidden_layers",
+                           "1 or 2", std::to_string(decoder.transformer.depth));
+  }
   folder.require(d + "hidden_act", "gelu");
   folder.require(p + "hidden_act", "gelu");
   folder.require(p + "num_point_embeddings", 4);
@@ -188,7 +194,6 @@ void write_heads_settings(FolderWriter& folder, sam2::HeadsConfig heads) {
                            std::to_string(found));
   };
   constexpr std::int64_t kMemoryWidth = 64, kHeadDepth = 3, kMaskStride = 16;
-  fixed("layers of the IoU head", kHeadDepth, heads.mask_decoder.iou_head_depth);
   fixed("layers of the object score", kHeadDepth,
         heads.mask_decoder.pred_obj_scores_mlp ? kHeadDepth : 1);
   if (heads.memory) {

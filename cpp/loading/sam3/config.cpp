@@ -37,7 +37,8 @@ bool trunk_fits(const sam3::ViTConfig& c) {
   return c.img_size % c.patch_size == 0 && c.pretrain_img_size % c.patch_size == 0 &&
          c.grid() <= kMaxGrid && c.table_grid() >= 1 && c.table_grid() <= kMaxGrid &&
          c.embed_dim % c.num_heads == 0 && c.head_dim() % 4 == 0 && c.mlp_dim() >= 1 &&
-         !blocks.empty() && ascending && blocks.back() < c.depth;
+         (c.output_last_block || !blocks.empty()) && ascending &&
+         (blocks.empty() || blocks.back() < c.depth);
 }
 
 // The detector and the tracker take maps of 4, 2 and 1 times the trunk's sides.
@@ -257,6 +258,9 @@ void folder_settings(Io& folder, const StateDict& state_dict, sam3::Sam3Config& 
 sam3::Sam3Config config_from_folder(const FolderReader& folder, const StateDict& state_dict) {
   sam3::Sam3Config config = released_parts(state_dict);
   folder_settings(folder, state_dict, config);
+  sam3::ViTConfig& trunk = config.vision.trunk;
+  const std::vector<std::int64_t>& global = trunk.global_att_blocks;
+  trunk.output_last_block = global.empty() || global.back() != trunk.depth - 1;
   check_sizes(config, FolderReader::kWhere);
   const bool released = sizes_text(config) == sizes_text(released_parts(state_dict));
   config.variant = released ? released_variant() : "custom";
@@ -275,8 +279,10 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
   sam3::ViTConfig& trunk = config.vision.trunk;
   const TensorEntry* const table =
       state_dict.find("detector.backbone.vision_backbone.trunk.pos_embed");
-  trunk.pretrain_use_cls_token = table == nullptr || table->dims.size() != 3 ||
-                                 table->dims[1] != trunk.table_grid() * trunk.table_grid();
+  const std::size_t rows_axis = table == nullptr || table->dims.size() < 2 ? 0
+                                                                           : table->dims.size() - 2;
+  trunk.pretrain_use_cls_token = table == nullptr || table->dims.size() < 2 ||
+                                 table->dims[rows_axis] != trunk.table_grid() * trunk.table_grid();
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/error.h"
 #include "loading/family.h"
 #include "loading/sam3/config.h"
 #include "loading/sam3/names.h"
@@ -152,6 +153,16 @@ void to_meta(StateDict& state_dict, Dialect dialect) {
   respell(state_dict, kSpellings);
 }
 
+// Meta's code drops what blocks behind the last global one make, in which transformers ends.
+void complete(StateDict& state_dict) {
+  if (state_dict.metadata.contains("config") &&
+      sam3_config_of(state_dict, std::nullopt).vision.trunk.output_last_block) {
+    fail<UnsupportedError>(state_dict.source, "a trunk that ends with a global block, for Meta's names",
+                           "one with blocks behind it, which Meta's code drops");
+  }
+  sam3_add_class_position(state_dict);
+}
+
 ModelInfo info_of(const NetworkConfig& any) {
   const auto& config = std::get<sam3::Sam3Config>(any);
   return {.family = "sam3",
@@ -197,7 +208,7 @@ const Family& sam3_family() {
           [](StateDict& state_dict, const NetworkConfig& config) {
             sam3_to_hugging_face(state_dict, std::get<sam3::Sam3Config>(config));
           },
-      .complete = sam3_add_class_position,
+      .complete = complete,
       .info_of = info_of,
       .releases = [] { return rows_of(sam3::releases()); },
       .released_config =

@@ -181,13 +181,6 @@ std::string tracker_name(std::string_view name) {
   return sam3_tracker_name(mapped_key(sam2_family().hugging_face, name));
 }
 
-// The name that Meta gives a tensor, none for a second copy.
-std::string meta_tensor_name(const StateDict& state_dict, std::string_view name) {
-  const std::string copy = std::string(kTrackerModel) + std::string(kEncodingCopy);
-  const std::string original = std::string(kTrackerModel) + std::string(kEncodingName);
-  return name == copy && state_dict.contains(original) ? "" : sam3_meta_name(name);
-}
-
 bool has_blocks(const TensorEntry& entry) { return dtype_numbers(entry.dtype) != 1; }
 
 void transpose_text_projection(StateDict& state_dict) {
@@ -301,6 +294,7 @@ void sam3_to_hugging_face(StateDict& state_dict, const sam3::Sam3Config& config)
     if (names.back().empty()) state_dict.skip(entry.name, "transformers has no such tensor");
   }
   state_dict.rename(names);
+  unnumber_layers(state_dict);
   if (!config.tracker) return;
   const std::string tracker(kTrackerModel);
   join_points(state_dict, tracker + "prompt_encoder.");
@@ -343,6 +337,10 @@ std::string sam3_meta_name(std::string_view name) {
 
 void sam3_from_hugging_face(StateDict& state_dict) {
   restore_hub_layout(state_dict);
+  const std::string tracker(kTrackerModel);
+  drop_copy(state_dict, tracker + std::string(kEncodingCopy),
+            tracker + std::string(kEncodingName));
+  number_layers(state_dict);
   const auto& tensors = state_dict.tensors();
   // The detector names its tensors without the prefix when it is saved alone.
   const bool whole = std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& entry) {
@@ -350,7 +348,7 @@ void sam3_from_hugging_face(StateDict& state_dict) {
   });
   std::vector<std::string> names;
   for (const TensorEntry& entry : tensors) {
-    names.push_back(whole ? meta_tensor_name(state_dict, entry.name) : detector_name(entry.name));
+    names.push_back(whole ? sam3_meta_name(entry.name) : detector_name(entry.name));
   }
   state_dict.rename(names);
   transpose_text_projection(state_dict);

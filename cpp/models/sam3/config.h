@@ -32,7 +32,10 @@ struct ViTConfig {
   std::int64_t num_heads = 16;
   double mlp_ratio = 4.625;
   std::int64_t window_size = 24;
-  std::vector<std::int64_t> global_att_blocks{7, 15, 23, 31};  // at least one
+  std::vector<std::int64_t> global_att_blocks{7, 15, 23, 31};
+  // The result is that of the last block, as in transformers, else that of the last global one, of
+  // which there is one at least: Meta's code drops what later ones make of it.
+  bool output_last_block = false;
 
   template <class V>
   void fields(V& v) {
@@ -47,6 +50,7 @@ struct ViTConfig {
     v("mlp_ratio", mlp_ratio, 0, 64, kNotInFolder);
     v("window_size", window_size, 1, 512);
     v("global_att_blocks", global_att_blocks, 0, kMaxConfigSize);
+    v("output_last_block", output_last_block);
     v.told("mlp_dim", [&] { return mlp_dim(); });
     v.told("layer_norm_eps", 1e-5);
     v.told("rope_theta", kRopeTheta);
@@ -65,8 +69,9 @@ struct ViTConfig {
     return static_cast<std::int64_t>(static_cast<double>(embed_dim) * mlp_ratio);
   }
   bool is_global(std::int64_t block) const;
-  // The result is that of the last global block; upstream drops what later ones make of it.
-  std::int64_t last_block() const { return global_att_blocks.back(); }
+  std::int64_t last_block() const {
+    return output_last_block ? depth - 1 : global_att_blocks.back();
+  }
 };
 
 // Upstream: sam3/model/necks.py, Sam3DualViTDetNeck, and sam3/model/vl_combiner.py, SAM3VLBackbone.

@@ -3,24 +3,28 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from sam_rlx import _core
 from sam_rlx._internal.progress import Progress
-from sam_rlx._internal.weights.gguf import file as gguf_file
 
 Tensor = tuple[str, str, tuple[int, ...]]
 
+_TABLE = _core.number_formats()
 # Bytes of a number in safetensors.
-ITEM_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
-ITEM_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
-
-_WHOLE = frozenset({"I64", "I32", "I16", "I8", "U8", "BOOL"})
-_BYTES = frozenset({"F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL"})
+ITEM_BYTES = {name: size for name, _, _, size, _, held in _TABLE if held}
+_BLOCKS = {name: (numbers, size) for name, _, numbers, size, _, _ in _TABLE}
+_WHOLE = frozenset(name for name, _, _, _, whole, _ in _TABLE if whole)
+_BYTES = frozenset({"F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I8", "U8", "BOOL"})
 # Formats whose numbers each holds, besides its own.
-_HELD = {"F32": _BYTES | {"F16", "BF16", "I16"}, "F16": _BYTES, "BF16": _BYTES}
+_HELD = {
+    "F32": _BYTES | {"F8_E8M0", "F16", "BF16", "I16", "U16"},
+    "F16": _BYTES,
+    "BF16": _BYTES | {"F8_E8M0"},
+}
 
 
 def is_packed(dtype: str) -> bool:
     """Tell whether a format packs several numbers into a block."""
-    return dtype not in ITEM_BYTES and dtype != "C64"
+    return _BLOCKS[dtype][0] > 1
 
 
 def is_exact(source: str, target: str) -> bool:
@@ -44,16 +48,11 @@ def count(shape: Iterable[int]) -> int:
 
 
 def stored_bytes(tensors: Sequence[Tensor]) -> int:
-    """Return the bytes of tensors as they are stored, 0 if a format has no known size."""
+    """Return the bytes of tensors as they are stored."""
     total = 0
     for _, dtype, shape in tensors:
-        if dtype in ITEM_BYTES:
-            total += count(shape) * ITEM_BYTES[dtype]
-        elif dtype in gguf_file.FORMATS:
-            form = gguf_file.FORMATS[dtype]
-            total += count(shape) // form.numbers * form.bytes
-        else:
-            return 0
+        numbers, size = _BLOCKS[dtype]
+        total += count(shape) // numbers * size
     return total
 
 

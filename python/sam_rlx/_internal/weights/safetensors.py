@@ -98,11 +98,12 @@ def to_folder(
 
 
 def open_source(source: str | os.PathLike[str], key: str | None) -> _core.Checkpoint:
-    """Open a checkpoint; `CheckpointError` if it has no tensors."""
+    """Open a checkpoint; `CheckpointError` if it has no tensors, or others than were written."""
     checkpoint = _core.Checkpoint(os.fspath(source), key)
     if not checkpoint.tensors:
         others = f", but {checkpoint.skipped[0]}" if checkpoint.skipped else ""
         raise CheckpointError(f"{os.fspath(source)}: expected tensors, found none{others}")
+    checkpoint.verify()
     return checkpoint
 
 

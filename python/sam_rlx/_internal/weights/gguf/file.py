@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx import _core
 from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx.errors import InternalError
 
@@ -25,22 +26,14 @@ class Format:
     bytes: int
 
 
+_TABLE = {name: Format(*facts[:3]) for name, *facts in _core.number_formats()}
+# Those that are written.
 FORMATS = {
-    "F32": Format(0, 1, 4),
-    "F16": Format(1, 1, 2),
-    "BF16": Format(30, 1, 2),
-    "Q4_0": Format(2, 32, 18),
-    "Q4_1": Format(3, 32, 20),
-    "Q5_0": Format(6, 32, 22),
-    "Q5_1": Format(7, 32, 24),
-    "Q8_0": Format(8, 32, 34),
-    "MXFP4": Format(39, 32, 17),
-    "Q2_K": Format(10, 256, 84),
-    "Q3_K": Format(11, 256, 110),
-    "Q4_K": Format(12, 256, 144),
-    "Q5_K": Format(13, 256, 176),
-    "Q6_K": Format(14, 256, 210),
-    "Q8_K": Format(15, 256, 292),
+    name: _TABLE[name]
+    for name in (
+        *("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4"),
+        *("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"),
+    )
 }
 
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sam_rlx {
+
+// The checksum of zip archives. Zlib's polynomial.
+std::uint32_t crc32_of(std::span<const std::byte> bytes) noexcept;
+
+}  // namespace sam_rlx
