@@ -50,7 +50,7 @@ struct ViTConfig {
     v("mlp_ratio", mlp_ratio, 0, 64, kNotInFolder);
     v("window_size", window_size, 1, 512);
     v("global_att_blocks", global_att_blocks, 0, kMaxConfigSize);
-    v("output_last_block", output_last_block);
+    v("output_last_block", output_last_block, kNotInFolder);
     v.told("mlp_dim", [&] { return mlp_dim(); });
     v.told("layer_norm_eps", 1e-5);
     v.told("rope_theta", kRopeTheta);
