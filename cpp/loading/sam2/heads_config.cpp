@@ -54,7 +54,7 @@ void decoder_settings(Io& folder, const sam2::HeadsConfig& heads) {
   // transformers counts the layers within its blocks by the same setting.
   constexpr std::int64_t kMaxBlocks = 2;
   if (decoder.transformer.depth > kMaxBlocks) {
-    fail<UnsupportedError>(std::string(HuggingFaceConfig::kWhere) + ": " + d + "num_hidden_layers",
+    fail<UnsupportedError>(std::string(FolderReader::kWhere) + ": " + d + "num_hidden_layers",
                            "1 or 2", std::to_string(decoder.transformer.depth));
   }
   folder.require(d + "hidden_act", "gelu");
