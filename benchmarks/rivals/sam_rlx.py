@@ -48,7 +48,9 @@ def prepare(workload: Workload, threads: int, precision: str = "float32") -> Tas
     predictor.set_image_embedding(embedding(workload.config), (side, side))
     coords, labels = clicks(workload.config, workload.prompts)
     core = predictor._core
-    return Task(lambda: core.decode(coords, labels, None, None, True), lambda out: out[0])
+    return Task(
+        lambda: core.decode(coords, labels, None, None, True), lambda out: out.low_res_masks
+    )
 
 
 def _memory_attention(workload: Workload, threads: int) -> Task:

@@ -43,9 +43,10 @@ bool is_later_part(std::string_view name) {
 }
 
 bool is_companion(std::string_view name) {
-  return name.ends_with(kDeepSpeedOptimizer) ||
-         std::any_of(std::begin(kCompanions), std::end(kCompanions),
-                     [&](std::string_view begin) { return name.starts_with(begin); });
+  for (const std::string_view begin : kCompanions) {
+    if (name.starts_with(begin)) return true;
+  }
+  return name.ends_with(kDeepSpeedOptimizer);
 }
 
 bool contains_text(std::string_view name, std::string_view text) {

@@ -87,7 +87,7 @@ class Tokenizer:
         TruncationWarning
             A text was cut.
         """
-        texts = as_texts("text", text)
+        texts = as_texts("text", text, "surrogatepass")  # as upstream
         from sam_rlx._internal.text.cleaning import clean
 
         ids, lengths = _tokenizer()([clean(each) for each in texts], self._context_length)

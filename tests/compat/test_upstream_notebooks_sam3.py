@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx.compat.common.video_frames import Frame, UpstreamFrames
 from sam_rlx.compat.sam3 import build_sam3_image_model
 from sam_rlx.compat.sam3.model.box_ops import box_xywh_to_cxcywh
 from sam_rlx.compat.sam3.model.sam3_image_processor import Sam3Processor
@@ -250,15 +251,19 @@ def test_nan_leaves_no_object_behind(moving: tuple[str, list[np.ndarray]]) -> No
     with pytest.raises(sam_rlx.SamRlxError, match="finite"):
         predictor.add_new_points(state, 0, 1, [[np.nan, 0.5]], [1])
     assert state["obj_ids"] == []
-    assert state["session"].objects == []
+    assert state["session"].obj_ids == []
 
 
-class Frames(list[np.ndarray]):
+class Frames(UpstreamFrames):
     """Frames of a video in memory."""
 
     def __init__(self, frames: np.ndarray) -> None:
-        super().__init__(frames)
+        self._frames, self.count = frames, len(frames)
         self.height, self.width = frames.shape[1:3]
+
+    def read(self, index: int, side: int | None = None) -> Frame:
+        """Return a frame as it is."""
+        return self._frames[index], (self.height, self.width)
 
 
 @pytest.mark.parity

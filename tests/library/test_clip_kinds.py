@@ -23,8 +23,7 @@ from sam_rlx._internal.media.clip_frames import ClipFrames
 from sam_rlx._internal.media.clip_writer import ClipWriter
 from sam_rlx._internal.media.container_crop import crop_of
 from sam_rlx._internal.media.recent import Recent
-from sam_rlx.compat.sam2.video_frames import SquareClip
-from sam_rlx.compat.sam3.model import video_frames as sam3_frames
+from sam_rlx.compat.common import video_frames
 from sam_rlx.errors import MediaWarning
 from support.videos import POINT
 
@@ -72,9 +71,9 @@ def test_a_change_of_size_on_every_surface(
     session = sam_rlx.VideoPredictor(sam2_model, two_sizes).add_prompt(6, 1, **POINT)
     assert session.orig_hw == SMALL
     assert [frame.masks[1].shape for frame in session.propagate()] == [SMALL] * 2
-    clip = SquareClip(two_sizes, 16)
+    clip = video_frames.Clip(two_sizes, 16)
     assert (clip.height, clip.width, len(clip), clip[6].shape) == (*SMALL, 8, (16, 16, 3))
-    whole = sam3_frames.open_frames(two_sizes, 16)
+    whole = video_frames.open_resource(two_sizes, 16)
     assert (whole.height, whole.width, whole[6].shape) == (*SMALL, (*SMALL, 3))
     words = ["track", two_sizes, "--model", sam2_checkpoint, "--point", "20,18"]
     code, _, _ = run_cli(*words, "--output", tmp_path / "o.mp4", "--frame", "3")

@@ -18,9 +18,8 @@ import sam_rlx
 from PIL import Image
 from sam_rlx._internal.media import image_frames
 from sam_rlx._internal.media.array_frames import ArrayFrames
-from sam_rlx.apps.annotator.document import Segment
+from sam_rlx.apps.annotator.document import PackedMask, Segment
 from sam_rlx.apps.annotator.export import Annotated, coco_document
-from sam_rlx.apps.annotator.masks import PackedMask
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 from sam_rlx.frames import open_frames
 
@@ -623,8 +622,7 @@ def test_every_surface_opens_frames_by_the_door() -> None:
     }
     assert found == {
         "_internal/media/frames.py",
-        "compat/sam2/video_frames.py",
-        "compat/sam3/model/video_frames.py",
+        "compat/common/video_frames.py",
     }
 
 

@@ -141,6 +141,8 @@ def test_big_endian_numbers_are_read_in_their_order(
     dtype: str, compression: str | None, tmp_path: Path
 ) -> None:
     """libtiff brings packed values in order, and Pillow swaps them once more."""
+    if compression == "lzw":
+        pytest.importorskip("imagecodecs", reason="tifffile writes LZW with imagecodecs")
     path = tmp_path / "raster.tif"
     values = (RAMP * 3000 - 500).astype(dtype)
     tifffile.imwrite(path, values, byteorder=">", compression=compression)
@@ -194,8 +196,8 @@ STARTS = {
     "SIMPLE  =                    T": "astropy.io.fits.getdata",
     "\x93NUMPY\x01\0": "numpy.load",
     "\0" * 128 + "DICM": "pydicom.dcmread",
-    "\0" * 344 + "n+1\0": "nibabel.load",
-    "NRRD0005\n": "pynrrd",
+    "\0" * 344 + "n+1\0": "a NIfTI volume: SimpleITK",
+    "NRRD0005\n": "an NRRD volume: SimpleITK",
     "\x89HDF\r\n\x1a\n": "h5py",
     "%PDF-1.7": "PDF document",
     "\xff\x0a\0": "pillow_jxl",

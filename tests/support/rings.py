@@ -44,8 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "weights": {"files", "arrays", "progress", "nearest", *_WORDS},
     "options": {"arrays", "weights", *_WORDS},
     "image_embeddings": {"options", "files", "arrays", *_WORDS},
-    "video_session": {"media", *_WORDS},
-    "text_prompts": {"video_session", "arrays", *_WORDS},
+    "text_prompts": {"arrays", *_WORDS},
 }
 
 

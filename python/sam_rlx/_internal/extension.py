@@ -94,8 +94,10 @@ def _bound_cpus(runtime: Any) -> set[int]:
 @contextmanager
 def all_cores() -> Iterator[None]:
     """Let processes that are started meanwhile use all cores, also where this thread is bound."""
-    core = importlib.import_module("sam_rlx._core")
-    allowed = core.allowed_cpus()
+    allowed = importlib.import_module("sam_rlx._core").allowed_cpus()
+    if not hasattr(os, "sched_getaffinity"):  # no Linux
+        yield
+        return
     before = os.sched_getaffinity(0) if allowed else set()
     if set(allowed) == before:
         yield

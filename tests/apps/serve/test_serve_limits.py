@@ -275,7 +275,7 @@ def test_large_json_is_refused_before_it_is_parsed(model: sam_rlx.Model) -> None
         assert answer.status_code == 400
         assert "at most 1000 values" in answer.json()["error"]
     long = {"model": "sam-nano", "image": "A" * 100_000}
-    assert "prompt" in client.post("/api/generate", json=long).json()["error"]
+    assert "expected an image" in client.post("/api/generate", json=long).json()["error"]
 
 
 def test_what_all_hold_together_is_bounded(model: sam_rlx.Model) -> None:

@@ -190,8 +190,8 @@ def test_the_vocabulary():
     [
         (3, "found int"),
         (None, "found NoneType"),
-        (b"cat", "found bytes"),
-        (["cat", 3], r"found a list with \['int', 'str'\]"),
+        (b"cat", "found b'cat'"),
+        (["cat", 3], r"text\[1\]: expected a text, found 3"),
         ({"cat"}, "found set"),
     ],
 )

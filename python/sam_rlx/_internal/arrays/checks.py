@@ -8,6 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -39,12 +40,15 @@ def as_flag(name: str, value: Any) -> bool:
     raise InvalidArgumentError(f"{name}: expected True or False, found {shown(value)}")
 
 
-def as_text(name: str, value: Any) -> str:
-    """Return a str that can be written as UTF-8, also of a cell of an Arrow table."""
+def as_text(name: str, value: Any, errors: str = "strict") -> str:
+    """Return a str that can be written as UTF-8, also of a cell of an Arrow table.
+
+    errors : as of `str.encode`; "surrogatepass" takes halves of surrogate pairs.
+    """
     value = unwrapped(value)
     if isinstance(value, str):
         try:
-            value.encode()
+            value.encode(errors=errors)
         except UnicodeEncodeError:
             pass
         else:
@@ -114,15 +118,18 @@ def as_items(
     return items
 
 
-def as_texts(name: str, values: Any) -> list[str]:
+def as_texts(name: str, values: Any, errors: str = "strict") -> list[str]:
     """Return the entries of a sequence or column of texts; one text alone is one entry."""
     values = unwrapped(values)
     if isinstance(values, str) or _is_bytes(values):
-        return [as_text(name, values)]
+        return [as_text(name, values, errors)]
+    found = type(values).__name__
     if isinstance(values, Mapping) or has(values, "columns"):
-        found = type(values).__name__
         raise InvalidArgumentError(f"{name}: expected texts, found {found}: give one column of it")
-    return [as_text(f"{name}[{index}]", one) for index, one in enumerate(as_items(name, values))]
+    if isinstance(values, AbstractSet):
+        raise InvalidArgumentError(f"{name}: expected texts in an order, found {found}")
+    items = as_items(name, values)
+    return [as_text(f"{name}[{index}]", one, errors) for index, one in enumerate(items)]
 
 
 def as_mapping(name: str, values: Any) -> dict[str, Any]:
