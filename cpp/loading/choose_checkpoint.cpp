@@ -26,8 +26,10 @@ constexpr std::ptrdiff_t kMaxDepth = 2;
 
 template <class List>
 bool ends_with_any(std::string_view name, const List& suffixes) {
-  return std::any_of(std::begin(suffixes), std::end(suffixes),
-                     [&](std::string_view suffix) { return name.ends_with(suffix); });
+  for (const std::string_view suffix : suffixes) {
+    if (name.ends_with(suffix)) return true;
+  }
+  return false;
 }
 
 // Whether this is one of several GGUF files, but not their first: "x-00002-of-00003.gguf".

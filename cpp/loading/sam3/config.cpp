@@ -70,9 +70,11 @@ bool any_begins_with(const StateDict& state_dict, std::string_view begin) {
 }
 
 bool has_detector(const StateDict& state_dict) {
-  return !any_begins_with(state_dict, kTracker) ||
-         std::any_of(std::begin(kDetectorParts), std::end(kDetectorParts),
-                     [&](std::string_view part) { return any_begins_with(state_dict, part); });
+  if (!any_begins_with(state_dict, kTracker)) return true;
+  for (const std::string_view part : kDetectorParts) {
+    if (any_begins_with(state_dict, part)) return true;
+  }
+  return false;
 }
 
 // ---------------------------------------------------------------- metadata
