@@ -22,12 +22,11 @@ from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.text_prompts import VISUAL
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model, as_model
 from sam_rlx.tokenizer import Tokenizer
 
-# The text of a prompt that has none, as upstream.
-_VISUAL = "visual"
 # A text, or its ids.
 Text: TypeAlias = str | tuple[int, ...]
 
@@ -281,7 +280,7 @@ class ConceptPredictor(ImageEmbeddings):
             raise InvalidArgumentError(
                 "predict: expected text, boxes or point_coords, found None for all"
             )
-        ids, texts = self._as_ids(_VISUAL if text is None else text)
+        ids, texts = self._as_ids(VISUAL if text is None else text)
         pixels = None if image is None else as_rgb(image)
         given = self._given(image, embedding, orig_hw)
         bar = reporter(progress, "text", text="encoding")

@@ -9,7 +9,7 @@ from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 # The text of examples that come without one, as upstream.
-_VISUAL = "visual"
+VISUAL = "visual"
 # Where nothing is followed yet, upstream takes any finding for a new object.
 _DEFAULTS = {"new_det_thresh_without_masklets": True}
 # Upstream's object of an example without a text is matched with nothing on other frames: its rule
@@ -34,7 +34,7 @@ def checked_options(options: Mapping[str, Any], streaming: bool) -> dict[str, An
 def as_texts(text: str | Sequence[str] | None) -> list[str]:
     """Return texts as a list; without one, examples alone say what is meant."""
     if text is None:
-        return [_VISUAL]
+        return [VISUAL]
     texts = checks.as_texts("text", text)
     if not texts:
         raise InvalidArgumentError(
