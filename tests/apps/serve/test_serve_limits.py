@@ -309,7 +309,7 @@ def test_images_of_many_pixels_are_refused_before_they_are_unpacked(model: sam_r
 @pytest.mark.source_tree
 def test_the_docs_state_the_limits() -> None:
     text = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
-    lines = text.partition("\n## Limits\n")[2].partition("\n\n|")[2].partition("\n\n")[0].splitlines()
+    lines = text.partition("\n## Limits")[2].partition("\n\n|")[2].partition("\n\n")[0].splitlines()
     rows = dict([cell.strip() for cell in line.strip(" |").split("|")] for line in lines[2:])
 
     def mb(count: int) -> str:
