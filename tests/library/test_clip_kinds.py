@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import os
 import pickle
 import random
 import struct
@@ -232,6 +233,13 @@ def test_opening_decodes_nothing_but_the_start(
     assert source.count == 9
     for index in (5, 8, 0, 7):
         np.testing.assert_array_equal(source.read(index), right[index])
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="no scheduling policies")
+def test_encoders_do_not_change_the_priority_of_the_tests(tmp_path: Path) -> None:
+    before = os.sched_getscheduler(0)
+    clips.write(tmp_path / "a.mp4", clips.moving(2, (64, 64)), "libsvtav1", None, {"preset": "12"})
+    assert os.sched_getscheduler(0) == before
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "avi"])

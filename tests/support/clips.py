@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -53,14 +54,21 @@ def write(
     """Write a clip; skip the test where PyAV has no such encoder."""
     if codec not in av.codecs_available:
         pytest.skip(f"PyAV has no encoder {codec}")
-    with av.open(target or str(path), "w", format=form, options=container_options) as container:
-        stream: Any = container.add_stream(codec, rate=RATE)
-        stream.height, stream.width = frames[0].shape[:2]
-        stream.pix_fmt = pix_fmt
-        stream.options = options if options is not None else X264
-        for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-        container.mux(stream.encode(None))
+
+    def encode() -> None:
+        with av.open(target or str(path), "w", format=form, options=container_options) as container:
+            stream: Any = container.add_stream(codec, rate=RATE)
+            stream.height, stream.width = frames[0].shape[:2]
+            stream.pix_fmt = pix_fmt
+            stream.options = options if options is not None else X264
+            for frame in frames:
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+            container.mux(stream.encode(None))
+
+    # SVT-AV1 gives the thread that calls it real-time priority, if it may, and does not take it
+    # back: busy children of this process would then keep the processors for themselves.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(encode).result()
     if target is not None:
         path.write_bytes(bytes(target.data))
     return path
