@@ -24,7 +24,12 @@ class NamedTensors {
   using Array = std::variant<Tensor, Integers, Doubles>;
   using Write = std::function<void(std::span<const std::byte>)>;
 
-  std::map<std::string, std::string> metadata;
+  std::map<std::string, std::string> metadata = {};
+
+  NamedTensors() = default;
+  // Movable only, as its tensors are.
+  NamedTensors(NamedTensors&&) = default;
+  NamedTensors& operator=(NamedTensors&&) = default;
 
   void set(std::string name, Array array) {
     arrays_.insert_or_assign(std::move(name), std::move(array));
