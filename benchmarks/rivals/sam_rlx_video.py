@@ -32,16 +32,18 @@ def start_session(workload: Workload, model: Any, threads: int, frames: int = tr
 def tracking(workload: Workload, model: Any, threads: int) -> Task:
     """One steady frame after the other, in a session that is read from a file with a past."""
     import sam_rlx
+    from sam_rlx._core import NamedTensors
 
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-        path = Path(folder) / "session.npz"
+        path = Path(folder) / "session.safetensors"
         start_session(workload, model, threads).save(path)
-        with np.load(path) as archive:
-            fields = dict(archive)
+        saved = NamedTensors.read(path)
+        arrays = saved.arrays
         for index in range(workload.objects):
-            _remember(fields, f"state.{index}", tracks.past(workload.config, index))
-        np.savez(path, **fields)
-        del fields
+            _remember(arrays, str(index), tracks.past(workload.config, index))
+        with path.open("wb") as file:
+            NamedTensors(arrays, saved.metadata).save(file)
+        del saved, arrays
         clip = tracks.Clip(workload.image_hw)
         session = sam_rlx.VideoPredictor.load(path, model, clip, num_threads=threads)
     resident.forget_peak()  # of the past that was made up

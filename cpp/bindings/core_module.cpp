@@ -18,6 +18,7 @@ PYBIND11_MODULE(core_module, m, py::mod_gil_not_used()) {
   sam_rlx::register_exclusive(m);
   sam_rlx::register_checkpoint(m);
   sam_rlx::register_model(m);
+  sam_rlx::register_named_tensors(m);
   sam_rlx::register_options(m);
   sam_rlx::register_image_predictor(m);
   sam_rlx::register_mask_generator(m);

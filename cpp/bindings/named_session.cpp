@@ -44,9 +44,8 @@ std::int64_t NamedSession::find_or_add(const py::object& name, const std::string
 }
 
 void NamedSession::reserve(const py::object& name) {
-  const bool is_integer =
-      py::isinstance<py::int_>(name) ||
-      py::isinstance(name, py::module_::import("numpy").attr("integer"));
+  const bool is_integer = py::isinstance<py::int_>(name) ||
+                          py::isinstance(name, py::module_::import("numpy").attr("integer"));
   if (!is_integer) return;
   const py::int_ number(name);
   int overflow = 0;
@@ -74,6 +73,37 @@ void NamedSession::publish() {
   }
   const std::lock_guard lock(publishing_);
   std::swap(published_, now);
+}
+
+NamedTensors NamedSession::save(const py::function& text_of) {
+  return call([&](VideoSession& session) {
+    py::list obj_ids;
+    for (const auto& object : session.objects().objects()) obj_ids.append(name_of(object->handle));
+    const std::string names = py::str(text_of(obj_ids));
+    const GilRelease release;
+    NamedTensors saved = session.save();
+    saved.metadata["names"] = names;
+    return saved;
+  });
+}
+
+void NamedSession::adopt(const NamedTensors& saved, const py::list& obj_ids,
+                         const std::vector<std::string>& labels) {
+  call([&](VideoSession& session) {
+    const auto* const handles = saved.find<NamedTensors::Integers>("handles");
+    const std::size_t count = handles == nullptr ? 0 : handles->size();
+    if (obj_ids.size() != count || labels.size() != count) {
+      fail<CheckpointError>("session.names", std::to_string(count) + " of objects",
+                            std::to_string(obj_ids.size()));
+    }
+    session.adopt(saved);
+    Names names;
+    for (std::size_t i = 0; i < count; ++i) {
+      names[(*handles)[i]] = obj_ids[i];
+      session.set_label((*handles)[i], labels[i]);
+    }
+    names_ = std::move(names);
+  });
 }
 
 std::unique_ptr<NamedSession> NamedSession::clone(const py::dict& memo) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "bindings/numpy.h"
 #include "core/in_use.h"
@@ -54,8 +55,6 @@ class NamedSession {
   // No object that a text finds gets this name.
   void reserve(const py::object& name);
   const py::object& name_of(std::int64_t handle) const { return names_.at(handle); }
-  // Objects of a session on disk.
-  void adopt(Names names) { names_ = std::move(names); }
 
   // ---- what there was after the last call. Any thread may ask while another call runs.
   struct Published {
@@ -66,6 +65,14 @@ class NamedSession {
   Published published() const;
   // These never change.
   const VideoSession& constants() const { return *session_; }
+
+  // ---- on disk
+  // `text_of` makes the text "names" of the metadata from the list of the objects' names.
+  NamedTensors save(const py::function& text_of);
+  // Makes a new session what `save` gave, with objects of these names and labels, in its order. A
+  // file that is damaged raises CheckpointError and changes nothing.
+  void adopt(const NamedTensors& saved, const py::list& obj_ids,
+             const std::vector<std::string>& labels);
 
   // Another session that goes on from here by itself, with a copy of the frames.
   std::unique_ptr<NamedSession> clone(const py::dict& memo);

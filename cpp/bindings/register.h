@@ -7,6 +7,7 @@ namespace sam_rlx {
 // One function a class or group of functions of the public extension.
 void register_checkpoint(pybind11::module_& m);
 void register_model(pybind11::module_& m);
+void register_named_tensors(pybind11::module_& m);
 void register_options(pybind11::module_& m);
 void register_image_predictor(pybind11::module_& m);
 void register_mask_generator(pybind11::module_& m);

@@ -11,7 +11,6 @@
 #include "bindings/register.h"
 #include "bindings/text_actions.h"
 #include "bindings/text_prompt.h"
-#include "bindings/video_state.h"
 
 // Sessions of videos. Each method is one call of the session, without the GIL.
 
@@ -141,9 +140,8 @@ void register_prompts(py::classh<NamedSession>& type) {
                               {clear_old_points, normalize_coords, any_label, of_text}, wants);
           },
           py::arg("frame"), py::arg("obj_id"), py::arg("label"), py::arg("coords"),
-          py::arg("labels"), py::arg("clear_old_points") = true,
-          py::arg("normalize_coords") = true, py::arg("any_label") = false,
-          py::arg("of_text") = false, py::arg("wants") = Wants{})
+          py::arg("labels"), py::arg("clear_old_points") = true, py::arg("normalize_coords") = true,
+          py::arg("any_label") = false, py::arg("of_text") = false, py::arg("wants") = Wants{})
       .def("add_mask", add_mask, py::arg("frame"), py::arg("obj_id"), py::arg("label"),
            py::arg("mask"), py::arg("any_size") = false, py::arg("wants") = Wants{})
       .def(
@@ -156,9 +154,8 @@ void register_prompts(py::classh<NamedSession>& type) {
             const TextPrompt prompt =
                 text_prompt({std::move(texts), std::move(ids), has_text, options, frame, boxes,
                              box_labels, fractions, anew});
-            return frame_call(names, [&](VideoSession& session) {
-              return session.add_text(prompt, wants);
-            });
+            return frame_call(
+                names, [&](VideoSession& session) { return session.add_text(prompt, wants); });
           },
           py::arg("texts"), py::arg("ids"), py::arg("has_text"), py::arg("options"),
           py::arg("frame"), py::arg("boxes") = py::none(), py::arg("box_labels") = py::none(),
@@ -174,9 +171,8 @@ void register_prompts(py::classh<NamedSession>& type) {
       .def("clear_prompts", clear_prompts, py::arg("frame"), py::arg("obj_id"),
            py::arg("wants") = Wants{})
       .def("remove_object", remove_object, py::arg("obj_id"), py::arg("wants") = Wants{})
-      .def("reset", [](NamedSession& names) {
-        names.call([](VideoSession& session) { session.reset(); });
-      });
+      .def("reset",
+           [](NamedSession& names) { names.call([](VideoSession& session) { session.reset(); }); });
 }
 
 // ---------------------------------------------------------------- frames
@@ -185,9 +181,7 @@ void register_frames(py::classh<NamedSession>& type) {
   type.def(
           "load",
           [](NamedSession& names, Index frame) {
-            names.call([&](VideoSession& session) {
-              released([&] { session.load(frame); });
-            });
+            names.call([&](VideoSession& session) { released([&] { session.load(frame); }); });
           },
           py::arg("frame"))
       .def(
@@ -224,9 +218,8 @@ void register_frames(py::classh<NamedSession>& type) {
           "push",
           [](NamedSession& names, const py::array& image, Wants wants) {
             const ImageArray pixels(image);
-            return frame_call(names, [&](VideoSession& session) {
-              return session.push(pixels.view(), wants);
-            });
+            return frame_call(
+                names, [&](VideoSession& session) { return session.push(pixels.view(), wants); });
           },
           py::arg("image"), py::arg("wants") = Wants{})
       .def(
@@ -273,9 +266,8 @@ void register_state(py::classh<NamedSession>& type) {
             names.call([&](VideoSession& session) { session.set_trace(trace); });
           },
           py::arg("trace").none(true), py::keep_alive<1, 2>())
-      .def("export_state", export_video_state)
-      .def("import_state", import_video_state, py::arg("state"), py::arg("obj_ids"),
-           py::arg("labels"), py::arg("num_pushed") = 0);
+      .def("save", &NamedSession::save, py::arg("text_of"))
+      .def("adopt", &NamedSession::adopt, py::arg("saved"), py::arg("obj_ids"), py::arg("labels"));
 }
 
 }  // namespace

@@ -315,4 +315,19 @@ const Json& Json::at(std::string_view key, const std::string& where) const {
   return *member;
 }
 
+std::string json_string(std::string_view text) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code < 0x20) {
+      result += std::string("\\u00") + kDigits[code >> 4] + kDigits[code & 15];
+    } else {
+      if (c == '"' || c == '\\') result += '\\';
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
 }  // namespace sam_rlx

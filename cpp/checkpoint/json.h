@@ -53,4 +53,7 @@ class Json {
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, Array, Object> value_;
 };
 
+// A text, which is UTF-8, as a JSON string.
+std::string json_string(std::string_view text);
+
 }  // namespace sam_rlx

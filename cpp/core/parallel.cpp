@@ -76,7 +76,7 @@ RegionBarrier::~RegionBarrier() { region_end = Clock::now(); }
 void RegionBarrier::join(int thread, int team) noexcept {
   if (thread > 0) {
     // Not more often: with other programs on the other cores the system may insist.
-    // Times of this class: docs/optimizations.md, barrier.
+    // Times of this class: docs/develop/optimizations.md, barrier.
     constexpr auto kPause = std::chrono::milliseconds(2);
     thread_local Clock::time_point moved{};
     if (current_core() == core_ && Clock::now() - moved > kPause && leave_core(core_, team)) {

@@ -8,7 +8,7 @@ namespace sam_rlx {
 
 // Work is told in multiply-adds of a matrix product, of which a core does 10 to 100 in a
 // nanosecond. A thread that a loop wakes has so much at least: it takes the time of waking one.
-// docs/optimizations.md: thread-work.
+// docs/develop/optimizations.md: thread-work.
 constexpr std::int64_t kMinThreadWork = 1 << 17;
 // Other work, in the same unit: a number that is read and written, and one of which an exponential,
 // a root or the like is made.

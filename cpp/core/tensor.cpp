@@ -20,7 +20,7 @@ std::atomic<std::int64_t> g_allocations{0};
 
 #if defined(__linux__)
 // From this size on, blocks are mapped: freed memory leaves the process at once, and huge pages
-// spare thousands of page faults (docs/optimizations.md: arena).
+// spare thousands of page faults (docs/develop/optimizations.md: arena).
 constexpr std::size_t kMapFrom = std::size_t{1} << 20;
 #else
 constexpr std::size_t kMapFrom = std::numeric_limits<std::size_t>::max();

@@ -21,7 +21,7 @@ void pause() noexcept {
 }
 
 // Waits for ready(), shortly: the next op of a network follows within microseconds, and waking a
-// thread that sleeps takes longer. docs/optimizations.md: thread-work.
+// thread that sleeps takes longer. docs/develop/optimizations.md: thread-work.
 template <class Ready>
 bool spin_until(const Ready& ready) noexcept {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);

@@ -9,7 +9,7 @@ namespace sam_rlx {
 namespace {
 
 // About so many rows go through both layers at once: their hidden activations stay in the cache.
-// docs/optimizations.md: even-mlp.
+// docs/develop/optimizations.md: even-mlp.
 constexpr std::int64_t kMlpRows = 1024;
 
 }  // namespace

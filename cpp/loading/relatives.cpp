@@ -19,14 +19,11 @@ struct Relative {
   std::string_view part;  // of a tensor's name
   std::string_view name;
   std::string_view help;
+  std::string_view instead = {};  // the family whose released weights do the same
 };
 
-constexpr std::string_view kUseSam =
-    "its image encoder is another network: load a SAM checkpoint "
-    "(sam_vit_b_01ec64.pth is the smallest) or sam-nano";
-constexpr std::string_view kUseSam2 =
-    "its network is another one: load a SAM 2.1 checkpoint "
-    "(sam2.1_hiera_tiny.pt is the smallest) or sam2-nano";
+constexpr std::string_view kOtherEncoder = "its image encoder is another network";
+constexpr std::string_view kOtherNetwork = "its network is another one";
 constexpr std::string_view kMerge =
     "merge it into its base model first (peft: model.merge_and_unload()) and save the merged "
     "state dict";
@@ -52,23 +49,23 @@ constexpr Relative kRelatives[] = {
     {"mask_decoder.hq_token.", "HQ-SAM",
      "its mask decoder has one more token: load the SAM "
      "checkpoint that it was made from"},
-    {"image_encoder.patch_embed.seq.", "MobileSAM (TinyViT)", kUseSam},
-    {"image_encoder.features.", "RepViT-SAM", kUseSam},
-    {"image_encoder.fuse_stage", "EdgeSAM (RepViT)", kUseSam},
-    {"image_encoder.backbone.stages.", "EfficientViT-SAM", kUseSam},
-    {"image_encoder.backbone.input_stem.", "EfficientViT-SAM", kUseSam},
-    {"image_encoder.neck.input_ops.", "EfficientViT-SAM", kUseSam},
-    {"mask_decoder.final_output_upscaling_layers.", "EfficientSAM", kUseSam},
-    {"prompt_encoder.bbox_top_left_embeddings.", "EfficientSAM", kUseSam},
-    {"image_encoder.trunk.body.", "EdgeTAM", kUseSam2},
-    {"spatial_perceiver.", "EdgeTAM", kUseSam2},
-    {"image_encoder.neck.convs.0.conv_1x1.", "EfficientTAM", kUseSam2},
+    {"image_encoder.patch_embed.seq.", "MobileSAM (TinyViT)", kOtherEncoder, "sam"},
+    {"image_encoder.features.", "RepViT-SAM", kOtherEncoder, "sam"},
+    {"image_encoder.fuse_stage", "EdgeSAM (RepViT)", kOtherEncoder, "sam"},
+    {"image_encoder.backbone.stages.", "EfficientViT-SAM", kOtherEncoder, "sam"},
+    {"image_encoder.backbone.input_stem.", "EfficientViT-SAM", kOtherEncoder, "sam"},
+    {"image_encoder.neck.input_ops.", "EfficientViT-SAM", kOtherEncoder, "sam"},
+    {"mask_decoder.final_output_upscaling_layers.", "EfficientSAM", kOtherEncoder, "sam"},
+    {"prompt_encoder.bbox_top_left_embeddings.", "EfficientSAM", kOtherEncoder, "sam"},
+    {"image_encoder.trunk.body.", "EdgeTAM", kOtherNetwork, "sam2"},
+    {"spatial_perceiver.", "EdgeTAM", kOtherNetwork, "sam2"},
+    {"image_encoder.neck.convs.0.conv_1x1.", "EfficientTAM", kOtherNetwork, "sam2"},
     {"language_backbone.encoder.transformer.0.", "SAM3-LiteText",
-     "its text encoder is another network: load sam3.pt"},
+     "its text encoder is another network", "sam3"},
     {"text_encoder.embeddings.position_embedding.position_embedding", "SAM3-LiteText",
-     "its text encoder is another network: load facebook/sam3"},
-    {"tracker.model.interactive_", "SAM 3.1", "load sam3.pt of SAM 3"},
-    {"interactive_convs.", "SAM 3.1", "load sam3.pt of SAM 3"},
+     "its text encoder is another network", "sam3"},
+    {"tracker.model.interactive_", "SAM 3.1", kOtherNetwork, "sam3"},
+    {"interactive_convs.", "SAM 3.1", kOtherNetwork, "sam3"},
 };
 
 // The first convolution tells how all are laid out.
@@ -80,9 +77,9 @@ void refuse_layout_of_mlx(const StateDict& state_dict) {
   for (const TensorEntry& entry : state_dict.tensors()) {
     const auto& dims = entry.dims;
     const bool turned = dims.size() == 4 && dims[1] == dims[2] && dims[2] != dims[3];
-    const bool first = std::any_of(
-        std::begin(kFirstConvolutions), std::end(kFirstConvolutions),
-        [&](std::string_view name) { return entry.name.ends_with(name); });
+    const bool first =
+        std::any_of(std::begin(kFirstConvolutions), std::end(kFirstConvolutions),
+                    [&](std::string_view name) { return entry.name.ends_with(name); });
     if (!turned || !first) continue;
     fail<UnsupportedError>(
         state_dict.source, family_titles(),
@@ -91,6 +88,16 @@ void refuse_layout_of_mlx(const StateDict& state_dict) {
             "numpy.ascontiguousarray(weight.transpose(0, 3, 1, 2)), transposed ones by "
             "(3, 0, 1, 2)");
   }
+}
+
+// What to do with a relative: the newest file of the smallest release does the same.
+std::string help_with(const Relative& relative) {
+  std::string help(relative.help);
+  if (relative.instead.empty()) return help;
+  const Family& family = family_named(relative.instead);
+  return help + ": load " + family.releases().front().files.back().name +
+         ", the smallest checkpoint of " + std::string(family.title) + ", or " +
+         std::string(family.name) + "-nano";
 }
 
 }  // namespace
@@ -103,7 +110,7 @@ void refuse_relatives(const StateDict& state_dict) {
       if (entry.name.find(relative.part) == std::string::npos) continue;
       fail<UnsupportedError>(state_dict.source, family_titles(),
                              std::string(relative.name) + " (tensor " + printable(entry.name) +
-                                 "): " + std::string(relative.help));
+                                 "): " + help_with(relative));
     }
   }
 }

@@ -14,7 +14,7 @@ namespace sam_rlx {
 namespace {
 
 // Rows of one work item. A constant, so that results do not depend on the number of threads.
-constexpr std::int64_t kMaskRows = 96;  // docs/optimizations.md: work-items
+constexpr std::int64_t kMaskRows = 96;  // docs/develop/optimizations.md: work-items
 
 // Taps of both steps, for all masks of a call.
 struct UpscalePlan {
@@ -177,9 +177,8 @@ class ObjectRows {
         continue;
       }
       const std::uint8_t* const given = masks_[k].given + y * width_;
-      std::transform(given, given + width_, out, [this](std::uint8_t bit) {
-        return bit != 0 ? given_logit_ : -given_logit_;
-      });
+      std::transform(given, given + width_, out,
+                     [this](std::uint8_t bit) { return bit != 0 ? given_logit_ : -given_logit_; });
     }
     return rows_;
   }
@@ -241,7 +240,8 @@ void binarize_apart(Context& ctx, const std::vector<ObjectMask>& masks, float gi
                    const View logits{rows.row(y), {count, 1, width}};
                    apply_non_overlapping_constraints_(logits);
                    for (std::int64_t k = 0; k < count; ++k) {
-                     threshold_row(logits[k].data, width, threshold, out + (k * height + y) * width);
+                     threshold_row(logits[k].data, width, threshold,
+                                   out + (k * height + y) * width);
                    }
                  }
                });

@@ -6,7 +6,7 @@
 namespace sam_rlx {
 
 void activation_(Context& ctx, Activation activation, View x) {
-  constexpr std::int64_t kGrain = 1 << 14;  // docs/optimizations.md: work-items
+  constexpr std::int64_t kGrain = 1 << 14;  // docs/develop/optimizations.md: work-items
   if (activation == Activation::kNone) return;
   const std::int64_t work = activation == Activation::kGelu ? kFunctionWork : kNumberWork;
   parallel_for({ctx.num_threads, x.numel(), kGrain, work},

@@ -10,7 +10,7 @@
 namespace sam_rlx {
 namespace {
 
-// Numbers that are unpacked at once: 4 MB of panels (docs/optimizations.md: work-items).
+// Numbers that are unpacked at once: 4 MB of panels (docs/develop/optimizations.md: work-items).
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;
 
 // Unpacks rows [first, first + count) of a weight into panels; rows[threads][nr * k] is scratch.

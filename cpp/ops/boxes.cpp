@@ -10,7 +10,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kBoxGrain = 1 << 12;  // docs/optimizations.md: work-items
+constexpr std::int64_t kBoxGrain = 1 << 12;  // docs/develop/optimizations.md: work-items
 
 void check_boxes(const char* name, const Shape& shape) {
   if (shape.rank() != 2 || shape[1] != 4) fail(name, "boxes (n, 4)", shape.str());

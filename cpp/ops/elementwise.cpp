@@ -11,7 +11,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 15;  // docs/optimizations.md: work-items
+constexpr std::int64_t kGrain = 1 << 15;  // docs/develop/optimizations.md: work-items
 
 // out = a + b, where b repeats every b.numel() numbers. out may be a.
 void add_to(Context& ctx, ConstView a, ConstView b, float* out) {
@@ -80,7 +80,7 @@ void transpose(Context& ctx, ConstView x, View out) {
   const Shape expected{cols, rows};
   if (out.shape != expected) fail("transpose: result", expected.str(), out.shape.str());
   // Blocks of rows whose part of a result row is some cache lines.
-  constexpr std::int64_t kRows = 64;  // docs/optimizations.md: work-items
+  constexpr std::int64_t kRows = 64;  // docs/develop/optimizations.md: work-items
   const std::int64_t grain = std::max(kRows, kGrain / std::max<std::int64_t>(cols, 1));
   parallel_for({ctx.num_threads, rows, grain / kRows * kRows, cols * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {

@@ -9,7 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kIdGrain = 16;  // rows (docs/optimizations.md: work-items)
+constexpr std::int64_t kIdGrain = 16;  // rows (docs/develop/optimizations.md: work-items)
 
 // Calls write(id, row of the result) for every number.
 template <class Write>

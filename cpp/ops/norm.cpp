@@ -42,7 +42,7 @@ struct Moments {
 }  // namespace
 
 void layer_norm(Context& ctx, ConstView x, ConstView weight, ConstView bias, float eps, View out) {
-  constexpr std::int64_t kGrain = 1 << 14;  // docs/optimizations.md: work-items
+  constexpr std::int64_t kGrain = 1 << 14;  // docs/develop/optimizations.md: work-items
   if (x.shape.rank() == 0 || weight.numel() != x.shape.last() || bias.numel() != x.shape.last()) {
     fail("layer_norm", "weight and bias for " + x.shape.str(),
          weight.shape.str() + " and " + bias.shape.str());
@@ -101,7 +101,7 @@ void group_norm_affine(Context& ctx, ConstView x, const GroupNormArgs& args, Vie
 }
 
 void relu_affine_(Context& ctx, View x, ConstView scale, ConstView shift) {
-  constexpr std::int64_t kGrain = 1 << 14;  // docs/optimizations.md: work-items
+  constexpr std::int64_t kGrain = 1 << 14;  // docs/develop/optimizations.md: work-items
   const std::int64_t channels = scale.numel();
   if (channels < 1 || shift.numel() != channels || x.shape.rank() == 0 ||
       x.shape.last() != channels) {

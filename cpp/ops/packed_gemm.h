@@ -133,7 +133,7 @@ void pack_segments(const KernelTable& kernels, const RowSegments<Row, At>& sourc
 // Whether a product with n columns reads the rows of A, k numbers each, where they are. Packing a
 // row takes as long as its products with nine columns; a tile that reads rows where they are
 // takes 1 to 3 % longer, and more where they do not stay in the first-level cache meanwhile.
-// docs/optimizations.md: rows-in-place.
+// docs/develop/optimizations.md: rows-in-place.
 constexpr bool reads_rows_in_place(std::int64_t n, std::int64_t k) { return n <= 256 && k <= 768; }
 
 // Rows [row, row + rows), inner indices [p0, p0 + k): packed, or else where they are.

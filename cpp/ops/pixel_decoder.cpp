@@ -192,7 +192,7 @@ void map_products(Context& ctx, const MapProductArgs& args, View out) {
   const Shape expected{count, 2 * map[1], 2 * map[2]};
   if (out.shape != expected) fail("map_products: result", expected.str(), out.shape.str());
   if (out.numel() == 0) return;
-  constexpr std::int64_t kPositions = 96;  // docs/optimizations.md: work-items
+  constexpr std::int64_t kPositions = 96;  // docs/develop/optimizations.md: work-items
   const std::int64_t width = map[2], positions = std::min(kPositions, width);
   const std::int64_t parts = (width + positions - 1) / positions;
   const MapProduct product{ctx.kernels, args, out, channels, count, ctx.kernels.gemm_nr};

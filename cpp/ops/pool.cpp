@@ -8,7 +8,8 @@
 namespace sam_rlx {
 
 void max_pool2x2(Context& ctx, ConstView x, View out) {
-  constexpr std::int64_t kGrain = 1 << 14;  // of the result (docs/optimizations.md: work-items)
+  constexpr std::int64_t kGrain =
+      1 << 14;  // of the result (docs/develop/optimizations.md: work-items)
   if (x.shape.rank() != 4 || x.shape[1] % 2 != 0 || x.shape[2] % 2 != 0) {
     fail("max_pool2x2", "a map (B, H, W, C) with even sides", x.shape.str());
   }

@@ -12,7 +12,7 @@ namespace sam_rlx {
 namespace {
 
 // Rows of one work item. A constant, so that results do not depend on the number of threads.
-constexpr std::int64_t kRowGrain = 16;  // docs/optimizations.md: work-items
+constexpr std::int64_t kRowGrain = 16;  // docs/develop/optimizations.md: work-items
 
 void check(const char* where, ConstView in, ConstView out, int kept_axis) {
   const int rank = in.shape.rank();

@@ -52,7 +52,7 @@ void resize_bilinear_antialias(Context& ctx, ConstView planes, View out) {
     fail("resize_bilinear_antialias", "two sets of non-empty planes",
          in.str() + " and " + out.shape.str());
   }
-  constexpr std::int64_t kRowGrain = 16;  // docs/optimizations.md: work-items
+  constexpr std::int64_t kRowGrain = 16;  // docs/develop/optimizations.md: work-items
   const std::int64_t height = out.shape[1], width = out.shape[2];
   const Workspace::Scope scratch(ctx.workspace);
   const Taps rows = make_taps(ctx.workspace, in[1], height);

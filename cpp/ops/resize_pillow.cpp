@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxBits = 22;
 // Output rows of one work item: they share the horizontal pass over their sources.
-constexpr std::int64_t kByteRows = 32;  // docs/optimizations.md: work-items
+constexpr std::int64_t kByteRows = 32;  // docs/develop/optimizations.md: work-items
 // More would make sizes in bytes overflow 32 bits somewhere, and is no image.
 constexpr std::int64_t kMaxSide = 1 << 24;
 

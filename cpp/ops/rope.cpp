@@ -26,7 +26,7 @@ void rotate_row(const AxialAngles& angles, std::int64_t y, std::int64_t x, float
 }  // namespace
 
 void rotate_(Context& ctx, const AxialAngles& angles, View x) {
-  constexpr std::int64_t kGrain = 64;  // docs/optimizations.md: work-items
+  constexpr std::int64_t kGrain = 64;  // docs/develop/optimizations.md: work-items
   const std::int64_t positions = angles.side * angles.side, quarter = angles.cos.shape.last();
   if (x.shape.rank() != 2 || x.shape[0] % positions != 0 || x.shape[1] != 4 * quarter) {
     fail("rotate_",
@@ -44,7 +44,7 @@ void rotate_(Context& ctx, const AxialAngles& angles, View x) {
 }
 
 void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t num_heads, View qkv) {
-  constexpr std::int64_t kGrain = 16;  // docs/optimizations.md: work-items
+  constexpr std::int64_t kGrain = 16;  // docs/develop/optimizations.md: work-items
   const std::int64_t head_dim = 4 * angles.cos.shape.last(), side = angles.side;
   const std::int64_t row = 3 * num_heads * head_dim;
   if (qkv.shape.rank() != 4 || qkv.shape.last() != row) {

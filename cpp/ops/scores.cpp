@@ -9,7 +9,7 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::int64_t kScoreGrain = 1 << 12;  // docs/optimizations.md: work-items
+constexpr std::int64_t kScoreGrain = 1 << 12;  // docs/develop/optimizations.md: work-items
 
 void check_scores(const char* name, ConstView logits, View out) {
   if (out.shape != logits.shape) fail(name, logits.shape.str(), out.shape.str());

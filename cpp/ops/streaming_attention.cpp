@@ -11,7 +11,8 @@ constexpr float kLog2E = 1.44269504F;  // the softmax runs in base 2
 
 AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes& sizes)
     : kernels_(kernels), sizes_(sizes) {
-  constexpr std::int64_t kKeyBlock = 256;    // scores of 32 KB (docs/optimizations.md: key-blocks)
+  constexpr std::int64_t kKeyBlock =
+      256;  // scores of 32 KB (docs/develop/optimizations.md: key-blocks)
   constexpr std::int64_t kQueryBlock = 128;  // that share a block of keys in the cache
   mr_ = kernels.gemm_mr;
   nr = kernels.gemm_nr;
@@ -84,7 +85,7 @@ void AttentionTiles::round_keys(const float* const* rows, std::int64_t count,
 // Columns of (value_dim, keys), followed by zeros up to a multiple of kBFloat16Depth.
 void AttentionTiles::round_values(const float* const* rows, std::int64_t count,
                                   std::uint16_t* out) const {
-  constexpr std::int64_t kSlice = 64;  // of value_dim (docs/optimizations.md: work-items)
+  constexpr std::int64_t kSlice = 64;  // of value_dim (docs/develop/optimizations.md: work-items)
   alignas(64) float columns[kSlice * QueryRows::kMax];
   for (std::int64_t j = 0; j < round_up(count, kBFloat16Depth); j += nr) {
     const std::int64_t width = std::min(nr, round_up(count, kBFloat16Depth) - j);

@@ -146,10 +146,11 @@ class StreamingAttention {
   }
 
  private:
-  static constexpr std::int64_t kSmallKeys = 512;  // docs/optimizations.md: work-items
-  // So few keys stay in L1, and packing them costs much (docs/optimizations.md: keys-in-place).
+  static constexpr std::int64_t kSmallKeys = 512;  // docs/develop/optimizations.md: work-items
+  // So few keys stay in L1, and packing them costs much (docs/develop/optimizations.md:
+  // keys-in-place).
   static constexpr std::int64_t kKeysInPlace = 64;
-  static constexpr std::int64_t kChunk = 256;  // docs/optimizations.md: work-items
+  static constexpr std::int64_t kChunk = 256;  // docs/develop/optimizations.md: work-items
 
   // Over `items`, one at a time, that all work is shared among: on threads_ at most, for which
   // there is scratch.

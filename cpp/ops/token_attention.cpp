@@ -14,9 +14,9 @@ namespace {
 
 // Positions of the map that are processed at once: part of the result's definition, because sums
 // are made part by part, in order, whatever the number of threads.
-constexpr std::int64_t kPart = 256;  // docs/optimizations.md: work-items
+constexpr std::int64_t kPart = 256;  // docs/develop/optimizations.md: work-items
 // Rows of a work item when the parts are joined.
-constexpr std::int64_t kJoinedRows = 8;  // docs/optimizations.md: work-items
+constexpr std::int64_t kJoinedRows = 8;  // docs/develop/optimizations.md: work-items
 
 // Sums of one part of the map for every folded row: largest score, sum of exponentials, and the
 // sum of exponentials times positions.

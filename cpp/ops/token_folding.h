@@ -23,7 +23,7 @@ struct Projection {
 
 // So many positions of the map get their encoding at once, and so many go through the map's
 // attention to the tokens: what they need stays in L2. A multiple of gemm_nr.
-// docs/optimizations.md: decoder-steps.
+// docs/develop/optimizations.md: decoder-steps.
 constexpr std::int64_t kFoldStep = 96;
 
 // Rows (N, inner) that are divided among the heads.

@@ -61,8 +61,8 @@ class WindowGroups {
   }
 
  private:
-  static constexpr std::int64_t kPositions = 192;  // docs/optimizations.md: window-groups
-  static constexpr std::int64_t kFewGroups = 64;   // docs/optimizations.md: group-order
+  static constexpr std::int64_t kPositions = 192;  // docs/develop/optimizations.md: window-groups
+  static constexpr std::int64_t kFewGroups = 64;   // docs/develop/optimizations.md: group-order
 
   std::int64_t height_, width_, group_height_, group_width_, cols_;
 };

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,31 +26,19 @@ from sam_rlx._internal.arrays.checks import (
     as_texts,
 )
 from sam_rlx._internal.files.hints import is_url
-from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.progress import Progress
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
-from sam_rlx._internal.weights.sources import find_checkpoint
-from sam_rlx.apps.batch import job as jobs
-from sam_rlx.apps.batch import parquet, sources
-from sam_rlx.apps.batch.course import ENGINES, Run
-from sam_rlx.apps.batch.items import Item
-from sam_rlx.apps.batch.job import Job, Task
+from sam_rlx.apps.batch import parquet, plan
+from sam_rlx.apps.batch.course import ENGINES
 from sam_rlx.apps.batch.journal import parts_in
 from sam_rlx.apps.batch.prompts import objects
-from sam_rlx.apps.batch.summary import first_line
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.generator import MaskGenerator
-from sam_rlx.model import Isa, build_info
+from sam_rlx.model import Isa
 
 __all__ = ["BatchResult", "Failure", "read", "run"]
 
-_MAX_BLOCK = 64
 _MAX_INPUTS = 1 << 22
-_UNUSED = "points and boxes for all images are not used: each image has its own prompts"
-# What `options` may have: all that the results of everything mode depend on.
-_GENERATOR_OPTIONS = {
-    *inspect.signature(MaskGenerator).parameters,
-} - {"model", "num_threads", "output_mode", "point_grids"}
 
 
 @dataclass(frozen=True)
@@ -227,49 +214,43 @@ def run(
     start = time.monotonic()
     alone = isinstance(inputs, (str, os.PathLike))
     given = [inputs] if alone else as_items("inputs", inputs, _MAX_INPUTS)
-    words = [as_path_text("inputs", word) for word in given]
-    folder = None if images is None else _images_folder(images)
-    plan = sources.expand(words, as_texts("lists", lists), folder)
-    texts = () if text is None else tuple(as_texts("text", text))
-    items, unused = _with_shared(plan.items, point_coords, point_labels, boxes)
-    task = _task(replace(plan, items=items), texts, options)
-    count = None if workers is None else as_integer("workers", workers, 1)
-    job = Job(
-        out=_output_folder(output),
-        model=str(find_checkpoint(_default_model(task) if model is None else model).absolute()),
-        task=task,
-        load=load,
-        options=options,
-        texts=texts,
-        threshold=_options.checked("concept", "sam3", {"threshold": threshold})["threshold"],
-        masks=plan.has_views if masks is None else masks,
-        keep_every=as_integer("keep_every", keep_every, 1),
-        threads=_threads(count, num_threads),
+    names = ("point_coords", "point_labels", "boxes")
+    workers = None if workers is None else as_integer("workers", workers, 1)
+    planned = plan.make(
+        plan.Asked(
+            inputs=[as_path_text("inputs", word) for word in given],
+            lists=as_texts("lists", lists),
+            out=_output_folder(output),
+            images=None if images is None else _images_folder(images),
+            shared=objects(point_coords, point_labels, boxes, names),
+            texts=() if text is None else tuple(as_texts("text", text)),
+            options=options,
+            model=model,
+            load=load,
+            threshold=_options.checked("concept", "sam3", {"threshold": threshold})["threshold"],
+            masks=masks,
+            keep_every=as_integer("keep_every", keep_every, 1),
+            workers=workers,
+            num_threads=None if num_threads is None else as_num_threads(num_threads),
+            block=None if block is None else as_integer("block", block, 1),
+        )
     )
-    _refuse_nothing(items, Path(job.out))
-    notes = [*plan.notes, *([_UNUSED] if unused else [])]
-    _tell(tell, [first_line(job, items), *notes])
-    size = _block_size(block, len(items))
-    described = jobs.manifest(job, items, size, build_info()["version"])
-    with jobs.opened(Path(job.out), described) as before:
-        course = Run(job, items, size)
-        course.check(before, retry_failed=bool(retry_failed))
-        _tell(tell, course.notes())
-        if before is not None:
-            jobs.keep_folder(Path(job.out), described)
-        with reporter(progress, "image") as report:
-            course.run(engine, count, report)
-        failures = [Failure(*failed) for failed in course.failures()]
-    seconds = time.monotonic() - start
-    out = Path(job.out)
+    course, failed = plan.carry_out(
+        planned,
+        engine,
+        workers,
+        retry_failed=bool(retry_failed),
+        progress=progress,
+        tell=_untold if tell is None else tell,
+    )
     return BatchResult(
-        out,
+        Path(planned.job.out),
         course.parts(),
-        len(items),
+        len(planned.items),
         course.done_before,
-        failures,
-        seconds,
-        notes + course.notes(),
+        [Failure(*each) for each in failed],
+        time.monotonic() - start,
+        planned.notes + course.notes(),
     )
 
 
@@ -305,23 +286,8 @@ def read(output: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         yield from parquet.read_rows(part)
 
 
-def _default_model(task: Task) -> str:
-    return "sam3-nano" if task == "text" else "sam2-nano"
-
-
-def _tell(tell: Callable[[str], None] | None, lines: Sequence[str]) -> None:
-    if tell is not None:
-        for line in lines:
-            tell(line)
-
-
-def _refuse_nothing(items: Sequence[Item], out: Path) -> None:
-    """Raise `FileNotFoundError` for a new batch none of whose files is there."""
-    there = any(os.path.lexists(item.path) for item in items)
-    if items and not there and not jobs.is_begun(out):
-        raise FileNotFoundError(
-            f"inputs: expected images, found none of {len(items)}, such as {items[0].path}"
-        )
+def _untold(line: str) -> None:
+    """Take a line that nobody wants to read."""
 
 
 def _output_folder(output: str | os.PathLike[str]) -> str:
@@ -339,61 +305,6 @@ def _images_folder(images: str | os.PathLike[str]) -> Path:
     if not folder.is_dir():
         raise FileNotFoundError(f"images: expected a folder, found none at {folder}")
     return folder
-
-
-def _with_shared(
-    items: Sequence[Item],
-    point_coords: ArrayLike | None,
-    point_labels: ArrayLike | None,
-    boxes: ArrayLike | None,
-) -> tuple[list[Item], bool]:
-    """Return the items, with shared prompts where their source says nothing about prompts.
-
-    The second value tells whether there are shared prompts that no item has.
-    """
-    names = ("point_coords", "point_labels", "boxes")
-    shared = tuple(objects(point_coords, point_labels, boxes, names))
-    if not shared:
-        return list(items), False
-    found = [item if item.prompts is not None else replace(item, prompts=shared) for item in items]
-    return found, all(item.prompts is not None for item in items)
-
-
-def _task(plan: sources.Plan, texts: Sequence[str], options: Any) -> Task:
-    has_texts = bool(texts) or any(item.texts for item in plan.items)
-    has_prompts = any(item.prompts for item in plan.items)
-    if not has_texts and not has_prompts:
-        has_prompts = plan.has_prompts
-        has_texts = plan.has_texts and not has_prompts
-    if has_texts and has_prompts:
-        raise InvalidArgumentError("batch: expected texts or other prompts, found both")
-    unknown = sorted(set(options or ()) - _GENERATOR_OPTIONS)
-    if unknown:
-        raise InvalidArgumentError(
-            f"options: expected arguments of MaskGenerator, {sorted(_GENERATOR_OPTIONS)}, found "
-            f"{unknown}"
-        )
-    if options and (has_texts or has_prompts):
-        raise InvalidArgumentError(
-            f"options: expected them in everything mode only, found {list(options)} with prompts"
-        )
-    return "text" if has_texts else "prompts" if has_prompts else "everything"
-
-
-def _threads(workers: int | None, num_threads: int | None) -> int:
-    """Return the threads of each worker."""
-    cores = build_info()["cores"]
-    if num_threads is not None:
-        return as_num_threads(num_threads)
-    share: int = cores // workers if workers else min(4, cores // 2)
-    return max(1, share)
-
-
-def _block_size(block: int | None, items: int) -> int:
-    """Return the items of a block. It does not depend on the number of workers."""
-    if block is not None:
-        return as_integer("block", block, 1)
-    return min(_MAX_BLOCK, max(1, items // _MAX_BLOCK))
 
 
 __dir__ = public_names(__name__)

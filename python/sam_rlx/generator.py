@@ -24,7 +24,7 @@ from sam_rlx._internal.arrays.checks import (
 from sam_rlx._internal.arrays.coordinates import as_coordinates
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files import embeddings as embedding_file
-from sam_rlx._internal.files import saved_arrays
+from sam_rlx._internal.files import saved_tensors
 from sam_rlx._internal.image_embeddings import encoded_image
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.progress import Progress, reporter
@@ -353,7 +353,7 @@ class MaskGenerator:
                 "generate: expected an image for crops, found an embedding, which is of the whole "
                 f"image alone, and crop_n_layers={self._layers}"
             )
-        identity = saved_arrays.identity(self._model.core, self._model.source)
+        identity = saved_tensors.identity(self._model.core, self._model.source)
         arrays, hw = encoded_image(embedding_file.IMAGE, identity, embedding, orig_hw)
         with self._exclusive, reporter(progress, "point", text="encoding") as report:
             found = self._core.generate_encoded(arrays, hw, report)

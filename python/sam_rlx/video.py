@@ -25,7 +25,7 @@ from sam_rlx._internal.arrays.checks import (
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.arrays.prompts import as_marks, as_prompts, clipped
-from sam_rlx._internal.files import saved_arrays
+from sam_rlx._internal.files import saved_tensors
 from sam_rlx._internal.files import sessions as files
 from sam_rlx._internal.files.sessions import as_label
 from sam_rlx._internal.media.frames import FrameKind, SessionFrames, open_frames
@@ -548,33 +548,31 @@ class VideoPredictor:
     # ---------------------------------------------------------------- files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the session, without its frames, as NPZ.
+        """Write the session, without its frames, as safetensors.
 
         Parameters
         ----------
         path : str or path
-            Ends in ``.npz``, or in nothing that says another kind of file. No suffix is added. The
-            file appears complete or not at all.
+            Ends in ``.safetensors``, or in nothing that says another kind of file. No suffix is
+            added. The file appears complete or not at all.
 
         Raises
         ------
         InvalidArgumentError
             It is the video, or a frame of the folder, that this session reads; its suffix is one of
-            another kind; there is a file of another kind that this library has not written; or
-            the name of an object is no plain Python value: str, int, float, bool, None, bytes, or a
-            tuple of these.
+            another kind; there is a file of another kind that this library has not written, or
+            weights; or the name of an object is no plain Python value: str, int, float, bool, None,
+            bytes, or a tuple of these.
         UnsupportedError
             There is a text.
         StateError
             The predictor is in use.
         """
-        state = files.state_of(self._core, self._frames is not None)
-        options = {**self._options, "resize": self._resize}
         files.write(
             path,
-            saved_arrays.identity(self._model.core, self._model.source),
-            state,
-            options,
+            saved_tensors.identity(self._model.core, self._model.source),
+            self._core,
+            {**self._options, "resize": self._resize},
             () if self._frames is None else self._frames.source.files,
         )
 
@@ -611,8 +609,7 @@ class VideoPredictor:
         CheckpointError
             The file is damaged, of another kind, or made with other weights.
         """
-        identity = saved_arrays.identity(as_model(model).core, model.source)
-        saved = files.read(path, identity, frames is None)
+        saved = files.read(path, saved_tensors.identity(as_model(model).core, model.source))
         video = cls(model, frames, num_threads=num_threads, **saved.options)
         files.restore(path, video._core, saved)
         return video

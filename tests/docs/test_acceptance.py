@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "acceptance.md"
+PAGE = ROOT / "docs" / "develop" / "acceptance.md"
 ROWS = 70
 
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import safetensors.numpy
 import sam_rlx
 from sam_rlx import io
 from sam_rlx.apps import cli
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
-PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "develop").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -108,7 +108,11 @@ def stand_ins(
         for kind, predictor in predictors.items():
             predictor.set_image(image)
             arrays = predictor.image_embeddings
-            np.savez(folder / f"{model.family}_{kind}.npz", *arrays, hw=image.shape[:2])
+            safetensors.numpy.save_file(
+                {str(index): array for index, array in enumerate(arrays)},
+                folder / f"{model.family}_{kind}.safetensors",
+                {"hw": json.dumps(image.shape[:2])},
+            )
     return folder
 
 
@@ -145,6 +149,7 @@ def _written(page: Path) -> set[str]:
 
 # What a page's program needs beyond the extra `cli`.
 EXTRAS = {"jupyter.md": "anywidget", "batch.md": "pyarrow", "parity.md": "torch"}
+EXTRAS["gpu_encoder.md"] = "safetensors"
 SLOW = ("parity.md",)
 RUN = [
     pytest.param(

@@ -1,4 +1,4 @@
-"""The variant of docs/example_variant.md: few files, and what they add loads and encodes an image.
+"""The variant of docs/develop/example_variant.md: few files, whose code loads and encodes an image.
 
 The page is applied to a copy of the sources. What it touches is compiled without optimization and
 linked with the objects of the build tree that it does not touch.
@@ -24,7 +24,7 @@ from support import HANG_SECONDS, tiny
 pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "example_variant.md"
+PAGE = ROOT / "docs" / "develop" / "example_variant.md"
 MAX_FILES = 12
 ENTRY = re.compile(r"^`([\w./]+)`(, new)?: .*?\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -67,8 +67,8 @@ def apply(edit: Edit, root: Path) -> None:
 
 
 def files_of_a_variant() -> set[str]:
-    """Paths of the table in docs/add_a_model.md, for this variant."""
-    page = (ROOT / "docs" / "add_a_model.md").read_text().partition("## A variant of a family")[2]
+    """Paths of the table in docs/develop/add_a_model.md, for this variant."""
+    page = (PAGE.parent / "add_a_model.md").read_text().partition("## A variant of a family")[2]
     rows = [line for line in page.partition("\n## ")[0].splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
     paths = {name.replace("<family>", "sam").replace("<trunk>", "conv_encoder") for name in named}

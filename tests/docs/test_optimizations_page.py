@@ -8,9 +8,9 @@ import pytest
 pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "optimizations.md"
+PAGE = ROOT / "docs" / "develop" / "optimizations.md"
 SOURCES = [p for p in (ROOT / "cpp").rglob("*") if p.suffix in {".cpp", ".h", ".inl"}]
-CITATION = re.compile(r"docs/optimizations\.md[:,]? (.*)")
+CITATION = re.compile(r"docs/develop/optimizations\.md[:,]? (.*)")
 NAME = re.compile(r"\b[a-z0-9]+(?:-[a-z0-9]+)+\b|\b(?:arena|barrier)\b")
 PATH = re.compile(r"`((?:[\w.]+/)*[\w.]+\.(?:cpp|h|inl|py))`")
 
@@ -44,10 +44,10 @@ def test_every_tuning_constant_of_a_kernel_table_is_cited():
         for index, line in enumerate(lines):
             if re.match(r"constexpr \w+ k(Mr|Int8Mr|Rows) = ", line):
                 block = "\n".join(lines[max(index - 3, 0) : index + 1])
-                assert "docs/optimizations.md" in block, (path, line)
+                assert "docs/develop/optimizations.md" in block, (path, line)
 
 
-@pytest.mark.parametrize("name", ["optimizations.md", "performance.md"])
+@pytest.mark.parametrize("name", ["develop/optimizations.md", "performance.md"])
 def test_paths_of_the_page_exist(name):
     folders = ["", "benchmarks/", "cpp/", "cpp/kernels/", "cpp/kernels/bodies/", "tests/"]
     paths = PATH.findall((ROOT / "docs" / name).read_text())

@@ -30,7 +30,7 @@ def test_everything_mode(any_model: sam_rlx.Model, image: np.ndarray, tmp_path: 
     assert expected
     predictor = sam_rlx.ImagePredictor(any_model)
     predictor.set_image(image)
-    predictor.save_embedding(tmp_path / "image.npz")
+    predictor.save_embedding(tmp_path / "image.safetensors")
     embeddings = predictor.image_embeddings
     seen: list[tuple[int, int]] = []
     found = generator.generate(
@@ -40,8 +40,8 @@ def test_everything_mode(any_model: sam_rlx.Model, image: np.ndarray, tmp_path: 
     )
     assert rows(found) == expected
     assert seen[-1] == (16, 16)
-    assert rows(generator.generate(embedding=tmp_path / "image.npz")) == expected
-    assert rows(generator.generate(embedding=str(tmp_path / "image.npz"))) == expected
+    assert rows(generator.generate(embedding=tmp_path / "image.safetensors")) == expected
+    assert rows(generator.generate(embedding=str(tmp_path / "image.safetensors"))) == expected
     # The image again, which was not set by the embedding.
     assert rows(generator.generate(image)) == expected
 
@@ -77,13 +77,13 @@ def test_what_everything_mode_refuses(
             generator.generate(**arguments)
     with pytest.raises(InvalidArgumentError, match="found NoneType"):
         generator.generate()
-    predictor.save_embedding(tmp_path / "sam.npz")
+    predictor.save_embedding(tmp_path / "sam.safetensors")
     with pytest.raises(InvalidArgumentError, match="expected none beside a file"):
-        generator.generate(embedding=tmp_path / "sam.npz", orig_hw=(400, 600))
+        generator.generate(embedding=tmp_path / "sam.safetensors", orig_hw=(400, 600))
     with pytest.raises(sam_rlx.CheckpointError):
-        sam_rlx.MaskGenerator(sam2_model, **LOOSE).generate(embedding=tmp_path / "sam.npz")
+        sam_rlx.MaskGenerator(sam2_model, **LOOSE).generate(embedding=tmp_path / "sam.safetensors")
     with pytest.raises(FileNotFoundError):
-        generator.generate(embedding=tmp_path / "none.npz")
+        generator.generate(embedding=tmp_path / "none.safetensors")
     assert generator.generate(image)
 
 
@@ -92,10 +92,10 @@ def test_text_prompts(images: dict[str, np.ndarray], tmp_path: Path) -> None:
     one, other = sam_rlx.ConceptPredictor(model), sam_rlx.ConceptPredictor(model)
     prompt = {"text": ["circle", "square"], "boxes": [[20, 30, 90, 120]], "threshold": 0.02}
     expected = one.predict(images["wide 400x600"], **prompt)
-    one.save_embedding(tmp_path / "image.npz")
+    one.save_embedding(tmp_path / "image.safetensors")
     for source in (
         {"embedding": one.image_embeddings, "orig_hw": (400, 600)},
-        {"embedding": tmp_path / "image.npz"},
+        {"embedding": tmp_path / "image.safetensors"},
     ):
         found = other.predict(**source, **prompt)
         assert found.scores.tobytes() == expected.scores.tobytes()
@@ -105,7 +105,7 @@ def test_text_prompts(images: dict[str, np.ndarray], tmp_path: Path) -> None:
     again = other.predict(**prompt)
     assert again.masks.tobytes() == expected.masks.tobytes()
     for arguments in (
-        {"image": images["tall 451x300"], "embedding": tmp_path / "image.npz"},
+        {"image": images["tall 451x300"], "embedding": tmp_path / "image.safetensors"},
         {"embedding": one.image_embeddings},
         {"embedding": one.image_embeddings[:2], "orig_hw": (451, 300)},
     ):

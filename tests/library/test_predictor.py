@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import CheckpointError, InvalidArgumentError, StateError
+from support import saved_files
 
 POINTS = [[300.0, 200.0], [80.0, 350.5]]
 LABELS = [1, 0]
@@ -204,32 +205,31 @@ def test_an_embedding_moves_between_predictors_and_files(
 def test_damaged_and_foreign_embedding_files_are_refused(
     predictor: sam_rlx.ImagePredictor, tmp_path: Path
 ) -> None:
-    good = tmp_path / "good.npz"
+    good = tmp_path / "good.safetensors"
     predictor.save_embedding(good)
-    with np.load(good) as archive:
-        fields = dict(archive)
+    fields = saved_files.read(good)
     changes: dict[str, dict[str, object]] = {
         "format": {"format": "something else"},
         "family": {"family": "sam9"},
         "variant": {"variant": "vit_x"},
-        "img_size": {"img_size": 7},
+        "img_size": {"img_size": "7"},
         "embedding": {"image_embedding": fields["image_embedding"][:, :, :1]},
-        "orig_hw": {"orig_hw": np.array([0, 5])},
+        "orig_hw": {"orig_hw": "[0, 5]"},
     }
-    bad = tmp_path / "bad.npz"
+    bad = tmp_path / "bad.safetensors"
     for name, change in changes.items():
-        np.savez(bad, **{**fields, **change})  # type: ignore[arg-type]
-        with pytest.raises(CheckpointError, match=r"bad.npz: expected"):
+        saved_files.write(bad, {**fields, **change})
+        with pytest.raises(CheckpointError, match=r"bad.safetensors: expected"):
             predictor.load_embedding(bad)
-        np.savez(bad, **{key: value for key, value in fields.items() if key not in change})
-        with pytest.raises(CheckpointError, match=r"bad.npz: expected"):
+        saved_files.write(bad, {key: fields[key] for key in fields if key not in change})
+        with pytest.raises(CheckpointError, match=r"bad.safetensors: expected"):
             predictor.load_embedding(bad)
         assert predictor.orig_hw == (400, 600), name
     bad.write_bytes(good.read_bytes()[:2000])
-    with pytest.raises(CheckpointError, match=r"bad.npz: expected"):
+    with pytest.raises(CheckpointError, match=r"bad.safetensors: .*expected"):
         predictor.load_embedding(bad)
     with pytest.raises(FileNotFoundError):
-        predictor.load_embedding(tmp_path / "absent.npz")
+        predictor.load_embedding(tmp_path / "absent.safetensors")
 
 
 def test_state_errors_before_an_image_and_after_reset(
@@ -245,7 +245,7 @@ def test_state_errors_before_an_image_and_after_reset(
         with pytest.raises(StateError, match="set_image"):
             _ = case.image_embedding
         with pytest.raises(StateError, match="set_image"):
-            case.save_embedding(tmp_path / "x.npz")
+            case.save_embedding(tmp_path / "x.safetensors")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -87,8 +87,8 @@ def image_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
     yield "set_images", Call(other.set_images, [IMAGE])
     yield "select", Call(other.select, 0)
     yield "set_image_embedding", Call(other.set_image_embedding, *embedding)
-    yield "save_embedding", Call(predictor.save_embedding, folder / "e.npz")
-    yield "load_embedding", Call(other.load_embedding, folder / "e.npz")
+    yield "save_embedding", Call(predictor.save_embedding, folder / "e.safetensors")
+    yield "load_embedding", Call(other.load_embedding, folder / "e.safetensors")
     grid = {"points_per_side": 1, "num_threads": 1, "crop_n_layers": 0}
     yield "MaskGenerator", Call(sam_rlx.MaskGenerator, models.sam, **grid)
     generator = sam_rlx.MaskGenerator(models.sam, points_per_side=1, num_threads=1)
@@ -145,9 +145,9 @@ def video_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
     stream = sam_rlx.VideoPredictor(models.sam2, num_threads=1)
     yield "push", Call(stream.push, IMAGE)
     saved = sam_rlx.VideoPredictor(models.sam2, still, num_threads=1)
-    yield "save", Call(saved.save, folder / "session.npz")
+    yield "save", Call(saved.save, folder / "session.safetensors")
     load = sam_rlx.VideoPredictor.load
-    yield "load", Call(load, folder / "session.npz", models.sam2, still)
+    yield "load", Call(load, folder / "session.safetensors", models.sam2, still)
     texts = sam_rlx.VideoPredictor(models.sam3, still, num_threads=1)
     yield "add_text", Call(texts.add_text, "cup", frame_index=5)
 

@@ -13,7 +13,7 @@ import pytest
 import sam_rlx
 from sam_rlx._internal.media.frames import ClipFrames
 from sam_rlx.apps import cli
-from support import cases
+from support import cases, saved_files
 from support.videos import POINT, frame_image, results, same
 
 # ---------------------------------------------------------------- memory and files
@@ -64,8 +64,8 @@ def test_a_session_is_saved_and_goes_on(
     session.add_prompt(0, ("a", 1), **POINT).add_prompt(2, "b", box=[10, 10, 27, 27])
     results(session, max_frames=6)
     session.add_prompt(4, "b", **POINT)
-    session.save(tmp_path / "session.npz")
-    again = sam_rlx.VideoPredictor.load(tmp_path / "session.npz", sam2_model, frames)
+    session.save(tmp_path / "session.safetensors")
+    again = sam_rlx.VideoPredictor.load(tmp_path / "session.safetensors", sam2_model, frames)
     assert again.obj_ids == [("a", 1), "b"]
     assert same(results(again), results(session))
     again.add_prompt(0, "c", **POINT)
@@ -79,8 +79,8 @@ def test_a_stream_is_saved_and_goes_on(
     session.push(frames[0])
     session.add_prompt(0, 1, **POINT)
     session.push(frames[1])
-    session.save(tmp_path / "stream.npz")
-    again = sam_rlx.VideoPredictor.load(tmp_path / "stream.npz", sam2_model)
+    session.save(tmp_path / "stream.safetensors")
+    again = sam_rlx.VideoPredictor.load(tmp_path / "stream.safetensors", sam2_model)
     assert again.num_frames == 2
     pairs = [(s.push(frames[2], return_logits=True)) for s in (session, again)]
     assert same(pairs[:1], pairs[1:])
@@ -90,35 +90,34 @@ def test_files_that_are_no_session(
     sam2_model: sam_rlx.Model, frames: np.ndarray, tmp_path: Path
 ) -> None:
     session = sam_rlx.VideoPredictor(sam2_model, frames).add_prompt(0, 1, **POINT)
-    path = tmp_path / "session.npz"
+    path = tmp_path / "session.safetensors"
     session.save(path)
     load = sam_rlx.VideoPredictor.load
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "none.npz", sam2_model, frames)
+        load(tmp_path / "none.safetensors", sam2_model, frames)
     with pytest.raises(sam_rlx.CheckpointError, match="with its frames"):
         load(path, sam2_model)
-    with np.load(path) as archive:
-        fields = dict(archive)
+    fields = saved_files.read(path)
     for name, change in {
-        "format": np.asarray("other"),
-        "state.0.cond.obj_ptr": fields["state.0.cond.obj_ptr"][:, :-1],
-        "state.0.cond.low_res_mask": np.full_like(fields["state.0.cond.low_res_mask"], np.nan),
-        "state.0.points.counts": np.asarray([1 << 40]),
-        "state.0.cond.frames": None,
-        "img_size": np.asarray(64),
+        "format": "other",
+        "0.cond.obj_ptr": fields["0.cond.obj_ptr"][:, :-1],
+        "0.cond.low_res_mask": np.full_like(fields["0.cond.low_res_mask"], np.nan),
+        "0.points.counts": np.asarray([1 << 40]),
+        "0.cond.frames": None,
+        "img_size": "64",
     }.items():
         other = {k: v for k, v in {**fields, name: change}.items() if v is not None}
-        np.savez(tmp_path / "bad.npz", **other)
+        saved_files.write(tmp_path / "bad.safetensors", other)
         with pytest.raises(sam_rlx.CheckpointError):
-            load(tmp_path / "bad.npz", sam2_model, frames)
+            load(tmp_path / "bad.safetensors", sam2_model, frames)
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(sam_rlx.CheckpointError):
         load(path, sam2_model, frames)
     session.add_prompt(0, frozenset({1}), **POINT)
     with pytest.raises(sam_rlx.InvalidArgumentError, match="plain values"):
-        session.save(tmp_path / "set.npz")
-    assert not (tmp_path / "set.npz").exists()
+        session.save(tmp_path / "set.safetensors")
+    assert not (tmp_path / "set.safetensors").exists()
 
 
 # ---------------------------------------------------------------- the command line

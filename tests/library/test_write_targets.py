@@ -72,10 +72,23 @@ def test_inputs_stay(tmp_path: Path) -> None:
 def test_an_embedding_is_no_image_file(tiny_checkpoint: Path, tmp_path: Path) -> None:
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(tiny_checkpoint), num_threads=1)
     predictor.set_image(np.zeros((20, 30, 3), np.uint8))
-    with pytest.raises(InvalidArgumentError, match=r"ends in \.npz, found '\.jpg'"):
+    with pytest.raises(InvalidArgumentError, match=r"ends in \.safetensors, found '\.jpg'"):
         predictor.save_embedding(tmp_path / "a.jpg")
     predictor.save_embedding(tmp_path / "a.emb")
     predictor.save_embedding(tmp_path / "a.emb")
+
+
+def test_an_embedding_never_replaces_weights(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(tiny_checkpoint), num_threads=1)
+    predictor.set_image(np.zeros((20, 30, 3), np.uint8))
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    safetensors.numpy.save_file({"a": np.zeros(3, np.float32)}, theirs, {"format": "pt"})
+    sam_rlx.convert(tiny_checkpoint, ours)
+    for path in (theirs, ours):
+        before = path.read_bytes()
+        with pytest.raises(InvalidArgumentError, match="found weights: choose another name"):
+            predictor.save_embedding(path)
+        assert path.read_bytes() == before
 
 
 def test_a_session_never_replaces_what_it_reads(
@@ -94,8 +107,8 @@ def test_a_session_never_replaces_what_it_reads(
         with pytest.raises(InvalidArgumentError, match="expected another file than the input"):
             video.save(target)
     assert source.read_bytes() == clip.read_bytes()
-    video.save(tmp_path / "a.npz")
-    video.save(tmp_path / "a.npz")
+    video.save(tmp_path / "a.safetensors")
+    video.save(tmp_path / "a.safetensors")
 
 
 @pytest.mark.parametrize("kind", ["embedding", "session"])
@@ -111,7 +124,7 @@ def test_files_belong_to_the_weights_that_made_them(
         safetensors.numpy.save_file(weights, other_file, opened.metadata())
     model, other = sam_rlx.load_model(sam2_checkpoint), sam_rlx.load_model(other_file)
     again = sam_rlx.load_model(sam2_checkpoint)
-    path = tmp_path / "a.npz"
+    path = tmp_path / "a.safetensors"
     image = np.zeros((20, 30, 3), np.uint8)
 
     def load(model: sam_rlx.Model) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import io as bytes_io
+import json
+import struct
 import tempfile
 import warnings
 from collections import Counter
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import safetensors.numpy
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
@@ -43,6 +46,8 @@ ODD = (
     np.zeros(2, [("a", "<i4")]),
     np.array(["2026-01-01"], "datetime64[D]"),
 )
+ODD_TEXTS = ("", "x", "0", "-1", "1" * 5000, "[" * 9999, "null", "[]", "{}", "[1e999, 5]")
+ODD_TEXTS += ('["x"]', '["[]"]', '["\\"a\\"", "\\"a\\""]', '{"history": 1e300}', "[1, 99999999999]")
 BYTES_NEAR_THE_END = 2000  # where the directory of a ZIP archive is
 
 Read = Callable[[Path], object]
@@ -68,11 +73,11 @@ def session_kind(directory: Path) -> Kind:
     session.add_prompt(0, "cup", box=[18, 18, 52, 42])
     session.push(image)
     session.add_prompt(1, ("plate", 2), point_coords=[[30, 30]], point_labels=[1])
-    path = directory / "session.npz"
+    path = directory / "session.safetensors"
     session.save(path)
     return Kind(
         "session",
-        {"session.npz": path.read_bytes()},
+        {path.name: path.read_bytes()},
         lambda path: sam_rlx.VideoPredictor.load(path, model, num_threads=1),
         sam_rlx.CheckpointError,
     )
@@ -82,11 +87,11 @@ def embedding_kind(directory: Path) -> Kind:
     """Return an embedding."""
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam2-nano"), num_threads=1)
     predictor.set_image(np.arange(60 * 80 * 3, dtype=np.uint16).astype(np.uint8).reshape(60, 80, 3))
-    path = directory / "embedding.npz"
+    path = directory / "embedding.safetensors"
     predictor.save_embedding(path)
     return Kind(
         "embedding",
-        {"embedding.npz": path.read_bytes()},
+        {path.name: path.read_bytes()},
         predictor.load_embedding,
         sam_rlx.CheckpointError,
     )
@@ -150,14 +155,43 @@ def damage_arrays(data: bytes, rng: np.random.Generator) -> bytes:
     return buffer.getvalue()
 
 
+def damage_fields(data: bytes, rng: np.random.Generator) -> bytes:
+    """Replace, remove, cut or stretch arrays and texts of a safetensors file without checksum."""
+    (length,) = struct.unpack_from("<Q", data)
+    texts = json.loads(data[8 : 8 + length])["__metadata__"]
+    del texts["crc32"]
+    arrays = safetensors.numpy.load(data)
+    name = str(rng.choice(sorted([*arrays, *texts])))
+    how = rng.choice(5)
+    fields = texts if name in texts else arrays
+    if how == 4:
+        del fields[name]
+    elif name in texts:
+        texts[name] = (
+            str(rng.choice(ODD_TEXTS)) if how < 3 else texts[name][: len(texts[name]) // 2]
+        )
+    elif how < 2:
+        numbers = [value for value in ODD if value.dtype.kind in "biuf"]
+        arrays[name] = numbers[rng.integers(0, len(numbers))]
+    elif how == 2:
+        arrays[name] = np.resize(arrays[name], (2, *arrays[name].shape))
+    else:
+        arrays[name] = np.ascontiguousarray(arrays[name].ravel()[: arrays[name].size // 2])
+    return safetensors.numpy.save(arrays, texts)
+
+
+STRUCTURE = {".npz": damage_arrays, ".safetensors": damage_fields}
+
+
 def damaged(kind: Kind, rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of damaged files, without end."""
     names = sorted(kind.files)
     while True:
         name = names[rng.integers(0, len(names))]
         data = kind.files[name]
-        by_structure = name.endswith(".npz") and rng.random() < 0.5
-        yield name, damage_arrays(data, rng) if by_structure else damage_bytes(data, rng)
+        by_structure = STRUCTURE.get(Path(name).suffix)
+        damage = by_structure if by_structure and rng.random() < 0.5 else damage_bytes
+        yield name, damage(data, rng)
 
 
 def attempt(kind: Kind, path: Path) -> str:

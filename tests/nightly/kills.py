@@ -82,7 +82,7 @@ def _save_embedding(inputs: Path, out: Path) -> None:
 
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"), num_threads=1)
     predictor.set_image(np.asarray(Image.open(inputs / "image.png")))
-    predictor.save_embedding(out / "embedding.npz")
+    predictor.save_embedding(out / "embedding.safetensors")
 
 
 def _save_session(inputs: Path, out: Path) -> None:
@@ -90,7 +90,7 @@ def _save_session(inputs: Path, out: Path) -> None:
 
     video = sam_rlx.VideoPredictor(sam_rlx.load_model("sam2-nano"), inputs / "clip", num_threads=1)
     video.add_prompt(0, obj_id=1, point_coords=[[20, 20]], point_labels=[1])
-    video.save(out / "session.npz")
+    video.save(out / "session.safetensors")
 
 
 COMMANDS: dict[str, Callable[[Path, Path], None]] = {

@@ -13,12 +13,11 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from sam_rlx._internal.files import saved_arrays
-from sam_rlx._internal.files.saved_arrays import Field
+from sam_rlx._core import NamedTensors
+from sam_rlx._internal.files import saved_tensors
 
 WRITERS = 8
-FORMAT = "many_writers"
-SCHEMA: saved_arrays.Schema = {"writer": Field("i", 1)}
+FORMAT = {"format": "sam_rlx.many_writers"}
 
 
 def write(path: Path, writer: int, count: int) -> list[str]:
@@ -27,7 +26,8 @@ def write(path: Path, writer: int, count: int) -> list[str]:
     size = 20_000 + 1000 * writer  # files of several lengths show what a mixture of two leaves
     for _ in range(count):
         try:
-            saved_arrays.write(path, {"format": FORMAT, "writer": np.full(size, writer, np.int64)})
+            saved = NamedTensors({"writer": np.full(size, writer, np.int64)})
+            saved_tensors.write(path, saved, FORMAT)
         except Exception as error:
             errors.append(f"{type(error).__name__}: {error}")
     return errors
@@ -36,7 +36,7 @@ def write(path: Path, writer: int, count: int) -> list[str]:
 def check(path: Path) -> str | None:
     """Return what is wrong with the file, None if it is whole."""
     try:
-        values = saved_arrays.read(path, "one writer's file", (FORMAT,), SCHEMA)["writer"]
+        values = NamedTensors.read(path).arrays["writer"]
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     one = len(values) == 20_000 + 1000 * values[0] and (values == values[0]).all()
@@ -82,7 +82,7 @@ def main(count: int = 100, seed: int = 0) -> int:
     wrong: Counter[str] = Counter()
     for processes in (False, True):
         with tempfile.TemporaryDirectory() as folder:
-            wrong.update(run(Path(folder) / "one.npz", count, processes=processes))
+            wrong.update(run(Path(folder) / "one.safetensors", count, processes=processes))
     print(
         f"many_writers: {WRITERS} threads and {WRITERS} processes, {2 * WRITERS * count} writes, "
         f"wrong {wrong.total()}"

@@ -10,7 +10,7 @@ namespace {
 #include "kernels/avx512/dot4_vnni.inl"
 // clang-format on
 
-constexpr int kInt8Mr = 8;  // docs/optimizations.md: register-tile
+constexpr int kInt8Mr = 8;  // docs/develop/optimizations.md: register-tile
 
 #include "kernels/bodies/int8_gemm.inl"
 
@@ -74,7 +74,7 @@ constexpr Index kSumsRow = 4 * kNr;
 
 // Fetches what whole tiles meet on their way to C while they are summed.
 SAM_RLX_INLINE void prefetch_block(TileArgs t) {
-  constexpr int kRows = 8;  // docs/optimizations.md: amx-blocks
+  constexpr int kRows = 8;  // docs/develop/optimizations.md: amx-blocks
   for (Index r = 0; r < kBlockRows; r += kRows, t.row += kRows) prefetch_tile<kRows, kNv>(t);
 }
 
@@ -152,7 +152,7 @@ static_assert(sam_rlx::kBFloat16Rows == kBlockRows && sam_rlx::kBFloat16Depth * 
 
 // Brings sums of whole tiles to C, a few rows at once.
 void finish_block(TileArgs t, const float* sums) {
-  constexpr int kRows = 8;  // docs/optimizations.md: amx-blocks
+  constexpr int kRows = 8;  // docs/develop/optimizations.md: amx-blocks
   t.rows = kRows;
   for (Index r = 0; r < kBlockRows; r += kRows, t.row += kRows, sums += kRows * kNr) {
     Vec acc[kRows][kNv];
@@ -207,7 +207,7 @@ void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
 
 void sam_rlx::amx_kernels(KernelTable& table) noexcept {
   table.name = "amx";
-  table.block_bytes = 640 * 1024;  // docs/optimizations.md: amx-blocks
+  table.block_bytes = 640 * 1024;  // docs/develop/optimizations.md: amx-blocks
   table.int8_mr = kBlockRows;
   table.int8_gemm = int8_gemm_tiles;
   table.bfloat16_inputs = true;

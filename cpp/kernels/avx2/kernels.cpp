@@ -11,8 +11,8 @@ namespace {
 // clang-format on
 
 constexpr const char* kName = "avx2";
-constexpr Index kBlockBytes = 160 * 1024;  // docs/optimizations.md: cache-blocks
-// docs/optimizations.md: register-tile, eight-steps, next-panel, last-rows.
+constexpr Index kBlockBytes = 160 * 1024;  // docs/develop/optimizations.md: cache-blocks
+// docs/develop/optimizations.md: register-tile, eight-steps, next-panel, last-rows.
 constexpr int kMr = 6;
 constexpr int kInt8Mr = 4;
 // 16 columns of so many rows of B stay in a first-level cache of 32 KB while A and C pass by.

@@ -6,7 +6,7 @@ namespace {
 
 #include "kernels/avx2/base.inl"
 
-constexpr int kInt8Mr = 6;  // docs/optimizations.md: register-tile
+constexpr int kInt8Mr = 6;  // docs/develop/optimizations.md: register-tile
 
 // c + the four products of each group of unsigned a and signed b.
 SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {

@@ -13,8 +13,8 @@ namespace {
 // clang-format on
 
 constexpr const char* kName = "avx512";
-constexpr Index kBlockBytes = 320 * 1024;  // docs/optimizations.md: twice-the-rows
-constexpr int kInt8Mr = 6;                 // docs/optimizations.md: register-tile
+constexpr Index kBlockBytes = 320 * 1024;  // docs/develop/optimizations.md: twice-the-rows
+constexpr int kInt8Mr = 6;                 // docs/develop/optimizations.md: register-tile
 
 constexpr auto softmax_columns = sam_rlx::avx512_softmax_columns;
 constexpr auto attend_columns = sam_rlx::avx512_attend_columns;

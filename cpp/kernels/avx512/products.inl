@@ -3,7 +3,8 @@
 #include "kernels/avx512/base.inl"
 // clang-format on
 
-// docs/optimizations.md: register-tile, long-blocks, fetch-ahead, third-from-memory, last-rows.
+// docs/develop/optimizations.md: register-tile, long-blocks, fetch-ahead, third-from-memory,
+// last-rows.
 constexpr int kMr = 14;
 constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;

@@ -6,7 +6,7 @@ namespace {
 
 #include "kernels/avx512/base.inl"
 
-constexpr int kRows = 8;  // docs/optimizations.md: register-tile
+constexpr int kRows = 8;  // docs/develop/optimizations.md: register-tile
 static_assert(sam_rlx::kBFloat16Rows % kRows == 0, "blocks of A are whole tiles");
 
 // Pairs of bfloat16 numbers, one for each lane.

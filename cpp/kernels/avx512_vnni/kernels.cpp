@@ -10,7 +10,7 @@ namespace {
 #include "kernels/avx512/dot4_vnni.inl"
 // clang-format on
 
-constexpr int kInt8Mr = 6;  // docs/optimizations.md: register-tile
+constexpr int kInt8Mr = 6;  // docs/develop/optimizations.md: register-tile
 
 #include "kernels/bodies/int8_gemm.inl"
 

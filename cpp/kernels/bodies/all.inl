@@ -1,5 +1,6 @@
-// All kernels. Before it stand what base.inl of AVX2 has, dot4, and the constants of the instruction
-// set that products.inl and int8_gemm.inl name. Order matters: each body uses what stands above it.
+// All kernels. An instruction set includes this file after its own definitions: Vec and its
+// functions (see avx2/base.inl), dot4, and the constants that products.inl and int8_gemm.inl name.
+// Each body uses what is included above it.
 // clang-format off
 #include "kernels/bodies/products.inl"
 #include "kernels/bodies/gemm.inl"

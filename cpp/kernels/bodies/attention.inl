@@ -1,9 +1,15 @@
-// Streaming attention: scores are computed, weighed and multiplied with the values for a tile of
-// keys at a time, and the largest score and the sum of weights are kept from tile to tile. Queries
-// lie in the lanes: one column of a tile is one query. V is the number of vectors of queries in a
-// row.
+// Streaming attention: keys are taken in blocks, so that the matrix of all scores is never stored.
+// For each block, the scores of its keys are computed and turned into weights 2^(score - largest),
+// and the weighted values are added to the result. `largest` is each query's largest score so far.
+// When a block has a larger one, the sum of weights and the result of the blocks before are
+// multiplied with a factor (`shrink`), as if they had been computed with the new largest score. In
+// the end the result is divided by the sum of weights (unpack_columns).
+//
+// Queries lie in the lanes: one column of the scores is one query, one row is one key. V is the
+// number of vectors in a row.
 
-// Calls step(first, Int<n>) for runs of N rows, and for each row that is left at the end.
+// Calls step(first, Int<N>{}) for each run of N rows, then step(first, Int<1>{}) for each row that
+// is left.
 template <int N, class Step>
 SAM_RLX_INLINE void for_rows(Index count, Step step) {
   Index j = 0;
@@ -11,8 +17,8 @@ SAM_RLX_INLINE void for_rows(Index count, Step step) {
   for (; j < count; ++j) step(j, Int<1>{});
 }
 template <int V>
-constexpr int kRowsAtOnce = 4 / V;               // docs/optimizations.md: four-rows, no-clamp
-constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // exponentials at once, by the registers there are
+constexpr int kRowsAtOnce = 4 / V;  // docs/develop/optimizations.md: four-rows, no-clamp
+constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // vectors of exponentials that fit the registers
 
 // Calls f(Int<V>) with the number of vectors that hold `columns` queries.
 template <class F>
@@ -22,7 +28,7 @@ SAM_RLX_INLINE void with_vectors(Index columns, F f) {
   });
 }
 
-// Calls change(x, row, vector) for all scores and takes the largest of the results into `largest`.
+// Calls change(x, row, vector) for all scores, and updates `largest` with the results.
 template <int V, class F>
 SAM_RLX_INLINE void change_scores(float* scores, Index rows, Vec (&largest)[V], F change) {
   constexpr int kRows = kRowsAtOnce<V>;
@@ -38,7 +44,7 @@ SAM_RLX_INLINE void change_scores(float* scores, Index rows, Vec (&largest)[V], 
               [&](Vec& y, int i) SAM_RLX_INLINED { largest[i % V] = max(largest[i % V], y); });
 }
 
-// Loads the largest scores of the tiles before.
+// Loads the largest scores of the blocks before.
 template <int V>
 SAM_RLX_INLINE void load_largest(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
   each_vector(largest,
@@ -46,7 +52,7 @@ SAM_RLX_INLINE void load_largest(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&lar
 }
 
 // Scales scores that lie in memory, adds their terms of relative position if there are any, and
-// takes the largest ones.
+// updates `largest`.
 template <int V>
 SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
   const Vec scale = set1(s.scale);
@@ -80,8 +86,8 @@ SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&larg
   }
 }
 
-// Computes the scores of a tile of keys, adds their terms, and takes the largest ones. A tile that
-// is not Whole has the last keys, which are fewer than kMr.
+// Computes the scores of kMr keys, adds their terms of relative position, and updates `largest`.
+// Whole is false for the last keys of a block, which are fewer.
 template <class A, int V, bool Whole>
 SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
                                Vec (&largest)[V]) {
@@ -91,7 +97,7 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
     h = (s.first_key + t.row) / s.rel_width;
     w = (s.first_key + t.row) % s.rel_width;
   }
-  // Most tiles lie in one row of the map, whose terms then stay in registers.
+  // The keys of most tiles lie in one row of the map: its terms stay in registers.
   const bool one_row = w + kMr <= s.rel_width;
   const auto finish = [&](auto first, auto end) SAM_RLX_INLINED {
     Vec row_terms[V];
@@ -137,7 +143,7 @@ SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
   sum_products<A, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
-// Computes the scores of all keys by score_tile.
+// Computes the scores of a block of packed keys.
 template <int V>
 SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&largest)[V]) {
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
@@ -181,9 +187,8 @@ SAM_RLX_INLINE void score_key_rows(const sam_rlx::AttendColumnsArgs& args, Vec (
                    [](const float* x, Index, int) SAM_RLX_INLINED { return load(x); });
 }
 
-// Turns scores into weights, 2^(score - largest), once the largest ones are known. Weights of
-// earlier tiles were relative to smaller numbers: `shrink` is the factor that makes them relative
-// to these.
+// Turns the scores of a block into weights, and adds them to the running sums. Returns in `shrink`
+// the factor for the weights of the blocks before, 2^(largest before - largest).
 template <int V>
 SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, const Vec (&largest)[V],
                           Vec (&shrink)[V]) {
@@ -211,7 +216,7 @@ SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, const Vec (&larg
   });
 }
 
-// Multiplies rows [first, end) of the result of the tiles before with `shrink`.
+// Multiplies rows [first, end) of the result of the blocks before with `shrink`.
 template <int V>
 SAM_RLX_INLINE void shrink_result(const sam_rlx::SoftmaxColumnsArgs& s, Index first, Index end,
                                   const Vec (&shrink)[V]) {
@@ -253,6 +258,7 @@ SAM_RLX_INLINE void value_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileA
   sum_products<A, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
 }
 
+// Adds the weighted values of a block to the result.
 template <class A, int V>
 SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec (&shrink)[V]) {
   const sam_rlx::SoftmaxColumnsArgs& s = args.softmax;
@@ -282,7 +288,8 @@ SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec
   gemm(g);
 }
 
-// It is a function of its own so that the compiler allots registers for packed keys alone.
+// attend_columns for keys that are not packed. A function of its own, so that it does not share the
+// registers of the one for packed keys.
 SAM_RLX_NOINLINE void attend_rows(const sam_rlx::AttendColumnsArgs& args) noexcept {
   with_vectors(args.softmax.columns, [&](auto v) SAM_RLX_INLINED {
     Vec largest[v.value], shrink[v.value];

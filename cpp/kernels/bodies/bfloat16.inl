@@ -15,15 +15,15 @@ void widen_bfloat16(const std::uint16_t* x, Index n, float* out) noexcept {
   for (Index i = 0; i < n; ++i) out[i] = widened(x[i]);
 }
 
-// Rounds to the nearest bfloat16, ties to even: it is the upper half of the result. The lower half
-// has no meaning.
+// Returns a word whose upper half is the nearest bfloat16, ties to even. Its lower half has no
+// meaning.
 SAM_RLX_INLINE std::uint32_t rounded(float x) {
   constexpr std::uint32_t kInfinity = 0x7F800000U, kQuiet = 0x00400000U;
   FloatBits word;
   word.value = x;
   const std::uint32_t even = word.bits + 0x7FFFU + ((word.bits >> 16) & 1U);
-  const bool no_number = (word.bits & 0x7FFFFFFFU) > kInfinity;
-  return no_number ? word.bits | kQuiet : even;
+  const bool is_nan = (word.bits & 0x7FFFFFFFU) > kInfinity;
+  return is_nan ? word.bits | kQuiet : even;
 }
 
 void round_bfloat16(const float* x, Index n, std::uint16_t* out) noexcept {

@@ -1,8 +1,10 @@
-// Depthwise convolution: lanes are channels. A weight is loaded once for several positions.
+// Depthwise convolution. Lanes are channels. A weight is loaded once for several neighbouring
+// positions of a row.
 
-constexpr int kDepthwisePositions = 4;  // docs/optimizations.md: register-tile
+constexpr int kDepthwisePositions = 4;  // docs/develop/optimizations.md: register-tile
 
-// Positions x to x + Positions - 1; all they read lies inside of the rows.
+// Computes positions x to x + Positions - 1. For more than one position, all taps lie inside the
+// rows.
 template <int Positions>
 SAM_RLX_INLINE void depthwise_positions(const sam_rlx::DepthwiseRowArgs& a, Index x, Index c,
                                         Index n) {
@@ -10,7 +12,7 @@ SAM_RLX_INLINE void depthwise_positions(const sam_rlx::DepthwiseRowArgs& a, Inde
   for_each<Positions>([&](auto p) { acc[p.value] = load_n(a.bias + c, n); });
   for (Index i = 0; i < a.size; ++i) {
     if (a.rows[i] == nullptr) continue;
-    // Taps whose position lies in the row; Positions > 1 only where all of them do.
+    // Only taps inside the row are read.
     const Index first = larger(0, a.size / 2 - x);
     const Index last = smaller(a.size, a.width - x + a.size / 2);
     const float* in = a.rows[i] + (x + first - a.size / 2) * a.channels + c;

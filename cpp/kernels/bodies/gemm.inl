@@ -1,32 +1,37 @@
 // The matrix product C = A B, with A (m, k), B (k, n) and C (m, n).
 //
-// C is computed in tiles of kMr rows and kNr = kNv * kLanes columns. The sums of a tile stay in
-// registers (kMr * kNv vectors) while k numbers of its rows of A and of its columns of B go by:
-// each step multiplies one number of each row of A with one row of B's panel. Then the sums get
-// bias, activation and residual, and are stored. kMr and kNv are those of the instruction set.
+// Tiles. C is computed in tiles of kMr rows and kNr = kNv * kLanes columns. A tile is a sum of k
+// outer products, one for each index p of the inner dimension: column p of A, cut to the tile's
+// rows, times row p of B, cut to the tile's columns. One such product is called a step. It loads
+// kNv vectors of B, broadcasts kMr numbers of A, and does kMr * kNv multiply-adds. All kMr * kNv
+// sums stay in registers until the last step; then bias, activation and residual are applied, and
+// the tile is stored. Each instruction set chooses kMr and kNv so that the sums fit its registers.
 //
-// Operands. B is usually packed: all columns of a tile form a panel, in which the kNr numbers of
-// each step lie side by side, padded with zeros to whole panels. A is packed in the same way, kMr
-// rows a panel (PackedRows), or read with any strides (PlainRows).
+// Packing. A step should read consecutive memory. B is usually packed into panels of kNr columns:
+// in a panel, the kNr numbers of step 0 are followed by those of step 1, and so on; missing columns
+// of the last panel are zeros. A is packed into panels of kMr rows in the same way (PackedRows), or
+// it is read where it is, with any strides (PlainRows).
 //
-// A long k is cut into blocks (gemm_k_block), so that a block of a panel of B stays in a cache
-// while the rows of A go by. The sums of a block but the first begin with those of the blocks
-// before, which lie in C; only the last block is followed by bias, activation and residual.
+// Blocks. A long k is cut into blocks of steps (gemm_k_block), so that a block of one panel of B
+// stays in a cache while all rows of A are multiplied with it. After each block but the last, the
+// sums are stored to C as they are; the next block loads them and goes on. Bias, activation and
+// residual are applied after the last block.
 //
-// Three files form it: products.inl sums the products of a tile in registers, gemm_result.inl takes
-// the sums to C, and this file walks over tiles and blocks.
+// The product is in three files: products.inl sums the products of a tile in registers,
+// gemm_result.inl turns the sums into numbers of C, and this file loops over tiles and blocks.
 
-// A tile of R rows and V vectors, all of whose vectors of B can be read as a whole.
+// Computes a tile of R rows and V vectors. Each vector of B can be loaded as a whole: B is packed,
+// or the tile's columns fill the vectors.
 template <class A, int R, int V>
 void multiply_tile(const TileArgs& t) noexcept {
   Vec acc[R][V];
-  sum_products<A, true>(t, acc, [&](auto by_rows) SAM_RLX_INLINED {
-    finish_sums<R, V>(t, acc, by_rows);
-  });
+  sum_products<A, true>(t, acc,
+                        [&](auto by_rows) SAM_RLX_INLINED { finish_sums<R, V>(t, acc, by_rows); });
 }
 
-// A tile of the last columns of a B that is not packed: the last vector of a row of B would reach
-// behind its end, so that it is read in part. Slower, and rare: weights are packed.
+// Computes a tile at the right edge of a B that is not packed, whose columns do not fill the last
+// vector: a whole load would read past the end of B's row. Slower, and rare, since weights are
+// packed.
 void multiply_tile_edge(const TileArgs& t) noexcept {
   alignas(64) float tile[kMr * kNr];
   for (Index i = 0; i < t.rows; ++i) {
@@ -46,7 +51,7 @@ void multiply_tile_edge(const TileArgs& t) noexcept {
 using TileFunction = void (*)(const TileArgs&) noexcept;
 
 // Tiles at the lower and at the right edge of C are smaller. Each size has a function of its own,
-// since the sums are only in registers if their number is known to the compiler:
+// since the compiler keeps the sums in registers only if it knows their number:
 // kTiles<A>.by_vectors[v - 1].by_rows[r - 1] multiplies r rows and v vectors.
 struct TileRow {
   TileFunction by_rows[kMr];
@@ -65,9 +70,9 @@ constexpr TileTable make_tile_table(Ints<V...>) {
 template <class A>
 constexpr TileTable kTiles = make_tile_table<A>(MakeInts<kNv>::type{});
 
-// Computes the tile of C at (row, col); `t` has its operands already. The position is passed in
-// registers although it is stored in `t` too: the functions read row and col with one load, which
-// would have to wait for the two stores.
+// Computes the tile of C at (row, col); the caller has set its operands in `t`. The position comes
+// as arguments, in registers: if it were stored in `t` right before, the compiler's single load of
+// both numbers would have to wait for the two stores.
 template <class A>
 void run_tile(TileArgs& t, Index row, Index col) noexcept {
   t.row = row;
@@ -84,9 +89,8 @@ void run_tile(TileArgs& t, Index row, Index col) noexcept {
 }
 
 // While the rows of A are multiplied with one panel of B, the next panel is fetched into the
-// second-level cache, a part with each tile. This is the number of cache lines for each of the
-// tiles of m rows. It is 0 where there are so few tiles that fetches would follow each other too
-// closely.
+// second-level cache, a part with each tile. Returns how many cache lines each of the tiles of m
+// rows fetches: 0 for fewer than 4 tiles, whose fetches would follow each other too closely.
 constexpr Index panel_share(Index k, Index m) {
   const Index tiles = (m + kMr - 1) / kMr, lines = k * kNr / kLine;
   return tiles < 4 ? 0 : (lines + tiles - 1) / tiles;
@@ -94,7 +98,7 @@ constexpr Index panel_share(Index k, Index m) {
 
 template <class A>
 void multiply(const sam_rlx::GemmArgs& g) noexcept {
-  const Index block = gemm_k_block(g.k);  // steps of k that are done at once
+  const Index block = gemm_k_block(g.k);  // steps
   TileArgs t{};
   t.g = &g;
   const bool packed_a = has_packed_a(g);
@@ -121,11 +125,11 @@ void multiply(const sam_rlx::GemmArgs& g) noexcept {
       p0 += block;
     } while (p0 < g.k);
   };
-  // The order of the loops decides which operand is read once, and which one again for each panel
-  // of the other. The larger one is read once; a packed A is always the smaller one. Where k is
-  // short, most of the memory that is touched is C and the residual: then rows are the outer loop,
-  // so that these are walked through in the order of memory.
-  const bool mostly_c = g.k < 64 && g.m >= 4 * kMr;  // docs/optimizations.md: c-by-rows
+  // The operand of the outer loop is read once, the other one again for each panel of it. The
+  // larger operand is read once; a packed A is always the smaller one. Where k is short, C and the
+  // residual are most of the memory that is touched: then rows are the outer loop, so that both are
+  // read and written in the order of memory.
+  const bool mostly_c = g.k < 64 && g.m >= 4 * kMr;  // docs/develop/optimizations.md: c-by-rows
   if (packed_a || (g.n > g.m && !mostly_c)) {
     for (Index col = 0; col < g.n; col += kNr) {
       blocks([&](Index p0) {

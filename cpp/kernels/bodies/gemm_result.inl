@@ -1,7 +1,9 @@
-// The way of a tile's sums to C: sums of earlier blocks, biases, activation and residual are added
-// in this order, and the result is stored. See gemm.inl.
+// What follows the products of a tile. To its sums are added, in this order: the sums of earlier
+// blocks, the biases; the activation is applied; the residual is added. Then the tile is stored to
+// C. See gemm.inl.
 
-// x = x * Phi(x) = max(x, 0) - |x| * Phi(-|x|), Phi the normal distribution: the exact GELU.
+// The exact GELU, x * Phi(x) = max(x, 0) - |x| * Phi(-|x|), where Phi is the distribution function
+// of the standard normal distribution.
 template <int N>
 SAM_RLX_INLINE void gelu(Vec (&x)[N]) {
   Vec tail[N];
@@ -15,21 +17,22 @@ SAM_RLX_INLINE Vec gelu(Vec x) {
   return one[0];
 }
 
-// One tile of C and the operands it comes from. Products of bytes read operands of their own.
+// One tile of C and the operands it is computed from. Products of bytes have operands of their own
+// (int8_gemm.inl) and use the rest.
 struct TileArgs {
   const sam_rlx::GemmArgs* g;
-  bool packed_b;  // B lies in panels
-  const float* a;  // of the tile's rows, from the first step of the block on
-  const float* b;  // of the tile's columns, from the first step of the block on
-  Index k;         // steps of the block
+  bool packed_b;               // B lies in panels
+  const float* a;              // of the tile's rows, from the first step of the block on
+  const float* b;              // of the tile's columns, from the first step of the block on
+  Index k;                     // steps of the block
   Index row, col, rows, cols;  // position and size in C
-  // accumulate: add what `partial` holds. last: of the blocks of k, so that bias, activation and
-  // residual follow.
+  // accumulate: the sums in `partial` are added. last: this is the last block of k, so that bias,
+  // activation and residual follow.
   bool accumulate, last;
   const float* partial;  // (m, n) sums so far
   Index partial_stride;
-  // The panel of B that comes next, and how many of its cache lines are fetched into the
-  // second-level cache during this tile: at most one for each turn of the loop over k.
+  // The next panel of B, and how many of its cache lines are fetched into the second-level cache
+  // during this tile: at most one for each turn of the loop over k.
   const float* next;
   Index next_lines;
 };
@@ -59,9 +62,9 @@ struct TileArgs {
   }
 }
 
-// Fetches what a tile needs at its end, C and the residual, while its products are summed. That
-// pays from some number of steps on; a residual pays earlier, since it may not be in any cache.
-// docs/optimizations.md: long-blocks, decoder-panels.
+// Fetches the lines of C and of the residual that a tile needs after its products. Fetching C pays
+// from kPrefetchFrom steps on; the residual, which may not be in any cache, pays earlier.
+// docs/develop/optimizations.md: long-blocks, decoder-panels.
 constexpr Index kPrefetchFrom = 64, kPrefetchResidualFrom = 32;
 template <int R, int V>
 SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
@@ -83,8 +86,8 @@ SAM_RLX_INLINE void prefetch_tile(const TileArgs& t) {
   });
 }
 
-// What finish_tile does but for GELU, for rows [First, End) of a tile of whole vectors whose sums
-// are still in registers.
+// Does what finish_tile does, without GELU, for rows [First, End) of a tile of whole vectors whose
+// sums are still in registers.
 template <int First, int End, int R, int V>
 SAM_RLX_INLINE void finish_registers(const TileArgs& t, Vec (&acc)[R][V]) {
   const sam_rlx::GemmArgs& g = *t.g;
@@ -141,8 +144,8 @@ SAM_RLX_NOINLINE void gelu_rows(const float* tile, Index rows, float* c, Index s
   if (rows > 0) some(Int<1>{});
 }
 
-// The first half of finish_registers with GELU: rows [First, End) get their biases and go to
-// `tile`. gelu_rows follows when all rows are there.
+// Stores the sums of rows [First, End) with their biases to `tile`. When all rows are there,
+// gelu_rows applies GELU and stores them to C.
 template <int First, int End, int R, int V>
 SAM_RLX_INLINE void bias_rows(const TileArgs& t, const Vec (&acc)[R][V], float* tile) {
   const sam_rlx::GemmArgs& g = *t.g;
@@ -160,9 +163,10 @@ SAM_RLX_INLINE void bias_rows(const TileArgs& t, const Vec (&acc)[R][V], float* 
   });
 }
 
-// Takes the sums of a tile from registers to C. by_rows(finish) completes some rows after the other
-// and calls finish(Int<first>, Int<end>) for them, see sum_products. Whole tiles go to C at once,
-// with GELU in two steps; others are stored to `tile` and finished from there.
+// Finishes a tile whose sums are in registers. by_rows(finish) completes the sums of one group of
+// rows after the other and calls finish(Int<first>, Int<end>) for each, see sum_products. A tile of
+// whole vectors is stored to C from the registers, or with GELU by way of `tile`; any other is
+// stored to `tile` and finished from there.
 template <int R, int V, class ByRows>
 SAM_RLX_INLINE void finish_sums(const TileArgs& t, Vec (&acc)[R][V], ByRows by_rows) {
   const sam_rlx::GemmArgs& g = *t.g;

@@ -1,7 +1,9 @@
-// C = A B of bytes with a register tile of kInt8Mr x kNr; kInt8Mr and dot4 come from the ISA.
+// C = A B of bytes, in register tiles of kInt8Mr x kNr. The instruction set gives kInt8Mr and
+// dot4(sums, a, b), which adds the products of four bytes to each sum of 32 bits.
 
-// Sums of a tile to C. Not inlined: where the sums are read as integers, GCC keeps a second copy of
-// each through the whole loop that makes them, and runs out of registers.
+// Turns the integer sums of a tile into floats and finishes them as gemm does. Not inlined: GCC
+// would keep a second copy of each sum through the whole loop of products, and run out of
+// registers.
 template <int R>
 SAM_RLX_NOINLINE void finish_int8_tile(const TileArgs& t, const sam_rlx::Int8GemmArgs& g,
                                        const IntVec (&products)[R][kNv]) noexcept {

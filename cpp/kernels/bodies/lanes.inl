@@ -1,5 +1,5 @@
-// Loads and stores at the ends of rows, where less than a vector is left. kNv is a constant of the
-// instruction set.
+// Loads and stores at the ends of rows, where fewer numbers are left than a vector has. kNv, the
+// vectors in a row of a tile (gemm.inl), is a constant of the instruction set.
 
 constexpr int kNr = kNv * kLanes;
 
@@ -18,7 +18,8 @@ SAM_RLX_INLINE void store_cols(float* p, Vec x, Index n) {
   }
 }
 
-// Stores the first n lanes; where it is harmless all of them, since masked stores are slow.
+// Stores the first n lanes. With `harmless`, the numbers after them may be overwritten: then the
+// whole vector is stored, since masked stores are slow.
 SAM_RLX_INLINE void store_row(float* p, Vec x, Index n, bool harmless) {
   if (n == kLanes || harmless) {
     store(p, x);

@@ -1,7 +1,8 @@
 // Elementary functions of a Vec.
 
-// Several vectors at once, step by step: each waits for the last step of its own only, and the
-// processor finds enough to do.
+// Calls change(x[i], i) for several vectors. A chain of such calls does each step for all vectors
+// before the next step: the vectors are independent, so that the processor overlaps their
+// latencies.
 template <int N, class F>
 SAM_RLX_INLINE void each_vector(Vec (&x)[N], F change) {
   for_each<N>([&](auto i) SAM_RLX_INLINED { change(x[i.value], i.value); });
@@ -30,7 +31,7 @@ SAM_RLX_INLINE void exp2(Vec (&x)[N]) {
   each_vector(x, [](Vec& v, int) SAM_RLX_INLINED { v = max(set1(-125.0F), v); });
   exp2_normal(x);
 }
-// The same for finite x up to 127; at most 2^-125 where it is smaller.
+// The same for finite x up to 127; below -125 the result is any number of 0 to 2^-125.
 template <int N>
 SAM_RLX_INLINE void exp2_finite(Vec (&x)[N]) {
   if constexpr (kScalesToZero) {

@@ -1,9 +1,10 @@
-// out = (x - mean) / sqrt(variance + eps) * weight + bias for each row; two passes for the
-// variance. A row lies in each lane while means and roots are made: one row after the other would
-// wait for its own.
+// out = (x - mean) / sqrt(variance + eps) * weight + bias for each row, with two passes for the
+// variance. Divisions and roots are done for kLanes rows at once, one row in each lane: their
+// latency is long, and with one row at a time nothing else could be done meanwhile.
 
-// Lane r of the result: the sum of add(numbers of row r, sum), in four chains so that latency does
-// not bound it; the numbers behind the last whole vector are added one by one.
+// Lane r of the result is add_to(numbers, sum) over the numbers of row r: four independent sums, so
+// that one addition does not wait for the one before. The numbers after the last whole vector are
+// added one by one.
 template <class Add, class AddOne>
 SAM_RLX_INLINE Vec row_sums(const float* x, Index rows, Index cols, Add add_to, AddOne add_one) {
   Vec sums[kLanes];

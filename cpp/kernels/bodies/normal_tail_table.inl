@@ -1,8 +1,9 @@
 // The normal distribution's tail by pieces, whose coefficients are looked up: 6 steps of the
 // multiply-add units instead of the 13 of normal_tail_exponent.inl.
 
-// Phi(-t) for t = (k + u) / 2.8125, |u| <= 0.5, is the sum of kNormalTail[d][k] u^d: minimax of
-// each piece, 8e-8 at most. The last one is zero at 5.5, beyond which nothing is left of a float32.
+// Phi(-t) for t = (k + u) / 2.8125, |u| <= 0.5, is the sum of kNormalTail[d][k] u^d, a minimax
+// polynomial for each piece k with an error of at most 8e-8. The last piece is 0 at t = 5.5, and
+// larger t count as 5.5.
 alignas(64) constexpr float kNormalTail[5][16] = {
     {5.000000000e-01F, 3.610867262e-01F, 2.385077029e-01F, 1.430611908e-01F, 7.748087496e-02F,
      3.772017732e-02F, 1.644869335e-02F, 6.407149136e-03F, 2.224447206e-03F, 6.871382939e-04F,
@@ -25,7 +26,7 @@ alignas(64) constexpr float kNormalTail[5][16] = {
      1.652820174e-05F, 6.179882348e-06F, 1.958603661e-06F, 5.308860409e-07F, 1.238154255e-07F,
      -2.691429927e-06F}};
 
-// t = Phi(-t) for t from 0 on; the error is below 1.4e-7.
+// t = Phi(-t) for t >= 0; the error is below 1.4e-7.
 template <int N>
 SAM_RLX_INLINE void normal_tail(Vec (&t)[N]) {
   Vec k[N], u[N];

@@ -1,5 +1,4 @@
-// The kernels beside products of floats and attention. Order matters: each body uses what stands
-// above it.
+// All kernels but products of floats and attention. Each body uses what is included above it.
 // clang-format off
 #include "kernels/bodies/pack.inl"
 #include "kernels/bodies/bfloat16.inl"

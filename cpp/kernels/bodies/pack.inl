@@ -1,5 +1,6 @@
-// out[p * W + i] = r[p][i] for p < n and i < width. A narrow row is stored as a whole vector; the
-// next row replaces what was too much. The last one has no next row and is stored in part.
+// out[p * W + i] = r[p][i] for p < n and i < width. A row that is narrower than a vector is stored
+// as a whole vector, whose surplus lanes the next row overwrites. The `last` row has no next one
+// and is stored in part.
 template <int W>
 SAM_RLX_INLINE void store_rows(float* out, const Vec (&r)[kLanes], Index n, Index width,
                                bool last) {
@@ -10,8 +11,8 @@ SAM_RLX_INLINE void store_rows(float* out, const Vec (&r)[kLanes], Index n, Inde
   });
 }
 
-// Rows become the lanes of a panel: out[p * W + i] = change(rows[i][p]), and change(0) where
-// rows[i] is null. out has k * W numbers.
+// Packs W rows into a panel, in which each row becomes a lane: out[p * W + i] = change(rows[i][p]),
+// and change(0) where rows[i] is null. out has k * W numbers.
 template <int W, class F>
 SAM_RLX_INLINE void pack_rows(const float* const* rows, Index k, float* out, F change) {
   for_each<(W + kLanes - 1) / kLanes>([&](auto group) SAM_RLX_INLINED {

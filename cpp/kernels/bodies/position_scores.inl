@@ -1,8 +1,9 @@
-// Scores of a few keys on each of many positions; queries are in the lanes. The keys of a position
-// share what the queries make of it, so that sum is formed once, by the first group of keys.
+// Scores of a few keys on each of many positions. Queries are in the lanes. All keys of a position
+// are multiplied with the same sum, the query's terms of its row and of its column: the first group
+// of keys computes it and stores it for the others.
 
-// Scores of `R` keys of one position, from map `first` on. With Sum, the sums of row and column are
-// formed, and kept for the groups of keys that follow.
+// Scores of R keys of position x, from map `first` on. With Sum, the terms of row and column are
+// added and stored in a.sum; without, their sum is read from there.
 template <int R, bool Sum>
 SAM_RLX_INLINE void position_keys(const sam_rlx::PositionScoresArgs& a, Index x, Index first) {
   Vec acc[R][kNv];
@@ -57,7 +58,8 @@ constexpr PositionTable make_position_table(Ints<R...>) {
 constexpr PositionTable kPositions = make_position_table(MakeInts<kMr>::type{});
 
 void position_scores(const sam_rlx::PositionScoresArgs& a) noexcept {
-  // Groups of about equal size: short ones do not keep the multipliers busy.
+  // Groups are about equally large: a small one has too few independent sums to keep the
+  // multiply-add units busy.
   const Index groups = (a.maps + kMr - 1) / kMr;
   for (Index x = 0; x < a.positions; ++x) {
     Index done = 0;

@@ -1,7 +1,7 @@
 // What every body needs. It is included first, inside the unnamed namespace.
 //
-// SAM_RLX_INLINED stands behind the parameters of a lambda. A lambda that is not inlined gets what
-// it captures through memory, so that vectors in registers would have to be stored.
+// SAM_RLX_INLINED is written after the parameters of a lambda. A lambda that is not inlined reads
+// its captures from memory, so that vectors in registers would have to be stored for it.
 #define SAM_RLX_INLINE inline __attribute__((always_inline))
 #define SAM_RLX_INLINED __attribute__((always_inline))
 #define SAM_RLX_NOINLINE __attribute__((noinline))

@@ -1,5 +1,5 @@
-// Sums of products in registers, for a tile of up to kMr rows and kNv vectors a row: the inner loop
-// of every matrix product, see gemm.inl. Its name for a step of the inner dimension k is `step`.
+// The inner loop of every product of floats: it sums the products of a tile of up to kMr rows and
+// kNv vectors in registers. A step is one index of the inner dimension; see gemm.inl.
 
 constexpr Index kLine = 64 / sizeof(float);
 
@@ -7,27 +7,27 @@ constexpr Index kLine = 64 / sizeof(float);
 //   kMaxKc            The longest block of the inner dimension.
 //   kPrefetchPanel    Whether the next panel of B is fetched while this one is multiplied.
 //   kPrefetchSteps    How many steps ahead the rows of B are fetched; 0: they are not.
-//   kThirdFromMemory  Whether every third number of A is broadcast by the multiply-add itself. It
-//                     saves an instruction, which counts where a core runs two threads, and costs a
-//                     load for each vector: with every second number, a core that loads two vectors
-//                     at a time would have too many loads.
-//   kLastRows         How many rows of a whole tile complete their sums together. All of them where
-//                     a store does not take the unit of a multiply-add.
-// docs/optimizations.md: next-panel, fetch-ahead, third-from-memory, last-rows.
+//   kThirdFromMemory  Whether the multiply-add itself broadcasts the number of A from memory, in
+//                     every third row. That saves an instruction, which counts where a core runs
+//                     two threads, and costs a load for each vector of the row. In every second row
+//                     it would need more loads than a core does at a time.
+//   kLastRows         How many rows of a whole tile complete their sums together: all of them where
+//                     stores do not compete with multiply-adds for a unit of the core.
+// docs/develop/optimizations.md: next-panel, fetch-ahead, third-from-memory, last-rows.
 
-// The steps of a block of k: blocks are about equal, and a multiple of 8 long.
+// How many steps a block of k has. Blocks are about equally long, a multiple of 8.
 constexpr Index gemm_k_block(Index k) {
   const Index blocks = (k + kMaxKc - 1) / kMaxKc;
   return blocks <= 1 ? k : ((k + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
-// How a tile reads its numbers of A. In a packed panel the kMr numbers of a step lie side by side.
+// Reads A from a packed panel, in which the kMr numbers of a step lie side by side.
 class PackedRows {
  public:
   static constexpr bool kPacked = true;
 
   SAM_RLX_INLINE explicit PackedRows(const TileArgs& t) : a_(t.a) {}
-  // Where A(Row, step) is; steps count from the one that move() has come to.
+  // The address of A(Row, step). Steps count from the one that move() has come to.
   template <int Row>
   SAM_RLX_INLINE const float* at(Index step) const {
     return a_ + step * kMr + Row;
@@ -38,9 +38,8 @@ class PackedRows {
   const float* a_;
 };
 
-// Rows of an A that is not packed have any stride, and so have their numbers. A pointer for each
-// row would take more registers than a processor has: every third row has one, and the two rows
-// behind it are reached from there.
+// Reads an A that is not packed: its rows, and the numbers of a row, have any stride. A pointer for
+// each row would need more registers than there are, so that one pointer serves three rows.
 class PlainRows {
  public:
   static constexpr bool kPacked = false;
@@ -90,13 +89,15 @@ SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index a
   });
 }
 
-constexpr int kSteps = 8;  // steps of a turn of the loop (docs/optimizations.md: eight-steps)
+constexpr int kSteps =
+    8;  // steps of a turn of the loop (docs/develop/optimizations.md: eight-steps)
 
-// What the tile needs when its sums are complete: its lines of the residual if there is one, else
-// those of C. They are fetched while the products are summed, one row of the tile in each of the
-// first turns; a line of the next panel of B is fetched in each of the last turns. A core can only
-// wait for a few lines at a time: more fetches at once would hold up the products. Where there are
-// too few turns, or B is not packed, all lines are fetched before the first turn.
+// The lines of memory that a tile reads or writes after its products: those of the residual if
+// there is one, else those of C. They are fetched while the products are summed, one row of the
+// tile in each of the first turns; in each of the last turns a line of the next panel of B is
+// fetched. They are spread over the turns because a core waits for a few lines at a time only, and
+// more fetches at once would hold up the products. Where there are too few turns, or B is not
+// packed, all lines are fetched before the first turn.
 struct TileLines {
   const float* first;
   Index stride;
@@ -121,9 +122,9 @@ constexpr int kRowsTogether = R == kMr && V == kNv ? kLastRows : R;
 
 // Sums the products of a tile: acc(r, j) = sum over p < t.k of A(r, p) B(p, j).
 //
-// What becomes of the sums is the caller's: end(by_rows) is called once, after nearly all steps. It
-// calls by_rows(finish), which completes some rows after the other and calls
-// finish(Int<first>, Int<end>) for rows [first, end) as soon as their sums are complete.
+// The caller says what happens to the sums. end(by_rows) is called once, when at most the last turn
+// is left. It calls by_rows(finish), which completes the sums of one group of rows after the other
+// and calls finish(Int<first>, Int<end>) for each group [first, end).
 //
 // With PackedRows, B is packed too, and B(p, j) is b[p * kNr + j]. Without Fetch, all of B is known
 // to be in the caches, and nothing is fetched.
@@ -134,8 +135,8 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   const float* b = t.b;
   const Index b_step = A::kPacked ? kNr : t.g->b.k_stride;
   Index ahead = A::kPacked || t.packed_b ? kPrefetchSteps * kNr : 0;
-  // `count` steps for `rows` rows from `first` on, unrolled. Where A is packed its offsets are
-  // known to the compiler, so that one move at the end is enough.
+  // Does `count` steps for rows [first, first + rows), unrolled. Offsets into a packed A are known
+  // to the compiler, so that one move at the end is enough.
   const auto multiply = [&](auto count, auto first, auto rows, A& from) SAM_RLX_INLINED {
     for_each<count.value>([&](auto p) SAM_RLX_INLINED {
       const float* const b_row = b + p.value * b_step;
@@ -166,8 +167,8 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   }
   if constexpr (Fetch && kPrefetchSteps > 0 && A::kPacked) {
     for (; p >= kPrefetchSteps + kSteps; p -= kSteps) steps(Int<kSteps>{});
-    // What lies ahead of the last steps is the next panel. It does not follow this one in memory
-    // where k has several blocks.
+    // The last steps fetch the beginning of the next panel, which does not follow this one in
+    // memory where k has several blocks.
     ahead += t.next - (t.b + t.k * kNr);
   }
   for (; p >= fetching + kSteps; p -= kSteps) steps(Int<kSteps>{});
@@ -194,8 +195,8 @@ SAM_RLX_INLINE void sum_products(const TileArgs& t, Vec (&acc)[R][V], End end) {
   });
 }
 
-// C = A B. PackedRows: both operands are packed. PlainRows: A is not, and B may be. Defined in
-// gemm.inl, which an instruction set may compile in another object.
+// C = A B. PackedRows: both operands are packed. PlainRows: A is not packed, and B may be. Defined
+// in gemm.inl, which an instruction set may compile into another object.
 template <class A>
 void multiply(const sam_rlx::GemmArgs& g) noexcept;
 

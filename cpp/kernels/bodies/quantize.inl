@@ -4,7 +4,7 @@
 constexpr float kSmallestNormal = 1.17549435e-38F;
 
 struct RowRange {
-  float low, high;  // with 0
+  float low, high;  // of the numbers and 0
   bool finite;
 };
 
@@ -63,10 +63,10 @@ void quantize_rows(const sam_rlx::QuantizeRowsArgs& g) noexcept {
   }
 }
 
-// The scale of a channel. The instruction adds products of two neighbouring bytes (0 and 1, 2 and
-// 3, ...) in 16 bits, so that the positive ones and the negative ones of a pair may each sum to 128
-// at most. This is the smallest such scale. Weights are halved first, so that their sums are
-// finite.
+// The scale of a channel. AVX2's instruction for bytes adds the products of two neighbouring bytes
+// (0 and 1, 2 and 3, ...) in 16 bits. So that they fit, the positive weights of a pair may sum to
+// at most 128, and so may the negative ones: this is the smallest scale that ensures it. Weights
+// are halved first, so that no sum overflows to infinity.
 SAM_RLX_INLINE float channel_scale(const float* weight, Index k) {
   float largest = 0.0F;
   for (Index p = 0; p < k; p += 2) {

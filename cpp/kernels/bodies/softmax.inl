@@ -50,10 +50,10 @@ void softmax_rows(float* x, Index rows, Index cols, float scale) noexcept {
   }
 }
 
-// Softmax over the groups of a row and one more group of zeros, which takes part in maximum and sum
-// and is not stored. A group that is smaller than a vector is slow to read after a masked store:
-// its exponentials are kept as whole vectors until the sum is known. The result is stored as a
-// whole vector too where the next group overwrites what is too much.
+// Softmax over the groups of a row and one more group of zeros, which counts in the maximum and the
+// sum and is not stored. A group that is smaller than a vector is slow to read after a masked
+// store: its exponentials are kept as whole vectors until the sum is known. The result is stored as
+// a whole vector too where the next group overwrites the surplus lanes.
 void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
   constexpr Index kKept = 32;  // not tuned
   alignas(64) float kept[kKept * kLanes];
@@ -83,7 +83,8 @@ void softmax_groups(float* x, Index rows, Index groups, Index lanes) noexcept {
   }
 }
 
-// Sum of f(vector, sum) over the channels of some columns, in four chains as in sum_row.
+// For each column, f(number, sum) over its channels: four independent sums, so that one addition
+// does not wait for the one before.
 template <class F>
 SAM_RLX_INLINE Vec sum_channels(const float* x, Index channels, Index cols, Index n, F f) {
   Vec s[4] = {zero(), zero(), zero(), zero()};
@@ -97,7 +98,7 @@ SAM_RLX_INLINE Vec sum_channels(const float* x, Index channels, Index cols, Inde
   return add(add(s[0], s[1]), add(s[2], s[3]));
 }
 
-// Channel norm of a channels-first block: lanes are columns.
+// Layer norm over the channels of a channels-first block. Lanes are columns.
 void layer_norm_columns(float* x, Index channels, Index cols, const float* weight,
                         const float* bias, float eps) noexcept {
   const Vec inverse_count = set1(1.0F / static_cast<float>(channels));

@@ -19,7 +19,7 @@ constexpr int kNv = 2;
 
 constexpr const char* kName = "neon";
 constexpr Index kBlockBytes = 160 * 1024;
-// Not measured; docs/optimizations.md: register-tile.
+// Not measured; docs/develop/optimizations.md: register-tile.
 constexpr int kMr = 8;
 constexpr int kInt8Mr = 4;
 constexpr int kMaxKc = 768;

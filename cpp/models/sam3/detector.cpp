@@ -43,6 +43,27 @@ void DetectorHeads::visit(ParamVisitor& v) {
   v("dot_prod_scoring", dot_prod_scoring);
 }
 
+std::array<Tensor*, 5> DetectorFeatures::parts() {
+  return {&map, &shared, &geometry_token, &levels.level1, &levels.level0};
+}
+std::array<const Tensor*, 5> DetectorFeatures::parts() const {
+  return {&map, &shared, &geometry_token, &levels.level1, &levels.level0};
+}
+
+std::array<Shape, 5> DetectorHeads::part_shapes(std::int64_t grid) const {
+  const std::int64_t g = grid, c = config.d_model;
+  return {Shape{g, g, c}, {g * g, c}, {1, c}, {4, g, g, c}, {4, 2 * g, 2 * g, c}};
+}
+
+DetectorFeatures DetectorHeads::features_of(std::span<const ConstView> parts) const {
+  DetectorFeatures features;
+  std::size_t next = 0;
+  for (Tensor* const part : features.parts()) *part = Tensor::copy_of(parts[next++]);
+  const Shape& map = features.map.shape();
+  features.pos = transformer.decoder.sine_embed.dense(map[0], map[1]);
+  return features;
+}
+
 void DetectorHeads::prepare(Context& ctx, const NeckLevels& levels, DetectorFeatures& out) const {
   check_levels(levels, config.d_model);
   const Workspace::Scope scratch(ctx.workspace);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 
@@ -19,6 +20,10 @@ struct DetectorFeatures {
   Tensor shared;          // (g * g, C): the part of the fusion encoder that prompts share
   Tensor geometry_token;  // (1, C): of a prompt without points and boxes
   PixelLevels levels;
+
+  // What is kept of an image to make them again, in this order; positions follow from the size.
+  std::array<Tensor*, 5> parts();
+  std::array<const Tensor*, 5> parts() const;
 };
 
 // Levels of the neck, channels last.
@@ -67,6 +72,10 @@ struct DetectorHeads {
   void visit(ParamVisitor& v);
 
   void prepare(Context& ctx, const NeckLevels& levels, DetectorFeatures& out) const;
+  // Shapes of the parts of features for a map of grid x grid, and features that are made of copies
+  // of such parts.
+  std::array<Shape, 5> part_shapes(std::int64_t grid) const;
+  DetectorFeatures features_of(std::span<const ConstView> parts) const;
   Detections detect(Context& ctx, const DetectorFeatures& features,
                     const ConceptPrompt& prompt) const;
 

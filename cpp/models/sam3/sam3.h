@@ -50,6 +50,11 @@ struct Sam3 {
   // of the right size are used again.
   void forward_image(Context& ctx, ConstView image, const ImageOutputs& out) const;
 
+  // Shapes of what is kept of an image for texts: DetectorFeatures::parts.
+  std::array<Shape, 5> detector_part_shapes() const {
+    return detector.heads->part_shapes(config.vision.trunk.grid());
+  }
+
   // Texts -> their tokens for ConceptPrompt, in the scope of the caller.
   TextFeatures forward_text(Context& ctx, const TokenIds& ids) const {
     return detector.backbone.language_backbone->forward(ctx, ids);

@@ -1,7 +1,6 @@
 #include "predictors/concept/concept_predictor.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 
@@ -20,13 +19,6 @@ constexpr std::int64_t kTextsAtOnce = 32;
 
 sam3::TokenIds part_of(const sam3::TokenIds& ids, std::int64_t begin) {
   return {ids.text(begin), std::min(kTextsAtOnce, ids.count - begin), ids.length};
-}
-
-// What a file keeps of an image. The encoding of positions follows from the size.
-template <class Features>
-auto kept_parts(Features& features) {
-  return std::array{&features.map, &features.shared, &features.geometry_token,
-                    &features.levels.level1, &features.levels.level0};
 }
 
 }  // namespace
@@ -95,24 +87,19 @@ const ConceptImage& ConceptPredictor::current(const char* where) const {
 
 std::vector<Tensor> ConceptPredictor::image_embeddings() const {
   const InUse guard(busy_, "image_embedding");
-  const sam3::DetectorFeatures& features = current("image_embedding").features;
   std::vector<Tensor> out;
-  for (const Tensor* const part : kept_parts(features)) out.push_back(Tensor::copy_of(*part));
+  for (const Tensor* const part : current("image_embedding").features.parts()) {
+    out.push_back(part->clone());
+  }
   return out;
 }
 
 void ConceptPredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
   const InUse guard(busy_, "set_image_embedding");
-  const sam3::DetectorHeads& heads = *model_->sam3().detector.heads;
-  const std::int64_t g = model_->sam3().config.vision.trunk.grid(), c = heads.config.d_model;
-  const Shape expected[]{{g, g, c}, {g * g, c}, {1, c}, {4, g, g, c}, {4, 2 * g, 2 * g, c}};
-  check_embeddings(embeddings, expected, orig_hw);
+  const sam3::Sam3& network = model_->sam3();
+  check_embeddings(embeddings, network.detector_part_shapes(), orig_hw);
   auto concept_image = std::make_shared<ConceptImage>();
-  std::size_t next = 0;
-  for (Tensor* const part : kept_parts(concept_image->features)) {
-    *part = Tensor::copy_of(embeddings[next++]);
-  }
-  concept_image->features.pos = heads.transformer.decoder.sine_embed.dense(g, g);
+  concept_image->features = network.detector.heads->features_of(embeddings);
   concept_image->orig_hw = orig_hw;
   adopt(std::move(concept_image));
 }

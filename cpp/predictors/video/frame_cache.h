@@ -11,12 +11,14 @@
 
 namespace sam_rlx {
 
-// A frame of a video as the model sees it. Its objects share all of it.
+// What the networks made of a frame of a video. All objects share it.
 struct EncodedFrame {
   std::int64_t index = -1;
   sam2::ImageFeatures features;
-  Tensor begun;  // memory_attention.begin: (g * g, C); undefined while !has_begun
-  bool has_begun = false;
+  // The part of the memory attention that does not depend on the object, MemoryAttention::begin:
+  // (g * g, C); undefined while !has_shared_attention.
+  Tensor shared_attention;
+  bool has_shared_attention = false;
   sam3::DetectorFeatures detector;  // for texts; undefined while !has_detector
   bool has_detector = false;
 };
@@ -57,7 +59,7 @@ class FrameCache {
   std::vector<EncodedFramePtr> frames_;  // the last used one first
 };
 
-// Memory of frames, to be used again when no cache has them any more.
+// Owns frames, and hands out one that no cache has any more: its tensors are used again.
 class FramePool {
  public:
   EncodedFramePtr take() {
@@ -65,7 +67,7 @@ class FramePool {
                              [](const EncodedFramePtr& frame) { return frame.use_count() == 1; });
     if (free == frames_.end()) free = frames_.insert(free, std::make_shared<EncodedFrame>());
     (*free)->index = -1;
-    (*free)->has_begun = (*free)->has_detector = false;
+    (*free)->has_shared_attention = (*free)->has_detector = false;
     return *free;
   }
 

@@ -14,10 +14,10 @@ namespace sam_rlx {
 // A masklet is an object that a text named, and its masks so far. On each frame the detector's
 // findings are compared with what tracking says. Masks are logits, scores are probabilities.
 
-// Of findings with a probability above the first threshold those that stay when one goes whose mask
-// has a larger IoU with that of a more probable one. masks (N, H, W); ascending indices. Of equally
-// probable ones the first is taken first; upstream leaves that open. Upstream:
-// sam3/perflib/nms.py, nms_masks.
+// Non-maximum suppression by masks, for findings with a probability above the first threshold: one
+// goes if its mask has an IoU above the second one with that of a more probable finding that stays.
+// masks (N, H, W); the indices of those that stay are ascending. Equally probable findings are
+// taken in their order; upstream leaves that open. Upstream: sam3/perflib/nms.py, nms_masks.
 struct NmsThresholds {
   float prob = 0.5F;
   float iou = 0.1F;
@@ -40,7 +40,7 @@ struct AssociationConfig {
   float new_det_thresh = 0.7F;        // score of a new object
   // False: while there are no masklets, any detection is new, as upstream.
   bool new_det_thresh_without_masklets = false;
-  float high_conf_thresh = 0.8F;  // score and IoU that allow a masklet to start anew
+  float high_conf_thresh = 0.8F;  // score and IoU above which a detection is confident
   float high_iou_thresh = 0.8F;
   bool suppress_det_close_to_boundary = false;
   float reconstruction_bbox_iou_thresh = 0.0F;  // 0: boxes are not compared

@@ -16,8 +16,8 @@
 namespace sam_rlx {
 namespace {
 
-// A masklet starts anew only where the tracker is surer than this of it. Upstream compares it with
-// the logit.
+// A masklet is reconditioned only where its object score is above this. Upstream compares it with
+// the logit, as here.
 constexpr float kReconditionLogit = 0.8F;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
@@ -166,8 +166,8 @@ MaskletTracker::Plan MaskletTracker::make_plan(Context& ctx, const Step& step,
   return plan;
 }
 
-// What is seen clearly starts masklets anew from time to time and where a box says so, all of their
-// batch with them.
+// On every n-th frame, and where the box of a confident detection contradicts a masklet's mask, the
+// masks of confident detections become prompts of their masklets. They condition the whole batch.
 // Upstream: _recondition_masklets.
 void MaskletTracker::recondition(Context& ctx, const Step& step, const FrameDetections& found,
                                  const Propagated& propagated, const Plan& plan) {
@@ -367,7 +367,8 @@ void MaskletTracker::refine(const PointPrompt& prompt, bool may_be_new) {
   clear_cond_frames_of_detector(obj_id, prompt.frame);
 }
 
-// Around a click the tracker may say anew what the detector said of the object and its batch.
+// Masks that the detector gave the object and its batch as prompts, on frames around a click, are
+// removed: tracking from the click decides there.
 // Upstream: clear_detector_added_cond_frame_in_tracker.
 void MaskletTracker::clear_cond_frames_of_detector(std::int64_t obj_id,
                                                    std::int64_t refined_frame) {

@@ -82,8 +82,8 @@ void score_frame(SessionState& state, std::int64_t batch, std::int64_t frame) {
   }
 }
 
-// Without an object that was removed, frames are worth something else, and those whose prompts went
-// with it get a score. Upstream: remove_object.
+// When an object is removed, the scores of frames, which are those of the batch, change; frames
+// that lose their only prompts get a score. Upstream: remove_object.
 void score_batch(SessionState& state, std::int64_t batch) {
   std::set<std::int64_t> frames;
   for (Object* const object : members_of(state, batch)) {

@@ -97,25 +97,25 @@ View ObjectStep::condition(Context& ctx, const Target& target) const {
   if (choice.maps.empty() && choice.pointers.empty()) {
     return heads().add_no_mem_embed(ctx, embedding);
   }
-  if (!frame.has_begun) {
+  if (!frame.has_shared_attention) {
     const Workspace::Scope scratch(ctx.workspace);
     const Shape positions{embedding.shape().rows(), embedding.shape().last()};
     const ConstView encoding = front_end_->vision_pos_enc();
-    const View begun = heads().memory_attention.begin(ctx, embedding.view().reshape(positions),
-                                                      encoding.reshape(positions));
-    if (frame.begun.shape() != positions) frame.begun = Tensor(positions);
-    copy_(ctx, frame.begun, begun);
-    frame.has_begun = true;
+    const View shared = heads().memory_attention.begin(ctx, embedding.view().reshape(positions),
+                                                       encoding.reshape(positions));
+    if (frame.shared_attention.shape() != positions) frame.shared_attention = Tensor(positions);
+    copy_(ctx, frame.shared_attention, shared);
+    frame.has_shared_attention = true;
   }
   const sam2::MemoryLookup lookup = [&](std::int64_t index, bool conditioning) {
-    const FrameOutput& output = *(conditioning ? target.object.cond_frame_outputs
-                                               : target.object.non_cond_frame_outputs)
-                                     .find(index);
+    const FrameOutput& output =
+        *(conditioning ? target.object.cond_frame_outputs : target.object.non_cond_frame_outputs)
+             .find(index);
     return sam2::FrameMemory{.maskmem_features = output.maskmem_features,
                              .obj_ptr = output.obj_ptr};
   };
-  return heads().prepare_memory_conditioned_features(ctx, frame.begun, maskmem_pos_enc_, choice,
-                                                     lookup);
+  return heads().prepare_memory_conditioned_features(ctx, frame.shared_attention, maskmem_pos_enc_,
+                                                     choice, lookup);
 }
 
 // ---------------------------------------------------------------- one object

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "predictors/video/saved_session.h"
 
 namespace sam_rlx {
 namespace {
@@ -48,12 +49,23 @@ std::unique_ptr<VideoSession> VideoSession::clone(std::unique_ptr<FrameSource> s
   return other;
 }
 
-void VideoSession::adopt(std::vector<SessionState::Object> objects, std::optional<Size> orig_hw,
-                         std::int64_t num_pushed) {
+NamedTensors VideoSession::save() {
+  if (!texts_.empty()) fail<UnsupportedError>("save", "a session without texts", "one with");
+  if (!objects_.objects().empty()) prepare();
+  const auto pushed = source_ == nullptr ? std::optional(num_pushed_) : std::nullopt;
+  return to_tensors({objects_.objects(), objects_.orig_hw(), pushed}, objects_.step());
+}
+
+void VideoSession::adopt(const NamedTensors& saved) {
+  SavedSession session = from_tensors(saved, objects_.step());
+  if (session.num_pushed.has_value() != (source_ == nullptr)) {
+    fail<CheckpointError>("session", "one with its frames",
+                          source_ == nullptr ? "one of a video" : "one of push");
+  }
   next_handle_ = 0;
-  for (const auto& object : objects) take_handle(object->handle);
-  objects_.adopt(std::move(objects), orig_hw);
-  num_pushed_ = num_pushed;
+  for (const auto& object : session.objects) take_handle(object->handle);
+  objects_.adopt(std::move(session.objects), session.orig_hw);
+  num_pushed_ = session.num_pushed.value_or(0);
 }
 
 // ---------------------------------------------------------------- prompts

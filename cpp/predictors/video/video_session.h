@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/named_tensors.h"
 #include "predictors/video/frame_result.h"
 #include "predictors/video/frame_source.h"
 #include "predictors/video/tracked_objects.h"
@@ -125,9 +126,11 @@ class VideoSession {
   // Another session that goes on from here by itself, with a source of its own. The two share
   // tensors that never change, and no encoded frames. UnsupportedError if there are texts.
   std::unique_ptr<VideoSession> clone(std::unique_ptr<FrameSource> source) const;
-  // A session on disk, which has no texts.
-  void adopt(std::vector<SessionState::Object> objects, std::optional<Size> orig_hw,
-             std::int64_t num_pushed);
+  // What a session is on disk, and a session that was just made becomes what it was. Both raise
+  // UnsupportedError if there are texts; what is damaged raises CheckpointError and changes
+  // nothing.
+  NamedTensors save();
+  void adopt(const NamedTensors& saved);
 
   void set_poll_interrupt(void (*poll)()) { objects_.set_poll_interrupt(poll); }
   void set_trace(Trace* trace) { objects_.set_trace(trace); }

@@ -15,7 +15,7 @@ from sam_rlx._internal import options
 from sam_rlx._internal.arrays.checks import as_integer, as_items, as_num_threads
 from sam_rlx._internal.arrays.images import as_hw, as_images, as_rgb
 from sam_rlx._internal.files import embeddings as embedding_file
-from sam_rlx._internal.files import saved_arrays
+from sam_rlx._internal.files import saved_tensors
 from sam_rlx._internal.printable import shown, with_model
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 
@@ -31,7 +31,7 @@ def as_encoded(embedding: ArrayLike | Sequence[ArrayLike], orig_hw: Any) -> Enco
 
 
 def encoded_image(
-    kind: embedding_file.Kind, identity: Mapping[str, Any], embedding: Any, orig_hw: Any
+    kind: embedding_file.Kind, identity: Mapping[str, str], embedding: Any, orig_hw: Any
 ) -> Encoded:
     """Return embeddings that are given as arrays with `orig_hw`, or as the path of a file.
 
@@ -77,8 +77,8 @@ class ImageEmbeddings:
         return with_model(self, self._weights, image, *kept)
 
     @property
-    def _identity(self) -> Mapping[str, Any]:
-        return saved_arrays.identity(self._weights, self._source)
+    def _identity(self) -> Mapping[str, str]:
+        return saved_tensors.identity(self._weights, self._source)
 
     @property
     def orig_hw(self) -> tuple[int, int] | None:
@@ -239,19 +239,19 @@ class ImageEmbeddings:
             self._encoded = []
 
     def save_embedding(self, path: str | os.PathLike[str]) -> None:
-        """Write the current image's embeddings as NPZ, for `load_embedding`.
+        """Write the current image's embeddings as safetensors, for `load_embedding`.
 
         Parameters
         ----------
         path : str or path
-            Ends in ``.npz``, or in nothing that says another kind of file. No suffix is added. The
-            file appears complete or not at all.
+            Ends in ``.safetensors``, or in nothing that says another kind of file. No suffix is
+            added. The file appears complete or not at all.
 
         Raises
         ------
         InvalidArgumentError
             The suffix is one of another kind, or there is a file of another kind that this library
-            has not written.
+            has not written, or weights.
         StateError
             No image is set, or the predictor is in use by another thread.
         """
@@ -267,8 +267,7 @@ class ImageEmbeddings:
         FileNotFoundError
             There is no such file.
         CheckpointError
-            The file is damaged, of another kind of predictor, or made with other weights; files of
-            the first versions do not tell weights of equal structure apart.
+            The file is damaged, of another kind of predictor, or made with other weights.
         StateError
             The predictor is in use by another thread.
         """

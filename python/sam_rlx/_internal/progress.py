@@ -126,9 +126,9 @@ def _set_total(bar: Any, total: int) -> None:
         bar.total = total
         return
     # A bar of a notebook takes it by `reset` alone.
-    begun, done = bar.start_t, bar.n
+    started, done = bar.start_t, bar.n
     bar.reset(total or None)
-    bar.start_t, bar.n = begun, done
+    bar.start_t, bar.n = started, done
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from sam_rlx import (
     TruncationWarning,
     UnsupportedError,
 )
+from support import saved_files
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
@@ -161,9 +162,9 @@ def test_an_embedding_moves_between_predictors_and_files(
         part_of_it[...] = 0
     same(predictor.predict(**prompts), expected)
     same(other.predict(**prompts), expected)
-    predictor.save_embedding(tmp_path / "street.npz")
+    predictor.save_embedding(tmp_path / "street.safetensors")
     loaded = sam_rlx.ConceptPredictor(model, 2)
-    loaded.load_embedding(tmp_path / "street.npz")
+    loaded.load_embedding(tmp_path / "street.safetensors")
     assert loaded.orig_hw == (303, 384)
     same(loaded.predict(**prompts), expected)
 
@@ -173,7 +174,7 @@ def test_an_embedding_of_another_kind_is_refused(
 ) -> None:
     clicks = sam_rlx.ImagePredictor(sam_rlx.load_model("sam3-nano"), num_threads=2)
     clicks.set_image(image)
-    found, other = tmp_path / "concept.npz", tmp_path / "clicks.npz"
+    found, other = tmp_path / "concept.safetensors", tmp_path / "clicks.safetensors"
     predictor.save_embedding(found)
     clicks.save_embedding(other)
     before = predictor._core.concept_image
@@ -182,22 +183,21 @@ def test_an_embedding_of_another_kind_is_refused(
     with pytest.raises(CheckpointError, match=r"expected format 'sam_rlx.image_embedding.1'"):
         clicks.load_embedding(found)
     nano = sam_rlx.ConceptPredictor(sam_rlx.load_model("sam3-nano"))
-    with pytest.raises(CheckpointError, match=r"concept.npz: expected (variant|img_size)"):
+    with pytest.raises(CheckpointError, match=r"concept.safetensors: expected (variant|img_size)"):
         nano.load_embedding(found)
-    with np.load(found) as archive:
-        fields = dict(archive)
-    del fields["fusion_encoder"]
-    np.savez(found, **fields)
+    parts = saved_files.read(found)
+    del parts["fusion_encoder"]
+    saved_files.write(found, parts)
     with pytest.raises(CheckpointError, match="expected 5 arrays, found 4"):
         predictor.load_embedding(found)
     other.write_bytes(found.read_bytes()[:3000])
-    with pytest.raises(CheckpointError, match=r"clicks.npz: expected an embedding file"):
+    with pytest.raises(CheckpointError, match=r"clicks.safetensors: "):
         predictor.load_embedding(other)
     assert predictor._core.concept_image is before
     empty = sam_rlx.ConceptPredictor(predictor.model)
     with pytest.raises(StateError, match="expected an image from set_image"):
-        empty.save_embedding(tmp_path / "x.npz")
-    assert not (tmp_path / "x.npz").exists()
+        empty.save_embedding(tmp_path / "x.safetensors")
+    assert not (tmp_path / "x.safetensors").exists()
 
 
 @pytest.mark.parametrize("index", range(5))

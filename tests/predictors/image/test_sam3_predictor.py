@@ -128,8 +128,8 @@ def test_saved_embeddings(checkpoint, images, tmp_path):
     model = sam_rlx.load_model(checkpoint)
     predictor, other = sam_rlx.ImagePredictor(model), sam_rlx.ImagePredictor(model)
     predictor.set_image(images["wide 400x600"])
-    predictor.save_embedding(tmp_path / "image.npz")
-    other.load_embedding(tmp_path / "image.npz")
+    predictor.save_embedding(tmp_path / "image.safetensors")
+    other.load_embedding(tmp_path / "image.safetensors")
     found = [p.predict(**PROMPTS["points"], return_logits=True) for p in (predictor, other)]
     np.testing.assert_array_equal(found[0].masks, found[1].masks)
 

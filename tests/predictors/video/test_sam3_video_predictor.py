@@ -308,8 +308,8 @@ def test_a_session_on_disk_goes_on(models, tmp_path):
     model, frames = models[0], upstream_video.clip(12, HW)
     session = sam_rlx.VideoPredictor(model, frames, resize="integer")
     upstream_video.play_ours(session, [CLICK, ("mask", 0, 2, MASK), ("track", {"max_frames": 6})])
-    session.save(tmp_path / "session.npz")
-    again = sam_rlx.VideoPredictor.load(tmp_path / "session.npz", model, frames)
+    session.save(tmp_path / "session.safetensors")
+    again = sam_rlx.VideoPredictor.load(tmp_path / "session.safetensors", model, frames)
     more = [("points", 3, 2, [[64, 44]], [1]), ("box", 5, "late", [10, 15, 32, 42]), ALL]
     assert same_frames(
         upstream_video.play_ours(again, more), upstream_video.play_ours(session, more)

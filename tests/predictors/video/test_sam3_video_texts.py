@@ -298,7 +298,7 @@ def test_what_is_refused(models, tmp_path):
     with pytest.raises(UnsupportedError, match="return_logits"):
         one.propagate(return_logits=True)
     with pytest.raises(UnsupportedError, match="without texts"):
-        one.save(tmp_path / "session.npz")
+        one.save(tmp_path / "session.safetensors")
     (obj,) = one.obj_ids
     with pytest.raises(UnsupportedError, match="mask"):
         one.add_prompt(0, obj, mask=np.ones(HW, np.bool_))

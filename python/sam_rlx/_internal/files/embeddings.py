@@ -1,17 +1,17 @@
-"""Embeddings that users give, and on disk: NPZ files of `save_embedding`."""
+"""Embeddings that users give, and on disk: files of `save_embedding`."""
 
+import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._core import NamedTensors
 from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_hw
-from sam_rlx._internal.files import saved_arrays
-from sam_rlx._internal.files.saved_arrays import Field
+from sam_rlx._internal.files import saved_tensors
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 
@@ -36,31 +36,24 @@ def save(
     kind: Kind,
     embeddings: Sequence[NDArray[np.float32]],
     orig_hw: tuple[int, int],
-    identity: Mapping[str, Any],
+    identity: Mapping[str, str],
 ) -> None:
     """Write embeddings, the size of their image, and what identifies the model."""
-    arrays = dict(zip(kind.names, embeddings, strict=False))
-    saved_arrays.write(
-        path,
-        {"format": kind.format, "orig_hw": np.asarray(orig_hw, np.int64), **arrays, **identity},
-    )
+    saved = NamedTensors(dict(zip(kind.names, embeddings, strict=False)))
+    metadata = {"format": kind.format, "orig_hw": json.dumps(orig_hw), **identity}
+    saved_tensors.write(path, saved, metadata)
 
 
 def load(
-    path: str | os.PathLike[str], kind: Kind, identity: Mapping[str, Any]
+    path: str | os.PathLike[str], kind: Kind, identity: Mapping[str, str]
 ) -> tuple[list[NDArray[np.float32]], tuple[int, int]]:
     """Read what `save` wrote; raise `CheckpointError` when it is damaged or of another model."""
-    schema: dict[str | re.Pattern[str], Field] = {
-        "orig_hw": Field("i", 1),
-        **{name: Field("f", range(1, 6), name == kind.names[0]) for name in kind.names},
-        **saved_arrays.IDENTITY,
-    }
-    fields = saved_arrays.read(path, "an embedding file", (kind.format,), schema)
-    saved_arrays.check_identity(path, fields, identity)
+    saved = saved_tensors.read(path, kind.format, ("orig_hw",), identity)
+    found = saved.arrays
     try:
-        orig_hw = as_hw("orig_hw", fields["orig_hw"].tolist())
-        arrays = [as_embedding(fields[name]) for name in kind.names if name in fields]
-    except InvalidArgumentError as error:
+        orig_hw = as_hw("orig_hw", json.loads(saved.metadata["orig_hw"]))
+        arrays = [as_embedding(found[name]) for name in kind.names if name in found]
+    except (InvalidArgumentError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: expected a complete embedding, found {error}") from error
     return arrays, orig_hw
 

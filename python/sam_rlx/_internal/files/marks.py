@@ -68,8 +68,21 @@ def is_own_file(path: str | os.PathLike[str]) -> bool:
     if start[4:8] == b"ftyp":
         return _is_clip(target)
     if start[8:9] == b"{":
-        return _is_safetensors(target)
+        metadata = _safetensors_metadata(target)
+        return metadata is not None and SAFETENSORS_MARK.items() <= metadata.items()
     return bool(_TEXT.match(start)) or is_own_image(target)
+
+
+def safetensors_format(path: Path) -> str | None:
+    """Return what kind of arrays of this library a safetensors file holds: its ``format``.
+
+    "" for other safetensors files, such as weights; None for what is none.
+    """
+    metadata = _safetensors_metadata(path)
+    if metadata is None:
+        return None
+    found = str(metadata.get("format", ""))
+    return found if found.startswith(f"{NAME}.") else ""
 
 
 def mark_npz(file: BinaryIO, origin: str = "") -> None:
@@ -182,16 +195,22 @@ def _is_clip(path: Path) -> bool:
         return False
 
 
-def _is_safetensors(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > path.stat().st_size:
-                return False
-            found: Any = json.loads(file.read(length))["__metadata__"]
-        return bool(SAFETENSORS_MARK.items() <= found.items())
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False
+def _safetensors_metadata(path: Path) -> dict[str, Any] | None:
+    """Return the metadata of a safetensors file, None for what is none."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        start = file.read(9)
+        length = int.from_bytes(start[:8], "little")
+        if start[8:] != b"{" or length > path.stat().st_size:
+            return None
+        file.seek(8)
+        try:
+            found = json.loads(file.read(length))
+        except (ValueError, RecursionError):
+            return None
+    metadata = found.get("__metadata__")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 # ------------------------------------------------------------------ what a result was made from

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sam_rlx import _core
-from sam_rlx._internal.files import object_names, saved_arrays
-from sam_rlx._internal.files.saved_arrays import Field, Schema
+from sam_rlx._internal.files import object_names, saved_tensors
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 _FORMAT = "sam_rlx.video_session.2"
-_MAX_FRAMES = 1 << 31
 _MAX_NUMBER = 1 << 31
 _RESIZES = ("video", "float", "integer")
-_OPTIONS = (
-    "fill_hole_area",
-    "non_overlap_masks",
-    "keep_corrections",
-    "history",
-    "memory_selection",
-)
-# The core looks into the arrays of its state.
-_SCHEMA: Schema = {
-    **saved_arrays.IDENTITY,
-    "options": Field("i", 1),
-    "resize": Field("U", 0),
-    "pushed": Field("i", 0),
-    "names": Field("U", 1),
-    "state.handles": Field("i", 1),
-    re.compile(r"state\.[a-z0-9_.]{1,80}"): Field("if", range(1, 6)),
-}
+_SMALLEST = {"fill_hole_area": 0, "history": -1}  # of options that are numbers
+_FLAGS = ("non_overlap_masks", "keep_corrections", "memory_selection")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +29,14 @@ class Saved:
     ----------
     options : dict
         Arguments of `VideoPredictor`.
-    state : dict
+    state : NamedTensors
         For the core.
-    pushed : int
-        Frames, 0 for a video.
     names : list
         Of the objects, in the order of their numbers in the state.
     """
 
     options: dict[str, Any]
-    state: dict[str, NDArray[Any]]
-    pushed: int
+    state: _core.NamedTensors
     names: list[Hashable]
 
 
@@ -68,70 +45,39 @@ def as_label(obj_id: Hashable) -> str:
     return shown(obj_id).encode("utf-8", "replace").decode()
 
 
-def state_of(session: _core.VideoSession, has_frames: bool) -> dict[str, Any]:
-    """Return the arrays of a session."""
-    for obj_id in session.obj_ids:
-        _name_text(obj_id)
-    state = session.export_state()
-    names = [_name_text(obj_id) for obj_id in state.pop("obj_ids")]
-    return {
-        "pushed": -1 if has_frames else session.num_pushed,
-        "names": np.asarray(names, np.str_),
-        **{f"state.{name}": array for name, array in state.items()},
-    }
-
-
 def write(
     path: str | os.PathLike[str],
-    identity: Mapping[str, Any],
-    state: Mapping[str, Any],
+    identity: Mapping[str, str],
+    session: _core.VideoSession,
     options: dict[str, Any],
     inputs: Iterable[Path],
 ) -> None:
-    """Write what `state_of` gave, with the arguments of `VideoPredictor`; not over its inputs."""
-    saved_arrays.write(
-        path,
-        {
-            "format": _FORMAT,
-            **identity,
-            "options": np.asarray([options[name] for name in _OPTIONS], np.int64),
-            "resize": options["resize"],
-            **state,
-        },
-        inputs,
-    )
+    """Write a session, with the arguments of `VideoPredictor`; not over its inputs."""
+    metadata = {"format": _FORMAT, "options": json.dumps(options), **identity}
+    saved_tensors.write(path, session.save(_text_of), metadata, inputs)
 
 
-def read(path: str | os.PathLike[str], identity: Mapping[str, Any], is_pushed: bool) -> Saved:
-    """Read a session; `is_pushed`: whether it has no frames of a video."""
-    fields = saved_arrays.read(path, "a video session", (_FORMAT,), _SCHEMA)
+def read(path: str | os.PathLike[str], identity: Mapping[str, str]) -> Saved:
+    """Read a session."""
+    state = saved_tensors.read(path, _FORMAT, ("options", "names"), identity)
     try:
-        options, names = _options(fields), _names(fields)
-        pushed = int(fields["pushed"])
-        if not -1 <= pushed < _MAX_FRAMES:
-            raise ValueError(f"{pushed} frames")
+        options, names = _options(state.metadata["options"]), _names(state.metadata["names"])
     except (ValueError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path}: expected a video session, found {error}") from error
-    saved_arrays.check_identity(path, fields, identity)
-    if (pushed >= 0) != is_pushed:
-        kind = "a video" if pushed < 0 else "push"
-        raise CheckpointError(f"{path}: expected a session with its frames, found {kind}")
-    state = {
-        name.removeprefix("state."): array
-        for name, array in fields.items()
-        if name.startswith("state.")
-    }
-    return Saved(options, state, max(pushed, 0), names)
+    return Saved(options, state, names)
 
 
 def restore(path: str | os.PathLike[str], session: _core.VideoSession, saved: Saved) -> None:
     """Make a new session what the file says."""
     try:
-        session.import_state(
-            saved.state, saved.names, [as_label(name) for name in saved.names], saved.pushed
-        )
+        session.adopt(saved.state, saved.names, [as_label(name) for name in saved.names])
     except (CheckpointError, InvalidArgumentError) as error:
         raise CheckpointError(f"{path}: {error}") from error
+
+
+def _text_of(obj_ids: list[Hashable]) -> str:
+    """Return the names of objects as JSON of their texts."""
+    return json.dumps([_name_text(obj_id) for obj_id in obj_ids])
 
 
 def _name_text(obj_id: Hashable) -> str:
@@ -143,35 +89,30 @@ def _name_text(obj_id: Hashable) -> str:
         ) from error
 
 
-def _options(fields: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+def _options(text: str) -> dict[str, Any]:
     """Return the arguments of `VideoPredictor` that a file holds."""
-    values = fields["options"].tolist()
-    if len(values) != len(_OPTIONS):
-        raise ValueError(f"{len(values)} options")
-    options: dict[str, Any] = dict(zip(_OPTIONS, values, strict=True))
-    if not 0 <= options["fill_hole_area"] < _MAX_NUMBER:
-        raise ValueError(f"a fill_hole_area of {options['fill_hole_area']}")
-    if not -1 <= options["history"] < _MAX_NUMBER:
-        raise ValueError(f"a history of {options['history']}")
-    for name in ("non_overlap_masks", "keep_corrections", "memory_selection"):
-        if options[name] not in (0, 1):
-            raise ValueError(f"a {name} of {options[name]}")
-    options["history"] = None if options["history"] < 0 else options["history"]
-    options["resize"] = saved_arrays.scalar(fields["resize"])
+    options = json.loads(text)
+    if not isinstance(options, dict) or options.keys() != {*_SMALLEST, *_FLAGS, "resize"}:
+        raise ValueError(f"the options {shown(options)}")
+    for name, smallest in _SMALLEST.items():
+        value = options[name]
+        if type(value) is not int or not smallest <= value < _MAX_NUMBER:
+            raise ValueError(f"a {name} of {shown(value)}")
+    for name in _FLAGS:
+        if not isinstance(options[name], bool):
+            raise ValueError(f"a {name} of {shown(options[name])}")
     if options["resize"] not in _RESIZES:
-        raise ValueError(f"a resize of {options['resize']!r}")
+        raise ValueError(f"a resize of {shown(options['resize'])}")
+    options["history"] = None if options["history"] < 0 else options["history"]
     return options
 
 
-def _names(fields: Mapping[str, NDArray[Any]]) -> list[Hashable]:
+def _names(text: str) -> list[Hashable]:
     """Return the names of the objects."""
-    texts = saved_arrays.texts(fields["names"])
-    handles = fields["state.handles"].tolist()
-    if len(texts) != len(handles):
-        raise ValueError(f"{len(texts)} names of {len(handles)} objects")
-    names = [object_names.from_text(text) for text in texts]
-    if len(set(names)) != len(names) or len(set(handles)) != len(handles):
-        raise ValueError("two objects of one name or number")
-    if not all(0 <= handle < _MAX_NUMBER for handle in handles):
-        raise ValueError("numbers of objects out of range")
+    texts = json.loads(text)
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise ValueError("names that are no texts")
+    names = [object_names.from_text(each) for each in texts]
+    if len(set(names)) != len(names):
+        raise ValueError("two objects of one name")
     return names

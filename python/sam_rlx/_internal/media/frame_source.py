@@ -50,6 +50,21 @@ class FrameSource(Protocol):
         """Return frame `index` as RGB (H, W, 3)."""
 
 
+# The pixels of a frame, RGB (H, W, 3), alone or with the size (H, W) that they had.
+GivenFrame: TypeAlias = NDArray[np.uint8] | tuple[NDArray[np.uint8], tuple[int, int]]
+
+
+class SessionSource(Protocol):
+    """What a session of the core asks for frames, one call each: `FrameSource` in C++."""
+
+    @property
+    def count(self) -> int | None:
+        """Number of frames, None until the end is found."""
+
+    def read(self, index: int, side: int | None) -> GivenFrame | None:
+        """Return a frame, with a side as a square and its size; None if the video has ended."""
+
+
 def numbered(index: int) -> str:
     """Return the name of a frame that has no file of its own."""
     return f"{index:05d}"

@@ -28,6 +28,7 @@ from sam_rlx._internal.media.frame_source import (
     EndOfFrames,
     FrameKind,
     FrameSource,
+    GivenFrame,
     Range,
     no_channel,
     numbered,
@@ -304,7 +305,7 @@ class IteratorFrames:
 
 
 class SessionFrames:
-    """Frames as the core's session asks for them.
+    """The frames of a `FrameSource` as a `SessionSource`.
 
     Attributes
     ----------
@@ -317,11 +318,10 @@ class SessionFrames:
     """
 
     def __init__(self, source: FrameSource) -> None:
-        self.source, self.kind, self.count = source, source.kind, source.count
+        self.source, self.kind = source, source.kind
+        self.count: int | None = source.count
 
-    def read(
-        self, index: int, side: int | None
-    ) -> NDArray[np.uint8] | tuple[NDArray[np.uint8], tuple[int, int]] | None:
+    def read(self, index: int, side: int | None) -> GivenFrame | None:
         """Return a frame; with a side, as a square, and its size; None if the video has ended."""
         try:
             if side is None:

@@ -17,7 +17,7 @@ from sam_rlx.errors import CheckpointError, InvalidArgumentError
 from sam_rlx.model import Model
 from sam_rlx.video import VideoPredictor
 
-_SESSION = re.compile(r"session-(\d{7,})-([0-9a-f]{64})\.npz")
+_SESSION = re.compile(r"session-(\d{7,})-([0-9a-f]{64})\.safetensors")
 
 
 class ClipCheckpoint:
@@ -103,7 +103,7 @@ class ClipCheckpoint:
         with results():
             self._file.flush()
             os.fsync(self._file.fileno())
-            session = self._folder / f"session-{frame:07d}-{self._hash.hexdigest()}.npz"
+            session = self._folder / f"session-{frame:07d}-{self._hash.hexdigest()}.safetensors"
             video.save(session)
             self._remove_sessions(session)
 

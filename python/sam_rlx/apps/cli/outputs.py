@@ -131,28 +131,28 @@ class Files:
     def _written(
         self, found: "Found", described: dict[str, Any], origin: str, new: list[Path]
     ) -> Iterator[str]:
-        def begun(path: Path) -> Path:
+        def noted(path: Path) -> Path:
             target = Path(os.path.realpath(path))  # a link stays
             if not os.path.lexists(target):
                 new.append(target)
             return path
 
         if self.overlay is not None:
-            write_pixels(begun(self.overlay), found.overlay(), is_result=True, origin=origin)
+            write_pixels(noted(self.overlay), found.overlay(), is_result=True, origin=origin)
             yield f"wrote {self.overlay}"
         if self.masks is not None:
             before = self.mask_files()
             written = []
             for index, mask in enumerate(found.masks()):
-                written.append(begun(self.masks / f"mask_{index:03d}.png"))
+                written.append(noted(self.masks / f"mask_{index:03d}.png"))
                 write_pixels(written[-1], mask, origin=origin)
             yield from (f"wrote {path}" for path in written)
             yield from remove_stale(self.masks, before, written)
         if self.npz is not None:
-            write_arrays(begun(self.npz), found.arrays(), origin=origin)
+            write_arrays(noted(self.npz), found.arrays(), origin=origin)
             yield f"wrote {self.npz}"
         if self.json is not None:
-            io.write_json(begun(self.json), found.document(described, origin))
+            io.write_json(noted(self.json), found.document(described, origin))
             yield f"wrote {self.json}"
 
 

@@ -23,7 +23,7 @@ Frame = tuple[NDArray[np.uint8], tuple[int, int]]
 
 
 class UpstreamFrames:
-    """Frames for a session, and for programs that look at ``state["images"]``.
+    """Frames for a session, a `SessionSource`, and for programs that look at ``state["images"]``.
 
     Attributes
     ----------
