@@ -26,6 +26,7 @@ from sam_rlx._internal.media.clip_index import (
 from sam_rlx._internal.media.clip_pixels import ClipPixels
 from sam_rlx._internal.media.container_crop import crop_of
 from sam_rlx._internal.media.frame_source import FrameKind, numbered
+from sam_rlx._internal.media.one_size import resized_words
 from sam_rlx._internal.media.orientation import upright_hw
 from sam_rlx._internal.media.recent import KEPT_BYTES, Recent
 from sam_rlx._internal.packages import optional
@@ -262,12 +263,7 @@ class ClipFrames:
             frame = self._decode_damaged(index)
         hw = upright_hw(frame)
         if hw != self._index.hw:
-            height, width = self._index.hw
-            self._warn(
-                "size",
-                f"frame {index} has {hw[0]} x {hw[1]} pixels; it and others of another size than "
-                f"the first one are resized to {height} x {width}",
-            )
+            self._warn("size", resized_words(index, hw, self._index.hw))
         return frame
 
     def _warn(self, kind: str, text: str) -> None:
