@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import nox
@@ -255,3 +256,19 @@ def label_studio(session: nox.Session) -> None:
     codes = "tests/apps/serve/test_label_studio.py::test_codes_are_those_of_the_sdk"
     own = "tests/apps/serve/test_label_studio_server.py"
     session.run("pytest", "-n0", "--full", own, codes, *session.posargs)
+
+
+@nox.session
+def hosts(session: nox.Session) -> None:
+    """Click the widget in apps of other hosts: ``nox -s hosts -- panel``; needs chromium."""
+    sys.path.insert(0, "tests")
+    from nightly.hosts.apps import HOSTS
+
+    for name in session.posargs or HOSTS:
+        # One environment for each: their requirements need not fit together.
+        folder = Path(session.create_tmp()).resolve() / name
+        session.run("python", "-m", "venv", "--clear", str(folder))
+        python = str(folder / "bin" / "python")
+        packages = ("-e", ".[jupyter]", "pytest", "playwright", *HOSTS[name].requirements)
+        session.run(python, "-m", "pip", "install", "-q", *packages, external=True)
+        session.run(python, "tests/nightly/hosts", name, external=True)

@@ -100,7 +100,7 @@ def test_boxes_in_structs(tmp_path: Path, value: dict[str, float]) -> None:
         ({"boxes": [[{"x": 1.0, "y": 2.0, "width": 3.0, "height": 4.0}]]}, "found a struct of"),
         ({"points": pa.array([[(1, 2.0), (3, 4.0)]], pa.map_(pa.int8(), pa.float64()))}, "map<"),
         ({"text": [{"en": "cup"}]}, "text: expected texts, found struct"),
-        ({"text": pa.array([[1, 2]])}, "text: expected texts, found int64"),
+        ({"text": pa.array([[1, 2]])}, r"text: expected texts, found list<.*int64"),
     ],
 )
 def test_types_that_are_refused_by_name(
@@ -137,7 +137,11 @@ def test_text_is_text_whatever_its_type(tmp_path: Path, kind: str) -> None:
     [
         ("text", "", "expected a text, found an empty one"),
         ("text", " \n", "expected a text, found an empty one"),
-        ("text", '["cup", "dog"]', "which is JSON"),
+        ("text", '["cup", "dog"]', "which is a list in letters"),
+        ("text", "['cup', 'dog']", "which is a list in letters"),  # dask; CSV read by pandas
+        ("text", "('cup',)", "which is a list in letters"),
+        ("text", "['cup' 'dog']", "which is a list in letters"),  # NumPy
+        ("text", "{'en': 'cup'}", "which is a list in letters"),
         ("points", "[[1, 2]]", r"points: expected numbers, found '\[\[1, 2\]\]'"),
         ("boxes", "x" * 60_000, "expected numbers, found 'xxx"),
         ("path", "s3://bucket/a.png", "found the address 's3://bucket/a.png': download it"),
@@ -160,6 +164,16 @@ def test_values_that_are_errors_of_their_row(
     assert len(item.error) < 900
     assert pytest.importorskip("re").search(words, item.error), item.error
     assert other.error is None
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (item,) = items(tmp_path, text=[b"\xff\xfe\0c"])
+    assert item.error is not None
+    assert "found bytes that are no UTF-8" in item.error
+    if not hasattr(pa, "uuid"):
+        pytest.skip("this pyarrow has no type for UUIDs")
+    with pytest.raises(errors.InvalidArgumentError, match=r"found extension<arrow\.uuid>"):
+        items(tmp_path, text=pa.array([bytes(range(65, 81))], pa.uuid()))
 
 
 # ------------------------------------------------------------------ images

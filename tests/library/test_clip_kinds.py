@@ -134,6 +134,18 @@ def test_damage_that_only_the_decoder_sees_keeps_the_numbers(tmp_path: Path) -> 
         np.testing.assert_array_equal(frame, found[index])
 
 
+@pytest.mark.parametrize("suffix", ["mov", "avi", "mkv"])
+def test_a_jump_keeps_the_palette(suffix: str, tmp_path: Path) -> None:
+    """QuickTime gives the colours of its 8-bit frames with the first packet alone."""
+    path = tmp_path / f"grey.{suffix}"
+    clips.write(path, clips.moving(50), "rawvideo", None, {}, "gray")
+    right = clips.decoded(path)
+    order = [44, 3, 49, 0, 40, 41]
+    source = ClipFrames(path)
+    for index in order:
+        np.testing.assert_array_equal(source.read(index), right[index])
+
+
 def test_a_first_frame_that_is_lost_later_is_an_error(tmp_path: Path) -> None:
     path = clips.write(tmp_path / "a.mp4", clips.moving(3))
     source = ClipFrames(path)

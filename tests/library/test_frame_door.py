@@ -476,6 +476,90 @@ def test_readers_of_opencv_imageio_and_decord(tmp_path: Path) -> None:
     assert tried or pytest.skip("needs imageio, decord or pims")
 
 
+# ---------------------------------------------------------------- frames of another size
+
+SMALL, LARGE, WIDE = (24, 32), (48, 64), (24, 48)
+
+
+def blobs(hw: tuple[int, int], shift: float = 0) -> np.ndarray:
+    """Return a smooth image, the same at every size."""
+    y, x = (np.arange(side) / side for side in hw)
+    values = np.exp(-8 * ((y[:, None] - 0.5) ** 2 + (x[None] - 0.4 - shift) ** 2))
+    return np.stack([255 * values, 90 + 100 * values, 255 - 200 * values], axis=2).astype(np.uint8)
+
+
+def folder_of(images: list[np.ndarray], path: Path) -> Path:
+    (path / "frames").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(path / "frames" / f"{number}.png")
+    return path / "frames"
+
+
+def pages_of(images: list[np.ndarray], path: Path) -> Path:
+    first, *others = (Image.fromarray(image) for image in images)
+    first.save(path / "pages.tif", save_all=True, append_images=others)
+    return path / "pages.tif"
+
+
+OTHER_SIZES: dict[str, Callable[[list[np.ndarray], Path], Any]] = {
+    "folder": folder_of,
+    "stack": pages_of,
+    "contents of a stack": lambda images, path: pages_of(images, path).read_bytes(),
+    "list": lambda images, _: images,
+    "list of PIL images": lambda images, _: [Image.fromarray(image) for image in images],
+    "reader": lambda images, _: Reader(images),
+}
+
+
+@pytest.mark.parametrize("kind", [*OTHER_SIZES, "iterator"])
+def test_frames_of_another_size_get_that_of_the_first(kind: str, tmp_path: Path) -> None:
+    cv2 = pytest.importorskip("cv2")
+    images = [blobs(hw, 0.02 * n) for n, hw in enumerate((SMALL, SMALL, LARGE, WIDE, SMALL))]
+    make = OTHER_SIZES.get(kind)
+    orders = [[2, 0, 4, 3, 1], [0, 1, 2, 3, 4]] if make else [[1, 2, 3, 4]]
+    given = make(images, tmp_path) if make else None
+    for order in orders:
+        source = open_frames(iter(images) if given is None else given)
+        words = r"frame [23] has (48 x 64|24 x 48) pixels; .* are resized to 24 x 32"
+        with pytest.warns(MediaWarning, match=words) as told:
+            found = {index: source.read(index) for index in order}
+        assert len(told) == 1
+        for index, frame in found.items():
+            right = cv2.resize(images[index], SMALL[::-1], interpolation=cv2.INTER_AREA)
+            assert frame.shape == (*SMALL, 3)
+            assert np.abs(frame.astype(int) - right).max() <= 4
+            if images[index].shape[:2] == SMALL:
+                np.testing.assert_array_equal(frame, images[index])
+
+
+@pytest.mark.filterwarnings("ignore::sam_rlx.MediaWarning")
+@pytest.mark.parametrize("kind", ["folder", "stack"])
+def test_another_size_does_not_stop_a_job_half_way(
+    kind: str,
+    sam2_checkpoint: Path,
+    sam2_model: sam_rlx.Model,
+    run_cli: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+) -> None:
+    images = [blobs(hw, 0.02 * n) for n, hw in enumerate((SMALL, LARGE, WIDE))]
+    path = OTHER_SIZES[kind](images, tmp_path)
+    session = sam_rlx.VideoPredictor(sam2_model, path)
+    session.add_prompt(0, 1, point_coords=[[14, 12]], point_labels=[1])
+    assert [frame.masks[1].shape for frame in session.propagate()] == [SMALL] * 3
+    words = ["track", path, "--model", sam2_checkpoint, "--point", "14,12"]
+    code, out, err = run_cli(*words, "--json", "-", "--output", tmp_path / "shown.mp4")
+    assert code == 0, err
+    assert {(one["height"], one["width"]) for one in json.loads(out)["images"]} == {SMALL}
+    assert read_all(tmp_path / "shown.mp4").shape == (3, *SMALL, 3)
+
+
+def test_a_pushed_image_of_another_size_is_refused(sam2_model: sam_rlx.Model) -> None:
+    stream = sam_rlx.VideoPredictor(sam2_model)
+    stream.push(blobs(SMALL))
+    with pytest.raises(InvalidArgumentError, match="24 x 32 pixels as in the first frame"):
+        stream.push(blobs(LARGE))
+
+
 # ---------------------------------------------------------------- files of arrays
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -138,3 +140,11 @@ def test_a_file_that_is_no_image_is_refused(tmp_path: Path, image_files: dict[st
             io.read_image(path)
     with pytest.raises(FileNotFoundError):
         io.read_image(tmp_path / "absent.png")
+
+
+def test_an_array_is_taken_while_another_thread_imports_pillow(
+    image: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module is there then, without its classes."""
+    monkeypatch.setitem(sys.modules, "PIL.Image", types.ModuleType("PIL.Image"))
+    np.testing.assert_array_equal(as_rgb(image), image)

@@ -31,7 +31,8 @@ import numpy as np
 from sam_rlx import MediaWarning, SamRlxError
 
 # right: what the other library holds; told: something else, with a warning that says what;
-# refused: an error of this library; wrong: an error of another kind; silent: something else.
+# refused: an error of this library, or a file that is not there; wrong: an error of another kind;
+# silent: something else.
 OUTCOMES = ("right", "told", "refused", "wrong", "silent")
 BAD = ("wrong", "silent")
 
@@ -70,10 +71,10 @@ def outcome(call: Callable[[], Any], right: Any, tolerance: float = 0.0) -> str:
         warnings.simplefilter("always")
         try:
             found = call()
-        except SamRlxError as error:
-            return f"refused: {error}"
+        except (SamRlxError, FileNotFoundError) as error:
+            return f"refused: {' '.join(str(error).split())}"
         except Exception as error:
-            return f"wrong: {type(error).__name__}: {error}"
+            return f"wrong: {type(error).__name__}: {' '.join(str(error).split())}"
     if right is not None and _equal(found, right, tolerance):
         return "right"
     words = [str(one.message) for one in told if issubclass(one.category, MediaWarning)]
@@ -91,9 +92,9 @@ def _equal(found: Any, right: Any, tolerance: float) -> bool:
 
 def _shown(values: Any) -> str:
     array = np.asarray(values)
-    return (
-        f"{array.dtype} {array.shape} with sum {array.sum()}" if array.dtype != object else "none"
-    )
+    if array.dtype.kind in "OU":
+        return "none" if values is None else str(values)
+    return f"{array.dtype} {array.shape} with sum {array.sum()}"
 
 
 def _modules() -> None:

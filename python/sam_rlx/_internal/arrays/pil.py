@@ -22,8 +22,9 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 
 def is_pil(image: Any) -> bool:
     """Tell whether an object is an image of Pillow, also of a class of its plugins or one's own."""
-    module = sys.modules.get("PIL.Image")
-    return module is not None and isinstance(image, module.Image)
+    # Another thread may be importing the module: nobody has an image of it then.
+    kind = getattr(sys.modules.get("PIL.Image"), "Image", None)
+    return kind is not None and isinstance(image, kind)
 
 
 def read_pil(

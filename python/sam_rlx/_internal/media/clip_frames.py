@@ -26,6 +26,7 @@ from sam_rlx._internal.media.clip_index import (
 from sam_rlx._internal.media.clip_pixels import ClipPixels
 from sam_rlx._internal.media.container_crop import crop_of
 from sam_rlx._internal.media.frame_source import FrameKind, numbered
+from sam_rlx._internal.media.one_size import resized_words
 from sam_rlx._internal.media.orientation import upright_hw
 from sam_rlx._internal.media.recent import KEPT_BYTES, Recent
 from sam_rlx._internal.packages import optional
@@ -33,6 +34,9 @@ from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 # Decoding so many frames on is cheaper than a jump to a key frame.
 _NEAR = 32
+# Decoders of such frames get the colours with the first packets, and again where they change: not
+# after a jump.
+_PALETTE = "pal8"
 # Which key frames before a frame are tried one after the other, the nearest one being 0. What
 # follows a jump may lack frames that it is predicted from.
 _TRIED_KEYS = (0, 1, 3)
@@ -45,9 +49,9 @@ class ClipFrames:
     get the size of the first one. Where packets do not tell the frames for sure (edit lists,
     streams without time stamps, most containers but MP4 and Matroska), the file is decoded once
     when it is opened. A jump that does not lead to the frame is repeated from earlier key frames,
-    at last from the start. After a step back the frames before one that is decoded are kept too,
-    under a limit of bytes: the next steps back find them. A frame that cannot be decoded is shown
-    as the one before it.
+    at last from the start; with a palette there is no jump. After a step back the frames before one
+    that is decoded are kept too, under a limit of bytes: the next steps back find them. A frame
+    that cannot be decoded is shown as the one before it.
 
     Parameters
     ----------
@@ -221,6 +225,7 @@ class ClipFrames:
                 container_family(container),
                 (stream.height, stream.width),
             )
+            self._can_jump = stream.codec_context.pix_fmt != _PALETTE
             try:
                 index = index_packets(container, stream, size, notes)
             except EOFError as error:
@@ -262,12 +267,7 @@ class ClipFrames:
             frame = self._decode_damaged(index)
         hw = upright_hw(frame)
         if hw != self._index.hw:
-            height, width = self._index.hw
-            self._warn(
-                "size",
-                f"frame {index} has {hw[0]} x {hw[1]} pixels; it and others of another size than "
-                f"the first one are resized to {height} x {width}",
-            )
+            self._warn("size", resized_words(index, hw, self._index.hw))
         return frame
 
     def _warn(self, kind: str, text: str) -> None:
@@ -326,7 +326,7 @@ class ClipFrames:
         """Tell whether the decoder, where it stands, comes to a frame without a detour."""
         if self._container is None or index <= self._reached or not self._intact:
             return False
-        near = self._index.times is None or index <= self._reached + _NEAR
+        near = not self._jumping or index <= self._reached + _NEAR
         return near or self._key_before(index, 0) <= self._reached
 
     def _key_before(self, index: int, back: int) -> int:
@@ -334,9 +334,14 @@ class ClipFrames:
         position = bisect_right(self._index.keys, index) - 1 - back
         return self._index.keys[position] if position >= 0 else 0
 
+    @property
+    def _jumping(self) -> bool:
+        """Whether decoding may begin at a key frame."""
+        return self._can_jump and self._index.times is not None
+
     def _jumps(self, index: int) -> list[int]:
         """Return key frames to begin with, the nearest one first; none is the first frame."""
-        if self._index.times is None:
+        if not self._jumping:
             return []
         keys = [self._key_before(index, back) for back in _TRIED_KEYS]
         return [key for key in dict.fromkeys(keys) if key > 0]

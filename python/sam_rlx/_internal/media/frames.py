@@ -34,6 +34,7 @@ from sam_rlx._internal.media.frame_source import (
     numbered,
 )
 from sam_rlx._internal.media.image_frames import FolderFrames, PageFrames, is_gif, is_image
+from sam_rlx._internal.media.one_size import OneSize
 from sam_rlx._internal.media.volume_files import numpy_array, refuse_volume, refuse_volume_folder
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError, StateError
@@ -229,7 +230,10 @@ def _image(image: Any, index: int, limits: Range) -> NDArray[np.uint8]:
 
 
 class SequenceFrames:
-    """Images in memory, or anything with a length that gives them by number."""
+    """Images in memory, or anything with a length that gives them by number.
+
+    Those of another size get that of the first one.
+    """
 
     kind: FrameKind = "images"
 
@@ -237,6 +241,8 @@ class SequenceFrames:
         self._frames = frames
         self._limits = limits
         self.files = files
+        # The shape of an array is that of all its frames: none needs the first one.
+        self._size = None if isinstance(frames, ArrayFrames) else OneSize("frames")
         try:
             self.count: int | None = len(frames)
         except Exception as error:  # of the caller's object
@@ -255,11 +261,17 @@ class SequenceFrames:
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return frame `index`."""
         as_frame_index(index, len(self._frames))
-        return _image(self._frames[index], index, self._limits)
+        if index and self._size is not None and self._size.hw is None:
+            self.read(0)
+        pixels = _image(self._frames[index], index, self._limits)
+        return pixels if self._size is None else self._size.fit(index, pixels)
 
 
 class IteratorFrames:
-    """Images that come one after the other; of those only the last one is kept."""
+    """Images that come one after the other; of those only the last one is kept.
+
+    Those of another size get that of the first one.
+    """
 
     kind: FrameKind = "images"
     files: Sequence[Path] = ()
@@ -268,6 +280,7 @@ class IteratorFrames:
     def __init__(self, frames: Iterator[Any], limits: Range = None) -> None:
         self._frames = enumerate(frames)
         self._limits = limits
+        self._size = OneSize("frames")
         # The next one and its number, until it has become `_last`: it is not lost when that fails.
         self._given: deque[tuple[int, Any]] = deque()
         self._last: tuple[int, NDArray[np.uint8]] | None = None
@@ -301,7 +314,7 @@ class IteratorFrames:
         if not self._given:
             raise EndOfFrames(number + 1)
         found, image = self._given[0]
-        return found, _image(image, found, self._limits)
+        return found, self._size.fit(found, _image(image, found, self._limits))
 
 
 class SessionFrames:

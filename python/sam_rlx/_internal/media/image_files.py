@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -73,8 +72,7 @@ _OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
 
 def pillow(module: str) -> Any:
     """Return a module of Pillow; `MissingExtraError` without Pillow."""
-    loaded = sys.modules.get(f"PIL.{module}")
-    return loaded or optional("io", f"PIL.{module}", "pillow")
+    return optional("io", f"PIL.{module}", "pillow")
 
 
 def read_image(

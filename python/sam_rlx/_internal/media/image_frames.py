@@ -19,6 +19,7 @@ from sam_rlx._internal.files.inputs import unique_names
 from sam_rlx._internal.files.suffixes import images_of
 from sam_rlx._internal.media.frame_source import WAY_OUT, FrameKind, Range, no_channel, numbered
 from sam_rlx._internal.media.image_files import as_upright_rgb, name_of, open_image
+from sam_rlx._internal.media.one_size import OneSize
 from sam_rlx._internal.media.recent import KEPT_BYTES, Recent
 from sam_rlx._internal.media.stack_axes import frame_pages
 from sam_rlx.errors import InvalidArgumentError
@@ -59,7 +60,7 @@ class PageFrames:
     """Pages of one image file: a TIFF stack, an animated WebP or PNG, or a single image.
 
     Reduced copies and masks that a TIFF file holds beside its pages are not frames, and pages of
-    several channels are only with a choice.
+    several channels are only with a choice. Pages of another size get that of the first one.
 
     Parameters
     ----------
@@ -82,6 +83,7 @@ class PageFrames:
         self._image: Any = None
         self._reached = -1  # the frame that was decoded last
         self._recent: Recent[NDArray[np.uint8]] = Recent()
+        self._size = OneSize("frames" if isinstance(source, bytes) else str(source))
         with open_image(self._file()) as image:
             self._is_tiff = image.format == "TIFF"
             pages = full_pages(image)
@@ -125,6 +127,8 @@ class PageFrames:
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return page `index`."""
         as_frame_index(index, len(self._pages))
+        if index and self._size.hw is None:
+            self.read(0)
         pixels = self._recent.get(index)
         if pixels is None:
             pixels = self._read(index)
@@ -145,6 +149,7 @@ class PageFrames:
                 image.seek(self._pages[number])
                 if number == index or (self._recent.limit and number > index - self._kept):
                     pixels = as_upright_rgb(image, self._range or False, WAY_OUT)
+                    pixels = self._size.fit(number, pixels)
                     self._recent.add(number, pixels, pixels.nbytes)
             self._opened = opened.pop_all()
         self._image, self._reached = image, index
@@ -167,7 +172,8 @@ class FolderFrames:
     """A folder of images, in the order of the numbers in their names.
 
     Hidden files (also ``._name`` of macOS), files that are no images, and masks and overlays of
-    this library are left out, and told in `passed_over`. A folder with images of several kinds, or
+    this library are left out, and told in `passed_over`. Images of another size get that of the
+    first one. A folder with images of several kinds, or
     with several images of one number, such as frames beside their masks, is refused: which of them
     are the frames cannot be known.
     """
@@ -181,6 +187,7 @@ class FolderFrames:
             raise InvalidArgumentError(f"frames: {error}") from error
         self.passed_over = listing.passed_over
         self._range = value_range
+        self._size = OneSize(str(folder))
         self._files = sorted(listing.files, key=_natural)
         self._names = unique_names(self._files)
         self.count: int | None = len(self._files)
@@ -203,9 +210,11 @@ class FolderFrames:
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return image `index`."""
         as_frame_index(index, len(self._files))
+        if index and self._size.hw is None:
+            self.read(0)
         with open_image(self._files[index]) as image:
             choose_page(image, None, name_of(self._files[index]))
-            return as_upright_rgb(image, self._range or False, WAY_OUT)
+            return self._size.fit(index, as_upright_rgb(image, self._range or False, WAY_OUT))
 
 
 def _refuse_several_kinds(folder: Path, files: list[Path]) -> None:

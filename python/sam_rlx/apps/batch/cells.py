@@ -4,6 +4,7 @@
 begins; a value that is wrong is the error of its row.
 """
 
+import ast
 import json
 import os
 import re
@@ -47,15 +48,17 @@ def check(name: str, kind: Any, meaning: Meaning) -> None:
         What the column is read as.
     """
     types = pyarrow().types
-    json_text = _is_json(kind)
+    given, json_text = kind, _is_json(kind)
     kind = plain_type(kind)
     if json_text or types.is_null(kind) or meaning == "name":
         return
     while is_list(kind):
         kind = plain_type(kind.value_type)
     if meaning in ("text", "path"):
-        if not (is_text(kind) or is_bytes(kind) or _is_json(kind) or types.is_null(kind)):
-            raise InvalidArgumentError(f"{name}: expected texts, found {kind}")
+        is_other = isinstance(given, pyarrow().BaseExtensionType) and is_bytes(kind)  # UUIDs
+        texts = is_text(kind) or is_bytes(kind) or _is_json(kind) or types.is_null(kind)
+        if is_other or not texts:
+            raise InvalidArgumentError(f"{name}: expected texts, found {given}")
     elif types.is_struct(kind) and meaning in _MEMBERS:
         _members(name, [member.name for member in kind], meaning)
         for member in kind:
@@ -147,7 +150,12 @@ def _numbers(name: str, meaning: str, value: Any) -> Any:
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
     values = value if isinstance(value, list) else [value]
-    texts = [one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in values]
+    try:
+        texts = [one.decode("utf-8") if isinstance(one, bytes) else one for one in values]
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"{name}: expected text or a list of texts, found bytes that are no UTF-8"
+        ) from error
     for text in texts:
         if not isinstance(text, str):
             raise InvalidArgumentError(
@@ -155,18 +163,21 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
             )
         if not text.strip():
             raise InvalidArgumentError(f"{name}: expected a text, found an empty one")
-        if _is_json_list(text):
+        if _is_written_list(text):
             raise InvalidArgumentError(
                 f"{name}: expected text or a list of texts, found the text {shown(text)}, which is "
-                "JSON: give the column the type JSON or list"
+                "a list in letters: give the column the type JSON or list"
             )
     return tuple(texts)
 
 
-def _is_json_list(text: str) -> bool:
-    if not (text.lstrip()[:1] in "[{" and text.rstrip()[-1:] in "]}"):
+def _is_written_list(text: str) -> bool:
+    """Tell whether a text is a list or dict as JSON or Python (pandas, dask) writes it."""
+    if not (text.lstrip()[:1] in "[{(" and text.rstrip()[-1:] in "]})"):
         return False
-    try:
-        return isinstance(json.loads(text), (list, dict))
-    except (ValueError, RecursionError):
-        return False
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return isinstance(read(text.strip()), (list, dict, tuple))
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return False

@@ -1,0 +1,142 @@
+"""Click the widget in an app of another host, in Chromium: the mask is that of the predictor.
+
+Example: ``python tests/nightly/hosts panel``, in an environment with that host, as ``nox -s hosts``
+makes them. Needs chromium on PATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import sam_rlx
+from sam_rlx import io
+from support.jupyter import Canvas, browser, wait_for
+
+from nightly.hosts.apps import ANNOTATED, HOSTS, Host
+
+COINS = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
+POINT, OTHER = (346.5, 185.5), (295.5, 190.5)
+
+
+def masks() -> list[int]:
+    """Return the areas that the predictor gives for the first click, and for both."""
+    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"), num_threads=1)
+    predictor.set_image(io.read_image(COINS))
+    one = predictor.predict(point_coords=[POINT], point_labels=[1])
+    two = predictor.predict(
+        point_coords=[POINT, OTHER], point_labels=[1, 0], multimask_output=False
+    )
+    return [int(one.masks[one.iou_predictions.argmax()].sum()), int(two.masks[0].sum())]
+
+
+@contextmanager
+def running(host: Host, folder: Path) -> Iterator[str]:
+    """Start an app; its address."""
+    (folder / "annotated.py").write_text(ANNOTATED)
+    for name, text in host.files.items():
+        (folder / name).write_text(text)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}/"
+    own = {name: str(folder) for name in ("HOME", "XDG_CONFIG_HOME", "PYTHONPATH")}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, *(word.format(port=port) for word in host.command)],
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **own, **host.environment},
+            start_new_session=True,
+        )
+
+    def answers() -> bool:
+        assert process.poll() is None, (folder / "log").read_text()
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+
+    try:
+        wait_for(answers, "the app")
+        yield address
+    except Exception:
+        print((folder / "log").read_text()[-3000:])
+        raise
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(60)
+
+
+def click(page: Any, folder: Path, address: str) -> str:
+    """Click twice, and compare what the app has; what was found."""
+    page.goto(f"{address}app" if "panel" in folder.name else address)
+    canvas = Canvas(page)
+    canvas.wait("f.waiting.size === 0 && !f.status")
+    box = canvas.canvas.bounding_box()
+    assert box["height"] > 200, box
+
+    def state() -> Any:
+        path = folder / "state.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    right = masks()
+    canvas.click(*POINT)
+    first = wait_for(state, "a mask in the app")
+    canvas.click(*OTHER, button="right")
+    second = wait_for(lambda: (now := state()) != first and now, "another mask in the app")
+    assert [*first, *second] == right, (first, second, right)
+    canvas.press("Delete")
+    wait_for(lambda: state() == [], "no object in the app")
+    return f"masks of {right[0]} and {right[1]} pixels, as the predictor's"
+
+
+def refused(page: Any, address: str) -> str:
+    """Wait for the words about a host that carries no messages; these."""
+    page.goto(address)
+    badge = page.locator(".srx-badge")
+    badge.wait_for(timeout=60_000)
+    words = "this host does not carry the widget's messages"
+    wait_for(lambda: words in badge.inner_text(), words)
+    return words
+
+
+def attempt(name: str) -> str:
+    """Try one host; what was found."""
+    host = HOSTS[name]
+    with (
+        tempfile.TemporaryDirectory(prefix=f"{name}-") as folder,
+        running(host, Path(folder)) as address,
+        browser() as chrome,
+    ):
+        page = chrome.new_context(viewport={"width": 1100, "height": 800}).new_page()
+        page.set_default_timeout(120_000)
+        if host.carries_messages:
+            return click(page, Path(folder), address)
+        return refused(page, address)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python tests/nightly/hosts", description=__doc__)
+    parser.add_argument("hosts", nargs="+", choices=[*HOSTS])
+    for chosen in parser.parse_args().hosts:
+        print(f"{chosen}: {attempt(chosen)}", flush=True)
