@@ -207,7 +207,7 @@ def test_texts_that_are_no_names(text: str) -> None:
 
 
 def with_names(
-    fields: dict[str, np.ndarray], names: list[str], form: str = "sam_rlx.video_session.2"
+    fields: dict[str, np.ndarray], names: list[str], form: str = "sam_rlx.video_session.3"
 ) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **{**fields, "names": np.asarray(names), "format": np.asarray(form)})
@@ -226,7 +226,7 @@ def test_names_in_the_files_of_sessions(
     assert [json.loads(text) for text in fields["names"]] == [["int", "0x1"]]
     path.write_bytes(with_names(fields, ["1"], "sam_rlx.video_session.1"))
     with pytest.raises(
-        sam_rlx.CheckpointError, match=r"expected format 'sam_rlx.video_session.2', found .*\.1"
+        sam_rlx.CheckpointError, match=r"expected format 'sam_rlx.video_session.3', found .*\.1"
     ):
         sam_rlx.VideoPredictor.load(path, sam2_model, frames)
     for names in ([], ['"a"', '"b"'], ["1"], ["(" * 3000]):

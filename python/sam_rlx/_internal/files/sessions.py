@@ -18,7 +18,7 @@ from sam_rlx._internal.files.saved_arrays import Field, Schema
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
-_FORMAT = "sam_rlx.video_session.2"
+_FORMAT = "sam_rlx.video_session.3"
 _MAX_FRAMES = 1 << 31
 _MAX_NUMBER = 1 << 31
 _RESIZES = ("video", "float", "integer")
@@ -28,6 +28,7 @@ _OPTIONS = (
     "keep_corrections",
     "history",
     "memory_selection",
+    "min_mask_region_area",
 )
 # The core looks into the arrays of its state.
 _SCHEMA: Schema = {
@@ -149,8 +150,9 @@ def _options(fields: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     if len(values) != len(_OPTIONS):
         raise ValueError(f"{len(values)} options")
     options: dict[str, Any] = dict(zip(_OPTIONS, values, strict=True))
-    if not 0 <= options["fill_hole_area"] < _MAX_NUMBER:
-        raise ValueError(f"a fill_hole_area of {options['fill_hole_area']}")
+    for name in ("fill_hole_area", "min_mask_region_area"):
+        if not 0 <= options[name] < _MAX_NUMBER:
+            raise ValueError(f"a {name} of {options[name]}")
     if not -1 <= options["history"] < _MAX_NUMBER:
         raise ValueError(f"a history of {options['history']}")
     for name in ("non_overlap_masks", "keep_corrections", "memory_selection"):
