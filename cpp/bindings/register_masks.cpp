@@ -17,8 +17,10 @@
 #include "masks/brush.h"
 #include "masks/components.h"
 #include "masks/nms.h"
+#include "masks/outline.h"
 #include "masks/polygon.h"
 #include "masks/polygon_fill.h"
+#include "masks/simplify.h"
 #include "masks/small_regions.h"
 #include "ops/resize_pillow.h"
 
@@ -27,6 +29,7 @@
 //   rle_to_string(counts) -> bytes          rle_from_string(bytes) -> counts
 //   brush_code(mask) -> bytes of Label Studio
 //   mask_to_polygons(mask, holes), rle_to_polygons(counts, (h, w), holes) -> [[x0, y0, ...], ...]
+//   rle_to_outlines(counts, (h, w), tolerance) -> [[outer ring (N, 2), hole (N, 2), ...], ...]
 //   polygons_to_mask([[x0, y0, ...], ...], (h, w)) -> mask, what any of them covers
 //   remove_small_regions(mask, area, "holes" | "islands") -> CleanedMask
 //   remove_small_mask_regions(low_res (K, h, w), hole area, sprinkle area, threshold) -> logits
@@ -70,6 +73,30 @@ std::vector<std::vector<double>> polygons(const Rle& mask, bool holes) {
     lists.emplace_back(polygon.begin(), polygon.end());
   }
   return lists;
+}
+
+using Rings = std::vector<py::array_t<std::int32_t>>;
+
+std::vector<Rings> outlines(const Rle& mask, double tolerance) {
+  std::vector<Outline> found;
+  {
+    const GilRelease release;
+    found = mask_to_outlines(mask);
+    if (tolerance > 0) simplify_(found, tolerance);
+  }
+  std::vector<Rings> arrays(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (const Ring& ring : found[i]) {
+      auto corners = make_array<std::int32_t>({static_cast<std::int64_t>(ring.size()), 2});
+      std::int32_t* out = corners.mutable_data();
+      for (const Corner& corner : ring) {
+        *out++ = corner.x;
+        *out++ = corner.y;
+      }
+      arrays[i].push_back(std::move(corners));
+    }
+  }
+  return arrays;
 }
 
 Rle encoded(const MaskArray& mask) {
@@ -237,6 +264,12 @@ void register_masks_api(py::module_& m) {
         return polygons(rle_from(counts, size), holes);
       },
       py::arg("counts"), py::arg("size"), py::arg("holes") = false);
+  m.def(
+      "rle_to_outlines",
+      [](const Array<std::uint32_t>& counts, Pair size, double tolerance) {
+        return outlines(rle_from(counts, size), tolerance);
+      },
+      py::arg("counts"), py::arg("size"), py::arg("tolerance") = 0.0);
   m.def("polygons_to_mask", polygons_to_mask, py::arg("polygons"), py::arg("size"));
   py::classh<CleanedMask>(m, "CleanedMask")
       .def_readonly("mask", &CleanedMask::mask)

@@ -51,19 +51,19 @@ std::vector<Segment> find_segments(const Rle& mask, bool value) {
   return segments;
 }
 
-// Joins what touches in neighbouring columns, corners included.
-Sets join_segments(const std::vector<Segment>& segments) {
+// Joins what touches in neighbouring columns: by `reach` 1 also at a corner, by 0 not.
+Sets join_segments(const std::vector<Segment>& segments, std::int32_t reach) {
   Sets sets(segments.size());
   std::size_t left = 0;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
     // Segments that end above this one cannot touch those below it either.
     while (segments[left].x < segment.x - 1 ||
-           (segments[left].x == segment.x - 1 && segments[left].y1 + 1 < segment.y0)) {
+           (segments[left].x == segment.x - 1 && segments[left].y1 + reach < segment.y0)) {
       ++left;
     }
-    for (std::size_t j = left; segments[j].x == segment.x - 1 && segments[j].y0 <= segment.y1 + 1;
-         ++j) {
+    for (std::size_t j = left;
+         segments[j].x == segment.x - 1 && segments[j].y0 <= segment.y1 + reach; ++j) {
       sets.join(i, j);
     }
   }
@@ -83,10 +83,10 @@ std::vector<std::int32_t> number_roots(const std::vector<std::size_t>& roots,
 
 }  // namespace
 
-Components find_components(const Rle& mask, bool value) {
+Components find_components(const Rle& mask, bool value, Connectivity connectivity) {
   Components result{find_segments(mask, value), {}};
   std::vector<Segment>& segments = result.segments;
-  Sets sets = join_segments(segments);
+  Sets sets = join_segments(segments, connectivity == Connectivity::kEight ? 1 : 0);
   const std::int64_t blocks_a_row = (mask.width + 1) / 2;
   std::vector<std::int64_t> block(segments.size(), std::numeric_limits<std::int64_t>::max());
   std::vector<std::size_t> roots;

@@ -13,15 +13,19 @@ struct Segment {
   std::int32_t label = 0;
 };
 
-// 8-connected components. Labels count from 0 in the order of the first 2 x 2 block of pixels, by
-// rows of blocks, that a component touches: the order of OpenCV's labels.
+// Whether pixels that share only a corner belong together.
+enum class Connectivity { kFour, kEight };
+
+// Connected components. Labels count from 0 in the order of the first 2 x 2 block of pixels, by
+// rows of blocks, that a component touches: with 8 neighbours, the order of OpenCV's labels.
 struct Components {
   std::vector<Segment> segments;  // by column, then by row
   std::vector<std::int64_t> areas;
 };
 
 // Components of the ones (or, with `value` false, of the zeros) of a mask.
-Components find_components(const Rle& mask, bool value);
+Components find_components(const Rle& mask, bool value,
+                           Connectivity connectivity = Connectivity::kEight);
 
 enum class Regions { kHoles, kIslands };
 

@@ -18,8 +18,8 @@ from sam_rlx.errors import (
     TruncationWarning,
     UnsupportedError,
 )
-from sam_rlx.generator import MaskGenerator, MaskRecord
-from sam_rlx.image import ImagePredictor, MaskPrediction
+from sam_rlx.generator import MaskGenerator, MaskRecord, MaskRecords
+from sam_rlx.image import ImagePredictor, MaskPrediction, Objects
 from sam_rlx.model import Model, build_info, load_model
 from sam_rlx.tokenizer import Tokenizer
 from sam_rlx.video import VideoFrame, VideoPredictor
@@ -35,9 +35,11 @@ __all__ = [
     "MaskGenerator",
     "MaskPrediction",
     "MaskRecord",
+    "MaskRecords",
     "MediaWarning",
     "MissingExtraError",
     "Model",
+    "Objects",
     "RawDetections",
     "SamRlxError",
     "StateError",

@@ -488,6 +488,9 @@ def mask_to_polygons(mask: NDArray[np.bool_], holes: bool = False) -> list[list[
 def rle_to_polygons(
     counts: NDArray[np.uint32], size: tuple[int, int], holes: bool = False
 ) -> list[list[float]]: ...
+def rle_to_outlines(
+    counts: NDArray[np.uint32], size: tuple[int, int], tolerance: float = 0.0
+) -> list[list[NDArray[np.int32]]]: ...
 def polygons_to_mask(
     polygons: Sequence[Sequence[float]], size: tuple[int, int]
 ) -> NDArray[np.bool_]: ...

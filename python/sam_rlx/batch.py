@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from sam_rlx import _core
 from sam_rlx._internal import options as _options
 from sam_rlx._internal.arrays.checks import (
     as_choice,
@@ -26,17 +27,21 @@ from sam_rlx._internal.arrays.checks import (
     as_texts,
 )
 from sam_rlx._internal.files.hints import is_url
+from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress
 from sam_rlx._internal.public import public_names
+from sam_rlx._internal.results import as_tolerance
 from sam_rlx._internal.synonyms import also
-from sam_rlx.apps.batch import parquet, plan
+from sam_rlx.apps.batch import coco_output, parquet, plan
+from sam_rlx.apps.batch import job as jobs
 from sam_rlx.apps.batch.course import ENGINES
 from sam_rlx.apps.batch.journal import parts_in
 from sam_rlx.apps.batch.prompts import objects
 from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.image import Objects
 from sam_rlx.model import Isa
 
-__all__ = ["BatchResult", "Failure", "read", "run"]
+__all__ = ["BatchResult", "Failure", "read", "result", "run", "to_coco"]
 
 _MAX_INPUTS = 1 << 22
 
@@ -284,6 +289,91 @@ def read(output: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         raise FileNotFoundError(f"batch: expected rows in {folder}, found none")
     for part in parts:
         yield from parquet.read_rows(part)
+
+
+def result(row: Mapping[str, Any], frame: int = 0) -> Objects:
+    """Return what a row of `read` has, with the methods of results, such as `to_yolo`.
+
+    Parameters
+    ----------
+    row : mapping
+        Of `read`, without an error.
+    frame : int
+        Of a clip, from 0.
+
+    Returns
+    -------
+    Objects
+        The masks of the frame; what they are called is ``object`` of the row: the text, the name of
+        the prompt, or a number.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is something else, or the row of an item that failed.
+    """
+    number = as_integer("frame", frame, 0)
+    if not isinstance(row, Mapping) or row.get("height") is None:
+        raise InvalidArgumentError(f"row: expected one of read, with masks, found {shown(row)}")
+    size = (row["height"], row["width"])
+    entries = [entry for entry in row["masks"] if entry["frame"] == number]
+    counts = (_core.rle_from_string(entry["counts"].encode("ascii")) for entry in entries)
+    return Objects(
+        (_core.rle_decode(runs, size) for runs in counts),
+        names=[entry["object"] for entry in entries],
+        scores=[entry["score"] for entry in entries],
+        size=size,
+    )
+
+
+@also(out="output")
+def to_coco(
+    output: str | os.PathLike[str],
+    document: str | os.PathLike[str] | None = None,
+    *,
+    images: str | os.PathLike[str] | None = None,
+    polygons: bool = False,
+    tolerance: float = 0.0,
+) -> dict[str, Any]:
+    """Return the rows of a batch as a COCO document.
+
+    Parameters
+    ----------
+    output : str or path
+        The folder of `run`.
+    document : str or path, optional
+        A COCO document that was an input: its images, categories and annotations stay with all
+        that they have, numbers and file names too, and get the masks that were found. Default: an
+        image for each item and each frame of a clip, called by its path, and categories by texts.
+    images : str or path, optional
+        Folder of the images that the document names, as for `run`.
+    polygons : bool
+        True: ``segmentation`` is a list of outlines. False: compressed run lengths.
+    tolerance : float
+        Of the outlines, as for `polygons` of results.
+
+    Returns
+    -------
+    dict
+        For `io.write_json`. Items that failed and empty masks have no annotation.
+
+    Raises
+    ------
+    FileNotFoundError
+        There are no rows in the folder.
+    InvalidArgumentError
+        `document` is no COCO document.
+    StateError
+        The rows are not those of the document.
+    MissingExtraError
+        pyarrow is not installed.
+    """
+    drawn = {"polygons": as_flag("polygons", polygons), "tolerance": as_tolerance(tolerance)}
+    rows, task = read(output), jobs.task_of(as_path(output))
+    if document is None:
+        return coco_output.document_of(rows, task, **drawn)
+    folder = None if images is None else _images_folder(images)
+    return coco_output.document_like(rows, task, as_path(document), folder, **drawn)
 
 
 def _untold(line: str) -> None:

@@ -15,12 +15,15 @@ from sam_rlx._internal import options as _options
 from sam_rlx._internal.arrays.checks import as_flag, as_texts, holds_texts
 from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx._internal.arrays.masks import as_region_area, clean_
 from sam_rlx._internal.arrays.prompts import as_marks, clipped
 from sam_rlx._internal.files import embeddings as _embedding_file
+from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
+from sam_rlx._internal.results import ResultForms, of_mask
 from sam_rlx._internal.synonyms import also
 from sam_rlx._internal.text_prompts import VISUAL
 from sam_rlx.errors import InvalidArgumentError, StateError
@@ -65,7 +68,7 @@ class RawDetections:
 
 
 @dataclass(frozen=True, eq=False)
-class ConceptPrediction:
+class ConceptPrediction(ResultForms):
     """N instances: those of the first text, then those of the second, and so on.
 
     Within a text they are in the order of the network's queries, as upstream: not by score.
@@ -101,6 +104,13 @@ class ConceptPrediction:
     def names(self) -> tuple[Text, ...]:
         """The text of each instance."""
         return tuple(self.texts[label] for label in self.labels)
+
+    def _instances(self) -> list[Instance]:
+        found = zip(self.masks, self.names, self.scores.tolist(), strict=True)
+        return [of_mask(mask, name=str(name), score=score) for mask, name, score in found]
+
+    def _hw(self) -> tuple[int, int]:
+        return self.masks.shape[1], self.masks.shape[2]
 
     def __repr__(self) -> str:
         height, width = self.masks.shape[1:]
@@ -210,6 +220,7 @@ class ConceptPredictor(ImageEmbeddings):
         point_labels: ArrayLike | None = None,
         threshold: float = 0.5,
         return_logits: bool = False,
+        min_mask_region_area: int = 0,
         raw: bool = False,
         progress: bool | Progress = False,
     ) -> ConceptPrediction:
@@ -246,6 +257,9 @@ class ConceptPredictor(ImageEmbeddings):
             0 to 1. Instances with a score above it are kept.
         return_logits : bool
             True: `masks` holds float32 logits instead of bool.
+        min_mask_region_area : int
+            With a value > 0, holes and islands of a mask smaller than this many pixels are removed,
+            as `MaskGenerator` does; `low_res_masks` stay. Not with `return_logits`.
         raw : bool
             True: also give all that the network computes, in `ConceptPrediction.raw`.
         progress : bool or callable
@@ -276,6 +290,7 @@ class ConceptPredictor(ImageEmbeddings):
         examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         options = _options.checked("concept", self._model.family, {"threshold": threshold})
         with_raw, logits = as_flag("raw", raw), as_flag("return_logits", return_logits)
+        area = as_region_area(min_mask_region_area, logits)
         if text is None and points is None and examples is None:
             raise InvalidArgumentError(
                 "predict: expected text, boxes or point_coords, found None for all"
@@ -313,7 +328,8 @@ class ConceptPredictor(ImageEmbeddings):
             result = self._result(found, texts, hw, logits)
             if pixels is not None or given is not None:
                 self._encoded = []
-            return result
+        clean_(result.masks, area)
+        return result
 
     def _given(self, image: Any, embedding: Any, orig_hw: Any) -> Encoded | None:
         if embedding is None and orig_hw is None:

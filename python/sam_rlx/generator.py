@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -25,20 +25,23 @@ from sam_rlx._internal.arrays.coordinates import as_coordinates
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files import embeddings as embedding_file
 from sam_rlx._internal.files import saved_tensors
+from sam_rlx._internal.formats import coco
+from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import encoded_image
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
+from sam_rlx._internal.results import ResultForms, as_tolerance
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model, as_model
 
-__all__ = ["MaskGenerator", "MaskRecord"]
+__all__ = ["MaskGenerator", "MaskRecord", "MaskRecords"]
 
 _MAX_POINTS_PER_SIDE = 4096
 OUTPUT_MODES = ("binary_mask", "uncompressed_rle", "coco_rle")
 
 
-class MaskRecord(Mapping[str, Any]):
+class MaskRecord(ResultForms, Mapping[str, Any]):
     """One mask of everything mode. Reads like upstream's dict, and has attributes.
 
     The keys are ``segmentation, area, bbox, predicted_iou, point_coords, stability_score,
@@ -123,13 +126,29 @@ class MaskRecord(Mapping[str, Any]):
         return _core.rle_decode(self.counts, self.size)
 
     def _coco_segmentation(self) -> dict[str, Any]:
-        return {
-            "size": list(self.size),
-            "counts": _core.rle_to_string(self.counts).decode("ascii"),
-        }
+        return coco.run_lengths(self.counts, self.size)
 
-    def to_coco(self) -> dict[str, Any]:
+    def _instances(self) -> list[Instance]:
+        fields = {"stability_score": self.stability_score, "point_coords": self.point_coords}
+        fields |= {"predicted_iou": self.predicted_iou, "crop_box": self.crop_box}
+        return [Instance(self.counts, self.size, score=self.predicted_iou, fields=fields)]
+
+    def _hw(self) -> tuple[int, int]:
+        return self.size
+
+    def to_coco(  # type: ignore[override]  # one annotation, no document
+        self, *, polygons: bool = False, tolerance: float = 0.0
+    ) -> dict[str, Any]:
         """Return a dict that ``json`` can write, with ``segmentation`` as compressed COCO RLE.
+
+        It is the annotation alone; `MaskRecords.to_coco` makes a document of all.
+
+        Parameters
+        ----------
+        polygons : bool
+            True: ``segmentation`` is a list of outlines, one a part, holes cut open.
+        tolerance : float
+            Of the outlines, as for `polygons`.
 
         Returns
         -------
@@ -139,24 +158,62 @@ class MaskRecord(Mapping[str, Any]):
             of `bbox`; 0 for an empty mask.
         """
         others = {key: getattr(self, key) for key in self.KEYS if key != "segmentation"}
-        x, y, width, height = self.bbox
-        box = [x, y, width + 1, height + 1] if self.area else [0, 0, 0, 0]
-        return {"segmentation": self._coco_segmentation(), **others, "bbox": box}
+        [instance] = self._instances()
+        drawn = coco.annotation(
+            instance, polygons=as_flag("polygons", polygons), tolerance=as_tolerance(tolerance)
+        )
+        return {**others, **{key: drawn[key] for key in ("segmentation", "area", "bbox")}}
 
-    def polygons(self) -> list[list[float]]:
-        """Return the outlines as COCO polygons: lists [x0, y0, x1, y1, ...] in pixels.
+    def polygons(self, tolerance: float = 0.0) -> list[list[NDArray[np.int32]]]:  # type: ignore[override]
+        """Return the parts of the mask: lists of rings (N, 2), the outer one first.
 
-        One for each part of the mask; filling them gives the mask. A hole is cut open: its outline
-        is part of that of the mask around it, joined by a vertical line there and back.
+        See `MaskRecords.polygons`, which gives those of each mask.
         """
-        return _core.rle_to_polygons(self.counts, self.size, True)
+        return super().polygons(tolerance)[0]
+
+
+class MaskRecords(ResultForms, list[MaskRecord]):
+    """The masks of an image: a list of `MaskRecord` with the methods of results.
+
+    Parameters
+    ----------
+    records : iterable of MaskRecord
+        The masks.
+    size : (int, int), optional
+        Height and width of the image. Default: those of the first mask.
+
+    Attributes
+    ----------
+    size : (int, int) or None
+        Height and width of the image; None if there is no mask that tells.
+    """
+
+    def __init__(
+        self, records: Iterable[MaskRecord] = (), size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(records)
+        self.size = self[0].size if size is None and self else size
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return MaskRecords(found, self.size) if isinstance(index, slice) else found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MaskRecords, (list(self), self.size)
+
+    def _instances(self) -> list[Instance]:
+        return [instance for record in self for instance in record._instances()]
+
+    def _hw(self) -> tuple[int, int] | None:
+        return self.size
 
 
 class MaskGenerator:
     """Find masks for everything in an image, from a grid of points.
 
     Arguments and defaults are those of upstream's ``SamAutomaticMaskGenerator`` and, for SAM 2,
-    ``SAM2AutomaticMaskGenerator``. A generator serves one call at a time; a second thread gets a
+    ``SAM2AutomaticMaskGenerator``. The packaged models predict lower scores than Meta's, and have
+    lower thresholds by default. A generator serves one call at a time; a second thread gets a
     `StateError`.
 
     Parameters
@@ -169,9 +226,10 @@ class MaskGenerator:
         Points per decoder call, >= 1; more take more memory.
     pred_iou_thresh : float, optional
         Keep masks with a predicted IoU above this; 0 keeps all. Default: 0.88 for SAM, 0.8 for
-        SAM 2.
-    stability_score_thresh : float
-        Keep masks with at least this stability, 0 to 1; 0 keeps all.
+        SAM 2, 0.7 for packaged models.
+    stability_score_thresh : float, optional
+        Keep masks with at least this stability, 0 to 1; 0 keeps all. Default: 0.95, 0.8 for
+        packaged models.
     stability_score_offset : float
         Shift of the logit threshold for the stability score.
     box_nms_thresh : float
@@ -222,7 +280,7 @@ class MaskGenerator:
         points_per_side: int | None = 32,
         points_per_batch: int = 64,
         pred_iou_thresh: float | None = None,
-        stability_score_thresh: float = 0.95,
+        stability_score_thresh: float | None = None,
         stability_score_offset: float = 1.0,
         box_nms_thresh: float = 0.7,
         crop_n_layers: int = 0,
@@ -261,8 +319,8 @@ class MaskGenerator:
             "crop_n_points_downscale_factor": crop_n_points_downscale_factor,
             "min_mask_region_area": min_mask_region_area,
         }
-        optional = ("points_per_side", "pred_iou_thresh")
-        options = _options.checked("generator", model.family, values, optional)
+        optional = ("points_per_side", "pred_iou_thresh", "stability_score_thresh")
+        options = _options.checked("generator", model.family, values, optional, model.core)
         if points_per_side is None:
             options["points_per_side"] = None
         grids = None if point_grids is None else _as_grids(point_grids, options["crop_n_layers"])
@@ -309,7 +367,7 @@ class MaskGenerator:
         embedding: ArrayLike | Sequence[ArrayLike] | str | os.PathLike[str] | None = None,
         orig_hw: tuple[int, int] | None = None,
         progress: bool | Progress = False,
-    ) -> list[MaskRecord]:
+    ) -> MaskRecords:
         """Find the masks of an image.
 
         Parameters
@@ -328,8 +386,9 @@ class MaskGenerator:
 
         Returns
         -------
-        list of MaskRecord
-            In the order of the last suppression step; empty if nothing was found.
+        MaskRecords
+            A list of `MaskRecord`, in the order of the last suppression step; empty if nothing was
+            found.
 
         Raises
         ------
@@ -345,7 +404,7 @@ class MaskGenerator:
             pixels = as_rgb(image)
             with self._exclusive, reporter(progress, "point", text="encoding") as report:
                 found = self._core.generate(pixels, report)
-            return [MaskRecord(fields, self._output_mode) for fields in found]
+            return self._as_records(found, (pixels.shape[0], pixels.shape[1]))
         if image is not None:
             raise InvalidArgumentError("generate: expected image or embedding, found both")
         if self._layers > 0:
@@ -357,7 +416,10 @@ class MaskGenerator:
         arrays, hw = encoded_image(embedding_file.IMAGE, identity, embedding, orig_hw)
         with self._exclusive, reporter(progress, "point", text="encoding") as report:
             found = self._core.generate_encoded(arrays, hw, report)
-        return [MaskRecord(fields, self._output_mode) for fields in found]
+        return self._as_records(found, hw)
+
+    def _as_records(self, found: list[dict[str, Any]], hw: tuple[int, int]) -> MaskRecords:
+        return MaskRecords((MaskRecord(fields, self._output_mode) for fields in found), hw)
 
 
 def prepared(

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
-from sam_rlx._internal.arrays.checks import as_flag
+from sam_rlx._internal.arrays.checks import as_flag, as_numbers
+from sam_rlx._internal.arrays.foreign import as_array
+from sam_rlx._internal.arrays.masks import as_region_area, clean_
 from sam_rlx._internal.arrays.prompts import Prompts, as_prompts
 from sam_rlx._internal.files import embeddings as _embedding_file
+from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import ImageEmbeddings
+from sam_rlx._internal.printable import shown
 from sam_rlx._internal.public import public_names
+from sam_rlx._internal.results import ResultForms, instances_of, of_mask
 from sam_rlx._internal.synonyms import also
-from sam_rlx.errors import StateError
+from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model, as_model
 
-__all__ = ["Best", "ImagePredictor", "MaskPrediction"]
+__all__ = ["Best", "ImagePredictor", "MaskPrediction", "Objects"]
 
 # What the encoder gives: the image embedding (1, C, h, w); SAM 2 and 3 add two finer maps.
 _Embeddings: TypeAlias = tuple[NDArray[np.float32], ...]
@@ -39,8 +45,11 @@ class Best(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MaskPrediction:
+class MaskPrediction(ResultForms):
     """Masks for one prompt set, or with an axis B in front for a batch of sets.
+
+    The methods that draw, write and convert (`plot`, `save`, `to_coco` and so on) take the best
+    mask of each prompt set as one object; `select` chooses others.
 
     Attributes
     ----------
@@ -73,6 +82,54 @@ class MaskPrediction:
             return Best(int(index), float(value))
         return Best(index, value)
 
+    def select(self, index: int | ArrayLike) -> MaskPrediction:
+        """Return the prediction with one mask of each prompt set.
+
+        Parameters
+        ----------
+        index : int, or array (B,) of int
+            Number of the mask in its set, from 0; an array has one for each set of a batch.
+
+        Returns
+        -------
+        MaskPrediction
+            K is 1. Arrays are copies.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such mask, or not one number for each set.
+        """
+        count = self.iou_predictions.shape[-1]
+        chosen = as_array("index", index)
+        sets = self.iou_predictions.shape[:-1]
+        if chosen.dtype.kind not in "iu" or chosen.shape not in ((), sets):
+            raise InvalidArgumentError(
+                f"index: expected an int, or one for each of {sets}, found shape {chosen.shape} "
+                f"of {chosen.dtype}"
+            )
+        if ((chosen < 0) | (chosen >= count)).any():
+            raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {shown(index)}")
+        where = np.broadcast_to(chosen, sets)[..., None]
+        taken = (
+            np.take_along_axis(each, where.reshape(where.shape + (1,) * extra), len(sets))
+            for each, extra in (
+                (self.masks, 2),
+                (self.iou_predictions, 0),
+                (self.low_res_masks, 2),
+            )
+        )
+        return MaskPrediction(*taken)
+
+    def _instances(self) -> list[Instance]:
+        chosen = self.select(self.iou_predictions.argmax(axis=-1))
+        masks = chosen.masks.reshape(-1, *chosen.masks.shape[-2:])
+        scores = chosen.iou_predictions.ravel().tolist()
+        return [of_mask(mask, score=score) for mask, score in zip(masks, scores, strict=True)]
+
+    def _hw(self) -> tuple[int, int]:
+        return self.masks.shape[-2], self.masks.shape[-1]
+
     def __repr__(self) -> str:
         sets = self.iou_predictions.shape[:-1]
         values = self.iou_predictions.ravel()[:6]
@@ -96,6 +153,74 @@ class MaskPrediction:
             masks = [chosen[k] for chosen, k in zip(masks, best.index, strict=True)]
             values = best.iou_prediction
         return panels(masks, [f"{k}: {value:.2f}" for k, value in zip(index, values, strict=True)])
+
+
+class Objects(ResultForms):
+    """Masks from anywhere with the methods of results, such as `plot`, `save` and `to_coco`.
+
+    Parameters
+    ----------
+    masks : bool array (H, W), (K, H, W) or (N, K, H, W), result, or an iterable of these
+        One an object. Kept as run lengths.
+    names : str or sequence of str, optional
+        What the objects are.
+    scores : sequence of float, optional
+        One an object.
+    size : (int, int), optional
+        Height and width of the image; where there may be no mask that tells.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Masks have different shapes, or there are not as many names or scores.
+
+    Examples
+    --------
+    >>> import numpy as np, sam_rlx
+    >>> mask = np.zeros((40, 60), bool)
+    >>> mask[10:20, 30:50] = True
+    >>> sam_rlx.Objects([mask], names="cup", scores=[0.9]).to_yolo(box=True).split()
+    ['0', '0.666667', '0.375', '0.333333', '0.25']
+    """
+
+    def __init__(
+        self,
+        masks: Any,
+        *,
+        names: str | Sequence[str] | None = None,
+        scores: ArrayLike | None = None,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        found = instances_of("masks", masks, size)
+        self.size = size or (tuple(found[0].size) if found else None)
+        for index, one in enumerate(found):
+            if tuple(one.size) != self.size:
+                raise InvalidArgumentError(
+                    f"masks[{index}]: expected shape {self.size}, found {tuple(one.size)}"
+                )
+        if scores is not None:
+            values = as_numbers("scores", scores)
+            if values.shape != (len(found),):
+                raise InvalidArgumentError(
+                    f"scores: expected shape ({len(found)},), found {values.shape}"
+                )
+            found = [
+                replace(one, score=score) for one, score in zip(found, values.tolist(), strict=True)
+            ]
+        self._found = found
+        self._found = self._named(names)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"<Objects, {len(self._found)} masks of {self.size}>"
+
+    def _instances(self) -> list[Instance]:
+        return self._found
+
+    def _hw(self) -> tuple[int, int] | None:
+        return self.size
 
 
 class ImagePredictor(ImageEmbeddings):
@@ -181,6 +306,7 @@ class ImagePredictor(ImageEmbeddings):
         mask_input: ArrayLike | None = None,
         multimask_output: bool = True,
         return_logits: bool = False,
+        min_mask_region_area: int = 0,
     ) -> MaskPrediction:
         """Predict masks for prompts on the current image.
 
@@ -204,6 +330,9 @@ class ImagePredictor(ImageEmbeddings):
             True: three candidate masks for an ambiguous prompt. False: one mask.
         return_logits : bool
             True: `masks` holds float32 logits instead of bool.
+        min_mask_region_area : int
+            With a value > 0, holes and islands of a mask smaller than this many pixels are removed,
+            as `MaskGenerator` does; `low_res_masks` stay. Not with `return_logits`.
 
         Returns
         -------
@@ -220,10 +349,13 @@ class ImagePredictor(ImageEmbeddings):
         prompts = as_prompts(point_coords, point_labels, box, mask_input, self._weights.mask_side)
         multimask = as_flag("multimask_output", multimask_output)
         logits = as_flag("return_logits", return_logits)
+        area = as_region_area(min_mask_region_area, logits)
         with self._exclusive:
             if self._core.orig_hw is None:
                 raise StateError("predict: expected an image from set_image, found none")
-            return self._predict(prompts, multimask, logits)
+            result = self._predict(prompts, multimask, logits)
+        clean_(result.masks, area)
+        return result
 
     def _predict(self, prompts: Prompts, multimask: bool, return_logits: bool) -> MaskPrediction:
         found = self._core.predict(

@@ -23,15 +23,17 @@ from sam_rlx._internal.arrays.checks import (
     as_text,
 )
 from sam_rlx._internal.arrays.images import as_rgb
-from sam_rlx._internal.arrays.masks import as_bools
+from sam_rlx._internal.arrays.masks import as_bools, as_region_area, clean_
 from sam_rlx._internal.arrays.prompts import as_marks, as_prompts, clipped
 from sam_rlx._internal.files import saved_tensors
 from sam_rlx._internal.files import sessions as files
 from sam_rlx._internal.files.sessions import as_label
+from sam_rlx._internal.formats.instances import OBJECT, Instance
 from sam_rlx._internal.media.frames import FrameKind, SessionFrames, open_frames
 from sam_rlx._internal.printable import shown, with_model
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
+from sam_rlx._internal.results import ResultForms, of_mask
 from sam_rlx._internal.synonyms import also
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 from sam_rlx.model import Model, as_model
@@ -43,7 +45,7 @@ _WANTS = {False: _core.Wants(), True: _core.Wants(logits=True)}
 
 
 @dataclass(frozen=True, eq=False)
-class VideoFrame:
+class VideoFrame(ResultForms):
     """Masks of one frame.
 
     Attributes
@@ -68,6 +70,21 @@ class VideoFrame:
     scores: dict[Hashable, float]
     logits: dict[Hashable, NDArray[np.float32]] | None = None
     texts: dict[Hashable, str] = field(default_factory=dict)
+
+    def _instances(self) -> list[Instance]:
+        return [
+            of_mask(
+                mask,
+                name=self.texts.get(obj_id, OBJECT),
+                score=self.scores[obj_id],
+                track=obj_id,
+                frame=self.frame_index,
+            )
+            for obj_id, mask in self.masks.items()
+        ]
+
+    def _hw(self) -> tuple[int, int] | None:
+        return next((mask.shape for mask in self.masks.values()), None)  # type: ignore[return-value]
 
     def __repr__(self) -> str:
         names = ", ".join(
@@ -135,6 +152,10 @@ class VideoPredictor:
         Pillow's bicubic filter. Folders: the same, for SAM 3 Pillow's bilinear filter. Video files:
         FFmpeg's bilinear filter, for SAM 3 OpenCV's bicubic one. "float", "integer": as for
         `ImagePredictor`.
+    min_mask_region_area : int
+        With a value > 0, holes and islands of the masks that are given out smaller than this many
+        pixels are removed, as `MaskGenerator` does. Logits, and what is remembered for tracking,
+        stay.
     text_options : mapping, optional
         For texts: arguments of upstream's video model by their names, instead of the released
         values, such as ``score_threshold_detection`` (0.5), ``new_det_thresh`` (0.7),
@@ -168,6 +189,7 @@ class VideoPredictor:
         history: int | None = 64,
         memory_selection: bool | None = None,
         resize: Literal["video", "float", "integer"] = "video",
+        min_mask_region_area: int = 0,
         text_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = as_model(model)
@@ -179,6 +201,7 @@ class VideoPredictor:
             "keep_corrections": as_flag("keep_corrections", keep_corrections),
             "history": -1 if history is None else as_integer("history", history, 0),
             "memory_selection": options["use_memory_selection"],
+            "min_mask_region_area": as_region_area(min_mask_region_area),
         }
         self._resize = as_text("resize", resize)
         source = None if frames is None else SessionFrames(open_frames(frames))
@@ -494,7 +517,7 @@ class VideoPredictor:
                 done += 1
                 if report is not None:
                     report(done, total)
-                yield _to_frame(found, return_logits)
+                yield self._to_frame(found, return_logits)
 
     def push(self, image: Any, *, return_logits: bool = False) -> VideoFrame:
         """Give the next frame of a stream, track all objects on it, and look for texts there.
@@ -526,7 +549,7 @@ class VideoPredictor:
         if self._frames is not None:
             raise StateError("push: expected a session without frames, found a video")
         pixels, logits = as_rgb(image), as_flag("return_logits", return_logits)
-        return _to_frame(self._core.push(pixels, _WANTS[logits]), logits)
+        return self._to_frame(self._core.push(pixels, _WANTS[logits]), logits)
 
     def frame(self, frame_index: int, *, return_logits: bool = False) -> VideoFrame:
         """Return the latest masks on a frame, those of new prompts included.
@@ -543,7 +566,24 @@ class VideoPredictor:
         """
         index = as_integer("frame_index", frame_index, 0)
         logits = as_flag("return_logits", return_logits)
-        return _to_frame(self._core.result(index, "latest", _WANTS[logits]), logits)
+        return self._to_frame(self._core.result(index, "latest", _WANTS[logits]), logits)
+
+    def _to_frame(self, found: _core.FrameResult, return_logits: bool) -> VideoFrame:
+        """Return what the core knows of a frame, by object."""
+        obj_ids = found.obj_ids
+        frame = VideoFrame(
+            frame_index=found.frame_index,
+            masks=dict(zip(obj_ids, found.masks, strict=True)),
+            scores=dict(zip(obj_ids, found.scores, strict=True)),
+            logits=dict(zip(obj_ids, found.logits, strict=True)) if return_logits else None,
+        )
+        for text in found.texts:
+            frame.masks.update(zip(text.obj_ids, text.masks, strict=True))
+            frame.scores.update(zip(text.obj_ids, text.scores, strict=True))
+            frame.texts.update(dict.fromkeys(text.obj_ids, text.text))
+        for mask in frame.masks.values():
+            clean_(mask, self._options["min_mask_region_area"])
+        return frame
 
     # ---------------------------------------------------------------- files
 
@@ -660,22 +700,6 @@ def _core_options(options: dict[str, Any], resize: str, kind: FrameKind | None) 
         "frames": kind or "images",
         "streaming": kind is None,
     }
-
-
-def _to_frame(found: _core.FrameResult, return_logits: bool) -> VideoFrame:
-    """Return what the core knows of a frame, by object."""
-    obj_ids = found.obj_ids
-    frame = VideoFrame(
-        frame_index=found.frame_index,
-        masks=dict(zip(obj_ids, found.masks, strict=True)),
-        scores=dict(zip(obj_ids, found.scores, strict=True)),
-        logits=dict(zip(obj_ids, found.logits, strict=True)) if return_logits else None,
-    )
-    for text in found.texts:
-        frame.masks.update(zip(text.obj_ids, text.masks, strict=True))
-        frame.scores.update(zip(text.obj_ids, text.scores, strict=True))
-        frame.texts.update(dict.fromkeys(text.obj_ids, text.text))
-    return frame
 
 
 __dir__ = public_names(__name__)

@@ -11,16 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sam_rlx import _core
-from sam_rlx._internal.arrays.axes import in_order
 from sam_rlx._internal.arrays.checks import MAX_NUMBERS, as_integer, as_items, as_number
 from sam_rlx._internal.arrays.coordinates import as_coordinates
-from sam_rlx._internal.arrays.foreign import as_array, is_array
+from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
-from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.drawing import overlay as drawing
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.public import public_names
+from sam_rlx._internal.results import instances_of
 from sam_rlx._internal.synonyms import also
 from sam_rlx.concept import ConceptPrediction
 from sam_rlx.errors import InvalidArgumentError
@@ -44,7 +42,7 @@ def color(identity: int) -> tuple[int, int, int]:
 @also(box="boxes")
 def overlay(
     image: Any,
-    masks: ArrayLike | Iterable[ArrayLike],
+    masks: Any,
     *,
     identities: Iterable[int] | None = None,
     point_coords: ArrayLike | None = None,
@@ -60,8 +58,9 @@ def overlay(
     ----------
     image : ndarray or PIL image
         As for `ImagePredictor.set_image`.
-    masks : bool array (H, W) or (K, H, W), or an iterable of (H, W)
-        Drawn in order: later ones lie on top. May be empty.
+    masks : result, bool array (H, W), (K, H, W) or (N, K, H, W), or an iterable of these
+        Drawn in order: later ones lie on top. May be empty. Of a `MaskPrediction` the best mask of
+        each prompt set; of an array all.
     identities : iterable of int, optional
         Number of each mask's object, which chooses its colour. Default: 0, 1, 2, ...
     point_coords, point_labels : array (N, 2), array (N,), optional
@@ -90,7 +89,7 @@ def overlay(
     """
     pixels = as_rgb(image)
     height, width = pixels.shape[:2]
-    layers = _as_runs(masks, (height, width))
+    layers = [one.counts for one in instances_of("masks", masks, (height, width))]
     opacity = as_number("opacity", opacity, 0.0, 1.0)
     numbers = list(range(len(layers))) if identities is None else as_items("identities", identities)
     if len(numbers) != len(layers):
@@ -249,21 +248,6 @@ def _as_labels(
             f"{shown(values or labels)}"
         )
     return values
-
-
-def _as_runs(masks: Any, hw: tuple[int, int]) -> list[NDArray[np.uint32]]:
-    """Return the run lengths of masks, of which an iterable may make one at a time."""
-
-    def runs(index: int, mask: Any) -> NDArray[np.uint32]:
-        pixels = as_bools(f"masks[{index}]", mask)
-        if pixels.shape != hw:
-            raise InvalidArgumentError(f"masks[{index}]: expected shape {hw}, found {pixels.shape}")
-        return _core.rle_encode(pixels)
-
-    if is_array(masks):
-        masks = as_array("masks", in_order("masks", masks, others=1))
-        masks = [masks] if masks.ndim == 2 else masks
-    return as_items("masks", masks, convert=runs)
 
 
 __dir__ = public_names(__name__)

@@ -28,6 +28,7 @@ from sam_rlx.apps.annotator.session import Session
 from sam_rlx.apps.annotator.sources import encoded, shrunk
 from sam_rlx.apps.annotator.tracks import Track, unique_names
 from sam_rlx.apps.annotator.video_session import VideoSession
+from sam_rlx.image import Objects
 from sam_rlx.model import Model
 
 try:
@@ -270,6 +271,16 @@ class SegmentWidget(_Widget):
         """Return a COCO document with the objects of all images, which ``json`` can write."""
         session = self._session
         return coco_document([session.annotated(at) for at in session.annotated_indices()])
+
+    def result(self) -> Objects:
+        """Return the objects of the current image with the methods of results, as `to_yolo`."""
+        image = self._session.annotated(self.index)
+        return Objects(
+            [one.mask for one in image.objects],
+            names=[one.text or one.name for one in image.objects],
+            scores=[one.score for one in image.objects],
+            size=image.hw,
+        )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return arrays of the current image.

@@ -22,9 +22,10 @@ VIDEO_NAMES = {
     "keep_corrections": "add_all_frames_to_correct_as_cond",
     "memory_selection": "use_memory_selection",
 }
-# None in a signature: the default differs by family.
+# None in a signature: the default differs by family or model.
 BY_FAMILY = {
     "pred_iou_thresh": {"sam": 0.88, "sam2": 0.8, "sam3": 0.8},
+    "stability_score_thresh": {"sam": 0.95, "sam2": 0.95, "sam3": 0.95},
     "fill_hole_area": {"sam": 0, "sam2": 8, "sam3": 0},
     "use_memory_selection": {"sam": False, "sam2": False, "sam3": True},
 }

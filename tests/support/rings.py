@@ -44,6 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "weights": {"files", "arrays", "progress", "nearest", *_WORDS},
     "options": {"arrays", "weights", *_WORDS},
     "image_embeddings": {"options", "files", "arrays", *_WORDS},
+    "results": {"drawing", "media", "formats", "files", "arrays", *_WORDS},
     "text_prompts": {"arrays", *_WORDS},
 }
 

@@ -10,7 +10,8 @@ from sam_rlx._internal.weights.sources import PACKAGED
 
 Kind = Literal["image", "concept", "generator", "video", "text"]
 
-# The packaged models predict lower scores than Meta's.
+# What a packaged model needs in place of its family's defaults: they predict lower scores than
+# Meta's.
 _OF_PACKAGED: dict[Kind, dict[str, Any]] = {
     "generator": {"pred_iou_thresh": 0.7, "stability_score_thresh": 0.8}
 }
@@ -30,7 +31,7 @@ def outside(option: Mapping[str, Any], value: float) -> str | None:
 
 
 def defaults(kind: Kind, model: _core.Model) -> dict[str, Any]:
-    """Return the defaults of the command line for a model: its family's, or a packaged model's."""
+    """Return the defaults for a model, wherever it is asked: its own, or else its family's."""
     own = _OF_PACKAGED.get(kind, {}) if model.variant in PACKAGED else {}
     options = describe(kind, model.family)
     return {name: own.get(name, option["default"]) for name, option in options.items()}
@@ -53,9 +54,15 @@ def default_text(kind: Kind, name: str) -> str:
 
 
 def checked(
-    kind: Kind, family: str, values: Mapping[str, Any], optional: Collection[str] = ()
+    kind: Kind,
+    family: str,
+    values: Mapping[str, Any],
+    optional: Collection[str] = (),
+    model: _core.Model | None = None,
 ) -> dict[str, Any]:
     """Return the values with the types of the defaults, which stand in for None of an `optional`.
+
+    Defaults are those of the model, without one those of the family.
 
     Raises
     ------
@@ -63,8 +70,9 @@ def checked(
         A value has the wrong type or is out of the option's range.
     """
     options = describe(kind, family)
+    own = {} if model is None else defaults(kind, model)
     return {
-        name: options[name]["default"]
+        name: own.get(name, options[name]["default"])
         if value is None and name in optional
         else _as_option(name, options[name], value)
         for name, value in values.items()

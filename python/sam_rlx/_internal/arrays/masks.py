@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx import _core
 from sam_rlx._core import MAX_IMAGE_PIXELS
 from sam_rlx._internal.arrays.axes import in_order
+from sam_rlx._internal.arrays.checks import as_integer
 from sam_rlx._internal.arrays.foreign import as_array, described
 from sam_rlx.errors import InvalidArgumentError
 
@@ -39,6 +41,32 @@ def as_bools(name: str, mask: Any) -> NDArray[np.bool_]:
             f"{name}: expected bool, 0 and 1, or 0 and 255, found {_values(name, array)}"
         )
     return found
+
+
+def as_region_area(area: Any, return_logits: bool = False) -> int:
+    """Return the argument `min_mask_region_area`, which is of masks and not of logits."""
+    value = as_integer("min_mask_region_area", area, 0)
+    if value and return_logits:
+        raise InvalidArgumentError(
+            "min_mask_region_area: expected 0 with return_logits=True, which gives no masks, found "
+            f"{value}"
+        )
+    return value
+
+
+def clean_(masks: NDArray[np.bool_], area: int) -> None:
+    """Fill holes and remove islands of less than `area` pixels in masks (..., H, W), in place.
+
+    As everything mode does, of which upstream says how: holes first; when all islands are smaller,
+    the largest stays.
+    """
+    if not area:
+        return
+    for mask in masks.reshape(-1, *masks.shape[-2:]):  # a view
+        for mode in ("holes", "islands"):
+            cleaned = _core.remove_small_regions(mask, area, mode)
+            if cleaned.is_changed:
+                mask[:] = cleaned.mask
 
 
 def _values(name: str, array: NDArray[Any]) -> str:

@@ -15,10 +15,18 @@ from sam_rlx._internal.files.targets import check_target
 from sam_rlx.errors import InvalidArgumentError
 
 
-def write_document(path: str | os.PathLike[str], document: Any) -> None:
+def write_text(path: str | os.PathLike[str], text: str, kind: str) -> None:
+    """Write UTF-8 text; `kind` is a key of `suffixes.WRITTEN`."""
+    target = as_path(path)
+    check_target(target, (kind,))
+    with atomic_write(target) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def write_document(path: str | os.PathLike[str], document: Any, kind: str = "JSON") -> None:
     """Write UTF-8 JSON; parameters and errors are those of `io.write_json`."""
     target = as_path(path)
-    check_target(target, ("JSON",))
+    check_target(target, (kind,))
     try:
         text = json.dumps(document, indent=1)
     except (TypeError, ValueError, RecursionError) as error:

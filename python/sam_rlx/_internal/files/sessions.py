@@ -14,10 +14,11 @@ from sam_rlx._internal.files import object_names, saved_tensors
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
-_FORMAT = "sam_rlx.video_session.2"
+_FORMAT = "sam_rlx.video_session.3"
 _MAX_NUMBER = 1 << 31
 _RESIZES = ("video", "float", "integer")
-_SMALLEST = {"fill_hole_area": 0, "history": -1}  # of options that are numbers
+# Of options that are numbers.
+_SMALLEST = {"fill_hole_area": 0, "min_mask_region_area": 0, "history": -1}
 _FLAGS = ("non_overlap_masks", "keep_corrections", "memory_selection")
 
 

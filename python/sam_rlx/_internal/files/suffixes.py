@@ -30,6 +30,10 @@ WRITTEN = {
     "Parquet": (".parquet",),
     "XML": (".xml",),
     "HTML": (".html", ".htm"),
+    "CSV": (".csv",),
+    "GeoJSON": (".geojson", ".json"),
+    "text": (".txt",),
+    "YAML": (".yaml", ".yml"),
 }
 # Suffixes that say what a file is. Others, such as ".tmp" or the ".5" of "v1.5", say nothing.
 _TELLING = frozenset(
@@ -37,7 +41,7 @@ _TELLING = frozenset(
         *IMAGES,
         *CLIPS,
         *(suffix for suffixes in WRITTEN.values() for suffix in suffixes),
-        *(".npy", ".csv", ".tsv", ".jsonl", ".ndjson", ".txt", ".md", ".yaml", ".yml", ".toml"),
+        *(".npy", ".tsv", ".jsonl", ".ndjson", ".md", ".toml"),
         *(".pt", ".pth", ".bin", ".ckpt", ".onnx", ".ggml", ".pkl", ".h5", ".hdf5", ".tar"),
         *(".gz", ".xz", ".bz2", ".zst", ".7z", ".rar", ".pdf", ".svg", ".eps", ".ps", ".psd"),
         *(".ico", ".tga", ".exr", ".hdr", ".dcm", ".nii", ".mp3", ".wav", ".py", ".ipynb", ".js"),

@@ -3,8 +3,97 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import _core
+from sam_rlx._internal.formats.instances import OBJECT, Instance, plain_name
+from sam_rlx._internal.formats.outlines import flat_polygons
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError
+
+
+def annotation(
+    instance: Instance, *, polygons: bool = False, tolerance: float = 0.0
+) -> dict[str, Any]:
+    """Return ``segmentation``, ``area`` in pixels, ``bbox`` [x, y, w, h], and what else is known.
+
+    Parameters
+    ----------
+    instance : Instance
+        The object.
+    polygons : bool
+        True: ``segmentation`` is a list of outlines; False: compressed run lengths.
+    tolerance : float
+        Of the outlines, as for `polygons` of results.
+    """
+    found: dict[str, Any] = {
+        "segmentation": flat_polygons(instance, tolerance)
+        if polygons
+        else run_lengths(instance.counts, instance.size),
+        "area": instance.area,
+        "bbox": list(instance.box),
+    }
+    if instance.score is not None:
+        found["score"] = instance.score
+    if instance.track is not None:
+        found["track_id"] = plain_name(instance.track)
+    return {**found, **instance.fields}
+
+
+def run_lengths(counts: NDArray[np.uint32], size: tuple[int, int]) -> dict[str, Any]:
+    """Return COCO's compressed run lengths, ready for ``json``."""
+    return {"size": list(size), "counts": _core.rle_to_string(counts).decode("ascii")}
+
+
+def of_instances(
+    image: Mapping[str, Any],
+    instances: Sequence[Instance],
+    *,
+    ids: Sequence[Any] | None = None,
+    categories: Sequence[Any] | None = None,
+    polygons: bool = False,
+    tolerance: float = 0.0,
+) -> dict[str, Any]:
+    """Return the document of one image's objects, without those whose mask is empty.
+
+    Parameters
+    ----------
+    image : mapping
+        As for `document`.
+    instances : sequence of Instance
+        The objects.
+    ids : sequence, optional
+        Of the annotations, one an instance. Default: 1, 2, ...
+    categories : sequence of str or mappings, optional
+        Default: the names of the instances in their order.
+    polygons, tolerance
+        As for `annotation`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An object's name is not among the categories, or ids are of another number or not unique.
+    """
+    if categories is None:
+        categories = list(dict.fromkeys(instance.name for instance in instances)) or [OBJECT]
+    if ids is not None and len(ids) != len(instances):
+        raise InvalidArgumentError(f"ids: expected {len(instances)}, found {len(ids)}")
+    named = categories_of(categories)
+    numbers = {each["name"]: each["id"] for each in named}
+    entries = []
+    for index, instance in enumerate(instances):
+        if not instance.area:
+            continue
+        if instance.name not in numbers:
+            raise InvalidArgumentError(
+                f"categories: expected {shown(instance.name)} among them, found "
+                f"{shown(list(numbers))}"
+            )
+        entry = annotation(instance, polygons=polygons, tolerance=tolerance)
+        given = {} if ids is None else {"id": ids[index]}
+        entries.append({**given, "category_id": numbers[instance.name], **entry})
+    return document(image, entries, named)
 
 
 def document(
@@ -15,7 +104,7 @@ def document(
     """Return the document of one image; parameters and errors are those of `io.coco_document`."""
     described = {"id": 1, **_mapping("image", image)}
     number = described["id"]
-    named = _categories(categories)
+    named = categories_of(categories)
     numbers = {each["id"] for each in named}
     first = named[0]["id"] if named else 1
     entries = [_mapping("annotations", entry) for entry in annotations]
@@ -37,6 +126,31 @@ def document(
         result.append({"id": entry["id"] if "id" in entry else next(free), **given})
     _refuse_twice("annotations", result)
     return {"images": [described], "annotations": result, "categories": named}
+
+
+def checked(index: int, document: Any) -> Mapping[str, Any]:
+    """Return a document that `joined` can read; `InvalidArgumentError` for anything else."""
+    where = f"documents[{index}]"
+    found = _mapping(where, document)
+    lists = {key: found.get(key) for key in ("images", "annotations", "categories")}
+    for key, entries in lists.items():
+        if not isinstance(entries, Sequence) or isinstance(entries, str):
+            raise InvalidArgumentError(f"{where}: expected a list of {key}, found {shown(entries)}")
+        for entry in entries:
+            if "id" not in _mapping(f"{where}.{key}", entry):
+                raise InvalidArgumentError(f"{where}.{key}: expected an id, found none")
+    known = {
+        "image_id": {image["id"] for image in lists["images"]},
+        "category_id": {category["id"] for category in categories_of(lists["categories"])},
+    }
+    for entry in lists["annotations"]:
+        for key, ids in known.items():
+            if entry.get(key) not in ids:
+                raise InvalidArgumentError(
+                    f"{where}.annotations: expected {key} of one that is there, found "
+                    f"{shown(entry.get(key))}"
+                )
+    return found
 
 
 def joined(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -68,11 +182,11 @@ def joined(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "images": images,
         "annotations": annotations,
-        "categories": names or _categories(["object"]),
+        "categories": names or categories_of([OBJECT]),
     }
 
 
-def _categories(given: Sequence[Any]) -> list[dict[str, Any]]:
+def categories_of(given: Sequence[Any]) -> list[dict[str, Any]]:
     """Return categories as COCO has them; names are numbered where no other one has the number."""
     taken = {each["id"] for each in given if isinstance(each, Mapping) and "id" in each}
     free = _free(taken)

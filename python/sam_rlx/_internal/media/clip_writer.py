@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +16,7 @@ from sam_rlx._internal.arrays.checks import as_number, as_path
 from sam_rlx._internal.files.atomic import NewFile
 from sam_rlx._internal.files.marks import NAME
 from sam_rlx._internal.files.targets import check_target
+from sam_rlx._internal.media.clip_sound import ClipSound
 from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError, MediaWarning, UnsupportedError
 
@@ -42,6 +44,8 @@ class ClipWriter:
         Files that are read, which it must not replace.
     pixel_aspect : Fraction
         Width of a pixel, as players show it, divided by its height.
+    sound : path, optional
+        A clip whose sound is copied, as far as there are frames.
 
     Raises
     ------
@@ -58,6 +62,7 @@ class ClipWriter:
         rate: float,
         inputs: Iterable[str | os.PathLike[str]] = (),
         pixel_aspect: Fraction = Fraction(1),
+        sound: Path | None = None,
     ) -> None:
         self._path = as_path(path)
         if self._path.suffix.lower() != ".mp4":
@@ -70,6 +75,7 @@ class ClipWriter:
         self._rate = given.limit_denominator(1001 if given > 1 else 1_000_000)
         self._ticks = _TICKS if self._rate >= _SLOW else _FEW_TICKS
         self._aspect = pixel_aspect
+        self._sound = None if sound is None else ClipSound(sound)
         self._first: Fraction | None = None  # the time of the first frame
         self._held: Any = None  # the last frame, until the next one tells how long it is shown
         self._shown = round(self._ticks / self._rate)  # ticks of the frame before it
@@ -99,12 +105,21 @@ class ClipWriter:
                 self._start(*even.shape[:2])
             if self._held is not None:
                 self._shown = frame.pts - self._held.pts
-                self._container.mux(self._stream.encode(self._held))
+                self._mux(self._held)
         self._held = frame
         self._frames += 1
 
+    def _mux(self, frame: Any) -> None:
+        """Write a frame, and the sound before it."""
+        if self._sound is not None:
+            self._sound.write_until(self._container, Fraction(frame.pts, self._ticks))
+        self._container.mux(self._stream.encode(frame))
+
     def _end(self) -> None:
         """Write the last frame, which is shown as long as the one before it."""
+        if self._sound is not None:
+            end = Fraction(self._held.pts + self._shown, self._ticks)
+            self._sound.write_until(self._container, end)
         packets = [*self._stream.encode(self._held), *self._stream.encode(None)]
         packets[-1].duration = self._shown
         self._container.mux(packets)
@@ -143,6 +158,8 @@ class ClipWriter:
         self._stream.codec_context.time_base = Fraction(1, self._ticks)
         if self._aspect != 1:
             self._stream.codec_context.sample_aspect_ratio = self._aspect
+        if self._sound is not None:
+            self._sound.begin(self._container)
         if codec == "libx264":
             # Frames in the order in which they are shown: else the file's length is not theirs.
             self._stream.options = {"crf": "18", "preset": "veryfast", "bf": "0"}
@@ -162,6 +179,8 @@ class ClipWriter:
         finally:
             self._new.discard()
             self._close_quietly()
+            if self._sound is not None:
+                self._sound.close()
 
     def _close_quietly(self) -> None:
         """Close what an error has left open; closing writes to a file that is gone."""

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core, io
-from sam_rlx._internal import options as _options
 from sam_rlx.apps.batch.items import Item, Prompt
 from sam_rlx.apps.batch.job import Job
 from sam_rlx.apps.batch.parquet import read_bytes
@@ -93,8 +92,7 @@ class _Everything:
     """Masks for all objects."""
 
     def __init__(self, job: Job, model: Model) -> None:
-        options = {**_options.defaults("generator", model.core), **job.options}
-        self._generator = MaskGenerator(model, **options, num_threads=job.threads)
+        self._generator = MaskGenerator(model, **job.options, num_threads=job.threads)
 
     def find(self, item: Item, image: NDArray[np.uint8]) -> Masks:
         records = self._generator.generate(image)

@@ -123,6 +123,15 @@ def opened(out: Path, described: Mapping[str, Any]) -> Iterator[str | None]:
         yield before
 
 
+def task_of(out: Path) -> str:
+    """Return the task of the batch in a folder; `StateError` if its manifest is damaged."""
+    path = out / _MANIFEST
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["task"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise StateError(f"{path}: expected the manifest of a batch, found {error}") from error
+
+
 def is_begun(out: Path) -> bool:
     """Tell whether a folder has a batch."""
     return (out / _MANIFEST).exists()

@@ -1,6 +1,7 @@
 """``sam-rlx batch``: many images and clips, into Parquet files."""
 
 import argparse
+import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 from sam_rlx import io
 from sam_rlx._internal.files.marks import JSON_MARK
-from sam_rlx.apps.cli import clicks, common, concepts, generator_options
+from sam_rlx.apps.cli import clicks, common, concepts, generator_options, outputs
 from sam_rlx.apps.cli.common import Unfulfilled, UsageError
 from sam_rlx.errors import InvalidArgumentError
 
@@ -19,6 +20,7 @@ _EXAMPLES = """examples:
   sam-rlx batch table.parquet --text "yellow taxi" --model sam3.pt --engine ray --output results/
 """
 _SHOWN = 20  # failures
+_MARK = JSON_MARK["info"]
 
 
 def add_parser(commands: Any) -> None:
@@ -98,6 +100,14 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         "--retry-failed", action="store_true", help="do images again that failed in earlier runs"
     )
     parser.add_argument("--json", metavar="FILE", help="write a summary; - prints it on stdout")
+    parser.add_argument(
+        "--coco",
+        type=Path,
+        metavar="FILE",
+        help="write all masks as COCO JSON; a COCO document that is the only input keeps its "
+        "numbers, names and categories",
+    )
+    outputs.add_polygons_argument(parser)
     common.add_overwrite_argument(parser)
 
 
@@ -107,6 +117,7 @@ def run(args: argparse.Namespace) -> None:
 
     if args.json not in (None, "-"):
         common.refuse_foreign("--json", Path(args.json), overwrite=args.overwrite)
+    common.refuse_foreign("--coco", args.coco, overwrite=args.overwrite)
     points = [point[:2] for point in args.point] or None
     try:
         result = batch.run(
@@ -135,7 +146,21 @@ def run(args: argparse.Namespace) -> None:
         )
     except InvalidArgumentError as error:  # of arguments; those of images are in the result
         raise UsageError(str(error)) from error
+    if args.coco is not None:
+        document = batch.to_coco(
+            args.output, _only_document(args), images=args.folder, polygons=args.json_polygons
+        )
+        io.write_json(args.coco, {**document, "info": {**document.get("info", {}), **_MARK}})
     _tell(args, result)
+
+
+def _only_document(args: argparse.Namespace) -> Path | None:
+    """Return the COCO document that is the only input, None if there is another one."""
+    given = [*args.images, *args.prompts]
+    if len(given) != 1 or args.list or Path(given[0]).suffix.lower() != ".json":
+        return None
+    document = json.loads(Path(given[0]).read_text(encoding="utf-8-sig"))
+    return Path(given[0]) if isinstance(document, dict) else None
 
 
 def _tell(args: argparse.Namespace, result: Any) -> None:

@@ -4,14 +4,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io
 from sam_rlx._internal import options
 from sam_rlx._internal.arrays.checks import MAX_THREADS, as_text
 from sam_rlx._internal.files.marks import is_own_file, is_own_image
@@ -277,16 +276,6 @@ def describe(model: Model) -> str:
         f"model {model.family} {model.variant}: {model.num_parameters:,} parameters, "
         f"{model.precision}, {model.isa}"
     )
-
-
-def annotations(
-    masks: Sequence[NDArray[np.bool_]], scores: Sequence[float]
-) -> list[dict[str, Any]]:
-    """Return COCO annotations of masks with their predicted IoU."""
-    return [
-        io.coco_annotation(mask, predicted_iou=float(score))
-        for mask, score in zip(masks, scores, strict=True)
-    ]
 
 
 def counted(number: int, noun: str) -> str:

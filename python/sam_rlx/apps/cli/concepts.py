@@ -2,14 +2,16 @@
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import io, viz
+from sam_rlx import viz
 from sam_rlx._internal import options
 from sam_rlx._internal.progress import terminal_clock
+from sam_rlx._internal.results import instances_of
 from sam_rlx._internal.weights.sources import PACKAGED
 from sam_rlx.apps.cli import clicks
 from sam_rlx.apps.cli.common import UsageError, utf8
@@ -141,17 +143,14 @@ class ConceptFinder:
         for index, (name, score) in enumerate(zip(found.names, found.scores, strict=True)):
             share = 100.0 * found.masks[index].mean()
             say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the image")
-        annotations = [
-            io.coco_annotation(
-                mask, category_id=int(label) + 1, text=texts[label], score=float(score)
-            )
-            for mask, label, score in zip(found.masks, found.labels, found.scores, strict=True)
-        ]
         examples = {key: value for key, value in self._prompts.items() if key != "text"}
         return Found(
             lambda: viz.overlay_concepts(image, found, **examples),
             lambda: found.masks,
-            annotations,
+            [
+                replace(one, fields={"category_id": int(label) + 1, "text": one.name})
+                for one, label in zip(instances_of("found", found), found.labels, strict=True)
+            ],
             lambda: {
                 "masks": found.masks,
                 "boxes_xyxy": found.boxes,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import viz
 from sam_rlx._internal import options
+from sam_rlx._internal.results import instances_of
 from sam_rlx.apps.cli import common, generator_options, images, inputs, outputs
 from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.apps.cli.images import Say
@@ -87,7 +88,7 @@ class _EverythingFinder:
         return Found(
             lambda: viz.overlay_records(image, records),
             lambda: (record.mask() for record in records),
-            [record.to_coco() for record in records],
+            instances_of("records", records),
             lambda: _arrays(records, (image.shape[0], image.shape[1])),
             common.counted(len(records), "mask"),
             "" if records else self._hint(),

@@ -107,6 +107,7 @@ class _Several:
             "command": self._args.command,
             "model": [model.family, model.core.weights_hash, model.precision, model.img_size],
             **self._finder.arguments(),
+            **({"json_polygons": True} if self._args.json_polygons else {}),
         }
         kept = {given for given in files if self._is_kept(given)}
         try:

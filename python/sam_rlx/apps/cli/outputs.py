@@ -17,6 +17,7 @@ from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.marks import JSON_MARK
 from sam_rlx._internal.files.results import write_arrays
 from sam_rlx._internal.formats import coco
+from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx.apps.cli.common import (
     IMAGE_SUFFIXES,
@@ -51,6 +52,7 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write COCO JSON with RLE masks, of all images; - prints it on stdout",
     )
+    add_polygons_argument(parser)
     parser.add_argument(
         "--npz",
         type=Path,
@@ -71,6 +73,15 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_polygons_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json-polygons``."""
+    parser.add_argument(
+        "--json-polygons",
+        action="store_true",
+        help="in COCO JSON: masks as polygons, for programs that do not read run lengths",
+    )
+
+
 @dataclass(frozen=True)
 class Files:
     """Files for the results of one image; None for what is not asked for."""
@@ -79,6 +90,7 @@ class Files:
     masks: Path | None = None
     json: Path | None = None
     npz: Path | None = None
+    polygons: bool = False  # in JSON, in place of run lengths
 
     def singles(self) -> list[Path]:
         """Return the files that are asked for, but the masks."""
@@ -152,7 +164,9 @@ class Files:
             write_arrays(noted(self.npz), found.arrays(), origin=origin)
             yield f"wrote {self.npz}"
         if self.json is not None:
-            io.write_json(noted(self.json), found.document(described, origin))
+            io.write_json(
+                noted(self.json), found.document(described, origin, polygons=self.polygons)
+            )
             yield f"wrote {self.json}"
 
 
@@ -165,8 +179,8 @@ class Found:
     overlay, masks, arrays : callable
         Make the image (H, W, 3) with the masks drawn in, the masks bool (H, W) one after the other,
         and the arrays of an NPZ file. Each is called where a file of it is asked for.
-    annotations, categories
-        For COCO JSON.
+    instances, categories
+        The masks and what is known of them, for COCO JSON; empty masks are not in it.
     summary : str
         A few words, such as ``"3 masks"``.
     hint : str
@@ -175,15 +189,19 @@ class Found:
 
     overlay: Callable[[], NDArray[np.uint8]]
     masks: Callable[[], Iterable[NDArray[np.bool_]]]
-    annotations: list[dict[str, Any]]
+    instances: list[Instance]
     arrays: Callable[[], dict[str, Any]]
     summary: str
     hint: str = ""
     categories: Sequence[str] = ("object",)
 
-    def document(self, described: dict[str, Any], origin: str = "") -> dict[str, Any]:
+    def document(
+        self, described: dict[str, Any], origin: str = "", *, polygons: bool = False
+    ) -> dict[str, Any]:
         """Return the COCO document of the image."""
-        document = coco.document(described, self.annotations, self.categories)
+        document = coco.of_instances(
+            described, self.instances, categories=self.categories, polygons=polygons
+        )
         return marks.json_mark(origin) | document
 
 
@@ -204,6 +222,7 @@ class Outputs:
         self._output: Path | None = args.output
         self._masks: Path | None = args.masks
         self._json: str | None = args.json
+        self._polygons: bool = args.json_polygons
         self._npz: Path | None = args.npz
         self._check_kinds()
         if not (args.dry or self._output or self._masks or self._json or self._npz):
@@ -252,7 +271,7 @@ class Outputs:
         if folder is not None and (self.several or self._json is None):
             as_json = folder / "masks.json"
         npz = self._npz / f"{name}.npz" if self._npz is not None and self.several else self._npz
-        return Files(overlay, masks, as_json, npz)
+        return Files(overlay, masks, as_json, npz, self._polygons)
 
     def shown(self, name: str) -> str:
         """Return what is written for an image, in words."""
@@ -325,7 +344,7 @@ class Outputs:
         """Write the files of one image; return what was done, one line each."""
         lines = self.of(name).write(found, described, origin)
         if self._json is not None:
-            self._documents.append(found.document(described))
+            self._documents.append(found.document(described, polygons=self._polygons))
         return lines
 
     def finish(self) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sam_rlx import viz
 from sam_rlx._internal.files.marks import digest
 from sam_rlx._internal.progress import terminal_clock
+from sam_rlx._internal.results import of_mask
 from sam_rlx.apps.cli import clicks, common, concepts, images, inputs, mask_files, outputs
 from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.apps.cli.images import Say
@@ -146,7 +147,10 @@ class _PromptFinder:
                 boxes=self._args.box or None,
             ),
             lambda: masks,
-            common.annotations(masks, scores),
+            [
+                of_mask(mask, score=score, fields={"predicted_iou": score})
+                for mask, score in zip(masks, scores, strict=True)
+            ],
             lambda: {
                 "masks": result.masks,
                 "iou_predictions": result.iou_predictions,

@@ -14,6 +14,7 @@ from sam_rlx._internal.progress import terminal_bar, terminal_clock
 from sam_rlx.apps.cli import common, mask_files
 from sam_rlx.apps.cli.clicks import check_boxes, check_points, parse_box, parse_point, parse_range
 from sam_rlx.apps.cli.common import Unfulfilled, UsageError
+from sam_rlx.apps.cli.outputs import add_polygons_argument
 from sam_rlx.apps.cli.track_outputs import UNNAMED, TrackOutputs
 from sam_rlx.model import Model
 from sam_rlx.video import VideoPredictor
@@ -111,7 +112,15 @@ def add_parser(commands: Any) -> None:
         "masks.json and masks/NAME_00000.png ...",
     )
     parser.add_argument("--json", metavar="FILE", help="write COCO JSON; - prints it")
+    add_polygons_argument(parser)
     parser.add_argument("--masks", type=Path, metavar="DIR", help="write PNGs by frame and object")
+    parser.add_argument(
+        "--mattes",
+        type=Path,
+        metavar="DIR",
+        help="write a folder for each object with a PNG for each frame, DIR/NAME/000000.png, ..., "
+        "black where it is not seen: FFmpeg reads DIR/NAME/%%06d.png",
+    )
     common.add_overwrite_argument(parser)
     parser.set_defaults(run=run)
 

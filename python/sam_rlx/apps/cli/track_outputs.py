@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from sam_rlx import io, viz
 from sam_rlx._internal.files.inputs import file_name as file_name
 from sam_rlx._internal.files.marks import JSON_MARK
+from sam_rlx._internal.formats import coco
 from sam_rlx._internal.media.clip_writer import ClipWriter
 from sam_rlx._internal.media.frames import FrameSource
+from sam_rlx._internal.results import of_mask
 from sam_rlx.apps.cli import common
 from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.video import VideoFrame
@@ -38,6 +40,8 @@ class TrackOutputs:
         self.video: Path | None = args.output
         self.masks: Path | None = args.masks
         self.json: str | None = args.json
+        self._polygons: bool = args.json_polygons
+        self.mattes = None if args.mattes is None else Mattes(args.mattes)
         self._owns_masks = False  # the folder holds masks of this command alone
         if self.video is not None and self.video.suffix.lower() != ".mp4":
             directory = self.video
@@ -47,10 +51,11 @@ class TrackOutputs:
             self._owns_masks = self.masks is None
             self.masks = self.masks or directory / "masks"
             self.json = self.json or str(directory / "masks.json")
-        if not (self.video or self.masks or self.json):
-            raise UsageError("expected one of --output, --json or --masks, found none")
+        if not (self.video or self.masks or self.json or self.mattes):
+            raise UsageError("expected one of --output, --json, --masks or --mattes, found none")
         named = None if self.json in (None, "-") else Path(str(self.json))
         common.check_directory("--masks", self.masks)
+        common.check_directory("--mattes", args.mattes)
         common.refuse_twice((self.video, named))
         self._refuse([args.video, *mask_files])
         given = list(objects)
@@ -126,8 +131,8 @@ class TrackOutputs:
         self._frames.add(file_name(frame_name))
         names = [self.names.of(obj_id) for obj_id in frame.masks]
         masks = list(frame.masks.values())
+        identities = [self.identities.setdefault(name, len(self.identities)) for name in names]
         if writer is not None:
-            identities = [self.identities.setdefault(name, len(self.identities)) for name in names]
             captions = _captions(frame) if self._captioned else None
             drawn = viz.overlay(pixels, masks, identities=identities, captions=captions)
             writer.add(drawn, time)
@@ -136,6 +141,9 @@ class TrackOutputs:
                 path = self.masks / f"{file_name(name)}_{file_name(frame_name)}.png"
                 io.write_image(path, mask)
                 self._written.add(path.name)
+        if self.mattes is not None:
+            shown = dict(zip(names, masks, strict=True))
+            self.mattes.add(frame.frame_index, shown, (pixels.shape[0], pixels.shape[1]))
         height, width = pixels.shape[:2]
         number = len(self.images) + 1
         self.images.append(
@@ -150,12 +158,15 @@ class TrackOutputs:
         for name, (obj_id, mask) in zip(names, frame.masks.items(), strict=True):
             if not mask.any():  # to judges, an object of area 0 is one that nothing matches
                 continue
-            category, fields = 1, {"object": name, "object_score": frame.scores[obj_id]}
+            category, score = 1, frame.scores[obj_id]
+            fields = {"object": name, "track_id": self.identities[name] + 1}
             if obj_id in frame.texts:
                 text = frame.texts[obj_id]
                 category = 1 + self.categories.index(text)
-                fields = {"object": name, "text": text, "score": frame.scores[obj_id]}
-            annotation = io.coco_annotation(mask, **fields)
+                fields |= {"text": text, "score": score}
+            else:
+                fields["object_score"] = score
+            annotation = coco.annotation(of_mask(mask, fields=fields), polygons=self._polygons)
             head = {"id": len(self.annotations) + 1, "image_id": number, "category_id": category}
             self.annotations.append({**head, "iscrowd": 0, **annotation})
 
@@ -172,7 +183,8 @@ class TrackOutputs:
             common.print_json(document)
         elif self.json is not None:
             io.write_json(self.json, document)
-        for path in (self.video, self.masks, None if self.json == "-" else self.json):
+        mattes = None if self.mattes is None else self.mattes.folder
+        for path in (self.video, self.masks, mattes, None if self.json == "-" else self.json):
             if path is not None and self.images:
                 self.say(f"wrote {path}")
         if self.masks is not None:
@@ -197,6 +209,31 @@ class TrackOutputs:
     def found_nothing(self) -> bool:
         """Whether no object was seen on any frame."""
         return not self.annotations
+
+
+class Mattes:
+    """A PNG of each object for each frame from the first one on, black where it is not seen."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._frames: list[int] = []
+        self._names: set[str] = set()
+
+    def add(
+        self, frame_index: int, masks: dict[str, NDArray[np.bool_]], hw: tuple[int, int]
+    ) -> None:
+        """Write the mattes of one frame; an object that is new has black ones for those before."""
+        black = np.zeros(hw, np.bool_)
+        for name in masks.keys() - self._names:
+            for index in self._frames:
+                self._write(name, index, black)
+        self._names |= masks.keys()
+        self._frames.append(frame_index)
+        for name in self._names:
+            self._write(name, frame_index, masks.get(name, black))
+
+    def _write(self, name: str, frame_index: int, mask: NDArray[np.bool_]) -> None:
+        io.write_image(self.folder / file_name(name) / f"{frame_index:06d}.png", mask)
 
 
 def _captions(frame: VideoFrame) -> list[str]:

@@ -104,7 +104,7 @@ class Everything(WithModel):
                 arguments = (0, options, grids, *switches, False)
                 generator = prepared(model, self.output_mode, arguments, area)
                 self._prepared = key, generator
-            return self._prepared[1].generate(image)
+            return list(self._prepared[1].generate(image))
 
 
 def whole_area(area: Any) -> int:
