@@ -231,6 +231,12 @@ def readme(session: nox.Session) -> None:
     session.run("python3", "tests/nightly/readme_trial.py", *session.posargs)
 
 
+@nox.session(venv_backend="none")
+def container(session: nox.Session) -> None:
+    """Run the Dockerfile's steps, a batch and the server in bare Debian folders (root)."""
+    session.run("python3", "tests/nightly/container_trial.py", *session.posargs)
+
+
 @nox.session
 def interactive(session: nox.Session) -> None:
     """Run the browser tests of the widget, the heavy ones included; needs chromium on PATH."""

@@ -13,6 +13,7 @@ from sam_rlx._internal.nearest import did_you_mean
 from sam_rlx._internal.packages import needed_by_command
 from sam_rlx.apps.cli import (
     batch,
+    completion,
     convert,
     demo,
     everything,
@@ -46,7 +47,10 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
     )
     parser.add_argument("--version", action="version", version=f"sam-rlx {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    modules = (segment, everything, track, batch, serve, info, convert, quantize, parity, demo)
+    modules = (
+        *(segment, everything, track, batch, serve, info, convert, quantize, parity, demo),
+        completion,
+    )
     for module in modules:
         module.add_parser(commands)
     return parser, commands.choices
