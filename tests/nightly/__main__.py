@@ -30,6 +30,7 @@ JOBS = {
     "packed_widths": 6,
     "parity_sizes": 4,
     "weights_read_back": 3,
+    "large_scenes": 500,
 }
 # Jobs whose amount is a time: of each fuzz target, and of all structures.
 IN_SECONDS = ("fuzz", "structures")

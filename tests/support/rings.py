@@ -45,6 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "options": {"arrays", "weights", *_WORDS},
     "image_embeddings": {"options", "files", "arrays", *_WORDS},
     "text_prompts": {"arrays", *_WORDS},
+    "tiling": {"media", "files", "arrays", *_WORDS},
 }
 
 
