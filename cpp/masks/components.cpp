@@ -2,58 +2,24 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+
+#include "masks/disjoint_sets.h"
+#include "masks/spans.h"
 
 namespace sam_rlx {
 namespace {
 
-// Disjoint sets; the root of a set is its smallest member.
-class Sets {
- public:
-  explicit Sets(std::size_t count) : parent_(count) {
-    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
-  }
-  std::size_t root(std::size_t i) {
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  void join(std::size_t a, std::size_t b) {
-    a = root(a);
-    b = root(b);
-    parent_[std::max(a, b)] = std::min(a, b);
-  }
-
- private:
-  std::vector<std::size_t> parent_;
-};
-
 std::vector<Segment> find_segments(const Rle& mask, bool value) {
   std::vector<Segment> segments;
-  std::int64_t position = 0;
-  for (std::size_t i = 0; i < mask.counts.size(); ++i) {
-    const std::int64_t end = position + mask.counts[i];
-    if ((i % 2 != 0) != value) position = end;
-    while (position < end) {
-      const std::int64_t x = position / mask.height, y = position % mask.height;
-      const std::int64_t rows = std::min(mask.height - y, end - position);
-      const auto last = static_cast<std::int32_t>(y + rows - 1);
-      // Runs from outside may have empty ones between them.
-      const bool goes_on =
-          !segments.empty() && segments.back().x == x && segments.back().y1 + 1 == y;
-      if (goes_on) {
-        segments.back().y1 = last;
-      } else {
-        segments.push_back({static_cast<std::int32_t>(x), static_cast<std::int32_t>(y), last});
-      }
-      position += rows;
-    }
+  for (const Span& span : spans_of(mask, value)) {
+    segments.push_back({span.x, span.y0, span.y1 - 1});
   }
   return segments;
 }
 
 // Joins what touches in neighbouring columns: by `reach` 1 also at a corner, by 0 not.
-Sets join_segments(const std::vector<Segment>& segments, std::int32_t reach) {
-  Sets sets(segments.size());
+DisjointSets join_segments(const std::vector<Segment>& segments, std::int32_t reach) {
+  DisjointSets sets(segments.size());
   std::size_t left = 0;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
@@ -86,7 +52,7 @@ std::vector<std::int32_t> number_roots(const std::vector<std::size_t>& roots,
 Components find_components(const Rle& mask, bool value, Connectivity connectivity) {
   Components result{find_segments(mask, value), {}};
   std::vector<Segment>& segments = result.segments;
-  Sets sets = join_segments(segments, connectivity == Connectivity::kEight ? 1 : 0);
+  DisjointSets sets = join_segments(segments, connectivity == Connectivity::kEight ? 1 : 0);
   const std::int64_t blocks_a_row = (mask.width + 1) / 2;
   std::vector<std::int64_t> block(segments.size(), std::numeric_limits<std::int64_t>::max());
   std::vector<std::size_t> roots;

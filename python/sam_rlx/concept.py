@@ -17,15 +17,18 @@ from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.masks import as_region_area, clean_
 from sam_rlx._internal.arrays.prompts import as_marks, clipped
+from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files import embeddings as _embedding_file
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
+from sam_rlx._internal.media.windows import Windows, as_windows
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import ResultForms, of_mask
 from sam_rlx._internal.synonyms import also
 from sam_rlx._internal.text_prompts import VISUAL
+from sam_rlx._internal.tiling import Report, TileMasks, Tiling, as_tiling, of_tile
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model, as_model
 from sam_rlx.tokenizer import Tokenizer
@@ -75,8 +78,9 @@ class ConceptPrediction(ResultForms):
 
     Attributes
     ----------
-    masks : ndarray (N, H, W)
-        bool at the size of the image; float32 logits with `return_logits`.
+    masks : ndarray (N, H, W), or RunLengthMasks
+        bool at the size of the image; float32 logits with `return_logits`. With `tile` they are
+        `sam_rlx.image.RunLengthMasks`, which are decoded one at a time.
     boxes : ndarray (N, 4), float32
         (x0, y0, x1, y1) in pixels, by the network; not clipped to the image, as upstream.
     scores : ndarray (N,), float32
@@ -87,12 +91,12 @@ class ConceptPrediction(ResultForms):
         The texts of the call as they were given: str, or tuples of ids. ``"visual"`` where
         there was none.
     low_res_masks : ndarray (N, S, S), float32
-        Logits at the network's resolution, S = `Model.mask_side`.
+        Logits at the network's resolution, S = `Model.mask_side`; (0, S, S) with `tile`.
     raw : tuple of RawDetections, or None
         All that the network gave, one a text, if `raw` was asked for.
     """
 
-    masks: NDArray[Any]
+    masks: NDArray[Any] | RunLengthMasks
     boxes: NDArray[np.float32]
     scores: NDArray[np.float32]
     labels: NDArray[np.int64]
@@ -222,6 +226,8 @@ class ConceptPredictor(ImageEmbeddings):
         return_logits: bool = False,
         min_mask_region_area: int = 0,
         raw: bool = False,
+        tile: int | None = None,
+        overlap: int | None = None,
         progress: bool | Progress = False,
     ) -> ConceptPrediction:
         """Find all instances of what the prompts describe.
@@ -229,6 +235,10 @@ class ConceptPredictor(ImageEmbeddings):
         Each text is a prompt of its own: instances are found for it as if it were the only one.
         Boxes and points are examples of what is meant, or of what is not; with texts, they
         belong to each of them, which refines a result that words alone gave.
+
+        With `tile` the texts are looked for in each tile of `image`, and the current image stays.
+        Instances of one text that the edges of tiles cut are put together by the rule of
+        `MaskGenerator.generate`. Memory holds one tile, and the run lengths of all masks.
 
         Parameters
         ----------
@@ -262,8 +272,12 @@ class ConceptPredictor(ImageEmbeddings):
             as `MaskGenerator` does; `low_res_masks` stay. Not with `return_logits`.
         raw : bool
             True: also give all that the network computes, in `ConceptPrediction.raw`.
+        tile, overlap : int, optional
+            As for `MaskGenerator.generate`, with texts alone: not with `embedding`, examples,
+            `return_logits` or `raw`.
         progress : bool or callable
-            A callable gets (texts done, texts in all) after each text. True shows a bar on a
+            A callable gets (texts done, texts in all) after each text, with `tile` those of all
+            tiles. True shows a bar on a
             terminal and in Jupyter if ``tqdm`` is installed, else nothing.
 
         Returns
@@ -296,6 +310,17 @@ class ConceptPredictor(ImageEmbeddings):
                 "predict: expected text, boxes or point_coords, found None for all"
             )
         ids, texts = self._as_ids(VISUAL if text is None else text)
+        tiling = as_tiling(tile, overlap)
+        if tiling is not None:
+            others = (embedding, orig_hw, points, examples, logits or None, with_raw or None)
+            if image is None or any(each is not None for each in others):
+                raise InvalidArgumentError(
+                    "tile: expected an image and texts, without embedding, boxes, point_coords, "
+                    "return_logits and raw, found others"
+                )
+            windows = as_windows(image)
+            with self._exclusive, reporter(progress, "text", text="encoding") as report:
+                return self._in_tiles(windows, tiling, (ids, texts), options, report)
         pixels = None if image is None else as_rgb(image)
         given = self._given(image, embedding, orig_hw)
         bar = reporter(progress, "text", text="encoding")
@@ -330,6 +355,43 @@ class ConceptPredictor(ImageEmbeddings):
                 self._encoded = []
         clean_(result.masks, area)
         return result
+
+    def _in_tiles(
+        self,
+        image: Windows,
+        tiling: Tiling,
+        prompts: tuple[NDArray[np.int64], tuple[Text, ...]],
+        options: dict[str, Any],
+        report: Report | None,
+    ) -> ConceptPrediction:
+        ids, texts = prompts
+        tiles = tiling.tiles(image.shape)
+        masks = TileMasks(image.shape, tiles, self._weights.mask_side)
+        boxes: list[NDArray[np.float32]] = []
+        before = self._current()
+        self._core.encode_text(ids)
+        try:
+            for index, tile in enumerate(tiles):
+                self._core.set_image(image.read(*tile))
+                part = of_tile(report, index, len(tiles))
+                for label, found in enumerate(self._core.find(ids, progress=part, **options)):
+                    boxes.extend(found.boxes + np.float32([tile.x0, tile.y0] * 2))
+                    mask = np.empty((1, *tile.hw), np.bool_)
+                    for low_res, score in zip(found.low_res_masks, found.scores, strict=True):
+                        self._core.binarize(low_res[None], mask)
+                        masks.add(index, _core.rle_encode(mask[0]), float(score), label)
+        finally:
+            self._restore(before)
+        merged = sorted(masks.merged(), key=lambda each: masks.labels[each.members[0]])
+        side = self._weights.mask_side
+        return ConceptPrediction(
+            masks=RunLengthMasks([each.counts for each in merged], (len(merged), *masks.hw)),
+            boxes=np.array([_around(each.members, boxes) for each in merged]).reshape(-1, 4),
+            scores=np.array([masks.scores[each.members[0]] for each in merged], np.float32),
+            labels=np.array([masks.labels[each.members[0]] for each in merged], np.int64),
+            texts=texts,
+            low_res_masks=np.empty((0, side, side), np.float32),
+        )
 
     def _given(self, image: Any, embedding: Any, orig_hw: Any) -> Encoded | None:
         if embedding is None and orig_hw is None:
@@ -399,6 +461,12 @@ def _restored(
     current, *predictor._encoded = handles
     predictor._core.set_concept_image(current)
     return predictor
+
+
+def _around(members: Sequence[int], boxes: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return the smallest box around some."""
+    some = np.stack([boxes[member] for member in members])
+    return np.concatenate([some[:, :2].min(axis=0), some[:, 2:].max(axis=0)])
 
 
 def _joined(found: list[_core.ConceptFindings], name: str) -> NDArray[Any]:

@@ -28,10 +28,12 @@ from sam_rlx._internal.files import saved_tensors
 from sam_rlx._internal.formats import coco
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import encoded_image
+from sam_rlx._internal.media.windows import Windows, as_windows
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import ResultForms, as_tolerance
+from sam_rlx._internal.tiling import Report, TileMasks, Tiling, as_tiling, of_tile
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model, as_model
 
@@ -255,6 +257,13 @@ class MaskGenerator:
         Logit above which a pixel belongs to a mask. Default: the model's, 0.
     output_mode : {"binary_mask", "uncompressed_rle", "coco_rle"}
         Form of `MaskRecord.segmentation`.
+    objects_only : bool
+        One mask for each object, for counting: parts of objects, unions of several objects and the
+        ground go. Holes count as filled. What reaches all four edges of the image is ground. From
+        the largest mask to the smallest: if at least two masks inside of it, apart from each other,
+        cover 0.8 of it, it is a union of objects, and goes; else it is an object, and all masks of
+        which 0.8 lie inside of it go as its parts. A ring and the disc in it are one object: of
+        masks with an IoU of 0.8 the one with the most pixels stays.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
 
@@ -293,6 +302,7 @@ class MaskGenerator:
         use_m2m: bool = False,
         mask_threshold: float | None = None,
         output_mode: Literal["binary_mask", "uncompressed_rle", "coco_rle"] = "binary_mask",
+        objects_only: bool = False,
         num_threads: int | None = None,
     ) -> None:
         as_model(model)
@@ -330,13 +340,22 @@ class MaskGenerator:
             mask_threshold,
             True,
         )
-        self._set_up(model, output_mode, (as_num_threads(num_threads), options, grids, *switches))
+        arguments = (as_num_threads(num_threads), options, grids, *switches)
+        self._set_up(
+            model, output_mode, arguments, objects_only=as_flag("objects_only", objects_only)
+        )
 
     def _set_up(
-        self, model: Model, output_mode: str, arguments: tuple[Any, ...], max_region_area: float = 0
+        self,
+        model: Model,
+        output_mode: str,
+        arguments: tuple[Any, ...],
+        max_region_area: float = 0,
+        objects_only: bool = False,
     ) -> None:
         """Make the core of its arguments behind the model."""
         self._model = model
+        self._objects_only = objects_only
         self._output_mode = output_mode
         self._arguments = arguments
         self._layers = int(arguments[1]["crop_n_layers"])
@@ -353,7 +372,10 @@ class MaskGenerator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         area = self._core.max_region_area
-        return prepared, (self._model, self._output_mode, self._arguments, area)
+        return prepared, (
+            *(self._model, self._output_mode, self._arguments, area),
+            self._objects_only,
+        )
 
     @property
     def model(self) -> Model:
@@ -366,9 +388,17 @@ class MaskGenerator:
         *,
         embedding: ArrayLike | Sequence[ArrayLike] | str | os.PathLike[str] | None = None,
         orig_hw: tuple[int, int] | None = None,
+        tile: int | None = None,
+        overlap: int | None = None,
         progress: bool | Progress = False,
     ) -> MaskRecords:
         """Find the masks of an image.
+
+        With `tile` the grid of points is laid on each tile, and objects that the edges of tiles cut
+        are put together: masks of two tiles are of one object if their IoU, within the overlap of
+        the tiles, is at least 0.5. A mask that no edge cuts is preferred to pieces; without one,
+        the mask is the union of the pieces. Memory holds one tile, and the run lengths of all
+        masks.
 
         Parameters
         ----------
@@ -380,6 +410,13 @@ class MaskGenerator:
             `ImagePredictor.save_embedding`. Only without crops, which have pixels of their own.
         orig_hw : (int, int), optional
             Height and width of the image, beside arrays; a file knows them.
+        tile : int, optional
+            Side of tiles in pixels, 32 to 32768, for images that are large, or larger than memory.
+            `image` may then be what `sam_rlx.io.open_windows` returns, or an array of which windows
+            can be read (mapped files, zarr, dask).
+        overlap : int, optional
+            Pixels that neighbouring tiles share, 0 to half of `tile`. An object that is shorter
+            lies whole in a tile; with 0, pieces are not put together. Default: an eighth of `tile`.
         progress : bool or callable
             A callable gets (points done, points in all) after each batch of points. True shows a
             bar on a terminal and in Jupyter if ``tqdm`` is installed, else nothing.
@@ -387,8 +424,9 @@ class MaskGenerator:
         Returns
         -------
         MaskRecords
-            A list of `MaskRecord`, in the order of the last suppression step; empty if nothing was
-            found.
+            A list of `MaskRecord`, in the order of the last suppression step, with `tile` by tiles;
+            empty if nothing was found. With `tile`, `crop_box` is the tile, or what holds the tiles
+            of all pieces; scores and point are those of the best piece.
 
         Raises
         ------
@@ -400,17 +438,22 @@ class MaskGenerator:
         StateError
             The generator is in use by another thread.
         """
+        tiling = as_tiling(tile, overlap)
         if embedding is None and orig_hw is None:
-            pixels = as_rgb(image)
+            source = as_rgb(image) if tiling is None else as_windows(image)
             with self._exclusive, reporter(progress, "point", text="encoding") as report:
-                found = self._core.generate(pixels, report)
-            return self._as_records(found, (pixels.shape[0], pixels.shape[1]))
+                if tiling is None:
+                    found = self._core.generate(source, report)
+                else:
+                    found = self._in_tiles(source, tiling, report)
+            return self._as_records(found, (source.shape[0], source.shape[1]))
         if image is not None:
             raise InvalidArgumentError("generate: expected image or embedding, found both")
-        if self._layers > 0:
+        if self._layers > 0 or tiling is not None:
+            reason = "tile" if tiling is not None else f"crop_n_layers={self._layers}"
             raise InvalidArgumentError(
-                "generate: expected an image for crops, found an embedding, which is of the whole "
-                f"image alone, and crop_n_layers={self._layers}"
+                "generate: expected an image for crops and tiles, found an embedding, which is of "
+                f"the whole image alone, and {reason}"
             )
         identity = saved_tensors.identity(self._model.core, self._model.source)
         arrays, hw = encoded_image(embedding_file.IMAGE, identity, embedding, orig_hw)
@@ -418,16 +461,60 @@ class MaskGenerator:
             found = self._core.generate_encoded(arrays, hw, report)
         return self._as_records(found, hw)
 
+    def _in_tiles(
+        self, image: Windows, tiling: Tiling, report: Report | None
+    ) -> list[dict[str, Any]]:
+        """Return the fields of the records of a large image."""
+        tiles = tiling.tiles(image.shape)
+        masks = TileMasks(image.shape, tiles, self._model.mask_side)
+        found: list[dict[str, Any]] = []
+        for index, tile in enumerate(tiles):
+            part = of_tile(report, index, len(tiles))
+            for fields in self._core.generate(image.read(*tile), part):
+                masks.add(index, fields.pop("counts"), fields["predicted_iou"])
+                found.append(fields)
+        return [_merged(each, found, masks) for each in masks.merged()]
+
     def _as_records(self, found: list[dict[str, Any]], hw: tuple[int, int]) -> MaskRecords:
+        if self._objects_only:
+            kept = _core.keep_objects([fields["counts"] for fields in found], hw)
+            found = [found[index] for index in kept]
         return MaskRecords((MaskRecord(fields, self._output_mode) for fields in found), hw)
 
 
+def _merged(
+    mask: _core.MergedMask, found: Sequence[Mapping[str, Any]], masks: TileMasks
+) -> dict[str, Any]:
+    """Return the fields of a mask of the image from those of its best piece, in its tile."""
+    best, counts = mask.members[0], mask.counts
+    box = _core.rle_to_box(counts, masks.hw)
+    corner = masks.tiles[masks.tile_of[best]]
+    tile = masks.around(mask.members)
+    crop_box = [tile.x0, tile.y0, tile.x1 - tile.x0, tile.y1 - tile.y0]
+    if len(mask.members) == 1:
+        x, y, *size = found[best]["crop_box"]
+        crop_box = [x + corner.x0, y + corner.y0, *size]
+    return {
+        **found[best],
+        "counts": counts,
+        "size": masks.hw,
+        "area": int(counts[1::2].sum(dtype=np.int64)),
+        "bbox": [box.x0, box.y0, box.x1 - box.x0, box.y1 - box.y0],
+        "point_coords": [[x + corner.x0, y + corner.y0] for x, y in found[best]["point_coords"]],
+        "crop_box": crop_box,
+    }
+
+
 def prepared(
-    model: Model, output_mode: str, arguments: tuple[Any, ...], max_region_area: float = 0
+    model: Model,
+    output_mode: str,
+    arguments: tuple[Any, ...],
+    max_region_area: float = 0,
+    objects_only: bool = False,
 ) -> MaskGenerator:
     """Return a generator of arguments that were checked before, as the core takes them."""
     generator = MaskGenerator.__new__(MaskGenerator)
-    generator._set_up(model, output_mode, arguments, max_region_area)
+    generator._set_up(model, output_mode, arguments, max_region_area, objects_only)
     return generator
 
 

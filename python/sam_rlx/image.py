@@ -14,17 +14,23 @@ from sam_rlx._internal.arrays.checks import as_flag, as_numbers
 from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.masks import as_region_area, clean_
 from sam_rlx._internal.arrays.prompts import Prompts, as_prompts
+from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files import embeddings as _embedding_file
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import ImageEmbeddings
+from sam_rlx._internal.media.windows import Windows, as_windows
 from sam_rlx._internal.printable import shown
+from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import ResultForms, instances_of, of_mask
 from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.tiling import Report, Tiling, as_tiling, check_prompts, windows_of
 from sam_rlx.errors import InvalidArgumentError, StateError
 from sam_rlx.model import Model, as_model
 
-__all__ = ["Best", "ImagePredictor", "MaskPrediction", "Objects"]
+__all__ = ["Best", "ImagePredictor", "MaskPrediction", "Objects", "RunLengthMasks"]
+
+_MAX_MASK_BYTES = 1 << 26  # of one call of the decoder, in a tile
 
 # What the encoder gives: the image embedding (1, C, h, w); SAM 2 and 3 add two finer maps.
 _Embeddings: TypeAlias = tuple[NDArray[np.float32], ...]
@@ -53,18 +59,19 @@ class MaskPrediction(ResultForms):
 
     Attributes
     ----------
-    masks : ndarray ([B,] K, H, W)
-        bool at the size of the image; float32 logits with `return_logits`. K is 3 with
+    masks : ndarray ([B,] K, H, W), or RunLengthMasks
+        bool at the size of the image; float32 logits with `return_logits`. With `tile` they are
+        `RunLengthMasks`, which are decoded one at a time. K is 3 with
         `multimask_output`, else 1. From SAM 3, holes of at most 256 positions of the low-resolution
         mask are filled, as upstream does.
     iou_predictions : ndarray ([B,] K), float32
         The network's own estimate of each mask's IoU. Not clamped: may pass 1.
     low_res_masks : ndarray ([B,] K, S, S), float32
         Logits at the network's resolution, S = `Model.mask_side`; a valid `mask_input`. From
-        SAM 2 and SAM 3 they are clamped to -32 .. 32.
+        SAM 2 and SAM 3 they are clamped to -32 .. 32. With `tile` there are none: (0, S, S).
     """
 
-    masks: NDArray[Any]
+    masks: NDArray[Any] | RunLengthMasks
     iou_predictions: NDArray[np.float32]
     low_res_masks: NDArray[np.float32]
 
@@ -307,12 +314,23 @@ class ImagePredictor(ImageEmbeddings):
         multimask_output: bool = True,
         return_logits: bool = False,
         min_mask_region_area: int = 0,
+        image: Any = None,
+        tile: int | None = None,
+        overlap: int | None = None,
+        progress: bool | Progress = False,
     ) -> MaskPrediction:
-        """Predict masks for prompts on the current image.
+        """Predict masks for prompts on the current image, or in tiles of a large one.
 
         One prompt set may hold points, a box and a mask at once. With an axis B in front of every
         prompt, B sets are computed in one call; the result then has that axis too and equals the
         loop over the sets, bit for bit.
+
+        With `tile` each set is answered in one tile of `image`: the one that has its box and points
+        farthest from those edges that are not edges of the image. Its masks end with the tile. A
+        set that is too large, so that no tile has a quarter of its longer side around it, gets a
+        window of its own, one and a half times as long as it and at least a tile, which is reduced
+        to the size of a tile; the masks are enlarged again. Each tile with prompts is encoded once.
+        Memory holds one tile, and the run lengths of all masks. The current image stays.
 
         Parameters
         ----------
@@ -333,6 +351,13 @@ class ImagePredictor(ImageEmbeddings):
         min_mask_region_area : int
             With a value > 0, holes and islands of a mask smaller than this many pixels are removed,
             as `MaskGenerator` does; `low_res_masks` stay. Not with `return_logits`.
+        image : array, or Windows of `sam_rlx.io.open_windows`
+            The large image; given together with `tile`, else neither.
+        tile, overlap : int, optional
+            As for `MaskGenerator.generate`; not with `mask_input` and `return_logits`.
+        progress : bool or callable
+            With `tile`: a callable gets (sets done, sets in all) after each tile. True shows a bar
+            on a terminal and in Jupyter if ``tqdm`` is installed, else nothing.
 
         Returns
         -------
@@ -350,12 +375,73 @@ class ImagePredictor(ImageEmbeddings):
         multimask = as_flag("multimask_output", multimask_output)
         logits = as_flag("return_logits", return_logits)
         area = as_region_area(min_mask_region_area, logits)
+        tiling = as_tiling(tile, overlap)
+        if tiling is not None or image is not None:
+            if tiling is None or image is None:
+                raise InvalidArgumentError(
+                    "predict: expected image and tile together, found one of them; set_image takes "
+                    "an image that is encoded whole"
+                )
+            if logits or prompts.mask_input is not None:
+                raise InvalidArgumentError(
+                    "tile: expected points and boxes, without mask_input and return_logits, found "
+                    "others"
+                )
+            windows = as_windows(image)
+            with self._exclusive, reporter(progress, "prompt", text="encoding") as report:
+                return self._in_tiles(windows, tiling, prompts, multimask, area, report)
         with self._exclusive:
             if self._core.orig_hw is None:
                 raise StateError("predict: expected an image from set_image, found none")
             result = self._predict(prompts, multimask, logits)
         clean_(result.masks, area)
         return result
+
+    def _in_tiles(
+        self,
+        image: Windows,
+        tiling: Tiling,
+        prompts: Prompts,
+        multimask: bool,
+        area: int,
+        report: Report | None,
+    ) -> MaskPrediction:
+        check_prompts(prompts, image.shape)
+        counts: list[list[NDArray[np.uint32]]] = [[]] * prompts.count
+        scores: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * prompts.count
+        before, done = self._current(), 0
+        try:
+            for window, sets in windows_of(prompts, image.shape, tiling).items():
+                pixels = window.read(image)
+                self._core.set_image(pixels)
+                size = max(1, _MAX_MASK_BYTES // pixels.size)
+                for part in (sets[i : i + size] for i in range(0, len(sets), size)):
+                    found = self._core.predict(
+                        **window.prompts(prompts, part),
+                        mask_input=None,
+                        multimask_output=multimask,
+                        return_logits=False,
+                    )
+                    clean_(found.masks, -(-area // window.factor**2))
+                    for row, index in enumerate(part):
+                        counts[index] = [
+                            window.placed(mask, image.shape) for mask in found.masks[row]
+                        ]
+                        scores[index] = found.iou_predictions[row]
+                    done += len(part)
+                    if report is not None:
+                        report(done, prompts.count)
+        finally:
+            self._restore(before)
+        number = 3 if multimask else 1
+        shape = (prompts.count, number, *image.shape)
+        masks = RunLengthMasks([each for row in counts for each in row], shape)
+        side = self._weights.mask_side
+        return MaskPrediction(
+            masks if prompts.batched else masks[0],
+            np.array(scores, np.float32).reshape(shape[:2]) if prompts.batched else scores[0],
+            np.empty((0, side, side), np.float32),
+        )
 
     def _predict(self, prompts: Prompts, multimask: bool, return_logits: bool) -> MaskPrediction:
         found = self._core.predict(

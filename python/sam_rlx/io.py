@@ -33,14 +33,18 @@ from sam_rlx._internal.media.image_files import pillow as pillow
 from sam_rlx._internal.media.image_files import read_image as read_image
 from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx._internal.media.mask_files import read_mask as read_mask
+from sam_rlx._internal.media.windows import Windows as Windows
+from sam_rlx._internal.media.windows import open_windows as open_windows
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import as_tolerance, instances_of, of_mask
 from sam_rlx.errors import InvalidArgumentError
 
 __all__ = [
+    "Windows",
     "coco_annotation",
     "coco_document",
     "coco_joined",
+    "open_windows",
     "read_image",
     "read_mask",
     "write_image",

@@ -31,6 +31,7 @@ JOBS = {
     "parity_sizes": 4,
     "weights_read_back": 3,
     "read_by_others": 1,
+    "large_scenes": 500,
 }
 # Jobs whose amount is a time: of each fuzz target, and of all structures.
 IN_SECONDS = ("fuzz", "structures")

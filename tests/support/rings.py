@@ -46,6 +46,7 @@ ROOMS: dict[str, set[str]] = {
     "image_embeddings": {"options", "files", "arrays", *_WORDS},
     "results": {"drawing", "media", "formats", "files", "arrays", *_WORDS},
     "text_prompts": {"arrays", *_WORDS},
+    "tiling": {"media", "files", "arrays", *_WORDS},
 }
 
 

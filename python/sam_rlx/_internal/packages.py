@@ -14,6 +14,8 @@ from sam_rlx.errors import MissingExtraError
 EXTRAS: dict[str, tuple[str, ...]] = {
     "pillow": ("image", "cli", "batch", "ray", "serve", "jupyter", "parity"),
     "av": ("video", "cli"),
+    "tifffile": ("tiff",),
+    "rasterio": ("geo",),
     "huggingface-hub": ("hub",),
     "pyarrow": ("batch", "ray"),
     "ray[data]": ("ray",),

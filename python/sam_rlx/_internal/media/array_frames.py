@@ -64,7 +64,7 @@ class ArrayFrames(Sequence[Any]):
         if self._ends is None:
             frame = self._array[index]
             if isinstance(frame, np.memmap):
-                _give_back(self._mapped)
+                give_back(self._mapped)
                 self._mapped = frame
             return frame
         number = bisect_right(self._ends, index)
@@ -95,7 +95,7 @@ def _block_ends(array: Any) -> list[int] | None:
     return ends if longest > 1 and longest * values * itemsize <= KEPT_BYTES else None
 
 
-def _give_back(frame: np.memmap[Any, Any] | None) -> None:
+def give_back(frame: np.memmap[Any, Any] | None) -> None:
     """Let the system take back the pages of a frame, which are read again if they are needed."""
     mapped = getattr(frame, "_mmap", None)
     if frame is None or not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise"):

@@ -21,7 +21,7 @@ from sam_rlx._internal.media import image_writer
 from sam_rlx._internal.printable import printable
 from sam_rlx._internal.progress import bars_aside, terminal_clock
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.image import MaskPrediction
+from sam_rlx.image import MaskPrediction, RunLengthMasks
 from sam_rlx.model import Model, load_model
 
 # The option of results, and its short form.
@@ -284,7 +284,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
 
 
-def flatten(result: MaskPrediction) -> tuple[list[NDArray[np.bool_]], list[float]]:
+def flatten(result: MaskPrediction) -> tuple[Sequence[NDArray[np.bool_]], list[float]]:
     """Return all masks of a prediction in order, and their predicted IoU."""
-    masks = result.masks.reshape(-1, *result.masks.shape[-2:])
-    return list(masks), result.iou_predictions.ravel().tolist()
+    scores = result.iou_predictions.ravel().tolist()
+    shape = (len(scores), *result.masks.shape[-2:])
+    if isinstance(result.masks, RunLengthMasks):
+        return RunLengthMasks(result.masks.counts, shape), scores
+    return list(result.masks.reshape(shape)), scores

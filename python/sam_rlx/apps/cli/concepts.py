@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sam_rlx import viz
 from sam_rlx._internal import options
 from sam_rlx._internal.progress import terminal_clock
 from sam_rlx._internal.results import instances_of
 from sam_rlx._internal.weights.sources import PACKAGED
-from sam_rlx.apps.cli import clicks
+from sam_rlx.apps.cli import clicks, tiles
 from sam_rlx.apps.cli.common import UsageError, utf8
 from sam_rlx.apps.cli.images import Say
 from sam_rlx.apps.cli.outputs import Found
@@ -65,6 +64,8 @@ def is_asked_for(args: argparse.Namespace) -> bool:
 
 def check(args: argparse.Namespace) -> None:
     """Raise `UsageError` for options that do not go together."""
+    if args.tile is not None and (args.box or args.point or args.box_label):
+        raise UsageError("--tile: expected --text alone, found examples, which lie in one tile")
     if args.mask or args.multimask:
         raise UsageError("expected no --mask and --multimask beside --text and --box-label")
     if args.box_label and len(args.box_label) != len(args.box):
@@ -123,19 +124,25 @@ class ConceptFinder:
         """Name the prompts."""
         return f"use {', '.join(self._prompts)}"
 
-    def find(self, image: NDArray[np.uint8], say: Say) -> Found:
+    def find(self, image: tiles.Image, say: Say) -> Found:
         """Find all instances."""
+        prompts = {**self._prompts, "threshold": self._args.threshold}
         start = time.perf_counter()
-        with terminal_clock("encoding"):
-            self._predictor.set_image(image)
-        middle = time.perf_counter()
-        with terminal_clock("finding"):
-            found = self._predictor.predict(**self._prompts, threshold=self._args.threshold)
-        end = time.perf_counter()
-        say(f"encoded in {middle - start:.2f} s, prompts in {end - middle:.2f} s")
+        if isinstance(image, np.ndarray):
+            with terminal_clock("encoding"):
+                self._predictor.set_image(image)
+            middle = time.perf_counter()
+            with terminal_clock("finding"):
+                found = self._predictor.predict(**prompts)
+            end = time.perf_counter()
+            say(f"encoded in {middle - start:.2f} s, prompts in {end - middle:.2f} s")
+        else:
+            prompts.update(tiles.given(self._args))
+            found = self._predictor.predict(image, **prompts, progress=True)
+            say(f"tiles in {time.perf_counter() - start:.2f} s")
         return self._found(image, found, say)
 
-    def _found(self, image: NDArray[np.uint8], found: ConceptPrediction, say: Say) -> Found:
+    def _found(self, image: tiles.Image, found: ConceptPrediction, say: Say) -> Found:
         texts = [str(text) for text in found.texts]
         counts = [int(np.count_nonzero(found.labels == label)) for label in range(len(texts))]
         for count, text in zip(counts, texts, strict=True):
@@ -145,7 +152,7 @@ class ConceptFinder:
             say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the image")
         examples = {key: value for key, value in self._prompts.items() if key != "text"}
         return Found(
-            lambda: viz.overlay_concepts(image, found, **examples),
+            lambda: viz.overlay_concepts(tiles.whole(image), found, **examples),
             lambda: found.masks,
             [
                 replace(one, fields={"category_id": int(label) + 1, "text": one.name})

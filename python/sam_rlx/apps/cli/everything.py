@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sam_rlx import viz
 from sam_rlx._internal import options
 from sam_rlx._internal.results import instances_of
-from sam_rlx.apps.cli import common, generator_options, images, inputs, outputs
+from sam_rlx.apps.cli import common, generator_options, images, inputs, outputs, tiles
 from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.apps.cli.images import Say
 from sam_rlx.apps.cli.outputs import Found
@@ -24,6 +23,7 @@ _EXAMPLES = """examples:
   sam-rlx everything street.jpg --points-per-side 16 --pred-iou-thresh 0.6 \\
       --stability-score-thresh 0.8 --json street.json
   sam-rlx everything photos/ 'more/*.png' --output results/
+  sam-rlx everything scene.tif --tile 1024 --overlap 128 --objects-only --json scene.json
 """
 
 
@@ -41,6 +41,7 @@ def add_parser(commands: Any) -> None:
     inputs.add_arguments(parser)
     common.add_model_arguments(parser)
     generator_options.add_arguments(parser)
+    tiles.add_arguments(parser)
     outputs.add_output_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -80,13 +81,13 @@ class _EverythingFinder:
         """Tell the number of points."""
         return f"ask {self._options['points_per_side'] ** 2} points"
 
-    def find(self, image: NDArray[np.uint8], say: Say) -> Found:
+    def find(self, image: tiles.Image, say: Say) -> Found:
         """Generate masks."""
         start = time.perf_counter()
-        records = self._generator.generate(image, progress=True)
+        records = self._generator.generate(image, **tiles.given(self._args), progress=True)
         say(f"found {len(records)} masks in {time.perf_counter() - start:.2f} s")
         return Found(
-            lambda: viz.overlay_records(image, records),
+            lambda: viz.overlay_records(tiles.whole(image), records),
             lambda: (record.mask() for record in records),
             instances_of("records", records),
             lambda: _arrays(records, (image.shape[0], image.shape[1])),

@@ -27,9 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             help=f"{options[name]['help']} {_options.default_text('generator', name)}",
         )
+    parser.add_argument(
+        "--objects-only",
+        action="store_true",
+        default=None,
+        help="one mask for each object, for counting: no parts, no unions, no ground",
+    )
 
 
 def given(args: argparse.Namespace) -> dict[str, Any]:
     """Return those options that were given, as arguments of `MaskGenerator`."""
-    values = {name: getattr(args, name) for name in _OPTIONS}
+    values = {name: getattr(args, name) for name in (*_OPTIONS, "objects_only")}
     return {name: value for name, value in values.items() if value is not None}

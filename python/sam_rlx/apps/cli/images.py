@@ -6,14 +6,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sam_rlx import io
 from sam_rlx._internal.files import marks
 from sam_rlx._internal.files.inputs import check_regular
 from sam_rlx._internal.progress import terminal_bar
-from sam_rlx.apps.cli import common, inputs
+from sam_rlx.apps.cli import common, inputs, tiles
 from sam_rlx.apps.cli.common import Unfulfilled, UsageError
 from sam_rlx.apps.cli.inputs import Input
 from sam_rlx.apps.cli.outputs import Found, Outputs
@@ -41,7 +37,7 @@ class Finder(Protocol):
     def plan(self) -> str:
         """Return what would be done, such as ``"use box"``."""
 
-    def find(self, image: NDArray[np.uint8], say: Say) -> Found:
+    def find(self, image: tiles.Image, say: Say) -> Found:
         """Find masks on an image; `say` takes details."""
 
 
@@ -57,6 +53,7 @@ def run(args: argparse.Namespace, finder: Finder, sources: Iterable[Path] = ()) 
     sources : iterable of paths
         Further files that results must not replace.
     """
+    tiles.given(args)
     found = inputs.expand(args.images, args.list)
     outputs = Outputs(args, found.several)
     lists = [Path(name) for name in args.list]
@@ -72,18 +69,18 @@ def run(args: argparse.Namespace, finder: Finder, sources: Iterable[Path] = ()) 
 
 
 def _run_one(args: argparse.Namespace, finder: Finder, outputs: Outputs, given: Input) -> None:
-    image = io.read_image(given.path)
-    height, width = image.shape[:2]
-    finder.check((height, width))
-    finder.prepare(common.load(args, outputs))
-    outputs.say(f"image {given.path}: {width} x {height} pixels")
-    if args.dry:
-        outputs.say(f"would {finder.plan()} and write {outputs.shown(given.name)}")
-        return
-    found = finder.find(image, outputs.say)
-    described = {"file_name": given.path.name, "height": height, "width": width}
-    for line in outputs.write(given.name, found, described):
-        outputs.say(line)
+    with tiles.opened(args, given.path) as image:
+        height, width = image.shape[:2]
+        finder.check((height, width))
+        finder.prepare(common.load(args, outputs))
+        outputs.say(f"image {given.path}: {width} x {height} pixels")
+        if args.dry:
+            outputs.say(f"would {finder.plan()} and write {outputs.shown(given.name)}")
+            return
+        found = finder.find(image, outputs.say)
+        described = {"file_name": given.path.name, "height": height, "width": width}
+        for line in outputs.write(given.name, found, described):
+            outputs.say(line)
     outputs.finish()
     if found.hint:
         raise Unfulfilled(found.hint)
@@ -106,6 +103,7 @@ class _Several:
         self._arguments = {
             "command": self._args.command,
             "model": [model.family, model.core.weights_hash, model.precision, model.img_size],
+            **tiles.given(self._args),
             **self._finder.arguments(),
             **({"json_polygons": True} if self._args.json_polygons else {}),
         }
@@ -161,13 +159,13 @@ class _Several:
             return
         start = time.perf_counter()
         check_regular(given.path)
-        image = io.read_image(given.path)
-        height, width = image.shape[:2]
-        self._finder.check((height, width))
-        found = self._finder.find(image, _say_nothing)
-        described = {"file_name": str(given.path), "height": height, "width": width}
-        origin = marks.origin(given.path, self._arguments)
-        self._outputs.write(given.name, found, described, origin)
+        with tiles.opened(self._args, given.path) as image:
+            height, width = image.shape[:2]
+            self._finder.check((height, width))
+            found = self._finder.find(image, _say_nothing)
+            described = {"file_name": str(given.path), "height": height, "width": width}
+            origin = marks.origin(given.path, self._arguments)
+            self._outputs.write(given.name, found, described, origin)
         self._done += 1
         if found.hint:
             self._hints.append(found.hint)

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sam_rlx import viz
 from sam_rlx._internal.files.marks import digest
 from sam_rlx._internal.progress import terminal_clock
 from sam_rlx._internal.results import of_mask
-from sam_rlx.apps.cli import clicks, common, concepts, images, inputs, mask_files, outputs
+from sam_rlx.apps.cli import clicks, common, concepts, images, inputs, mask_files, outputs, tiles
 from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.apps.cli.images import Say
 from sam_rlx.apps.cli.outputs import Found
@@ -31,6 +30,7 @@ _EXAMPLES = """examples:
       --output results/
   sam-rlx segment street.jpg --model sam3.pt --text "yellow taxi" --text person --output found.png
   sam-rlx segment photos/ more/*.png --model sam3.pt --text person --output results/
+  sam-rlx segment scene.tif --model sam3.pt --text ship --tile 1024 --json ships.json
 """
 
 
@@ -55,6 +55,7 @@ def add_parser(commands: Any) -> None:
         "--multimask", action="store_true", help="give three candidates; the overlay shows the best"
     )
     concepts.add_arguments(parser)
+    tiles.add_arguments(parser)
     outputs.add_output_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -71,6 +72,8 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError("expected --point, --box, --mask or --text, found none")
     if len(args.box) > 1 and (args.point or args.mask):
         raise UsageError("expected several boxes alone, or points and a mask with at most one box")
+    if args.mask and args.tile is not None:
+        raise UsageError("--mask: expected none beside --tile, found one")
     images.run(args, _PromptFinder(args), [args.mask] if args.mask else [])
 
 
@@ -112,22 +115,28 @@ class _PromptFinder:
         parts = [common.counted(len(values), kind) for kind, values in given if values]
         return f"use {', '.join([*parts, *(['a mask'] if self._mask else [])])}"
 
-    def find(self, image: NDArray[np.uint8], say: Say) -> Found:
+    def find(self, image: tiles.Image, say: Say) -> Found:
         """Predict masks."""
         prompts = dict(self._prompts)
         if self._mask is not None:
             hw = (image.shape[0], image.shape[1])
             prompts["mask_input"] = self._mask.as_logits(self._predictor.model, hw)
+        prompts["multimask_output"] = self._args.multimask
         start = time.perf_counter()
-        with terminal_clock("encoding"):
-            self._predictor.set_image(image)
-        middle = time.perf_counter()
-        result = self._predictor.predict(multimask_output=self._args.multimask, **prompts)
-        end = time.perf_counter()
-        say(f"encoded in {middle - start:.2f} s, prompts in {1000 * (end - middle):.0f} ms")
+        if isinstance(image, np.ndarray):
+            with terminal_clock("encoding"):
+                self._predictor.set_image(image)
+            middle = time.perf_counter()
+            result = self._predictor.predict(**prompts)
+            end = time.perf_counter()
+            say(f"encoded in {middle - start:.2f} s, prompts in {1000 * (end - middle):.0f} ms")
+        else:
+            prompts.update(tiles.given(self._args))
+            result = self._predictor.predict(**prompts, image=image, progress=True)
+            say(f"tiles in {time.perf_counter() - start:.2f} s")
         return self._found(image, result, say)
 
-    def _found(self, image: NDArray[np.uint8], result: MaskPrediction, say: Say) -> Found:
+    def _found(self, image: tiles.Image, result: MaskPrediction, say: Say) -> Found:
         masks, scores = common.flatten(result)
         for index, (mask, score) in enumerate(zip(masks, scores, strict=True)):
             share = 100.0 * mask.mean()
@@ -140,7 +149,7 @@ class _PromptFinder:
         filled = sum(bool(mask.any()) for mask in masks)
         return Found(
             lambda: viz.overlay(
-                image,
+                tiles.whole(image),
                 [masks[index] for index in best],
                 point_coords=self._prompts.get("point_coords"),
                 point_labels=self._prompts.get("point_labels"),

@@ -1,0 +1,101 @@
+#include "masks/objects.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "masks/spans.h"
+
+namespace sam_rlx {
+namespace {
+
+// A mask with its holes filled.
+struct FilledMask {
+  Spans spans;
+  Region box;
+  std::int64_t area = 0;    // with the holes
+  std::int64_t pixels = 0;  // without them
+};
+
+double ratio(std::int64_t part, std::int64_t all) {
+  return static_cast<double>(part) / static_cast<double>(all);
+}
+
+FilledMask filled(const Rle& mask) {
+  const Spans spans = spans_of(mask);
+  FilledMask result{without_holes(spans), span_region(spans), 0, span_area(spans)};
+  result.area = span_area(result.spans);
+  return result;
+}
+
+bool is_ground(const Region& box, const Rle& mask) {
+  const auto edge = [](std::int64_t side) {
+    return static_cast<std::int64_t>(kGroundEdge * static_cast<double>(side));
+  };
+  return box.x0 <= edge(mask.width) && box.y0 <= edge(mask.height) &&
+         box.x1 >= mask.width - edge(mask.width) && box.y1 >= mask.height - edge(mask.height);
+}
+
+// A mask inside of another one.
+struct Inside {
+  std::size_t index = 0;
+  bool is_same = false;  // of the same object
+};
+
+// Whether masks inside of one, the largest first, are several objects that make it up.
+bool is_union(const FilledMask& mask, const std::vector<Inside>& inside,
+              const std::vector<FilledMask>& masks) {
+  std::vector<const FilledMask*> apart;
+  std::int64_t covered = 0;
+  for (const Inside& each : inside) {
+    const FilledMask& part = masks[each.index];
+    const bool is_apart = std::all_of(apart.begin(), apart.end(), [&](const FilledMask* other) {
+      return ratio(shared_area(part.spans, other->spans), part.area) <= kApart;
+    });
+    if (each.is_same || !is_apart) continue;
+    apart.push_back(&part);
+    covered += shared_area(part.spans, mask.spans);
+  }
+  return apart.size() > 1 && ratio(covered, mask.area) >= kUnionCovered;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> keep_objects(const std::vector<Rle>& given) {
+  std::vector<FilledMask> masks;
+  std::vector<std::size_t> order, ground;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    masks.push_back(filled(given[i]));
+    if (masks[i].area == 0) continue;
+    (is_ground(masks[i].box, given[i]) ? ground : order).push_back(i);
+  }
+  if (order.empty()) order = ground;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return masks[a].area > masks[b].area; });
+
+  std::vector<char> gone(given.size(), 0);
+  std::vector<std::int64_t> kept;
+  for (auto turn = order.begin(); turn != order.end(); ++turn) {
+    if (gone[*turn] != 0) continue;
+    const FilledMask& mask = masks[*turn];
+    std::vector<Inside> inside;
+    for (auto other = turn + 1; other != order.end(); ++other) {
+      const FilledMask& part = masks[*other];
+      if (gone[*other] != 0 || common_region(part.box, mask.box).is_empty()) continue;
+      const std::int64_t shared = shared_area(part.spans, mask.spans);
+      if (ratio(shared, part.area) < kPartInside) continue;
+      const bool is_same = ratio(shared, part.area + mask.area - shared) >= kSameObject;
+      inside.push_back({*other, is_same});
+    }
+    if (is_union(mask, inside, masks)) continue;
+    std::size_t object = *turn;
+    for (const Inside& each : inside) {
+      gone[each.index] = 1;
+      if (each.is_same && masks[each.index].pixels > masks[object].pixels) object = each.index;
+    }
+    kept.push_back(static_cast<std::int64_t>(object));
+  }
+  std::sort(kept.begin(), kept.end());
+  return kept;
+}
+
+}  // namespace sam_rlx

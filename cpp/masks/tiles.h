@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "masks/rle.h"
+#include "masks/spans.h"
+
+namespace sam_rlx {
+
+// IoU in the overlap of two tiles from which on two masks are of one object.
+constexpr double kSeamIou = 0.5;
+
+// A mask that was found in a tile.
+struct TileMask {
+  Rle mask;               // at the size of the image
+  std::int64_t tile = 0;  // index of its tile
+  float score = 0.0F;
+  std::int64_t label = 0;  // masks of different labels are never of one object
+};
+
+struct TiledImage {
+  std::int64_t height = 0, width = 0;
+  std::vector<Region> tiles;
+  // A mask that comes so near to an inner edge of its tile, in pixels, is cut by it.
+  std::int64_t margin = 1;
+};
+
+// An object, and the masks that it is made of, by index: the best one, or all pieces.
+struct MergedMask {
+  Rle mask;
+  std::vector<std::int64_t> members;  // the best score first
+};
+
+// The masks of all tiles as objects of the image, in the order of each one's first mask.
+//
+// An edge of a tile that is not an edge of the image cuts the masks that reach it. A mask that no
+// edge cuts is whole. Two masks of different tiles are of one object if their IoU is at least
+// kSeamIou. It counts the pixels of the overlap of the two tiles, which is what both tiles see,
+// and, where one mask is whole, also those of the other one beyond the overlap: a whole mask says
+// that there are none.
+//
+// Masks are joined over any number of tiles. If some masks of an object are whole, the one with
+// the best score is its mask; else it is the union of its pieces. A piece that no mask of another
+// tile belongs to goes if another tile sees all of it and more of what the seam cuts off.
+std::vector<MergedMask> merge_tiles(const std::vector<TileMask>& masks, const TiledImage& image);
+
+}  // namespace sam_rlx
