@@ -320,7 +320,7 @@ class ConceptPredictor(ImageEmbeddings):
                 )
             windows = as_windows(image)
             with self._exclusive, reporter(progress, "text", text="encoding") as report:
-                return self._in_tiles(windows, tiling, (ids, texts), options, report)
+                return self._in_tiles(windows, tiling, (ids, texts), (options, area), report)
         pixels = None if image is None else as_rgb(image)
         given = self._given(image, embedding, orig_hw)
         bar = reporter(progress, "text", text="encoding")
@@ -361,10 +361,10 @@ class ConceptPredictor(ImageEmbeddings):
         image: Windows,
         tiling: Tiling,
         prompts: tuple[NDArray[np.int64], tuple[Text, ...]],
-        options: dict[str, Any],
+        rules: tuple[dict[str, Any], int],
         report: Report | None,
     ) -> ConceptPrediction:
-        ids, texts = prompts
+        (ids, texts), (options, area) = prompts, rules
         tiles = tiling.tiles(image.shape)
         masks = TileMasks(image.shape, tiles, self._weights.mask_side)
         boxes: list[NDArray[np.float32]] = []
@@ -379,6 +379,7 @@ class ConceptPredictor(ImageEmbeddings):
                     mask = np.empty((1, *tile.hw), np.bool_)
                     for low_res, score in zip(found.low_res_masks, found.scores, strict=True):
                         self._core.binarize(low_res[None], mask)
+                        clean_(mask, area)
                         masks.add(index, _core.rle_encode(mask[0]), float(score), label)
         finally:
             self._restore(before)
