@@ -66,7 +66,7 @@ CHANGES = {
     "no count of frames": ("num_pushed", None),
     "a count of frames below 0": ("num_pushed", ints(-2)),
     "the count of a video": ("num_pushed", ints(-1)),
-    "too many frames": ("num_pushed", ints(BIG)),
+    "too many frames": ("num_pushed", ints(BIG + 1)),
     "no memory": ("0.cond.has_memory", ints(0)),
     "a flag of 2": ("0.non_cond.is_outdated", ints(2, 0)),
     "a score that is NaN": ("0.cond.iou_prediction", np.array([np.nan], np.float32)),
