@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import sam_rlx
+from support import tiny
 
 from nightly.doors import Trial, door, library, outcome
 
@@ -30,14 +31,7 @@ State = dict[str, np.ndarray]
 @cache
 def numbers() -> State:
     """Return the numbers of a small model, by Meta's names."""
-    import tempfile
-
-    from safetensors.numpy import load_file
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "base.safetensors"
-        sam_rlx.convert("sam-nano", path, dtype="F32", names="meta")
-        return dict(load_file(path))
+    return dict(tiny.sam_weights())
 
 
 def logits(path: Path, **options: Any) -> np.ndarray:
@@ -333,7 +327,7 @@ def files_of_gguf(folder: Path) -> Iterator[Trial]:
     if (gguf := library("gguf")) is None:
         return
     source, path = folder / "source.gguf", folder / "x.gguf"
-    sam_rlx.convert("sam-nano", source, dtype="F32", names="meta")
+    sam_rlx.convert(tiny.save_safetensors(folder / "tiny.safetensors", numbers()), source)
     reader = gguf.GGUFReader(source)
     packed = next(t.name for t in reader.tensors if tuple(t.shape[::-1]) == numbers()[MATRIX].shape)
     names = {_short(name, reader): name for name in numbers()}
@@ -590,7 +584,12 @@ def folders(folder: Path) -> Iterator[Trial]:
     yield "a folder with one file", outcome(lambda: logits(place), plain)
     save_file({**numbers(), MATRIX: numbers()[MATRIX] * 0}, place / "older.safetensors")
     yield "a folder with two files", outcome(lambda: logits(place), None)
-    if (torch := library("torch")) is None or (transformers := library("transformers")) is None:
+    torch, transformers = library("torch"), library("transformers.models.sam")
+    if (
+        torch is None
+        or transformers is None
+        or library("transformers.models.sam.modeling_sam") is None
+    ):
         return
     config = transformers.SamConfig(
         vision_config={
