@@ -97,8 +97,8 @@ def outlines(masks: Masks, tolerance: float = 0.0) -> str:
         covered = shapely.contains_xy(shape, columns + 0.5, rows + 0.5)
         if mask.any():
             ious.append((covered & mask).sum() / (covered | mask).sum())
-        for place, rings in enumerate((parts, full)):
-            corners[place] += sum(len(ring) for part in rings for ring in part)
+        for position, rings in enumerate((parts, full)):
+            corners[position] += sum(len(ring) for part in rings for ring in part)
     few = f", {corners[0] / max(corners[1], 1):.2f} of the corners" if tolerance else ""
     worst, mean = min(ious), np.mean(ious)
     return f"{invalid} of {len(masks)} invalid, IoU at least {worst:.4f}, mean {mean:.4f}{few}"
