@@ -1,4 +1,4 @@
-"""What every result can become: pictures, files, tables and the objects of other libraries."""
+"""What every result can become: images, files, tables and the objects of other libraries."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ResultForms:
             )
         return pixels
 
-    # ---------------------------------------------------------------- pictures
+    # ---------------------------------------------------------------- images
 
     def cutout(
         self,
@@ -243,7 +243,7 @@ class ResultForms:
             ``rasterio``'s ``dataset.transform``. Default: pixels, y downwards.
         crs : str, or an object with ``to_string``, optional
             Reference system of the coordinates, such as "EPSG:32633"; becomes the member ``crs``,
-            which GDAL reads. Readers that know RFC 7946 alone expect degrees of WGS 84, and no member.
+            which GDAL reads. Readers that know RFC 7946 alone expect degrees of WGS 84.
         names : str or sequence of str, optional
             What the objects are.
         tolerance : float
