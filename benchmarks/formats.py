@@ -13,6 +13,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,8 @@ def coco(masks: Masks, polygons: bool = False) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.json"
         io.write_json(path, result_of(masks).to_coco("a.jpg", polygons=polygons))
-        read = importlib.import_module("pycocotools.coco").COCO(path)
+        with redirect_stdout(StringIO()):  # it prints what it does
+            read = importlib.import_module("pycocotools.coco").COCO(path)
     filled = [mask for mask in masks if mask.any()]
     found = [read.annToMask(entry) for entry in read.loadAnns(read.getAnnIds())]
     return pixels(list(zip(found, filled, strict=True)))
