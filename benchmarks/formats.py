@@ -13,6 +13,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,8 @@ def coco(masks: Masks, polygons: bool = False) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.json"
         io.write_json(path, result_of(masks).to_coco("a.jpg", polygons=polygons))
-        read = importlib.import_module("pycocotools.coco").COCO(path)
+        with redirect_stdout(StringIO()):  # it prints what it does
+            read = importlib.import_module("pycocotools.coco").COCO(path)
     filled = [mask for mask in masks if mask.any()]
     found = [read.annToMask(entry) for entry in read.loadAnns(read.getAnnIds())]
     return pixels(list(zip(found, filled, strict=True)))
@@ -97,8 +99,8 @@ def outlines(masks: Masks, tolerance: float = 0.0) -> str:
         covered = shapely.contains_xy(shape, columns + 0.5, rows + 0.5)
         if mask.any():
             ious.append((covered & mask).sum() / (covered | mask).sum())
-        for place, rings in enumerate((parts, full)):
-            corners[place] += sum(len(ring) for part in rings for ring in part)
+        for position, rings in enumerate((parts, full)):
+            corners[position] += sum(len(ring) for part in rings for ring in part)
     few = f", {corners[0] / max(corners[1], 1):.2f} of the corners" if tolerance else ""
     worst, mean = min(ious), np.mean(ious)
     return f"{invalid} of {len(masks)} invalid, IoU at least {worst:.4f}, mean {mean:.4f}{few}"

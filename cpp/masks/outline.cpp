@@ -27,19 +27,19 @@ Ring follow(const Borders& borders, Edge start, std::vector<char>& seen) {
 std::vector<Ring> cut(const Ring& border) {
   std::vector<Ring> rings;
   Ring open;
-  std::unordered_map<std::uint64_t, std::size_t> place;
+  std::unordered_map<std::uint64_t, std::size_t> position;
   const auto key = [](Corner corner) {
     return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(corner.x)) << 32U) |
            static_cast<std::uint32_t>(corner.y);
   };
   for (const Corner& corner : border) {
-    const auto [known, is_new] = place.try_emplace(key(corner), open.size());
+    const auto [known, is_new] = position.try_emplace(key(corner), open.size());
     if (is_new) {
       open.push_back(corner);
       continue;
     }
     const std::size_t first = known->second;
-    for (std::size_t i = first + 1; i < open.size(); ++i) place.erase(key(open[i]));
+    for (std::size_t i = first + 1; i < open.size(); ++i) position.erase(key(open[i]));
     rings.emplace_back(open.begin() + static_cast<std::ptrdiff_t>(first), open.end());
     open.resize(first + 1);
   }

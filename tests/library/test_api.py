@@ -43,7 +43,7 @@ def test_the_public_names() -> None:
     assert sorted(sam_rlx.__all__) == sam_rlx.__all__
     classes = {"ImagePredictor", "MaskGenerator", "MaskPrediction", "MaskRecord", "Model"}
     classes |= {"ConceptPrediction", "ConceptPredictor", "RawDetections"}
-    classes |= {"VideoFrame", "VideoPredictor"}
+    classes |= {"MaskRecords", "Objects", "VideoFrame", "VideoPredictor"}
     functions = {"build_info", "convert", "load_model"}
     others = {"MediaWarning", "SamRlxError", "Tokenizer", "TruncationWarning"}
     assert set(sam_rlx.__all__) == {*BASES, *classes, *functions, *others}

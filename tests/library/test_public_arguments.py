@@ -119,8 +119,27 @@ def other_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
     yield "write_masks", Call(io.write_masks, folder / "masks", [MASK])
     yield "coco_annotation", Call(io.coco_annotation, MASK)
     yield "coco_document", Call(io.coco_document, {}, [])
+    yield "coco_joined", Call(io.coco_joined, [])
+    yield "write_sequence", Call(io.write_sequence, folder / "frames", [MASK])
+    yield "write_video", Call(io.write_video, folder / "a.mp4", [IMAGE], 25)
+    yield "write_yolo", Call(io.write_yolo, folder / "yolo", {})
+    yield "batch.result", Call(sam_rlx.batch.result, {})
+    yield "batch.to_coco", Call(sam_rlx.batch.to_coco, folder / "rows")
     yield "write_json", Call(io.write_json, folder / "a.json", {})
     yield "write_npz", Call(io.write_npz, folder / "a.npz", values=MASK)
+
+
+def result_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
+    yield "Objects", Call(sam_rlx.Objects, [MASK], names="cup", scores=[0.5])
+    result = sam_rlx.Objects([MASK, MASK])
+    yield "cutout", Call(result.cutout, IMAGE, index=0)
+    yield "plot", Call(result.plot, IMAGE)
+    yield "polygons", Call(result.polygons)
+    yield "to_geojson", Call(result.to_geojson)
+    yield "to_coco", Call(result.to_coco)
+    yield "to_yolo", Call(result.to_yolo)
+    yield "to_csv", Call(result.to_csv)
+    yield "save result", Call(result.save, folder / "result")
 
 
 def concept_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
@@ -181,7 +200,7 @@ def widget_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
     clip.close()
 
 
-GROUPS = (image_calls, other_calls, concept_calls, video_calls, widget_calls)
+GROUPS = (image_calls, other_calls, result_calls, concept_calls, video_calls, widget_calls)
 
 
 def bare(call: Call, folder: Path, start: int, stride: int) -> list[str]:
@@ -241,6 +260,7 @@ def test_every_public_callable_is_called(models: Models, tmp_path: Path) -> None
         "build_info",
         "Model",
         "MaskRecord",
+        "MaskRecords",
         "MaskPrediction",
         "ConceptPrediction",
         "VideoFrame",

@@ -157,10 +157,10 @@ def test_yolo_follows_the_rules_of_its_documentation(kind: str) -> None:
 
 def test_a_folder_for_yolo(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml", reason="reads data.yaml")
-    pictures = {"a.png": _concepts(), "b.png": _clicks().select(0)}
-    for name in pictures:
+    files = {"a.png": _concepts(), "b.png": _clicks().select(0)}
+    for name in files:
         io.write_image(tmp_path / name, _image())
-    results = {tmp_path / name: result for name, result in pictures.items()}
+    results = {tmp_path / name: result for name, result in files.items()}
     assert io.write_yolo(tmp_path / "set", results) == ['a "red" dog', "cat", "object"]
     data = yaml.safe_load((tmp_path / "set/data.yaml").read_text())
     assert data["names"] == {0: 'a "red" dog', 1: "cat", 2: "object"}

@@ -78,7 +78,7 @@ def test_outlines_of_random_masks_are_exact_or_near() -> None:
 @pytest.mark.slow
 def test_outlines_of_all_small_masks() -> None:
     for number in range(1 << 12):
-        bits = np.array([number >> place & 1 for place in range(12)], bool)
+        bits = np.array([number >> position & 1 for position in range(12)], bool)
         _check(bits.reshape(3, 4), (0.8, 3.0))
 
 

@@ -10,7 +10,7 @@ from sam_rlx._internal.weights.sources import PACKAGED
 
 Kind = Literal["image", "concept", "generator", "video", "text"]
 
-# What a packaged model needs in place of its family's defaults: they predict lower scores than
+# What a packaged model needs instead of its family's defaults: they predict lower scores than
 # Meta's.
 _OF_PACKAGED: dict[Kind, dict[str, Any]] = {
     "generator": {"pred_iou_thresh": 0.7, "stability_score_thresh": 0.8}

@@ -1,4 +1,4 @@
-"""What every result can become: pictures, files, tables and the objects of other libraries."""
+"""What every result can become: images, files, tables and the objects of other libraries."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ResultForms:
             )
         return pixels
 
-    # ---------------------------------------------------------------- pictures
+    # ---------------------------------------------------------------- images
 
     def cutout(
         self,
@@ -214,8 +214,8 @@ class ResultForms:
         ----------
         tolerance : float
             In pixels. 0: the outlines cover exactly the mask's pixels. Above: corners are left out
-            that lie within this distance of the line in their place, those that cost least first,
-            as long as no line comes to touch or cross another one.
+            that lie within this distance of the line that replaces them, those that cost least
+            first, as long as no line comes to touch or cross another one.
 
         Returns
         -------
@@ -242,8 +242,8 @@ class ResultForms:
             Where the corner (x, y) of pixels lies: (a x + b y + c, d x + e y + f), as
             ``rasterio``'s ``dataset.transform``. Default: pixels, y downwards.
         crs : str, or an object with ``to_string``, optional
-            Reference system of the places, such as "EPSG:32633"; becomes the member ``crs``, which
-            GDAL reads. Readers that know RFC 7946 alone expect degrees of WGS 84, and no member.
+            Reference system of the coordinates, such as "EPSG:32633"; becomes the member ``crs``,
+            which GDAL reads. Readers that know RFC 7946 alone expect degrees of WGS 84.
         names : str or sequence of str, optional
             What the objects are.
         tolerance : float

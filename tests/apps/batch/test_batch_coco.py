@@ -21,7 +21,7 @@ COCO = pytest.importorskip("pycocotools.coco", reason="pycocotools judges COCO")
 @pytest.fixture
 def document(tmp_path: Path) -> Path:
     """Three images with numbers of their own, the last one without annotations."""
-    folder = tmp_path / "pictures"
+    folder = tmp_path / "photos"
     batches.write_images(folder, 3)
     images = []
     for number, path in zip((44, 7, 300), sorted(folder.iterdir()), strict=True):
@@ -44,7 +44,7 @@ def document(tmp_path: Path) -> Path:
 def test_boxes_come_out_as_masks(
     document: Path, tmp_path: Path, tiny_checkpoint: Path, model: sam_rlx.Model
 ) -> None:
-    images = tmp_path / "pictures"
+    images = tmp_path / "photos"
     batch.run(document, tmp_path / "out", model=tiny_checkpoint, images=images, workers=1)
     before = json.loads(document.read_text())
     for polygons in (False, True):
@@ -72,7 +72,7 @@ def test_boxes_come_out_as_masks(
 def test_other_inputs_become_a_document(
     document: Path, tmp_path: Path, tiny_checkpoint: Path
 ) -> None:
-    folder = tmp_path / "pictures"
+    folder = tmp_path / "photos"
     batch.run(folder, tmp_path / "out", model=tiny_checkpoint, boxes=[[2, 3, 30, 20]], workers=1)
     found = batch.to_coco(tmp_path / "out")
     assert [image["file_name"] for image in found["images"]] == [
@@ -92,7 +92,7 @@ def test_the_command_writes_them(
     tiny_checkpoint: Path,
     run_cli: Callable[..., tuple[int, str, str]],
 ) -> None:
-    words: list[Any] = ["--images", tmp_path / "pictures", "--output", tmp_path / "out"]
+    words: list[Any] = ["--images", tmp_path / "photos", "--output", tmp_path / "out"]
     words += ["--model", tiny_checkpoint, "--workers", 1, "--coco", tmp_path / "masks.json"]
     code, _, err = run_cli("batch", document, *words, "--json-polygons")
     assert code == 0, err

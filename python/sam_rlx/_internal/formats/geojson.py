@@ -90,9 +90,9 @@ def _closed(ring: NDArray[np.int32], transform: Transform) -> list[list[float]]:
     """Return the positions of a ring, the first one twice; outer rings run counterclockwise."""
     a, b, c, d, e, f = transform
     x, y = ring[:, 0].astype(np.float64), ring[:, 1].astype(np.float64)
-    places = np.stack([a * x + b * y + c, d * x + e * y + f], axis=1)
+    points = np.stack([a * x + b * y + c, d * x + e * y + f], axis=1)
     # The core's outer rings are clockwise where y points down: counterclockwise as plain numbers.
     if a * e < b * d:
-        places = places[::-1]
-    closed: list[list[float]] = np.concatenate([places, places[:1]]).tolist()
+        points = points[::-1]
+    closed: list[list[float]] = np.concatenate([points, points[:1]]).tolist()
     return closed

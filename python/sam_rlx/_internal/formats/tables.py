@@ -40,14 +40,14 @@ def columns(
         "score": [instance.score for instance in instances],
         "area": [instance.area for instance in instances],
     }
-    for place, name in enumerate(("x", "y", "width", "height")):
-        table[name] = [box[place] for box in boxes]
-    for place, name in enumerate(("centroid_x", "centroid_y")):
-        table[name] = [centroid[place] for centroid in centroids]
+    for column, name in enumerate(("x", "y", "width", "height")):
+        table[name] = [box[column] for box in boxes]
+    for column, name in enumerate(("centroid_x", "centroid_y")):
+        table[name] = [centroid[column] for centroid in centroids]
     if pixels is not None:
         means = [instance.mean_color(pixels) for instance in instances]
-        for place, name in enumerate(("red", "green", "blue")):
-            table[name] = [mean[place] for mean in means]
+        for column, name in enumerate(("red", "green", "blue")):
+            table[name] = [mean[column] for mean in means]
     return table
 
 

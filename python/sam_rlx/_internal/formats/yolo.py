@@ -51,7 +51,9 @@ def lines(
             values = [(x + w / 2) / width, (y + h / 2) / height, w / width, h / height]
         else:
             line = one_line(instance.outlines(tolerance))
-            values = [value / (height if place % 2 else width) for place, value in enumerate(line)]
+            values = [
+                value / (height if position % 2 else width) for position, value in enumerate(line)
+            ]
         text.append(" ".join([str(numbers[instance.name]), *(f"{value:.6g}" for value in values)]))
     return "".join(f"{line}\n" for line in text)
 

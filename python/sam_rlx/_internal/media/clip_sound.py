@@ -54,7 +54,7 @@ class ClipSound:
             if codec not in container.supported_codecs:
                 raise UnsupportedError(
                     f"{self._source}: expected sound that an MP4 file can hold, found {codec}: "
-                    "rate=... in place of source=... writes a clip without sound"
+                    "rate=... instead of source=... writes a clip without sound"
                 )
             self._outputs[stream.index] = container.add_stream_from_template(stream)
 

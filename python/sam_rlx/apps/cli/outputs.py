@@ -90,7 +90,7 @@ class Files:
     masks: Path | None = None
     json: Path | None = None
     npz: Path | None = None
-    polygons: bool = False  # in JSON, in place of run lengths
+    polygons: bool = False  # in JSON, instead of run lengths
 
     def singles(self) -> list[Path]:
         """Return the files that are asked for, but the masks."""
