@@ -1,8 +1,8 @@
 """What a release has to say about itself: versions, and the sums of its files.
 
 ``python packages/release.py`` checks that one version is named everywhere; with ``--fill dist`` it
-first writes into the recipe what the files in a folder say, and ``SHA256SUMS`` beside them. The list
-of steps is in docs/release.md.
+first writes into the recipe what the files in a folder say, and ``SHA256SUMS`` beside them. The
+list of steps is in docs/release.md.
 """
 
 import argparse
