@@ -1,9 +1,8 @@
 """What a release has to say about itself: versions, and the sums of its files.
 
-``python packages/release.py`` checks that all places name one version, and that a built source
-distribution, where the recipe has its sum, is that one. ``python packages/release.py --fill dist``
-writes into the recipe what the files in a folder say, and ``SHA256SUMS`` beside them. The list of
-steps is in docs/develop/release.md.
+``python packages/release.py`` checks that one version is named everywhere; with ``--fill dist`` it
+first writes into the recipe what the files in a folder say, and ``SHA256SUMS`` beside them. The
+list of steps is in docs/develop/release.md.
 """
 
 import argparse

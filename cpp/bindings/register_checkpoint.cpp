@@ -14,6 +14,7 @@
 #include "loading/hugging_face_config.h"
 #include "loading/hugging_face_names.h"
 #include "loading/loader.h"
+#include "loading/merge_adapter.h"
 #include "loading/network.h"
 #include "loading/open.h"
 
@@ -168,10 +169,14 @@ py::dict describe(const StateDict& self) {
 
 void register_checkpoint(py::module_& m) {
   py::class_<StateDict>(m, "Checkpoint")
-      .def(py::init([](const std::filesystem::path& path, std::optional<std::string> key) {
-             return open_checkpoint(path, {.key = std::move(key)});
+      .def(py::init([](const std::filesystem::path& path, std::optional<std::string> key,
+                       const std::optional<std::string>& lora) {
+             const GilRelease release;
+             StateDict state_dict = open_checkpoint(path, {.key = std::move(key)});
+             merge_adapters(state_dict, lora);
+             return state_dict;
            }),
-           py::arg("path"), py::arg("key") = py::none())
+           py::arg("path"), py::arg("key") = py::none(), py::arg("lora") = py::none())
       .def_readonly("metadata", &StateDict::metadata)
       .def_property_readonly("skipped", &StateDict::skipped)
       .def_property_readonly("tensors", tensors_of)

@@ -2,6 +2,7 @@
 
 #include "bindings/embeddings.h"
 #include "bindings/image_array.h"
+#include "bindings/mask_arrays.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
 #include "predictors/image/image_predictor.h"
@@ -165,6 +166,17 @@ py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res
   return upscale(predictor, logits, {}, return_logits);
 }
 
+py::array features(const ImagePredictor& predictor, const std::optional<MaskArray>& mask) {
+  const std::optional<Size> size = predictor.orig_hw();
+  if (mask && size) {
+    const Shape expected{size->height, size->width};
+    if (shape_of(*mask, "mask") != expected) {
+      fail("mask", "shape " + expected.str() + " as the image", shape_of(*mask, "mask").str());
+    }
+  }
+  return to_numpy(predictor.features(mask ? mask_bytes(*mask) : nullptr));
+}
+
 }  // namespace
 
 void register_image_predictor(py::module_& m) {
@@ -198,6 +210,7 @@ void register_image_predictor(py::module_& m) {
       .def("set_image", set_image, py::arg("image"))
       .def_property_readonly("image_embeddings",
                              [](const ImagePredictor& x) { return to_numpy(x.image_embeddings()); })
+      .def("features", features, py::arg("mask") = py::none())
       .def_property_readonly("orig_hw",
                              [](const ImagePredictor& x) { return pair_of(x.orig_hw()); })
       .def_property_readonly("input_hw",

@@ -23,7 +23,8 @@ py::dict report_of(const Model& model) {
   using namespace py::literals;
   const LoadReport& r = model.report();
   return py::dict("missing"_a = r.missing, "unexpected"_a = r.unexpected,
-                  "misshaped"_a = r.misshaped, "ignored"_a = r.ignored, "skipped"_a = r.skipped);
+                  "misshaped"_a = r.misshaped, "ignored"_a = r.ignored, "skipped"_a = r.skipped,
+                  "merged"_a = r.merged);
 }
 
 std::shared_ptr<const Model> load_model(const std::filesystem::path& path,
@@ -32,10 +33,12 @@ std::shared_ptr<const Model> load_model(const std::filesystem::path& path,
                                         std::optional<std::string> isa, bool strict,
                                         std::optional<std::int64_t> image_size,
                                         std::optional<std::string> key,
-                                        std::optional<std::string> fields) {
+                                        std::optional<std::string> fields,
+                                        std::optional<std::string> lora) {
   const GilRelease release;
-  return Model::load(utf8_of(path), {std::move(variant), std::move(precision), std::move(isa),
-                                     image_size, strict, std::move(key), std::move(fields)});
+  return Model::load(utf8_of(path),
+                     {std::move(variant), std::move(precision), std::move(isa), image_size, strict,
+                      std::move(key), std::move(fields), std::move(lora)});
 }
 
 // What a file holds and how it is wrapped, whether it is a model or not.
@@ -131,7 +134,7 @@ void register_model(py::module_& m) {
   m.def("load_model", load_model, py::arg("path"), py::arg("variant") = py::none(),
         py::arg("precision") = py::none(), py::arg("isa") = py::none(), py::arg("strict") = true,
         py::arg("image_size") = py::none(), py::arg("key") = py::none(),
-        py::arg("fields") = py::none());
+        py::arg("fields") = py::none(), py::arg("lora") = py::none());
   m.def("list_tensors", list_tensors, py::arg("path"), py::arg("key") = py::none());
   m.def("inspect_checkpoint", inspect_checkpoint, py::arg("path"), py::arg("key") = py::none());
   m.def(
@@ -149,6 +152,8 @@ void register_model(py::module_& m) {
       py::arg("names"), py::arg("where"), py::arg("argument"));
   m.attr("CHECKPOINT_SUFFIXES") = py::tuple(py::cast(
       std::vector(std::begin(kCheckpointSuffixes), std::end(kCheckpointSuffixes))));
+  m.attr("ADAPTER_FILES") =
+      py::make_tuple(kAdapterFile, kAdapterWeights[0], kAdapterWeights[1]);
   m.attr("FOLDER_FILES") = py::make_tuple(kConfigFile, kPreprocessorFile, kProcessorFile);
   m.def("build_info", build_info);
   m.def("releases", releases);

@@ -347,6 +347,7 @@ void StateDict::merge(StateDict other) {
   skipped_.add_all(other.skipped_);
   files.insert(files.end(), other.files.begin(), other.files.end());
   checksums.insert(checksums.end(), other.checksums.begin(), other.checksums.end());
+  owned.insert(owned.end(), other.owned.begin(), other.owned.end());
 }
 
 void StateDict::release(std::span<const std::byte> range) const noexcept {

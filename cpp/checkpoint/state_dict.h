@@ -17,6 +17,7 @@
 namespace sam_rlx {
 
 class MappedFile;
+class Tensor;
 
 // One tensor of a file, not yet read.
 struct TensorEntry {
@@ -56,6 +57,8 @@ class StateDict {
   std::map<std::string, std::string> metadata;
   std::vector<std::shared_ptr<const MappedFile>> files;
   std::vector<Checksum> checksums;
+  // Numbers that were computed: entries may point into them as into files.
+  std::vector<std::shared_ptr<const Tensor>> owned;
 
   // Raises CheckpointError when the name is there already.
   void add(TensorEntry entry);

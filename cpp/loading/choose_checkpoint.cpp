@@ -146,7 +146,7 @@ void refuse_adapter(const CheckpointQuestion& question) {
       question.adapter_base.empty() ? "" : " of " + printable(question.adapter_base);
   throw UnsupportedError(
       question.where + ": expected a whole model, found an adapter (LoRA)" + base +
-      "; merge it first, with peft: model.merge_and_unload().save_pretrained(...)");
+      ": load that model with lora= and this one (on the command line --lora), which merges them");
 }
 
 }  // namespace

@@ -13,7 +13,10 @@ inline constexpr std::string_view kCheckpointSuffixes[] = {".safetensors", ".ggu
 inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kPreprocessorFile = "preprocessor_config.json";
 inline constexpr const char* kProcessorFile = "processor_config.json";
+// Settings and weights of an adapter of PEFT.
 inline constexpr const char* kAdapterFile = "adapter_config.json";
+inline constexpr const char* kAdapterWeights[] = {"adapter_model.safetensors",
+                                                  "adapter_model.bin"};
 
 struct CheckpointQuestion {
   std::string where;                // the folder or the repository, for messages

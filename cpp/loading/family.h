@@ -71,6 +71,8 @@ struct Family {
   std::span<const std::string_view> decoders;
   std::span<const KeyRow> hugging_face;
   std::span<const KeyRow> short_names;
+  // From names in transformers' classes that have a part of the model to those in the whole.
+  std::span<const KeyRow> part_names = {};
   // From the path of a field of the config ("image_encoder.depth") to its key in model.config,
   // where fields without a row stay at their path, and to the key of a GGUF file, in the order of
   // the file, which has no others.

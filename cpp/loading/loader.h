@@ -23,6 +23,7 @@ struct LoadReport {
   std::vector<std::string> misshaped;   // "name: expected shape (2, 3), found (3, 2)"
   std::vector<std::string> ignored;     // left out by LoadOptions::ignored
   std::vector<std::string> skipped;     // of StateDict::skipped
+  std::vector<std::string> merged;      // changed by an adapter
   // Numbers of the matrices that stay in the blocks of their file, by format.
   std::map<std::string, std::int64_t> packed;
 };

@@ -6,6 +6,7 @@
 #include "core/cores.h"
 #include "core/error.h"
 #include "kernels/select.h"
+#include "loading/merge_adapter.h"
 #include "loading/open.h"
 #include "loading/replace_fields.h"
 #include "loading/weight_hash.h"
@@ -16,6 +17,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
       options.precision ? weight_format_named(*options.precision) : WeightFormat::kFloat32;
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
   StateDict state_dict = open_checkpoint(path_of(path), {.key = options.key});
+  merge_adapters(state_dict, options.lora);
   const Family& family = to_meta_names(state_dict);
   check_whole(state_dict, family);
   NetworkConfig config = family.config_of(state_dict, options.variant);
@@ -32,6 +34,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
         LoadOptions how{.strict = options.strict, .ignored = ignored, .packed = {}};
         if (!options.precision) how.packed = network.config.packed_layers();
         model->report_ = load_parameters(network, state_dict, how);
+        model->report_.merged = merged_names(state_dict);
         model->num_parameters_ = count_parameters(network);
         model->weights_hash_ = hash_weights(network);
         fold_and_pack(network, kernels, {precision, network.config.reduced_layers()});

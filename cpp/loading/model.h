@@ -27,6 +27,8 @@ struct ModelOptions {
   // JSON of fields of the config by their names in model.config ("base.image_size"), which replace
   // those that the file tells.
   std::optional<std::string> fields = {};
+  // A file or folder of an adapter, merged into the weights: merge_adapter.h.
+  std::optional<std::string> lora = {};
 };
 
 // Loaded weights, packed for one instruction set. Immutable: predictors and threads share it.

@@ -254,6 +254,8 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
   return source / path_of(chosen);
 }
 
+StateDict open_tensors(const fs::path& path) { return open_file(path, {.any = true}); }
+
 StateDict open_checkpoint(const fs::path& source, const WrapperChoice& choice) {
   const fs::path path = resolve_checkpoint(source);
   if (fs::is_directory(source)) refuse_quantized_folder(source);

@@ -21,4 +21,8 @@ std::filesystem::path resolve_checkpoint(const std::filesystem::path& source,
 // its own.
 StateDict open_checkpoint(const std::filesystem::path& source, const WrapperChoice& choice = {});
 
+// The tensors of one file as they are named there, of a PyTorch file those of its largest dict that
+// may be a model's.
+StateDict open_tensors(const std::filesystem::path& path);
+
 }  // namespace sam_rlx

@@ -24,6 +24,9 @@ struct Relative {
 
 constexpr std::string_view kOtherEncoder = "its image encoder is another network";
 constexpr std::string_view kOtherNetwork = "its network is another one";
+constexpr std::string_view kLora =
+    "load the model that it was trained for with lora= and this file (on the command line --lora), "
+    "which merges them; of a whole state dict save the adapter with peft: model.save_pretrained";
 constexpr std::string_view kMerge =
     "merge it into its base model first (peft: model.merge_and_unload()) and save the merged "
     "state dict";
@@ -32,9 +35,9 @@ constexpr std::string_view kOwnCode =
 
 // The first that fits is taken. The names are those of the public repositories.
 constexpr Relative kRelatives[] = {
-    {".lora_", "a LoRA adapter", kMerge},
-    {".linear_a_q.", "a LoRA adapter (SAMed)", kMerge},
-    {"w_a_000", "a LoRA adapter (SAMed)", kMerge},
+    {".lora_", "a LoRA adapter", kLora},
+    {"w_a_000", "a LoRA adapter (SAMed)", kLora},
+    {".q_FacTs.", "a FacT adapter", kOwnCode},
     {".hada_w1", "a LoHa adapter", kMerge},
     {".lokr_w1", "a LoKr adapter", kMerge},
     {".oft_", "an OFT adapter", kMerge},

@@ -32,6 +32,7 @@ from sam_rlx._internal.progress import Progress
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import as_tolerance
 from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.weights.sources import find_adapter
 from sam_rlx.apps.batch import coco_output, parquet, plan
 from sam_rlx.apps.batch import job as jobs
 from sam_rlx.apps.batch.course import ENGINES
@@ -115,6 +116,7 @@ def run(
     model: str | os.PathLike[str] | None = None,
     precision: Literal["float32", "bfloat16", "int8"] | None = None,
     key: str | None = None,
+    lora: str | os.PathLike[str] | None = None,
     isa: Isa | None = None,
     images: str | os.PathLike[str] | None = None,
     lists: Sequence[str] = (),
@@ -154,7 +156,7 @@ def run(
         ``parts/part-0000000.parquet`` and so on, and ``masks/ITEM/NAME.png``.
     model : str or path, optional
         As for `sam_rlx.load_model`. Default: ``"sam3-nano"`` for texts, else ``"sam2-nano"``.
-    precision, key, isa
+    precision, key, lora, isa
         As for `sam_rlx.load_model`. Machines of one batch should have one instruction set.
     images : str or path, optional
         Folder of the images that documents and tables name. Default: that of the document.
@@ -212,6 +214,8 @@ def run(
     as_choice("engine", engine, ENGINES)
     load = {"precision": precision, "key": key, "isa": isa}
     load = {name: as_optional_text(name, value) for name, value in load.items()}
+    if lora is not None:
+        load["lora"] = find_adapter(lora)
     retry_failed, progress = as_flag("retry_failed", retry_failed), as_progress(progress)
     masks = None if masks is None else as_flag("masks", masks)
     options = as_mapping("options", options)

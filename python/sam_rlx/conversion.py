@@ -14,7 +14,7 @@ from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.weights import number_formats, safetensors
 from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
-from sam_rlx._internal.weights.sources import find_checkpoint
+from sam_rlx._internal.weights.sources import find_adapter, find_checkpoint
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import check_key
 
@@ -79,6 +79,7 @@ def convert(
     names: Literal["meta", "transformers"] | None = None,
     dtype: Dtype | None = None,
     key: str | None = None,
+    lora: str | os.PathLike[str] | None = None,
     num_threads: int | None = None,
     progress: bool | Progress = False,
 ) -> Written:
@@ -101,6 +102,10 @@ def convert(
         them exactly. Of GGUF: one of `sam-rlx quantize` for the matrices, by default ``"F32"``.
     key : str, optional
         Which of several models in the source, as for `load_model`.
+    lora : str or path, optional
+        An adapter to merge, as for `load_model`. Weights that it changes are float32, if `dtype`
+        is not given. A source with other names than the adapter's gets Meta's, if `names` says
+        nothing else.
     num_threads : int, optional
         Default: all cores available.
     progress : bool or callable
@@ -139,6 +144,7 @@ def convert(
     check_key(key)
     progress = as_progress(progress)
     path = find_checkpoint(source)
+    adapter = None if lora is None else find_adapter(lora)
     threads = as_num_threads(num_threads)
     if _same_file(path, target):
         raise InvalidArgumentError(f"output: expected another file than the source, found {target}")
@@ -153,6 +159,7 @@ def convert(
                 dtype or "F32",
                 may_grow=dtype is not None,
                 key=key,
+                lora=adapter,
                 num_threads=threads,
                 progress=report,
             )
@@ -163,12 +170,19 @@ def convert(
                 names=names,
                 dtype=dtype,
                 key=key,
+                lora=adapter,
                 num_threads=threads,
                 progress=report,
             )
         else:
             outcome = safetensors.to_folder(
-                path, target, dtype=dtype, key=key, num_threads=threads, progress=report
+                path,
+                target,
+                dtype=dtype,
+                key=key,
+                lora=adapter,
+                num_threads=threads,
+                progress=report,
             )
     return Written(*outcome)
 

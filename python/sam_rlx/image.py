@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sam_rlx import _core
 from sam_rlx._internal.arrays.checks import as_flag, as_numbers
 from sam_rlx._internal.arrays.foreign import as_array
-from sam_rlx._internal.arrays.masks import as_region_area, clean_
+from sam_rlx._internal.arrays.masks import as_bools, as_region_area, clean_
 from sam_rlx._internal.arrays.prompts import Prompts, as_prompts
 from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files import embeddings as _embedding_file
@@ -462,6 +462,44 @@ class ImagePredictor(ImageEmbeddings):
         Raises `StateError` if no image is set.
         """
         return self.image_embeddings[0]
+
+    def features(self, mask: ArrayLike | None = None) -> NDArray[np.float32]:
+        """Return what the encoder tells about a part of the current image, as one vector.
+
+        It is the mean of `image_embedding`, in which each of its positions counts by the part of
+        its cell that the mask covers: a cell is 1/h by 1/w of the network's input, and a pixel of
+        the image has the area that it has there after the resize. What the network pads counts
+        for nothing.
+
+        Parameters
+        ----------
+        mask : array (H, W), optional
+            Of bool, or of 0 and 1; as large as the image. Default: all of the image.
+
+        Returns
+        -------
+        ndarray (C,) float32
+            Neither centred nor scaled.
+
+        Raises
+        ------
+        StateError
+            No image is set, or the predictor is in use by another thread.
+        InvalidArgumentError
+            The mask has another size, no pixel, or other values.
+
+        Examples
+        --------
+        >>> import numpy as np, sam_rlx
+        >>> predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
+        >>> predictor.set_image(np.zeros((60, 80, 3), np.uint8))
+        >>> predictor.features().shape == predictor.image_embedding.shape[1:2]
+        True
+        """
+        found = None if mask is None else as_bools("mask", mask)
+        with self._exclusive:
+            features: NDArray[np.float32] = self._core.features(found)
+        return features
 
 
 def _restored(

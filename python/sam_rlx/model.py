@@ -11,7 +11,12 @@ from sam_rlx import _core
 from sam_rlx._internal.arrays.checks import as_flag, as_integer, as_optional_text, as_path_text
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
-from sam_rlx._internal.weights.sources import find_checkpoint, local_path, packaged_name
+from sam_rlx._internal.weights.sources import (
+    find_adapter,
+    find_checkpoint,
+    local_path,
+    packaged_name,
+)
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
 __all__ = ["Model", "build_info", "load_model"]
@@ -81,6 +86,12 @@ class Model:
         """The keys to the state dict in the file, as given to `load_model`, or None."""
         key: str | None = self._arguments.get("key")
         return key
+
+    @property
+    def lora(self) -> str | None:
+        """The file or folder of the adapter that was merged, or None."""
+        lora: str | None = self._arguments.get("lora")
+        return lora
 
     @property
     def family(self) -> str:
@@ -172,8 +183,8 @@ class Model:
         Returns
         -------
         dict of str to list of str
-            Tensor names under the keys ``missing``, ``unexpected``, ``misshaped``, ``ignored`` and
-            ``skipped``.
+            Tensor names under the keys ``missing``, ``unexpected``, ``misshaped``, ``ignored``,
+            ``skipped`` and ``merged``, which an adapter changed.
         """
         return {key: list(names) for key, names in self._core.report.items()}
 
@@ -189,6 +200,7 @@ def load_model(
     strict: bool = True,
     prefer: str | None = None,
     key: str | None = None,
+    lora: str | os.PathLike[str] | None = None,
     filename: str | None = None,
     revision: str | None = None,
     token: str | bool | None = None,
@@ -233,12 +245,19 @@ def load_model(
         For a file with several models, such as the weights of a training and their average: the
         keys that lead to the one to load, joined by dots, such as ``"ema.module"``. Without it,
         the only dict whose names fit is taken, and several are an error that lists them.
+    lora : str or path, optional
+        An adapter to merge into the weights: a folder of PEFT (``adapter_config.json`` and
+        ``adapter_model.safetensors``), its hub id, a file of SAMed (``w_a_000``, ...) or one of
+        micro-sam. It may have the names of transformers' classes or Meta's, whichever the
+        checkpoint has. Weights that it changes are float32, as PEFT's ``merge_and_unload`` makes
+        them; packed ones are unpacked first.
     filename : str, optional
         For a hub id: the file of the repository to load, such as ``"sam2.1_hiera_tiny.pt"``.
         Default: ``model.safetensors``, ``pytorch_model.bin`` or their shards, else the only
         checkpoint file.
     revision, token, cache_dir, local_files_only
-        Passed on to ``huggingface_hub`` for a hub id, and refused for anything else.
+        Passed on to ``huggingface_hub`` for a hub id, and refused for anything else. All but
+        `revision` count for the hub id of an adapter too.
 
     Returns
     -------
@@ -248,12 +267,14 @@ def load_model(
     Raises
     ------
     FileNotFoundError
-        `source` is no existing path, no packaged name and no hub id.
+        `source` is no existing path, no packaged name and no hub id, or `lora` no path and no id.
     CheckpointError
         The file is damaged, its tensors are not those of a known network, or a directory has no
-        checkpoint or several to choose from, which are listed.
+        checkpoint or several to choose from, which are listed. Or an adapter is damaged, or was
+        trained for another model.
     UnsupportedError
-        The variant, precision or instruction set is not available here.
+        The variant, precision or instruction set is not available here, or no merge gives what
+        this kind of adapter computes.
     InvalidArgumentError
         An argument has the wrong type, a hub argument is given for a local file, or `prefer` for
         anything but a directory.
@@ -284,6 +305,10 @@ def load_model(
         cache_dir=cache_dir,
         local_files_only=local_files_only,
     )
+    if lora is not None:
+        arguments["lora"] = find_adapter(
+            lora, token=token, cache_dir=cache_dir, local_files_only=local_files_only
+        )
     return _load(str(path), arguments)
 
 

@@ -140,7 +140,7 @@ def _reference_weights(
     model: Model, reference_checkpoint: str | os.PathLike[str] | None
 ) -> networks.Weights:
     if reference_checkpoint is None:
-        return networks.read_weights(model.source, model.key)
+        return networks.read_weights(model.source, model.key, model.lora)
     return networks.read_weights(str(find_checkpoint(reference_checkpoint)))
 
 

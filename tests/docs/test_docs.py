@@ -21,7 +21,7 @@ import sam_rlx
 from sam_rlx import io
 from sam_rlx.apps import cli
 from sam_rlx.apps.cli import demo
-from support import sam3cpp_files
+from support import adapters, sam3cpp_files, tiny
 
 pytestmark = pytest.mark.source_tree
 
@@ -98,6 +98,8 @@ def stand_ins(
     (folder / "photos").mkdir()
     for name, source in files.items():
         (folder / name).write_bytes(source.read_bytes())
+    layers = ["image_encoder.blocks.0.attn.qkv"]
+    adapters.save(folder / "my-lora", adapters.for_modules(tiny.sam_weights(), layers, 4, 2.0)[0])
     (folder / "sam2.1_hiera_tiny_q8_0.ggml").write_bytes(sam3cpp_files.tiny_sam2_bytes())
     image = io.read_image(demo.IMAGE)
     for name in ("sam_vit_b_01ec64.pth", "sam2.1_hiera_tiny.pt", "sam3.pt"):

@@ -19,7 +19,7 @@ from sam_rlx import (
     _core,
 )
 from sam_rlx._internal.weights import hub
-from support import hub_module, sam3cpp_files, tiny, tiny_sam2
+from support import adapters, hub_module, sam3cpp_files, tiny, tiny_sam2
 
 
 @pytest.fixture
@@ -342,6 +342,33 @@ def test_an_adapter_is_refused(install: Any, tmp_path: Path) -> None:
     install(files)
     with pytest.raises(UnsupportedError, match="merge"):
         sam_rlx.load_model("owner/name")
+
+
+def test_an_adapter_is_merged(install: Any, tmp_path: Path, tiny_checkpoint: Path) -> None:
+    module = "image_encoder.blocks.0.attn.qkv"
+    tensors, _ = adapters.for_modules(tiny.sam_weights(), [module], 4, 2.0)
+    folder = adapters.save(tmp_path / "lora", tensors)
+    calls = install({path.name: path for path in folder.iterdir()})
+    model = sam_rlx.load_model(tiny_checkpoint, lora="owner/lora")
+    assert [call[:2] for call in calls] == [
+        ("owner/lora", "adapter_config.json"),
+        ("owner/lora", "adapter_model.safetensors"),
+    ]
+    assert model.lora == str(folder)
+    assert model.report()["merged"] == [f"{module}.weight"]
+
+
+@pytest.mark.parametrize("left_out", ["adapter_config.json", "adapter_model.safetensors"])
+def test_a_repository_that_is_no_adapter(
+    install: Any, tmp_path: Path, tiny_checkpoint: Path, left_out: str
+) -> None:
+    folder = adapters.save(tmp_path / "lora", {})
+    install({path.name: path for path in folder.iterdir() if path.name != left_out})
+    with pytest.raises(CheckpointError, match=r"owner/lora: expected adapter_config.json and"):
+        sam_rlx.load_model(tiny_checkpoint, lora="owner/lora")
+    install(dict.fromkeys(_core.ADAPTER_FILES, "GatedRepoError"))
+    with pytest.raises(HubError, match="gated"):
+        sam_rlx.load_model(tiny_checkpoint, lora="owner/lora")
 
 
 def test_filename_is_for_hub_ids(tiny_checkpoint: Path) -> None:

@@ -187,6 +187,7 @@ const Family& sam3_family() {
       .decoders = kDecoders,
       .hugging_face = {},
       .short_names = kSam3Short,
+      .part_names = kBareTrackerRows,
       .python_names = kPythonNames,
       .gguf_names = kGgufNames,
       .to_meta = to_meta,

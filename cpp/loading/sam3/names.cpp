@@ -134,13 +134,6 @@ constexpr std::string_view kTrackerBegin = "tracker.";
 constexpr std::string_view kDetectorModel = "detector_model.", kTrackerModel = "tracker_model.";
 constexpr std::string_view kTrackerNeck = "tracker_neck.fpn_layers.";
 
-// What Sam3TrackerModel and Sam3TrackerVideoModel call their own parts without any prefix.
-constexpr KeyRow kBareTrackerRows[] = {
-    {"vision_encoder.backbone.", "detector_model.vision_encoder.backbone."},
-    {"vision_encoder.neck.", "tracker_neck."},
-    {"", "tracker_model."},
-};
-
 // The hub's layout. Versions 5 of transformers save the tracker's classes with its prefix before
 // all names, and Sam3VideoModel with the prefix twice.
 std::string without_outer_prefix(std::string_view name) {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "checkpoint/state_dict.h"
+#include "loading/key_map.h"
 #include "models/sam3/sam3.h"
 
 namespace sam_rlx {
@@ -11,6 +12,13 @@ namespace sam_rlx {
 // Of the detector; nothing reads it. transformers has it with its axes in the other order.
 constexpr std::string_view kTextProjection =
     "detector.backbone.language_backbone.encoder.text_projection";
+
+// What Sam3TrackerModel and Sam3TrackerVideoModel call their own parts without any prefix.
+inline constexpr KeyRow kBareTrackerRows[] = {
+    {"vision_encoder.backbone.", "detector_model.vision_encoder.backbone."},
+    {"vision_encoder.neck.", "tracker_neck."},
+    {"", "tracker_model."},
+};
 
 // The name in SAM 3's tracker of what SAM 2 names so.
 std::string sam3_tracker_name(std::string_view sam2_name);

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "ops/elementwise.h"
+#include "predictors/image/pooling.h"
 #include "predictors/prompts.h"
 
 namespace sam_rlx {
@@ -91,6 +92,17 @@ std::vector<Tensor> ImagePredictor::image_embeddings() const {
   const InUse guard(busy_, "image_embedding");
   current_hw("image_embedding");
   return state_->embeddings();
+}
+
+Tensor ImagePredictor::features(const std::uint8_t* mask) const {
+  const InUse guard(busy_, "features");
+  const Size orig_hw = current_hw("features");
+  const std::vector<Tensor> embeddings = state_->embeddings();
+  return pooled({.embedding = embeddings.front().view(),
+                 .side = model_->info().img_size,
+                 .input_hw = state_->input_hw(orig_hw),
+                 .orig_hw = orig_hw},
+                mask);
 }
 
 std::optional<Size> ImagePredictor::input_hw() const {

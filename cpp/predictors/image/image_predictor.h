@@ -50,6 +50,8 @@ class ImagePredictor {
   void reset_image();
   // The image embedding (1, C, g, g), and what else the family keeps of an image.
   std::vector<Tensor> image_embeddings() const;
+  // The mean of the image embedding inside a mask (H, W), or of all the image: pooling.h.
+  Tensor features(const std::uint8_t* mask) const;
   // Of the current image, or none. Any thread may ask while a call runs.
   std::optional<Size> orig_hw() const { return orig_hw_.get(); }
   std::optional<Size> input_hw() const;

@@ -248,6 +248,37 @@ def download(
     return path
 
 
+def download_adapter(
+    repo_id: str,
+    *,
+    token: str | bool | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    local_files_only: bool = False,
+) -> Path:
+    """Return the local folder of an adapter of PEFT; parameters and errors are `download`'s."""
+    options = {
+        "revision": None,
+        "token": token,
+        "cache_dir": cache_dir,
+        "local_files_only": local_files_only,
+    }
+    repository = _Repository(repo_id, options)
+    config, *weights = _core.ADAPTER_FILES
+    try:
+        names = repository.names()
+        chosen = next((name for name in weights if name in names), None)
+        path = repository.file(config)
+        if chosen is None or path is None or repository.file(chosen) is None:
+            raise CheckpointError(
+                f"{repo_id}: expected {config} and {weights[0]}, found {_listed(names)}"
+            )
+    except _OfflineError as error:
+        raise HubError(
+            f"{repo_id}: expected a cached file or a connection to the hub, found neither"
+        ) from error
+    return path.parent
+
+
 def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:20]) or "no files"
     return shown + (", ..." if len(names) > 20 else "")

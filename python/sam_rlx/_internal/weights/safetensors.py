@@ -39,6 +39,7 @@ def to_file(
     names: str | None = None,
     dtype: str | None = None,
     key: str | None = None,
+    lora: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -48,7 +49,7 @@ def to_file(
     and errors are those of `sam_rlx.convert`.
     """
     _check(names, dtype)
-    checkpoint = open_source(source, key)
+    checkpoint = open_source(source, key, lora)
     metadata = dict(checkpoint.metadata)
     if names is not None or "general.architecture" in metadata:
         # The rest is what a GGUF file says about itself.
@@ -70,6 +71,7 @@ def to_folder(
     *,
     dtype: str | None = None,
     key: str | None = None,
+    lora: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -82,7 +84,7 @@ def to_folder(
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise InvalidArgumentError(f"output: expected a folder, found the file {folder}")
-    checkpoint = open_source(source, key)
+    checkpoint = open_source(source, key, lora)
     checkpoint.to_meta_names()
     settings, pixels = _folder_texts(checkpoint, dtype)
     checkpoint.to_folder_names(settings, pixels)
@@ -97,9 +99,11 @@ def to_folder(
     return write(checkpoint, path, {"format": "pt"}, dtype, num_threads, progress)
 
 
-def open_source(source: str | os.PathLike[str], key: str | None) -> _core.Checkpoint:
+def open_source(
+    source: str | os.PathLike[str], key: str | None, lora: str | None = None
+) -> _core.Checkpoint:
     """Open a checkpoint; `CheckpointError` if it has no tensors, or others than were written."""
-    checkpoint = _core.Checkpoint(os.fspath(source), key)
+    checkpoint = _core.Checkpoint(os.fspath(source), key, lora)
     if not checkpoint.tensors:
         others = f", but {checkpoint.skipped[0]}" if checkpoint.skipped else ""
         raise CheckpointError(f"{os.fspath(source)}: expected tensors, found none{others}")

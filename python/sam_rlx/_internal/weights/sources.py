@@ -58,6 +58,27 @@ def find_checkpoint(
     return path
 
 
+def find_adapter(
+    source: str | os.PathLike[str],
+    *,
+    token: str | bool | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    local_files_only: bool = False,
+) -> str:
+    """Return the absolute path of the file or folder of an adapter; parameters: `load_model`'s."""
+    name = as_path_text("load_model.lora", source)
+    path = home(name)
+    if name and path.exists():
+        return os.path.abspath(path)  # noqa: PTH100  (no link is followed)
+    if not hub.is_hub_id(name):
+        expected = "an existing folder of PEFT, file of an adapter or hub id 'owner/name'"
+        raise hints.not_found("load_model.lora", name, expected)
+    folder = hub.download_adapter(
+        name, token=token, cache_dir=cache_dir, local_files_only=local_files_only
+    )
+    return str(folder)
+
+
 def _preferred(name: str, path: Path | None, prefer: str) -> Path:
     """Return the checkpoint of a directory whose name contains `prefer`."""
     if not isinstance(prefer, str) or not prefer:

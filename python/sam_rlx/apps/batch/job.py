@@ -84,6 +84,8 @@ def manifest(job: Job, items: Sequence[Item], block: int, version: str) -> dict[
     fields = job.to_json()
     for name in ("out", "model", "threads", "keep_every"):  # change no result
         del fields[name]
+    if "lora" in job.load:
+        fields["load"] = {**job.load, "lora": digest(Path(job.load["lora"]))}
     folder = identity.folder_of(items)
     return {
         "format": _FORMAT,

@@ -47,12 +47,10 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
     )
     parser.add_argument("--version", action="version", version=f"sam-rlx {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    modules = (
-        *(segment, everything, track, batch, serve, info, convert, quantize, parity, demo),
-        completion,
-    )
+    modules = (segment, everything, track, batch, serve, info, convert, quantize, parity, demo)
     for module in modules:
         module.add_parser(commands)
+    completion.add_parser(commands, parser)
     return parser, commands.choices
 
 

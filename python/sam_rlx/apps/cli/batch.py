@@ -126,6 +126,7 @@ def run(args: argparse.Namespace) -> None:
             model=args.model,
             precision=args.precision,
             key=args.key,
+            lora=args.lora,
             images=args.folder,
             lists=args.list,
             point_coords=points,

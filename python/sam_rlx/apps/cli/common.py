@@ -119,10 +119,20 @@ def add_key_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_lora_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--lora``."""
+    parser.add_argument(
+        "--lora",
+        type=utf8,
+        metavar="ADAPTER",
+        help="adapter to merge into the weights: folder of PEFT, its hub id, or a file",
+    )
+
+
 def add_model_arguments(
     parser: argparse.ArgumentParser, default: str = "sam-nano", texts: str | None = None
 ) -> None:
-    """Add ``--model``, ``--key``, ``--precision`` and ``--threads``.
+    """Add ``--model``, ``--key``, ``--lora``, ``--precision`` and ``--threads``.
 
     The model defaults to a packaged one. With `texts`, another model for texts, the attribute is
     None where none was named.
@@ -138,8 +148,9 @@ def add_model_arguments(
 
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--key``, ``--precision`` and ``--threads``."""
+    """Add ``--key``, ``--lora``, ``--precision`` and ``--threads``."""
     add_key_argument(parser)
+    add_lora_argument(parser)
     parser.add_argument(
         "--precision",
         choices=("float32", "bfloat16", "int8"),
@@ -265,7 +276,7 @@ class Speaker(Protocol):
 def load(args: argparse.Namespace, outputs: Speaker) -> Model:
     """Load the model of ``--model`` and say which one it is."""
     with terminal_clock("loading"):
-        model = load_model(args.model, precision=args.precision, key=args.key)
+        model = load_model(args.model, precision=args.precision, key=args.key, lora=args.lora)
     outputs.say(describe(model))
     return model
 

@@ -40,8 +40,8 @@ class Command:
     words: tuple[str, ...]
 
 
-def add_parser(commands: Any) -> None:
-    """Add the sub-command to the parser."""
+def add_parser(commands: Any, program: argparse.ArgumentParser) -> None:
+    """Add the sub-command, which tells what the parser of the program knows."""
     parser = commands.add_parser(
         "completion",
         help="a script that completes commands, options and files in a shell",
@@ -51,14 +51,11 @@ def add_parser(commands: Any) -> None:
         formatter_class=common.HelpFormatter,
     )
     parser.add_argument("shell", choices=tuple(_WRITERS), help="which shell reads it")
+
+    def run(args: argparse.Namespace) -> None:
+        print(script(args.shell, program), end="", flush=True)
+
     parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace) -> None:
-    """Run the command."""
-    from sam_rlx.apps.cli import build_parser
-
-    print(script(args.shell, build_parser()), end="", flush=True)
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
@@ -78,7 +75,8 @@ def table(parser: argparse.ArgumentParser) -> list[Command]:
 
 
 def _command(name: str, text: str, parser: argparse.ArgumentParser) -> Command:
-    options, words = [], []
+    options: list[Option] = []
+    words: list[str] = []
     for action in parser._actions:
         choices = () if action.choices is None else tuple(str(choice) for choice in action.choices)
         if action.option_strings:

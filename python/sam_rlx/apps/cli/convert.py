@@ -7,7 +7,7 @@ from sam_rlx._internal.weights import safetensors
 from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
 from sam_rlx._internal.weights.gguf.conversion import PackedGrowsError
 from sam_rlx.apps.cli import common, quantize
-from sam_rlx.apps.cli.common import UsageError, add_key_argument
+from sam_rlx.apps.cli.common import UsageError, add_key_argument, add_lora_argument
 from sam_rlx.conversion import convert, is_folder_name
 
 _EXAMPLES = """examples:
@@ -15,6 +15,7 @@ _EXAMPLES = """examples:
   sam-rlx convert sam2.1_hiera_tiny.pt hiera_t.gguf --type F16
   sam-rlx convert sam2.1_hiera_tiny.pt sam2.1-hiera-tiny --type BF16
   sam-rlx convert sam2.1-hiera-tiny hiera_t.safetensors --names meta
+  sam-rlx convert sam_vit_b_01ec64.pth merged.safetensors --lora my-lora
 """
 
 
@@ -33,6 +34,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
     add_key_argument(parser)
+    add_lora_argument(parser)
     quantize.add_output_arguments(
         parser, "OUT", "the file to write, .safetensors or .gguf, or a folder"
     )
@@ -63,6 +65,7 @@ def run(args: argparse.Namespace) -> None:
             names=args.names,
             dtype=args.type,
             key=args.key,
+            lora=args.lora,
             num_threads=args.threads or None,
             progress=True,
         )

@@ -9,7 +9,7 @@ from sam_rlx._internal.progress import terminal_bar
 from sam_rlx._internal.weights.gguf import conversion as gguf_conversion
 from sam_rlx._internal.weights.gguf.conversion import PackedGrowsError
 from sam_rlx._internal.weights.safetensors import FOLDER_FILES
-from sam_rlx._internal.weights.sources import find_checkpoint
+from sam_rlx._internal.weights.sources import find_adapter, find_checkpoint
 from sam_rlx.apps.cli import common
 from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.conversion import Written
@@ -35,6 +35,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="checkpoint, hub id or packaged model")
     common.add_key_argument(parser)
+    common.add_lora_argument(parser)
     add_output_arguments(parser, "OUT.gguf", "the file to write")
     parser.add_argument(
         "--type",
@@ -95,6 +96,7 @@ def write_gguf(args: argparse.Namespace, dtype: str, *, may_grow: bool) -> None:
             dtype,
             may_grow=may_grow,
             key=args.key,
+            lora=None if args.lora is None else find_adapter(args.lora),
             num_threads=args.threads,
             progress=progress,
         )

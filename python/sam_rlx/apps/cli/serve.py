@@ -133,9 +133,11 @@ def run(args: argparse.Namespace) -> None:
 def _load(args: argparse.Namespace) -> dict[str, Model]:
     """Return the models by the names that clients use."""
     models: dict[str, Model] = {}
+    if args.lora is not None and len(args.model or ()) > 1:
+        raise common.UsageError(f"--lora: expected one --model, found {len(args.model)}")
     for source in args.model or ["sam-nano"]:
         with terminal_clock("loading"):
-            model = load_model(source, precision=args.precision, key=args.key)
+            model = load_model(source, precision=args.precision, key=args.key, lora=args.lora)
         common.tell(common.describe(model))
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", str(source).rstrip("/").rpartition("/")[2])
         if name in models:

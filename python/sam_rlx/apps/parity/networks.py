@@ -20,9 +20,9 @@ Weights = dict[str, NDArray[np.float32]]
 _UNUSED = ("text_projection",)
 
 
-def read_weights(source: str, key: str | None = None) -> Weights:
+def read_weights(source: str, key: str | None = None, lora: str | None = None) -> Weights:
     """Read the tensors of a checkpoint of any format as float32, under Meta's names."""
-    checkpoint = _core.Checkpoint(source, key)
+    checkpoint = _core.Checkpoint(source, key, lora)
     checkpoint.to_meta_names()
     return {
         name: checkpoint.encode(name, "F32").view(np.float32).reshape(shape)

@@ -36,6 +36,7 @@ def to_gguf(
     overrides: Sequence[tuple[str, str]] = (),
     may_grow: bool = True,
     key: str | None = None,
+    lora: str | None = None,
     num_threads: int = 0,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -57,6 +58,8 @@ def to_gguf(
         not more exact.
     key : str, optional
         Which of several models in the source, as for `sam_rlx.load_model`.
+    lora : str, optional
+        Path of an adapter to merge.
     num_threads : int
         0 takes all cores available.
     progress : callable, optional
@@ -75,7 +78,7 @@ def to_gguf(
         The source is packed and would become larger, without `may_grow`.
     """
     _check(dtype, overrides)
-    checkpoint = _core.Checkpoint(os.fspath(source), key)
+    checkpoint = _core.Checkpoint(os.fspath(source), key, lora)
     family = checkpoint.to_meta_names()
     metadata = gguf_metadata.build(family, checkpoint.describe(), checkpoint.metadata, dtype)
     tensors = checkpoint.tensors
