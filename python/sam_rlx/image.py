@@ -290,9 +290,7 @@ class ImagePredictor(ImageEmbeddings):
                         return_logits=False,
                     )
                     for row, index in enumerate(part):
-                        counts[index] = [
-                            window.placed(mask, image.shape) for mask in found.masks[row]
-                        ]
+                        counts[index] = window.placed(found.masks[row], image.shape)
                         scores[index] = found.iou_predictions[row]
                     done += len(part)
                     if report is not None:

@@ -199,6 +199,19 @@ def test_tiff_files_that_look_like_others_are_refused(tmp_path):
             TiffWindows(path, bands)
 
 
+@pytest.mark.parametrize("length", [8, 100, 5000, 40_000])
+def test_damaged_tiff_files_are_told(length, tmp_path):
+    tifffile = pytest.importorskip("tifffile", reason=NEEDS_TIFFFILE)
+    path = tmp_path / "image.tif"
+    tifffile.imwrite(path, pixels(), photometric="rgb", tile=(64, 80), compression="zlib")
+    path.write_bytes(path.read_bytes()[:length])
+    with (
+        pytest.raises(InvalidArgumentError, match=r"image\.tif: expected"),
+        TiffWindows(path, None) as source,
+    ):
+        source.read(0, 300, 0, 417)
+
+
 def _geotiff(path, image, raster_type=1):
     """Write a file with the tags of UTM zone 33 on the northern half of the Earth."""
     tifffile = pytest.importorskip("tifffile", reason=NEEDS_TIFFFILE)

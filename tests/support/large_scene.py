@@ -35,12 +35,12 @@ class LargeScene(Windows):
         super().__init__((rows * cell, columns * cell))
         rng = np.random.default_rng(seed)
         count = rows * columns if count is None else count
-        radius = rng.uniform(0.14, 0.34, count) * cell
+        radius = rng.uniform(0.3, 0.44, count) * cell
         corner = np.stack(np.divmod(np.arange(count), columns), axis=1) * cell  # y, x
-        room = cell / 2 - radius - 6
+        room = cell * 0.47 - radius
         self.center = corner + cell / 2 + rng.uniform(-1, 1, (count, 2)) * room[:, None]
         self.radius = radius
-        self._ratio = rng.uniform(0.6, 1.0, count)
+        self._ratio = rng.uniform(0.75, 1.0, count)
         self._angle = rng.uniform(0, np.pi, count)
         self._kind = rng.integers(0, len(_KINDS), count)
         self._color = rng.integers(150, 256, (count, 3))

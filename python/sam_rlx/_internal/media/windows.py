@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -164,9 +165,12 @@ class TiffWindows(Windows):
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         tifffile = optional("io", "tifffile", "tifffile")
-        self._file = tifffile.TiffFile(path)
+        self._path = path
+        with _reader_errors(path):
+            self._file = tifffile.TiffFile(path)
         try:
-            page = self._file.pages[0]
+            with _reader_errors(path):
+                page = self._file.pages[0]
             _check_tiff(path, page)
             axes = page.axes.replace("S", "")
             if axes != "YX":
@@ -188,6 +192,14 @@ class TiffWindows(Windows):
         self._file.close()
 
     def _pixels(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[Any]:
+        with _reader_errors(self._path):
+            pixels = self._stored(y0, y1, x0, x1)
+        if self._planes_first:
+            pixels = np.moveaxis(pixels, 0, 2)
+        return pixels.reshape(y1 - y0, x1 - x0, -1)[:, :, self._bands]
+
+    def _stored(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[Any]:
+        """Return the window with the axes of the page."""
         page = self._page
         if page.is_contiguous:
             whole = np.memmap(
@@ -198,16 +210,11 @@ class TiffWindows(Windows):
                 page.shape,
             )
             window = whole[..., y0:y1, x0:x1] if self._planes_first else whole[y0:y1, x0:x1]
-            pixels = np.array(window, page.dtype)  # the map goes, and its pages with it
-        else:
-            pixels = self._decoded(y0, y1, x0, x1)
-        if self._planes_first:
-            pixels = np.moveaxis(pixels, 0, 2)
-        pixels = pixels.reshape(y1 - y0, x1 - x0, -1)
-        return pixels[:, :, self._bands]
+            return np.array(window, page.dtype)  # the map goes, and its pages with it
+        return self._decoded(y0, y1, x0, x1)
 
     def _decoded(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[Any]:
-        """Return the window, with the axes of the page, of the tiles or strips that touch it."""
+        """Return the window of the tiles or strips that touch it."""
         page = self._page
         first = 1 if self._planes_first else 0
         shape = list(page.shape)
@@ -249,7 +256,9 @@ class RasterWindows(Windows):
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         rasterio = optional("io", "rasterio", "rasterio")
         self._window = optional("io", "rasterio.windows", "rasterio").Window
-        self._file = rasterio.open(path, driver="GTiff")
+        self._path = path
+        with _reader_errors(path):
+            self._file = rasterio.open(path, driver="GTiff")
         try:
             file = self._file
             palette = any(each.name == "palette" for each in file.colorinterp)
@@ -270,7 +279,8 @@ class RasterWindows(Windows):
 
     def _pixels(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[Any]:
         window = self._window(x0, y0, x1 - x0, y1 - y0)
-        return np.moveaxis(self._file.read(self._bands, window=window), 0, 2)
+        with _reader_errors(self._path):
+            return np.moveaxis(self._file.read(self._bands, window=window), 0, 2)
 
 
 def open_windows(
@@ -349,6 +359,18 @@ def _open_tiff(path: Path, bands: Sequence[int] | None, stretch: Stretch) -> Win
     raise missing("io", "tifffile", f"neither it nor rasterio, to read windows of {path}")
 
 
+@contextmanager
+def _reader_errors(path: Path) -> Iterator[None]:
+    """Tell what other libraries raise on damaged files, which is anything, with the file's name."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        words = str(error) or type(error).__name__
+        raise InvalidArgumentError(f"{path}: expected a TIFF image, found {words}") from error
+
+
 def _as_pair(stretch: Any) -> tuple[float, float]:
     values = as_items("stretch", stretch)
     if len(values) != 2:
@@ -364,7 +386,8 @@ def _as_bands(path: Path, bands: Sequence[int] | None, count: int) -> list[int]:
                 f"{path}: expected 1, 3 or 4 bands, found {count}: bands=(3, 2, 1) chooses"
             )
         return list(range(min(count, 3)))
-    numbers = [as_integer(f"bands[{i}]", band, 1, count) for i, band in enumerate(bands)]
+    given = as_items("bands", bands)
+    numbers = [as_integer(f"bands[{i}]", band, 1, count) for i, band in enumerate(given)]
     if len(numbers) not in (1, 3):
         raise InvalidArgumentError(f"bands: expected 1 or 3 of them, found {len(numbers)}")
     return [number - 1 for number in numbers]
