@@ -278,6 +278,7 @@ def test_rasterio_refuses_palettes(tmp_path):
     rasterio = pytest.importorskip("rasterio", reason=NEEDS_RASTERIO)
     path = tmp_path / "map.tif"
     size = {"height": 8, "width": 9, "count": 1, "dtype": "uint8"}
+    size["transform"] = rasterio.Affine(*TRANSFORM)
     with rasterio.open(path, "w", driver="GTiff", **size) as file:
         file.write_colormap(1, {0: (255, 0, 0, 255)})
     with pytest.raises(InvalidArgumentError, match="found a palette"):

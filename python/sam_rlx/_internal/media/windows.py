@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,7 +157,8 @@ class ArrayWindows(Windows):
         pixels = as_array("image", self._array[rows, columns])
         if isinstance(self._array, np.memmap):
             pixels = pixels.copy()
-            give_back(self._array[rows])
+            mapped: Any = self._array[rows]
+            give_back(mapped)
         return pixels
 
 
@@ -227,8 +229,8 @@ class TiffWindows(Windows):
             for row in range(y0 // height, math.ceil(y1 / height)):
                 for column in range(x0 // width, math.ceil(x1 / width)):
                     place = (row, column, 0) if plane is None else (plane, row, column)
-                    place = place[: len(page.chunked)]
-                    part = self._segment(int(np.ravel_multi_index(place, page.chunked)))
+                    chunked = page.chunked
+                    part = self._segment(int(np.ravel_multi_index(place[: len(chunked)], chunked)))
                     top, left = row * height, column * width
                     part = part[max(y0 - top, 0) : y1 - top, max(x0 - left, 0) : x1 - left]
                     top, left = max(top - y0, 0), max(left - x0, 0)
@@ -257,7 +259,9 @@ class RasterWindows(Windows):
         rasterio = optional("io", "rasterio", "rasterio")
         self._window = optional("io", "rasterio.windows", "rasterio").Window
         self._path = path
-        with _reader_errors(path):
+        with _reader_errors(path), warnings.catch_warnings():
+            # An image without a place on a map is one as well.
+            warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
             self._file = rasterio.open(path, driver="GTiff")
         try:
             file = self._file
@@ -420,9 +424,8 @@ def _geo_tags(page: Any) -> tuple[Transform | None, str | None]:
     if transform is not None and int(tags.get("GTRasterTypeGeoKey", 1)) == 2:  # of pixels' centres
         a, b, c, d, e, f = transform
         transform = (a, b, c - (a + b) / 2, d, e, f - (d + e) / 2)
-    code = tags.get("ProjectedCSTypeGeoKey", tags.get("GeographicTypeGeoKey"))
-    known = code is not None and int(code) != _USER_DEFINED
-    return transform, f"EPSG:{int(code)}" if known else None
+    code = int(tags.get("ProjectedCSTypeGeoKey", tags.get("GeographicTypeGeoKey", _USER_DEFINED)))
+    return transform, None if code == _USER_DEFINED else f"EPSG:{code}"
 
 
 __all__ = ["ArrayWindows", "Windows", "as_windows", "open_windows"]
