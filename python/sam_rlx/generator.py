@@ -26,7 +26,7 @@ from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files import embeddings as embedding_file
 from sam_rlx._internal.files import saved_arrays
 from sam_rlx._internal.image_embeddings import encoded_image
-from sam_rlx._internal.media.windows import Windows, as_windows
+from sam_rlx._internal.media.windows import WindowReader, as_windows
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
@@ -404,7 +404,7 @@ class MaskGenerator:
         return self._records(found)
 
     def _in_tiles(
-        self, image: Windows, tiling: Tiling, report: Report | None
+        self, image: WindowReader, tiling: Tiling, report: Report | None
     ) -> list[dict[str, Any]]:
         """Return the fields of the records of a large image."""
         tiles = tiling.tiles(image.shape)

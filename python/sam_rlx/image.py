@@ -14,7 +14,7 @@ from sam_rlx._internal.arrays.prompts import Prompts, as_prompts
 from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files import embeddings as _embedding_file
 from sam_rlx._internal.image_embeddings import ImageEmbeddings
-from sam_rlx._internal.media.windows import Windows, as_windows
+from sam_rlx._internal.media.windows import WindowReader, as_windows
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
@@ -267,7 +267,7 @@ class ImagePredictor(ImageEmbeddings):
 
     def _in_tiles(
         self,
-        image: Windows,
+        image: WindowReader,
         tiling: Tiling,
         prompts: Prompts,
         multimask: bool,

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sam_rlx import _core
-from sam_rlx.io import Windows
+from sam_rlx._internal.media.windows import WindowReader
 
 _NOISE = 256  # pixels of a square of noise that repeats
 _KINDS = ("ellipse", "box", "petals")
 
 
-class LargeScene(Windows):
+class LargeScene(WindowReader):
     """Bright shapes on a dark ground, one in each cell of a grid, somewhere in it.
 
     Parameters
@@ -105,7 +105,7 @@ class LargeScene(Windows):
         truth = self.mask(index, y0, y1, x0, x1)
         found = []
         for counts in masks:
-            part = _core.place_mask(counts, self.shape, (-y0, -x0), 1, truth.shape)
+            part = _core.mask_in_image(counts, self.shape, (-y0, -x0), 1, truth.shape)
             shared = int((_core.rle_decode(part, truth.shape) & truth).sum())
             area = int(counts[1::2].sum(dtype=np.int64))
             found.append(shared / (area + int(truth.sum()) - shared))

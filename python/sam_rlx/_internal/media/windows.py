@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,45 @@ _NUMPY = b"\x93NUMPY"
 _USER_DEFINED = 32767  # of a GeoTIFF key
 
 
-class Windows:
+class Windows(Protocol):
+    """An image of which only windows are read, so that it may be larger than memory.
+
+    Made by `sam_rlx.io.open_windows`.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Height and width in pixels.
+    transform : tuple of 6 floats, or None
+        Where pixels lie on a map: the corner of pixel (x, y) is at ``a x + b y + c``,
+        ``d x + e y + f``.
+    crs : str or None
+        The reference system of the map, such as ``"EPSG:32633"``.
+    """
+
+    shape: tuple[int, int]
+    transform: Transform | None
+    crs: str | None
+
+    def read(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[np.uint8]:
+        """Return the pixels of rows y0 to y1 and columns x0 to x1 as RGB (h, w, 3)."""
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+
+    def __enter__(self) -> Windows:
+        """Return itself; the end of the block closes it."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+
+
+class WindowReader:
     """An image of which only windows are read, so that it may be larger than memory.
 
     Made by `sam_rlx.io.open_windows`. Closed by `close` or at the end of a ``with`` block.
@@ -70,7 +108,7 @@ class Windows:
         crs = "" if self.crs is None else f", {self.crs}"
         return f"<{type(self).__name__} {height} x {width}{crs}>"
 
-    def __enter__(self) -> Windows:
+    def __enter__(self) -> WindowReader:
         return self
 
     def __exit__(
@@ -127,8 +165,8 @@ class Windows:
         raise NotImplementedError
 
 
-class ArrayWindows(Windows):
-    """Windows of an array: NumPy, mapped files, zarr, h5py, dask, xarray.
+class ArrayWindows(WindowReader):
+    """WindowReader of an array: NumPy, mapped files, zarr, h5py, dask, xarray.
 
     Parameters
     ----------
@@ -162,8 +200,8 @@ class ArrayWindows(Windows):
         return pixels
 
 
-class TiffWindows(Windows):
-    """Windows of the first image of a TIFF file, by tifffile: the tiles or strips they touch."""
+class TiffWindows(WindowReader):
+    """WindowReader of the first image of a TIFF file, by tifffile: the tiles or strips they touch."""
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         tifffile = optional("io", "tifffile", "tifffile")
@@ -228,9 +266,9 @@ class TiffWindows(Windows):
             target = pixels if plane is None else pixels[plane]
             for row in range(y0 // height, math.ceil(y1 / height)):
                 for column in range(x0 // width, math.ceil(x1 / width)):
-                    place = (row, column, 0) if plane is None else (plane, row, column)
+                    at = (row, column, 0) if plane is None else (plane, row, column)
                     chunked = page.chunked
-                    part = self._segment(int(np.ravel_multi_index(place[: len(chunked)], chunked)))
+                    part = self._segment(int(np.ravel_multi_index(at[: len(chunked)], chunked)))
                     top, left = row * height, column * width
                     part = part[max(y0 - top, 0) : y1 - top, max(x0 - left, 0) : x1 - left]
                     top, left = max(top - y0, 0), max(left - x0, 0)
@@ -252,15 +290,15 @@ class TiffWindows(Windows):
         return pixels
 
 
-class RasterWindows(Windows):
-    """Windows of a TIFF or GeoTIFF file, by rasterio."""
+class RasterWindows(WindowReader):
+    """WindowReader of a TIFF or GeoTIFF file, by rasterio."""
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         rasterio = optional("io", "rasterio", "rasterio")
         self._window = optional("io", "rasterio.windows", "rasterio").Window
         self._path = path
         with _reader_errors(path), warnings.catch_warnings():
-            # An image without a place on a map is one as well.
+            # An image without a transform is one too.
             warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
             self._file = rasterio.open(path, driver="GTiff")
         try:
@@ -342,12 +380,12 @@ def open_windows(
     return ArrayWindows(read_image(path, stretch=pair or False))
 
 
-def as_windows(image: Any, stretch: Stretch = None) -> Windows:
+def as_windows(image: Any, stretch: Stretch = None) -> WindowReader:
     """Return the windows of an image as callers pass it; what are windows already, as they are.
 
     Raises `InvalidArgumentError` for what is no image.
     """
-    if isinstance(image, Windows):
+    if isinstance(image, WindowReader):
         return image
     by_parts = isinstance(getattr(image, "shape", None), tuple) and has(image, "__getitem__")
     if is_pil(image) or not by_parts:
@@ -355,7 +393,7 @@ def as_windows(image: Any, stretch: Stretch = None) -> Windows:
     return ArrayWindows(image, stretch)
 
 
-def _open_tiff(path: Path, bands: Sequence[int] | None, stretch: Stretch) -> Windows:
+def _open_tiff(path: Path, bands: Sequence[int] | None, stretch: Stretch) -> WindowReader:
     if importlib.util.find_spec("rasterio") is not None:
         return RasterWindows(path, bands, stretch)
     if importlib.util.find_spec("tifffile") is not None:
@@ -428,4 +466,4 @@ def _geo_tags(page: Any) -> tuple[Transform | None, str | None]:
     return transform, None if code == _USER_DEFINED else f"EPSG:{code}"
 
 
-__all__ = ["ArrayWindows", "Windows", "as_windows", "open_windows"]
+__all__ = ["ArrayWindows", "WindowReader", "Windows", "as_windows", "open_windows"]
