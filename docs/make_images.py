@@ -1,15 +1,20 @@
-"""Make docs/street.webp and docs/hawk.webp: what the packaged models answer, unchanged.
+"""Make street.webp, hawk.webp and large_images.webp: what the packaged models answer, unchanged.
 
 Run ``python docs/make_images.py`` from the checkout; needs the extra ``cli``. `media/README.md`
 says where the photograph and the clip are from.
 """
 
+import sys
 from pathlib import Path
 
 import sam_rlx
-from PIL import Image
+from PIL import Image, ImageDraw
 from sam_rlx import io, viz
 from sam_rlx.frames import open_frames
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.large_scene import LargeScene
 
 DOCS = Path(__file__).parent
 # Prompts in pixels of media/street.jpg: side, red panel and window of the trailer, two helmets,
@@ -28,6 +33,8 @@ STREET = (
 HAWK = [129, 34, 324, 269]  # a box around it on the first frame of media/hawk.mp4
 HAWK_COLOR = 3
 SHOWN = (640, 394)
+TILE, OVERLAP = 512, 128
+EDGE = (120, 220, 255)  # of tiles
 
 
 def street() -> Image.Image:
@@ -57,8 +64,30 @@ def hawk() -> list[Image.Image]:
     return drawn
 
 
+def large_scene() -> Image.Image:
+    """Return a made scene with the edges of its tiles and the masks that are found in them."""
+    scene = LargeScene(5, 8, 160, seed=5)
+    height, width = scene.shape
+    generator = sam_rlx.MaskGenerator(
+        sam_rlx.load_model("sam-nano"),
+        points_per_side=16,
+        pred_iou_thresh=0.7,
+        stability_score_thresh=0.8,
+        objects_only=True,
+    )
+    records = generator.generate(scene, tile=TILE, overlap=OVERLAP)
+    print(len(scene), "objects,", len(records), "masks")
+    image = Image.fromarray(viz.overlay_records(scene.read(0, height, 0, width), records))
+    draw = ImageDraw.Draw(image)
+    for x, y, w, h in {tuple(record.crop_box) for record in records}:
+        if w == h == TILE:
+            draw.rectangle((x, y, x + w - 1, y + h - 1), outline=EDGE)
+    return image.resize((width // 2, height // 2), Image.Resampling.LANCZOS)
+
+
 def main() -> None:
-    """Write both images."""
+    """Write all images."""
+    large_scene().save(DOCS / "large_images.webp", quality=80, method=6)
     street().save(DOCS / "street.webp", quality=80, method=6)
     first, *others = hawk()
     first.save(
@@ -70,7 +99,7 @@ def main() -> None:
         quality=50,
         method=6,
     )
-    for name in ("street.webp", "hawk.webp"):
+    for name in ("large_images.webp", "street.webp", "hawk.webp"):
         print(name, (DOCS / name).stat().st_size, "bytes")
 
 

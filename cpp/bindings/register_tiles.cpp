@@ -12,7 +12,7 @@
 
 // What Python gets (see _core.pyi):
 //   rle_to_box(counts, (h, w)) -> PixelBox, inclusive
-//   place_mask(counts, (h, w), (y0, x0), factor, (H, W)) -> counts of the mask in an image
+//   mask_in_image(counts, (h, w), (y0, x0), factor, (H, W)) -> counts of the mask in an image
 //   merge_tiles([counts, ...], tile indices (N,), scores (N,), labels (N,), tiles (T, 4) xyxy,
 //     (H, W), margin) -> [MergedMask, ...]
 //   keep_objects([counts, ...], (H, W)) -> indices
@@ -28,7 +28,7 @@ std::vector<Rle> masks_from(const Counts& counts, Pair size) {
   return masks;
 }
 
-py::array_t<std::uint32_t> place_mask(const Array<std::uint32_t>& counts, Pair size, Pair corner,
+py::array_t<std::uint32_t> mask_in_image(const Array<std::uint32_t>& counts, Pair size, Pair corner,
                                       std::int64_t factor, Pair image) {
   const Rle mask = rle_from(counts, size);
   const Rle frame{image.first, image.second, {}};
@@ -100,7 +100,7 @@ void register_tiles(py::module_& m) {
       "rle_to_box",
       [](const Array<std::uint32_t>& counts, Pair size) { return rle_box(rle_from(counts, size)); },
       py::arg("counts"), py::arg("size"));
-  m.def("place_mask", place_mask, py::arg("counts"), py::arg("size"), py::arg("corner"),
+  m.def("mask_in_image", mask_in_image, py::arg("counts"), py::arg("size"), py::arg("corner"),
         py::arg("factor"), py::arg("image_size"));
   m.def(
       "merge_tiles",

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Segment> find_segments(const Rle& mask, bool value) {
   std::vector<Segment> segments;
-  for (const Span& span : spans_of(mask, value)) {
+  for (const ColumnSpan& span : spans_of(mask, value)) {
     segments.push_back({span.x, span.y0, span.y1 - 1});
   }
   return segments;

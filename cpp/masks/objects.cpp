@@ -11,7 +11,7 @@ namespace {
 // A mask with its holes filled.
 struct FilledMask {
   Spans spans;
-  Region box;
+  PixelRegion box;
   std::int64_t area = 0;    // with the holes
   std::int64_t pixels = 0;  // without them
 };
@@ -27,7 +27,7 @@ FilledMask filled(const Rle& mask) {
   return result;
 }
 
-bool is_ground(const Region& box, const Rle& mask) {
+bool is_ground(const PixelRegion& box, const Rle& mask) {
   const auto edge = [](std::int64_t side) {
     return static_cast<std::int64_t>(kGroundEdge * static_cast<double>(side));
   };

@@ -18,13 +18,13 @@ void append_span(Spans& spans, std::int64_t x, std::int64_t y0, std::int64_t y1)
                    static_cast<std::int32_t>(y1)});
 }
 
-bool comes_first(const Span& a, const Span& b) {
+bool comes_first(const ColumnSpan& a, const ColumnSpan& b) {
   return a.x != b.x ? a.x < b.x : a.y0 < b.y0;
 }
 
 }  // namespace
 
-Region common_region(const Region& a, const Region& b) {
+PixelRegion common_region(const PixelRegion& a, const PixelRegion& b) {
   return {std::max(a.x0, b.x0), std::max(a.y0, b.y0), std::min(a.x1, b.x1), std::min(a.y1, b.y1)};
 }
 
@@ -50,7 +50,7 @@ Spans spans_in(const Rle& mask, const Placement& placement, std::int64_t height,
   const std::int64_t factor = placement.factor;
   Spans spans;
   for (auto first = found.begin(); first != found.end();) {
-    const auto last = std::find_if(first, found.end(), [&](const Span& s) { return s.x != first->x; });
+    const auto last = std::find_if(first, found.end(), [&](const ColumnSpan& s) { return s.x != first->x; });
     const std::int64_t begin = std::max<std::int64_t>(0, placement.x0 + first->x * factor);
     const std::int64_t end = std::min(width, placement.x0 + (first->x + 1) * factor);
     for (std::int64_t x = begin; x < end; ++x) {
@@ -67,7 +67,7 @@ Spans spans_in(const Rle& mask, const Placement& placement, std::int64_t height,
 Rle rle_of(const Spans& spans, std::int64_t height, std::int64_t width) {
   RunWriter runs;
   std::int64_t position = 0;
-  for (const Span& span : spans) {
+  for (const ColumnSpan& span : spans) {
     const std::int64_t start = span.x * height + span.y0;
     runs.add(false, start - position);
     runs.add(true, span.y1 - span.y0);
@@ -79,13 +79,13 @@ Rle rle_of(const Spans& spans, std::int64_t height, std::int64_t width) {
 
 std::int64_t span_area(const Spans& spans) {
   std::int64_t area = 0;
-  for (const Span& span : spans) area += span.y1 - span.y0;
+  for (const ColumnSpan& span : spans) area += span.y1 - span.y0;
   return area;
 }
 
-std::int64_t span_area(const Spans& spans, const Region& region) {
+std::int64_t span_area(const Spans& spans, const PixelRegion& region) {
   std::int64_t area = 0;
-  for (const Span& span : spans) {
+  for (const ColumnSpan& span : spans) {
     if (span.x < region.x0 || span.x >= region.x1) continue;
     const std::int64_t y0 = std::max<std::int64_t>(span.y0, region.y0);
     const std::int64_t y1 = std::min<std::int64_t>(span.y1, region.y1);
@@ -94,11 +94,11 @@ std::int64_t span_area(const Spans& spans, const Region& region) {
   return area;
 }
 
-Region span_region(const Spans& spans) {
+PixelRegion span_region(const Spans& spans) {
   if (spans.empty()) return {};
-  Region region{spans.front().x, spans.front().y0, spans.back().x + std::int64_t{1},
+  PixelRegion region{spans.front().x, spans.front().y0, spans.back().x + std::int64_t{1},
                 spans.front().y1};
-  for (const Span& span : spans) {
+  for (const ColumnSpan& span : spans) {
     region.y0 = std::min<std::int64_t>(region.y0, span.y0);
     region.y1 = std::max<std::int64_t>(region.y1, span.y1);
   }
@@ -124,7 +124,7 @@ Spans united(const Spans& a, const Spans& b) {
   auto i = a.begin(), j = b.begin();
   while (i != a.end() || j != b.end()) {
     const bool first = j == b.end() || (i != a.end() && comes_first(*i, *j));
-    const Span& next = first ? *i++ : *j++;
+    const ColumnSpan& next = first ? *i++ : *j++;
     append_span(spans, next.x, next.y0, next.y1);
   }
   return spans;
@@ -133,9 +133,9 @@ Spans united(const Spans& a, const Spans& b) {
 Spans without_holes(const Spans& spans) {
   if (spans.empty()) return {};
   // The mask alone, with one pixel of the outside around it.
-  const Region box = span_region(spans);
+  const PixelRegion box = span_region(spans);
   Spans inner = spans;
-  for (Span& span : inner) {
+  for (ColumnSpan& span : inner) {
     span = {static_cast<std::int32_t>(span.x - box.x0 + 1),
             static_cast<std::int32_t>(span.y0 - box.y0 + 1),
             static_cast<std::int32_t>(span.y1 - box.y0 + 1)};

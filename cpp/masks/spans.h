@@ -8,24 +8,24 @@
 namespace sam_rlx {
 
 // Rows [y0, y1) of column x.
-struct Span {
+struct ColumnSpan {
   std::int32_t x = 0, y0 = 0, y1 = 0;
 };
 
 // The pixels of a mask as columns of ones: by column, then by row; none touches the next one in its
 // column. What masks share is found without their pixels.
-using Spans = std::vector<Span>;
+using Spans = std::vector<ColumnSpan>;
 
 // Columns [x0, x1) and rows [y0, y1) of an image.
-struct Region {
+struct PixelRegion {
   std::int64_t x0 = 0, y0 = 0, x1 = 0, y1 = 0;
 
   bool is_empty() const { return x0 >= x1 || y0 >= y1; }
-  bool holds(const Region& other) const {
+  bool holds(const PixelRegion& other) const {
     return x0 <= other.x0 && y0 <= other.y0 && x1 >= other.x1 && y1 >= other.y1;
   }
 };
-Region common_region(const Region& a, const Region& b);
+PixelRegion common_region(const PixelRegion& a, const PixelRegion& b);
 
 // How a mask lies in an image: each of its pixels covers factor x factor pixels, and its first one
 // begins at (x0, y0). What reaches out of the image is cut off.
@@ -43,9 +43,9 @@ Rle rle_of(const Spans& spans, std::int64_t height, std::int64_t width);
 
 std::int64_t span_area(const Spans& spans);
 // Pixels inside of a region.
-std::int64_t span_area(const Spans& spans, const Region& region);
+std::int64_t span_area(const Spans& spans, const PixelRegion& region);
 // The smallest region that holds all; an empty one for no spans.
-Region span_region(const Spans& spans);
+PixelRegion span_region(const Spans& spans);
 // Pixels that both have.
 std::int64_t shared_area(const Spans& a, const Spans& b);
 // Pixels that any of them has.

@@ -18,12 +18,12 @@ struct CutSides {
 // A mask with what the rule asks for.
 struct Piece {
   Spans spans;
-  Region box;
+  PixelRegion box;
   std::int64_t area = 0;
   CutSides cut;
 };
 
-CutSides cut_sides(const Region& box, const Region& tile, const TiledImage& image) {
+CutSides cut_sides(const PixelRegion& box, const PixelRegion& tile, const TiledImage& image) {
   return {tile.x0 > 0 && box.x0 < tile.x0 + image.margin,
           tile.y0 > 0 && box.y0 < tile.y0 + image.margin,
           tile.x1 < image.width && box.x1 > tile.x1 - image.margin,
@@ -31,7 +31,7 @@ CutSides cut_sides(const Region& box, const Region& tile, const TiledImage& imag
 }
 
 // IoU of masks of two tiles, as merge_tiles says.
-double seam_iou(const Piece& a, const Piece& b, const Region& overlap) {
+double seam_iou(const Piece& a, const Piece& b, const PixelRegion& overlap) {
   if (common_region(a.box, b.box).is_empty()) return 0.0;
   const std::int64_t shared = shared_area(a.spans, b.spans);
   if (shared == 0) return 0.0;
@@ -42,8 +42,8 @@ double seam_iou(const Piece& a, const Piece& b, const Region& overlap) {
 
 // Whether another tile sees all of a piece, and more than the piece's tile where that cuts it.
 bool is_seen_better(const Piece& piece, std::int64_t tile, const TiledImage& image) {
-  const Region& own = image.tiles[static_cast<std::size_t>(tile)];
-  return std::any_of(image.tiles.begin(), image.tiles.end(), [&](const Region& other) {
+  const PixelRegion& own = image.tiles[static_cast<std::size_t>(tile)];
+  return std::any_of(image.tiles.begin(), image.tiles.end(), [&](const PixelRegion& other) {
     return other.holds(piece.box) && ((piece.cut.left && other.x0 < own.x0) ||
                                       (piece.cut.top && other.y0 < own.y0) ||
                                       (piece.cut.right && other.x1 > own.x1) ||
@@ -61,7 +61,7 @@ DisjointSets join_across_seams(const std::vector<TileMask>& masks, const std::ve
   DisjointSets objects(masks.size());
   for (std::size_t s = 0; s < of_tile.size(); ++s) {
     for (std::size_t t = s + 1; t < of_tile.size() && !of_tile[s].empty(); ++t) {
-      const Region overlap = common_region(image.tiles[s], image.tiles[t]);
+      const PixelRegion overlap = common_region(image.tiles[s], image.tiles[t]);
       if (overlap.is_empty()) continue;
       for (const std::size_t a : of_tile[s]) {
         if (common_region(pieces[a].box, overlap).is_empty()) continue;

@@ -21,7 +21,7 @@ struct TileMask {
 
 struct TiledImage {
   std::int64_t height = 0, width = 0;
-  std::vector<Region> tiles;
+  std::vector<PixelRegion> tiles;
   // A mask that comes so near to an inner edge of its tile, in pixels, is cut by it.
   std::int64_t margin = 1;
 };

@@ -21,7 +21,7 @@ from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files import embeddings as _embedding_file
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
-from sam_rlx._internal.media.windows import Windows, as_windows
+from sam_rlx._internal.media.windows import WindowReader, as_windows
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
@@ -358,7 +358,7 @@ class ConceptPredictor(ImageEmbeddings):
 
     def _in_tiles(
         self,
-        image: Windows,
+        image: WindowReader,
         tiling: Tiling,
         prompts: tuple[NDArray[np.int64], tuple[Text, ...]],
         rules: tuple[dict[str, Any], int],

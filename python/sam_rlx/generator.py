@@ -28,7 +28,7 @@ from sam_rlx._internal.files import saved_tensors
 from sam_rlx._internal.formats import coco
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import encoded_image
-from sam_rlx._internal.media.windows import Windows, as_windows
+from sam_rlx._internal.media.windows import WindowReader, as_windows
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
@@ -462,7 +462,7 @@ class MaskGenerator:
         return self._as_records(found, hw)
 
     def _in_tiles(
-        self, image: Windows, tiling: Tiling, report: Report | None
+        self, image: WindowReader, tiling: Tiling, report: Report | None
     ) -> list[dict[str, Any]]:
         """Return the fields of the records of a large image."""
         tiles = tiling.tiles(image.shape)

@@ -18,7 +18,7 @@ from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files import embeddings as _embedding_file
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import ImageEmbeddings
-from sam_rlx._internal.media.windows import Windows, as_windows
+from sam_rlx._internal.media.windows import WindowReader, as_windows
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
@@ -399,7 +399,7 @@ class ImagePredictor(ImageEmbeddings):
 
     def _in_tiles(
         self,
-        image: Windows,
+        image: WindowReader,
         tiling: Tiling,
         prompts: Prompts,
         multimask: bool,
@@ -424,9 +424,7 @@ class ImagePredictor(ImageEmbeddings):
                     )
                     clean_(found.masks, -(-area // window.factor**2))
                     for row, index in enumerate(part):
-                        counts[index] = [
-                            window.placed(mask, image.shape) for mask in found.masks[row]
-                        ]
+                        counts[index] = window.placed(found.masks[row], image.shape)
                         scores[index] = found.iou_predictions[row]
                     done += len(part)
                     if report is not None:

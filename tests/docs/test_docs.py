@@ -187,7 +187,7 @@ def test_what_a_block_needs_is_not_installed_with_the_package() -> None:
         if kind == "python" and (first := text.splitlines()[0]).startswith("# needs ")
     }
     other = ("segment_anything", "sam2", "sam3", "transformers", "ultralytics", "PyTorch", "Spark")
-    other += ("supervision", "a running `sam-rlx serve`")
+    other += ("supervision", "rasterio and geopandas", "a running `sam-rlx serve`")
     assert [need for need in needs if not need.startswith(other)] == []
 
 
@@ -258,6 +258,7 @@ def test_commands_for_batches_run(workplace: Path, capsys: pytest.CaptureFixture
     [
         ("coming_from.md", ["cup/masks.json"]),
         ("index.md", ["overlay.png"]),
+        ("large_images.md", ["everything.json", "box.json", "texts.json"]),
         ("text_prompts.md", ["found/overlay.png", "found.json", "tracked.mp4"]),
         ("video.md", ["tracked/overlay.mp4", "masks.json"]),
     ],

@@ -199,6 +199,19 @@ def test_tiff_files_that_look_like_others_are_refused(tmp_path):
             TiffWindows(path, bands)
 
 
+@pytest.mark.parametrize("length", [8, 100, 5000, 40_000])
+def test_damaged_tiff_files_are_told(length, tmp_path):
+    tifffile = pytest.importorskip("tifffile", reason=NEEDS_TIFFFILE)
+    path = tmp_path / "image.tif"
+    tifffile.imwrite(path, pixels(), photometric="rgb", tile=(64, 80), compression="zlib")
+    path.write_bytes(path.read_bytes()[:length])
+    with (
+        pytest.raises(InvalidArgumentError, match=r"image\.tif: expected"),
+        TiffWindows(path, None) as source,
+    ):
+        source.read(0, 300, 0, 417)
+
+
 def _geotiff(path, image, raster_type=1):
     """Write a file with the tags of UTM zone 33 on the northern half of the Earth."""
     tifffile = pytest.importorskip("tifffile", reason=NEEDS_TIFFFILE)
@@ -265,6 +278,7 @@ def test_rasterio_refuses_palettes(tmp_path):
     rasterio = pytest.importorskip("rasterio", reason=NEEDS_RASTERIO)
     path = tmp_path / "map.tif"
     size = {"height": 8, "width": 9, "count": 1, "dtype": "uint8"}
+    size["transform"] = rasterio.Affine(*TRANSFORM)
     with rasterio.open(path, "w", driver="GTiff", **size) as file:
         file.write_colormap(1, {0: (255, 0, 0, 255)})
     with pytest.raises(InvalidArgumentError, match="found a palette"):

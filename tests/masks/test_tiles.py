@@ -84,7 +84,7 @@ def merged(masks, tile, scores, labels, tiles=TILES, margin=2, hw=HW):
     )
 
 
-def test_rle_to_box_and_place_mask_as_numpy_does():
+def test_rle_to_box_and_mask_in_image_as_numpy_does():
     rng = np.random.default_rng(0)
     for _ in range(60):
         h, w = rng.integers(1, 20, 2)
@@ -94,7 +94,7 @@ def test_rle_to_box_and_place_mask_as_numpy_does():
         canvas = np.zeros((100, 120), bool)
         canvas[20 + y0 : 20 + y0 + h * factor, 20 + x0 : 20 + x0 + w * factor] = large
         expected = canvas[20:70, 20:75]
-        counts = _core.place_mask(_core.rle_encode(mask), (h, w), (y0, x0), factor, (50, 55))
+        counts = _core.mask_in_image(_core.rle_encode(mask), (h, w), (y0, x0), factor, (50, 55))
         assert counts.tolist() == _core.rle_encode(expected).tolist()
         box, same = _core.rle_to_box(counts, (50, 55)), _core.mask_to_box(expected)
         assert (box.x0, box.y0, box.x1, box.y1) == (same.x0, same.y0, same.x1, same.y1)

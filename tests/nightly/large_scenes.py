@@ -22,7 +22,8 @@ import numpy as np
 TESTS = Path(__file__).parents[1]
 SIDES = (1500, 3000, 6000, 12000, 20000)
 CELL = 260
-TILE, OVERLAP = 1024, 256
+SCENE_TILE, SCENE_OVERLAP, SCENE_POINTS = 512, 200, 8
+TILE, OVERLAP = 2048, 256  # where memory is measured
 LEAST_IOU = 0.95
 MOST_BYTES = 2 << 30
 
@@ -48,10 +49,12 @@ def scene_problems(count: int, seed: int) -> list[str]:
     side = math.ceil(math.sqrt(count))
     scene = LargeScene(side, side, CELL, seed, count)
     begun = time.process_time()
-    records = generator(24).generate(scene, tile=TILE, overlap=OVERLAP, progress=True)
+    records = generator(SCENE_POINTS).generate(
+        scene, tile=SCENE_TILE, overlap=SCENE_OVERLAP, progress=True
+    )
     seconds = time.process_time() - begun
     best, number = found_once(scene, [record.counts for record in records])
-    tiles = Tiling(TILE, OVERLAP).tiles(scene.shape)
+    tiles = Tiling(SCENE_TILE, SCENE_OVERLAP).tiles(scene.shape)
     on_seam = np.array([scene.is_on_seam(index, tiles) for index in range(count)])
     height, width = scene.shape
     print(
@@ -80,7 +83,7 @@ def _measured(path: Path, points: int) -> None:
 
     begun = time.process_time()
     with io.open_windows(path) as image:
-        records = generator(points).generate(image, tile=TILE, overlap=OVERLAP // 2)
+        records = generator(points).generate(image, tile=TILE, overlap=OVERLAP)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     runs = sum(record.counts.nbytes for record in records)
     seconds = time.process_time() - begun

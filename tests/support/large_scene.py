@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sam_rlx import _core
-from sam_rlx.io import Windows
+from sam_rlx._internal.media.windows import WindowReader
 
 _NOISE = 256  # pixels of a square of noise that repeats
 _KINDS = ("ellipse", "box", "petals")
 
 
-class LargeScene(Windows):
+class LargeScene(WindowReader):
     """Bright shapes on a dark ground, one in each cell of a grid, somewhere in it.
 
     Parameters
@@ -35,12 +35,12 @@ class LargeScene(Windows):
         super().__init__((rows * cell, columns * cell))
         rng = np.random.default_rng(seed)
         count = rows * columns if count is None else count
-        radius = rng.uniform(0.14, 0.34, count) * cell
+        radius = rng.uniform(0.3, 0.44, count) * cell
         corner = np.stack(np.divmod(np.arange(count), columns), axis=1) * cell  # y, x
-        room = cell / 2 - radius - 6
+        room = cell * 0.47 - radius
         self.center = corner + cell / 2 + rng.uniform(-1, 1, (count, 2)) * room[:, None]
         self.radius = radius
-        self._ratio = rng.uniform(0.6, 1.0, count)
+        self._ratio = rng.uniform(0.75, 1.0, count)
         self._angle = rng.uniform(0, np.pi, count)
         self._kind = rng.integers(0, len(_KINDS), count)
         self._color = rng.integers(150, 256, (count, 3))
@@ -105,7 +105,7 @@ class LargeScene(Windows):
         truth = self.mask(index, y0, y1, x0, x1)
         found = []
         for counts in masks:
-            part = _core.place_mask(counts, self.shape, (-y0, -x0), 1, truth.shape)
+            part = _core.mask_in_image(counts, self.shape, (-y0, -x0), 1, truth.shape)
             shared = int((_core.rle_decode(part, truth.shape) & truth).sum())
             area = int(counts[1::2].sum(dtype=np.int64))
             found.append(shared / (area + int(truth.sum()) - shared))

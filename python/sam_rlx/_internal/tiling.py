@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._internal.arrays.checks import as_integer
 from sam_rlx._internal.arrays.prompts import Prompts
-from sam_rlx._internal.media.windows import Windows
+from sam_rlx._internal.media.windows import WindowReader
 from sam_rlx.errors import InvalidArgumentError
 
 _MIN_TILE, _MAX_TILE = 32, 1 << 15
@@ -120,7 +120,7 @@ class TileMasks:
     def add(self, tile: int, counts: NDArray[np.uint32], score: float, label: int = 0) -> None:
         """Add the run lengths of a mask of a tile, by the number of the tile."""
         where = self.tiles[tile]
-        self._counts.append(_core.place_mask(counts, where.hw, (where.y0, where.x0), 1, self.hw))
+        self._counts.append(_core.mask_in_image(counts, where.hw, (where.y0, where.x0), 1, self.hw))
         self.tile_of.append(tile)
         self.scores.append(score)
         self.labels.append(label)
@@ -155,7 +155,7 @@ class PromptWindow:
     tile: Tile
     factor: int
 
-    def read(self, image: Windows) -> NDArray[np.uint8]:
+    def read(self, image: WindowReader) -> NDArray[np.uint8]:
         """Return its pixels."""
         return image.read_reduced(*self.tile, self.factor)
 
@@ -164,7 +164,7 @@ class PromptWindow:
         corner = (self.tile.y0, self.tile.x0)
         size = (masks.shape[1], masks.shape[2])
         return [
-            _core.place_mask(_core.rle_encode(mask), size, corner, self.factor, hw)
+            _core.mask_in_image(_core.rle_encode(mask), size, corner, self.factor, hw)
             for mask in masks
         ]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,45 @@ _NUMPY = b"\x93NUMPY"
 _USER_DEFINED = 32767  # of a GeoTIFF key
 
 
-class Windows:
+class Windows(Protocol):
+    """An image of which only windows are read, so that it may be larger than memory.
+
+    Made by `sam_rlx.io.open_windows`.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Height and width in pixels.
+    transform : tuple of 6 floats, or None
+        Where pixels lie on a map: the corner of pixel (x, y) is at ``a x + b y + c``,
+        ``d x + e y + f``.
+    crs : str or None
+        The reference system of the map, such as ``"EPSG:32633"``.
+    """
+
+    shape: tuple[int, int]
+    transform: Transform | None
+    crs: str | None
+
+    def read(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[np.uint8]:
+        """Return the pixels of rows y0 to y1 and columns x0 to x1 as RGB (h, w, 3)."""
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+
+    def __enter__(self) -> Windows:
+        """Return itself; the end of the block closes it."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+
+
+class WindowReader:
     """An image of which only windows are read, so that it may be larger than memory.
 
     Made by `sam_rlx.io.open_windows`. Closed by `close` or at the end of a ``with`` block.
@@ -68,7 +108,7 @@ class Windows:
         crs = "" if self.crs is None else f", {self.crs}"
         return f"<{type(self).__name__} {height} x {width}{crs}>"
 
-    def __enter__(self) -> Windows:
+    def __enter__(self) -> WindowReader:
         return self
 
     def __exit__(
@@ -125,8 +165,8 @@ class Windows:
         raise NotImplementedError
 
 
-class ArrayWindows(Windows):
-    """Windows of an array: NumPy, mapped files, zarr, h5py, dask, xarray.
+class ArrayWindows(WindowReader):
+    """WindowReader of an array: NumPy, mapped files, zarr, h5py, dask, xarray.
 
     Parameters
     ----------
@@ -155,18 +195,22 @@ class ArrayWindows(Windows):
         pixels = as_array("image", self._array[rows, columns])
         if isinstance(self._array, np.memmap):
             pixels = pixels.copy()
-            give_back(self._array[rows])
+            mapped: Any = self._array[rows]
+            give_back(mapped)
         return pixels
 
 
-class TiffWindows(Windows):
-    """Windows of the first image of a TIFF file, by tifffile: the tiles or strips they touch."""
+class TiffWindows(WindowReader):
+    """WindowReader of the first image of a TIFF file, by tifffile: the tiles or strips they touch."""
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         tifffile = optional("io", "tifffile", "tifffile")
-        self._file = tifffile.TiffFile(path)
+        self._path = path
+        with _reader_errors(path):
+            self._file = tifffile.TiffFile(path)
         try:
-            page = self._file.pages[0]
+            with _reader_errors(path):
+                page = self._file.pages[0]
             _check_tiff(path, page)
             axes = page.axes.replace("S", "")
             if axes != "YX":
@@ -188,6 +232,14 @@ class TiffWindows(Windows):
         self._file.close()
 
     def _pixels(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[Any]:
+        with _reader_errors(self._path):
+            pixels = self._stored(y0, y1, x0, x1)
+        if self._planes_first:
+            pixels = np.moveaxis(pixels, 0, 2)
+        return pixels.reshape(y1 - y0, x1 - x0, -1)[:, :, self._bands]
+
+    def _stored(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[Any]:
+        """Return the window with the axes of the page."""
         page = self._page
         if page.is_contiguous:
             whole = np.memmap(
@@ -198,16 +250,11 @@ class TiffWindows(Windows):
                 page.shape,
             )
             window = whole[..., y0:y1, x0:x1] if self._planes_first else whole[y0:y1, x0:x1]
-            pixels = np.array(window, page.dtype)  # the map goes, and its pages with it
-        else:
-            pixels = self._decoded(y0, y1, x0, x1)
-        if self._planes_first:
-            pixels = np.moveaxis(pixels, 0, 2)
-        pixels = pixels.reshape(y1 - y0, x1 - x0, -1)
-        return pixels[:, :, self._bands]
+            return np.array(window, page.dtype)  # the map goes, and its pages with it
+        return self._decoded(y0, y1, x0, x1)
 
     def _decoded(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[Any]:
-        """Return the window, with the axes of the page, of the tiles or strips that touch it."""
+        """Return the window of the tiles or strips that touch it."""
         page = self._page
         first = 1 if self._planes_first else 0
         shape = list(page.shape)
@@ -219,9 +266,9 @@ class TiffWindows(Windows):
             target = pixels if plane is None else pixels[plane]
             for row in range(y0 // height, math.ceil(y1 / height)):
                 for column in range(x0 // width, math.ceil(x1 / width)):
-                    place = (row, column, 0) if plane is None else (plane, row, column)
-                    place = place[: len(page.chunked)]
-                    part = self._segment(int(np.ravel_multi_index(place, page.chunked)))
+                    at = (row, column, 0) if plane is None else (plane, row, column)
+                    chunked = page.chunked
+                    part = self._segment(int(np.ravel_multi_index(at[: len(chunked)], chunked)))
                     top, left = row * height, column * width
                     part = part[max(y0 - top, 0) : y1 - top, max(x0 - left, 0) : x1 - left]
                     top, left = max(top - y0, 0), max(left - x0, 0)
@@ -243,13 +290,17 @@ class TiffWindows(Windows):
         return pixels
 
 
-class RasterWindows(Windows):
-    """Windows of a TIFF or GeoTIFF file, by rasterio."""
+class RasterWindows(WindowReader):
+    """WindowReader of a TIFF or GeoTIFF file, by rasterio."""
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         rasterio = optional("io", "rasterio", "rasterio")
         self._window = optional("io", "rasterio.windows", "rasterio").Window
-        self._file = rasterio.open(path, driver="GTiff")
+        self._path = path
+        with _reader_errors(path), warnings.catch_warnings():
+            # An image without a transform is one too.
+            warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+            self._file = rasterio.open(path, driver="GTiff")
         try:
             file = self._file
             palette = any(each.name == "palette" for each in file.colorinterp)
@@ -270,7 +321,8 @@ class RasterWindows(Windows):
 
     def _pixels(self, y0: int, y1: int, x0: int, x1: int) -> NDArray[Any]:
         window = self._window(x0, y0, x1 - x0, y1 - y0)
-        return np.moveaxis(self._file.read(self._bands, window=window), 0, 2)
+        with _reader_errors(self._path):
+            return np.moveaxis(self._file.read(self._bands, window=window), 0, 2)
 
 
 def open_windows(
@@ -328,12 +380,12 @@ def open_windows(
     return ArrayWindows(read_image(path, stretch=pair or False))
 
 
-def as_windows(image: Any, stretch: Stretch = None) -> Windows:
+def as_windows(image: Any, stretch: Stretch = None) -> WindowReader:
     """Return the windows of an image as callers pass it; what are windows already, as they are.
 
     Raises `InvalidArgumentError` for what is no image.
     """
-    if isinstance(image, Windows):
+    if isinstance(image, WindowReader):
         return image
     by_parts = isinstance(getattr(image, "shape", None), tuple) and has(image, "__getitem__")
     if is_pil(image) or not by_parts:
@@ -341,12 +393,24 @@ def as_windows(image: Any, stretch: Stretch = None) -> Windows:
     return ArrayWindows(image, stretch)
 
 
-def _open_tiff(path: Path, bands: Sequence[int] | None, stretch: Stretch) -> Windows:
+def _open_tiff(path: Path, bands: Sequence[int] | None, stretch: Stretch) -> WindowReader:
     if importlib.util.find_spec("rasterio") is not None:
         return RasterWindows(path, bands, stretch)
     if importlib.util.find_spec("tifffile") is not None:
         return TiffWindows(path, bands, stretch)
     raise missing("io", "tifffile", f"neither it nor rasterio, to read windows of {path}")
+
+
+@contextmanager
+def _reader_errors(path: Path) -> Iterator[None]:
+    """Tell what other libraries raise on damaged files, which is anything, with the file's name."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        words = str(error) or type(error).__name__
+        raise InvalidArgumentError(f"{path}: expected a TIFF image, found {words}") from error
 
 
 def _as_pair(stretch: Any) -> tuple[float, float]:
@@ -364,7 +428,8 @@ def _as_bands(path: Path, bands: Sequence[int] | None, count: int) -> list[int]:
                 f"{path}: expected 1, 3 or 4 bands, found {count}: bands=(3, 2, 1) chooses"
             )
         return list(range(min(count, 3)))
-    numbers = [as_integer(f"bands[{i}]", band, 1, count) for i, band in enumerate(bands)]
+    given = as_items("bands", bands)
+    numbers = [as_integer(f"bands[{i}]", band, 1, count) for i, band in enumerate(given)]
     if len(numbers) not in (1, 3):
         raise InvalidArgumentError(f"bands: expected 1 or 3 of them, found {len(numbers)}")
     return [number - 1 for number in numbers]
@@ -397,9 +462,8 @@ def _geo_tags(page: Any) -> tuple[Transform | None, str | None]:
     if transform is not None and int(tags.get("GTRasterTypeGeoKey", 1)) == 2:  # of pixels' centres
         a, b, c, d, e, f = transform
         transform = (a, b, c - (a + b) / 2, d, e, f - (d + e) / 2)
-    code = tags.get("ProjectedCSTypeGeoKey", tags.get("GeographicTypeGeoKey"))
-    known = code is not None and int(code) != _USER_DEFINED
-    return transform, f"EPSG:{int(code)}" if known else None
+    code = int(tags.get("ProjectedCSTypeGeoKey", tags.get("GeographicTypeGeoKey", _USER_DEFINED)))
+    return transform, None if code == _USER_DEFINED else f"EPSG:{code}"
 
 
-__all__ = ["ArrayWindows", "Windows", "as_windows", "open_windows"]
+__all__ = ["ArrayWindows", "WindowReader", "Windows", "as_windows", "open_windows"]
