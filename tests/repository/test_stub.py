@@ -43,7 +43,7 @@ def test_stubtest_agrees(run_python: Callable[..., object], tmp_path: Path) -> N
     allowed = tmp_path / "allowed"
     # The metaclass of pybind11's classes, and the constructors of classes that have none.
     classes = (
-        r"(\w+Predictor|VideoSession|Wants|MaskGenerator|Checkpoint|Tokenizer|Exclusive"
+        r"(\w+Predictor|VideoSession|Wants|MaskGenerator|Checkpoint|NamedTensors|Tokenizer|Exclusive"
         r"|(Model|ConceptImage|Propagation|FrameResult|Text\w+|Trace|LowResPrediction"
         r"|ImagePrediction|RawDetections|ConceptFindings|PixelBox|CropBox|CleanedMask)(\.__init__)?)"
     )
