@@ -201,7 +201,7 @@ class ArrayWindows(WindowReader):
 
 
 class TiffWindows(WindowReader):
-    """WindowReader of the first image of a TIFF file, by tifffile: the tiles or strips they touch."""
+    """The first image of a TIFF file, by tifffile: reads the tiles or strips that a window touches."""
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         tifffile = optional("io", "tifffile", "tifffile")
