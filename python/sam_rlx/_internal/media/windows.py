@@ -201,7 +201,7 @@ class ArrayWindows(WindowReader):
 
 
 class TiffWindows(WindowReader):
-    """The first image of a TIFF file, by tifffile, which decodes the tiles that a window touches."""
+    """The first image of a TIFF file, by tifffile: only tiles that a window touches are decoded."""
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         tifffile = optional("io", "tifffile", "tifffile")
