@@ -57,7 +57,7 @@ def record() -> MaskRecord:
 
 
 def document(folder: Path, *, polygons: bool = False) -> Path:
-    """Write COCO JSON as ``--json`` does, or with polygons in place of run lengths."""
+    """Write COCO JSON as ``--json`` does, or with polygons instead of run lengths."""
     annotation = io.coco_annotation(MASK, score=0.9)
     if polygons:
         annotation["segmentation"] = record().polygons()
@@ -220,13 +220,13 @@ def by_datumaro(folder: Path) -> Iterator[Row]:
     from datumaro.components.annotation import AnnotationType
 
     for name, polygons in (("run lengths", False), ("polygons", True)):
-        place = folder / name
-        (place / "annotations").mkdir(parents=True)
-        (place / "images" / "train").mkdir(parents=True)
+        target = folder / name
+        (target / "annotations").mkdir(parents=True)
+        (target / "images" / "train").mkdir(parents=True)
         path = document(folder, polygons=polygons)
-        (place / "annotations" / "instances_train.json").write_bytes(path.read_bytes())
-        (place / "images" / "train" / "a.png").write_bytes((folder / "a.png").read_bytes())
-        data = datumaro.Dataset.import_from(str(place), "coco_instances")
+        (target / "annotations" / "instances_train.json").write_bytes(path.read_bytes())
+        (target / "images" / "train" / "a.png").write_bytes((folder / "a.png").read_bytes())
+        data = datumaro.Dataset.import_from(str(target), "coco_instances")
         found = np.zeros(HW, bool)
         kinds = []
         for item in data:

@@ -333,18 +333,18 @@ def folders(folder: Path) -> Iterator[Trial]:
     for (name, (suffix, write)), (pattern, called) in itertools.product(
         writers.items(), patterns.items()
     ):
-        place = _empty(folder / "frames")
+        target = _empty(folder / "frames")
         for number, image in enumerate(MOVING):
-            write(place / f"{called(number)}.{suffix}", image)
-        (place / "notes.txt").write_text("of the camera")
-        (place / f"._{called(0)}.{suffix}").write_bytes(b"\0\5\x16\7")
+            write(target / f"{called(number)}.{suffix}", image)
+        (target / "notes.txt").write_text("of the camera")
+        (target / f"._{called(0)}.{suffix}").write_bytes(b"\0\5\x16\7")
         right = np.stack(
             [
-                np.asarray(Image.open(place / f"{called(number)}.{suffix}").convert("RGB"))
+                np.asarray(Image.open(target / f"{called(number)}.{suffix}").convert("RGB"))
                 for number in range(COUNT)
             ]
         )
-        yield f"{name}, {pattern}", outcome(lambda p=place: read(p), right)
+        yield f"{name}, {pattern}", outcome(lambda p=target: read(p), right)
     others: dict[str, Callable[[Path], Any]] = {
         "masks of the same numbers beside them": lambda p: [
             Image.fromarray(STACK[n]).save(p / f"{n}_mask.png") for n in range(COUNT)
@@ -352,30 +352,30 @@ def folders(folder: Path) -> Iterator[Trial]:
         "previews of another kind": lambda p: Image.fromarray(MOVING[0]).save(p / "0.jpg"),
     }
     for what, add in others.items():
-        place = _empty(folder / "frames")
+        target = _empty(folder / "frames")
         for number, image in enumerate(MOVING):
-            Image.fromarray(image).save(place / f"{number}.png")
-        add(place)
-        yield f"Pillow png, {what}", outcome(lambda p=place: read(p), None)
+            Image.fromarray(image).save(target / f"{number}.png")
+        add(target)
+        yield f"Pillow png, {what}", outcome(lambda p=target: read(p), None)
 
 
-def _empty(place: Path) -> Path:
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    return place
+def _empty(target: Path) -> Path:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    return target
 
 
 @door("clips")
 def other_sizes(folder: Path) -> Iterator[Trial]:
     """Frames of another size get that of the first one, with a warning, wherever they are from."""
     images = [MOVING[0], moving(COUNT, (96, 128))[1], MOVING[2]]
-    place = _empty(folder / "sizes")
+    target = _empty(folder / "sizes")
     for number, image in enumerate(images):
-        Image.fromarray(image).save(place / f"{number}.png")
+        Image.fromarray(image).save(target / f"{number}.png")
     first, *rest = (Image.fromarray(image) for image in images)
     first.save(folder / "sizes.tif", save_all=True, append_images=rest)
     for name, source in (
-        ("folder", place),
+        ("folder", target),
         ("TIFF pages", folder / "sizes.tif"),
         ("list", images),
         ("PIL images", [Image.fromarray(image) for image in images]),
@@ -530,10 +530,10 @@ def volumes(folder: Path) -> Iterator[Trial]:
             path = folder / f"a.{suffix}"
             sitk.WriteImage(volume, str(path))
             yield f"SimpleITK {suffix}", outcome(lambda p=path: read(p), None)
-        place = _empty(folder / "slices")
+        target = _empty(folder / "slices")
         for number in range(3):
-            sitk.WriteImage(volume[:, :, number], str(place / f"{number}.dcm"))
-        yield "SimpleITK folder of DICOM", outcome(lambda: read(place), None)
+            sitk.WriteImage(volume[:, :, number], str(target / f"{number}.dcm"))
+        yield "SimpleITK folder of DICOM", outcome(lambda: read(target), None)
         yield "SimpleITK image", outcome(lambda: read(volume), None)
     if (nibabel := library("nibabel")) is not None:
         image = nibabel.Nifti1Image(STACK.astype(np.float32), np.eye(4))

@@ -221,7 +221,7 @@ def corners_and_names(folder: Path) -> Iterator[Trial]:
             write(path, {column: ["a.png", "b.png"]})
             yield f"{writer}, {column}", outcome(lambda: rows(path), meant())
         _clear(path)
-        write(path, {"picture": ["a.png", "b.png"]})
+        write(path, {"photo": ["a.png", "b.png"]})
         yield f"{writer}, no column of images", outcome(lambda: rows(path), None)
 
 
@@ -512,30 +512,30 @@ def parts(folder: Path) -> Iterator[Trial]:
     ):
         pq.write_table(table, folder / name)
         yield f"pyarrow, called {name}", outcome(lambda n=name: rows(folder / n), right)
-    place = folder / "whole.parquet"
-    pq.write_to_dataset(table, place)
-    yield "pyarrow, a folder", outcome(lambda: rows(place), right)
+    target = folder / "whole.parquet"
+    pq.write_to_dataset(table, target)
+    yield "pyarrow, a folder", outcome(lambda: rows(target), right)
     for engine in ("pyarrow", "polars", "duckdb"):
-        place = folder / f"by_{engine}"
+        target = folder / f"by_{engine}"
         try:
             if engine == "pyarrow":
-                pq.write_to_dataset(table, place, partition_cols=["text"])
+                pq.write_to_dataset(table, target, partition_cols=["text"])
             elif engine == "polars" and (polars := library("polars")) is not None:
                 frame = polars.DataFrame(
                     {"path": table["path"].to_pylist(), "text": ["cup", "dog"]}
                 )
-                frame.write_parquet(place, partition_by=["text"], mkdir=True)
+                frame.write_parquet(target, partition_by=["text"], mkdir=True)
             elif engine == "duckdb" and (duckdb := library("duckdb")) is not None:
                 duckdb.sql(
                     "COPY (SELECT * FROM (VALUES ('a.png', 'cup'), ('b.png', '50% off/a')) "
-                    f"t(path, text)) TO '{place}' (FORMAT parquet, PARTITION_BY (text))"
+                    f"t(path, text)) TO '{target}' (FORMAT parquet, PARTITION_BY (text))"
                 )
             else:
                 continue
         except Exception:
             continue
         texts = {"a.png": "cup", "b.png": "dog" if engine == "polars" else "50% off/a"}
-        call = lambda p=place: sorted(rows_list(p))  # noqa: E731
+        call = lambda p=target: sorted(rows_list(p))  # noqa: E731
         wanted = sorted(f"{name} {(text,)}" for name, text in texts.items())
         yield f"{engine}, partitions", outcome(call, wanted)
     writers: dict[str, Callable[[Path], Any]] = {

@@ -305,13 +305,13 @@ def files_of_safetensors(folder: Path) -> Iterator[Trial]:
     path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
     yield "a pointer of Git LFS", outcome(lambda: logits(path), None)
     if (hub := library("huggingface_hub")) is not None and library("torch") is not None:
-        place = folder / "shards"
-        place.mkdir()
-        hub.save_torch_state_dict(_state(library("torch")), place, max_shard_size="40KB")
-        assert len(list(place.iterdir())) > 3
-        yield "huggingface_hub, shards", outcome(lambda: logits(place), plain)
-        next(iter(sorted(place.glob("*.safetensors")))).unlink()
-        yield "huggingface_hub, a shard is missing", outcome(lambda: logits(place), None)
+        target = folder / "shards"
+        target.mkdir()
+        hub.save_torch_state_dict(_state(library("torch")), target, max_shard_size="40KB")
+        assert len(list(target.iterdir())) > 3
+        yield "huggingface_hub, shards", outcome(lambda: logits(target), plain)
+        next(iter(sorted(target.glob("*.safetensors")))).unlink()
+        yield "huggingface_hub, a shard is missing", outcome(lambda: logits(target), None)
 
 
 def _entry(start: int) -> dict[str, Any]:
@@ -356,7 +356,7 @@ def files_of_gguf(folder: Path) -> Iterator[Trial]:
     for name, options, right in (
         ("big-endian", {"endianess": gguf.GGUFEndian.BIG}, plain),
         ("alignment of 64", {"alignment": 64}, plain),
-        ("of another architecture", {"arch": "llama"}, None),
+        ("of another architecture", {"family": "llama"}, None),
         ("without settings", {"settings": False}, plain),
     ):
         try:
@@ -407,7 +407,7 @@ def _write_gguf(
     path: Path,
     make: Callable[[Any], tuple[Any, Any]],
     *,
-    arch: str = "",
+    family: str = "",
     endianess: Any = None,
     alignment: int = 0,
     settings: bool = True,
@@ -416,7 +416,7 @@ def _write_gguf(
     fields = {name: field for name, field in reader.fields.items() if not name.startswith("GGUF.")}
     own = str(fields["general.architecture"].contents())
     more = {} if endianess is None else {"endianess": endianess}
-    writer = gguf.GGUFWriter(path, arch or own, **more)
+    writer = gguf.GGUFWriter(path, family or own, **more)
     if alignment:
         writer.add_custom_alignment(alignment)
     for name, field in fields.items():
@@ -578,12 +578,12 @@ def folders(folder: Path) -> Iterator[Trial]:
     from safetensors.numpy import save_file
 
     plain = of_numbers(folder, {})
-    place = folder / "one"
-    place.mkdir()
-    save_file(numbers(), place / "weights.safetensors")
-    yield "a folder with one file", outcome(lambda: logits(place), plain)
-    save_file({**numbers(), MATRIX: numbers()[MATRIX] * 0}, place / "older.safetensors")
-    yield "a folder with two files", outcome(lambda: logits(place), None)
+    target = folder / "one"
+    target.mkdir()
+    save_file(numbers(), target / "weights.safetensors")
+    yield "a folder with one file", outcome(lambda: logits(target), plain)
+    save_file({**numbers(), MATRIX: numbers()[MATRIX] * 0}, target / "older.safetensors")
+    yield "a folder with two files", outcome(lambda: logits(target), None)
     torch, transformers = library("torch"), library("transformers.models.sam")
     if (
         torch is None
