@@ -372,7 +372,10 @@ def to_coco(
     MissingExtraError
         pyarrow is not installed.
     """
-    drawn = {"polygons": as_flag("polygons", polygons), "tolerance": as_tolerance(tolerance)}
+    drawn: dict[str, Any] = {
+        "polygons": as_flag("polygons", polygons),
+        "tolerance": as_tolerance(tolerance),
+    }
     rows, task = read(output), jobs.task_of(as_path(output))
     if document is None:
         return coco_output.document_of(rows, task, **drawn)

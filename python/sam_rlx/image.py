@@ -199,7 +199,7 @@ class Objects(ResultForms):
         size: tuple[int, int] | None = None,
     ) -> None:
         found = instances_of("masks", masks, size)
-        self.size = size or (tuple(found[0].size) if found else None)
+        self.size = size or (found[0].size if found else None)
         for index, one in enumerate(found):
             if tuple(one.size) != self.size:
                 raise InvalidArgumentError(

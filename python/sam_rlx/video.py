@@ -84,7 +84,7 @@ class VideoFrame(ResultForms):
         ]
 
     def _hw(self) -> tuple[int, int] | None:
-        return next((mask.shape for mask in self.masks.values()), None)  # type: ignore[return-value]
+        return next((mask.shape for mask in self.masks.values()), None)
 
     def __repr__(self) -> str:
         names = ", ".join(

@@ -215,3 +215,19 @@ def test_names_of_other_kinds_of_files(
 ) -> None:
     assert run(*POINT, *words)[0] == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_mattes_and_polygons(run: Callable[..., tuple], tmp_path: Path) -> None:
+    words = ["--object", "a", *POINT, "--object", "b", *POINT, "--mattes", tmp_path / "mattes"]
+    code, _, err = run(*words, "--json", tmp_path / "a.json", "--json-polygons")
+    assert code == 0, err
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert all(isinstance(entry["segmentation"], list) for entry in document["annotations"])
+    tracks = {entry["object"]: entry["track_id"] for entry in document["annotations"]}
+    assert tracks == {"a": 1, "b": 2}
+    for name in "ab":
+        files = sorted((tmp_path / "mattes" / name).iterdir())
+        assert [path.name for path in files] == ["000000.png", "000001.png"]
+        areas = [int((io.read_image(path)[..., 0] > 0).sum()) for path in files]
+        found = [entry["area"] for entry in document["annotations"] if entry["object"] == name]
+        assert areas == found

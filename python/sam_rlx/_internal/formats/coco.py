@@ -132,7 +132,7 @@ def checked(index: int, document: Any) -> Mapping[str, Any]:
     """Return a document that `joined` can read; `InvalidArgumentError` for anything else."""
     where = f"documents[{index}]"
     found = _mapping(where, document)
-    lists = {key: found.get(key) for key in ("images", "annotations", "categories")}
+    lists: dict[str, Any] = {key: found.get(key) for key in ("images", "annotations", "categories")}
     for key, entries in lists.items():
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             raise InvalidArgumentError(f"{where}: expected a list of {key}, found {shown(entries)}")

@@ -39,5 +39,5 @@ def one_line(parts: Sequence[Rings]) -> list[float]:
         line += [start, ring, ring[:1]]
     if others:
         line.append(start)
-    corners: list[float] = np.concatenate(line).ravel().tolist()
+    corners: list[float] = np.concatenate(line).ravel().astype(np.float64).tolist()
     return corners
