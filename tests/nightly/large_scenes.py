@@ -24,8 +24,8 @@ SIDES = (1500, 3000, 6000, 12000, 20000)
 CELL = 260
 SCENE_TILE, SCENE_OVERLAP, SCENE_POINTS = 512, 200, 8
 TILE, OVERLAP = 2048, 256  # where memory is measured
-LEAST_IOU = 0.95
-MOST_BYTES = 2 << 30
+MIN_IOU = 0.95
+MAX_BYTES = 2 << 30
 
 
 def generator(points: int) -> Any:
@@ -63,7 +63,7 @@ def scene_problems(count: int, seed: int) -> list[str]:
         f"{on_seam.sum()} on seams, {best[~on_seam].min():.3f} of others; {seconds:.0f} s of CPU",
         flush=True,
     )
-    wrong = np.flatnonzero((number != 1) | (best < LEAST_IOU))
+    wrong = np.flatnonzero((number != 1) | (best < MIN_IOU))
     found = [f"object {i}: {number[i]} masks, best IoU {best[i]:.3f}" for i in wrong]
     if len(records) != count:
         found.append(f"expected {count} masks, found {len(records)}")
@@ -137,7 +137,7 @@ def plot(found: dict[int, dict[str, float]], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
     axes.plot(sides, [found[side]["peak"] / 1e6 for side in sides], "o-", label="peak memory")
     axes.plot(sides, [3 * side**2 / 1e6 for side in sides], "--", label="the image alone")
-    axes.axhline(MOST_BYTES / 1e6, color="0.6", lw=1)
+    axes.axhline(MAX_BYTES / 1e6, color="0.6", lw=1)
     axes.set(xlabel="side of the image in pixels", ylabel="MB", ylim=(0, None))
     axes.legend()
     figure.savefig(path, dpi=100)
@@ -151,7 +151,7 @@ def main(amount: int, seed: int) -> int:
     problems += [
         f"{side} x {side}: {each['peak'] / 1e6:.0f} MB"
         for side, each in found.items()
-        if each["peak"] > MOST_BYTES
+        if each["peak"] > MAX_BYTES
     ]
     print(f"large_scenes: seed {seed}: {len(problems)} problems")
     for problem in problems:

@@ -166,7 +166,7 @@ class WindowReader:
 
 
 class ArrayWindows(WindowReader):
-    """WindowReader of an array: NumPy, mapped files, zarr, h5py, dask, xarray.
+    """Windows of an array: NumPy, mapped files, zarr, h5py, dask, xarray.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class ArrayWindows(WindowReader):
 
 
 class TiffWindows(WindowReader):
-    """The first image of a TIFF file, by tifffile: only tiles that a window touches are decoded."""
+    """Windows of the first image of a TIFF file, by tifffile: the tiles or strips they touch."""
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         tifffile = optional("io", "tifffile", "tifffile")
@@ -291,7 +291,7 @@ class TiffWindows(WindowReader):
 
 
 class RasterWindows(WindowReader):
-    """WindowReader of a TIFF or GeoTIFF file, by rasterio."""
+    """Windows of a TIFF or GeoTIFF file, by rasterio."""
 
     def __init__(self, path: Path, bands: Sequence[int] | None, stretch: Stretch = None) -> None:
         rasterio = optional("io", "rasterio", "rasterio")
